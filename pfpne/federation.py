@@ -1,0 +1,274 @@
+"""What every algorithm shares: frozen settings, frozen messages, clients, the server, the driver.
+
+A client says which points to evaluate (`ask`), is told the rewards (`tell`), and answers with a message
+for the server when it has one. The server answers messages with messages. Clients and server share
+nothing else, so the same objects serve a simulation and a real deployment:
+
+    federation = pfpne.make_federation("pf-pne", Task(Partition(domain), n_clients=3, horizon=500))
+    while federation.running:
+        for m, batch in federation.ask():
+            federation.tell(m, my_rewards(m, batch))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pfpne.partition import Partition
+from pfpne.rng import stream
+
+# --- settings ---------------------------------------------------------------------------------------
+
+
+def check(holds: bool, name: str, wanted: str, got) -> None:
+    """Raise ValueError, naming the setting, what is wanted and what came, unless `holds`."""
+    if not holds:
+        raise ValueError(f"{name} must be {wanted}; got {got!r}.")
+
+
+def is_number(x) -> bool:
+    return isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, bool) and bool(np.isfinite(x))
+
+
+def is_integer(x) -> bool:
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
+def check_noise(noise) -> None:
+    """Noise is "bernoulli" or a number >= 0, the half-width of uniform noise; else ValueError."""
+    holds = noise == "bernoulli" if isinstance(noise, str) else is_number(noise) and noise >= 0
+    check(holds, "noise", "a number >= 0 (uniform on +-noise) or 'bernoulli'", noise)
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that an algorithm may know of the problem before it starts.
+
+    n_clients: M >= 1. horizon: T >= 1, evaluations a client. noise: "bernoulli", the half-width a of
+    uniform noise, or None when it is not known. candidates: (n, d), where arms may be drawn from;
+    None for the whole domain. (seed, key): names the random streams of arms and initial weights.
+    """
+
+    partition: Partition
+    n_clients: int
+    horizon: int
+    noise: float | str | None = None
+    candidates: np.ndarray | None = None
+    seed: int = 0
+    key: tuple = ()
+
+    def __post_init__(self):
+        check(is_integer(self.n_clients) and self.n_clients >= 1, "n_clients (M)", "an integer >= 1", self.n_clients)
+        check(is_integer(self.horizon) and self.horizon >= 1, "horizon (T)", "an integer >= 1", self.horizon)
+        check(is_integer(self.seed) and self.seed >= 0, "seed", "an integer >= 0", self.seed)
+        if self.noise is not None:
+            check_noise(self.noise)
+
+    def stream(self, role: str) -> np.random.Generator:
+        """The random stream of a role ("arms", "weights"), the same for every algorithm of the run."""
+        return stream(self.seed, *self.key, role)
+
+
+# --- messages ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """What passes between a client and the server: an integer header, and numbers.
+
+    Subclasses add array fields, the payload, which alone is counted. What a class does not declare,
+    it cannot carry.
+    """
+
+    header: int  # the depth or phase, or the step; not counted
+
+    def __post_init__(self):
+        for name in self.payload():
+            values = np.array(getattr(self, name))
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+
+    @classmethod
+    def payload(cls) -> tuple[str, ...]:
+        return tuple(f.name for f in dataclasses.fields(cls) if f.name != "header")
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the message carries."""
+        return sum(getattr(self, name).size for name in self.payload())
+
+    def to_json(self) -> str:
+        content = {name: getattr(self, name).tolist() for name in self.payload()}
+        return json.dumps({"kind": type(self).__name__, "header": self.header, **content})
+
+    @staticmethod
+    def from_json(text: str) -> Message:
+        """The message that `to_json` wrote; ValueError for a kind that is not declared."""
+        content = json.loads(text)
+        kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
+        kind = kinds.get(content.pop("kind", None))
+        if kind is None or set(content) != {"header", *kind.payload()}:
+            raise ValueError(f"not a message: {text[:80]}")
+        return kind(**content)
+
+
+# --- clients and server -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Evaluations that a client asks for: points (n, d), in order, each `counts` (n,) times in a row."""
+
+    points: np.ndarray
+    counts: np.ndarray
+    size: int = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "size", int(np.sum(self.counts)))
+
+
+NOTHING = Batch(np.empty((0, 0)), np.empty(0, dtype=np.int64))
+
+
+def in_turn(points: np.ndarray, pulls: int, budget: int) -> Batch:
+    """The points (n, d), n >= 1, one after another, each `pulls` >= 1 times, cut when the budget >= 1 is spent."""
+    n = min(len(points), -(-budget // pulls))
+    counts = np.full(n, min(pulls, budget))
+    counts[-1] = min(pulls, budget - pulls * (n - 1))
+    return Batch(points[:n], counts)
+
+
+class Client(ABC):
+    """One client. Subclasses give `_ask`, `_tell`, `best`, and `receive` where they listen.
+
+    t: the evaluations told so far, 0..horizon. Every state of a client can be pickled and restored.
+    """
+
+    def __init__(self, task: Task):
+        self.task = task
+        self.t = 0
+        self._batch: Batch | None = None  # what the last ask returned, until it is told
+
+    def ask(self) -> Batch:
+        """The evaluations wanted now; empty when the client waits for the server or is done.
+
+        Asking again, before telling, returns the same batch and changes nothing.
+        """
+        if self._batch is None:
+            self._batch = self._ask() if self.t < self.task.horizon else NOTHING
+        return self._batch
+
+    def tell(self, rewards) -> Message | None:
+        """Take the rewards (batch.size,) of the asked batch, in its order; return a message for the server, or None.
+
+        Raises ValueError, with the state unchanged, for a wrong number of rewards, NaN or infinity.
+        """
+        batch = self.ask()
+        rewards = np.asarray(rewards, dtype=float)
+        if rewards.shape != (batch.size,):
+            raise ValueError(f"{batch.size} rewards were asked for, in one dimension; got shape {rewards.shape}.")
+        if not np.isfinite(rewards.sum()) and not np.isfinite(rewards).all():
+            raise ValueError("a reward is NaN or infinite: every reward must be a finite number.")
+        if batch.size == 0:
+            return None
+        self._batch = None
+        self.t += batch.size
+        return self._tell(batch, rewards)
+
+    def receive(self, message: Message) -> Message | None:
+        """Take a message from the server; return an answer, or None."""
+        raise NotImplementedError(f"{type(self).__name__} takes no messages")
+
+    def wake(self) -> None:
+        """Forget that the last ask found nothing: called by the driver after a message."""
+        if self._batch is not None and self._batch.size == 0:
+            self._batch = None
+
+    @abstractmethod
+    def _ask(self) -> Batch:
+        """The next batch, of at most horizon - t evaluations, without changing any state."""
+
+    @abstractmethod
+    def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
+        """Learn from the rewards of the batch; self.t already counts them."""
+
+    @abstractmethod
+    def best(self) -> np.ndarray:
+        """The point (d,) that the client would deploy now."""
+
+
+class Server:
+    """The server of an algorithm whose clients send nothing. Others override `exchange`."""
+
+    def start(self) -> dict[int, Message]:
+        """Messages (client -> message) that the server sends before any evaluation."""
+        return {}
+
+    def exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+        """Answer the clients' messages (client -> message) with messages (client -> message)."""
+        raise NotImplementedError("the clients of this algorithm send nothing")
+
+
+class Federation:
+    """A server, its clients, and the mail between them, in sweeps.
+
+    One sweep: every client that wants evaluations is asked and told; then the messages are exchanged.
+    on_mail(t, up, down), if given, sees each exchange: the step t of the senders and the messages, lists of
+    (client, message). up and down: the kinds of message that the algorithm declares; another is refused.
+    """
+
+    def __init__(self, server: Server, clients: list[Client], up: tuple = (), down: tuple = ()):
+        self.server, self.clients, self.up, self.down = server, clients, up, down
+        self.on_mail: Callable | None = None
+        self._pending: dict[int, Batch] | None = None  # the sweep's batches not yet told; None before the first
+        self._outbox: dict[int, Message] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether any client has evaluations left before the horizon."""
+        return any(client.t < client.task.horizon for client in self.clients)
+
+    def ask(self) -> list[tuple[int, Batch]]:
+        """The (client, batch) pairs that are still to be evaluated in this sweep; asking twice changes nothing."""
+        if self._pending is None:
+            self._post({}, self.server.start())
+            self._pending = {}
+        if not self._pending:
+            batches = [(m, client.ask()) for m, client in enumerate(self.clients)]
+            self._pending = {m: batch for m, batch in batches if batch.size}
+            if self.running and not self._pending:
+                raise RuntimeError("every client waits for the server: a message was lost.")
+        return list(self._pending.items())
+
+    def tell(self, m: int, rewards) -> None:
+        """Tell client m the rewards of its batch. The last one told in a sweep sets off the exchange."""
+        if not self._pending:
+            self.ask()
+        if m not in self._pending:
+            raise ValueError(f"client {m} has no batch to be told about; ask() lists those that have.")
+        message = self.clients[m].tell(rewards)
+        del self._pending[m]
+        if message is not None:
+            self._outbox[m] = message
+        while not self._pending and self._outbox:
+            up, self._outbox = self._outbox, {}
+            self._post(up, self.server.exchange(up))
+
+    def _post(self, up: dict[int, Message], down: dict[int, Message]) -> None:
+        for declared, mail in ((self.up, up), (self.down, down)):
+            for message in mail.values():
+                if not isinstance(message, declared):
+                    raise TypeError(f"this algorithm does not declare messages of kind {type(message).__name__}")
+        for m, message in down.items():
+            answer = self.clients[m].receive(message)
+            self.clients[m].wake()
+            if answer is not None:
+                self._outbox[m] = answer
+        if self.on_mail is not None and (up or down):
+            self.on_mail(max((self.clients[m].t for m in (up or down))), list(up.items()), list(down.items()))

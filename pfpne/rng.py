@@ -1,0 +1,26 @@
+"""Random streams, each with a key of its own: nothing depends on the order in which they are used.
+
+A stream is named by what it is for, such as ("garland", run, client, "noise"). Another algorithm, a
+client more or another order of either leaves every other stream as it was (common random numbers).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def _words(part: str | int) -> tuple[int, ...]:
+    if isinstance(part, str):
+        digest = hashlib.blake2b(part.encode(), digest_size=8).digest()
+        return (1, int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little"))
+    if part < 0:
+        raise ValueError(f"a part of a stream's key is a name or an integer >= 0; got {part}.")
+    return (0, part % 2**32, part // 2**32)
+
+
+def stream(seed: int, *key: str | int) -> np.random.Generator:
+    """The generator of one stream. seed: integer >= 0; key: names and integers >= 0."""
+    words = tuple(word for part in key for word in _words(part))
+    return np.random.default_rng(np.random.SeedSequence(entropy=int(seed), spawn_key=words))
