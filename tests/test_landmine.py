@@ -1,0 +1,131 @@
+"""The landmine data: the recorded table against the machines, the loader, the hash."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pfpne import landmine
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "LandmineData.mat"
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Path:
+    """The original dataset, where it is at hand."""
+    found = landmine.find_dataset() if os.environ.get("PFPNE_LANDMINE") else SHARED
+    if found is None or not found.is_file():
+        pytest.skip("the landmine dataset is not at hand: its table was not checked against it")
+    return found
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """A machine without the dataset."""
+    monkeypatch.delenv("PFPNE_LANDMINE", raising=False)
+    monkeypatch.setattr(landmine, "DATA", tmp_path)
+    return tmp_path
+
+
+def test_dataset_is_the_papers(dataset):
+    fields = landmine.load_fields(dataset)
+    assert len(fields) == 29
+    assert sum(len(f.y_train) + len(f.y_test) for f in fields) == 14_820
+    assert all(f.x_train.shape[1] == 9 and set(f.y_train) == set(f.y_test) == {0, 1} for f in fields)
+    assert all(abs(len(f.y_train) - len(f.y_test)) <= 1 for f in fields)
+
+
+def test_table_agrees_with_the_machines(dataset):
+    table = landmine.load_table()
+    fields = landmine.load_fields(dataset)
+    Cs, gammas = landmine.grid_values()
+    rng = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))  # another sample each time
+    for f, i, j in zip(rng.integers(29, size=60), rng.integers(127, size=60), rng.integers(127, size=60), strict=True):
+        value = landmine.auc(fields[f], Cs[i], gammas[j])
+        assert abs(table.auc[f, i, j] - value) < 1e-6, f"field {f}, C = {Cs[i]}, gamma = {gammas[j]}"
+
+
+def test_auc_is_the_one_of_scikit_learn(dataset):
+    from sklearn.metrics import roc_auc_score
+    from sklearn.svm import SVC
+
+    field = landmine.load_fields(dataset)[14]
+    scores = SVC(C=1.0, gamma=0.1).fit(field.x_train, field.y_train).decision_function(field.x_test)
+    value = landmine.auc(field, 1.0, 0.1)
+    assert value == pytest.approx(roc_auc_score(field.y_test, scores), abs=1e-12)
+    assert value == pytest.approx(0.902, abs=5e-4)  # Platt scaling can give 0.098 here (deviation 13)
+
+
+def test_live_values_at_any_point(dataset, monkeypatch):
+    monkeypatch.setenv("PFPNE_LANDMINE", str(dataset))
+    points = np.array([[0.123, 0.456], [7.0, 9.9]])
+    values = landmine.live_auc(np.array([3, 3, 20]), points)
+    assert values.shape == (3, 2)
+    assert (values[0] == values[1]).all() and (values > 0.2).all() and (values <= 1).all()
+
+
+def test_table_is_whole():
+    table = landmine.load_table()
+    assert table.auc.shape == (29, 127, 127)
+    assert np.isfinite(table.auc).all() and (table.auc >= 0).all() and (table.auc <= 1).all()
+    assert table.meta["dataset_sha256"] == landmine.SHA256
+    assert "scikit-learn" in table.meta["versions"] and "train_test_split" in table.meta["split"]
+    assert not table.auc.flags.writeable
+
+
+def test_every_cell_centre_to_depth_12_is_on_the_grid():
+    from pfpne import Partition
+
+    partition = Partition(landmine.DOMAIN, max_depth=landmine.MAX_DEPTH)
+    Cs, gammas = landmine.grid_values()
+    for h in range(landmine.MAX_DEPTH + 1):
+        centers = partition.centers(h, np.arange(1, 2**h + 1))
+        at = landmine.grid_indices(centers)
+        assert (at >= 0).all()
+        np.testing.assert_allclose(np.stack([Cs[at[:, 0]], gammas[at[:, 1]]], axis=1), centers, rtol=1e-13)
+
+
+def test_points_off_the_grid_are_told_apart():
+    Cs, gammas = landmine.grid_values()
+    points = np.array([[Cs[0], gammas[5]], [Cs[0] + 0.001, gammas[5]], [1e-4, gammas[5]], [10.0, 10.0]])
+    assert landmine.grid_indices(points).tolist() == [[0, 5], [-1, -1], [-1, -1], [-1, -1]]
+
+
+def test_wrong_dataset_is_refused(tmp_path, monkeypatch):
+    other = tmp_path / "LandmineData.mat"
+    other.write_bytes(b"something else")
+    monkeypatch.setenv("PFPNE_LANDMINE", str(other))
+    with pytest.raises(ValueError, match="SHA-256.*is wanted"):
+        landmine.find_dataset()
+    monkeypatch.setenv("PFPNE_LANDMINE", str(tmp_path / "missing.mat"))
+    with pytest.raises(FileNotFoundError, match="PFPNE_LANDMINE"):
+        landmine.find_dataset()
+
+
+def test_without_the_dataset_a_live_point_says_how_to_get_it(nowhere):
+    assert landmine.find_dataset() is None
+    with pytest.raises(landmine.DatasetUnavailable, match="PFPNE_LANDMINE"):
+        landmine.live_auc(np.array([0]), np.array([[1.0, 1.0]]))
+
+
+def test_download_keeps_only_the_right_file(nowhere, tmp_path, monkeypatch):
+    import pooch
+
+    served = tmp_path / "served"
+
+    def retrieve(url, **kwargs):
+        served.write_bytes(b"a page that says 404")
+        return str(served)
+
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    with pytest.raises(landmine.DatasetUnavailable, match="SHA-256"):
+        landmine.download(("http://somewhere/LandmineData.zip",))
+    assert not (nowhere / "LandmineData.mat").exists()
+
+
+def test_a_damaged_table_is_refused(tmp_path):
+    table = tmp_path / "table.npz"
+    np.savez(table, auc=np.full((29, 127, 127), np.nan), meta="{}")
+    with pytest.raises(ValueError, match="not a whole landmine table"):
+        landmine.load_table.__wrapped__(table)
