@@ -1,0 +1,191 @@
+"""Many runs: the same numbers for any workers, any order and after any interruption; nothing stale, nothing lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from pfpne import store
+from pfpne.experiment import PROFILES, Experiment, run_experiment
+
+SMALL = dict(objective="garland", algorithms=("pf-pne", "fed-pne", "pe"), n_clients=3, horizon=300, n_runs=2)
+
+
+def same(one, other) -> bool:
+    """Whether two runs hold the same numbers, wall time aside."""
+    arrays = ("t", "regret", "simple_regret", "best")
+    return all(np.array_equal(getattr(one, a), getattr(other, a)) for a in arrays) and one.communication.equals(
+        other.communication
+    )
+
+
+def test_tables_are_tidy(tmp_path):
+    results = run_experiment(Experiment(**SMALL), folder=tmp_path)
+    table = results.regret
+    assert len(table) == 3 * 2 * 300
+    assert list(table.columns) == ["objective", "noise", "algorithm", "run", "t", "regret", "simple_regret"]
+    assert (table.groupby(["algorithm", "run"]).regret.diff().dropna() >= 0).all()
+    assert set(results.communication.algorithm) == {"pf-pne", "fed-pne"}
+    assert len(results.seconds) == 6 and (results.seconds.seconds > 0).all()
+
+
+def test_workers_order_and_backend_change_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("pfpne.experiment.SMALL", 0)  # let even small jobs go to workers
+    first = run_experiment(Experiment(**SMALL), n_jobs=1, folder=tmp_path / "1")
+    two = run_experiment(Experiment(**SMALL), n_jobs=2, folder=tmp_path / "2")
+    reordered = run_experiment(
+        Experiment(**{**SMALL, "algorithms": ("pe", "pf-pne"), "n_runs": 1}), n_jobs=1, folder=tmp_path / "3"
+    )
+    assert all(same(first.runs[pair], two.runs[pair]) for pair in first.runs)
+    assert all(same(first.runs[pair], reordered.runs[pair]) for pair in reordered.runs)
+
+
+def test_a_stored_run_is_not_computed_again(tmp_path, monkeypatch):
+    first = run_experiment(Experiment(**SMALL), folder=tmp_path)
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr("pfpne.experiment.simulate", refuse)
+    again = run_experiment(Experiment(**SMALL), folder=tmp_path)
+    assert all(same(first.runs[pair], again.runs[pair]) for pair in first.runs)
+    with pytest.raises(AssertionError, match="computed again"):
+        run_experiment(Experiment(**{**SMALL, "n_runs": 3}), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_clients": 4},
+        {"horizon": 301},
+        {"noise": 0.1},
+        {"shift": 0.2},
+        {"seed": 1},
+        {"settings": {"c": 0.2}},
+        {"settings": {"Delta": "true"}},
+        {"objective": "doublesine"},
+        {"global_regret": True},
+    ],
+)
+def test_the_key_covers_the_settings(change):
+    assert Experiment(**SMALL).key("pf-pne", 0) != Experiment(**{**SMALL, **change}).key("pf-pne", 0)
+
+
+def test_the_key_covers_source_versions_and_data(monkeypatch):
+    experiment = Experiment(**SMALL)
+    key = experiment.key("pf-pne", 0)
+    assert key != experiment.key("pf-pne", 1)
+    assert key == Experiment(**{**SMALL, "n_runs": 9, "algorithms": ("pf-pne",)}).key("pf-pne", 0)
+    monkeypatch.setattr(store, "source_hash", lambda modules: "changed")
+    assert experiment.key("pf-pne", 0) != key
+    monkeypatch.undo()
+    monkeypatch.setattr(store, "versions", lambda: {"numpy": "0"})
+    assert experiment.key("pf-pne", 0) != key
+
+
+def test_source_hash_sees_code_and_not_comments(tmp_path, monkeypatch):
+    def hash_of(text):
+        (tmp_path / "m.py").write_text(text)
+        return store.source_hash.__wrapped__(("m",))
+
+    monkeypatch.setattr(store, "__file__", str(tmp_path / "store.py"))
+    plain = hash_of("def f(x):\n    return x + 1\n")
+    assert hash_of('"""Doc."""\n# why\ndef f(x):\n    """Doc."""\n    return x + 1\n') == plain
+    assert hash_of("def f(x):\n    return x + 2\n") != plain
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "text", "other"])
+def test_a_damaged_file_is_reported_and_computed_again(tmp_path, damage):
+    experiment = Experiment(**SMALL)
+    first = run_experiment(experiment, folder=tmp_path)
+    path = store.path_of(experiment.key("pf-pne", 1), tmp_path)
+    content = bytearray(path.read_bytes())
+    if damage == "cut":
+        content = content[: len(content) // 2]
+    elif damage == "flip":
+        at = content.index(b"regret.npy") + 200
+        content[at] ^= 0xFF
+    elif damage == "text":
+        content = bytearray(b"not a zip file")
+    else:
+        content = store.path_of(experiment.key("pe", 0), tmp_path).read_bytes()
+    path.write_bytes(content)
+    with pytest.warns(store.DamagedResult, match="damaged"):
+        again = run_experiment(experiment, folder=tmp_path)
+    assert all(same(first.runs[pair], again.runs[pair]) for pair in first.runs)
+    assert store.load(experiment.key("pf-pne", 1), tmp_path) is not None
+
+
+def test_a_killed_job_loses_only_the_runs_in_flight(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from pfpne.experiment import *\n"
+        "run_experiment(Experiment('garland', ('pf-pne',), 4, 2000, 400), n_jobs=1, folder=Path(sys.argv[1]))"
+    )
+    job = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.rglob("*.npz"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    job.send_signal(signal.SIGKILL)
+    job.wait()
+    finished = {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*.npz")}
+    assert 5 <= len(finished) < 400
+    experiment = Experiment("garland", ("pf-pne",), 4, 2000, min(len(finished) + 1, 400))
+    resumed = run_experiment(experiment, folder=tmp_path)
+    assert all(os.stat(path).st_mtime_ns == when for path, when in finished.items())  # none computed again
+    fresh = run_experiment(experiment, folder=tmp_path / "fresh")
+    assert all(same(resumed.runs[pair], fresh.runs[pair]) for pair in fresh.runs)
+
+
+def test_a_failing_run_fails_the_experiment(tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr("pfpne.experiment.simulate", fail)
+    with pytest.raises(RuntimeError, match="no such luck"):
+        run_experiment(Experiment(**SMALL), folder=tmp_path)
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"objective": "garlnd"}, "Did you mean 'garland'"),
+        ({"algorithms": ("pfpne",)}, "Did you mean 'pf-pne'"),
+        ({"algorithms": ()}, "empty"),
+        ({"algorithms": ("pe", "pe")}, "each once"),
+        ({"n_clients": 0}, "n_clients must be an integer >= 1"),
+        ({"horizon": 0}, "horizon must be an integer >= 1"),
+        ({"horizon": 10.0}, "horizon must be an integer >= 1"),
+        ({"n_runs": True}, "n_runs must be an integer >= 1"),
+        ({"noise": -0.1}, "noise must be a number >= 0"),
+        ({"noise": "bernouli"}, "'bernoulli'"),
+        ({"noise": float("nan")}, "noise must be a number >= 0"),
+        ({"shift": -1}, "shift"),
+        ({"seed": -1}, "seed"),
+        ({"settings": {"rho": 1.0}}, "rho must be a number in"),
+        ({"settings": {"Delta": -0.1}}, "Delta must be a number >= 0"),
+        ({"settings": {"delt": 0.1}}, "Did you mean 'delta'"),
+        ({"algorithms": ("pe",), "settings": {"Delta": 0.1}}, "none of pe takes it"),
+    ],
+)
+def test_bad_input_says_what_to_do(change, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        Experiment(**{**SMALL, **change})
+
+
+def test_profiles_are_the_declared_ones():
+    paper = PROFILES["paper"]
+    assert (paper.n_clients, paper.horizon, paper.n_runs, paper.claim_runs) == (20, 100_000, 10, 30)
+    assert paper.noises == ("bernoulli", 0.1, 2.0) and paper.landmine_noise == 0 and paper.shift == 0.1
+    smoke = PROFILES["smoke"]
+    assert (smoke.n_clients, smoke.horizon, smoke.n_runs, smoke.noises) == (4, 1_000, 3, ("bernoulli",))
+
+
+def test_landmine_keys_follow_the_table():
+    landmine = Experiment("landmine", ("pe",), 2, 50, 1, noise=0.0)
+    assert landmine.key("pe", 0) != Experiment(**{**SMALL, "algorithms": ("pe",)}).key("pe", 0)
+    assert landmine.problem(0).data_hash
