@@ -1,0 +1,33 @@
+"""The finite sets of arms of the baselines that do not search a continuous domain (fed1-ucb, fn-ucb)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pfpne.federation import Task
+
+VALUES_PER_DIMENSION = 20  # in 1-D and 2-D: all combinations are arms
+POINTS = 1000  # in more dimensions: random points
+
+
+def draw_arms(task: Task) -> np.ndarray:
+    """The arms (K, d) of a run: the same for every algorithm, since the stream "arms" of the task names them.
+
+    In 1-D and 2-D, 20 uniform values a dimension and all their combinations (K = 20 or 400), the last
+    dimension varying fastest; otherwise 1000 uniform points. Where the task has candidates, values (or
+    points) are drawn from theirs without replacement, all of them if there are fewer.
+    """
+    rng = task.stream("arms")
+    low, high = task.partition.domain.T
+    d = task.partition.d
+    if d > 2:
+        if task.candidates is None:
+            return low + (high - low) * rng.random((POINTS, d))
+        return rng.permutation(np.asarray(task.candidates, dtype=float))[:POINTS]
+    axes = []
+    for j in range(d):
+        if task.candidates is None:
+            axes.append(low[j] + (high[j] - low[j]) * rng.random(VALUES_PER_DIMENSION))
+        else:
+            axes.append(rng.permutation(np.unique(task.candidates[:, j]))[:VALUES_PER_DIMENSION])
+    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)

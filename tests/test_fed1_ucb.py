@@ -1,0 +1,235 @@
+"""Fed1-UCB on cases small enough to work by hand, and what must hold on all."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from pfpne.fed1_ucb import (
+    ArmMeans,
+    Fed1UCBSettings,
+    SurvivingArms,
+    confidence_width,
+    kept,
+    make,
+    pulls_of_phase,
+    reward_deviation,
+)
+from pfpne.federation import Federation, Message, Task
+from pfpne.partition import Partition
+
+UNIT = Partition([[0, 1]])
+ARMS = np.array([[0.1], [0.5], [0.8]])  # by hand: three arms, a, b and c
+VALUES = {0.1: (0.9, 0.5), 0.5: (0.2, 0.6), 0.8: (0.6, 0.7)}  # for two clients: averages 0.7, 0.4 and 0.65
+
+
+def federate(task, **settings):
+    """The federation of a task, and the list that its exchanges go to: (t, up, down)."""
+    federation = Federation(*make(task, Fed1UCBSettings(**settings)), up=(ArmMeans,), down=(SurvivingArms,))
+    mail = []
+    federation.on_mail = lambda t, up, down: mail.append((t, up, down))
+    return federation, mail
+
+
+def play(federation, reward, sweeps=None):
+    """Evaluate until the end, or for some sweeps; return each client's list of (point, count)."""
+    played = [[] for _ in federation.clients]
+    while federation.running and sweeps != 0:
+        for m, batch in federation.ask():
+            rewards = [reward(m, x) for x, n in zip(batch.points, batch.counts, strict=True) for _ in range(n)]
+            federation.tell(m, rewards)
+            played[m] += [(tuple(x), int(n)) for x, n in zip(batch.points, batch.counts, strict=True)]
+        sweeps = None if sweeps is None else sweeps - 1
+    return played
+
+
+def by_hand(m, x):
+    return VALUES[x[0]][m]
+
+
+def counted(mail):
+    return [(t, sum(x.numbers for _, x in up), sum(x.numbers for _, x in down)) for t, up, down in mail]
+
+
+def three_arms(horizon, noise=None):
+    return Task(UNIT, n_clients=2, horizon=horizon, noise=noise, candidates=ARMS)
+
+
+# --- the bounds -------------------------------------------------------------------------------------
+
+
+def test_pulls_of_a_phase():
+    assert pulls_of_phase(100_000, 10.0) == 116  # 10 * 11.5129... = 115.129...
+    assert pulls_of_phase(2, 10.0) == 7  # 10 * 0.6931... = 6.93...
+    assert pulls_of_phase(1, 10.0) == 1  # log 1 = 0: at least one
+
+
+def test_confidence_width():
+    # 4 * 0.5^2 * log(e^2) / (2 * 4) = 2 / 8 = 1/4; the horizon e^2 is not an integer, and need not be here
+    assert confidence_width(n=4, M=2, T=math.exp(2), sigma=0.5) == pytest.approx(0.5)
+    assert confidence_width(n=4, M=2, T=1, sigma=0.5) == 0
+
+
+def test_elimination():
+    # width 1/8: an arm goes below 3/4 - 2/8 = 1/2; exactly there it stays
+    assert kept(np.array([0.75, 0.5, 0.4375, 0.75]), 0.125).tolist() == [True, True, False, True]
+    assert kept(np.array([0.3, 0.3, 0.2]), 0.0).tolist() == [True, True, False]  # a tie keeps both
+
+
+@pytest.mark.parametrize(
+    ("noise", "sigma"), [("bernoulli", 0.5), (None, 0.5), (0, 0.0), (0.1, 0.1 / 3**0.5), (2.0, 2 / 3**0.5)]
+)
+def test_sigma_follows_the_noise(noise, sigma):
+    assert reward_deviation(noise) == pytest.approx(sigma)
+    server, _ = make(three_arms(20, noise), Fed1UCBSettings())
+    assert server.sigma == pytest.approx(sigma)
+    assert make(three_arms(20, noise), Fed1UCBSettings(sigma=0.3))[0].sigma == 0.3
+
+
+# --- whole runs by hand -----------------------------------------------------------------------------
+
+
+def test_two_phases_by_hand():
+    # f = ceil(log 20) = ceil(2.9957) = 3. Phase 1: 3 arms x 3 pulls, t = 9.
+    #   B_1 = sqrt(4 * 0.01 * 2.9957 / (2 * 3)) = 0.1413; 0.4 + B < 0.7 - B: b goes, 0.65 stays.
+    # Phase 2: 2 arms x 3 pulls, t = 15; B_2 = sqrt(4 * 0.01 * 2.9957 / (2 * 6)) = 0.0999: both stay.
+    # Phase 3 would take 6 pulls; 5 are left: the first arm 3 times, the second twice, and no message.
+    federation, mail = federate(three_arms(20), c_pulls=1.0, sigma=0.1)
+    played = play(federation, by_hand)
+    order = [tuple(x) for x in federation.clients[0].arms]
+    left = [x for x in order if x != (0.5,)]
+    assert played[0] == [(x, 3) for x in order] + [(x, 3) for x in left] + [(left[0], 3), (left[1], 2)]
+    assert played[1] == played[0]
+    assert counted(mail) == [(9, 2 * 3, 2 * 2), (15, 2 * 2, 2 * 2)]
+    assert [client.best().tolist() for client in federation.clients] == [[0.1], [0.8]]  # each by its own means
+
+
+def test_messages_carry_means_up_and_arms_down():
+    federation, mail = federate(three_arms(20), c_pulls=1.0, sigma=0.1)
+    play(federation, by_hand)
+    order = [x[0] for x in federation.clients[0].arms]
+    (_, up, down), (_, up_2, _) = mail
+    for m in (0, 1):
+        assert up[m][0] == down[m][0] == m
+        assert up[m][1].means.tolist() == pytest.approx([VALUES[x][m] for x in order])
+        assert [order[arm] for arm in down[m][1].arms] == [x for x in order if x != 0.5]
+        assert up_2[m][1].means.tolist() == pytest.approx([VALUES[x][m] for x in order if x != 0.5])
+    for message in (up[0][1], down[0][1]):
+        copy = Message.from_json(message.to_json())
+        assert type(copy) is type(message) and copy.to_json() == message.to_json()
+
+
+def test_means_are_over_all_phases():
+    # Client rewards of an arm: 1 in phase 1, 0 in phase 2. The mean sent after phase 2 is 1/2.
+    federation, mail = federate(Task(UNIT, 1, 20, candidates=ARMS), c_pulls=1.0, sigma=10.0)
+    play(federation, lambda m, x: float(federation.clients[0].t < 9))
+    assert mail[0][1][0][1].means.tolist() == [1, 1, 1]
+    assert mail[1][1][0][1].means.tolist() == [0.5, 0.5, 0.5]
+
+
+def test_a_phase_that_ends_at_the_horizon_communicates():
+    # f = ceil(log 15) = ceil(2.708) = 3. Phase 1 ends at 9 (B = 0.1344: b goes), phase 2 at 9 + 6 = 15 = T.
+    federation, mail = federate(three_arms(15), c_pulls=1.0, sigma=0.1)
+    play(federation, by_hand)
+    assert counted(mail) == [(9, 6, 4), (15, 4, 4)]
+
+
+def test_the_last_arm_is_played_to_the_end_in_silence():
+    # No noise: sigma = 0, B = 0, only the best average stays. f = ceil(10 log 200) = ceil(52.98) = 53, t = 159.
+    federation, mail = federate(three_arms(200, noise=0))
+    played = play(federation, by_hand)
+    assert played[0][3:] == played[1][3:] == [((0.1,), 41)]
+    assert counted(mail) == [(159, 6, 2)]
+    assert federation.clients[1].best().tolist() == [0.1]
+
+
+def test_equal_arms_all_stay_and_the_first_is_best():
+    federation, _ = federate(three_arms(20), c_pulls=1.0, sigma=0.0)
+    play(federation, lambda m, x: 0.5)
+    assert federation.server.active.tolist() == [0, 1, 2]
+    assert federation.clients[0].best().tolist() == federation.clients[0].arms[0].tolist()
+
+
+def test_a_single_arm_needs_no_server():
+    federation, mail = federate(Task(UNIT, 2, 20, candidates=ARMS[:1]))
+    assert play(federation, by_hand) == [[((0.1,), 20)]] * 2
+    assert mail == [] and federation.clients[0].best().tolist() == [0.1]
+
+
+def test_in_ten_dimensions_the_first_phase_is_longer_than_the_horizon():
+    # 1000 arms * 116 pulls = 116,000 > 100,000: 862 arms are pulled in full, the next one 8 times, and no message.
+    federation, mail = federate(Task(Partition([[0, 1]] * 10), n_clients=1, horizon=100_000))
+    counts = [n for _, n in play(federation, lambda m, x: 0.5)[0]]
+    assert counts == [116] * 862 + [8] and mail == []
+
+
+# --- what must hold always --------------------------------------------------------------------------
+
+
+def noisy(m, x, rngs):
+    return float(rngs[m].random() < 0.5 + 0.4 * np.cos(m + x.sum()))
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 10, 2000])
+@pytest.mark.parametrize("d", [1, 2, 10])
+def test_the_budget_is_exact(horizon, d):
+    task = Task(Partition([[-1, 1]] * d), n_clients=3, horizon=horizon, noise="bernoulli")
+    federation, mail = federate(task)
+    centre = np.zeros(d)
+    assert (federation.clients[0].best() == centre).all()
+    rngs = [np.random.default_rng(m) for m in range(3)]
+    played = play(federation, lambda m, x: noisy(m, x, rngs))
+    assert [sum(n for _, n in moves) for moves in played] == [horizon] * 3
+    assert all(n >= 1 for moves in played for _, n in moves)
+    assert mail or all((client.best() == centre).all() for client in federation.clients)
+    assert all((np.abs(client.best()) <= 1).all() for client in federation.clients)
+
+
+def test_saved_in_the_middle_it_goes_on_the_same():
+    task = Task(UNIT, n_clients=3, horizon=3000, noise="bernoulli")
+    whole, _ = federate(task, c_pulls=2.0)
+    rngs = [np.random.default_rng(m) for m in range(3)]
+    expected = play(whole, lambda m, x: noisy(m, x, rngs))
+
+    rngs = [np.random.default_rng(m) for m in range(3)]
+    first, _ = federate(task, c_pulls=2.0)
+    before = play(first, lambda m, x: noisy(m, x, rngs), sweeps=3)
+    first.ask()  # asked and not yet told
+    first.on_mail = None  # a function of this test, which cannot be pickled
+    second = pickle.loads(pickle.dumps(first))
+    after = play(second, lambda m, x: noisy(m, x, rngs))
+    assert [a + b for a, b in zip(before, after, strict=True)] == expected
+    assert (second.clients[2].best() == whole.clients[2].best()).all()
+
+
+def test_the_seed_names_the_arms_and_their_order():
+    def arms(seed, n_clients=1):
+        return make(Task(UNIT, n_clients, 10, seed=seed), Fed1UCBSettings())[1][-1].arms
+
+    assert (arms(1) == arms(1, n_clients=4)).all()
+    assert not np.isin(arms(1), arms(2)).any()
+    grid = make(Task(Partition([[0, 1]] * 2), 1, 10), Fed1UCBSettings())[1][0].arms
+    assert grid.shape == (400, 2) and len(np.unique(grid[:20, 0])) > 1  # not one column after another
+
+
+def test_random_state_is_left_alone():
+    np.random.seed(3)
+    before = np.random.get_state()[1].tolist()
+    federation, _ = federate(three_arms(20))
+    play(federation, by_hand)
+    assert np.random.get_state()[1].tolist() == before
+
+
+@pytest.mark.parametrize(
+    "bad", [{"c_pulls": 0}, {"c_pulls": "10"}, {"c_pulls": math.nan}, {"sigma": -1}, {"sigma": "auto"}, {"sigma": True}]
+)
+def test_bad_settings_are_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Fed1UCBSettings(**bad)
+
+
+def test_the_server_waits_for_every_client():
+    server, _ = make(three_arms(20), Fed1UCBSettings())
+    with pytest.raises(ValueError, match="all 2 clients"):
+        server.exchange({0: ArmMeans(1, np.zeros(3))})
