@@ -13,7 +13,7 @@ Source: paper, Section 2.1 and 4; the functions are PyXAB's, scaled to [0, 1].
 | f-bar           | mean_values(x)       | global objective, the mean of the f_m                         |
 | f_m*            | optimum[m]           | maximum of f_m over X, attained at maximisers[m]              |
 | f-bar*          | global_optimum       | maximum of f-bar over X, attained at global_maximiser         |
-| Delta           | Delta                | max over m of |f-bar* - f_m*|                                 |
+| Delta           | Delta                | the largest distance between f-bar* and an f_m*               |
 | s_m             | shifts[m]            | normal, standard deviation shift x width in each dimension    |
 
 How the maxima are found (deviation 16). A maximum that has a closed form is exact. Any other is the best
@@ -124,7 +124,7 @@ def _doublesine_peaks() -> tuple[np.ndarray, np.ndarray]:
     """
     touch = np.arange(-51.5, 0, 2.0)
     u = np.exp2(_golden(lambda z: _doublesine_at(np.exp2(z)), touch - 1, touch + 1))
-    value = _doublesine_at(u)
+    value = np.maximum.accumulate(_doublesine_at(u[::-1]))[::-1]  # they fall with u, rounding apart
     points = np.concatenate([0.5 - u[::-1] / 2, [0.5], 0.5 + u / 2])
     return points[:, None], np.concatenate([value[::-1], [1.0], value])
 
@@ -235,13 +235,14 @@ def _climb(function: Callable, domain: np.ndarray, x: np.ndarray, step: float, l
     return x
 
 
-def _search(function: Callable, domain: np.ndarray, extra: np.ndarray) -> tuple[np.ndarray, float]:
+def _search(function: Callable, domain: np.ndarray, extra: np.ndarray | None = None) -> tuple[np.ndarray, float]:
     """The best point (d,) found over the domain, and its value: dense scan, then local searches.
 
     function: (n, d) -> (n,). extra: points (n, d) of the domain to try besides the scan's.
     """
     from scipy.optimize import minimize
 
+    extra = np.empty((0, len(domain))) if extra is None else extra
     points, shape = _scan(domain)
     values = function(points)
     if len(domain) == 1:
@@ -252,7 +253,7 @@ def _search(function: Callable, domain: np.ndarray, extra: np.ndarray) -> tuple[
         extra = extra[np.argsort(-function(extra), kind="stable")[:32]]
         x = np.concatenate([points[_grid_maxima(values, shape, most=32)], extra])
         x = _climb(function, domain, x, step=1 / 128, last=1e-4)
-        x = x[np.argsort(-function(x), kind="stable")[:8]]
+        x = x[np.argsort(-function(x), kind="stable")[:4]]
         descents = [minimize(lambda y: -function(y[None])[0], y, bounds=domain, method="L-BFGS-B").x for y in x]
         x = _climb(function, domain, np.clip(descents, domain[:, 0], domain[:, 1]), step=1e-4, last=1e-11)
     x = np.concatenate([x, extra, points[[values.argmax()]]])
@@ -298,6 +299,14 @@ class Problem:
     def values(self, x) -> np.ndarray:
         """f_m(x) of every client, (M, n), at points x (n, d) of the domain."""
         return np.stack([self.client_values(m, x) for m in range(self.n_clients)])
+
+    def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
+        """f_m(x) (n,) at points x (n, d), each of the client m that clients (n,) names; bit-equal to client_values."""
+        x = self._points(x)
+        value = np.empty(len(x))
+        for m in np.unique(clients):
+            value[clients == m] = self.client_values(m, x[clients == m])
+        return value
 
     def mean_values(self, x) -> np.ndarray:
         """f-bar(x) (n,), the mean over clients, summed in their order."""
@@ -363,7 +372,13 @@ class ShiftedProblem(Problem):
         self.shifts.setflags(write=False)
 
     def client_values(self, m: int, x) -> np.ndarray:
-        value = self.function(self._points(x) - self.shifts[m])
+        return self._clipped(self._points(x) - self.shifts[m])
+
+    def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
+        return self._clipped(self._points(x) - self.shifts[clients])
+
+    def _clipped(self, shifted: np.ndarray) -> np.ndarray:
+        value = self.function(shifted)
         np.maximum(value, 0.0, out=value)
         return np.minimum(value, 1.0, out=value)
 
@@ -372,9 +387,7 @@ class ShiftedProblem(Problem):
         if len(x) >= 1024:
             return super().values(x)
         shifted = (x - self.shifts[:, None]).reshape(-1, self.d)  # all clients in one call
-        value = self.function(shifted).reshape(self.n_clients, len(x))
-        np.maximum(value, 0.0, out=value)
-        return np.minimum(value, 1.0, out=value)
+        return self._clipped(shifted).reshape(self.n_clients, len(x))
 
     @functools.cached_property
     def _client_maxima(self) -> tuple[np.ndarray, np.ndarray]:
@@ -386,22 +399,21 @@ class ShiftedProblem(Problem):
         points, values = points[clients, best], values[clients, best]
         if not self.objective.closed_form:
             values = _raised(values)
-        for m in np.flatnonzero(values < peak_values.max()):  # the highest peak has left the domain
-            x, value = self._border_maximum(m)
+        without_top = np.flatnonzero(values < peak_values.max())  # their highest peak has left the domain
+        for m, x in zip(without_top, self._besides_peaks(without_top), strict=True):
+            value = self.client_values(m, x[None])[0]
             if value > values[m]:
                 points[m], values[m] = x, _raised(value)
         return points, values
 
-    def _border_maximum(self, m: int) -> tuple[np.ndarray, float]:
-        """The best point of client m besides the peaks inside the domain: on its border, mostly."""
+    def _besides_peaks(self, clients: np.ndarray) -> np.ndarray:
+        """The best points (k, d) of some clients besides their peaks: on the domain's border, mostly."""
         if self.name == "rastrigin":
-            x = _separable_maximum(self.shifts[[m]], self.domain[0])
-        elif self.d == 1:
-            x = self.domain.T
-        else:
-            return _search(lambda x: self.client_values(m, x), self.domain, _corners(self.domain))
-        value = self.client_values(m, x)
-        return x[value.argmax()], float(value.max())
+            return _separable_maximum(self.shifts[clients], np.eye(len(clients)), self.domain[0])
+        if self.d == 1:
+            return self.domain.T[self.values(self.domain.T)[clients].argmax(axis=1)]
+        searches = [_search(functools.partial(self.client_values, m), self.domain) for m in clients]
+        return np.array([x for x, _ in searches]).reshape(-1, self.d)
 
     @functools.cached_property
     def _mean_maximum(self) -> tuple[np.ndarray, float]:
@@ -470,31 +482,30 @@ class ShiftedProblem(Problem):
         holds the clients that are not clipped at 0. Given S, the best x is found dimension by dimension;
         given x, the best S is known. From many S, repeat until neither changes.
         """
-        starts = np.concatenate([self.maximisers, _scan(self.domain)[0][:: 8 if self.d == 1 else 4]])
-        active = np.unique(np.concatenate([self.values(starts).T > 0, np.ones((1, self.n_clients), bool)]), axis=0)
-        active = active[active.any(axis=1)]
+        starts = np.concatenate([self.maximisers, _scan(self.domain)[0][::4]])
+        everyone = np.ones((1, self.n_clients), dtype=bool)
+        active = np.unique(np.concatenate([everyone, self.values(starts).T > 0]), axis=0)
         best_x, best = starts[0], -1.0
-        while len(active):
-            x = _separable_maximum(self.shifts, self.domain[0], active)
+        for _ in range(50):  # two or three in practice
+            active = active[active.any(axis=1)]
+            x = _separable_maximum(self.shifts, active, self.domain[0])
             values = self.values(x)
             mean = values.mean(axis=0)
-            if mean.max() <= best:
+            if mean.max() > best:
+                best_x, best = x[mean.argmax()], mean.max()
+            before, active = active, np.unique(values.T > 0, axis=0)
+            if np.array_equal(active, before):
                 break
-            best_x, best = x[mean.argmax()], mean.max()
-            active = np.unique(values.T > 0, axis=0)
-            active = active[active.any(axis=1)]
-        return best_x, float(self.mean_values(best_x[None])[0])
+        return best_x, float(best)
 
 
-def _separable_maximum(shifts: np.ndarray, interval: np.ndarray, active: np.ndarray | None = None) -> np.ndarray:
-    """Where the sum of unclipped rastrigins, shifted by shifts (M, d), is largest in the cube, (k, d).
+def _separable_maximum(shifts: np.ndarray, active: np.ndarray, interval: np.ndarray) -> np.ndarray:
+    """Where sums of unclipped rastrigins, shifted by shifts (M, d), are largest in the cube, (k, d).
 
-    active (k, M): the clients that count in each of k sums; all of them by default (k = 1). In each
-    dimension the mean is 10 R cos(2 pi (x - phi)) - (x - s)^2 plus a constant.
+    active (k, M): which clients count in each of the k sums, at least one. In each dimension such a sum,
+    divided by its number of clients, is 10 R cos(2 pi (x - phi)) - (x - s)^2 plus a constant.
     """
-    weights = np.ones((1, len(shifts))) if active is None else active / active.sum(axis=1, keepdims=True)
-    if active is None:
-        weights /= len(shifts)
+    weights = active / active.sum(axis=1, keepdims=True)
     mean, cosine, sine = (
         np.einsum("km,md->kd", weights, part)[:, :, None]
         for part in (shifts, np.cos(2 * math.pi * shifts), np.sin(2 * math.pi * shifts))
@@ -504,7 +515,7 @@ def _separable_maximum(shifts: np.ndarray, interval: np.ndarray, active: np.ndar
         return 10 * (cosine * np.cos(2 * math.pi * x) + sine * np.sin(2 * math.pi * x)) - (x - mean) ** 2
 
     edges = np.linspace(*interval, 17)  # an eighth of the period: no maximum shares a bracket with another
-    low, high = np.broadcast_arrays(*(e + np.zeros_like(mean) for e in (edges[:-1], edges[1:])))
+    low, high = (np.broadcast_to(e, (*mean.shape[:2], 16)) for e in (edges[:-1], edges[1:]))
     x = _golden(height, low, high, steps=45)
     return np.take_along_axis(x, height(x).argmax(axis=-1)[:, :, None], axis=-1)[:, :, 0]
 
@@ -528,6 +539,9 @@ class LandmineProblem(Problem):
 
     def client_values(self, m: int, x) -> np.ndarray:
         """The recorded AUC (n,); ValueError for a point off the grid."""
+        return self.paired_values(m, x)
+
+    def paired_values(self, clients, x) -> np.ndarray:
         x = self._points(x)
         i, j = landmine.grid_indices(x).T
         if (i < 0).any():
@@ -536,7 +550,7 @@ class LandmineProblem(Problem):
                 "use that grid alone (the centres of the binary partition's cells down to depth 12). "
                 "pfpne.landmine.live_auc evaluates any point where the dataset is at hand."
             )
-        return self._auc[m, i, j]
+        return self._auc[clients, i, j]
 
     @functools.cached_property
     def _client_maxima(self) -> tuple[np.ndarray, np.ndarray]:
@@ -558,23 +572,35 @@ class FunctionsProblem(Problem):
         for m, function in enumerate(functions):
             check(callable(function), f"functions[{m}]", "callable, (n, d) -> (n,)", function)
         super().__init__(name, domain, len(functions), noise, seed, run)
-        self.functions, self.max_depth = functions, max_depth
+        check(is_integer(max_depth) and max_depth >= 0, "max_depth", "an integer >= 0", max_depth)
+        self.functions, self.max_depth = functions, int(max_depth)
         scan = _scan(self.domain)[0]
-        highest = [float(self.client_values(m, scan).max()) for m in range(self.n_clients)]
-        self._given = None if optimum is None else self._checked(optimum, highest, "optimum")
-        self._given_global = None
+        highest = np.array([self.client_values(m, scan).max() for m in range(self.n_clients)])
+        self._optimum = None if optimum is None else self._given(optimum, highest, "optimum")
+        self._global_optimum = None
         if global_optimum is not None:
-            mean = [float(self.mean_values(scan).max())]
-            self._given_global = float(self._checked([global_optimum], mean, "global_optimum")[0])
+            highest = np.array(self.mean_values(scan).max())
+            self._global_optimum = float(self._given(global_optimum, highest, "global_optimum"))
 
     @staticmethod
-    def _checked(optimum, highest, name: str) -> np.ndarray:
-        """Given maxima as an array, or ValueError if one is beaten by a value found on the scan."""
-        array = np.array(optimum, dtype=float)
-        check(array.shape == (len(highest),), name, f"of shape ({len(highest)},), one a client", array.shape)
-        for m, (given, found) in enumerate(zip(array, highest, strict=True)):
-            check(found <= given <= 1, f"{name}[{m}]", f"in [{found!r}, 1]: that value is attained", float(given))
-        return array
+    def _given(maximum, highest: np.ndarray, name: str) -> np.ndarray:
+        """A given maximum, raised to the highest value found; ValueError if it is below that, rounding apart."""
+        maximum = np.array(maximum, dtype=float)
+        check(maximum.shape == highest.shape, name, f"of shape {highest.shape}", maximum.shape)
+        holds = (highest <= maximum + ACCURACY) & (maximum <= 1)
+        wanted = f"at most 1, and at least {highest.tolist()}, which is attained"
+        check(bool(holds.all()), name, wanted, maximum.tolist())
+        return np.maximum(maximum, highest)
+
+    @property
+    def optimum(self) -> np.ndarray:
+        """f_m* (M,): as given, or found."""
+        return super().optimum if self._optimum is None else self._optimum
+
+    @property
+    def global_optimum(self) -> float:
+        """f-bar*: as given, or found."""
+        return super().global_optimum if self._global_optimum is None else self._global_optimum
 
     def client_values(self, m: int, x) -> np.ndarray:
         """f_m(x) (n,); ValueError unless the function returns n numbers in [0, 1]."""
@@ -592,19 +618,15 @@ class FunctionsProblem(Problem):
 
     @functools.cached_property
     def _client_maxima(self) -> tuple[np.ndarray, np.ndarray]:
-        found = [
-            _search(lambda x, m=m: self.client_values(m, x), self.domain, _corners(self.domain))
-            for m in range(self.n_clients)
-        ]
-        points = np.array([x for x, _ in found])
-        return points, _raised(np.array([v for _, v in found])) if self._given is None else self._given
+        found = [_search(functools.partial(self.client_values, m), self.domain) for m in range(self.n_clients)]
+        return np.array([x for x, _ in found]), _raised(np.array([value for _, value in found]))
 
     @functools.cached_property
     def _mean_maximum(self) -> tuple[np.ndarray, float]:
-        if self.n_clients == 1 and self._given_global is None:
+        if self.n_clients == 1:
             return self.maximisers[0], float(self.optimum[0])
-        x, value = _search(self.mean_values, self.domain, np.concatenate([self.maximisers, _corners(self.domain)]))
-        return x, float(_raised(value)) if self._given_global is None else self._given_global
+        x, value = _search(self.mean_values, self.domain, self.maximisers)
+        return x, float(_raised(value))
 
 
 def make_problem(
@@ -647,8 +669,8 @@ def problem_from_functions(
     """A problem made of one's own functions, one a client, each (n, d) -> (n,) with values in [0, 1].
 
     domain: (d, 2), [low, high] a dimension. optimum (M,), global_optimum: the maxima over the domain where
-    they are known; else they are searched for when first asked for: reliable in one or two dimensions for functions
-    that vary on scales above 1/100 of the width, without warranty otherwise.
+    they are known; else they are searched for when first asked for, which is reliable in one or two dimensions
+    for functions that vary on scales above 1/100 of the width, and without warranty otherwise.
     Raises ValueError if a value is outside [0, 1], or a given maximum is below a value found.
     """
     return FunctionsProblem(functions, domain, noise, optimum, global_optimum, name, seed, run, max_depth)
