@@ -5,9 +5,9 @@ run = pfpne.simulate("pf-pne", problem, horizon=100_000)
 """
 
 from pfpne.federation import Task
-from pfpne.objectives import make_problem
+from pfpne.objectives import make_problem, problem_from_functions
 from pfpne.partition import Partition, PyXABPartition, to_pyxab
 from pfpne.registry import make_federation
 from pfpne.simulate import simulate
 
-__all__ = ["Partition", "PyXABPartition", "Task", "make_federation", "make_problem", "simulate", "to_pyxab"]
+__all__ = ["Partition", "PyXABPartition", "Task", "make_federation", "make_problem", "problem_from_functions", "simulate", "to_pyxab"]

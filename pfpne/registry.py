@@ -21,8 +21,9 @@ def nearest(name: str, names: Iterable[str], what: str) -> str:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How to make one algorithm. module: where it lives, loaded when first used. The rest: names in it.
+    """How to make one algorithm.
 
+    settings: its frozen settings. modules: where it lives, and what of pfpne it depends on besides the base.
     make(task, settings) -> (server, clients). up, down: the kinds of message that it declares.
     fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces, equal to the objects.
     """
@@ -35,11 +36,22 @@ class Algorithm:
     modules: tuple[str, ...]
 
 
-# name -> (module, settings, make, up, down, fast). What is here is also what a result's key covers.
+# name -> (modules, settings, make, up, down, fast). The first module is where the rest lives; all of them are
+# what a result of the algorithm depends on, besides what every result does (store.COMMON).
+_PHASED = ("pf_pne", "bounds")
+_HCT = ("hct",)
+_FN_UCB = ("fn_ucb", "arms")
 _ALGORITHMS = {
-    "pf-pne": ("pf_pne", "PFPNESettings", "make_pf_pne", ("NodeMeans",), ("Kept",), None),
-    "fed-pne": ("pf_pne", "PhasedSettings", "make_fed_pne", ("NodeMeans",), ("KeptIndex",), None),
-    "pe": ("pf_pne", "PhasedSettings", "make_pe", (), (), None),
+    "pf-pne": (_PHASED, "PFPNESettings", "make_pf_pne", ("NodeMeans",), ("Kept",), "fast_pf_pne"),
+    "fed-pne": (_PHASED, "PhasedSettings", "make_fed_pne", ("NodeMeans",), ("KeptIndex",), "fast_fed_pne"),
+    "pe": (_PHASED, "PhasedSettings", "make_pe", (), (), "fast_pe"),
+    "hct": (_HCT, "HCTSettings", "make_hct", (), (), "fast_hct"),
+    "hct-pyxab": (_HCT, "HCTSettings", "make_hct_pyxab", (), (), "fast_hct_pyxab"),
+    "centralized": (_HCT, "HCTSettings", "make_centralized", ("Reward",), ("NextPoint",), "fast_centralized"),
+    "hoo": (("hoo", "hct"), "HOOSettings", "make_hoo", (), (), "fast_hoo"),
+    "blin": (("blin",), "BLiNSettings", "make", (), (), None),
+    "fed1-ucb": (("fed1_ucb", "arms"), "Fed1UCBSettings", "make", ("ArmMeans",), ("SurvivingArms",), None),
+    "fn-ucb": (_FN_UCB, "FNUCBSettings", "make", ("NeuralSums",), ("NeuralAggregates", "NewsRequest"), "fast"),
 }
 NAMES = tuple(_ALGORITHMS)
 
@@ -48,15 +60,15 @@ def get_algorithm(name: str) -> Algorithm:
     """The algorithm of that name; ValueError, with the nearest name and the list, if there is none."""
     if name not in _ALGORITHMS:
         raise ValueError(nearest(name, NAMES, "an algorithm"))
-    module_name, settings, make, up, down, fast = _ALGORITHMS[name]
-    module = importlib.import_module(f"pfpne.{module_name}")
+    modules, settings, make, up, down, fast = _ALGORITHMS[name]
+    module = importlib.import_module(f"pfpne.{modules[0]}")
     return Algorithm(
         settings=getattr(module, settings),
         make=getattr(module, make),
         up=tuple(getattr(module, kind) for kind in up),
         down=tuple(getattr(module, kind) for kind in down),
         fast=getattr(module, fast) if fast else None,
-        modules=(module_name, "bounds"),
+        modules=modules,
     )
 
 
