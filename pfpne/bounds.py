@@ -27,7 +27,7 @@ def tau(h: int, log: float, c: float, nu_1: float, rho: float) -> int:
     """
     if -2 * h * math.log2(rho) > 900:
         return 2**62
-    return min(2**62, max(1, math.ceil(c**2 * log * rho ** (-2 * h) / nu_1**2)))
+    return max(1, math.ceil(min(2.0**62, c**2 * log * rho ** (-2 * h) / nu_1**2)))
 
 
 def radius(n, log: float, c: float):
@@ -48,11 +48,10 @@ def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
     return h
 
 
-def kept(mean: np.ndarray, b, h: int, nu_1: float, rho: float) -> np.ndarray:
+def kept(mean: np.ndarray, b, best, h: int, nu_1: float, rho: float) -> np.ndarray:
     """Which nodes (n,) of depth h the elimination keeps: not mean + b + nu_1 rho^h < best mean - its b.
 
-    Algorithm 1, line 11; Algorithm 3, line 8. Of equal best means the smallest index counts. b: (n,) or scalar.
+    Paper, Algorithm 1, line 11; Algorithm 3, line 9. b: (n,). best: the position of the arg max, one for
+    all nodes or (n,), one for each. Rewards' units throughout.
     """
-    b = np.broadcast_to(b, mean.shape)
-    best = int(np.argmax(mean))
     return ~(mean + b + nu_1 * rho**h < mean[best] - b[best])

@@ -8,6 +8,7 @@ names a node with two integers. A node is pulled at the centre of its box.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,17 +25,26 @@ def check_domain(domain) -> np.ndarray:
     return box
 
 
+def deepest(k: int, max_depth: int | None) -> int:
+    """max_depth, or by default 40 or the deepest whose indices, up to k**max_depth, stay below 2**62."""
+    if max_depth is None:
+        return next(h for h in range(40, -1, -1) if k**h < 2**62)
+    if max_depth < 0 or k**max_depth >= 2**62:
+        raise ValueError(f"max_depth must be >= 0 with k**max_depth < 2**62; got {max_depth} with k = {k}.")
+    return max_depth
+
+
 @dataclass(frozen=True, eq=False)
 class Partition:
     """A k-ary partition of a box. A cell at max_depth is not split.
 
-    domain: (d, 2). k >= 2. max_depth >= 0, with k**max_depth < 2**62.
+    domain: (d, 2). k >= 2. max_depth >= 0, with k**max_depth < 2**62; 40 by default, 39 for k = 3.
     Depths h are integers in 0..max_depth; indices i are integers in 1..k**h, scalars or (n,).
     """
 
     domain: np.ndarray
     k: int = 2
-    max_depth: int = 40
+    max_depth: int | None = None
     _low: np.ndarray = field(init=False, repr=False)
     _width: np.ndarray = field(init=False, repr=False)
 
@@ -42,8 +52,7 @@ class Partition:
         object.__setattr__(self, "domain", check_domain(self.domain))
         if self.k < 2:
             raise ValueError(f"k, the number of children of a node, must be at least 2; got {self.k}.")
-        if not 0 <= self.max_depth or self.k**self.max_depth >= 2**62:
-            raise ValueError(f"max_depth must be >= 0 with k**max_depth < 2**62; got {self.max_depth} with k = {self.k}.")
+        object.__setattr__(self, "max_depth", deepest(self.k, self.max_depth))
         object.__setattr__(self, "_low", self.domain[:, 0])
         object.__setattr__(self, "_width", self.domain[:, 1] - self.domain[:, 0])
 
@@ -63,27 +72,37 @@ class Partition:
             raise ValueError(f"depth must be in 0..{self.max_depth}; got {h}.")
         if i.size and not (1 <= i.min() and i.max() <= self.k**h):
             raise ValueError(f"indices at depth {h} are 1..{self.k**h}; got {i.min()}..{i.max()}.")
-        # i - 1 in base k, most significant digit first: digit g says which part along dimension g mod d
-        parts = np.array([self.k ** len(range(j, h, self.d)) for j in range(self.d)], dtype=np.int64)
+        powers, weights, parts = _place_values(self.k, h, self.d)
         if self.d == 1:
             return i[:, None] - 1, parts
-        digits = (i[:, None] - 1) // self.k ** np.arange(h - 1, -1, -1, dtype=np.int64) % self.k
-        position = np.zeros((len(i), self.d), dtype=np.int64)
-        for j in range(min(self.d, h)):
-            own = digits[:, j :: self.d]
-            position[:, j] = own @ (self.k ** np.arange(own.shape[1] - 1, -1, -1, dtype=np.int64))
-        return position, parts
+        return (i[:, None] - 1) // powers % self.k @ weights, parts
 
     def box(self, h: int, i) -> np.ndarray:
         """Boxes (n, d, 2) of the nodes (h, i)."""
         position, parts = self._cell(h, i)
-        edges = np.stack([position, position + 1], axis=-1) / parts[:, None]
-        return self._low[:, None] + self._width[:, None] * edges
+        edges = np.stack([position, position + 1], axis=-1)
+        inside = self._low[:, None] + self._width[:, None] * (edges / parts[:, None])
+        return np.where(edges == parts[:, None], self.domain[:, 1:], inside)  # the domain's end, not its rounding
 
     def centers(self, h: int, i) -> np.ndarray:
         """The points (n, d) where the nodes (h, i) are pulled."""
         position, parts = self._cell(h, i)
-        return self._low + self._width * ((2 * position + 1) / (2 * parts))
+        centers = self._low + self._width * ((2 * position + 1) / (2 * parts))
+        return np.minimum(centers, self.domain[:, 1], out=centers)  # rounding can pass the end of a deep cell
+
+
+@functools.lru_cache(maxsize=256)
+def _place_values(k: int, h: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How i - 1 in base k, most significant digit first, tells the cell: digit g is the part along dimension g mod d.
+
+    The value (h,) of each digit in i - 1; its value (h, d) in the position along each dimension; parts (d,).
+    """
+    parts = np.array([k ** len(range(j, h, d)) for j in range(d)], dtype=np.int64)
+    powers = k ** np.arange(h - 1, -1, -1, dtype=np.int64)
+    weights = np.zeros((h, d), dtype=np.int64)
+    for g in range(h):
+        weights[g, g % d] = k ** ((h - 1 - g) // d)
+    return powers, weights, parts
 
 
 class PyXABPartition:
@@ -94,14 +113,14 @@ class PyXABPartition:
     global state is put back: the cells do not depend on who asks first, and nothing leaks.
     """
 
-    def __init__(self, partition_class, domain, max_depth: int = 40, seed: int = 0):
+    def __init__(self, partition_class, domain, max_depth: int | None = None, seed: int = 0):
         """partition_class: a subclass of PyXAB.partition.Partition.Partition, such as BinaryPartition."""
         self.domain = check_domain(domain)
-        self.max_depth = max_depth
         self.seed = seed
         self._tree = partition_class(domain=self.domain.tolist())
         self._nodes = {(0, 1): self._tree.get_root()}
         self.k = len(self._split(0, 1))
+        self.max_depth = deepest(self.k, max_depth)
 
     @property
     def d(self) -> int:
@@ -133,11 +152,13 @@ class PyXABPartition:
 
     def box(self, h: int, i) -> np.ndarray:
         """Boxes (n, d, 2) of the nodes (h, i)."""
-        return np.array([self._node(h, int(j)).get_domain() for j in np.atleast_1d(i)], dtype=float)
+        boxes = [self._node(h, int(j)).get_domain() for j in np.atleast_1d(i)]
+        return np.array(boxes, dtype=float).reshape(-1, self.d, 2)
 
     def centers(self, h: int, i) -> np.ndarray:
         """The points (n, d) where the nodes (h, i) are pulled."""
-        return np.array([self._node(h, int(j)).get_cpoint() for j in np.atleast_1d(i)], dtype=float)
+        points = [self._node(h, int(j)).get_cpoint() for j in np.atleast_1d(i)]
+        return np.array(points, dtype=float).reshape(-1, self.d)
 
 
 def to_pyxab(partition):

@@ -6,11 +6,13 @@ client more or another order of either leaves every other stream as it was (comm
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 import numpy as np
 
 
+@functools.lru_cache(maxsize=4096)
 def _words(part: str | int) -> tuple[int, ...]:
     if isinstance(part, str):
         digest = hashlib.blake2b(part.encode(), digest_size=8).digest()

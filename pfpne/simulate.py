@@ -1,7 +1,7 @@
 """Run one algorithm on one problem, and keep the regret, the communication and the point deployed.
 
-The simulator drives the same clients and server as a deployment would. An algorithm that decides pull
-by pull may bring a compiled form of the same (`Algorithm.fast`), which tests show to be equal to the
+The simulator drives the same clients and server as a deployment would. An algorithm may bring a faster
+form of the same (`Algorithm.fast`): compiled, or all clients at once. Tests show it equal to the
 objects. Noise wraps the objective's noiseless values, so regret needs no second evaluation.
 """
 
@@ -73,73 +73,96 @@ def gaps(optimum, values: np.ndarray) -> np.ndarray:
     return np.maximum(gap, 0.0)
 
 
-def draw_rewards(values: np.ndarray, counts: np.ndarray, noise, rng: np.random.Generator) -> np.ndarray:
-    """Noisy rewards (sum counts,): each of the values (n,) drawn counts (n,) times, in order.
+def noisy(means: np.ndarray, noise, u: np.ndarray) -> np.ndarray:
+    """Rewards of pulls with these means and uniforms u in [0, 1), written over u; means broadcast to u.
 
-    Bernoulli: 1 with probability value. A number a: value + a (2u - 1). One uniform u a pull, in order, so
-    that the noise of a client's pull t is the same whatever it pulls; none is drawn when noise is 0.
+    Bernoulli: 1 with probability mean. A number a: mean + a (2u - 1).
     """
-    if isinstance(noise, (int, float)) and noise == 0:
-        return np.repeat(values, counts)
-    u = rng.random(int(counts.sum()))
-    if (counts == counts[0]).all():  # broadcast instead of repeating each value
-        rows, means = u.reshape(len(counts), -1), values[:, None]
-    else:
-        rows, means = u, np.repeat(values, counts)
     if noise == "bernoulli":
-        return (rows < means).astype(float).ravel()
-    rows *= 2.0
-    rows -= 1.0
-    rows *= noise
-    rows += means
+        u[...] = u < means
+        return u
+    u -= 0.5  # exact, and so the same as a (2u - 1) with one pass less
+    u *= 2 * noise
+    u += means
     return u
 
 
-class _Recorder:
+def draw_rewards(values: np.ndarray, counts: np.ndarray, noise, rng: np.random.Generator) -> np.ndarray:
+    """Noisy rewards (sum counts,): each of the values (n,) drawn counts (n,) times, in order.
+
+    One uniform a pull, in order, so that the noise of a client's pull t is the same whatever it pulls; none
+    is drawn when noise is 0.
+    """
+    means = np.repeat(values, counts)
+    return means if noise == 0 else noisy(means, noise, rng.random(len(means)))
+
+
+class Recorder:
     """Collects what the clients pulled and would deploy, and sums it up at the end."""
 
-    def __init__(self, M: int):
-        self.pulls = [[] for _ in range(M)]  # (points, values, counts), in order
-        self.bests = [[] for _ in range(M)]  # (t from which on, point)
-        self.rounds: dict[int, list] = {}  # t -> [numbers up, numbers down]
+    def __init__(self):
+        self._pulls: list[tuple] = []  # owner (n,), values (n,), counts (n,), points (n, d); a client's own in order
+        self._bests: list[tuple] = []  # owner (n,), t from which on (n,), points (n, d)
+        self._rounds: dict[int, list] = {}  # t -> [numbers up, numbers down]
 
-    def mail(self, t: int, up: list, down: list) -> None:
-        row = self.rounds.setdefault(t, [0, 0])
-        row[0] += sum(message.numbers for _, message in up)
-        row[1] += sum(message.numbers for _, message in down)
+    def pulled(self, owner: np.ndarray, points: np.ndarray, values: np.ndarray, counts: np.ndarray) -> None:
+        """The clients `owner` (n,) pulled these points (n, d), which are worth `values`, `counts` times each."""
+        self._pulls.append((owner, values, counts, points))
+
+    def deploys(self, owner: np.ndarray, t: np.ndarray, points: np.ndarray) -> None:
+        """From step t (n,) on, the clients `owner` (n,) would deploy these points (n, d)."""
+        self._bests.append((owner, t, points))
+
+    def exchanged(self, t: int, up: int, down: int) -> None:
+        """At step t these numbers were carried up and down."""
+        row = self._rounds.setdefault(t, [0, 0])
+        row[0] += up
+        row[1] += down
 
     def traces(self, problem, t: np.ndarray, global_regret: bool) -> Traces:
-        M = len(self.pulls)
-        regret, simple = np.empty((M, len(t))), np.empty((M, len(t)))
-        shared = np.empty((M, len(t))) if global_regret else None
-        for m in range(M):
-            points, values, counts = zip(*self.pulls[m], strict=True)
-            n = np.cumsum(np.concatenate(counts))
-            regret[m] = _at(t, n, gaps(problem.optimum[m], np.concatenate(values)))
-            if global_regret:
-                shared[m] = _at(t, n, gaps(problem.global_optimum, problem.mean_values(np.concatenate(points))))
-            since, bests = zip(*self.bests[m], strict=True)
-            gap = gaps(problem.optimum[m], problem.client_values(m, np.stack(bests)))
-            simple[m] = gap[np.searchsorted(since, t, side="right") - 1]
-        best = np.stack([bests[-1][1] for bests in self.bests])
-        rounds = np.array([[s, *self.rounds[s]] for s in sorted(self.rounds)], dtype=np.int64).reshape(-1, 3)
-        return Traces(regret, shared, simple, rounds, best)
+        owner, values, counts, points = _by_owner(self._pulls)
+        regret = _cumulative(t, owner, counts, gaps(problem.optimum[owner], values))
+        shared = None
+        if global_regret:
+            shared = _cumulative(t, owner, counts, gaps(problem.global_optimum, problem.mean_values(points)))
+        owner, since, points = _by_owner(self._bests)
+        gap = gaps(problem.optimum[owner], problem.paired_values(owner, points))
+        M, T = problem.n_clients, t[-1]
+        at = np.searchsorted(owner * (T + 1) + since, np.arange(M)[:, None] * (T + 1) + t, side="right") - 1
+        rounds = np.array([[s, *self._rounds[s]] for s in sorted(self._rounds)], dtype=np.int64).reshape(-1, 3)
+        return Traces(regret, shared, gap[at], rounds, points[at[:, -1]])
 
 
-def _at(t: np.ndarray, n: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    """Cumulative regret at steps t (C,), where the pulls up to n (k,) had the gaps (k,), in order."""
-    before = np.concatenate([[0], n[:-1]])
-    total = np.concatenate([[0.0], np.cumsum(gap * (n - before))])
-    at = np.searchsorted(n, t)  # the run of pulls that step t belongs to
-    return np.maximum.accumulate(total[at] + gap[at] * (t - before[at]))
+def _by_owner(records: list[tuple]) -> list[np.ndarray]:
+    """The columns of the records, client after client, a client's own in the order they came."""
+    columns = [np.concatenate(column) for column in zip(*records, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return [column[order] for column in columns]
+
+
+def _cumulative(t: np.ndarray, owner: np.ndarray, counts: np.ndarray, gap: np.ndarray) -> np.ndarray:
+    """Cumulative regret (M, C) at steps t (C,): every client made t[-1] pulls, counts (n,) in a row with gap (n,)."""
+    first = np.searchsorted(owner, np.arange(owner[-1] + 2))  # where each client's rows begin, and the end
+    after = np.cumsum(counts)
+    before = after - counts
+    total = np.zeros(len(gap) + 1)
+    for a, b in zip(first[:-1], first[1:], strict=True):
+        np.cumsum(gap[a:b] * counts[a:b], out=total[a + 1 : b + 1])
+    total[first] = 0.0  # each client's sum starts anew
+    steps = t[-1] * np.arange(len(first) - 1)[:, None] + t
+    at = np.searchsorted(after, steps)  # the row that each step belongs to
+    return np.maximum.accumulate(total[at] + gap[at] * (steps - before[at]), axis=1)
 
 
 def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, messages) -> Traces:
     """Drive the objects to the horizon: ask, evaluate, tell, stop."""
-    recorder = _Recorder(len(federation.clients))
+    recorder = Recorder()
+
+    def deploys(m, client):
+        recorder.deploys(np.array([m]), np.array([client.t]), client.best()[None])
 
     def on_mail(step, up, down):
-        recorder.mail(step, up, down)
+        recorder.exchanged(step, *(sum(message.numbers for _, message in mail) for mail in (up, down)))
         if messages is not None:
             messages.extend((step, "up", m, message) for m, message in up)
             messages.extend((step, "down", m, message) for m, message in down)
@@ -148,15 +171,12 @@ def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, 
     while federation.running:
         sweep = federation.ask()
         for m, batch in sweep:
-            client = federation.clients[m]
-            best = client.best()
-            if not recorder.bests[m] or best is not recorder.bests[m][-1][1]:
-                recorder.bests[m].append((client.t, best))
+            deploys(m, federation.clients[m])
             values = problem.client_values(m, batch.points)
-            recorder.pulls[m].append((batch.points, values, batch.counts))
+            recorder.pulled(np.full(len(values), m), batch.points, values, batch.counts)
             federation.tell(m, draw_rewards(values, batch.counts, problem.noise, noise_streams[m]))
     for m, client in enumerate(federation.clients):
-        recorder.bests[m].append((client.t, client.best()))
+        deploys(m, client)
     return recorder.traces(problem, t, global_regret)
 
 
@@ -183,7 +203,7 @@ def simulate(
     seed, run: of the noise, arms and initial weights, integers >= 0; the problem's by default.
     partition: a Partition or PyXABPartition of the problem's domain; the halving of SPEC by default.
     global_regret: also measure the regret against f-bar. messages: keep every message.
-    objects: drive the clients and the server even where a compiled form is at hand (messages implies it).
+    objects: drive the clients and the server even where a faster form is at hand (messages implies it).
     settings: the algorithm's own, by name; Delta="true" stands for the problem's real one.
     Raises ValueError for a wrong value, an unknown algorithm, or a setting that the algorithm does not take.
     """

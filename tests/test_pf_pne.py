@@ -1,0 +1,412 @@
+"""PF-PNE, Fed-PNE and PE: cases worked by hand, and what must hold in every run."""
+
+import dataclasses
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pfpne
+from pfpne import pf_pne
+from pfpne.federation import Federation, Message, Task
+from pfpne.objectives import problem_from_functions
+from pfpne.partition import Partition
+from pfpne.registry import get_algorithm, make_federation
+from pfpne.simulate import simulate
+
+NAMES = ("pf-pne", "fed-pne", "pe")
+UNIT = Partition([[0, 1]])
+
+
+def play(federation, functions, draw=None):
+    """Drive a federation; return the pulls of each client, (point, count), and the mail, (t, up, down)."""
+    pulls, mail = [[] for _ in functions], []
+    federation.on_mail = lambda t, up, down: mail.append((t, up, down))
+    while federation.running:
+        for m, batch in federation.ask():
+            x, counts = batch.points[:, 0], batch.counts
+            pulls[m] += zip(x.tolist(), counts.tolist(), strict=True)
+            rewards = np.repeat(functions[m](x), counts)
+            federation.tell(m, rewards if draw is None else (draw.random(len(rewards)) < rewards).astype(float))
+    return pulls, mail
+
+
+# --- one client, no noise -------------------------------------------------------------------------------
+# f(x) = x on [0, 1]. c_1 = e delta / T makes log(c_1 T / delta) = 1; nu_1 = 1, rho = 1/2, c = 0.2:
+#   tau_h = ceil(0.04 x 4^h): 0.04, 0.16, 0.64, 2.56, 10.24 -> 1, 1, 1, 3, 11
+#   b = 0.2 / sqrt(n), so at depth h a node goes when it is more than 2 b + 2^-h below the best:
+#   depth 0, one node: pulled at 1/2.
+#   depth 1, n = 1: 0.4 + 0.5 = 0.9. Centres 1/4, 3/4, gap 1/2: both stay.
+#   depth 2, n = 1: 0.4 + 0.25 = 0.65. Centres 1/8, 3/8, 5/8, 7/8, gaps 3/4, 1/2, 1/4, 0: node 1 goes.
+#   depth 3, n = 3: 2 x 0.1155 + 0.125 = 0.356. Nodes 3..8, centres 5/16 ... 15/16, gaps 10/16, 8/16, 6/16 (0.375),
+#     4/16 (0.25), ...: nodes 3, 4, 5 go.
+#   depth 4: nodes 11..16, centres 21/32, 23/32, 25/32, ..., 11 pulls each. The horizon cuts.
+
+LINE = {"nu_1": 1.0, "rho": 0.5, "c": 0.2, "delta": 1.0}
+DEPTH_0 = [(1 / 2, 1)]
+DEPTH_1 = [(1 / 4, 1), (3 / 4, 1)]
+DEPTH_2 = [(1 / 8, 1), (3 / 8, 1), (5 / 8, 1), (7 / 8, 1)]
+DEPTH_3 = [(i / 16, 3) for i in (5, 7, 9, 11, 13, 15)]
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "wanted"),
+    [
+        # 1 + 2 + 4 + 18 = 25 pulls to depth 3, 25 left
+        ("pe", {}, [*DEPTH_0, *DEPTH_1, *DEPTH_2, *DEPTH_3, (21 / 32, 11), (23 / 32, 11), (25 / 32, 3)]),
+        # H_0 = 2, the smallest h with 2^-h <= 0.3. Then PE, from the root: what the client drew down to depth 2 is
+        # enough; (2,1), which the server eliminated, goes again: 1/8 + 0.2 + 1/4 = 0.575 < 7/8 - 0.2 = 0.675
+        (
+            "pf-pne",
+            {"Delta": 0.3},
+            [*DEPTH_0, *DEPTH_1, *DEPTH_2, *DEPTH_3, (21 / 32, 11), (23 / 32, 11), (25 / 32, 3)],
+        ),
+        # |K^0| tau_0 = 1 <= M = 1: depth 0 is not sampled; |K^1| tau_1 = 2 > 1. 24 pulls to depth 3, 26 left
+        ("fed-pne", {}, [*DEPTH_1, *DEPTH_2, *DEPTH_3, (21 / 32, 11), (23 / 32, 11), (25 / 32, 4)]),
+    ],
+)
+def test_one_client_without_noise(name, more, wanted):
+    T = 50
+    federation = make_federation(name, Task(UNIT, 1, T), **LINE, c_1=math.e / T, **more)
+    (pulls,), _ = play(federation, [lambda x: x])
+    assert pulls == wanted
+
+    # the simulator's regret is that of these pulls: the sum of 1 - x
+    problem = problem_from_functions([lambda x: x[:, 0]], [[0, 1]], noise=0, optimum=[1.0])
+    run = simulate(name, problem, T, **LINE, c_1=math.e / T, **more)
+    points, counts = zip(*wanted, strict=True)
+    np.testing.assert_allclose(run.regret[0], np.cumsum(1 - np.repeat(points, counts)), rtol=1e-12)
+
+
+# --- two clients, two phases together ---------------------------------------------------------------------
+# f_1(x) = x, f_2(x) = min(1, 0.45 + 0.6 x). log(c_1 T / delta) = 1 again; nu_1 = 0.2, rho = 1/2, c = 0.26:
+#   tau_h = ceil(1.69 x 4^h): 1.69, 6.76, 27.04 -> 2, 7, 28;  b = 0.26 / sqrt(n)
+# PF-PNE, Delta = 0.15: 0.2 > 0.15, 0.1 <= 0.15: H_0 = 1.
+#   depth 0: ceil(2/2) = 1 pull each; t = 1. Up 2 x 1 mean, down 2 x 3 numbers.
+#   depth 1: ceil(7/2) = 4 pulls each of 1/4 and 3/4; t = 9. Means 0.25 and 0.6, 0.75 and 0.9: global 0.425 and 0.825.
+#     b = 0.26 / sqrt 8 = 0.0919: 0.425 + 0.0919 + 0.1 < 0.825 - 0.0919: node (1,1) goes. Up 2 x 2, down 2 x 3.
+#   PE, depth 1: (1,1) lacks 7 - 4 = 3 pulls, (1,2) is protected with its global mean. b = 0.26 / sqrt 7 = 0.0983:
+#     client 1: 0.25 + 0.0983 + 0.1 = 0.448 < 0.825 - 0.0919 = 0.733: gone for good;
+#     client 2: 0.60 + 0.0983 + 0.1 = 0.798 > 0.733: it stays.
+#   depth 2, 28 pulls each, t = 12: client 1 has the centres 5/8 and 7/8, client 2 1/8, 3/8, 5/8, 7/8.
+# Fed-PNE: |K^0| tau_0 = 2 <= M = 2, |K^1| tau_1 = 14 > 2: it starts at depth 1.
+#   depth 1: 4 pulls each, t = 8; node (1,1) goes as above. Up 2 x 2, down 2 x 1 index.
+#   depth 2: ceil(28/2) = 14 pulls each of 5/8 and 7/8; t = 36. Means 0.625 and 0.825, 0.875 and 0.975: global 0.725
+#     and 0.925; b = 0.26 / sqrt 28 = 0.0491: 0.725 + 0.0491 + 0.05 < 0.925 - 0.0491: node (2,3) goes. Up 4, down 2.
+#   depth 3: ceil(109/2) = 55 pulls each of 13/16 and 15/16.
+
+TWO = [lambda x: x, lambda x: np.minimum(1, 0.45 + 0.6 * x)]
+PAIR = {"nu_1": 0.2, "rho": 0.5, "c": 0.26, "delta": 1.0}
+
+
+def two_problem():
+    functions = [lambda x, f=f: f(x[:, 0]) for f in TWO]
+    return problem_from_functions(functions, [[0, 1]], noise=0, optimum=[1.0, 1.0])
+
+
+def test_two_clients_pf_pne():
+    T = 50
+    federation = make_federation("pf-pne", Task(UNIT, 2, T), **PAIR, c_1=math.e / T, Delta=0.15)
+    pulls, mail = play(federation, TWO)
+    together = [(1 / 2, 1), (1 / 4, 4), (3 / 4, 4), (1 / 4, 3)]
+    assert pulls[0] == [*together, (5 / 8, 28), (7 / 8, 10)]
+    assert pulls[1] == [*together, (1 / 8, 28), (3 / 8, 10)]
+
+    assert [(t, len(up), len(down)) for t, up, down in mail] == [(1, 2, 2), (9, 2, 2)]
+    (_, up), (_, answer) = mail[1][1][0], mail[1][2][0]
+    np.testing.assert_allclose(up.means, [0.25, 0.75])
+    assert answer.header == 1 and answer.index.tolist() == [2]
+    np.testing.assert_allclose(answer.means, [0.825])
+    np.testing.assert_allclose(answer.bounds, [0.26 / math.sqrt(8)])
+
+    rounds = simulate("pf-pne", two_problem(), T, **PAIR, c_1=math.e / T, Delta=0.15).communication
+    assert rounds["t"].tolist() == [1, 9] and rounds["round"].tolist() == [1, 2]
+    assert rounds["numbers up"].tolist() == [2, 4]
+    assert rounds["numbers down"].tolist() == [6, 6]
+    assert rounds["bytes"].tolist() == [64, 80]
+
+
+def test_two_clients_fed_pne():
+    T = 40
+    federation = make_federation("fed-pne", Task(UNIT, 2, T), **PAIR, c_1=math.e / T)
+    pulls, mail = play(federation, TWO)
+    assert pulls[0] == pulls[1] == [(1 / 4, 4), (3 / 4, 4), (5 / 8, 14), (7 / 8, 14), (13 / 16, 4)]
+    assert [answer.index.tolist() for _, _, down in mail for _, answer in down] == [[2], [2], [4], [4]]
+
+    rounds = simulate("fed-pne", two_problem(), T, **PAIR, c_1=math.e / T).communication
+    assert rounds["t"].tolist() == [8, 36]
+    assert rounds["numbers up"].tolist() == [4, 4]
+    assert rounds["numbers down"].tolist() == [2, 2]
+    assert rounds["bytes"].tolist() == [48, 48]
+
+
+@pytest.mark.parametrize(("T", "rounds"), [(7, []), (8, [8]), (9, [8]), (35, [8]), (36, [8, 36]), (40, [8, 36])])
+def test_a_phase_cut_by_the_horizon_communicates_nothing_and_one_that_ends_there_does(T, rounds):
+    for objects in (False, True):
+        run = simulate("fed-pne", two_problem(), T, objects=objects, **PAIR, c_1=math.e / T)
+        assert run.communication["t"].tolist() == rounds
+
+
+def test_best_is_the_highest_mean_of_the_deepest_finished_depth():
+    T = 50
+    federation = make_federation("pf-pne", Task(UNIT, 2, T), **PAIR, c_1=math.e / T, Delta=0.15)
+    assert [client.best().tolist() for client in federation.clients] == [[0.5], [0.5]]
+    play(federation, TWO)
+    assert [client.best().tolist() for client in federation.clients] == [[0.75], [0.75]]  # depth 2 was cut
+
+
+# --- the smallest pieces ----------------------------------------------------------------------------------
+
+
+def test_arg_max_of_each_client_takes_the_smallest_index_of_equal_ones():
+    values, start = np.array([1.0, 3.0, 3.0, 5.0, 2.0, 2.0]), np.array([0, 3, 4])
+    assert pf_pne.arg_max(values, start).tolist() == [1, 3, 4]
+    assert pf_pne.arg_max(values[:3], start[:1]).tolist() == [1]
+
+
+def test_cut_spends_what_is_left_in_pulling_order():
+    counts, start = np.array([3, 3, 3, 2, 2]), np.array([0, 3])
+    assert pf_pne.cut(counts, start, np.array([5, 4])).tolist() == [3, 2, 0, 2, 2]
+    assert pf_pne.cut(counts, start, np.array([0, 1])).tolist() == [0, 0, 0, 1, 0]
+
+
+def test_node_sums():
+    rewards = np.arange(9.0)
+    assert pf_pne.node_sums(rewards, np.array([3, 3, 3])).tolist() == [3, 12, 21]
+    assert pf_pne.node_sums(rewards, np.array([2, 2, 1, 4])).tolist() == [1, 5, 4, 26]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"nu_1": 0},
+        {"rho": 1.0},
+        {"rho": 0.0},
+        {"c": -0.1},
+        {"c": "a"},
+        {"c_1": math.inf},
+        {"delta": 0},
+        {"Delta": -0.01},
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name):
+        pf_pne.PFPNESettings(**wrong)
+
+
+# --- what must hold in every run ----------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    M=st.integers(1, 4),
+    T=st.integers(1, 400),
+    Delta=st.sampled_from([0.0, 0.1, 0.3, 1.0]),
+    k=st.sampled_from([2, 3]),
+    max_depth=st.integers(0, 6),
+)
+def test_K_is_inside_K_m_and_the_budget_is_exact(seed, M, T, Delta, k, max_depth):
+    rng = np.random.default_rng(seed)
+    offsets = rng.random(M)
+    seen = []
+
+    class Spy(pf_pne.Elimination):
+        def eliminate(self):
+            if self.h in self.shared:
+                seen.append(np.isin(self.shared[self.h][0], self.index).all())
+                seen.append(len(self.shared[self.h][0]) > 0)
+            return super().eliminate()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pf_pne, "Elimination", Spy)
+        federation = make_federation("pf-pne", Task(Partition([[0, 1]], k, max_depth), M, T), Delta=Delta)
+        functions = [lambda x, a=a: np.abs(np.sin(5 * x + 3 * a)) for a in offsets]
+        pulls, _ = play(federation, functions, rng)
+    assert all(seen)
+    assert [sum(n for _, n in own) for own in pulls] == [T] * M
+    assert all(0 <= x <= 1 for own in pulls for x, _ in own)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("T", [1, 2, 10, 333])
+def test_every_client_pulls_exactly_T_times(name, T):
+    for M in (1, 3):
+        pulls, _ = play(make_federation(name, Task(UNIT, M, T)), [lambda x: x] * M)
+        assert [sum(n for _, n in own) for own in pulls] == [T] * M
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("pf-pne", {"Delta": 0.0}), ("pf-pne", {"Delta": 0.3}), ("fed-pne", {}), ("pe", {})]
+)
+def test_at_max_depth_the_best_cell_is_played_to_the_horizon(name, more):
+    T = 1000
+    federation = make_federation(name, Task(Partition([[0, 1]], max_depth=3), 2, T), **more)
+    pulls, mail = play(federation, [lambda x: x, lambda x: x])
+    for own, client in zip(pulls, federation.clients, strict=True):
+        assert own[-1][0] == 15 / 16 and own[-1][1] > 800  # in one batch
+        assert client.best().tolist() == [15 / 16]
+    assert all(message.header <= 3 for _, up, down in mail for _, message in up + down)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_tell_is_refused_and_changes_nothing(name):
+    federation = make_federation(name, Task(UNIT, 1, 50))
+    for _ in range(3):
+        ((m, batch),) = federation.ask()
+        before = pickle.dumps(federation)
+        for wrong in (
+            np.zeros(batch.size + 1),
+            np.zeros(0),
+            np.zeros((batch.size, 1)),
+            np.full(batch.size, np.nan),
+            np.full(batch.size, np.inf),
+        ):
+            with pytest.raises(ValueError, match="reward"):
+                federation.tell(m, wrong)
+            assert pickle.dumps(federation) == before
+        with pytest.raises(ValueError, match="no batch"):
+            federation.tell(1, np.zeros(batch.size))
+        federation.tell(m, np.zeros(batch.size))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_asking_twice_changes_nothing(name):
+    once, twice = (make_federation(name, Task(UNIT, 3, 300)) for _ in range(2))
+    while once.running:
+        twice.ask()
+        for (m, batch), (n, again) in zip(once.ask(), twice.ask(), strict=True):
+            assert m == n
+            assert np.array_equal(batch.points, again.points) and np.array_equal(batch.counts, again.counts)
+            rewards = np.repeat(batch.points[:, 0], batch.counts)
+            once.tell(m, rewards)
+            twice.clients[n].ask()
+            twice.tell(n, rewards)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("stop", [1, 4, 9, 14])
+def test_a_run_continues_identically_from_a_saved_state(name, stop):
+    functions = [lambda x: x, lambda x: 1 - x / 2, np.sin]
+    straight, _ = play(make_federation(name, Task(UNIT, 3, 2000), delta=0.1), functions)
+    federation = make_federation(name, Task(UNIT, 3, 2000), delta=0.1)
+    pulls = [[] for _ in functions]
+    told = 0
+    while federation.running:
+        for m, _ in federation.ask():
+            if told == stop:  # also within a sweep, with some clients told and others not
+                federation = pickle.loads(pickle.dumps(federation))
+            batch = dict(federation.ask())[m]
+            x, counts = batch.points[:, 0], batch.counts
+            pulls[m] += zip(x.tolist(), counts.tolist(), strict=True)
+            federation.tell(m, np.repeat(functions[m](x), counts))
+            told += 1
+    assert told > stop
+    assert pulls == straight
+
+
+# --- what leaves a client -------------------------------------------------------------------------------------
+
+
+def test_declared_messages():
+    kinds = (pf_pne.NodeMeans, pf_pne.Kept, pf_pne.KeptIndex)
+    fields = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in kinds}
+    assert fields == {
+        pf_pne.NodeMeans: ("header", "means"),
+        pf_pne.Kept: ("header", "index", "means", "bounds"),
+        pf_pne.KeptIndex: ("header", "index"),
+    }
+    declared = {name: (get_algorithm(name).up, get_algorithm(name).down) for name in NAMES}
+    assert declared == {
+        "pf-pne": ((pf_pne.NodeMeans,), (pf_pne.Kept,)),
+        "fed-pne": ((pf_pne.NodeMeans,), (pf_pne.KeptIndex,)),
+        "pe": ((), ()),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_one_mean_a_node_leaves_a_client(name):
+    problem = pfpne.make_problem("garland", n_clients=3)
+    run = simulate(name, problem, 2000, messages=True)
+    algorithm = get_algorithm(name)
+    assert (len(run.messages) > 0) == (name != "pe")
+    pulled = 0
+    for t, direction, _, message in run.messages:
+        assert isinstance(message, algorithm.up if direction == "up" else algorithm.down)
+        if direction == "up":
+            assert message.means.shape == (message.numbers,)  # a mean a node, and nothing else
+            pulled = max(pulled, t)
+    ups = [message.numbers for _, direction, client, message in run.messages if direction == "up" and client == 0]
+    assert sum(ups) < max(pulled, 1)  # far fewer numbers than rewards
+
+
+def test_the_order_of_a_node_s_rewards_cannot_be_seen_by_anyone():
+    streams = [np.random.default_rng(0), np.random.default_rng(0)]
+    federations = [make_federation("pf-pne", Task(UNIT, 2, 500), Delta=0.1) for _ in streams]
+    mails = []
+    for federation, rng, sort in zip(federations, streams, (False, True), strict=True):
+        mail = []
+        federation.on_mail = lambda t, up, down, mail=mail: mail.extend(m.to_json() for _, m in up + down)
+        while federation.running:
+            for m, batch in federation.ask():
+                rewards = np.split((rng.random(batch.size) < 0.5).astype(float), np.cumsum(batch.counts)[:-1])
+                federation.tell(m, np.concatenate([np.sort(r) if sort else r for r in rewards]))
+        mails.append(mail)
+    assert mails[0] == mails[1] and mails[0]
+
+
+@pytest.mark.parametrize("up_or_down", ["up", "down"])
+def test_an_undeclared_kind_is_refused(up_or_down):
+    algorithm = get_algorithm("pf-pne")
+    declared = {"up": algorithm.up, "down": algorithm.down} | {up_or_down: (pf_pne.KeptIndex,)}
+    federation = Federation(*algorithm.make(Task(UNIT, 2, 50), pf_pne.PFPNESettings()), **declared)
+    with pytest.raises(TypeError, match="NodeMeans" if up_or_down == "up" else "Kept"):
+        play(federation, TWO)
+
+
+def test_messages_survive_json():
+    for message in (
+        pf_pne.NodeMeans(3, np.array([0.1, 1 / 3])),
+        pf_pne.Kept(2, np.array([1, 2**40]), np.array([0.1, 0.7]), np.array([1e-17, 0.2])),
+        pf_pne.KeptIndex(40, np.array([2**40, 3])),
+    ):
+        back = Message.from_json(message.to_json())
+        assert type(back) is type(message) and back.header == message.header
+        for name in message.payload():
+            assert np.array_equal(getattr(back, name), getattr(message, name))
+            assert getattr(back, name).dtype == getattr(message, name).dtype
+    for text in (
+        '{"kind": "Rewards", "header": 1}',
+        '{"kind": "NodeMeans", "header": 1}',
+        '{"kind": "NodeMeans", "header": 1, "means": [1], "rewards": [1]}',
+    ):
+        with pytest.raises(ValueError, match="not a message"):
+            Message.from_json(text)
+
+
+def test_a_federation_whose_mail_is_json_runs_the_same():
+    """As a deployment would: every message is text on the way."""
+
+    def by_wire(receive):
+        return lambda message: receive(Message.from_json(message.to_json()))
+
+    plain, wired = (make_federation("pf-pne", Task(UNIT, 2, 300), Delta=0.1) for _ in range(2))
+    for client in wired.clients:
+        client.receive = by_wire(client.receive)
+    exchange = wired.server.exchange
+    wired.server.exchange = lambda mail: exchange({m: Message.from_json(x.to_json()) for m, x in mail.items()})
+    assert play(plain, TWO)[0] == play(wired, TWO)[0]
+
+
+def test_the_server_waits_for_every_client():
+    server, clients = pf_pne.make_pf_pne(Task(UNIT, 2, 50), pf_pne.PFPNESettings())
+    messages = [client.tell(np.zeros(client.ask().size)) for client in clients]
+    with pytest.raises(ValueError, match="all 2 clients"):
+        server.exchange({0: messages[0]})
+    with pytest.raises(ValueError, match="depth 0"):
+        server.exchange({0: messages[0], 1: pf_pne.NodeMeans(1, np.zeros(1))})
+    assert server.exchange(dict(enumerate(messages)))[1].index.tolist() == [1]

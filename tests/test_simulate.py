@@ -1,0 +1,221 @@
+"""The simulator: what it records, what it must never touch, and its fast form against the objects."""
+
+import random
+
+import numpy as np
+import pytest
+
+import pfpne
+from pfpne.federation import Message, Task
+from pfpne.objectives import problem_from_functions
+from pfpne.partition import Partition, PyXABPartition
+from pfpne.registry import get_algorithm, make_federation, make_settings
+from pfpne.simulate import Recorder, checkpoints, draw_rewards, gaps, noise_streams, simulate
+
+NAMES = ("pf-pne", "fed-pne", "pe")
+
+
+def assert_equal_runs(a, b):
+    """Bit for bit, all but the seconds."""
+    for name in ("t", "regret", "simple_regret", "best", "global_regret"):
+        x, y = getattr(a, name), getattr(b, name)
+        assert (x is None and y is None) or np.array_equal(x, y), name
+    assert a.communication.equals(b.communication)
+    assert a.settings == b.settings
+
+
+# --- what is recorded -----------------------------------------------------------------------------------
+
+
+def test_checkpoints():
+    assert checkpoints(1).tolist() == [1]
+    assert checkpoints(10).tolist() == list(range(1, 11))
+    t = checkpoints(1001)  # ceil(k 1001 / 500): 2.002 -> 3, 4.004 -> 5, ...
+    assert len(t) == 500 and t[:2].tolist() == [3, 5] and t[-1] == 1001
+
+
+def test_gaps_are_never_negative_and_a_wrong_optimum_is_noticed():
+    assert gaps(1.0, np.array([0.5, 1.0 + 1e-12])).tolist() == [0.5, 0.0]
+    with pytest.raises(RuntimeError, match="above the recorded optimum"):
+        gaps(1.0, np.array([1.001]))
+
+
+def test_rewards():
+    values, counts = np.array([0.2, 0.9]), np.array([3, 2])
+    u = np.random.default_rng(5).random(5)
+    mean = np.array([0.2, 0.2, 0.2, 0.9, 0.9])
+    assert np.array_equal(draw_rewards(values, counts, "bernoulli", np.random.default_rng(5)), (u < mean).astype(float))
+    uniform = draw_rewards(values, counts, 0.5, np.random.default_rng(5))
+    np.testing.assert_allclose(uniform, mean + 0.5 * (2 * u - 1), rtol=1e-15)
+    rng = np.random.default_rng(5)
+    assert np.array_equal(draw_rewards(values, counts, 0, rng), mean)
+    assert rng.random() == u[0]  # nothing was drawn
+
+
+def test_recorder_by_hand():
+    # optimum 1. Client 0: x = 0.5 twice, then 0.75 twice; client 1: 1.0 once, 0.25 three times
+    functions = [lambda x: x[:, 0]] * 2
+    problem = problem_from_functions(functions, [[0, 1]], noise=0, optimum=[1.0, 1.0], global_optimum=1.0)
+    recorder = Recorder()
+    for owner, x, n in ((0, 0.5, 2), (1, 1.0, 1), (1, 0.25, 3), (0, 0.75, 2)):
+        recorder.pulled(np.array([owner]), np.array([[x]]), np.array([x]), np.array([n]))
+    both = np.array([0, 1])
+    recorder.deploys(both, np.array([0, 0]), np.array([[0.5], [0.5]]))
+    recorder.deploys(both, np.array([2, 1]), np.array([[0.75], [1.0]]))
+    recorder.deploys(np.array([0]), np.array([2]), np.array([[0.9]]))  # at the same step, after the exchange
+    recorder.exchanged(2, 3, 5)
+    recorder.exchanged(2, 1, 0)
+    traces = recorder.traces(problem, np.array([1, 2, 3, 4]), global_regret=True)
+    np.testing.assert_allclose(traces.regret, [[0.5, 1.0, 1.25, 1.5], [0.0, 0.75, 1.5, 2.25]])
+    np.testing.assert_allclose(traces.global_regret, traces.regret)
+    np.testing.assert_allclose(traces.simple_regret, [[0.5, 0.1, 0.1, 0.1], [0, 0, 0, 0]], atol=1e-15)
+    assert traces.best.tolist() == [[0.9], [1.0]]
+    assert traces.communication.tolist() == [[2, 4, 5]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("noise", ["bernoulli", 0.1, 0])
+def test_regret_never_decreases_and_ends_at_the_horizon(name, noise):
+    for T in (1, 2, 10, 1777):
+        problem = pfpne.make_problem("garland", n_clients=3, noise=noise)
+        run = simulate(name, problem, T, global_regret=True)
+        assert run.t[-1] == T and run.regret.shape == run.simple_regret.shape == (3, len(run.t))
+        for regret in (run.regret, run.global_regret):
+            assert (np.diff(regret, axis=1, prepend=0) >= 0).all()
+        assert (run.simple_regret >= 0).all()
+        assert (run.communication["t"] <= T).all() and (np.diff(run.communication["t"]) > 0).all()
+        assert ((run.best >= 0) & (run.best <= 1)).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_communication_is_the_sum_of_the_messages(name):
+    problem = pfpne.make_problem("garland", n_clients=3)
+    run = simulate(name, problem, 3000, messages=True)
+    for row in run.communication.itertuples(index=False):
+        for direction, total in (("up", row[2]), ("down", row[3])):
+            sent = [mail[3] for mail in run.messages if mail[:2] == (row[0], direction)]
+            assert sum(message.numbers for message in sent) == total
+            assert len(sent) == 3 and all(isinstance(message, Message) for message in sent)
+        assert row[4] == 8 * (row[2] + row[3])
+    assert_equal_runs(run, simulate(name, problem, 3000))
+
+
+# --- randomness -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("objects", [True, False])
+def test_same_seed_same_result_and_global_state_untouched(name, objects):
+    problem = pfpne.make_problem("himmelblau", n_clients=2)
+    before, before_python = np.random.get_state(), random.getstate()
+    first = simulate(name, problem, 1500, objects=objects)
+    after = np.random.get_state()
+    assert before[0] == after[0] and np.array_equal(before[1], after[1]) and before[2:] == after[2:]
+    assert random.getstate() == before_python
+    np.random.random(3)
+    random.random()
+    assert_equal_runs(first, simulate(name, problem, 1500, objects=objects))
+    for other in ({"seed": 1}, {"run": 1}):
+        assert not np.array_equal(first.regret, simulate(name, problem, 1500, objects=objects, **other).regret)
+
+
+def test_another_client_or_another_order_of_algorithms_changes_nothing_else():
+    def runs(names, M):
+        problem = pfpne.make_problem("garland", n_clients=M)
+        return {name: simulate(name, problem, 1500, delta=0.1) for name in names}
+
+    forwards, backwards = runs(NAMES, 2), runs(NAMES[::-1], 2)
+    for name in NAMES:
+        assert_equal_runs(forwards[name], backwards[name])
+    more = runs(["pe"], 3)["pe"]  # each client alone: the third concerns no one
+    assert np.array_equal(more.regret[:2], forwards["pe"].regret)
+    assert np.array_equal(more.best[:2], forwards["pe"].best)
+
+
+def test_noise_is_common_to_all_algorithms():
+    problem = pfpne.make_problem("garland", n_clients=2)
+    first, second = (noise_streams(problem, 0, 0) for _ in range(2))
+    assert np.array_equal(first[1].random(5), second[1].random(5))
+    assert not np.array_equal(first[0].random(5), first[1].random(5))
+
+
+# --- the fast form ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("noise", ["bernoulli", 0.1, 2.0, 0])
+@pytest.mark.parametrize("objective", ["garland", "himmelblau", "rastrigin"])
+def test_fast_equals_the_objects_bit_for_bit(name, noise, objective):
+    cases = [(1, 3, 40), (2, 1, 40), (10, 3, 40), (997, 3, 5), (4001, 2, 40), (1500, 5, 2)]
+    for seed, (T, M, max_depth) in enumerate(cases):
+        problem = pfpne.make_problem(objective, n_clients=M, noise=noise, seed=seed)
+        partition = Partition(problem.domain, max_depth=max_depth)
+        options = {"Delta": (0.0, 0.01, 0.1, 0.3, 1.0, 0.3)[seed]} if name == "pf-pne" else {}
+        options |= {"partition": partition, "global_regret": objective == "garland"}
+        assert_equal_runs(simulate(name, problem, T, **options), simulate(name, problem, T, objects=True, **options))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("settings", [{"c": 1.0}, {"rho": 0.7, "nu_1": 0.3}, {"c_1": 1e-9}, {"delta": 0.5, "c": 0.02}])
+def test_fast_equals_the_objects_with_other_settings(name, settings):
+    problem = pfpne.make_problem("doublesine", n_clients=4, noise=0.3)
+    settings = settings | ({"Delta": 0.12} if name == "pf-pne" else {})
+    fast, objects = (simulate(name, problem, 3001, objects=objects, **settings) for objects in (False, True))
+    assert_equal_runs(fast, objects)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fast_equals_the_objects_on_other_partitions_and_own_functions(name):
+    from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
+
+    functions = [lambda x: x[:, 0] * x[:, 1], lambda x: 1 - x[:, 0] / 2]
+    problem = problem_from_functions(functions, [[0, 1], [0, 1]], optimum=[1.0, 1.0])
+    for partition in (Partition(problem.domain, k=3), PyXABPartition(RandomBinaryPartition, problem.domain, seed=1)):
+        assert_equal_runs(
+            simulate(name, problem, 901, partition=partition),
+            simulate(name, problem, 901, partition=partition, objects=True),
+        )
+
+
+# --- what it says of the method -------------------------------------------------------------------------------
+
+
+def test_slope_of_the_regret():
+    """(d+1)/(d+2), d the near-optimality dimension: 1/2 to 2/3 for d = 0, 1, and a logarithm more."""
+    horizons = np.array([16_000, 64_000, 256_000])
+
+    def slope(name, shift):
+        problems = [pfpne.make_problem("garland", n_clients=8, shift=shift, run=run) for run in range(3)]
+        regret = [np.mean([simulate(name, problem, T).regret[:, -1] for problem in problems]) for T in horizons]
+        return np.polyfit(np.log(horizons), np.log(regret), 1)[0]
+
+    for name in NAMES:  # all clients alike
+        assert 0.5 < slope(name, shift=0.0) < 0.85
+    assert 0.5 < slope("pe", shift=0.1) < 0.85
+    assert slope("fed-pne", shift=0.1) > 0.9  # clients differ, and it looks for one point for all
+
+
+# --- bad input ------------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused():
+    problem = pfpne.make_problem("garland", n_clients=2)
+    for horizon in (0, -1, 2.5, "10", None):
+        with pytest.raises(ValueError, match="horizon"):
+            simulate("pe", problem, horizon)
+    with pytest.raises(ValueError, match="pf-pne"):
+        simulate("pf-pn", problem, 10)
+    with pytest.raises(ValueError, match="Delta"):
+        simulate("pf-pne", problem, 10, Delta=-0.1)
+    with pytest.raises(ValueError, match="does not take it"):
+        simulate("pe", problem, 10, Delta=0.1)
+    with pytest.raises(ValueError, match="n_clients"):
+        Task(Partition([[0, 1]]), 0, 10)
+    with pytest.raises(ValueError, match="needs a problem"):
+        make_federation("pf-pne", Task(Partition([[0, 1]]), 2, 10), Delta="true")
+
+
+def test_true_Delta_is_the_problem_s_own():
+    problem = pfpne.make_problem("garland", n_clients=2)
+    assert make_settings("pf-pne", {"Delta": "true"}, problem).Delta == problem.Delta > 0.01
+    assert get_algorithm("pf-pne").settings().Delta == 0.01
