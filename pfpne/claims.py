@@ -1,0 +1,409 @@
+"""Every claim of the paper that runs can test, as data, and its verdict: holds, does not hold, undecided.
+
+How a verdict is reached:
+
+- A *tested* claim is turned into numbers that are below 0 where it is right, one a paired run (the same clients
+  and the same noise for every algorithm). The sign-flip test gives two p-values: of "the claim is false" and of
+  "the claim is true". Both, of all the tested claims of one column (a noise regime, with one Delta for PF-PNE),
+  go through Holm's correction together. The claim holds if the first is rejected at ALPHA, does not hold if the
+  second is, and is undecided otherwise.
+- A claim of several parts ("smaller than each of the others") holds if every part does, so its p-value is the
+  largest of theirs; it does not hold if any part does not: the smallest of theirs times how many they are. For
+  "at least one" it is the other way round.
+- A *counted* claim says what happens in every run, or compares measured times. It needs no test: one run (or one
+  objective) against it refutes it, and a run that ended too early to tell leaves it undecided.
+
+No verdict is written here: all come from the runs (pfpne.evidence) through `evaluate`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pfpne import stats
+from pfpne.claim_tests import (
+    MUCH,
+    SIMILAR,
+    AlikeInTime,
+    BetterThanAlone,
+    Bounded,
+    Comparison,
+    DeltaBounds,
+    FallsWithM,
+    Insensitive,
+    KeepsGrowing,
+    RoundsBounded,
+    Similar,
+    Slower,
+    Stops,
+    Sublinear,
+    Test,
+    Tested,
+    Unsatisfactory,
+    deltas_in_words,
+    number,
+    seconds,
+    title,
+)
+from pfpne.evidence import Evidence, Regime
+from pfpne.notebook import MAIN
+from pfpne.pf_pne import PFPNESettings
+from pfpne.rng import stream
+
+ALPHA = 0.05  # the chance, at most, of any false verdict in one column
+
+PLACES = (  # the paper's structure, as printed
+    "Abstract",
+    "Section 1",
+    "Table 1",
+    "Assumption 3",
+    "Section 3.2",
+    "Theorem 3.1",
+    "Remark 3.2",
+    "Corollary 3.1",
+    "Remark 3.4",
+    "Remark 3.5",
+    "Section 4",
+    "Figure 1",
+    "Appendix C.1",
+    "Appendix C.3",
+    "Figure 2",
+    "Appendix C.4",
+    "Figure 3",
+)
+
+STATED_SLOPES = {d: -1 / (d + 2) for d in (0, 1, 2)}  # of log R(T)/M on log M, d the near-optimality dimension
+
+GIVEN = (f"{PFPNESettings().Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
+
+
+# --- verdicts ---------------------------------------------------------------------------------------
+
+
+VERDICTS = ("holds", "does not hold", "undecided")
+
+
+def count(facts: tuple[bool | None, ...]) -> str:
+    """The verdict on a counted claim."""
+    if False in facts:
+        return "does not hold"
+    return "undecided" if None in facts else "holds"
+
+
+def p_values(outcome: Tested, rng: np.random.Generator) -> tuple[float, float]:
+    """The p-values of "the claim is false" and "the claim is true", its parts together, other claims not yet."""
+    right, wrong = zip(*(stats.sign_flip(part.values, rng) for part in outcome.parts), strict=True)
+    k = len(outcome.parts)
+    if outcome.every:
+        return max(right), min(1.0, k * min(wrong))
+    return min(1.0, k * min(right)), max(wrong)
+
+
+def judge(p_right: float, p_wrong: float) -> str:
+    """The verdict on a tested claim, from its two corrected p-values."""
+    if p_right <= ALPHA:
+        return "holds"
+    return "does not hold" if p_wrong <= ALPHA else "undecided"
+
+
+# --- the claims -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim. place: where the paper makes it; quote: its words, formulas spelt out; statement: what test tests."""
+
+    id: str
+    place: str
+    quote: str
+    statement: str
+    test: Test
+
+
+OTHERS = ("hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # PF-PNE's competitors in the paper
+
+
+def _smallest(objective: str, place: str, quote: str) -> Claim:
+    return Claim(
+        f"smallest-{objective}",
+        place,
+        quote,
+        f"On {title(objective)}, PF-PNE has the smallest regret of the paper's five",
+        Comparison(objective, "pf-pne", OTHERS),
+    )
+
+
+def _fed_better(objective: str) -> Claim:
+    return Claim(
+        f"fed-better-{objective}",
+        "Section 4, Figure 1",
+        "the performance of Fed-PNE, although better than its competitors",
+        f"On {title(objective)}, Fed-PNE has less regret than HCT (PyXAB), Fed1-UCB and FN-UCB",
+        Comparison(objective, "fed-pne", ("hct-pyxab", "fed1-ucb", "fn-ucb")),
+    )
+
+
+def _unsatisfactory(objective: str) -> Claim:
+    return Claim(
+        f"fed-far-{objective}",
+        "Section 4, Figure 1",
+        "is far from satisfactory",
+        f"On {title(objective)}, Fed-PNE has at least {MUCH:g} times the regret of one of the paper's other four",
+        Unsatisfactory(objective),
+    )
+
+
+def _insensitive(objective: str) -> Claim:
+    return Claim(
+        f"settings-{objective}",
+        "Appendix C.1",
+        "Tuning these hyper-parameters will not affect the final result too much",
+        f"On {title(objective)}, moving nu_1, rho, c, c_1, delta or Delta alone changes PF-PNE's regret by less than "
+        f"a factor {SIMILAR:g}",
+        Insensitive(objective),
+    )
+
+
+def _stated_slopes() -> str:
+    return ", ".join(f"{slope:.3g} for d = {d}" for d, slope in STATED_SLOPES.items())
+
+
+_MAIN_QUOTE = "PF-PNE has the smallest averaged cumulative regret"
+CLAIMS = (
+    _smallest("garland", "Section 4, Figure 1", _MAIN_QUOTE),
+    _smallest("himmelblau", "Section 4, Figure 1", _MAIN_QUOTE),
+    _smallest("rastrigin", "Section 4, Figure 1", _MAIN_QUOTE),
+    _smallest("landmine", "Section 4, Figure 1", "our algorithm achieves the smallest regret"),
+    _fed_better("garland"),
+    _fed_better("rastrigin"),
+    _unsatisfactory("garland"),
+    _unsatisfactory("rastrigin"),
+    Claim(
+        "doublesine-hct",
+        "Appendix C.3, Figure 2",
+        "PF-PNE performs slightly better than HCT",
+        f"On DoubleSine, PF-PNE has less regret than HCT (PyXAB), but more than 1/{MUCH:g} of it",
+        Comparison("doublesine", "pf-pne", ("hct-pyxab",), "slightly"),
+    ),
+    Claim(
+        "doublesine-fed",
+        "Appendix C.3, Figure 2",
+        "and much better than Fed-PNE on Doublesine",
+        f"On DoubleSine, PF-PNE has less than 1/{MUCH:g} of Fed-PNE's regret",
+        Comparison("doublesine", "pf-pne", ("fed-pne",), "much"),
+    ),
+    Claim(
+        "ackley-hct",
+        "Appendix C.3, Figure 2",
+        "PF-PNE performs similarly as HCT and Fed-PNE on Ackley",
+        f"On Ackley, PF-PNE's regret is within a factor {SIMILAR:g} of HCT's (PyXAB)",
+        Similar("ackley", "hct-pyxab"),
+    ),
+    Claim(
+        "ackley-fed",
+        "Appendix C.3, Figure 2",
+        "PF-PNE performs similarly as HCT and Fed-PNE on Ackley",
+        f"On Ackley, PF-PNE's regret is within a factor {SIMILAR:g} of Fed-PNE's",
+        Similar("ackley", "fed-pne"),
+    ),
+    Claim(
+        "time-fn-ucb",
+        "Figure 1",
+        "FNUCB runs much slower compared with the other algorithms due to the training of neural nets",
+        f"As implemented here, FN-UCB takes at least {MUCH:g} times as long as each of the other four, in most runs",
+        Slower(),
+    ),
+    Claim(
+        "time-others",
+        "Figure 1",
+        "The other four algorithms take similar time",
+        f"As implemented here, none of the other four takes more than {MUCH:g} times as long as another, in most runs",
+        AlikeInTime(),
+    ),
+    Claim(
+        "fed-grows",
+        "Appendix C.4, Figure 3",
+        "the communication cost of Fed-PNE keeps increasing",
+        "Fed-PNE communicates after T/10, and after PF-PNE's last round, in every run",
+        KeepsGrowing(),
+    ),
+    Claim(
+        "pf-stops",
+        "Appendix C.4, Figure 3",
+        "the communication cost of PF-PNE stops to increase after a certain point",
+        "PF-PNE's last round, that of depth H_0, comes before the horizon, in every run",
+        Stops(),
+    ),
+    Claim(
+        "bounded",
+        "Remark 3.5",
+        "In all our experiments, we observe that the communication cost is always bounded",
+        "On every objective and in every run, PF-PNE has at most H_0 + 1 rounds, and carries at most what these would "
+        "without any elimination",
+        Bounded(),
+    ),
+    Claim(
+        "rounds-bound",
+        "Theorem 3.1",
+        "The number of communication rounds of PF-PNE scales as min{C_1 M log 1/Delta, C_2 (M log MT)}",
+        "PF-PNE's exchanges never exceed the theorem's bound with C_1 = 2 C_2 = 1/log(1/rho), "
+        f"for Delta = {deltas_in_words()} and six T",
+        RoundsBounded(),
+    ),
+    Claim(
+        "delta-bounds",
+        "Assumption 3, Appendix C.1",
+        "we have set it to be Delta = 0.01 in all the experiments",
+        f"Delta = {PFPNESettings().Delta:g} is at least the distance of every client's maximum from the global "
+        "objective's, in every run",
+        DeltaBounds(),
+    ),
+    Claim(
+        "falls-with-M",
+        "Table 1, Corollary 3.1",
+        "O(M^{-1/(d+2)} T^{(d+1)/(d+2)} + T^{(d_new+1)/(d_new+2)})",
+        "With clients that are alike, PF-PNE's average regret falls as M grows, on one objective of each dimension",
+        FallsWithM(0.0),
+    ),
+    Claim(
+        "falls-as-stated",
+        "Remark 3.4",
+        "on average, the client-wise regret is of order M^{-1/(d_min+2)} T^{(d_min+1)/(d_min+2)}",
+        "With clients that are alike, it falls at least as fast as the slowest stated, M to the power of -1/(d+2): "
+        f"{_stated_slopes()}",
+        FallsWithM(max(STATED_SLOPES.values())),
+    ),
+    Claim(
+        "better-than-alone",
+        "Remark 3.4",
+        "the cumulative regret will be smaller than running the X-armed bandit algorithms ... separately on the "
+        "clients",
+        "With clients that are alike, PF-PNE has less regret than HCT (PyXAB) and PE, on one objective of each "
+        "dimension",
+        BetterThanAlone(),
+    ),
+    Claim(
+        "sublinear",
+        "Theorem 3.1, Remark 3.2",
+        "PF-PNE is always capable of finding the optimums of the local objective, regardless of whether the prior "
+        "knowledge of Delta is small or large",
+        f"Over six horizons, PF-PNE's regret grows more slowly than T with Delta = {deltas_in_words()}, on one "
+        "objective of each dimension",
+        Sublinear(),
+    ),
+    *(_insensitive(objective) for objective in MAIN),
+)
+
+
+# --- all verdicts -----------------------------------------------------------------------------------
+
+
+def evaluate(evidence: Evidence, claims: tuple[Claim, ...] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Every claim in every regime, with either Delta: (verdicts, a row each; comparisons, a row a part).
+
+    verdicts: id, place, quote, statement, regime, Delta ("0.01", "true", "" where it makes no difference), verdict,
+    measured, statistic, runs, p_right, p_wrong (Holm's), nan for counted claims.
+    comparisons: id, regime, Delta, what, n, mean, low, high (95 % bootstrap interval), ratio (of means).
+    """
+    verdicts, comparisons = [], []
+    for regime in evidence.regimes:
+        for Delta in GIVEN:
+            rows, parts = _column(evidence, claims, regime, Delta)
+            verdicts += rows
+            comparisons += parts
+    order = {claim.id: k for k, claim in enumerate(claims)}
+    verdicts = pd.DataFrame(verdicts).sort_values("id", key=lambda ids: ids.map(order), kind="stable")
+    columns = ["id", "regime", "Delta", "what", "n", "mean", "low", "high", "ratio"]
+    comparisons = pd.DataFrame(comparisons, columns=columns).sort_values(
+        "id", key=lambda ids: ids.map(order), kind="stable"
+    )
+    return verdicts.reset_index(drop=True), comparisons.reset_index(drop=True)
+
+
+def _column(evidence: Evidence, claims: tuple[Claim, ...], regime: Regime, Delta: str) -> tuple[list, list]:
+    """The verdicts of one column, corrected together, and their comparisons."""
+    outcomes = []
+    for claim in claims:
+        objectives = tuple(name for name in claim.test.objectives if name in regime.objectives)
+        if objectives and (claim.test.uses_pf_pne or Delta == GIVEN[0]):
+            outcomes.append((claim, claim.test.evaluate(evidence, regime.noise, objectives, Delta)))
+    tested = [(claim, outcome) for claim, outcome in outcomes if isinstance(outcome, Tested)]
+    pairs = [
+        p_values(outcome, stream(evidence.seed, "claims", claim.id, regime.name, Delta)) for claim, outcome in tested
+    ]
+    corrected = stats.holm(np.ravel(pairs)).reshape(-1, 2)
+    p = {claim.id: row for (claim, _), row in zip(tested, corrected, strict=True)}
+    rows, comparisons = [], []
+    for claim, outcome in outcomes:
+        head = {"id": claim.id, "regime": regime.name, "Delta": Delta if claim.test.uses_pf_pne else ""}
+        if isinstance(outcome, Tested):
+            rng = stream(evidence.seed, "claims", claim.id, regime.name, Delta, "interval")
+            parts = _reported(outcome, rng)
+            comparisons += [{**head, **part} for part in parts]
+            verdict, measured = judge(*p[claim.id]), outcome.measured or "; ".join(map(_in_words, parts))
+        else:
+            verdict, measured = count(outcome.facts), outcome.measured
+        p_right, p_wrong = p.get(claim.id, (math.nan, math.nan))
+        rows.append(
+            {
+                "id": claim.id,
+                "place": claim.place,
+                "quote": claim.quote,
+                "statement": claim.statement,
+                **{name: head[name] for name in ("regime", "Delta")},
+                "verdict": verdict,
+                "measured": measured,
+                "statistic": claim.test.statistic,
+                "runs": claim.test.runs(evidence),
+                "p_right": p_right,
+                "p_wrong": p_wrong,
+            }
+        )
+    return rows, comparisons
+
+
+def _reported(outcome: Tested, rng: np.random.Generator) -> list[dict]:
+    """Each comparison once (one that is tested on two sides counts as one), with the interval of its mean."""
+    reported = {}
+    for part in outcome.parts:
+        if part.what not in reported:
+            low, high = stats.interval(part.shown, rng)
+            numbers = {
+                "n": len(part.shown),
+                "mean": float(part.shown.mean()),
+                "low": low,
+                "high": high,
+                "ratio": part.ratio,
+            }
+            reported[part.what] = {"what": part.what, **numbers}
+    return list(reported.values())
+
+
+def _in_words(part: dict) -> str:
+    words = f"{part['what']}: {number(part['mean'])} [{number(part['low'])}, {number(part['high'])}]"
+    return words if math.isnan(part["ratio"]) else f"{words}, ratio {number(part['ratio'])}"
+
+
+def times(evidence: Evidence) -> pd.DataFrame:
+    """The seconds behind the claims on time: regime, objective, algorithm, runs, median of one run.
+
+    Measured while several runs shared the machine, and not the same twice.
+    """
+    rows = [
+        {
+            "regime": regime.name,
+            "objective": objective,
+            "algorithm": name,
+            "runs": evidence.figure_runs,
+            "median": median,
+        }
+        for regime in evidence.regimes
+        for objective in MAIN
+        if objective in regime.objectives
+        for name, median in seconds(evidence, objective, regime.noise).median().items()
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,160 @@
+"""What the claims and Table 1 read: a few numbers a run, kept beside the runs so that reading again is quick."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.experiment import PROFILES, SMALL, Experiment, run_experiment
+from pfpne.notebook import SYNTHETIC, Parameters, progress
+from pfpne.paths import RESULTS, write_atomically
+from pfpne.store import source_hash
+
+
+@dataclass(frozen=True)
+class Regime:
+    """One column of verdicts: a noise, and the objectives that are run under it."""
+
+    name: str
+    noise: float | str
+    objectives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The scale of every run that a claim or Table 1 uses, and the way to those runs.
+
+    n_clients (M), horizon (T), shift, seed: as in Experiment. n_runs: paired runs of the main comparison.
+    figure_runs: those of the figures, the first n_runs' first; FN-UCB has no more.
+    """
+
+    n_clients: int
+    horizon: int
+    n_runs: int
+    figure_runs: int
+    regimes: tuple[Regime, ...]
+    shift: float = 0.1
+    seed: int = 0
+    n_jobs: int | None = None
+    folder: Path = RESULTS
+
+    @classmethod
+    def of(cls, p: Parameters) -> Evidence:
+        """As the notebook's parameters say."""
+        profile = PROFILES[p.profile]
+        synthetic = tuple(Regime(f"{noise}", noise, SYNTHETIC) for noise in profile.noises)
+        return cls(
+            n_clients=p.n_clients,
+            horizon=p.horizon,
+            n_runs=p.n_runs,
+            figure_runs=min(p.n_runs, profile.n_runs),
+            regimes=(*synthetic, Regime("landmine", profile.landmine_noise, ("landmine",))),
+            shift=p.shift,
+            seed=p.seed,
+            n_jobs=p.n_jobs,
+        )
+
+    @property
+    def study_runs(self) -> int:
+        """Runs of the studies that vary M, T or a setting: half of the main comparison's."""
+        return -(-self.n_runs // 2)
+
+    @property
+    def table_runs(self) -> int:
+        """Runs of Table 1, which takes every algorithm through six horizons: a sixth, but two for an error."""
+        return min(self.n_runs, max(2, self.n_runs // 6))
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """Six horizons: T and its halves, quarters, ... (3,125 to 100,000 in the paper's profile)."""
+        return tuple(sorted({max(1, self.horizon >> k) for k in range(6)}))
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        """Five numbers of clients: M/4 to 4M."""
+        return tuple(sorted({max(1, int(self.n_clients * factor)) for factor in (0.25, 0.5, 1, 2, 4)}))
+
+    def runs_of(self, algorithm: str) -> int:
+        return self.figure_runs if algorithm == "fn-ucb" else self.n_runs
+
+    def experiment(self, objective: str, algorithms: tuple[str, ...], noise, n_runs: int, **changes) -> Experiment:
+        """The experiment of this scale, with changes to n_clients, horizon, shift, settings or global_regret."""
+        scale = {"n_clients": self.n_clients, "horizon": self.horizon, "shift": self.shift, "seed": self.seed}
+        return Experiment(
+            objective=objective, algorithms=algorithms, noise=noise, n_runs=n_runs, **{**scale, **changes}
+        )
+
+    def summary(self, objective: str, algorithms: str | tuple[str, ...], noise, n_runs: int | None = None, **changes):
+        """A row a run (see `summarize`) of one or several algorithms; n_runs: of the main comparison by default."""
+        algorithms = (algorithms,) if isinstance(algorithms, str) else algorithms
+        n_runs = self.runs_of(algorithms[0]) if n_runs is None else n_runs
+        return summarize(self.experiment(objective, algorithms, noise, n_runs, **changes), self.n_jobs, self.folder)
+
+    def regret(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> np.ndarray:
+        """R(T)/M of each run (n_runs,)."""
+        return self.summary(objective, algorithm, noise, n_runs, **changes)["regret"].to_numpy()
+
+
+COLUMNS = {
+    "algorithm": "name",
+    "run": "0, 1, ...",
+    "regret": "R(T)/M",
+    "global_regret": "the same against f-bar, nan where it was not measured",
+    "rounds": "rounds of communication",
+    "last": "the step of the last one, 0 if there was none",
+    "numbers": "numbers carried, up and down",
+    "Delta": "what PF-PNE was given, nan for the others",
+    "seconds": "wall time, the one column that is not reproducible",
+}
+
+
+def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = RESULTS) -> pd.DataFrame:
+    """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
+    keys = [experiment.key(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
+    name = hashlib.sha256("".join([*keys, source_hash(("evidence",))]).encode()).hexdigest()
+    path = folder / "summaries" / f"{name[:32]}.json"
+    rows = _read(path)
+    if rows is None:
+        long = (
+            experiment.n_runs * experiment.n_clients * experiment.horizon >= SMALL
+        )  # pulls; a bar for less only flickers
+        bar = progress(experiment.objective) if long else None
+        results = run_experiment(experiment, n_jobs=n_jobs, progress=bar, folder=folder)
+        rows = [_row(algorithm, run, result) for (algorithm, run), result in results.runs.items()]
+        write_atomically(path, json.dumps({"rows": rows, "sha256": _digest(rows)}).encode())
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _row(algorithm: str, run: int, result) -> list:
+    carried = result.communication
+    shared = math.nan if result.global_regret is None else float(result.global_regret[:, -1].mean())
+    return [
+        algorithm,
+        run,
+        float(result.regret[:, -1].mean()),
+        shared,
+        len(carried),
+        int(carried["t"].max()) if len(carried) else 0,
+        int(carried["numbers up"].sum() + carried["numbers down"].sum()),
+        result.settings.get("Delta", math.nan),
+        result.seconds,
+    ]
+
+
+def _digest(rows: list) -> str:
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def _read(path: Path) -> list | None:
+    """The rows kept at path, or None if there are none or the file is damaged: the runs themselves are still stored."""
+    try:
+        content = json.loads(path.read_text())
+        return content["rows"] if _digest(content["rows"]) == content["sha256"] else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,97 @@
+"""The statistics of the claims and of Table 1: each one small function of numbers, a value a paired run.
+
+| what                  | here            | why                                                                      |
+|-----------------------|-----------------|--------------------------------------------------------------------------|
+| sign-flip test        | sign_flip       | exact, and supposes only that a difference is as likely as its opposite  |
+| bootstrap interval    | interval        | how well a mean over the runs is known, whatever the distribution        |
+| Holm's correction     | holm            | many tests are made; the chance of one false verdict stays below alpha   |
+| slope of log on log   | power           | the exponent a of y ~ x^a, fitted to each run by least squares           |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+EXACT = 40  # values up to which the sign-flip test looks at all 2^n signs
+RESAMPLES = 9_999  # of the bootstrap, and of the sign-flip test beyond EXACT
+
+
+def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """p-values of "the mean is not below 0" and "the mean is not above 0", from paired differences (n,), n >= 1.
+
+    The first: the share of the 2^n choices of signs, each as likely as the others if the differences are symmetric
+    about 0, whose sum is at most the observed one; the second: at least. Exact for n <= EXACT, else from RESAMPLES
+    choices drawn by rng. Both are 1 if a value is not finite.
+    """
+    values = np.asarray(values, dtype=float)
+    n, observed = len(values), values.sum()
+    if not np.isfinite(values).all():
+        return 1.0, 1.0
+    if n > EXACT:
+        how = {"permutation_type": "samples", "n_resamples": RESAMPLES, "rng": rng}
+        below, above = (
+            stats.permutation_test((values,), np.mean, alternative=side, **how).pvalue for side in ("less", "greater")
+        )
+        return float(below), float(above)
+    # Every sum is one of the first half's plus one of the second's: two lists of 2^(n/2), not one of 2^n.
+    first, second = _signed_sums(values[: n // 2]), np.sort(_signed_sums(values[n // 2 :]))
+    rounding = 1e-12 * np.abs(values).sum()
+    # The sums come in pairs s, -s: as many are at least `observed` as are at most -observed.
+    below, above = (
+        np.searchsorted(second, bound + rounding - first, side="right").sum(dtype=np.int64) / 2.0**n
+        for bound in (observed, -observed)
+    )
+    return float(below), float(above)
+
+
+def _signed_sums(values: np.ndarray) -> np.ndarray:
+    """The sums of values (n,) under all 2^n choices of their signs."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
+
+
+def interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """The 95 % bootstrap interval (BCa) of the mean of values (n,); a point if all are equal, nan if n = 1."""
+    values = np.asarray(values, dtype=float)
+    if len(values) == 1 or not np.isfinite(values).all():
+        return np.nan, np.nan
+    if np.ptp(values) <= 1e-12 * np.abs(values).max():
+        return float(values.mean()), float(values.mean())
+    found = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, confidence_level=0.95, rng=rng)
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """Holm's adjusted p-values: reject those <= alpha, and the chance of any false rejection is <= alpha.
+
+    p (k,): sorted upwards, the j-th, j = 0..k-1, is multiplied by k - j; none is below the one before, or above 1.
+    """
+    p = np.asarray(p, dtype=float)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order]))
+    return adjusted
+
+
+def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The exponents (n,) of y ~ x^a: slopes of log y on log x by least squares, a row of y (n, k) each, x (k,).
+
+    nan for a row that is not above 0 throughout.
+    """
+    y = np.asarray(y, dtype=float)
+    return per_log(x, np.log(np.where(y > 0, y, np.nan)))
+
+
+def per_log(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The slopes (n,) of y (n, k) on log x (k,), by least squares, a row each; nan if k = 1."""
+    u = np.log(np.asarray(x, dtype=float))
+    u = u - u.mean()
+    return np.asarray(y, dtype=float) @ u / (u @ u or np.nan)
+
+
+def standard_error(values: np.ndarray) -> float:
+    """The standard error of the mean of values (n,): their standard deviation over sqrt n; nan if n = 1."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan

@@ -1,0 +1,207 @@
+"""The paper's Table 1, with what is measured beside what it states.
+
+A row an algorithm and objective, one objective of each dimension. Exponents are fitted to each run over six
+horizons (or several numbers of clients) and averaged over the runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pfpne import stats
+from pfpne.claim_tests import DIMENSIONS, label, title
+from pfpne.evidence import Evidence
+from pfpne.experiment import run_experiment
+from pfpne.figures import noise_in_words
+from pfpne.registry import NAMES
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the paper's Table 1 states: average regret and communication rounds, in LaTeX, and whether personalized."""
+
+    regret: str
+    rounds: str
+    personalized: bool
+
+
+_ALONE = r"\widetilde{\mathcal{O}}(T^{(d+1)/(d+2)})"
+_TOGETHER = r"\widetilde{\mathcal{O}}(M^{-1/(d+2)} T^{(d+1)/(d+2)})"
+STATED = {
+    "hoo": Stated(_ALONE, "N.A.", True),
+    "blin": Stated(_ALONE, "N.A.", True),
+    "centralized": Stated(_TOGETHER, r"\mathcal{O}(MT)", False),
+    "fed-pne": Stated(_TOGETHER, r"\widetilde{\mathcal{O}}(M \log T)", False),
+    "pf-pne": Stated(
+        r"\widetilde{\mathcal{O}}(M^{-1/(d+2)} T^{(d+1)/(d+2)} + T^{(d_{\mathrm{new}}+1)/(d_{\mathrm{new}}+2)})",
+        r"\widetilde{\mathcal{O}}(M \log T)",
+        True,
+    ),
+}
+SYSTEMS = (*STATED, *(name for name in NAMES if name not in STATED))  # the paper's, then ours
+
+# FN-UCB's choices do not depend on the horizon: its regret at a shorter one is read off the curves of the figures,
+# as running it again would take longer than everything else.
+ANYTIME = ("fn-ucb",)
+
+
+def table1(evidence: Evidence) -> pd.DataFrame:
+    """Table 1: a row an algorithm and objective, under the profile's first noise, means over n runs.
+
+    algorithm, stated_regret, stated_rounds, personalized ("" for ours); objective, noise, n; local_slope and
+    global_slope, the exponents of T in R(T)/M and in the global regret, with their standard errors *_se; rounds and
+    numbers of communication at the longest T; rounds_per_doubling of T; numbers_slope_T, rounds_slope_M,
+    numbers_slope_M, exponents of T and M. nan: not measured, or no communication to fit.
+    """
+    noise = evidence.regimes[0].noise
+    return pd.DataFrame([_row(evidence, name, objective, noise) for name in SYSTEMS for objective in DIMENSIONS])
+
+
+def _row(evidence: Evidence, name: str, objective: str, noise) -> dict:
+    stated = STATED.get(name)
+    T, n = evidence.horizons, evidence.table_runs
+    read = _read_off if name in ANYTIME else _run_again
+    local, shared, rounds, numbers = read(evidence, objective, name, noise, n)
+    local_slopes, global_slopes = stats.power(T, local), stats.power(T, shared)
+    talks = rounds[:, -1].min() > 0
+    M_rounds, M_numbers = (
+        _against_M(evidence, objective, name, noise, n) if talks and name not in ANYTIME else (np.nan, np.nan)
+    )
+    return {
+        "algorithm": name,
+        "stated_regret": stated.regret if stated else "",
+        "stated_rounds": stated.rounds if stated else "",
+        "personalized": ("yes" if stated.personalized else "no") if stated else "",
+        "objective": objective,
+        "noise": noise,
+        "n": n,
+        "local_slope": local_slopes.mean(),
+        "local_slope_se": stats.standard_error(local_slopes),
+        "global_slope": global_slopes.mean(),
+        "global_slope_se": stats.standard_error(global_slopes),
+        "rounds": rounds[:, -1].mean(),
+        "numbers": numbers[:, -1].mean(),
+        "rounds_per_doubling": np.log(2) * stats.per_log(T, rounds).mean() if talks else np.nan,
+        "numbers_slope_T": _exponent(T, numbers),
+        "rounds_slope_M": M_rounds,
+        "numbers_slope_M": M_numbers,
+    }
+
+
+def _run_again(evidence: Evidence, objective: str, name: str, noise, n: int) -> tuple[np.ndarray, ...]:
+    """Local and global regret, rounds and numbers, each (n, horizons), from a run to each horizon."""
+    tables = [evidence.summary(objective, name, noise, n, horizon=T, global_regret=True) for T in evidence.horizons]
+    return tuple(np.stack([t[c] for t in tables], axis=1) for c in ("regret", "global_regret", "rounds", "numbers"))
+
+
+def _read_off(evidence: Evidence, objective: str, name: str, noise, n: int) -> tuple[np.ndarray, ...]:
+    """The same from the runs of the figures; the global regret, not measured there, is nan."""
+    experiment = evidence.experiment(objective, (name,), noise, n)
+    runs = run_experiment(experiment, n_jobs=evidence.n_jobs, folder=evidence.folder).runs.values()
+    T = np.array(evidence.horizons)
+    local = np.stack([np.interp(T, run.t, run.regret.mean(axis=0)) for run in runs])
+    so_far = [run.communication["t"].to_numpy() <= T[:, None] for run in runs]
+    numbers = [(run.communication["numbers up"] + run.communication["numbers down"]).to_numpy() for run in runs]
+    rounds = np.stack([at.sum(axis=1) for at in so_far])
+    return (
+        local,
+        np.full(local.shape, np.nan),
+        rounds,
+        np.stack([at @ x for at, x in zip(so_far, numbers, strict=True)]),
+    )
+
+
+def _against_M(evidence: Evidence, objective: str, name: str, noise, n: int) -> tuple[float, float]:
+    """The exponents of M in rounds and numbers, from M/4 to 2M clients at an eighth of the horizon."""
+    clients, T = evidence.clients[:-1], max(1, evidence.horizon >> 3)
+    tables = [evidence.summary(objective, name, noise, n, horizon=T, n_clients=M) for M in clients]
+    rounds, numbers = (np.stack([t[c] for t in tables], axis=1) for c in ("rounds", "numbers"))
+    return _exponent(clients, rounds), _exponent(clients, numbers)
+
+
+def _exponent(x, counts: np.ndarray) -> float:
+    """The mean exponent of x in counts (n, k); nan if any count is 0."""
+    return float(stats.power(x, counts).mean())
+
+
+# --- as it is shown ---------------------------------------------------------------------------------
+
+HEADINGS = {  # column: (in LaTeX, under groups of columns; in Markdown)
+    "system": ("System", "System"),
+    "stated_regret": ("Average regret (paper)", "Average regret (paper)"),
+    "stated_rounds": ("Rounds (paper)", "Rounds (paper)"),
+    "objective": ("Objective", "Objective"),
+    "local_slope": ("local", "Exponent of T, local regret"),
+    "global_slope": ("global", "Exponent of T, global regret"),
+    "rounds": ("at T", "Rounds at T"),
+    "rounds_per_doubling": ("per 2T", "Rounds per doubling of T"),
+    "rounds_slope_M": ("exp. of M", "Rounds, exponent of M"),
+    "numbers": ("at T", "Numbers at T"),
+    "numbers_slope_T": ("exp. of T", "Numbers, exponent of T"),
+    "numbers_slope_M": ("exp. of M", "Numbers, exponent of M"),
+}
+
+
+def caption(evidence: Evidence) -> str:
+    horizons = ", ".join(f"{T:,}" for T in evidence.horizons)
+    clients = ", ".join(map(str, evidence.clients[:-1]))
+    noise = noise_in_words(evidence.regimes[0].noise).capitalize()
+    return (
+        "The paper's Table 1 (average regret and communication rounds as it states them, a dash for the others), and "
+        f"what is measured: exponents of T over T = {horizons}, with M = {evidence.n_clients} clients, fitted to each "
+        f"run and averaged over n = {evidence.table_runs} runs (standard errors in brackets); rounds "
+        "(exchanges between the server and all clients; the paper counts each M times) and numbers carried at "
+        f"T = {evidence.horizon:,}, the rounds that a doubling of T adds, and exponents of M over "
+        f"M = {clients} at T = {max(1, evidence.horizon >> 3):,}. {noise}. FN-UCB's are read off its curves. "
+        "Dash: not stated, not measured, or no communication."
+    )
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The table in strings, headings and formulas in LaTeX: what the Markdown and the LaTeX file have in common."""
+    rows = []
+    for row in table.to_dict("records"):
+        first = row["objective"] == table["objective"].iloc[0]
+        rows.append(
+            {
+                "system": label(row["algorithm"]) if first else "",
+                "stated_regret": _formula(row["stated_regret"]) if first else "",
+                "stated_rounds": _formula(row["stated_rounds"]) if first else "",
+                "objective": title(row["objective"]),
+                "local_slope": _with_error(row["local_slope"], row["local_slope_se"]),
+                "global_slope": _with_error(row["global_slope"], row["global_slope_se"]),
+                "rounds": _count(row["rounds"]),
+                "rounds_per_doubling": _decimal(row["rounds_per_doubling"]),
+                "rounds_slope_M": _decimal(row["rounds_slope_M"]),
+                "numbers": _count(row["numbers"]),
+                "numbers_slope_T": _decimal(row["numbers_slope_T"]),
+                "numbers_slope_M": _decimal(row["numbers_slope_M"]),
+            }
+        )
+    return pd.DataFrame(rows, columns=list(HEADINGS))
+
+
+def _formula(stated: str) -> str:
+    if not stated:
+        return DASH
+    return stated if stated == "N.A." else f"${stated}$"
+
+
+DASH = "\N{EN DASH}"
+
+
+def _with_error(mean: float, error: float) -> str:
+    if np.isnan(mean):
+        return DASH
+    return f"{mean:.3f}" if np.isnan(error) else f"{mean:.3f} ({error:.3f})"
+
+
+def _decimal(x: float) -> str:
+    return DASH if np.isnan(x) else f"{0.0 + round(x, 2):.2f}"
+
+
+def _count(x: float) -> str:
+    return DASH if x == 0 else f"{x:,.0f}"

@@ -1,0 +1,257 @@
+"""Tables as files: CSV to read, Markdown to show, LaTeX (booktabs) to include; and the README's verdicts.
+
+The Markdown and the LaTeX file of a table come from the same strings, the CSV from the numbers behind them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from pfpne import claims, table1
+from pfpne.evidence import Evidence
+from pfpne.figures import MIME, manifest, noise_in_words
+from pfpne.notebook import Parameters
+from pfpne.paths import FIGURES, ROOT, write_atomically
+from pfpne.store import source_hash
+
+MODULES = ("tables", "table1", "claims", "evidence", "stats")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as files, {name: content}; stem: of their names; markdown: as a notebook shows it, and details."""
+
+    stem: str
+    caption: str
+    markdown: str
+    files: dict[str, bytes]
+    details: str = ""
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/markdown": self.markdown, "text/plain": self.caption, MIME: self.stem}
+
+
+def save(p: Parameters, *tables: Table) -> list[Path]:
+    """Write the files of each table, and a manifest (JSON) that says how to make them again, into p.figures_dir."""
+    paths = []
+    for table in tables:
+        content = manifest(p, table, table.files)
+        content["source"]["drawing"] = source_hash(MODULES)
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        for name, data in {**table.files, f"{table.stem}.json": text.encode()}.items():
+            paths.append(write_atomically(p.figures_dir / name, data))
+    return [path.relative_to(ROOT) if path.is_relative_to(ROOT) else path for path in paths]
+
+
+# --- formats ----------------------------------------------------------------------------------------
+
+
+def as_csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
+
+
+def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n" for line in lines)
+
+
+SYMBOLS = {
+    "nu_1": r"$\nu_1$",
+    "c_1": "$c_1$",
+    "C_1": "$C_1$",
+    "C_2": "$C_2$",
+    "H_0": "$H_0$",
+    "rho": r"$\rho$",
+    "Delta": r"$\Delta$",
+    "delta": r"$\delta$",
+    "\N{EN DASH}": "--",
+    "\N{PLUS-MINUS SIGN}": r"$\pm$",
+}
+_SYMBOL = re.compile("|".join(rf"\b{name}\b" if name.isascii() else name for name in SYMBOLS))
+
+
+def in_latex(text: str) -> str:
+    """The text with the paper's symbols as formulas and the rest escaped; formulas between dollars stay as they are."""
+    pieces = re.split(r"(\$[^$]*\$)", text)
+    return "".join(piece if piece.startswith("$") else _plain_in_latex(piece) for piece in pieces)
+
+
+def _plain_in_latex(text: str) -> str:
+    symbols = re.sub(_SYMBOL, lambda found: SYMBOLS[found[0]], text)
+    pieces = re.split(r"(\$[^$]*\$)", symbols)
+    return "".join(piece if piece.startswith("$") else re.sub(r"([&%#_{}])", r"\\\1", piece) for piece in pieces)
+
+
+def as_latex(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], columns: str, caption: str, name: str, groups: str = ""
+) -> str:
+    r"""A table* that fills the width of a two-column page, to \input; needs booktabs and graphicx.
+
+    columns: as tabular takes them. groups: a line above the headings. A row whose first cell is filled, after one
+    whose first cell is not, is set off.
+    """
+    lines = [
+        r"% Needs \usepackage{booktabs,graphicx}.",
+        r"\begin{table*}",
+        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{in_latex(caption)}}}",
+        rf"\label{{tab:{name}}}",
+        rf"\resizebox{{\textwidth}}{{!}}{{\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        *([groups] if groups else []),
+        " & ".join(map(in_latex, headings)) + r" \\",
+        r"\midrule",
+    ]
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is not None and row[0] and not before[0]:
+            lines.append(r"\addlinespace")
+        lines.append(" & ".join(map(in_latex, row)) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{table*}", ""])
+
+
+# --- Table 1 ----------------------------------------------------------------------------------------
+
+_GROUPS = (
+    r"& & & & \multicolumn{2}{c}{exponent of regret} & \multicolumn{3}{c}{rounds} & \multicolumn{3}{c}{numbers} \\"
+    "\n"
+    r"\cmidrule(lr){5-6}\cmidrule(lr){7-9}\cmidrule(lr){10-12}"
+)
+
+
+def make_table1(evidence: Evidence) -> Table:
+    """The paper's Table 1 beside what is measured: see pfpne.table1."""
+    table = table1.table1(evidence)
+    rows, caption = table1.shown(table).to_numpy().tolist(), table1.caption(evidence)
+    markdown = as_markdown([long for _, long in table1.HEADINGS.values()], rows)
+    latex = as_latex(
+        [short for short, _ in table1.HEADINGS.values()], rows, "llll rr rrr rrr", caption, "table1", _GROUPS
+    )
+    files = {
+        "table1.csv": as_csv(table),
+        "table1.md": f"{markdown}\n{caption}\n".encode(),
+        "table1.tex": latex.encode(),
+    }
+    return Table("table1", caption, markdown, files)
+
+
+# --- claims -----------------------------------------------------------------------------------------
+
+
+def make_claims(evidence: Evidence) -> Table:
+    """The verdicts: see pfpne.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
+    verdicts, comparisons = claims.evaluate(evidence)
+    headings, rows = summary(verdicts)
+    caption = claims_caption(verdicts, evidence)
+    markdown = as_markdown(headings, rows)
+    measured = [
+        [row["id"], regime_in_words(row["regime"]), row["Delta"], row["verdict"], row["measured"]]
+        for row in verdicts.to_dict("records")
+    ]
+    details = as_markdown(["Claim", "Regime", "Delta", "Verdict", "Measured"], measured)
+    widths = r"p{0.11\textwidth}p{0.4\textwidth}" + r"p{0.1\textwidth}" * (len(headings) - 2)
+    files = {
+        "claims.csv": as_csv(verdicts),
+        "claims.md": f"{markdown}\n{caption}\n\n## What was measured\n\n{details}".encode(),
+        "claims.tex": as_latex(headings, rows, widths, caption, "claims").encode(),
+        "claims_comparisons.csv": as_csv(comparisons),
+    }
+    return Table("claims", caption, markdown, files, details)
+
+
+def make_times(evidence: Evidence) -> Table:
+    """The seconds behind the claims on time, apart from what must be the same twice."""
+    table = claims.times(evidence)
+    caption = "Median wall time of one run in seconds, as implemented here, several runs at a time on one machine."
+    rows = [[*map(str, row[:4]), f"{row[4]:.3g}"] for row in table.itertuples(index=False)]
+    markdown = as_markdown(["Regime", "Objective", "Algorithm", "Runs", "Seconds"], rows)
+    return Table("claims_times", caption, markdown, {"claims_times.csv": as_csv(table)})
+
+
+def regime_in_words(regime: str) -> str:
+    """ "bernoulli", "0.1", "landmine" as the columns of the tables say it."""
+    if regime == "landmine":
+        return "landmine, no noise"
+    return noise_in_words(regime if regime == "bernoulli" else float(regime))
+
+
+def summary(verdicts: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a row a claim, a column a regime. A verdict that the clients' own Delta changes says so."""
+    regimes = list(dict.fromkeys(verdicts["regime"]))
+    rows = []
+    for _, mine in verdicts.groupby("id", sort=False):
+        first = mine.iloc[0]
+        rows.append(
+            [first["place"], first["statement"], *(_cell(mine[mine["regime"] == regime]) for regime in regimes)]
+        )
+    return ["In the paper", "Claim, as tested", *map(regime_in_words, regimes)], rows
+
+
+def _cell(verdicts: pd.DataFrame) -> str:
+    if verdicts.empty:
+        return table1.DASH
+    given = verdicts["verdict"].tolist()  # with the paper's Delta, then with the clients' own
+    return given[0] if len(set(given)) == 1 else f"{given[0]} (own Delta: {given[1]})"
+
+
+def tally(verdicts: pd.DataFrame) -> str:
+    """How many verdicts of each kind, by regime, with the paper's Delta."""
+    paper = verdicts[verdicts["Delta"] != "true"]
+    words = []
+    for regime, mine in paper.groupby("regime", sort=False):
+        counts = ", ".join(f"{kind} {(mine['verdict'] == kind).sum()}" for kind in claims.VERDICTS)
+        words.append(f"{regime_in_words(regime)}: {len(mine)} claims ({counts})")
+    return "; ".join(words)
+
+
+def claims_caption(verdicts: pd.DataFrame, evidence: Evidence) -> str:
+    return (
+        f"The paper's claims, tested with M = {evidence.n_clients} clients, T = {evidence.horizon:,} and up to "
+        f"{evidence.n_runs} paired runs ({evidence.figure_runs} with FN-UCB), at level {claims.ALPHA:g} for each "
+        f"column as a whole. PF-PNE is given the paper's Delta = {claims.GIVEN[0]}; where the clients' own Delta "
+        f"changes the verdict, that one follows. {tally(verdicts)}."
+    )
+
+
+# --- the README -------------------------------------------------------------------------------------
+
+BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
+
+
+def readme_block(verdicts: pd.DataFrame) -> str:
+    """The README's verdicts, made of claims.csv alone, markers included."""
+    headings, rows = summary(verdicts)
+    return (
+        f"{BEGIN}\n"
+        "*Made by `python -m pfpne readme` from [figures/claims.csv](figures/claims.csv), where the numbers are; "
+        "do not edit.*\n\n"
+        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. "
+        "Where PF-PNE given the clients' own Delta fares differently, that verdict follows in brackets.\n\n"
+        f"{as_markdown(headings, rows)}"
+        f"{END}"
+    )
+
+
+def read_claims(folder: Path = FIGURES) -> pd.DataFrame:
+    """claims.csv as it was written: every column a string."""
+    return pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
+
+
+def with_block(readme: str, block: str) -> str:
+    """The README's text with the block between its markers; ValueError if it does not have both, in order."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the README needs the lines {BEGIN} and {END}, in this order.")
+    return before + block + after
+
+
+def update_readme(path: Path = ROOT / "README.md", folder: Path = FIGURES) -> None:
+    """Write the verdicts of claims.csv into the README."""
+    text = path.read_text(encoding="utf-8")
+    write_atomically(path, with_block(text, readme_block(read_claims(folder))).encode())
