@@ -1,0 +1,171 @@
+"""`python -m pfpne figures --profile paper`: execute every notebook by papermill, and say how long each figure took.
+
+Executed copies go to executed/<profile>/; the notebooks write the figures. The first failure ends it with a non-zero
+exit code; its notebook has then written no figure, and its copy is kept as *.failed.ipynb. A notebook is not
+executed again while its text, its parameters, the package, the libraries, the data and its figures are what they were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+from pfpne.experiment import PROFILES
+from pfpne.figures import LIBRARIES, MIME
+from pfpne.notebook import complete, executions
+from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
+from pfpne.store import source_hash
+from pfpne.tables import update_readme
+
+AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m pfpne", description="Make the figures, the tables and the README.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    make = commands.add_parser("figures", help="execute every notebook: all figures and tables")
+    make.add_argument("--profile", choices=PROFILES, default="paper")
+    make.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
+    commands.add_parser("readme", help="write the verdicts of figures/claims.csv into the README")
+    args = parser.parse_args(arguments)
+    if args.command == "readme":
+        update_readme()
+        return 0
+    return figures(args.profile, args.n_jobs)
+
+
+def figures(profile: str, n_jobs: int | None = None) -> int:
+    """Execute the profile's notebooks, in order, up to the first that fails; returns the exit code."""
+    alone = AT_A_TIME[profile] == 1
+    os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if alone and sys.stderr.isatty() and hasattr(os, "ttyname") else ""
+    start = time.perf_counter()
+    jobs = [functools.partial(make_figures, profile, *execution, n_jobs) for execution in executions(profile)]
+    try:
+        for lines in in_order(jobs, AT_A_TIME[profile]):
+            print(*lines, sep="\n", flush=True)
+    except FailedNotebook as error:
+        print(error, file=sys.stderr)
+        return 1
+    if profile == "paper":
+        update_readme()
+    print(f"{time.perf_counter() - start:7.1f} s  in all, profile {profile}")
+    return 0
+
+
+def in_order(jobs: list[Callable], at_a_time: int) -> Iterator:
+    """The results of the jobs, in their order. After an error those under way end, and no other begins."""
+    if at_a_time == 1:  # in this thread, which an interrupt reaches at once
+        yield from (job() for job in jobs)
+        return
+    with ThreadPoolExecutor(at_a_time) as workers:
+        futures = [workers.submit(job) for job in jobs]
+        try:
+            yield from (future.result() for future in futures)
+        finally:
+            workers.shutdown(cancel_futures=True)
+
+
+class FailedNotebook(RuntimeError):
+    """A notebook stopped with an error; the message says which, why, and where its copy is."""
+
+
+def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | None) -> list[str]:
+    """Execute one notebook, unless nothing has changed since, and keep its copy; returns a line a figure."""
+    given = {"profile": profile, **parameters}
+    name = "_".join([notebook, *(str(value) for value in parameters.values())])
+    source, target = NOTEBOOKS / f"{notebook}.ipynb", EXECUTED / profile / f"{name}.ipynb"
+    folder = complete(notebook, given).figures_dir
+    inputs = fingerprint(source, given)
+    made = made_before(target, inputs, folder)
+    if made is not None:
+        return [f"unchanged  {stem}" for stem in made]
+
+    import papermill  # slow, so not before it is needed
+    from nbclient.exceptions import DeadKernelError
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished, failed = target.with_suffix(".unfinished.ipynb"), target.with_suffix(".failed.ipynb")
+    given |= {} if n_jobs is None else {"n_jobs": n_jobs}
+    quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
+    start = time.perf_counter()
+    try:
+        done = papermill.execute_notebook(source, unfinished, given, **quiet)
+    except papermill.PapermillExecutionError as error:
+        unfinished.replace(failed)
+        raise FailedNotebook(f"{name} failed: {error.ename}: {error.evalue}\n(all of it: {failed})") from error
+    except DeadKernelError as error:
+        raise FailedNotebook(f"{name} failed: its process was killed; was there memory enough?") from error
+    times = figure_times(done, time.perf_counter() - start)
+    done.metadata["pfpne"] = {"inputs": inputs, "files": {stem: file_hashes(folder, stem) for stem, _ in times}}
+    papermill.iorw.write_ipynb(done, str(unfinished))
+    unfinished.replace(target)
+    failed.unlink(missing_ok=True)
+    return [f"{seconds:7.1f} s  {stem}" for stem, seconds in times]
+
+
+def figure_times(notebook, total: float) -> list[tuple[str, float]]:
+    """(figure, seconds) for each figure or table shown: the time since the ones before, `total` seconds in all."""
+    figures, times, elapsed = [], [], 0.0
+    for cell in notebook.cells:
+        elapsed += cell.metadata.get("papermill", {}).get("duration") or 0.0
+        shown = [output["data"][MIME] for output in cell.get("outputs", []) if MIME in output.get("data", {})]
+        if shown:
+            figures += shown
+            times += [elapsed / len(shown)] * len(shown)
+            elapsed = 0.0
+    if times:
+        times[0] += total - sum(times)  # the kernel's start and end
+    return list(zip(figures, times, strict=True))
+
+
+# --- what need not be done again --------------------------------------------------------------------
+
+
+def fingerprint(source: Path, parameters: dict) -> str:
+    """SHA-256 of all that a notebook's figures depend on."""
+    content = [_hash(source), parameters, *_surroundings()]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def _surroundings() -> tuple:
+    modules = tuple(path.stem for path in Path(__file__).parent.glob("*.py"))
+    table = _hash(LANDMINE_TABLE) if LANDMINE_TABLE.exists() else None
+    return source_hash(modules), sys.version, {name: version(name) for name in LIBRARIES}, table
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def file_hashes(folder: Path, stem: str) -> dict[str, str]:
+    """{name: SHA-256} of a figure's or table's files, its manifest among them; empty if one is missing."""
+    manifest = folder / f"{stem}.json"
+    try:
+        names = [*json.loads(manifest.read_text())["files"], manifest.name]
+        return {name: _hash(folder / name) for name in names}
+    except (FileNotFoundError, KeyError, ValueError):
+        return {}
+
+
+def made_before(target: Path, inputs: str, folder: Path) -> list[str] | None:
+    """What the executed copy made, if it was of the same inputs and all the files are as it left them; else None."""
+    try:
+        made = json.loads(target.read_text())["metadata"]["pfpne"]
+    except (FileNotFoundError, KeyError, ValueError):
+        return None
+    whole = all(files and file_hashes(folder, stem) == files for stem, files in made["files"].items())
+    return list(made["files"]) if whole and made["inputs"] == inputs else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""The files around the package: they agree with each other, and hold nothing of the machine they were made on."""
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import papermill
+import papermill.cli
+import pytest
+
+from pfpne import notebook
+from pfpne.paths import FIGURES, NOTEBOOKS, ROOT
+
+NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
+CONDA_NAMES = {"matplotlib-base": "matplotlib"}  # conda-forge's matplotlib without a window toolkit
+
+
+def requirement(line: str) -> tuple[str, str]:
+    """("numpy", ">=2.0") from "numpy>=2.0", names in lower case."""
+    name, bounds = re.fullmatch(r"([\w.-]+)\s*([<>=!~].*)?", line.strip()).groups()
+    return CONDA_NAMES.get(name, name).lower(), bounds or ""
+
+
+def pyproject() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_environment_asks_for_what_pyproject_asks_for():
+    project = pyproject()
+    wanted = {requirement(line) for line in [*project["dependencies"], *project["optional-dependencies"]["test"]]}
+    wanted.add(("python", project["requires-python"]))
+    lines = [line.split("#")[0].strip() for line in (ROOT / "environment.yml").read_text().splitlines()]
+    asked = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
+    own = {"conda-forge", "pip", "pip:", "-e ."}
+    assert own <= set(asked)
+    assert {requirement(line) for line in asked if line not in own} == wanted
+
+
+def test_lock_pins_every_dependency_and_names_no_index():
+    text = (ROOT / "requirements.lock").read_text()
+    assert not re.search(r"://|^\s*-", text, re.MULTILINE)
+    pinned = {line.split("==")[0].lower() for line in text.splitlines() if line}
+    project = pyproject()
+    for line in [*project["dependencies"], *project["optional-dependencies"]["test"]]:
+        assert requirement(line)[0] in pinned
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_is_committed_clean(name):
+    content = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text())
+    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    tags = [cell["metadata"].get("tags", []) for cell in content["cells"]]
+    assert tags.count(["parameters"]) == 1 and all(not tag or tag == ["parameters"] for tag in tags)
+    assert all(set(cell["metadata"]) <= {"tags"} for cell in content["cells"])
+    assert set(content["metadata"]) <= {"kernelspec", "language_info"}
+    assert content["metadata"]["kernelspec"]["name"] == "python3"
+    assert content["metadata"]["language_info"] == {"name": "python"}
+    assert code[0]["metadata"]["tags"] == ["parameters"]
+    assert code[0]["source"][0].rstrip() == notebook.HEADER
+
+
+@pytest.mark.parametrize("name", notebook.NOTEBOOKS)
+def test_each_parameter_is_in_the_notebook_with_its_meaning(name):
+    found = papermill.inspect_notebook(NOTEBOOKS / f"{name}.ipynb")
+    assert tuple(found) == notebook.NOTEBOOKS[name].parameters
+    assert all(parameter["help"] for parameter in found.values())
+
+
+def committed() -> list[Path]:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_committed_files_hold_no_path_of_a_machine():
+    home = re.escape(f"{Path.home()}/".encode())
+    pattern = re.compile(rb"(?<![\w.~*])/(?:home|Users|root|work|tmp|opt)/\w|" + home)
+    found = {}
+    for path in committed():
+        match = pattern.search(path.read_bytes())
+        if match:
+            found[path.name] = match.group()
+    assert not found
+
+
+def test_readme_code_runs(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_readme_commands_use_parameters_that_exist():
+    commands = re.findall(r"papermill notebooks/(\w+)\.ipynb out\.ipynb([^`\n]*)", (ROOT / "README.md").read_text())
+    assert len(commands) >= 5
+    for name, arguments in commands:
+        given = dict(re.findall(r"-p (\w+) (\S+)", arguments))
+        assert set(given) <= set(papermill.inspect_notebook(NOTEBOOKS / f"{name}.ipynb"))
+        if name in notebook.NOTEBOOKS:
+            notebook.complete(name, {key: papermill.cli._resolve_type(value) for key, value in given.items()})
+
+
+def test_readme_links_lead_somewhere():
+    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text())
+    made = () if FIGURES.exists() else tuple(link for link in links if link.startswith("figures/"))
+    assert [link for link in links if not (ROOT / link).exists() and link not in made] == []
+
+
+def test_every_deviation_cited_is_listed():
+    listed = re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "deviations.md").read_text(), re.MULTILINE)
+    assert listed == [str(n + 1) for n in range(len(listed))] and len(listed) >= 19
+    cited = {n for path in (ROOT / "pfpne").glob("*.py") for n in re.findall(r"deviation (\d+)", path.read_text())}
+    assert cited <= set(listed)
