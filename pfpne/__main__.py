@@ -55,6 +55,9 @@ def figures(profile: str, n_jobs: int | None = None) -> int:
     except FailedNotebook as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 130
     if profile == "paper":
         update_readme()
     print(f"{time.perf_counter() - start:7.1f} s  in all, profile {profile}")

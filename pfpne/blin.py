@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.federation import Batch, Client, Server, Task, check, in_turn, is_number
+from pfpne.checks import check, is_number
+from pfpne.federation import Batch, Client, Server, Task, in_turn
 from pfpne.partition import Partition
 
 
@@ -101,7 +102,7 @@ class BLiNClient(Client):
 
     def best(self) -> np.ndarray:
         """The centre of the best cube of the last batch finished; the domain's centre before that."""
-        return self._best
+        return self._best.copy()
 
 
 def make(task: Task, settings: BLiNSettings) -> tuple[Server, list[Client]]:

@@ -38,11 +38,14 @@ def radius(n, log: float, c: float):
 def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
     """H_0, the smallest h >= 0 with nu_1 rho^h <= Delta; infinity when Delta is 0 (deviation 1).
 
-    Depths are tried one after another: a quotient of logarithms rounds wrongly in places.
+    Depths are tried one after another, from a little above the quotient of logarithms, which alone would round
+    wrongly in places.
     """
     if Delta == 0:
         return math.inf
-    h = 0
+    h = max(0, math.floor(math.log(Delta / nu_1) / math.log(rho)) - 2)
+    while h > 0 and nu_1 * rho**h <= Delta:
+        h -= 1
     while nu_1 * rho**h > Delta:
         h += 1
     return h

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import joblib
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from pfpne import store
-from pfpne.federation import check, check_noise, is_integer, is_number
+from pfpne.checks import check, check_noise, is_integer, is_number
 from pfpne.objectives import NAMES as OBJECTIVES
 from pfpne.objectives import make_problem
 from pfpne.paths import RESULTS
@@ -71,12 +72,18 @@ class Experiment:
             if name not in NAMES:
                 raise ValueError(nearest(name, NAMES, "an algorithm"))
         check(len(set(self.algorithms)) == len(self.algorithms), "algorithms", "names, each once", self.algorithms)
-        for name in ("n_clients", "horizon", "n_runs"):
+        for name, least in (("n_clients", 1), ("horizon", 1), ("n_runs", 1), ("seed", 0)):
             value = getattr(self, name)
-            check(is_integer(value) and value >= 1, name, "an integer >= 1", value)
-        check(is_integer(self.seed) and self.seed >= 0, "seed", "an integer >= 0", self.seed)
+            check(is_integer(value) and value >= least, name, f"an integer >= {least}", value)
+            object.__setattr__(self, name, int(value))  # plain numbers: equal experiments have equal keys
         check(is_number(self.shift) and self.shift >= 0, "shift", "a number >= 0", self.shift)
         check_noise(self.noise)
+        check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)
+        object.__setattr__(self, "shift", float(self.shift))
+        object.__setattr__(self, "noise", self.noise if isinstance(self.noise, str) else float(self.noise))
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.settings.items()}
+        object.__setattr__(self, "settings", plain)
+        make_problem(**{**self._problem_arguments(0), "n_clients": 1})  # refuses what is left to refuse, such as d
         for setting, value in self.settings.items():
             takers = [name for name in self.algorithms if setting in settings_of(name)]
             if not takers:

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.arms import draw_arms
-from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, check, in_turn, is_number
+from pfpne.checks import check, is_number
+from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, in_turn
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class Fed1UCBClient(Client):
 
     def best(self) -> np.ndarray:
         """Of the arms active after the last finished phase, that of this client's highest mean; at first the centre."""
-        return self._best
+        return self._best.copy()
 
 
 def make(task: Task, settings: Fed1UCBSettings) -> tuple[Server, list[Client]]:

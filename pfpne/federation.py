@@ -20,30 +20,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfpne.partition import Partition
+from pfpne.checks import check, check_noise, is_integer
+from pfpne.partition import Partition, PyXABPartition
 from pfpne.rng import stream
 
-# --- settings ---------------------------------------------------------------------------------------
-
-
-def check(holds: bool, name: str, wanted: str, got) -> None:
-    """Raise ValueError, naming the setting, what is wanted and what came, unless `holds`."""
-    if not holds:
-        raise ValueError(f"{name} must be {wanted}; got {got!r}.")
-
-
-def is_number(x) -> bool:
-    return isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, bool) and bool(np.isfinite(x))
-
-
-def is_integer(x) -> bool:
-    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
-
-
-def check_noise(noise) -> None:
-    """Noise is "bernoulli" or a number >= 0, the half-width of uniform noise; else ValueError."""
-    holds = noise == "bernoulli" if isinstance(noise, str) else is_number(noise) and noise >= 0
-    check(holds, "noise", "a number >= 0 (uniform on +-noise) or 'bernoulli'", noise)
+# --- what an algorithm is told ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -55,7 +36,7 @@ class Task:
     None for the whole domain. (seed, key): names the random streams of arms and initial weights.
     """
 
-    partition: Partition
+    partition: Partition | PyXABPartition
     n_clients: int
     horizon: int
     noise: float | str | None = None
@@ -64,6 +45,8 @@ class Task:
     key: tuple = ()
 
     def __post_init__(self):
+        holds = isinstance(self.partition, (Partition, PyXABPartition))
+        check(holds, "partition", "a Partition or a PyXABPartition", self.partition)
         check(is_integer(self.n_clients) and self.n_clients >= 1, "n_clients (M)", "an integer >= 1", self.n_clients)
         check(is_integer(self.horizon) and self.horizon >= 1, "horizon (T)", "an integer >= 1", self.horizon)
         check(is_integer(self.seed) and self.seed >= 0, "seed", "an integer >= 0", self.seed)
@@ -110,9 +93,12 @@ class Message:
     @staticmethod
     def from_json(text: str) -> Message:
         """The message that `to_json` wrote; ValueError for a kind that is not declared."""
-        content = json.loads(text)
+        from pfpne.registry import load_all
+
+        load_all()  # every kind is declared by then, whatever has been used so far
         kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
-        kind = kinds.get(content.pop("kind", None))
+        content = json.loads(text)
+        kind = kinds.get(content.pop("kind", None)) if isinstance(content, dict) else None
         if kind is None or set(content) != {"header", *kind.payload()}:
             raise ValueError(f"not a message: {text[:80]}")
         return kind(**content)
@@ -131,6 +117,8 @@ class Batch:
 
     def __post_init__(self):
         object.__setattr__(self, "size", int(np.sum(self.counts)))
+        self.points.setflags(write=False)  # they may be part of the client's state
+        self.counts.setflags(write=False)
 
 
 NOTHING = Batch(np.empty((0, 0)), np.empty(0, dtype=np.int64))
@@ -153,7 +141,7 @@ class Client(ABC):
     def __init__(self, task: Task):
         self.task = task
         self.t = 0
-        self._batch: Batch | None = None  # what the last ask returned, until it is told
+        self._batch: Batch | None = None  # what was asked for, until it is told
 
     def ask(self) -> Batch:
         """The evaluations wanted now; empty when the client waits for the server or is done.
@@ -161,7 +149,10 @@ class Client(ABC):
         Asking again, before telling, returns the same batch and changes nothing.
         """
         if self._batch is None:
-            self._batch = self._ask() if self.t < self.task.horizon else NOTHING
+            batch = self._ask() if self.t < self.task.horizon else NOTHING
+            if batch.size == 0:
+                return NOTHING  # not kept: a message may come
+            self._batch = batch
         return self._batch
 
     def tell(self, rewards) -> Message | None:
@@ -184,11 +175,6 @@ class Client(ABC):
     def receive(self, message: Message) -> Message | None:
         """Take a message from the server; return an answer, or None."""
         raise NotImplementedError(f"{type(self).__name__} takes no messages")
-
-    def wake(self) -> None:
-        """Forget that the last ask found nothing: called by the driver after a message."""
-        if self._batch is not None and self._batch.size == 0:
-            self._batch = None
 
     @abstractmethod
     def _ask(self) -> Batch:
@@ -267,7 +253,6 @@ class Federation:
                     raise TypeError(f"this algorithm does not declare messages of kind {type(message).__name__}")
         for m, message in down.items():
             answer = self.clients[m].receive(message)
-            self.clients[m].wake()
             if answer is not None:
                 self._outbox[m] = answer
         if self.on_mail is not None and (up or down):

@@ -39,7 +39,8 @@ import numpy as np
 from numba import njit
 
 from pfpne.arms import draw_arms
-from pfpne.federation import NOTHING, Batch, Client, Federation, Message, Server, Task, check, is_integer, is_number
+from pfpne.checks import check, is_integer, is_number
+from pfpne.federation import NOTHING, Batch, Client, Federation, Message, Server, Task
 from pfpne.simulate import Traces, _drive, gaps, noisy
 
 

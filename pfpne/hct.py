@@ -31,7 +31,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, check, is_number
+from pfpne.checks import check, check_scale, is_number
+from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
 from pfpne.simulate import Traces, gaps
 
 # --- settings, and the constants that theory makes of them ------------------------------------------
@@ -50,9 +51,8 @@ class HCTSettings:
     delta: float = 0.01
 
     def __post_init__(self):
-        for name in ("nu_1", "c"):
-            value = getattr(self, name)
-            check(is_number(value) and value > 0, name, "a number > 0", value)
+        check_scale("nu_1", self.nu_1)
+        check_scale("c", self.c)
         check(is_number(self.rho) and 0 < self.rho < 1, "rho", "a number in (0, 1)", self.rho)
         check(is_number(self.delta) and 0 < self.delta <= 1, "delta", "a number in (0, 1]", self.delta)
 

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.federation import Client, Server, Task, check, is_number
+from pfpne.checks import check, check_scale, is_number
+from pfpne.federation import Client, Server, Task
 from pfpne.hct import Theory, epoch, fast_alone, make_alone
 from pfpne.simulate import Traces
 
@@ -37,7 +38,7 @@ class HOOSettings:
     rho: float = 0.5
 
     def __post_init__(self):
-        check(is_number(self.nu_1) and self.nu_1 > 0, "nu_1", "a number > 0", self.nu_1)
+        check_scale("nu_1", self.nu_1)
         check(is_number(self.rho) and 0 < self.rho < 1, "rho", "a number in (0, 1)", self.rho)
 
 

@@ -21,6 +21,8 @@ import functools
 import hashlib
 import json
 import os
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +91,6 @@ def find_dataset() -> Path | None:
 def download(urls: tuple[str, ...] = URLS) -> Path:
     """Fetch the dataset into data/, from the first address that serves the right file."""
     import io
-    import zipfile
 
     import pooch
 
@@ -159,7 +160,7 @@ def grid_indices(x: np.ndarray, atol: float = 1e-9) -> np.ndarray:
     atol is in units of the range: far below the grid's step (1/128), far above rounding.
     """
     share = (np.atleast_2d(x) - DOMAIN[:, 0]) / (DOMAIN[:, 1] - DOMAIN[:, 0]) * GRID
-    j = np.rint(share)
+    j = np.rint(np.nan_to_num(share, nan=-1.0, posinf=-1.0, neginf=-1.0))
     on = np.all((np.abs(share - j) <= atol * GRID) & (j >= 1) & (j <= GRID - 1), axis=1)
     return np.where(on[:, None], j.astype(np.int64) - 1, -1)
 
@@ -179,8 +180,11 @@ def load_table(path: Path = LANDMINE_TABLE) -> Table:
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path} is missing; take it from the project, or make it: `python -m pfpne.landmine DATASET`.")
     content = Path(path).read_bytes()
-    with np.load(path, allow_pickle=False) as z:
-        values, meta = z["auc"], json.loads(str(z["meta"]))
+    try:
+        with np.load(path, allow_pickle=False) as z:
+            values, meta = z["auc"], json.loads(str(z["meta"]))
+    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged ({error}); take it from the project again.") from error
     if values.shape != (N_FIELDS, GRID - 1, GRID - 1) or not np.isfinite(values).all():
         raise ValueError(f"{path} is not a whole landmine table; make it again: `python -m pfpne.landmine DATASET`.")
     if meta["dataset_sha256"] != SHA256:

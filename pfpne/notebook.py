@@ -19,7 +19,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from pfpne.experiment import PROFILES, Experiment, Results, run_experiment
-from pfpne.federation import is_integer, is_number
+from pfpne.checks import is_integer, is_number
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.registry import NAMES, settings_of
 

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne import landmine
-from pfpne.federation import check, check_noise, is_integer, is_number
+from pfpne.checks import check, check_noise, is_integer, is_number
 from pfpne.partition import check_domain
 from pfpne.rng import stream
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pfpne.checks import check, is_integer
 
 def check_domain(domain) -> np.ndarray:
     """The domain as a read-only float array (d, 2) of [low, high], or ValueError."""
@@ -29,9 +30,9 @@ def deepest(k: int, max_depth: int | None) -> int:
     """max_depth, or by default 40 or the deepest whose indices, up to k**max_depth, stay below 2**62."""
     if max_depth is None:
         return next(h for h in range(40, -1, -1) if k**h < 2**62)
-    if max_depth < 0 or k**max_depth >= 2**62:
-        raise ValueError(f"max_depth must be >= 0 with k**max_depth < 2**62; got {max_depth} with k = {k}.")
-    return max_depth
+    holds = is_integer(max_depth) and 0 <= max_depth <= 62 and k ** int(max_depth) < 2**62
+    check(holds, "max_depth", f"an integer >= 0 with k**max_depth < 2**62 (k = {k})", max_depth)
+    return int(max_depth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,7 @@ class Partition:
 
     def __post_init__(self):
         object.__setattr__(self, "domain", check_domain(self.domain))
-        if self.k < 2:
-            raise ValueError(f"k, the number of children of a node, must be at least 2; got {self.k}.")
+        check(is_integer(self.k) and self.k >= 2, "k, the number of children of a node,", "an integer >= 2", self.k)
         object.__setattr__(self, "max_depth", deepest(self.k, self.max_depth))
         object.__setattr__(self, "_low", self.domain[:, 0])
         object.__setattr__(self, "_width", self.domain[:, 1] - self.domain[:, 0])

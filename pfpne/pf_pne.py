@@ -25,7 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.bounds import kept, log_term, radius, tau, transition_depth
-from pfpne.federation import Batch, Client, Message, Server, Task, check, is_number
+from pfpne.checks import check, check_scale, is_number
+from pfpne.federation import Batch, Client, Message, Server, Task
 from pfpne.simulate import Recorder, noisy
 
 # --- settings ---------------------------------------------------------------------------------------
@@ -47,8 +48,7 @@ class PhasedSettings:
 
     def __post_init__(self):
         for name in ("nu_1", "c", "c_1"):
-            value = getattr(self, name)
-            check(is_number(value) and value > 0, name, "a number > 0", value)
+            check_scale(name, getattr(self, name))
         check(is_number(self.rho) and 0 < self.rho < 1, "rho", "a number in (0, 1)", self.rho)
         valid = self.delta is None or (is_number(self.delta) and self.delta > 0)
         check(valid, "delta", "a number > 0, or None for 1/M", self.delta)
@@ -319,7 +319,7 @@ class PhasedClient(Client):
 
     def best(self) -> np.ndarray:
         """The centre (d,) of the node with the highest mean in the deepest finished depth; at first the domain's."""
-        return self._best[0]
+        return self._best[0].copy()
 
     def _conclude(self, sums: np.ndarray) -> Message | None:
         """Learn the sums (n,) of the rewards of the phase's nodes; return the message for the server, or None."""

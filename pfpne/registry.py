@@ -72,6 +72,12 @@ def get_algorithm(name: str) -> Algorithm:
     )
 
 
+def load_all() -> None:
+    """Import every algorithm's module, and with it the messages that it declares."""
+    for name in NAMES:
+        get_algorithm(name)
+
+
 def settings_of(name: str) -> tuple[str, ...]:
     """The names of the settings that the algorithm takes."""
     return tuple(f.name for f in dataclasses.fields(get_algorithm(name).settings))

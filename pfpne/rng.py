@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import operator
 
 import numpy as np
 
@@ -24,5 +25,6 @@ def _words(part: str | int) -> tuple[int, ...]:
 
 def stream(seed: int, *key: str | int) -> np.random.Generator:
     """The generator of one stream. seed: integer >= 0; key: names and integers >= 0."""
-    words = tuple(word for part in key for word in _words(part))
+    parts = (part if isinstance(part, str) else operator.index(part) for part in key)  # no float is cached as an integer
+    words = tuple(word for part in parts for word in _words(part))
     return np.random.default_rng(np.random.SeedSequence(entropy=int(seed), spawn_key=words))

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pfpne.federation import Batch, Federation, Task, check, is_integer
+from pfpne.checks import check, is_integer
+from pfpne.federation import Batch, Federation, Task
 from pfpne.partition import Partition
 from pfpne.registry import get_algorithm, make_settings
 from pfpne.rng import stream
@@ -211,6 +212,10 @@ def simulate(
     check(is_integer(horizon) and horizon >= 1, "horizon (T)", "an integer >= 1", horizon)
     seed = problem.seed if seed is None else seed
     run = problem.run if run is None else run
+    check(is_integer(run) and run >= 0, "run", "an integer >= 0", run)
+    if partition is not None:
+        holds = np.array_equal(getattr(partition, "domain", None), problem.domain)
+        check(holds, "partition", f"one of the problem's domain, {problem.domain.tolist()}", partition)
     chosen = make_settings(name, settings, problem)
     task = Task(
         partition=partition or Partition(problem.domain, max_depth=problem.max_depth),

@@ -27,7 +27,7 @@ from pfpne.paths import RESULTS, write_atomically
 from pfpne.registry import get_algorithm
 from pfpne.simulate import Run
 
-COMMON = ("federation", "partition", "rng", "objectives", "registry", "simulate")
+COMMON = ("checks", "federation", "partition", "rng", "objectives", "registry", "simulate")
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
 
 
@@ -35,16 +35,35 @@ class DamagedResult(UserWarning):
     """A stored run could not be read and is computed again."""
 
 
+class SourceChanged(RuntimeError):
+    """The package was edited after this process loaded it: what it computes is not what its files say."""
+
+
 @functools.lru_cache(maxsize=None)
+def _hash_of(source: bytes) -> str:
+    """SHA-256 of a module's syntax tree without its docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
+
+
+PACKAGE = Path(__file__).parent
+_LOADED = {path.stem: path.read_bytes() for path in PACKAGE.glob("*.py")}  # as they were when this process began
+
+
 def source_hash(modules: tuple[str, ...]) -> str:
-    """SHA-256 of what the modules of pfpne do: their syntax trees without docstrings."""
+    """SHA-256 of what the modules of pfpne do: their syntax trees without docstrings.
+
+    Raises SourceChanged if one of them does something else by now than when this process loaded it.
+    """
     digest = hashlib.sha256()
     for module in sorted(set(modules)):
-        tree = ast.parse((Path(__file__).parent / f"{module}.py").read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
-        digest.update(f"{module}:{ast.unparse(tree)}".encode())
+        loaded, now = _LOADED[module], (PACKAGE / f"{module}.py").read_bytes()
+        if now != loaded and _hash_of(now) != _hash_of(loaded):
+            raise SourceChanged(f"{module}.py was edited after it was loaded: restart the kernel, then run again.")
+        digest.update(f"{module}:{_hash_of(loaded)}".encode())
     return digest.hexdigest()
 
 
@@ -109,6 +128,6 @@ def load(key: str, folder: Path = RESULTS) -> Run | None:
         return Run(**meta, **content, communication=communication)
     except FileNotFoundError:
         return None
-    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RuntimeError) as error:
         warnings.warn(f"{path.name} is damaged ({error}); the run is computed again.", DamagedResult, stacklevel=2)
         return None

@@ -88,14 +88,32 @@ def test_the_key_covers_source_versions_and_data(monkeypatch):
 
 
 def test_source_hash_sees_code_and_not_comments(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "PACKAGE", tmp_path)
+
     def hash_of(text):
         (tmp_path / "m.py").write_text(text)
-        return store.source_hash.__wrapped__(("m",))
+        monkeypatch.setitem(store._LOADED, "m", text.encode())
+        return store.source_hash(("m",))
 
-    monkeypatch.setattr(store, "__file__", str(tmp_path / "store.py"))
     plain = hash_of("def f(x):\n    return x + 1\n")
     assert hash_of('"""Doc."""\n# why\ndef f(x):\n    """Doc."""\n    return x + 1\n') == plain
     assert hash_of("def f(x):\n    return x + 2\n") != plain
+
+
+def test_an_edit_after_loading_stops_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "PACKAGE", tmp_path)
+    monkeypatch.setitem(store._LOADED, "m", b"x = 1\n")
+    (tmp_path / "m.py").write_text("x = 1  # a comment\n")
+    store.source_hash(("m",))
+    (tmp_path / "m.py").write_text("x = 2\n")
+    with pytest.raises(store.SourceChanged, match="restart the kernel"):
+        store.source_hash(("m",))
+
+
+def test_equal_experiments_have_equal_keys():
+    plain = Experiment(**{**SMALL, "noise": 2.0, "settings": {"c": 0.5}})
+    numpys = {"n_clients": np.int64(3), "horizon": np.int32(300), "noise": 2, "settings": {"c": np.float32(0.5)}}
+    assert Experiment(**{**SMALL, **numpys}).key("pe", 0) == plain.key("pe", 0)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "text", "other"])
@@ -166,6 +184,8 @@ def test_a_failing_run_fails_the_experiment(tmp_path, monkeypatch):
         ({"noise": float("nan")}, "noise must be a number >= 0"),
         ({"shift": -1}, "shift"),
         ({"seed": -1}, "seed"),
+        ({"d": 7}, "the dimension of garland"),
+        ({"global_regret": "yes"}, "global_regret must be True or False"),
         ({"settings": {"rho": 1.0}}, "rho must be a number in"),
         ({"settings": {"Delta": -0.1}}, "Delta must be a number >= 0"),
         ({"settings": {"delt": 0.1}}, "Did you mean 'delta'"),
