@@ -1,6 +1,8 @@
 """The simulator: what it records, what it must never touch, and its fast form against the objects."""
 
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -219,3 +221,73 @@ def test_true_Delta_is_the_problem_s_own():
     problem = pfpne.make_problem("garland", n_clients=2)
     assert make_settings("pf-pne", {"Delta": "true"}, problem).Delta == problem.Delta > 0.01
     assert get_algorithm("pf-pne").settings().Delta == 0.01
+
+
+# --- without the federation's help, and what may not come in ------------------------------------------
+
+
+def test_clients_and_server_work_over_any_transport():
+    """Asked while they wait, in another process that knows only the messages' text: the same pulls."""
+    task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=2, horizon=60)
+    server, clients = get_algorithm("pf-pne").make(task, make_settings("pf-pne", {}))
+    federation = pfpne.make_federation("pf-pne", task)
+    while federation.running:
+        for m, batch in federation.ask():
+            assert np.array_equal(batch.points, clients[m].ask().points)
+            rewards = np.repeat(batch.points[:, 0], batch.counts)
+            message = clients[m].tell(rewards)
+            federation.tell(m, rewards)
+            if message is not None:
+                clients[m].outgoing = message.to_json()
+                assert clients[m].ask().size == clients[m].ask().size == 0
+        mail = {m: Message.from_json(c.__dict__.pop("outgoing")) for m, c in enumerate(clients) if "outgoing" in vars(c)}
+        if mail:
+            for m, answer in server.exchange(mail).items():
+                clients[m].receive(Message.from_json(answer.to_json()))
+    assert all(client.t == 60 for client in clients)
+
+
+def test_messages_are_read_before_anything_else_is_used():
+    code = (
+        "from pfpne.federation import Message\n"
+        "m = Message.from_json('{\"kind\": \"KeptIndex\", \"header\": 3, \"index\": [1, 2]}')\n"
+        "assert m.numbers == 2 and m.header == 3"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("text", ["null", "[1]", '"a"', '{"kind": "Kept"}', '{"kind": "Other", "header": 1}', "{}"])
+def test_what_is_not_a_message_is_refused(text):
+    with pytest.raises(ValueError, match="not a message"):
+        Message.from_json(text)
+
+
+def test_points_handed_out_cannot_change_the_client():
+    task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=1, horizon=10)
+    for name in NAMES:
+        client = pfpne.make_federation(name, task)
+        (_, batch), *_ = client.ask()
+        with pytest.raises(ValueError, match="read-only"):
+            batch.points[:] = 9.0
+        best = client.clients[0].best()
+        best[:] = 9.0
+        assert client.clients[0].best()[0] != 9.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"partition": pfpne.Partition([[0.0, 3.0]])}, "partition must be one of the problem's domain"),
+        ({"partition": "halves"}, "partition must be"),
+        ({"run": 9.0}, "run must be an integer"),
+        ({"run": True}, "run must be an integer"),
+        ({"seed": -1}, "seed must be an integer"),
+        ({"c": 1e200}, "c must be a number"),
+        ({"nu_1": 1e-200}, "nu_1 must be a number"),
+        ({"c": 2**2000}, "c must be a number"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(arguments, message):
+    problem = pfpne.make_problem("garland", 1)
+    with pytest.raises(ValueError, match=message):
+        pfpne.simulate("pe", problem, 50, **arguments)
