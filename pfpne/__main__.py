@@ -11,6 +11,7 @@ import argparse
 import functools
 import hashlib
 import json
+import logging
 import os
 import sys
 import time
@@ -24,7 +25,7 @@ from pfpne.figures import LIBRARIES, MIME
 from pfpne.notebook import complete, executions
 from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
 from pfpne.store import source_hash
-from pfpne.tables import update_readme
+from pfpne.tables import update_deviations, update_readme
 
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 
@@ -35,10 +36,11 @@ def main(arguments: list[str] | None = None) -> int:
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")
     make.add_argument("--profile", choices=PROFILES, default="paper")
     make.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
-    commands.add_parser("readme", help="write the verdicts of figures/claims.csv into the README")
+    commands.add_parser("readme", help="write claims.csv into the README, and deviations.csv into docs/deviations.md")
     args = parser.parse_args(arguments)
     if args.command == "readme":
         update_readme()
+        update_deviations()
         return 0
     return figures(args.profile, args.n_jobs)
 
@@ -56,10 +58,12 @@ def figures(profile: str, n_jobs: int | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it would report nbclient's interrupted task
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
     if profile == "paper":
         update_readme()
+        update_deviations()
     print(f"{time.perf_counter() - start:7.1f} s  in all, profile {profile}")
     return 0
 

@@ -1,4 +1,4 @@
-"""Tables as files: CSV to read, Markdown to show, LaTeX (booktabs) to include; and the README's verdicts.
+"""Tables as files: CSV to read, Markdown to show, LaTeX (booktabs) to include; and the pages that show some of them.
 
 The Markdown and the LaTeX file of a table come from the same strings, the CSV from the numbers behind them.
 """
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne import claims, table1
+from pfpne import claims, deviations, table1
 from pfpne.evidence import Evidence
 from pfpne.figures import MIME, manifest, noise_in_words
 from pfpne.notebook import Parameters
 from pfpne.paths import FIGURES, ROOT, write_atomically
 from pfpne.store import source_hash
 
-MODULES = ("tables", "table1", "claims", "evidence", "stats")
+MODULES = ("tables", "table1", "claims", "deviations", "evidence", "stats")
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,40 @@ def claims_caption(verdicts: pd.DataFrame, evidence: Evidence) -> str:
     )
 
 
-# --- the README -------------------------------------------------------------------------------------
+# --- deviations from the paper -----------------------------------------------------------------------
+
+
+def make_deviations(evidence: Evidence) -> Table:
+    """What other readings of the paper would change: see pfpne.deviations."""
+    table = deviations.measure(evidence)
+    caption = (
+        f"Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
+        f"M = {evidence.n_clients}, T = {evidence.horizon:,}, {evidence.figure_runs} paired runs, Bernoulli rewards."
+    )
+    return Table("deviations", caption, as_markdown(*ratios(table)), {"deviations.csv": as_csv(table)})
+
+
+def ratios(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a row a reading, a column an objective."""
+    objectives = list(dict.fromkeys(table["objective"]))
+    rows = []
+    for (number, algorithm, what), mine in table.groupby(["deviation", "algorithm", "other reading"], sort=False):
+        cells = {row["objective"]: _ratio(row) for row in mine.to_dict("records")}
+        rows.append([f"*{number}*", algorithm, what, *(cells.get(name, table1.DASH) for name in objectives)])
+    return ["#", "Algorithm", "Other reading", *objectives], rows
+
+
+def _ratio(row: dict) -> str:
+    if all(f"{row[name]:.6g}" == "1" for name in ("ratio", "low", "high")):  # as the CSV has it
+        return "1 in every run"
+    interval = "" if pd.isna(row["low"]) else f" [{row['low']:.3f}, {row['high']:.3f}]"
+    return f"{row['ratio']:.3f}{interval}"
+
+
+# --- the pages that show tables -----------------------------------------------------------------------
 
 BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
+MEASURED = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def readme_block(verdicts: pd.DataFrame) -> str:
@@ -242,16 +273,37 @@ def read_claims(folder: Path = FIGURES) -> pd.DataFrame:
     return pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
 
 
-def with_block(readme: str, block: str) -> str:
-    """The README's text with the block between its markers; ValueError if it does not have both, in order."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
+def deviations_block(table: pd.DataFrame) -> str:
+    """The measured part of docs/deviations.md, made of deviations.csv alone, markers included."""
+    begin, end = MEASURED
+    return (
+        f"{begin}\n"
+        "*Made by `python -m pfpne readme` from [figures/deviations.csv](../figures/deviations.csv); do not edit.*\n\n"
+        f"{as_markdown(*ratios(table))}"
+        f"{end}"
+    )
+
+
+def with_block(page: str, block: str) -> str:
+    """The page's text with the block, whose first and last lines are its markers; ValueError if they are not there."""
+    lines = block.split("\n")
+    first, last = lines[0], lines[-1]
+    before, begin, rest = page.partition(first)
+    _, end, after = rest.partition(last)
     if not (begin and end):
-        raise ValueError(f"the README needs the lines {BEGIN} and {END}, in this order.")
+        raise ValueError(f"the page needs the lines {first} and {last}, in this order.")
     return before + block + after
 
 
 def update_readme(path: Path = ROOT / "README.md", folder: Path = FIGURES) -> None:
     """Write the verdicts of claims.csv into the README."""
-    text = path.read_text(encoding="utf-8")
-    write_atomically(path, with_block(text, readme_block(read_claims(folder))).encode())
+    _update(path, readme_block(read_claims(folder)))
+
+
+def update_deviations(path: Path = ROOT / "docs" / "deviations.md", folder: Path = FIGURES) -> None:
+    """Write the ratios of deviations.csv into the page on deviations."""
+    _update(path, deviations_block(pd.read_csv(folder / "deviations.csv")))
+
+
+def _update(page: Path, block: str) -> None:
+    write_atomically(page, with_block(page.read_text(encoding="utf-8"), block).encode())
