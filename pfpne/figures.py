@@ -330,7 +330,7 @@ def surfaces(results, p: Parameters) -> Drawing:
     With the grid's best point, and the point that each client would deploy at the horizon, by the first algorithm.
     """
     algorithm, problem = p.algorithms[0], results.experiment.problem(run=0)
-    tuned = results.runs[algorithm, 0].best  # (M, 2)
+    look, tuned = LOOKS[algorithm], results.runs[algorithm, 0].best  # (M, 2)
     grid = math.isqrt(len(problem.candidates))
     auc = problem.values(problem.candidates)
     reached = np.array([problem.client_values(m, tuned[m : m + 1])[0] for m in range(p.n_clients)])
@@ -349,8 +349,9 @@ def surfaces(results, p: Parameters) -> Drawing:
     columns = min(5, len(fields))
     rows = -(-len(fields) // columns)
     caption = (
-        f"AUC of the support vector machine of each landmine field against C and gamma, {_in_words(p, 1)}. "
-        f"White stars: the best point of the grid. Marks: the point that {LOOKS[algorithm].label} would deploy at T, "
+        f"AUC of the support vector machine of each landmine field against C and gamma, in the first run: "
+        f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client. "
+        f"White stars: the best point of the grid. Marks: the point that {look.label} would deploy at T, "
         "one a client. Titles: the AUC at the marks (their mean, if clients share a field), and the best of the grid."
     )
     with _style():
@@ -372,16 +373,11 @@ def surfaces(results, p: Parameters) -> Drawing:
                 vmax=auc.max(),
                 interpolation="none",  # stored in the PDF as it is, 127 x 127
             )
-            ax.plot(*best, marker="*", markersize=7, color="white", markeredgecolor="black", markeredgewidth=0.5)
-            ax.plot(
-                *tuned[clients].T,
-                linestyle="none",
-                marker=LOOKS[algorithm].marker,
-                markersize=4,
-                color=LOOKS[algorithm].color,
-                markeredgecolor="white",
-                markeredgewidth=0.6,
-            )
+            mark = {"linestyle": "none", "clip_on": False, "zorder": 3}
+            star = {"marker": "*", "markersize": 7, "color": "white", "markeredgecolor": "black"}
+            disc = {"marker": look.marker, "markersize": 4, "color": look.color, "markeredgecolor": "white"}
+            ax.plot(*best, **mark, **star, markeredgewidth=0.5)
+            ax.plot(*tuned[clients].T, **mark, **disc, markeredgewidth=0.6)
             title = f"field {field + 1}: {reached[clients].mean():.3f} of {problem.optimum[clients[0]]:.3f}"
             ax.set_title(title, fontsize=7.5)
         figure.colorbar(image, ax=axes, label="AUC on the test half", shrink=0.8, pad=0.01)
