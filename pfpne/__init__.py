@@ -10,4 +10,13 @@ from pfpne.partition import Partition, PyXABPartition, to_pyxab
 from pfpne.registry import make_federation
 from pfpne.simulate import simulate
 
-__all__ = ["Partition", "PyXABPartition", "Task", "make_federation", "make_problem", "problem_from_functions", "simulate", "to_pyxab"]
+__all__ = [
+    "Partition",
+    "PyXABPartition",
+    "Task",
+    "make_federation",
+    "make_problem",
+    "problem_from_functions",
+    "simulate",
+    "to_pyxab",
+]

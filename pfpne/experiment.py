@@ -81,14 +81,18 @@ class Experiment:
         check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)
         object.__setattr__(self, "shift", float(self.shift))
         object.__setattr__(self, "noise", self.noise if isinstance(self.noise, str) else float(self.noise))
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.settings.items()}
+        plain = {
+            name: value.item() if isinstance(value, np.generic) else value for name, value in self.settings.items()
+        }
         object.__setattr__(self, "settings", plain)
         make_problem(**{**self._problem_arguments(0), "n_clients": 1})  # refuses what is left to refuse, such as d
         for setting, value in self.settings.items():
             takers = [name for name in self.algorithms if setting in settings_of(name)]
             if not takers:
                 every = sorted({s for name in self.algorithms for s in settings_of(name)})
-                raise ValueError(f"none of {', '.join(self.algorithms)} takes it: {nearest(setting, every, 'a setting')}")
+                raise ValueError(
+                    f"none of {', '.join(self.algorithms)} takes it: {nearest(setting, every, 'a setting')}"
+                )
             for name in takers:
                 make_settings(name, {setting: 0.0 if (setting, value) == ("Delta", "true") else value})
 
@@ -102,7 +106,13 @@ class Experiment:
         return make_problem(**self._problem_arguments(run))
 
     def _problem_arguments(self, run: int) -> dict:
-        arguments = {"name": self.objective, "n_clients": self.n_clients, "noise": self.noise, "seed": self.seed, "run": run}
+        arguments = {
+            "name": self.objective,
+            "n_clients": self.n_clients,
+            "noise": self.noise,
+            "seed": self.seed,
+            "run": run,
+        }
         if self.objective != "landmine":
             arguments["shift"] = self.shift
         if self.d is not None:
@@ -117,7 +127,12 @@ class Experiment:
 
             data_hash = load_table().sha256
         return store.run_key(
-            algorithm, self.settings_for(algorithm), self._problem_arguments(run), self.horizon, self.global_regret, data_hash
+            algorithm,
+            self.settings_for(algorithm),
+            self._problem_arguments(run),
+            self.horizon,
+            self.global_regret,
+            data_hash,
         )
 
 

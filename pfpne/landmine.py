@@ -178,7 +178,9 @@ class Table:
 def load_table(path: Path = LANDMINE_TABLE) -> Table:
     """The table that the project ships; ValueError if it is damaged or of another dataset."""
     if not Path(path).is_file():
-        raise FileNotFoundError(f"{path} is missing; take it from the project, or make it: `python -m pfpne.landmine DATASET`.")
+        raise FileNotFoundError(
+            f"{path} is missing; take it from the project, or make it: `python -m pfpne.landmine DATASET`."
+        )
     content = Path(path).read_bytes()
     try:
         with np.load(path, allow_pickle=False) as z:

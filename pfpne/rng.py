@@ -25,6 +25,7 @@ def _words(part: str | int) -> tuple[int, ...]:
 
 def stream(seed: int, *key: str | int) -> np.random.Generator:
     """The generator of one stream. seed: integer >= 0; key: names and integers >= 0."""
-    parts = (part if isinstance(part, str) else operator.index(part) for part in key)  # no float is cached as an integer
+    # index() refuses a float, which the cache would take for the integer that it equals
+    parts = (part if isinstance(part, str) else operator.index(part) for part in key)
     words = tuple(word for part in parts for word in _words(part))
     return np.random.default_rng(np.random.SeedSequence(entropy=int(seed), spawn_key=words))

@@ -155,7 +155,9 @@ def _cumulative(t: np.ndarray, owner: np.ndarray, counts: np.ndarray, gap: np.nd
     return np.maximum.accumulate(total[at] + gap[at] * (steps - before[at]), axis=1)
 
 
-def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, messages) -> Traces:
+def _drive(
+    federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, messages
+) -> Traces:
     """Drive the objects to the horizon: ask, evaluate, tell, stop."""
     recorder = Recorder()
 

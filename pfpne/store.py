@@ -35,11 +35,15 @@ class DamagedResult(UserWarning):
     """A stored run could not be read and is computed again."""
 
 
+# What reading a damaged file can raise: its zip container, its arrays, or what they say.
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError)
+
+
 class SourceChanged(RuntimeError):
     """The package was edited after this process loaded it: what it computes is not what its files say."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _hash_of(source: bytes) -> str:
     """SHA-256 of a module's syntax tree without its docstrings."""
     tree = ast.parse(source)
@@ -74,7 +78,9 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "machine": platform.machine(), **found}
 
 
-def run_key(algorithm: str, settings: dict, problem: dict, horizon: int, global_regret: bool, data_hash: str | None) -> str:
+def run_key(
+    algorithm: str, settings: dict, problem: dict, horizon: int, global_regret: bool, data_hash: str | None
+) -> str:
     """The key (64 hex digits) of one run of one algorithm. problem: the arguments of make_problem."""
     modules = COMMON + get_algorithm(algorithm).modules + (("landmine",) if data_hash else ())
     content = {
@@ -128,6 +134,6 @@ def load(key: str, folder: Path = RESULTS) -> Run | None:
         return Run(**meta, **content, communication=communication)
     except FileNotFoundError:
         return None
-    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RuntimeError) as error:
+    except DAMAGE as error:
         warnings.warn(f"{path.name} is damaged ({error}); the run is computed again.", DamagedResult, stacklevel=2)
         return None

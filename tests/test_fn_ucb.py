@@ -379,7 +379,7 @@ def test_when_one_client_wants_to_communicate_all_do(D, d, M, noise):
     np.testing.assert_array_equal(done, talks)
     assert 1 < len(talks) < T / 2
     requests = [(t, up, down) for t, up, down in mail if isinstance(down[0][1], NewsRequest)]
-    for t, up, down in requests:
+    for _, up, down in requests:
         assert sorted([m for m, _ in up] + [m for m, _ in down]) == list(range(M))
         assert all(message.numbers == 0 for _, message in down)
     p = 20 * d + 41

@@ -232,17 +232,17 @@ def test_clients_and_server_work_over_any_transport():
     server, clients = get_algorithm("pf-pne").make(task, make_settings("pf-pne", {}))
     federation = pfpne.make_federation("pf-pne", task)
     while federation.running:
+        sent = {}
         for m, batch in federation.ask():
             assert np.array_equal(batch.points, clients[m].ask().points)
             rewards = np.repeat(batch.points[:, 0], batch.counts)
             message = clients[m].tell(rewards)
             federation.tell(m, rewards)
             if message is not None:
-                clients[m].outgoing = message.to_json()
+                sent[m] = Message.from_json(message.to_json())
                 assert clients[m].ask().size == clients[m].ask().size == 0
-        mail = {m: Message.from_json(c.__dict__.pop("outgoing")) for m, c in enumerate(clients) if "outgoing" in vars(c)}
-        if mail:
-            for m, answer in server.exchange(mail).items():
+        if sent:
+            for m, answer in server.exchange(sent).items():
                 clients[m].receive(Message.from_json(answer.to_json()))
     assert all(client.t == 60 for client in clients)
 
