@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -175,8 +178,22 @@ class Results:
         return self._table(lambda run: {"seconds": [run.seconds]})
 
 
-def _run_one(experiment: Experiment, algorithm: str, run: int, folder: Path) -> tuple[str, int, Run]:
-    """Compute one run and store it, unless another process just did."""
+@functools.cache
+def _end_with(parent: int) -> None:
+    """Let this worker end when the process that started it was killed, instead of waiting for more work for ever."""
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _run_one(experiment: Experiment, algorithm: str, run: int, folder: Path, parent: int) -> tuple[str, int, Run]:
+    """Compute one run and store it, unless another process just did. parent: the process that wants it."""
+    if os.getppid() == parent:
+        _end_with(parent)
     key = experiment.key(algorithm, run)
     guard = store.lock(key, folder)
     with guard, threadpool_limits(1):  # one thread: the same sums for any number of workers
@@ -220,7 +237,7 @@ def run_experiment(
     if len(missing) * experiment.n_clients * experiment.horizon < SMALL:
         n_jobs = 1
     workers = joblib.Parallel(n_jobs=n_jobs or os.cpu_count(), return_as="generator_unordered")
-    jobs = (joblib.delayed(_run_one)(experiment, *pair, folder) for pair in missing)
+    jobs = (joblib.delayed(_run_one)(experiment, *pair, folder, os.getpid()) for pair in missing)
     for done, (algorithm, run, result) in enumerate(workers(jobs) if missing else (), start=1):
         runs[algorithm, run] = result
         if progress is not None:

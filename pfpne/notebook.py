@@ -183,17 +183,20 @@ class Parameters:
         objective = objective or self.objective
         if noise is None:
             noise = self.noise if self.noise is not None else _default_noise(self.profile, objective)
-        return Experiment(
-            objective=objective,
-            algorithms=algorithms or self.algorithms,
-            n_clients=self.n_clients,
-            horizon=self.horizon,
-            n_runs=self.n_runs,
-            noise=noise,
-            shift=self.shift,
-            seed=self.seed,
-            settings=self.settings,
-        )
+        try:
+            return Experiment(
+                objective=objective,
+                algorithms=algorithms or self.algorithms,
+                n_clients=self.n_clients,
+                horizon=self.horizon,
+                n_runs=self.n_runs,
+                noise=noise,
+                shift=self.shift,
+                seed=self.seed,
+                settings=self.settings,
+            )
+        except ValueError as error:  # a range that only the algorithm knows
+            raise ParameterError(str(error)) from None
 
     def run(self, objective: str | None = None, noise=None, algorithms: tuple | None = None) -> Results:
         """The results of `experiment`: read where they are stored, else simulated now."""
@@ -219,7 +222,7 @@ def complete(notebook: str, given: dict) -> Parameters:
     of range, and for a setting that none of the algorithms takes.
     """
     for name in given:
-        _known("parameter", name, NOTEBOOKS[notebook].parameters)
+        _check_name(notebook, name)
     given = {name: value for name, value in given.items() if value is not None}
     for name, value in given.items():
         check_type(name, value)
@@ -240,6 +243,14 @@ def complete(notebook: str, given: dict) -> Parameters:
     )
 
 
+def _check_name(notebook: str, name: str) -> None:
+    """Raise ParameterError unless the notebook has a parameter of that name."""
+    if name in KINDS and name not in NOTEBOOKS[notebook].parameters:
+        others = ", ".join(other for other, known in NOTEBOOKS.items() if name in known.parameters)
+        raise ParameterError(f"notebook {notebook} takes no {name!r}: leave it out. It is a parameter of {others}.")
+    _known("parameter", name, NOTEBOOKS[notebook].parameters)
+
+
 def _completed(notebook: str, given: dict) -> dict:
     """The parameters that decide a result, completed from the profile. given: of the right types, none of them None."""
     known = NOTEBOOKS[notebook]
@@ -249,7 +260,11 @@ def _completed(notebook: str, given: dict) -> dict:
     objective = None
     if "objective" in known.parameters:
         objective = given.get("objective", known.objectives[0])
+        if objective == "landmine" and objective not in known.objectives:
+            raise ParameterError("landmine has a notebook of its own: 2_landmine_auc.")
         _known("objective", objective, known.objectives)
+        if objective == "landmine" and "shift" in given:
+            raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
     elif len(known.objectives) == 1:
         objective = known.objectives[0]
     noise = None
@@ -301,8 +316,11 @@ def _settings(given: dict, algorithms: tuple[str, ...]) -> dict[str, float | str
 
 def _figures_dir(given: str | None, profile: str, official: bool) -> Path:
     home = FIGURES_CUSTOM if not official else FIGURES if profile == "paper" else FIGURES_SMOKE
-    folder = Path(given).expanduser().resolve() if given else home
-    if folder == FIGURES.resolve() and home != FIGURES:
+    try:
+        folder = Path(given).expanduser().resolve() if given else home
+    except RuntimeError as error:
+        raise ParameterError(f"figures_dir {given!r} is no path: {error}") from None
+    if folder.is_relative_to(FIGURES.resolve()) and home != FIGURES:
         raise ParameterError(
             "figures_dir must be another folder: figures/ is kept for the figures of the paper profile, unchanged."
         )
@@ -320,7 +338,7 @@ def read(notebook: str) -> Parameters:
     if shell is None:
         raise ParameterError("read() reads a notebook's cells; elsewhere call complete(notebook, {name: value}).")
     for name in assigned(shell.history_manager.input_hist_parsed):
-        _known("parameter", name, NOTEBOOKS[notebook].parameters)
+        _check_name(notebook, name)
     return complete(notebook, {name: shell.user_ns.get(name) for name in NOTEBOOKS[notebook].parameters})
 
 

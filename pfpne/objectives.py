@@ -641,7 +641,7 @@ def make_problem(
     """The local objectives of one run.
 
     name: garland, doublesine, himmelblau, ackley, rastrigin or landmine. n_clients: M >= 1.
-    shift >= 0: standard deviation of the shifts, in units of the domain's width; landmine takes none.
+    shift >= 0: standard deviation of the shifts, in units of the domain's width; no matter for landmine.
     noise: "bernoulli" or the half-width >= 0 of uniform noise. (seed, run), integers >= 0, name the
     random streams; a client's shift or field does not depend on M. d: dimension, of rastrigin alone (10).
     Raises ValueError for anything else, with the nearest name if it is the name that is wrong.

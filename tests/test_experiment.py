@@ -7,6 +7,7 @@ import sys
 import time
 
 import numpy as np
+import psutil
 import pytest
 
 from pfpne import store
@@ -209,3 +210,23 @@ def test_landmine_keys_follow_the_table():
     landmine = Experiment("landmine", ("pe",), 2, 50, 1, noise=0.0)
     assert landmine.key("pe", 0) != Experiment(**{**SMALL, "algorithms": ("pe",)}).key("pe", 0)
     assert landmine.problem(0).data_hash
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from pfpne import experiment\n"
+        "experiment.SMALL = 0\n"
+        "wanted = experiment.Experiment('garland', ('pf-pne',), 4, 5000, 2000)\n"
+        "experiment.run_experiment(wanted, n_jobs=2, folder=Path(sys.argv[1]))"
+    )
+    job = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.rglob("*.npz"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    children = psutil.Process(job.pid).children(recursive=True)
+    workers = [child for child in children if "LokyProcess" in " ".join(child.cmdline())]
+    assert len(workers) == 2
+    job.kill()
+    job.wait()
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive

@@ -194,6 +194,26 @@ def test_only_the_profiles_own_figures_go_to_its_folder(parameters, folder):
     assert p.figures_dir == folder and p.official == (folder != FIGURES_CUSTOM)
 
 
+@pytest.mark.parametrize(
+    ("notebook", "parameters", "message"),
+    [
+        ("2_landmine_auc", {"objective": "garland"}, "takes no 'objective': leave it out"),
+        ("1_synthetic_regret", {"objective": "landmine"}, "a notebook of its own: 2_landmine_auc"),
+        ("3_communication_cost", {"objective": "landmine", "shift": 0.3}, "landmine takes no 'shift'"),
+        ("1_synthetic_regret", {"profile": "smoke", "figures_dir": str(FIGURES / "mine")}, "must be another folder"),
+        ("1_synthetic_regret", {"figures_dir": "~no-such-user/x"}, "is no path"),
+    ],
+)
+def test_what_another_notebook_takes_is_said(notebook, parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        complete(notebook, parameters)
+
+
+def test_a_range_that_only_the_algorithm_knows_is_a_parameter_error():
+    with pytest.raises(ParameterError, match="delta must be a number in"):
+        complete("1_synthetic_regret", {"profile": "smoke", "delta": 2.0, "algorithms": "hct"}).experiment()
+
+
 @pytest.mark.parametrize("profile", ["smoke", "paper"])
 def test_everything_that_the_runner_executes_is_official(profile):
     for name, parameters in notebook.executions(profile):
