@@ -227,7 +227,8 @@ def run_experiment(
     n_jobs: workers, >= 1; None for one a core. progress(done, total) is called as runs finish.
     The result does not depend on n_jobs, nor on interruptions.
     """
-    check(n_jobs is None or is_integer(n_jobs) and n_jobs >= 1, "n_jobs", "an integer >= 1, or None for one a core", n_jobs)
+    valid = n_jobs is None or is_integer(n_jobs) and n_jobs >= 1
+    check(valid, "n_jobs", "an integer >= 1, or None for one a core", n_jobs)
     wanted = [(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
     runs = {pair: store.load(experiment.key(*pair), folder) for pair in wanted}
     missing = [pair for pair in wanted if runs[pair] is None]

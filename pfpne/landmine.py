@@ -216,7 +216,7 @@ def _row(path: Path, field: int, C: float) -> np.ndarray:
 
 
 def make_table(dataset: Path, out: Path = LANDMINE_TABLE, n_jobs: int = -1) -> Path:
-    """Compute the whole table from the dataset (about half an hour on two cores) and write it."""
+    """Compute the whole table from the dataset (about 40 minutes on two cores) and write it."""
     import platform
 
     import joblib

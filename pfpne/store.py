@@ -36,7 +36,10 @@ class DamagedResult(UserWarning):
 
 
 # What reading a damaged file can raise: its zip container, its arrays, or what they say.
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError)
+DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError),
+    *(ValueError, KeyError, TypeError, AttributeError),
+)
 
 
 class SourceChanged(RuntimeError):

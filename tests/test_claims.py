@@ -194,8 +194,8 @@ def test_too_few_runs_decide_nothing():
 
 
 @pytest.mark.parametrize(("best", "expected"), [(100, "holds"), (290, "does not hold")])
-def test_far_from_satisfactory_is_twice_the_regret_of_one_other(best, expected):
-    evidence = with_regrets(fed_pne=300, pf_pne=400, hct_pyxab=best, fed1_ucb=500, fn_ucb=500)
+def test_far_from_satisfactory_is_twice_the_regret_of_pf_pne(best, expected):
+    evidence = with_regrets(fed_pne=300, pf_pne=best, hct_pyxab=10, fed1_ucb=500, fn_ucb=500)
     assert verdict(Unsatisfactory("garland"), evidence) == expected
 
 
@@ -276,8 +276,7 @@ def _communication(algorithm, run, asked, *, rounds=8, last=5_000, numbers=3_000
         (Bounded(), {"numbers": numbers_bound(7, 20) + 1}, "does not hold"),
         (KeepsGrowing(), {}, "holds"),
         (KeepsGrowing(), {"fed_last": 9_000}, "does not hold"),
-        (KeepsGrowing(), {"last": 50_000}, "does not hold"),
-        (KeepsGrowing(), {"last": 50_000, "rounds": 7}, "undecided"),
+        (KeepsGrowing(), {"last": 50_000}, "holds"),
         (DeltaBounds(), {}, "holds"),
     ],
 )
