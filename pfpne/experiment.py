@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
@@ -178,7 +177,6 @@ class Results:
         return self._table(lambda run: {"seconds": [run.seconds]})
 
 
-@functools.cache
 def _end_with(parent: int) -> None:
     """Let this worker end when the process that started it was killed, instead of waiting for more work for ever."""
 
@@ -190,10 +188,8 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _run_one(experiment: Experiment, algorithm: str, run: int, folder: Path, parent: int) -> tuple[str, int, Run]:
-    """Compute one run and store it, unless another process just did. parent: the process that wants it."""
-    if os.getppid() == parent:
-        _end_with(parent)
+def _run_one(experiment: Experiment, algorithm: str, run: int, folder: Path) -> tuple[str, int, Run]:
+    """Compute one run and store it, unless another process just did."""
     key = experiment.key(algorithm, run)
     guard = store.lock(key, folder)
     with guard, threadpool_limits(1):  # one thread: the same sums for any number of workers
@@ -237,8 +233,9 @@ def run_experiment(
         progress(len(wanted) - len(missing), len(wanted))
     if len(missing) * experiment.n_clients * experiment.horizon < SMALL:
         n_jobs = 1
-    workers = joblib.Parallel(n_jobs=n_jobs or os.cpu_count(), return_as="generator_unordered")
-    jobs = (joblib.delayed(_run_one)(experiment, *pair, folder, os.getpid()) for pair in missing)
+    start = {"initializer": _end_with, "initargs": (os.getpid(),)}
+    workers = joblib.Parallel(n_jobs=n_jobs or os.cpu_count(), return_as="generator_unordered", backend="loky", **start)
+    jobs = (joblib.delayed(_run_one)(experiment, *pair, folder) for pair in missing)
     for done, (algorithm, run, result) in enumerate(workers(jobs) if missing else (), start=1):
         runs[algorithm, run] = result
         if progress is not None:
