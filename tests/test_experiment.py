@@ -139,15 +139,21 @@ def test_a_damaged_file_is_reported_and_computed_again(tmp_path, damage):
     assert store.load(experiment.key("pf-pne", 1), tmp_path) is not None
 
 
+def under_way(code: str, folder) -> subprocess.Popen:
+    """A process that runs `code`, with the folder as its argument, once it has stored five runs there."""
+    job = subprocess.Popen([sys.executable, "-c", code, str(folder)])
+    deadline = time.monotonic() + 60
+    while len(list(folder.rglob("*.npz"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return job
+
+
 def test_a_killed_job_loses_only_the_runs_in_flight(tmp_path):
     code = (
         "import sys; from pathlib import Path; from pfpne.experiment import *\n"
         "run_experiment(Experiment('garland', ('pf-pne',), 4, 2000, 400), n_jobs=1, folder=Path(sys.argv[1]))"
     )
-    job = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.rglob("*.npz"))) < 5 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    job = under_way(code, tmp_path)
     job.send_signal(signal.SIGKILL)
     job.wait()
     finished = {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*.npz")}
@@ -219,10 +225,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
         "wanted = experiment.Experiment('garland', ('pf-pne',), 4, 5000, 2000)\n"
         "experiment.run_experiment(wanted, n_jobs=2, folder=Path(sys.argv[1]))"
     )
-    job = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.rglob("*.npz"))) < 5 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    job = under_way(code, tmp_path)
     children = psutil.Process(job.pid).children(recursive=True)
     workers = [child for child in children if "LokyProcess" in " ".join(child.cmdline())]
     assert len(workers) == 2
