@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -33,6 +35,18 @@ def check_scale(name: str, x) -> None:
 
 
 def check_noise(noise) -> None:
-    """Noise is "bernoulli" or a number >= 0, the half-width of uniform noise; else ValueError."""
-    holds = noise == "bernoulli" if isinstance(noise, str) else is_number(noise) and noise >= 0
-    check(holds, "noise", "a number >= 0 (uniform on +-noise) or 'bernoulli'", noise)
+    """Noise is "bernoulli" or a number in 0..1e9, the half-width of uniform noise; else ValueError."""
+    holds = noise == "bernoulli" if isinstance(noise, str) else is_number(noise) and 0 <= noise <= 1e9
+    check(holds, "noise", "a number >= 0 (uniform on +-noise; at most 1e9) or 'bernoulli'", noise)
+
+
+def unknown(what: str, name, names: Iterable[str]) -> str:
+    """The sentence about a name that is none of `names`: the one most like it, whatever the case, and all of them."""
+    names, given = list(names), str(name)
+
+    def likeness(known: str) -> tuple[float, float]:
+        pairs = ((given.lower(), known.lower()), (given, known))  # the case tells delta from Delta, no more
+        return tuple(difflib.SequenceMatcher(None, a, b).ratio() for a, b in pairs)
+
+    near = max(names, key=likeness)
+    return f"unknown {what} {name!r}. Did you mean {near!r}? There are: {', '.join(names)}."

@@ -236,13 +236,13 @@ class FallsWithM:
 
     def runs(self, evidence):
         clients = ", ".join(map(str, evidence.clients))
-        return f"shift = 0: M = {clients}, T = {evidence.horizon:,}, n = {evidence.study_runs}"
+        return f"shift = 0: M = {clients}, T = {evidence.horizon:,}, n = {evidence.n_runs}"
 
     def evaluate(self, evidence, noise, objectives, Delta):
         parts = []
         for objective in objectives:
             regret = [
-                final(evidence, objective, "pf-pne", noise, Delta, shift=0.0, n_clients=M, n_runs=evidence.study_runs)
+                final(evidence, objective, "pf-pne", noise, Delta, shift=0.0, n_clients=M)
                 for M in evidence.clients
             ]
             slopes = stats.power(evidence.clients, np.stack(regret, axis=1))
@@ -259,15 +259,14 @@ class BetterThanAlone:
     uses_pf_pne: ClassVar[bool] = True
 
     def runs(self, evidence):
-        n = f"{evidence.study_runs} ({evidence.figure_runs} with HCT)"
-        return f"shift = 0: M = {evidence.n_clients}, T = {evidence.horizon:,}, n = {n}"
+        return f"shift = 0: M = {evidence.n_clients}, T = {evidence.horizon:,}, n = {evidence.n_runs}"
 
     def evaluate(self, evidence, noise, objectives, Delta):
         parts = []
         for objective in objectives:
-            mine = final(evidence, objective, "pf-pne", noise, Delta, shift=0.0, n_runs=evidence.study_runs)
-            for other, n in (("hct-pyxab", evidence.figure_runs), ("pe", evidence.study_runs)):
-                theirs = final(evidence, objective, other, noise, Delta, shift=0.0, n_runs=n)
+            mine = final(evidence, objective, "pf-pne", noise, Delta, shift=0.0)
+            for other in ("hct-pyxab", "pe"):
+                theirs = final(evidence, objective, other, noise, Delta, shift=0.0)
                 parts.append(less(mine, theirs, f"{title(objective)}: PF-PNE - {label(other)}"))
         return Tested(tuple(parts))
 
@@ -282,7 +281,7 @@ class Sublinear:
 
     def runs(self, evidence):
         horizons = ", ".join(f"{T:,}" for T in evidence.horizons)
-        return f"M = {evidence.n_clients}, T = {horizons}, n = {evidence.study_runs}, Delta = {deltas_in_words()}"
+        return f"M = {evidence.n_clients}, T = {horizons}, n = {evidence.n_runs}, Delta = {deltas_in_words()}"
 
     def evaluate(self, evidence, noise, objectives, Delta):
         parts = []
@@ -297,7 +296,7 @@ class Sublinear:
 def study(evidence: Evidence, objective: str, noise, Delta: float | str, T: int) -> pd.DataFrame:
     """The runs of PF-PNE (a row each) with horizon T and one of DELTAS."""
     settings = {} if Delta == PFPNESettings().Delta else {"Delta": Delta}
-    return evidence.summary(objective, "pf-pne", noise, evidence.study_runs, horizon=T, settings=settings)
+    return evidence.summary(objective, "pf-pne", noise, horizon=T, settings=settings)
 
 
 def ranges_in_words() -> str:
@@ -328,32 +327,31 @@ class Insensitive:
         return (self.objective,)
 
     def runs(self, evidence):
-        return f"M = {evidence.n_clients}, T = {evidence.horizon:,}, n = {evidence.study_runs} for each value"
+        return f"M = {evidence.n_clients}, T = {evidence.horizon:,}, n = {evidence.n_runs} for each value"
 
     def evaluate(self, evidence, noise, objectives, Delta):
-        n = evidence.study_runs
-        base = final(evidence, self.objective, "pf-pne", noise, Delta)[:n]
-        rivals = [final(evidence, self.objective, name, noise, Delta).mean() for name in PAPER if name != "pf-pne"]
+        base = final(evidence, self.objective, "pf-pne", noise, Delta)
+        rivals = [final(evidence, self.objective, name, noise, Delta) for name in PAPER if name != "pf-pne"]
         parts, ranks = [], []
         for name, values in RANGES.items():
             if name == "Delta" and Delta == "true":
                 continue
             for value in values:
-                moved = final(evidence, self.objective, "pf-pne", noise, Delta, n_runs=n, settings={name: value})
+                moved = final(evidence, self.objective, "pf-pne", noise, Delta, settings={name: value})
                 parts += alike(moved, base, f"{name} = {value:g}")
-                ranks.append(rank(moved.mean(), rivals))
+                ranks.append(rank(moved, rivals))
         low, high = (choose(parts, key=lambda part: part.ratio) for choose in (min, max))
         measured = (
             f"ratio of R(T)/M to that at the paper's values: {number(low.ratio)} ({low.what}) to {number(high.ratio)} "
-            f"({high.what}); place among the paper's five: {rank(base.mean(), rivals)}, "
+            f"({high.what}); place among the paper's five: {rank(base, rivals)}, "
             f"and {min(ranks)} to {max(ranks)} when moved"
         )
         return Tested(tuple(parts), measured=measured)
 
 
-def rank(mine: float, rivals: list[float]) -> int:
-    """The place of `mine` among the rivals, 1 for the smallest."""
-    return 1 + sum(theirs < mine for theirs in rivals)
+def rank(mine: np.ndarray, rivals: list[np.ndarray]) -> int:
+    """The place of the mean of `mine` among the rivals', 1 for the smallest; each compared on the runs it has."""
+    return 1 + sum(theirs.mean() < mine[: len(theirs)].mean() for theirs in rivals)
 
 
 # --- counted tests ----------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ class Regime:
 class Evidence:
     """The scale of every run that a claim or Table 1 uses, and the way to those runs.
 
-    n_clients (M), horizon (T), shift, seed: as in Experiment. n_runs: paired runs of the main comparison.
-    figure_runs: those of the figures, the first n_runs' first; FN-UCB has no more.
+    n_clients (M), horizon (T), shift, seed: as in Experiment. n_runs: paired runs of the claims. figure_runs: those
+    of the figures, the first of the claims'; FN-UCB, Table 1 and the deviations have no more.
     """
 
     n_clients: int
@@ -59,16 +59,6 @@ class Evidence:
             seed=p.seed,
             n_jobs=p.n_jobs,
         )
-
-    @property
-    def study_runs(self) -> int:
-        """Runs of the studies that vary M, T or a setting: half of the main comparison's."""
-        return -(-self.n_runs // 2)
-
-    @property
-    def table_runs(self) -> int:
-        """Runs of Table 1, which takes every algorithm through six horizons: a sixth, but two for an error."""
-        return min(self.n_runs, max(2, self.n_runs // 6))
 
     @property
     def horizons(self) -> tuple[int, ...]:

@@ -16,11 +16,12 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from pfpne import store
-from pfpne.checks import check, check_noise, is_integer, is_number
+from pfpne.algorithms import NAMES
+from pfpne.checks import check, check_noise, is_integer, is_number, unknown
 from pfpne.objectives import NAMES as OBJECTIVES
 from pfpne.objectives import make_problem
 from pfpne.paths import RESULTS
-from pfpne.registry import NAMES, make_settings, nearest, settings_of
+from pfpne.registry import make_settings, settings_of
 from pfpne.simulate import Run, simulate
 
 
@@ -67,12 +68,12 @@ class Experiment:
 
     def __post_init__(self):
         if self.objective not in OBJECTIVES:
-            raise ValueError(nearest(self.objective, OBJECTIVES, "an objective"))
+            raise ValueError(unknown("objective", self.objective, OBJECTIVES))
         if not self.algorithms:
             raise ValueError(f"algorithms is empty; name at least one of {', '.join(NAMES)}.")
         for name in self.algorithms:
             if name not in NAMES:
-                raise ValueError(nearest(name, NAMES, "an algorithm"))
+                raise ValueError(unknown("algorithm", name, NAMES))
         check(len(set(self.algorithms)) == len(self.algorithms), "algorithms", "names, each once", self.algorithms)
         for name, least in (("n_clients", 1), ("horizon", 1), ("n_runs", 1), ("seed", 0)):
             value = getattr(self, name)
@@ -92,9 +93,7 @@ class Experiment:
             takers = [name for name in self.algorithms if setting in settings_of(name)]
             if not takers:
                 every = sorted({s for name in self.algorithms for s in settings_of(name)})
-                raise ValueError(
-                    f"none of {', '.join(self.algorithms)} takes it: {nearest(setting, every, 'a setting')}"
-                )
+                raise ValueError(f"{', '.join(self.algorithms)}: {unknown('setting', setting, every)}")
             for name in takers:
                 make_settings(name, {setting: 0.0 if (setting, value) == ("Delta", "true") else value})
 

@@ -52,6 +52,14 @@ class Task:
         check(is_integer(self.seed) and self.seed >= 0, "seed", "an integer >= 0", self.seed)
         if self.noise is not None:
             check_noise(self.noise)
+        if self.candidates is not None:
+            points, domain = np.array(self.candidates, dtype=float), self.partition.domain
+            holds = points.ndim == 2 and points.shape[1] == len(domain) and len(points) > 0
+            check(holds, "candidates", f"points of shape (n, {len(domain)}), n >= 1", points.shape)
+            outside = ~((domain[:, 0] <= points) & (points <= domain[:, 1])).all(axis=1)
+            check(not outside.any(), "candidates", f"in the domain {domain.tolist()}", points[outside][:1].tolist())
+            points.setflags(write=False)
+            object.__setattr__(self, "candidates", points)
 
     def stream(self, role: str) -> np.random.Generator:
         """The random stream of a role ("arms", "weights"), the same for every algorithm of the run."""
@@ -256,4 +264,4 @@ class Federation:
             if answer is not None:
                 self._outbox[m] = answer
         if self.on_mail is not None and (up or down):
-            self.on_mail(max((self.clients[m].t for m in (up or down))), list(up.items()), list(down.items()))
+            self.on_mail(max(self.clients[m].t for m in up or down), list(up.items()), list(down.items()))

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pfpne.checks import check
 from pfpne.paths import DATA, LANDMINE_TABLE, write_atomically
 
 SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
@@ -198,13 +199,18 @@ def load_table(path: Path = LANDMINE_TABLE) -> Table:
 def live_auc(fields: np.ndarray, x: np.ndarray) -> np.ndarray:
     """AUC (len(fields), n) at any points x (n, 2) of the domain, by fitting the machines now.
 
-    Raises DatasetUnavailable, with what to do, where the dataset is not at hand.
+    fields: integers 0..28. Raises ValueError for another field or a point outside the domain, DatasetUnavailable,
+    with what to do, where the dataset is not at hand.
     """
+    fields, points = np.asarray(fields), np.asarray(x, dtype=float)
+    valid = fields.ndim == 1 and fields.dtype.kind in "iu" and ((fields >= 0) & (fields < N_FIELDS)).all()
+    check(bool(valid), "fields", f"integers in 0..{N_FIELDS - 1}, shape (m,)", fields.tolist())
+    inside = points.ndim == 2 and points.shape[1] == 2 and ((DOMAIN[:, 0] <= points) & (points <= DOMAIN[:, 1])).all()
+    check(bool(inside), "x", f"points (C, gamma), shape (n, 2), in {DOMAIN.tolist()}", points.tolist())
     path = find_dataset()
     if path is None:
         raise DatasetUnavailable(f"A point off the recorded grid needs the landmine dataset. {HOW_TO_GET_IT}")
     split = load_fields(path)
-    points = np.atleast_2d(np.asarray(x, dtype=float))
     return np.array([[auc(split[f], C, gamma) for C, gamma in points] for f in fields])
 
 

@@ -8,7 +8,6 @@ sentence that says what to write, when a name is unknown or a value is not of th
 from __future__ import annotations
 
 import ast
-import difflib
 import os
 import shlex
 import sys
@@ -18,10 +17,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from pfpne.algorithms import NAMES
+from pfpne.checks import is_integer, is_number, unknown
 from pfpne.experiment import PROFILES, Experiment, Results, run_experiment
-from pfpne.checks import is_integer, is_number
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
-from pfpne.registry import NAMES, settings_of
+from pfpne.registry import settings_of
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
@@ -41,17 +41,10 @@ class ParameterError(ValueError):
         return [f"ParameterError: {self}"]
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """The name of `names` most like `name`, whatever the case."""
-    return max(names, key=lambda known: difflib.SequenceMatcher(None, name.lower(), known.lower()).ratio())
-
-
 def _known(what: str, name: str, names: Iterable[str]) -> None:
     names = list(names)
     if name not in names:
-        raise ParameterError(
-            f"unknown {what} {name!r}. Did you mean {nearest(name, names)!r}? There are: {', '.join(names)}."
-        )
+        raise ParameterError(unknown(what, name, names))
 
 
 # --- what each parameter may be ---------------------------------------------------------------------

@@ -28,16 +28,15 @@ value found, raised by ACCURACY, so that no evaluation exceeds it by rounding:
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pfpne import landmine
-from pfpne.checks import check, check_noise, is_integer, is_number
+from pfpne.checks import check, check_noise, is_integer, is_number, unknown
 from pfpne.partition import check_domain
 from pfpne.rng import stream
 
@@ -292,6 +291,11 @@ class Problem:
             raise ValueError(f"points of {self.name} have shape (n, {self.d}); got {x.shape}.")
         return x
 
+    def _client(self, m: int) -> int:
+        if not (is_integer(m) and 0 <= m < self.n_clients):
+            raise ValueError(f"clients of {self.name} are 0..{self.n_clients - 1}; got {m!r}.")
+        return m
+
     def client_values(self, m: int, x) -> np.ndarray:
         """f_m(x) (n,), in [0, 1], at points x (n, d) of the domain; bit-equal to values(x)[m]."""
         raise NotImplementedError
@@ -363,7 +367,6 @@ class ShiftedProblem(Problem):
         check(d is None or (is_integer(d) and d >= 1), "d", "an integer >= 1, or None", d)
         d = objective.d if d is None else int(d)
         check(objective.any_d or d == objective.d, "d", f"{objective.d} (or None), the dimension of {name}", d)
-        check(is_number(shift) and shift >= 0, "shift", "a number >= 0", shift)
         super().__init__(name, [[objective.low, objective.high]] * d, n_clients, noise, seed, run)
         self.objective, self.function, self.shift = objective, objective.function, float(shift)
         scale = self.shift * (objective.high - objective.low)
@@ -372,7 +375,7 @@ class ShiftedProblem(Problem):
         self.shifts.setflags(write=False)
 
     def client_values(self, m: int, x) -> np.ndarray:
-        return self._clipped(self._points(x) - self.shifts[m])
+        return self._clipped(self._points(x) - self.shifts[self._client(m)])
 
     def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
         return self._clipped(self._points(x) - self.shifts[clients])
@@ -539,7 +542,7 @@ class LandmineProblem(Problem):
 
     def client_values(self, m: int, x) -> np.ndarray:
         """The recorded AUC (n,); ValueError for a point off the grid."""
-        return self.paired_values(m, x)
+        return self.paired_values(self._client(m), x)
 
     def paired_values(self, clients, x) -> np.ndarray:
         x = self._points(x)
@@ -568,6 +571,7 @@ class FunctionsProblem(Problem):
 
     def __init__(self, functions, domain, noise, optimum, global_optimum, name, seed, run, max_depth):
         check(isinstance(name, str) and name != "", "name", "a string that is not empty", name)
+        check(isinstance(functions, Iterable), "functions", "a list of functions, one a client", functions)
         functions = list(functions)
         for m, function in enumerate(functions):
             check(callable(function), f"functions[{m}]", "callable, (n, d) -> (n,)", function)
@@ -605,7 +609,7 @@ class FunctionsProblem(Problem):
     def client_values(self, m: int, x) -> np.ndarray:
         """f_m(x) (n,); ValueError unless the function returns n numbers in [0, 1]."""
         x = self._points(x)
-        value = np.asarray(self.functions[m](x), dtype=float)
+        value = np.asarray(self.functions[self._client(m)](x), dtype=float)
         if value.shape != (len(x),):
             raise ValueError(f"functions[{m}] must return {len(x)} values, shape ({len(x)},); got {value.shape}.")
         wrong = ~((value >= 0) & (value <= 1))
@@ -647,8 +651,8 @@ def make_problem(
     Raises ValueError for anything else, with the nearest name if it is the name that is wrong.
     """
     if name not in NAMES:
-        nearest = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.0)[0]
-        raise ValueError(f"there is no objective {name!r}: did you mean {nearest!r}? They are {', '.join(NAMES)}.")
+        raise ValueError(unknown("objective", name, NAMES))
+    check(is_number(shift) and shift >= 0, "shift", "a number >= 0", shift)
     if name == "landmine":
         check(d is None or (is_integer(d) and d == 2), "d", "2 (or None), the dimension of landmine", d)
         return LandmineProblem(n_clients, noise, seed, run)

@@ -15,6 +15,7 @@ import numpy as np
 
 from pfpne.checks import check, is_integer
 
+
 def check_domain(domain) -> np.ndarray:
     """The domain as a read-only float array (d, 2) of [low, high], or ValueError."""
     box = np.array(domain, dtype=float)
@@ -114,7 +115,15 @@ class PyXABPartition:
     """
 
     def __init__(self, partition_class, domain, max_depth: int | None = None, seed: int = 0):
-        """partition_class: a subclass of PyXAB.partition.Partition.Partition, such as BinaryPartition."""
+        """partition_class: a subclass of PyXAB.partition.Partition.Partition, such as BinaryPartition.
+
+        seed: an integer in 0..2^32 - 1. max_depth: as in Partition. Raises ValueError for anything else.
+        """
+        from PyXAB.partition.Partition import Partition as PyXABBase
+
+        holds = isinstance(partition_class, type) and issubclass(partition_class, PyXABBase)
+        check(holds, "partition_class", "one of PyXAB's partition classes, such as BinaryPartition", partition_class)
+        check(is_integer(seed) and 0 <= seed < 2**32, "seed", "an integer in 0..2**32 - 1", seed)
         self.domain = check_domain(domain)
         self.seed = seed
         self._tree = partition_class(domain=self.domain.tolist())

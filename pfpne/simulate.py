@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from pfpne.checks import check, is_integer
-from pfpne.federation import Batch, Federation, Task
+from pfpne.federation import Federation, Task
+from pfpne.objectives import Problem
 from pfpne.partition import Partition
 from pfpne.registry import get_algorithm, make_settings
 from pfpne.rng import stream
@@ -190,7 +191,7 @@ def noise_streams(problem, seed: int, run: int) -> list[np.random.Generator]:
 
 def simulate(
     name: str,
-    problem,
+    problem: Problem,
     horizon: int,
     *,
     seed: int | None = None,
@@ -211,6 +212,7 @@ def simulate(
     Raises ValueError for a wrong value, an unknown algorithm, or a setting that the algorithm does not take.
     """
     algorithm = get_algorithm(name)
+    check(isinstance(problem, Problem), "problem", "made by make_problem or problem_from_functions", problem)
     check(is_integer(horizon) and horizon >= 1, "horizon (T)", "an integer >= 1", horizon)
     seed = problem.seed if seed is None else seed
     run = problem.run if run is None else run

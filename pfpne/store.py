@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 from filelock import FileLock
 
+from pfpne.algorithms import ALGORITHMS
 from pfpne.paths import RESULTS, write_atomically
 from pfpne.registry import get_algorithm
 from pfpne.simulate import Run
@@ -87,7 +88,7 @@ def run_key(
     """The key (64 hex digits) of one run of one algorithm. problem: the arguments of make_problem."""
     modules = COMMON + get_algorithm(algorithm).modules + (("landmine",) if data_hash else ())
     content = {
-        "algorithm": algorithm,
+        "algorithm": (algorithm, *ALGORITHMS[algorithm]),
         "settings": settings,
         "problem": problem,
         "horizon": horizon,

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from pfpne import stats
+from pfpne.algorithms import NAMES
 from pfpne.claim_tests import DIMENSIONS, label, title
 from pfpne.evidence import Evidence
 from pfpne.experiment import run_experiment
 from pfpne.figures import noise_in_words
-from pfpne.registry import NAMES
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def table1(evidence: Evidence) -> pd.DataFrame:
 
 def _row(evidence: Evidence, name: str, objective: str, noise) -> dict:
     stated = STATED.get(name)
-    T, n = evidence.horizons, evidence.table_runs
+    T, n = evidence.horizons, evidence.figure_runs
     read = _read_off if name in ANYTIME else _run_again
     local, shared, rounds, numbers = read(evidence, objective, name, noise, n)
     local_slopes, global_slopes = stats.power(T, local), stats.power(T, shared)
@@ -152,7 +152,7 @@ def caption(evidence: Evidence) -> str:
     return (
         "The paper's Table 1 (average regret and communication rounds as it states them, a dash for the others), and "
         f"what is measured: exponents of T over T = {horizons}, with M = {evidence.n_clients} clients, fitted to each "
-        f"run and averaged over n = {evidence.table_runs} runs (standard errors in brackets); rounds "
+        f"run and averaged over n = {evidence.figure_runs} runs (standard errors in brackets); rounds "
         "(exchanges between the server and all clients; the paper counts each M times) and numbers carried at "
         f"T = {evidence.horizon:,}, the rounds that the last doubling of T added, and exponents of M over "
         f"M = {clients} at T = {max(1, evidence.horizon >> 3):,}. {noise}. FN-UCB's are read off its curves. "

@@ -219,8 +219,8 @@ READING = (  # how the verdicts are to be read
 def claims_caption(verdicts: pd.DataFrame, evidence: Evidence) -> str:
     return (
         f"The paper's claims, tested with M = {evidence.n_clients} clients, T = {evidence.horizon:,}, shift "
-        f"{evidence.shift:g} and up to {evidence.n_runs} paired runs ({evidence.figure_runs} with FN-UCB, "
-        f"{evidence.study_runs} in the studies of M, T and the settings). The level is {claims.ALPHA:g} for all tests "
+        f"{evidence.shift:g} and up to {evidence.n_runs} paired runs ({evidence.figure_runs} with FN-UCB). "
+        f"The level is {claims.ALPHA:g} for all tests "
         f"of one column and one Delta; claims on communication and times are counted, not tested. {READING} PF-PNE is "
         f"given the paper's Delta = {claims.GIVEN[0]}; where the clients' own Delta changes the verdict, that one "
         f"follows. {tally(verdicts)}."

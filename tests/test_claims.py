@@ -13,6 +13,7 @@ from scipy.stats import permutation_test
 
 import pfpne
 from pfpne import claim_tests, claims, stats, table1, tables
+from pfpne.algorithms import NAMES
 from pfpne.claim_tests import (
     AlikeInTime,
     Bounded,
@@ -38,7 +39,6 @@ from pfpne.claim_tests import (
 from pfpne.evidence import COLUMNS, Evidence, Regime, summarize
 from pfpne.notebook import SYNTHETIC
 from pfpne.paths import DATA, FIGURES, NOTEBOOKS, ROOT
-from pfpne.registry import NAMES
 
 
 def rng():
@@ -229,7 +229,8 @@ def test_settings_matter_little_unless_one_does():
     assert verdict(Insensitive("garland"), evidence) == "does not hold"
     measured = Insensitive("garland").evaluate(evidence, "bernoulli", (), "0.01").measured
     assert "to 1.5 (c = 0.2)" in measured
-    assert rank(3, [1, 2, 3, 4]) == 3
+    mine = np.array([3.0, 3.0, 9.0])
+    assert rank(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival
 
 
 # --- counted claims ---------------------------------------------------------------------------------

@@ -88,6 +88,16 @@ def test_the_key_covers_source_versions_and_data(monkeypatch):
     assert experiment.key("pf-pne", 0) != key
 
 
+def test_another_algorithm_leaves_the_keys_of_the_others(monkeypatch):
+    experiment = Experiment(**SMALL)
+    before = experiment.key("pe", 0), experiment.key("hct", 0)
+    row = store.ALGORITHMS["pe"]
+    monkeypatch.setitem(store.ALGORITHMS, "new", row)
+    assert (experiment.key("pe", 0), experiment.key("hct", 0)) == before
+    monkeypatch.setitem(store.ALGORITHMS, "pe", (*row[:-1], None))  # its own row is part of its key
+    assert experiment.key("pe", 0) != before[0] and experiment.key("hct", 0) == before[1]
+
+
 def test_source_hash_sees_code_and_not_comments(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "PACKAGE", tmp_path)
 
@@ -196,7 +206,7 @@ def test_a_failing_run_fails_the_experiment(tmp_path, monkeypatch):
         ({"settings": {"rho": 1.0}}, "rho must be a number in"),
         ({"settings": {"Delta": -0.1}}, "Delta must be a number >= 0"),
         ({"settings": {"delt": 0.1}}, "Did you mean 'delta'"),
-        ({"algorithms": ("pe",), "settings": {"Delta": 0.1}}, "none of pe takes it"),
+        ({"algorithms": ("pe",), "settings": {"Delta": 0.1}}, "pe: unknown setting 'Delta'"),
     ],
 )
 def test_bad_input_says_what_to_do(change, message):

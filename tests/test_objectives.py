@@ -427,9 +427,9 @@ def test_own_functions_that_are_refused():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"name": "garlnd"}, r"no objective 'garlnd': did you mean 'garland'\?"),
-        ({"name": "Himmelblau"}, r"did you mean 'himmelblau'\? They are garland, doublesine.*landmine"),
-        ({"name": 3}, r"no objective 3"),
+        ({"name": "garlnd"}, r"unknown objective 'garlnd'. Did you mean 'garland'\?"),
+        ({"name": "Himmelblau"}, r"Did you mean 'himmelblau'\? There are: garland, doublesine.*landmine"),
+        ({"name": 3}, r"unknown objective 3"),
         ({"n_clients": 0}, r"n_clients"),
         ({"n_clients": 2.5}, r"n_clients"),
         ({"n_clients": True}, r"n_clients"),

@@ -209,7 +209,7 @@ def test_bad_input_is_refused():
         simulate("pf-pn", problem, 10)
     with pytest.raises(ValueError, match="Delta"):
         simulate("pf-pne", problem, 10, Delta=-0.1)
-    with pytest.raises(ValueError, match="does not take it"):
+    with pytest.raises(ValueError, match="pe: unknown setting .Delta."):
         simulate("pe", problem, 10, Delta=0.1)
     with pytest.raises(ValueError, match="n_clients"):
         Task(Partition([[0, 1]]), 0, 10)
