@@ -44,29 +44,43 @@ class Part:
     """One comparison. values (n,): below 0 where the claim is right, a value a run.
 
     shown (n,): what is reported of it, with an interval, and in what words; ratio: of the means, if it has one.
+    margin: how far from right it is on the whole, in a unit that the parts of a claim share; above 0 it is wrong.
     """
 
     what: str
     values: np.ndarray
     shown: np.ndarray
+    margin: float
     ratio: float = math.nan
+
+    @property
+    def brief(self) -> str:
+        """The one number that a cell of a table has room for."""
+        if math.isnan(self.ratio):
+            return f"{self.what}: {number(self.shown.mean())}"
+        if " - " in self.what:
+            return f"{self.what.replace(' - ', ' / ')} = {number(self.ratio)}"
+        return f"{self.what}: ratio {number(self.ratio)}"
 
 
 @dataclass(frozen=True, eq=False)
 class Tested:
-    """What a test found, before the correction. every: whether all parts are claimed, or at least one."""
+    """What a test found, before the correction: parts, all of which are claimed."""
 
     parts: tuple[Part, ...]
-    every: bool = True
     measured: str = ""  # in words; made of the parts if empty
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Facts that are claimed to be True: True, False, or None where a run ended too early to tell."""
+    """Facts that are claimed to be True: True, False, or None where a run ended too early to tell.
+
+    against: of what was measured, what refutes the claim first; empty if nothing does.
+    """
 
     facts: tuple[bool | None, ...]
     measured: str
+    against: str = ""
 
 
 # --- comparisons ------------------------------------------------------------------------------------
@@ -101,13 +115,19 @@ def less(a: np.ndarray, b: np.ndarray, what: str, factor: float = 1.0) -> Part:
     """The claim that a is less than factor times b, from the runs that both have."""
     n = min(len(a), len(b))
     a, b = a[:n], b[:n]
-    return Part(what, a - factor * b, a - b, float(a.mean() / (b.mean() or np.nan)))
+    values, scale = a - factor * b, b.mean() or np.nan
+    return Part(what, values, a - b, float(np.nan_to_num(values.mean() / scale)), float(a.mean() / scale))
 
 
 def more(a: np.ndarray, b: np.ndarray, what: str, factor: float = 1.0) -> Part:
     """The claim that a is more than factor times b."""
     part = less(a, b, what, factor)
-    return Part(what, -part.values, part.shown, part.ratio)
+    return Part(what, -part.values, part.shown, -part.margin, part.ratio)
+
+
+def slope_below(bound: float, slopes: np.ndarray, what: str) -> Part:
+    """The claim that the slopes (n,) are below the bound."""
+    return Part(what, slopes - bound, slopes, float(slopes.mean() - bound))
 
 
 def alike(a: np.ndarray, b: np.ndarray, what: str) -> tuple[Part, Part]:
@@ -242,11 +262,10 @@ class FallsWithM:
         parts = []
         for objective in objectives:
             regret = [
-                final(evidence, objective, "pf-pne", noise, Delta, shift=0.0, n_clients=M)
-                for M in evidence.clients
+                final(evidence, objective, "pf-pne", noise, Delta, shift=0.0, n_clients=M) for M in evidence.clients
             ]
             slopes = stats.power(evidence.clients, np.stack(regret, axis=1))
-            parts.append(Part(f"slope on {title(objective)}", slopes - self.at_most, slopes))
+            parts.append(slope_below(self.at_most, slopes, f"slope on {title(objective)}"))
         return Tested(tuple(parts))
 
 
@@ -289,7 +308,7 @@ class Sublinear:
             for given in DELTAS:
                 regret = [study(evidence, objective, noise, given, T)["regret"] for T in evidence.horizons]
                 slopes = stats.power(evidence.horizons, np.stack(regret, axis=1))
-                parts.append(Part(f"slope on {title(objective)}, Delta = {given}", slopes - 1, slopes))
+                parts.append(slope_below(1.0, slopes, f"slope on {title(objective)}, Delta = {in_words(given)}"))
         return Tested(tuple(parts), measured=_extremes(parts))
 
 
@@ -303,8 +322,12 @@ def ranges_in_words() -> str:
     return ", ".join(f"{name} to {low:g} or {high:g}" for name, (low, high) in RANGES.items())
 
 
+def in_words(Delta: float | str) -> str:
+    return "the clients' own" if Delta == "true" else f"{Delta:g}"
+
+
 def deltas_in_words() -> str:
-    return ", ".join(f"{Delta:g}" if Delta != "true" else "the clients' own" for Delta in DELTAS)
+    return ", ".join(map(in_words, DELTAS))
 
 
 def _extremes(parts: list[Part]) -> str:
@@ -372,6 +395,17 @@ def _cost(rows: pd.DataFrame) -> str:
     return f"{rounds} rounds, the last at t = {last}, {numbers} numbers in all"
 
 
+class CountedByObjective:
+    """A counted test that looks at one objective after the other: look(...) -> (facts, what was measured there)."""
+
+    def evaluate(self, evidence, noise, objectives, Delta):
+        found = [self.look(evidence, objective, noise, Delta) for objective in objectives]
+        measured = [f"{title(objective)}{words}" for objective, (_, words) in zip(objectives, found, strict=True)]
+        against = [words for words, (facts, _) in zip(measured, found, strict=True) if False in facts]
+        facts = tuple(fact for some, _ in found for fact in some)
+        return Counted(facts, "; ".join(measured), "".join(against[:1]))
+
+
 def last_depth(Delta: float) -> float:
     """H_0 at the paper's nu_1 and rho: PF-PNE communicates once for each depth 0..H_0."""
     s = PFPNESettings()
@@ -379,7 +413,7 @@ def last_depth(Delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class KeepsGrowing:
+class KeepsGrowing(CountedByObjective):
     """Fed-PNE's communication keeps increasing: it has a round after T/10, in every run.
 
     A phase is at most 8 times as long as the one before (twice the nodes, four times the pulls), so that an
@@ -393,22 +427,15 @@ class KeepsGrowing:
     def runs(self, evidence):
         return _main(evidence)
 
-    def evaluate(self, evidence, noise, objectives, Delta):
-        facts, words = [], []
-        for objective in objectives:
-            fed, pf = (_communication(evidence, objective, name, noise, Delta) for name in ("fed-pne", "pf-pne"))
-            later = fed["last"] > evidence.horizon / 10
-            facts += later.tolist()
-            outlasts = (fed["last"] > pf["last"]).sum()
-            words.append(
-                f"{title(objective)}: in {later.sum()} of {len(later)} runs, after PF-PNE's last round in {outlasts}; "
-                f"Fed-PNE: {_cost(fed)}"
-            )
-        return Counted(tuple(facts), "; ".join(words))
+    def look(self, evidence, objective, noise, Delta):
+        fed, pf = (_communication(evidence, objective, name, noise, Delta) for name in ("fed-pne", "pf-pne"))
+        later, outlasts = fed["last"] > evidence.horizon / 10, (fed["last"] > pf["last"]).sum()
+        words = f"in {later.sum()} of {len(later)} runs, after PF-PNE's last round in {outlasts}; Fed-PNE: {_cost(fed)}"
+        return later.tolist(), f": {words}"
 
 
 @dataclass(frozen=True)
-class Stops:
+class Stops(CountedByObjective):
     """PF-PNE's communication stops: its stage 1 ends before T, and nothing is sent after it, in every run.
 
     A run whose horizon ends within stage 1 leaves it undecided.
@@ -421,16 +448,13 @@ class Stops:
     def runs(self, evidence):
         return _main(evidence)
 
-    def evaluate(self, evidence, noise, objectives, Delta):
-        facts, words = [], []
-        for objective in objectives:
-            rows = _communication(evidence, objective, "pf-pne", noise, Delta)
-            facts += [
-                stopped(rounds, last, last_depth(given), evidence.horizon)
-                for rounds, last, given in zip(rows["rounds"], rows["last"], rows["Delta"], strict=True)
-            ]
-            words.append(f"{title(objective)}: {_cost(rows)}")
-        return Counted(tuple(facts), "; ".join(words))
+    def look(self, evidence, objective, noise, Delta):
+        rows = _communication(evidence, objective, "pf-pne", noise, Delta)
+        facts = [
+            stopped(rounds, last, last_depth(given), evidence.horizon)
+            for rounds, last, given in zip(rows["rounds"], rows["last"], rows["Delta"], strict=True)
+        ]
+        return facts, f": {_cost(rows)}"
 
 
 def stopped(rounds: int, last: int, H_0: float, T: int) -> bool | None:
@@ -441,7 +465,7 @@ def stopped(rounds: int, last: int, H_0: float, T: int) -> bool | None:
 
 
 @dataclass(frozen=True)
-class Bounded:
+class Bounded(CountedByObjective):
     """PF-PNE's communication is bounded: by H_0 + 1 rounds, and the numbers if no node were ever eliminated."""
 
     objectives: ClassVar[tuple[str, ...]] = (*SYNTHETIC, "landmine")
@@ -451,15 +475,12 @@ class Bounded:
     def runs(self, evidence):
         return _main(evidence)
 
-    def evaluate(self, evidence, noise, objectives, Delta):
-        facts, words = [], []
-        for objective in objectives:
-            rows = _communication(evidence, objective, "pf-pne", noise, Delta)
-            H_0 = rows["Delta"].map(last_depth)
-            most = H_0.map(lambda h: numbers_bound(h, evidence.n_clients))
-            facts += ((rows["rounds"] <= H_0 + 1) & (rows["numbers"] <= most)).tolist()
-            words.append(f"{title(objective)}: {_cost(rows)}, bound {_spread(most)}")
-        return Counted(tuple(facts), "; ".join(words))
+    def look(self, evidence, objective, noise, Delta):
+        rows = _communication(evidence, objective, "pf-pne", noise, Delta)
+        H_0 = rows["Delta"].map(last_depth)
+        most = H_0.map(lambda h: numbers_bound(h, evidence.n_clients))
+        facts = ((rows["rounds"] <= H_0 + 1) & (rows["numbers"] <= most)).tolist()
+        return facts, f": {_cost(rows)}, bound {_spread(most)}"
 
 
 def numbers_bound(H_0: int, M: int) -> int:
@@ -471,7 +492,7 @@ def numbers_bound(H_0: int, M: int) -> int:
 
 
 @dataclass(frozen=True)
-class RoundsBounded:
+class RoundsBounded(CountedByObjective):
     """Rounds are at most the smaller of two bounds, one of log(1/Delta), one of log(MT), whatever Delta and T.
 
     The theorem leaves its constants open, and counts each exchange M times. Ours follow from H_0 and from
@@ -485,23 +506,17 @@ class RoundsBounded:
     def runs(self, evidence):
         return Sublinear().runs(evidence)
 
-    def evaluate(self, evidence, noise, objectives, Delta):
-        facts, words = [], []
-        for objective in objectives:
-            counts = []
-            for given in DELTAS:
-                for T in evidence.horizons:
-                    rows = study(evidence, objective, noise, given, T)
-                    bounds = [rounds_bound(D, T, evidence.n_clients) for D in rows["Delta"]]
-                    facts += [bool(r <= bound) for r, bound in zip(rows["rounds"], bounds, strict=True)]
-                bound = (
-                    f"{min(bounds):.1f}" if min(bounds) == max(bounds) else f"{min(bounds):.1f} to {max(bounds):.1f}"
-                )
-                counts.append(
-                    f"{given if given == 'true' else format(given, 'g')}: {_spread(rows['rounds'])} (bound {bound})"
-                )
-            words.append(f"{title(objective)}, rounds at T = {T:,} by Delta: {', '.join(counts)}")
-        return Counted(tuple(facts), "; ".join(words))
+    def look(self, evidence, objective, noise, Delta):
+        facts, counts = [], []
+        for given in DELTAS:
+            for T in evidence.horizons:
+                rows = study(evidence, objective, noise, given, T)
+                bounds = [rounds_bound(D, T, evidence.n_clients) for D in rows["Delta"]]
+                facts += [bool(r <= bound) for r, bound in zip(rows["rounds"], bounds, strict=True)]
+            low, high = f"{min(bounds):.1f}", f"{max(bounds):.1f}"
+            bound = low if low == high else f"{low} to {high}"
+            counts.append(f"{in_words(given)}: {_spread(rows['rounds'])} (bound {bound})")
+        return facts, f", rounds at T = {T:,} by Delta: {', '.join(counts)}"
 
 
 def rounds_bound(Delta: float, T: int, M: int) -> float:
@@ -520,7 +535,7 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
 
 
 @dataclass(frozen=True)
-class DeltaBounds:
+class DeltaBounds(CountedByObjective):
     """|f-bar* - f_m*| <= Delta = 0.01 for every client of every run."""
 
     objectives: ClassVar[tuple[str, ...]] = (*SYNTHETIC, "landmine")
@@ -530,13 +545,9 @@ class DeltaBounds:
     def runs(self, evidence):
         return _main(evidence)
 
-    def evaluate(self, evidence, noise, objectives, Delta):
-        facts, words = [], []
-        for objective in objectives:
-            true = _communication(evidence, objective, "pf-pne", noise, "true")["Delta"]
-            facts += (true <= PFPNESettings().Delta).tolist()
-            words.append(f"{title(objective)}: {number(true.min())} to {number(true.max())}")
-        return Counted(tuple(facts), "; ".join(words))
+    def look(self, evidence, objective, noise, Delta):
+        true = _communication(evidence, objective, "pf-pne", noise, "true")["Delta"]
+        return (true <= PFPNESettings().Delta).tolist(), f": {number(true.min())} to {number(true.max())}"
 
 
 @dataclass(frozen=True)
@@ -551,9 +562,7 @@ class Slower:
         return f"those of the figures: M = {evidence.n_clients}, T = {evidence.horizon:,}, n = {evidence.figure_runs}"
 
     def evaluate(self, evidence, noise, objectives, Delta):
-        tables = [seconds(evidence, objective, noise) for objective in objectives]
-        facts = [mostly(t["fn-ucb"] >= MUCH * t.drop(columns="fn-ucb").max(axis=1)) for t in tables]
-        return Counted(tuple(facts), TIMES)
+        return Counted(tuple(mostly(slower(seconds(evidence, name, noise))) for name in objectives), TIMES)
 
 
 @dataclass(frozen=True)
@@ -568,11 +577,21 @@ class AlikeInTime:
         return Slower().runs(evidence)
 
     def evaluate(self, evidence, noise, objectives, Delta):
-        tables = [seconds(evidence, objective, noise).drop(columns="fn-ucb") for objective in objectives]
-        return Counted(tuple(mostly(t.max(axis=1) <= MUCH * t.min(axis=1)) for t in tables), TIMES)
+        return Counted(tuple(mostly(alike_in_time(seconds(evidence, name, noise))) for name in objectives), TIMES)
 
 
 TIMES = "see claims_times.csv"  # seconds are not the same twice: kept apart from what must be
+
+
+def slower(table: pd.DataFrame) -> pd.Series:
+    """In which runs FN-UCB took at least MUCH times as long as each of the others, from their `seconds`."""
+    return table["fn-ucb"] >= MUCH * table.drop(columns="fn-ucb").max(axis=1)
+
+
+def alike_in_time(table: pd.DataFrame) -> pd.Series:
+    """In which runs none but FN-UCB took more than MUCH times as long as another, from their `seconds`."""
+    others = table.drop(columns="fn-ucb")
+    return others.max(axis=1) <= MUCH * others.min(axis=1)
 
 
 def mostly(facts: pd.Series) -> bool | None:

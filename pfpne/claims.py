@@ -8,8 +8,7 @@ How a verdict is reached:
   go through Holm's correction together. The claim holds if the first is rejected at ALPHA, does not hold if the
   second is, and is undecided otherwise.
 - A claim of several parts ("smaller than each of the others") holds if every part does, so its p-value is the
-  largest of theirs; it does not hold if any part does not: the smallest of theirs times how many they are. For
-  "at least one" it is the other way round.
+  largest of theirs; it does not hold if any part does not: the smallest of theirs times how many they are.
 - A *counted* claim says what happens in every run, or compares measured times. It needs no test: one run (or one
   objective) against it refutes it, and a run that ended too early to tell leaves it undecided.
 
@@ -37,6 +36,7 @@ from pfpne.claim_tests import (
     FallsWithM,
     Insensitive,
     KeepsGrowing,
+    Part,
     RoundsBounded,
     Similar,
     Slower,
@@ -45,10 +45,12 @@ from pfpne.claim_tests import (
     Test,
     Tested,
     Unsatisfactory,
+    alike_in_time,
     deltas_in_words,
     number,
     ranges_in_words,
     seconds,
+    slower,
     title,
 )
 from pfpne.evidence import Evidence, Regime
@@ -96,13 +98,13 @@ def count(facts: tuple[bool | None, ...]) -> str:
     return "undecided" if None in facts else "holds"
 
 
-def p_values(outcome: Tested, rng: np.random.Generator) -> tuple[float, float]:
-    """The p-values of "the claim is false" and "the claim is true", its parts together, other claims not yet."""
-    right, wrong = zip(*(stats.sign_flip(part.values, rng) for part in outcome.parts), strict=True)
-    k = len(outcome.parts)
-    if outcome.every:
-        return max(right), min(1.0, k * min(wrong))
-    return min(1.0, k * min(right)), max(wrong)
+def p_values(parts: tuple[Part, ...], rng: np.random.Generator) -> tuple[float, np.ndarray]:
+    """The p-value of "the claim is false", its parts together, and one of "this part is true" for each (k,).
+
+    The parts are corrected for being several, other claims not yet.
+    """
+    right, wrong = zip(*(stats.sign_flip(part.values, rng) for part in parts), strict=True)
+    return max(right), np.minimum(1.0, len(parts) * np.array(wrong))
 
 
 def judge(p_right: float, p_wrong: float) -> str:
@@ -110,6 +112,12 @@ def judge(p_right: float, p_wrong: float) -> str:
     if p_right <= ALPHA:
         return "holds"
     return "does not hold" if p_wrong <= ALPHA else "undecided"
+
+
+def decisive(parts: tuple[Part, ...], wrong: np.ndarray, verdict: str) -> Part:
+    """The part furthest from right: of those that refute the claim, if it does not hold, else of all."""
+    refuting = [part for part, p in zip(parts, wrong, strict=True) if p <= ALPHA]
+    return max(refuting if verdict == "does not hold" else parts, key=lambda part: part.margin)
 
 
 # --- the claims -------------------------------------------------------------------------------------
@@ -271,14 +279,14 @@ CLAIMS = (
     Claim(
         "falls-with-M",
         "Table 1, Corollary 3.1",
-        "O(M^{-1/(d+2)} T^{(d+1)/(d+2)} + T^{(d_new+1)/(d_new+2)})",
+        "Õ(M^{-1/(d+2)} T^{(d+1)/(d+2)} + T^{(d_new+1)/(d_new+2)})",
         "With clients that are alike, PF-PNE's average regret falls as M grows, on one objective of each dimension",
         FallsWithM(0.0),
     ),
     Claim(
         "falls-as-stated",
         "Remark 3.4",
-        "on average, the client-wise regret is of order M^{-1/(d_min+2)} T^{(d_min+1)/(d_min+2)}",
+        "on average, the client-wise regret is of order Õ(M^{-1/(d_min+2)} T^{(d_min+1)/(d_min+2)})",
         "With clients that are alike, it falls at least as fast as the slowest stated, M to the power of -1/(d+2): "
         f"{_stated_slopes()} (tested: {max(STATED_SLOPES.values()):.3g})",
         FallsWithM(max(STATED_SLOPES.values())),
@@ -312,7 +320,8 @@ def evaluate(evidence: Evidence, claims: tuple[Claim, ...] = CLAIMS) -> tuple[pd
     """Every claim in every regime, with either Delta: (verdicts, a row each; comparisons, a row a part).
 
     verdicts: id, place, quote, statement, regime, Delta ("0.01", "true", "" where it makes no difference), verdict,
-    measured, statistic, runs, p_right, p_wrong (Holm's), nan for counted claims.
+    decided_by (the comparison furthest from the claim; of a counted claim, what refutes it), measured, statistic, runs,
+    p_right, p_wrong (Holm's), nan for counted claims.
     comparisons: id, regime, Delta, what, n, mean, low, high (95 % bootstrap interval), ratio (of means).
     """
     verdicts, comparisons = [], []
@@ -339,10 +348,11 @@ def _column(evidence: Evidence, claims: tuple[Claim, ...], regime: Regime, Delta
             outcomes.append((claim, claim.test.evaluate(evidence, regime.noise, objectives, Delta)))
     tested = [(claim, outcome) for claim, outcome in outcomes if isinstance(outcome, Tested)]
     pairs = [
-        p_values(outcome, stream(evidence.seed, "claims", claim.id, regime.name, Delta)) for claim, outcome in tested
+        p_values(outcome.parts, stream(evidence.seed, "claims", claim.id, regime.name, Delta))
+        for claim, outcome in tested
     ]
-    corrected = stats.holm(np.ravel(pairs)).reshape(-1, 2)
-    p = {claim.id: row for (claim, _), row in zip(tested, corrected, strict=True)}
+    corrected = stats.holm(np.ravel([(right, wrong.min()) for right, wrong in pairs])).reshape(-1, 2)
+    p = {claim.id: (*row, wrong) for (claim, _), row, (_, wrong) in zip(tested, corrected, pairs, strict=True)}
     rows, comparisons = [], []
     for claim, outcome in outcomes:
         head = {"id": claim.id, "regime": regime.name, "Delta": Delta if claim.test.uses_pf_pne else ""}
@@ -350,10 +360,12 @@ def _column(evidence: Evidence, claims: tuple[Claim, ...], regime: Regime, Delta
             rng = stream(evidence.seed, "claims", claim.id, regime.name, Delta, "interval")
             parts = _reported(outcome, rng)
             comparisons += [{**head, **part} for part in parts]
-            verdict, measured = judge(*p[claim.id]), outcome.measured or "; ".join(map(_in_words, parts))
+            p_right, p_wrong, wrong = p[claim.id]
+            verdict, measured = judge(p_right, p_wrong), outcome.measured or "; ".join(map(_in_words, parts))
+            decided_by = decisive(outcome.parts, wrong, verdict).brief
         else:
-            verdict, measured = count(outcome.facts), outcome.measured
-        p_right, p_wrong = p.get(claim.id, (math.nan, math.nan))
+            p_right, p_wrong = math.nan, math.nan
+            verdict, measured, decided_by = count(outcome.facts), outcome.measured, outcome.against
         rows.append(
             {
                 "id": claim.id,
@@ -362,6 +374,7 @@ def _column(evidence: Evidence, claims: tuple[Claim, ...], regime: Regime, Delta
                 "statement": claim.statement,
                 **{name: head[name] for name in ("regime", "Delta")},
                 "verdict": verdict,
+                "decided_by": decided_by,
                 "measured": measured,
                 "statistic": claim.test.statistic,
                 "runs": claim.test.runs(evidence),
@@ -395,21 +408,16 @@ def _in_words(part: dict) -> str:
 
 
 def times(evidence: Evidence) -> pd.DataFrame:
-    """The seconds behind the claims on time: regime, objective, algorithm, runs, median of one run.
+    """The seconds behind the claims on time: a row a regime and objective, not the same twice.
 
-    Measured while several runs shared the machine, and not the same twice.
+    regime, objective, runs; the median seconds of one run of each of the paper's five; slower, alike: the share of the
+    runs in which FN-UCB is slower than each of the others, and in which these are alike (see claim_tests).
     """
-    rows = [
-        {
-            "regime": regime.name,
-            "objective": objective,
-            "algorithm": name,
-            "runs": evidence.figure_runs,
-            "median": median,
-        }
-        for regime in evidence.regimes
-        for objective in MAIN
-        if objective in regime.objectives
-        for name, median in seconds(evidence, objective, regime.noise).median().items()
-    ]
+    rows = []
+    for regime in evidence.regimes:
+        for objective in [name for name in MAIN if name in regime.objectives]:
+            table = seconds(evidence, objective, regime.noise)
+            shares = {"slower": slower(table).mean(), "alike": alike_in_time(table).mean()}
+            head = {"regime": regime.name, "objective": objective, "runs": len(table)}
+            rows.append({**head, **table.median(), **shares})
     return pd.DataFrame(rows)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,12 +20,11 @@ from scipy.stats import bootstrap
 from threadpoolctl import threadpool_limits
 
 from pfpne.bounds import kept, radius, tau
-from pfpne.evidence import Evidence, _digest, _read
+from pfpne.evidence import Evidence, read_rows, write_rows
 from pfpne.experiment import SMALL, Experiment
 from pfpne.federation import Batch, Federation, Task
 from pfpne.notebook import progress
 from pfpne.partition import Partition
-from pfpne.paths import write_atomically
 from pfpne.pf_pne import (
     Elimination,
     FedPNEClient,
@@ -227,10 +225,10 @@ def varied(name: str):
         keys = [experiment.key(algorithm, run) for run in range(n_runs)]
         key = hashlib.sha256("".join([*keys, name, source_hash(("deviations",))]).encode()).hexdigest()
         path = evidence.folder / "summaries" / f"{key[:32]}.json"
-        rows = _read(path)
+        rows = read_rows(path)
         if rows is None:
             rows = _play_runs(name, experiment, evidence.n_jobs)
-            write_atomically(path, json.dumps({"rows": rows, "sha256": _digest(rows)}).encode())
+            write_rows(path, rows)
         return np.array(rows)
 
     return regret

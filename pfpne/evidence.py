@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.experiment import PROFILES, SMALL, Experiment, run_experiment
+from pfpne.experiment import PROFILES, SMALL, Experiment, each_run
 from pfpne.notebook import SYNTHETIC, Parameters, progress
 from pfpne.paths import RESULTS, write_atomically
+from pfpne.simulate import Run
 from pfpne.store import source_hash
 
 
@@ -109,24 +110,21 @@ def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = 
     keys = [experiment.key(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
     name = hashlib.sha256("".join([*keys, source_hash(("evidence",))]).encode()).hexdigest()
     path = folder / "summaries" / f"{name[:32]}.json"
-    rows = _read(path)
+    rows = read_rows(path)
     if rows is None:
-        long = (
-            experiment.n_runs * experiment.n_clients * experiment.horizon >= SMALL
-        )  # pulls; a bar for less only flickers
-        bar = progress(experiment.objective) if long else None
-        results = run_experiment(experiment, n_jobs=n_jobs, progress=bar, folder=folder)
-        rows = [_row(algorithm, run, result) for (algorithm, run), result in results.runs.items()]
-        write_atomically(path, json.dumps({"rows": rows, "sha256": _digest(rows)}).encode())
+        pulls = experiment.n_runs * experiment.n_clients * experiment.horizon
+        bar = progress(experiment.objective) if pulls >= SMALL else None  # a bar for less only flickers
+        numbers = each_run(experiment, _numbers, n_jobs, bar, folder)
+        rows = [[algorithm, run, *of_run] for (algorithm, run), of_run in numbers.items()]
+        write_rows(path, rows)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _row(algorithm: str, run: int, result) -> list:
+def _numbers(result: Run) -> list:
+    """The columns of COLUMNS after the first two."""
     carried = result.communication
     shared = math.nan if result.global_regret is None else float(result.global_regret[:, -1].mean())
     return [
-        algorithm,
-        run,
         float(result.regret[:, -1].mean()),
         shared,
         len(carried),
@@ -141,7 +139,12 @@ def _digest(rows: list) -> str:
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def _read(path: Path) -> list | None:
+def write_rows(path: Path, rows: list) -> None:
+    """Keep rows of plain numbers and names at path, with a hash that tells whether they are whole."""
+    write_atomically(path, json.dumps({"rows": rows, "sha256": _digest(rows)}).encode())
+
+
+def read_rows(path: Path) -> list | None:
     """The rows kept at path, or None if there are none or the file is damaged: the runs themselves are still stored."""
     try:
         content = json.loads(path.read_text())

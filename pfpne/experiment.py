@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pfpne import store
 from pfpne.algorithms import NAMES
@@ -144,6 +145,11 @@ class Results:
     experiment: Experiment
     runs: dict[tuple[str, int], Run]
 
+    def without_communication(self) -> Results:
+        """The same with empty tables of communication, of which FN-UCB's have a row a step: many fit in memory."""
+        runs = {pair: replace(run, communication=run.communication[:0].copy()) for pair, run in self.runs.items()}
+        return Results(self.experiment, runs)
+
     def _table(self, columns: Callable[[Run], dict]) -> pd.DataFrame:
         head = {"objective": self.experiment.objective, "noise": self.experiment.noise}
         parts = [pd.DataFrame({**head, "algorithm": a, "run": r, **columns(run)}) for (a, r), run in self.runs.items()]
@@ -187,28 +193,77 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _run_one(experiment: Experiment, algorithm: str, run: int, folder: Path) -> tuple[str, int, Run]:
-    """Compute one run and store it, unless another process just did."""
+# A worker meets the same problems again under other algorithms and settings, and to find their maxima can take longer
+# than to run PF-PNE. As many are kept as a claim has runs.
+_problem = functools.lru_cache(maxsize=PROFILES["paper"].claim_runs)(make_problem)
+
+
+@functools.cache
+def _threads() -> ThreadpoolController:
+    """Sets the threads of every library that uses some; to look for them takes long beside a short run."""
+    import scipy.linalg  # noqa: F401  so that its own is loaded when they are looked for
+
+    return ThreadpoolController()
+
+
+def _run_one(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path) -> tuple[str, int, object]:
+    """Compute one run and store it, unless another process just did; return what is wanted of it."""
     key = experiment.key(algorithm, run)
     guard = store.lock(key, folder)
-    with guard, threadpool_limits(1):  # one thread: the same sums for any number of workers
+    with guard, _threads().limit(limits=1):  # one thread: the same sums for any number of workers
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", store.DamagedResult)  # reported before
             found = store.load(key, folder)
         if found is None:
             found = simulate(
                 algorithm,
-                experiment.problem(run),
+                _problem(**experiment._problem_arguments(run)),
                 experiment.horizon,
                 global_regret=experiment.global_regret,
                 **experiment.settings_for(algorithm),
             )
             store.save(key, found, folder)
     Path(guard.lock_file).unlink(missing_ok=True)
-    return algorithm, run, found
+    return algorithm, run, of(found)
 
 
 SMALL = 3_000_000  # pulls; fewer in all are done here sooner than workers start
+
+
+def each_run(
+    experiment: Experiment,
+    of: Callable[[Run], object],
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    folder: Path = RESULTS,
+) -> dict[tuple[str, int], object]:
+    """What `of` makes of each run of the experiment, {(algorithm, run): of(Run)}: see run_experiment.
+
+    One run at a time is in memory: a run with a round of communication at every pull can take 100 MB.
+    """
+    valid = n_jobs is None or is_integer(n_jobs) and n_jobs >= 1
+    check(valid, "n_jobs", "an integer >= 1, or None for one a core", n_jobs)
+    wanted = [(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
+    made, missing = dict.fromkeys(wanted), []
+    for pair in wanted:
+        found = store.load(experiment.key(*pair), folder)
+        if found is None:
+            missing.append(pair)
+        else:
+            made[pair] = of(found)
+    missing.sort(key=lambda pair: pair[0] != "fn-ucb")  # the slow ones first, so that no worker is left alone with one
+    if progress is not None:
+        progress(len(wanted) - len(missing), len(wanted))
+    if len(missing) * experiment.n_clients * experiment.horizon < SMALL:
+        n_jobs = 1
+    start = {"initializer": _end_with, "initargs": (os.getpid(),)}
+    workers = joblib.Parallel(n_jobs=n_jobs or os.cpu_count(), return_as="generator_unordered", batch_size=1, **start)
+    jobs = (joblib.delayed(_run_one)(experiment, *pair, of, folder) for pair in missing)
+    for done, (algorithm, run, result) in enumerate(workers(jobs) if missing else (), start=1):
+        made[algorithm, run] = result
+        if progress is not None:
+            progress(len(wanted) - len(missing) + done, len(wanted))
+    return made
 
 
 def run_experiment(
@@ -222,21 +277,8 @@ def run_experiment(
     n_jobs: workers, >= 1; None for one a core. progress(done, total) is called as runs finish.
     The result does not depend on n_jobs, nor on interruptions.
     """
-    valid = n_jobs is None or is_integer(n_jobs) and n_jobs >= 1
-    check(valid, "n_jobs", "an integer >= 1, or None for one a core", n_jobs)
-    wanted = [(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
-    runs = {pair: store.load(experiment.key(*pair), folder) for pair in wanted}
-    missing = [pair for pair in wanted if runs[pair] is None]
-    missing.sort(key=lambda pair: pair[0] != "fn-ucb")  # the slow ones first, so that no worker is left alone with one
-    if progress is not None:
-        progress(len(wanted) - len(missing), len(wanted))
-    if len(missing) * experiment.n_clients * experiment.horizon < SMALL:
-        n_jobs = 1
-    start = {"initializer": _end_with, "initargs": (os.getpid(),)}
-    workers = joblib.Parallel(n_jobs=n_jobs or os.cpu_count(), return_as="generator_unordered", backend="loky", **start)
-    jobs = (joblib.delayed(_run_one)(experiment, *pair, folder) for pair in missing)
-    for done, (algorithm, run, result) in enumerate(workers(jobs) if missing else (), start=1):
-        runs[algorithm, run] = result
-        if progress is not None:
-            progress(len(wanted) - len(missing) + done, len(wanted))
-    return Results(experiment, runs)
+    return Results(experiment, each_run(experiment, _whole, n_jobs, progress, folder))
+
+
+def _whole(run: Run) -> Run:
+    return run

@@ -143,12 +143,13 @@ def _render(figure: Figure, stem: str, caption: str, table: pd.DataFrame) -> Dra
     return Drawing(stem, caption, pdf.getvalue(), png.getvalue(), csv.encode())
 
 
-def _legend(figure: Figure, algorithms: Sequence[str], columns: int, lines: bool = True) -> None:
-    """One legend under the axes, where it hides nothing; of markers alone without lines."""
+def _legend(figure: Figure, algorithms: Sequence[str], columns: int, lines: bool = True, more: tuple = ()) -> None:
+    """One legend under the axes, where it hides nothing; of markers alone without lines. more: handles after them."""
     handles = [
         Line2D([], [], color=k.color, linestyle=k.linestyle if lines else "none", marker=k.marker, label=k.label)
         for k in (LOOKS[name] for name in LOOKS if name in algorithms)
     ]
+    handles += more
     figure.legend(
         handles=handles,
         loc="outside lower center",
@@ -186,7 +187,9 @@ def draw_regret(ax: Axes, curves: pd.DataFrame) -> None:
     for k, name in enumerate(names):
         curve, look = curves[curves["algorithm"] == name], LOOKS[name]
         t, mean, std = (curve[column].to_numpy() for column in ("t", "mean", "std"))
-        ax.fill_between(t, mean - std, mean + std, color=look.color, alpha=0.15, linewidth=0)
+        ax.fill_between(t, mean - std, mean + std, color=look.color, alpha=0.12, linewidth=0)
+        for edge in (mean - std, mean + std):  # tells bands apart where they overlap
+            ax.plot(t, edge, color=look.color, alpha=0.5, linewidth=0.3)
         every = max(1, len(t) // 6)
         ax.plot(
             t,
@@ -195,6 +198,7 @@ def draw_regret(ax: Axes, curves: pd.DataFrame) -> None:
             linestyle=look.linestyle,
             marker=look.marker,
             markevery=(k * every // len(names), every),  # staggered, so that no marker hides another
+            clip_on=False,  # a marker at the border is whole
         )
     ax.set_xlim(0, curves["t"].max())
     ax.set_ylim(bottom=0)
@@ -294,6 +298,11 @@ STEPS = (
 )
 
 
+def _other_runs(p: Parameters) -> tuple:
+    """The legend's entry for the thin lines, if there are any."""
+    return (Line2D([], [], color="0.5", linewidth=0.6, label="other runs"),) if p.n_runs > 1 else ()
+
+
 def communication(results, p: Parameters) -> Drawing:
     """The numbers carried between server and clients against t, on one objective."""
     steps = communication_steps(results.communication)
@@ -310,7 +319,7 @@ def communication(results, p: Parameters) -> Drawing:
         ax = figure.add_subplot()
         draw_communication(ax, steps, p.horizon)
         ax.set(title=where, xlabel=T_LABEL, ylabel=NUMBERS_LABEL)
-        _legend(figure, talking, columns=3)
+        _legend(figure, talking, columns=3, more=_other_runs(p))
         return _render(figure, f"communication_{name}", caption, steps)
 
 
@@ -417,11 +426,11 @@ def communication_panel(results: list, p: Parameters) -> Drawing:
         draw_communication(ax, cell, p.horizon)
         ax.set_title(TITLES[cell["objective"].iloc[0]])
 
-    algorithms = tuple(table["algorithm"].unique())
-    return _panel(cells, draw, [NUMBERS_LABEL], "panel_communication", caption, table, algorithms)
+    algorithms, name = tuple(table["algorithm"].unique()), "panel_communication"
+    return _panel(cells, draw, [NUMBERS_LABEL], name, caption, table, algorithms, _other_runs(p))
 
 
-def _panel(cells, draw, ylabels: list[str], stem: str, caption: str, table: pd.DataFrame, algorithms) -> Drawing:
+def _panel(cells, draw, ylabels: list[str], stem: str, caption: str, table, algorithms, more: tuple = ()) -> Drawing:
     """Axes side by side: cells (rows of tables or None), each drawn by draw(ax, cell); a label for each row."""
     columns = len(cells[0])
     with _style():
@@ -436,7 +445,7 @@ def _panel(cells, draw, ylabels: list[str], stem: str, caption: str, table: pd.D
                 if i == len(cells) - 1 or cells[i + 1][j] is None:  # nothing below
                     axes[i, j].set_xlabel(T_LABEL)
             axes[i, 0].set_ylabel(ylabels[i])
-        _legend(figure, algorithms, columns=7 if columns > 2 else 4)
+        _legend(figure, algorithms, columns=7 if columns > 2 else 4, more=more)
         return _render(figure, stem, caption, table)
 
 

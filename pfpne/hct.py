@@ -153,9 +153,10 @@ def learn(node, state, theory, v, reward):
     if s.t == 1 << s.epoch:
         refresh(node, state, theory)
     credit(node, state, theory, v, reward)
-    update_B(node, v, theory.k)
-    update_B(node, s.split, theory.k)
-    s.split = -1
+    update_B(node, v, theory.k, theory.credit_path)
+    if s.split >= 0:
+        update_B(node, s.split, theory.k, theory.credit_path)
+        s.split = -1
     keep_best(node, state, v)
     if n.count >= theory.tau[s.epoch, n.depth] and (n.child < 0 or theory.split_again) and n.depth < theory.max_depth:
         split(node, state, v, theory.k)
@@ -197,10 +198,16 @@ def bound_of_subtree(node, v, k):
 
 
 @njit(cache=True)
-def update_B(node, v, k):
-    """UpdateB: the B-values from v up to the root; the others do not depend on v. None for v = -1."""
+def update_B(node, v, k, whole_path):
+    """UpdateB: the B-values from v up to the root; the others do not depend on v.
+
+    Above a B that stays as it was nothing changes, unless the U-values there did too (whole_path).
+    """
     while v >= 0:
+        before = node[v].B
         node[v].B = bound_of_subtree(node, v, k)
+        if node[v].B == before and not whole_path:
+            return
         v = node[v].parent
 
 
@@ -385,21 +392,23 @@ class Cells:
 
     child (n,): the first of the k children of a cell in a row, or -1 where not yet computed; cell 0 is the root.
     value (n, clients). gap (1 or 2, n, clients): local, then global, what a pull of the cell adds to the regret.
+    known: the global gaps below a cell (depth, index), for all the trees of a run; None where they are not wanted.
     """
 
-    def __init__(self, problem, partition, clients: list[int], global_regret: bool):
-        self.problem, self.partition, self.clients, self.global_regret = problem, partition, clients, global_regret
+    def __init__(self, problem, partition, clients: list[int], known: dict | None):
+        self.problem, self.partition, self.clients, self._known = problem, partition, clients, known
         self._depth, self._index = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
         self.child = np.full(1, -1)
-        self.value, self.gap = self._evaluate(partition.centers(0, 1))
+        self.value, self.gap = self._evaluate(None, partition.centers(0, 1))
 
-    def _evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _evaluate(self, above: tuple[int, int] | None, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         problem = self.problem
         value = np.stack([problem.client_values(m, x) for m in self.clients], axis=1)
         gap = [gaps(problem.optimum[self.clients], value)]
-        if self.global_regret:
-            shared = gaps(problem.global_optimum, problem.mean_values(x))
-            gap.append(np.broadcast_to(shared[:, None], value.shape))
+        if self._known is not None:
+            if above not in self._known:
+                self._known[above] = gaps(problem.global_optimum, problem.mean_values(x))
+            gap.append(np.broadcast_to(self._known[above][:, None], value.shape))
         return value, np.stack(gap)
 
     def look_below(self, w: int) -> None:
@@ -418,7 +427,7 @@ class Cells:
         self.child = np.concatenate([self.child, child])
         self._depth = np.concatenate([self._depth, *depths])
         self._index = np.concatenate([self._index, *indices])
-        value, gap = self._evaluate(np.concatenate(points))
+        value, gap = self._evaluate((int(h), int(self._index[w])), np.concatenate(points))
         self.value, self.gap = np.concatenate([self.value, value]), np.concatenate([self.gap, gap], axis=1)
 
 
@@ -467,9 +476,9 @@ def run(node, state, theory, place, child, value, gap, uniform, bernoulli, a, th
     return DONE
 
 
-def play(problem, task, theory: Theory, clients: list[int], noise_streams, checkpoints, global_regret, thin=False):
+def play(problem, task, theory: Theory, clients: list[int], noise_streams, checkpoints, known, thin=False):
     """One tree played to the horizon by the clients, in turn: the Record, and the deployed points (clients, d)."""
-    cells = Cells(problem, task.partition, clients, global_regret)
+    cells = Cells(problem, task.partition, clients, known)
     M, T, C, G = len(clients), task.horizon, len(checkpoints), len(cells.gap)
     bernoulli = problem.noise == "bernoulli"
     a = 0.0 if bernoulli else float(problem.noise)
@@ -503,8 +512,8 @@ def gather(played: list[tuple[Record, np.ndarray]], communication: np.ndarray, g
 
 def fast_alone(problem, task: Task, theory: Theory, noise_streams, checkpoints, global_regret) -> Traces:
     """The simulation of make_alone: each client's tree is played, one after another."""
-    clients = range(task.n_clients)
-    played = [play(problem, task, theory, [m], noise_streams, checkpoints, global_regret) for m in clients]
+    clients, known = range(task.n_clients), {} if global_regret else None
+    played = [play(problem, task, theory, [m], noise_streams, checkpoints, known) for m in clients]
     return gather(played, np.empty((0, 3), dtype=np.int64), global_regret)
 
 
@@ -524,7 +533,8 @@ def fast_centralized(problem, task, settings: HCTSettings, noise_streams, checkp
     """The simulation of centralized: one tree, the clients take turns."""
     M, T, d = task.n_clients, task.horizon, task.partition.d
     constants = theory(settings, task.partition, M * T)
-    played = play(problem, task, constants, list(range(M)), noise_streams, checkpoints, global_regret, thin=True)
+    known = {} if global_regret else None
+    played = play(problem, task, constants, list(range(M)), noise_streams, checkpoints, known, thin=True)
     t = np.arange(T + 1)
     communication = np.stack([t, np.full(T + 1, M), np.full(T + 1, M * d)], axis=1)
     communication[0, 1:] = 0, d  # the first point goes down before any evaluation

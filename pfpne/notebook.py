@@ -21,7 +21,7 @@ from pfpne.algorithms import NAMES
 from pfpne.checks import is_integer, is_number, unknown
 from pfpne.experiment import PROFILES, Experiment, Results, run_experiment
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
-from pfpne.registry import settings_of
+from pfpne.registry import get_algorithm, settings_of
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
@@ -111,13 +111,14 @@ class Notebook:
 
     objectives: the objectives that it can be run for, with an `objective` parameter if more than one is given.
     algorithms: compared by default. without: the parameters that mean nothing for it. runs: which field of the
-    profile n_runs stands for.
+    profile n_runs stands for. communication: whether it shows that alone, so that one algorithm must have some.
     """
 
     objectives: tuple[str, ...]
     algorithms: tuple[str, ...]
     without: tuple[str, ...] = ()
     runs: str = "n_runs"
+    communication: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -127,7 +128,7 @@ class Notebook:
 NOTEBOOKS = {
     "1_synthetic_regret": Notebook(SYNTHETIC, COMPARED),
     "2_landmine_auc": Notebook(("landmine",), COMPARED, without=("objective", "shift")),
-    "3_communication_cost": Notebook((*SYNTHETIC, "landmine"), ("fed-pne", "pf-pne")),
+    "3_communication_cost": Notebook((*SYNTHETIC, "landmine"), ("fed-pne", "pf-pne"), communication=True),
     "4_table1_and_claims": Notebook(
         (*SYNTHETIC, "landmine"), NAMES, without=("objective", "algorithms", "noise", *SETTINGS), runs="claim_runs"
     ),
@@ -265,6 +266,10 @@ def _completed(notebook: str, given: dict) -> dict:
         noise = given.get("noise", _default_noise(name, objective))
         noise = noise if noise == "bernoulli" else float(noise)
     algorithms = _algorithms(given.get("algorithms", known.algorithms))
+    if known.communication:
+        talking = [name for name in NAMES if get_algorithm(name).up]
+        if not set(algorithms) & set(talking):
+            raise ParameterError(f"none of {', '.join(algorithms)} communicates. Add one of: {', '.join(talking)}.")
     return {
         "profile": name,
         "objective": objective,

@@ -18,15 +18,13 @@ FIGURES_CUSTOM = ROOT / "figures-custom"  # any other parameters; git ignores it
 
 
 def write_atomically(path: Path, content: bytes) -> Path:
-    """Write content to path under a temporary name first, so that path is never half a file."""
+    """Write content to path under a temporary name first, so that a killed process never leaves half a file."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:

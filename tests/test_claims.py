@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import permutation_test
 
 import pfpne
-from pfpne import claim_tests, claims, stats, table1, tables
+from pfpne import claims, stats, table1, tables
 from pfpne.algorithms import NAMES
 from pfpne.claim_tests import (
     AlikeInTime,
@@ -31,9 +31,12 @@ from pfpne.claim_tests import (
     Sublinear,
     Unsatisfactory,
     last_depth,
+    less,
+    more,
     numbers_bound,
     rank,
     rounds_bound,
+    slope_below,
     stopped,
 )
 from pfpne.evidence import COLUMNS, Evidence, Regime, summarize
@@ -139,9 +142,10 @@ def with_regrets(**means) -> MadeUp:
 def verdict(test, evidence, Delta="0.01") -> str:
     """The verdict on one claim alone, without correction."""
     outcome = test.evaluate(evidence, "bernoulli", test.objectives, Delta)
-    return (
-        claims.count(outcome.facts) if isinstance(outcome, Counted) else claims.judge(*claims.p_values(outcome, rng()))
-    )
+    if isinstance(outcome, Counted):
+        return claims.count(outcome.facts)
+    right, wrong = claims.p_values(outcome.parts, rng())
+    return claims.judge(right, wrong.min())
 
 
 SMALLEST = Comparison("garland", "pf-pne", claims.OTHERS)
@@ -243,11 +247,20 @@ def test_counting():
 
 
 def test_the_parts_of_a_claim_taken_together():
-    low, high = (Part("", np.full(5, sign), np.zeros(5)) for sign in (-1.0, 1.0))  # p = 1/32 and 1
-    assert claims.p_values(claim_tests.Tested((low, low)), rng()) == (1 / 32, 1.0)
-    assert claims.p_values(claim_tests.Tested((low, high)), rng()) == (1.0, 2 / 32)
-    assert claims.p_values(claim_tests.Tested((low, high), every=False), rng()) == (2 / 32, 1.0)
-    assert claims.p_values(claim_tests.Tested((high, high), every=False), rng()) == (1.0, 1 / 32)
+    low, high = (Part("", np.full(5, sign), np.zeros(5), sign) for sign in (-1.0, 1.0))  # p = 1/32 and 1
+    for parts, right, wrong in (((low, low), 1 / 32, [1, 1]), ((low, high), 1, [1, 2 / 32])):
+        found = claims.p_values(parts, rng())
+        assert found[0] == right and found[1].tolist() == wrong
+
+
+def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_hold():
+    sure, unsure = (Part(what, np.zeros(5), np.zeros(5), margin) for what, margin in (("sure", 0.1), ("unsure", 0.3)))
+    assert claims.decisive((sure, unsure), np.array([0.001, 0.9]), "does not hold") is sure
+    assert claims.decisive((sure, unsure), np.array([0.001, 0.9]), "undecided") is unsure
+    mine, theirs = np.array([2.0, 4.0]), np.array([1.0, 3.0])
+    assert less(mine, theirs, "A - B").brief == "A / B = 1.5" and less(mine, theirs, "A - B").margin == 0.5
+    assert more(mine, theirs, "c = 0.2", 2).brief == "c = 0.2: ratio 1.5" and more(mine, theirs, "", 2).margin == 0.5
+    assert slope_below(1.0, np.array([0.8, 0.9]), "slope").brief == "slope: 0.85"
 
 
 def test_bounds_by_hand():
@@ -282,7 +295,10 @@ def _communication(algorithm, run, asked, *, rounds=8, last=5_000, numbers=3_000
     ],
 )
 def test_communication_is_counted(kind, changed, expected):
-    assert verdict(kind, made_up(lambda *asked: _communication(*asked, **changed))) == expected
+    evidence = made_up(lambda *asked: _communication(*asked, **changed))
+    assert verdict(kind, evidence) == expected
+    against = kind.evaluate(evidence, "bernoulli", kind.objectives, "0.01").against
+    assert against.startswith("Garland: ") if expected == "does not hold" else against == ""
 
 
 def test_rounds_within_the_bound():
@@ -301,7 +317,9 @@ def test_times_decide_without_being_told(seconds, expected):
     assert verdict(AlikeInTime(), evidence) == "holds"
     outcome = Slower().evaluate(evidence, "bernoulli", ("garland",), "0.01")
     assert claims.count(outcome.facts) == expected and f"{seconds:g}" not in outcome.measured
-    assert claims.times(evidence)["median"].max() == pytest.approx(seconds + 0.045)
+    times = claims.times(evidence)
+    assert times["fn-ucb"].max() == pytest.approx(seconds + 0.045) and (times["alike"] == 1).all()
+    assert times["slower"].tolist() == [np.mean(seconds + np.arange(10) / 100 >= 4)] * len(times)
 
 
 # --- the list of claims -----------------------------------------------------------------------------

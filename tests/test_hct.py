@@ -1,11 +1,10 @@
-"""HCT against PyXAB's, by hand, and its compiled simulation against the objects."""
+"""HCT by hand, and its compiled simulation against the objects. Against PyXAB's: test_pyxab.py."""
 
 import math
 import pickle
 
 import numpy as np
 import pytest
-from PyXAB.algos.HCT import HCT as PyXABHCT
 from PyXAB.algos.HCT import compute_t_plus
 from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 
@@ -16,18 +15,14 @@ from pfpne.hct import (
     HCTSettings,
     NextPoint,
     Reward,
-    Tree,
     epoch,
-    fast_hct_pyxab,
     log_term,
     make_centralized,
     make_hct,
     make_hct_pyxab,
     tau,
-    theory,
 )
-from pfpne.partition import Partition, PyXABPartition, to_pyxab
-from pfpne.simulate import draw_rewards, noise_streams
+from pfpne.partition import Partition, PyXABPartition
 
 UNIT = Partition([[0, 1]])
 NAMES = ("hct", "hct-pyxab", "centralized")
@@ -123,30 +118,7 @@ def test_best_is_the_most_pulled_of_the_deepest():
     assert best == [0.75, 0.25, 0.875, 0.625, 0.875, 0.9375, 0.8125]
 
 
-# --- PyXAB ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("objective", ["garland", "himmelblau", "rastrigin"])
-@pytest.mark.parametrize(("noise", "seed"), [("bernoulli", 0), (0.1, 1), (2.0, 2)])
-def test_hct_pyxab_pulls_what_pyxab_pulls(objective, noise, seed):
-    T = 5000
-    problem = pfpne.make_problem(objective, n_clients=1, noise=noise, seed=seed)
-    partition = Partition(problem.domain)
-    theirs = PyXABHCT(domain=problem.domain.tolist(), partition=to_pyxab(partition))
-    ours = Tree(partition, theory(HCTSettings(), partition, T, split_again=True))
-    rng, values, gaps = noise_streams(problem, seed, 0)[0], {}, []
-    for t in range(1, T + 1):
-        point = tuple(theirs.pull(t))
-        assert point == tuple(ours.point())
-        if point not in values:
-            values[point] = problem.client_values(0, np.array([point]))
-        reward = draw_rewards(values[point], np.array([1]), noise, rng)[0]
-        theirs.receive_reward(t, reward)
-        ours.learn(reward)
-        gaps.append(problem.optimum[0] - values[point][0])
-    task = Task(partition, 1, T, noise)
-    traces = fast_hct_pyxab(problem, task, HCTSettings(), noise_streams(problem, seed, 0), np.arange(1, T + 1), False)
-    assert np.array_equal(traces.regret[0], np.cumsum(gaps))
+# --- which form is which -----------------------------------------------------------------------------
 
 
 def test_the_switch_matters():

@@ -1,18 +1,15 @@
-"""Truncated HOO against PyXAB's, by hand, and its compiled simulation against the objects."""
+"""Truncated HOO by hand, and its compiled simulation against the objects. Against PyXAB's: test_pyxab.py."""
 
 import math
 import pickle
 
 import numpy as np
 import pytest
-from PyXAB.algos.HOO import T_HOO
 
 import pfpne
 from pfpne.federation import Task
-from pfpne.hct import Tree
-from pfpne.hoo import HOOSettings, fast_hoo, make_hoo, theory, truncation_depth
-from pfpne.partition import Partition, to_pyxab
-from pfpne.simulate import draw_rewards, noise_streams
+from pfpne.hoo import HOOSettings, make_hoo, truncation_depth
+from pfpne.partition import Partition
 
 UNIT = Partition([[0, 1]])
 
@@ -55,31 +52,6 @@ def test_hoo_by_hand():
     client = make_hoo(Task(UNIT, 1, 8), HOOSettings())[1][0]
     assert pulls(client, lambda x: x[0], 8) == [0.75, 0.25, 0.875, 0.375, 0.625, 0.9375, 0.6875, 0.125]
     assert client.best() == [0.6875]  # one pull each of (3,6) and (3,8): the smaller index
-
-
-@pytest.mark.parametrize(
-    ("objective", "noise", "seed"),
-    [("garland", "bernoulli", 0), ("himmelblau", 0.1, 1), ("rastrigin", 2.0, 2), ("himmelblau", "bernoulli", 3)],
-)
-def test_hoo_pulls_what_pyxab_pulls(objective, noise, seed):
-    T = 1000
-    problem = pfpne.make_problem(objective, n_clients=1, noise=noise, seed=seed)
-    partition = Partition(problem.domain)
-    theirs = T_HOO(domain=problem.domain.tolist(), partition=to_pyxab(partition), rounds=T)
-    ours = Tree(partition, theory(HOOSettings(), partition, T))
-    rng, values, gaps = noise_streams(problem, seed, 0)[0], {}, []
-    for t in range(1, T + 1):
-        point = tuple(theirs.pull(t))
-        assert point == tuple(ours.point())
-        if point not in values:
-            values[point] = problem.client_values(0, np.array([point]))
-        reward = draw_rewards(values[point], np.array([1]), noise, rng)[0]
-        theirs.receive_reward(t, reward)
-        ours.learn(reward)
-        gaps.append(problem.optimum[0] - values[point][0])
-    task = Task(partition, 1, T, noise)
-    traces = fast_hoo(problem, task, HOOSettings(), noise_streams(problem, seed, 0), np.arange(1, T + 1), False)
-    assert np.array_equal(traces.regret[0], np.cumsum(gaps))
 
 
 @pytest.mark.parametrize("noise", ["bernoulli", 0.1, 2.0, 0])

@@ -109,6 +109,23 @@ def test_without_the_dataset_a_live_point_says_how_to_get_it(nowhere):
         landmine.live_auc(np.array([0]), np.array([[1.0, 1.0]]))
 
 
+@pytest.mark.parametrize(
+    ("fields", "x", "message"),
+    [
+        ([29], [[1, 1]], "fields must be integers in 0..28"),
+        ([-1], [[1, 1]], "fields"),
+        ([0.5], [[1, 1]], "fields"),
+        (0, [[1, 1]], "fields"),
+        ([0], [[1, 11]], "x must be points"),
+        ([0], [[np.nan, 1]], "x must be points"),
+        ([0], [1, 1], "x must be points"),
+    ],
+)
+def test_live_auc_refuses_other_fields_and_points(fields, x, message):
+    with pytest.raises(ValueError, match=message):
+        landmine.live_auc(fields, x)
+
+
 def test_download_keeps_only_the_right_file(nowhere, tmp_path, monkeypatch):
     import pooch
 

@@ -160,6 +160,12 @@ def test_parameters_that_mean_nothing_for_a_notebook_are_refused():
         complete("2_landmine_auc", {"objective": "garland"})
 
 
+def test_communication_is_not_drawn_of_algorithms_that_have_none():
+    with pytest.raises(ParameterError, match="none of pe, hct communicates. Add one of: pf-pne, fed-pne"):
+        complete("3_communication_cost", {"algorithms": "pe,hct"})
+    assert complete("3_communication_cost", {"algorithms": "pe,centralized"}).algorithms == ("pe", "centralized")
+
+
 # --- parameters that are right ----------------------------------------------------------------------
 
 
@@ -171,7 +177,7 @@ def test_none_is_the_profiles_value():
 
 
 def test_algorithms_as_a_list_or_with_commas():
-    one, two = (complete("3_communication_cost", {"algorithms": a}) for a in (["pe", "hct"], "pe, hct"))
+    one, two = (complete("1_synthetic_regret", {"algorithms": a}) for a in (["pe", "hct"], "pe, hct"))
     assert one.algorithms == two.algorithms == ("pe", "hct")
 
 

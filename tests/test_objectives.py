@@ -445,11 +445,22 @@ def test_own_functions_that_are_refused():
         ({"name": "landmine", "d": 3}, r"d must be 2 \(or None\), the dimension of landmine"),
         ({"name": "rastrigin", "d": 0}, r"d must be an integer >= 1"),
         ({"name": "landmine", "n_clients": 0}, r"n_clients"),
+        ({"name": "landmine", "shift": "0.1"}, r"shift"),
+        ({"noise": 1e308}, r"noise must be a number >= 0"),
     ],
 )
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         make_problem(**{"name": "garland", "n_clients": 3, **arguments})
+
+
+@pytest.mark.parametrize("m", [-1, 2, 0.5, None])
+@pytest.mark.parametrize("name", ["garland", "landmine", "own"])
+def test_no_such_client(name, m):
+    own = problem_from_functions([lambda x: x[:, 0]] * 2, [[0, 1]], name="own")
+    problem = own if name == "own" else make_problem(name, 2)
+    with pytest.raises(ValueError, match=rf"clients of {name} are 0\.\.1; got"):
+        problem.client_values(m, problem.domain[None, :, 0])
 
 
 @pytest.mark.parametrize("x", [0.5, [0.5], [[0.5, 0.5]], np.zeros((2, 1, 1))])

@@ -149,6 +149,15 @@ def test_no_nodes_no_cells():
         assert partition.centers(2, none).shape == (0, 2) and partition.box(2, none).shape == (0, 2, 2)
 
 
+def test_adapter_refuses_bad_arguments():
+    for wrong in ([[0, 1]], "BinaryPartition", Partition, None):
+        with pytest.raises(ValueError, match="partition_class must be one of PyXAB's"):
+            PyXABPartition(wrong, [[0, 1]])
+    for seed in (-1, 2**32, 0.5, None):
+        with pytest.raises(ValueError, match="seed must be an integer in"):
+            PyXABPartition(BinaryPartition, [[0, 1]], seed=seed)
+
+
 def test_adapter_refuses_what_is_not_there():
     partition = PyXABPartition(BinaryPartition, [[0, 1]], max_depth=3)
     for h, i in ((4, 1), (2, 0), (2, 5)):

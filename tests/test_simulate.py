@@ -211,8 +211,20 @@ def test_bad_input_is_refused():
         simulate("pf-pne", problem, 10, Delta=-0.1)
     with pytest.raises(ValueError, match="pe: unknown setting .Delta."):
         simulate("pe", problem, 10, Delta=0.1)
+    with pytest.raises(ValueError, match="unknown algorithm"):
+        simulate(["pe"], problem, 10)
+    for wrong in (None, "garland"):
+        with pytest.raises(ValueError, match="problem must be made by make_problem"):
+            simulate("pe", wrong, 10)
+    with pytest.raises(ValueError, match="task must be a Task"):
+        make_federation("pe", [[0, 1]])
+    with pytest.raises(ValueError, match="functions must be a list"):
+        pfpne.problem_from_functions(lambda x: x[:, 0], [[0, 1]])
     with pytest.raises(ValueError, match="n_clients"):
         Task(Partition([[0, 1]]), 0, 10)
+    for candidates in ([0.5], [[0.5, 0.5]], np.empty((0, 1)), [[0.5], [1.5]], [[np.nan]]):
+        with pytest.raises(ValueError, match="candidates must be"):
+            Task(Partition([[0, 1]]), 2, 10, candidates=candidates)
     with pytest.raises(ValueError, match="needs a problem"):
         make_federation("pf-pne", Task(Partition([[0, 1]]), 2, 10), Delta="true")
 
@@ -250,7 +262,7 @@ def test_clients_and_server_work_over_any_transport():
 def test_messages_are_read_before_anything_else_is_used():
     code = (
         "from pfpne.federation import Message\n"
-        "m = Message.from_json('{\"kind\": \"KeptIndex\", \"header\": 3, \"index\": [1, 2]}')\n"
+        'm = Message.from_json(\'{"kind": "KeptIndex", "header": 3, "index": [1, 2]}\')\n'
         "assert m.numbers == 2 and m.header == 3"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
