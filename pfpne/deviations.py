@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import joblib
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap
 from threadpoolctl import threadpool_limits
 
+from pfpne import stats
 from pfpne.bounds import kept, radius, tau
 from pfpne.evidence import Evidence, read_rows, write_rows
 from pfpne.experiment import SMALL, Experiment
@@ -40,7 +40,6 @@ from pfpne.pf_pne import (
 )
 from pfpne.rng import stream
 from pfpne.simulate import draw_rewards, gaps, noise_streams, simulate
-from pfpne.stats import RESAMPLES
 from pfpne.store import source_hash
 
 OBJECTIVES = ("garland", "himmelblau", "rastrigin")
@@ -329,24 +328,5 @@ def measure(evidence: Evidence) -> pd.DataFrame:
             other = reading.regret(evidence, objective)
             rng = stream(evidence.seed, "deviations", reading.deviation, reading.algorithm, reading.what, objective)
             head = (reading.deviation, reading.algorithm, reading.what, objective, len(ours))
-            rows.append((*head, *ratio(other, ours, rng)))
+            rows.append((*head, *stats.ratio(other, ours, rng)))
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def ratio(other: np.ndarray, ours: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Mean of `other` (n,) over mean of `ours` (n,), and the ends of its 95 % bootstrap interval over the pairs.
-
-    Basic percentiles: with few runs they are rough. A point if all pairs have one ratio; nan if there is one pair.
-    """
-
-    def of_means(a, b, axis):
-        return a.mean(axis=axis) / b.mean(axis=axis)
-
-    found = float(other.mean() / ours.mean())
-    if len(ours) == 1:
-        return found, np.nan, np.nan
-    if np.allclose(other, found * ours, rtol=1e-12, atol=0):
-        return found, found, found
-    how = {"paired": True, "n_resamples": RESAMPLES, "confidence_level": 0.95, "method": "percentile", "rng": rng}
-    interval = bootstrap((other, ours), of_means, **how).confidence_interval
-    return found, float(interval.low), float(interval.high)

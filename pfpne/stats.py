@@ -3,7 +3,7 @@
 | what                  | here            | why                                                                      |
 |-----------------------|-----------------|--------------------------------------------------------------------------|
 | sign-flip test        | sign_flip       | exact, and supposes only that a difference is as likely as its opposite  |
-| bootstrap interval    | interval        | how well a mean over the runs is known, whatever the distribution        |
+| bootstrap interval    | interval, ratio | how well a mean over the runs is known, whatever the distribution        |
 | Holm's correction     | holm            | many tests are made; the chance of one false verdict stays below alpha   |
 | slope of log on log   | power           | the exponent a of y ~ x^a, fitted to each run by least squares           |
 """
@@ -62,6 +62,28 @@ def interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float
         return float(values.mean()), float(values.mean())
     found = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, confidence_level=0.95, rng=rng)
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
+    """Mean of a (n,) over mean of b (n,), and the ends of its 95 % bootstrap interval over the pairs.
+
+    Basic percentiles: with few runs they are rough. A point if all pairs have one ratio; nan ends if there is one pair;
+    all nan if a value of b is 0.
+    """
+
+    def of_means(a, b, axis):
+        return a.mean(axis=axis) / b.mean(axis=axis)
+
+    if not b.all():
+        return np.nan, np.nan, np.nan
+    found = float(a.mean() / b.mean())
+    if len(a) == 1:
+        return found, np.nan, np.nan
+    if np.allclose(a, found * b, rtol=1e-12, atol=0):
+        return found, found, found
+    how = {"paired": True, "n_resamples": RESAMPLES, "confidence_level": 0.95, "method": "percentile", "rng": rng}
+    ends = stats.bootstrap((a, b), of_means, **how).confidence_interval
+    return found, float(ends.low), float(ends.high)
 
 
 def holm(p: np.ndarray) -> np.ndarray:

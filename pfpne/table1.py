@@ -146,8 +146,9 @@ def caption(evidence: Evidence) -> str:
     noise = noise_in_words(evidence.regimes[0].noise).capitalize()
     return (
         "The paper's Table 1 (average regret, communication rounds and whether the local objectives are optimized, as "
-        "it states them; a dash for systems that are not in it; an asterisk where it calls the comparison not "
-        "completely fair, as the global objective is optimized), and what is measured: exponents of T over "
+        "it states them, for one near-optimality dimension d of all objectives; a dash for systems that are not in it; "
+        "an asterisk where it calls the comparison not completely fair, as the server sees everything or the global "
+        "objective is optimized), and what is measured: exponents of T over "
         f"T = {horizons}, with M = {evidence.n_clients} clients, fitted to each "
         f"run and averaged over n = {evidence.figure_runs} runs (standard errors in brackets); rounds "
         "(exchanges between the server and all clients; the paper counts each M times) and numbers carried at "

@@ -217,17 +217,22 @@ def _cell(verdicts: pd.DataFrame) -> str:
 def tally(verdicts: pd.DataFrame) -> str:
     """How many verdicts of each kind, by regime, with the paper's Delta."""
     paper = verdicts[verdicts["Delta"] != "true"]
+    tested = pd.to_numeric(paper["p_right"], errors="coerce").notna()
     words = []
     for regime, mine in paper.groupby("regime", sort=False):
-        counts = ", ".join(f"{kind} {(mine['verdict'] == kind).sum()}" for kind in claims.VERDICTS)
-        words.append(f"{regime_in_words(regime)}: {len(mine)} claims ({counts})")
+        kinds = []
+        for kind, those in (("tested", mine[tested[mine.index]]), ("counted", mine[~tested[mine.index]])):
+            counts = ", ".join(f"{verdict} {(those['verdict'] == verdict).sum()}" for verdict in claims.VERDICTS)
+            kinds.append(f"{len(those)} {kind} ({counts})")
+        words.append(f"{regime_in_words(regime)}: {', '.join(kinds)}")
     return "; ".join(words)
 
 
 READING = (  # how the verdicts are to be read
-    "M, T, the noise and the shift are this project's, for the paper does not state them. In brackets is what decides: "
-    "the comparison that is furthest from the claim, as a ratio of mean regrets or a mean slope. A ratio below what is "
-    "claimed is better than claimed. A slope measured over these M and T does not refute an asymptotic bound."
+    "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
+    "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
+    "or a mean slope. What does not hold can be better than claimed: compare that number with the claim. A slope "
+    "measured over these M and T does not refute an asymptotic bound."
 )
 
 
@@ -237,7 +242,9 @@ def claims_caption(verdicts: pd.DataFrame, evidence: Evidence) -> str:
         f"{evidence.shift:g} and up to {evidence.n_runs} paired runs ({evidence.figure_runs} with FN-UCB). "
         f"The level is {claims.ALPHA:g} for all tests of one column and one Delta, which are sign-flip tests of paired "
         "differences (they suppose that, on the border of a claim, a difference is as likely as its opposite) with "
-        f"Holm's correction; claims on communication and times are counted, not tested. {READING} PF-PNE is "
+        f"Holm's correction; with {evidence.figure_runs} runs no p-value is below 1/{2**evidence.figure_runs:,}, so "
+        "FN-UCB alone seldom refutes anything. Claims on communication and times are counted, not tested. "
+        f"{READING} PF-PNE is "
         f"given the paper's Delta = {claims.GIVEN[0]}; where the clients' own Delta changes the verdict, that one "
         f"follows. {tally(verdicts)}."
     )
@@ -287,7 +294,7 @@ def readme_block(verdicts: pd.DataFrame) -> str:
         "*Made by `python -m pfpne readme` from [figures/claims.csv](figures/claims.csv), where the numbers are; "
         "do not edit.*\n\n"
         f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. "
-        "Where PF-PNE given the clients' own Delta fares differently, that verdict follows in brackets. "
+        "Where PF-PNE given the clients' own Delta fares differently, that verdict follows. "
         f"{READING}\n\n"
         f"{as_markdown(headings, rows)}"
         f"{END}"

@@ -26,7 +26,6 @@ from pfpne.deviations import (
     WholePhasesClient,
     play_mirrored,
     play_phased,
-    ratio,
 )
 from pfpne.evidence import Evidence
 from pfpne.federation import Federation, Task
@@ -208,14 +207,6 @@ def test_the_readings_that_are_settings():
     problem = garland(M=4, noise="bernoulli")
     bare = play_phased(problem, 2_000, PhasedServer, PFPNEClient, PFPNESettings(Delta=0.0))
     assert bare == pytest.approx(simulate("pf-pne", problem, 2_000, Delta=0.0).regret[:, -1].mean(), rel=1e-12)
-
-
-def test_a_ratio_by_hand():
-    rng = np.random.default_rng(0)
-    assert ratio(np.array([2.0, 4.0]), np.array([1.0, 2.0]), rng) == (2.0, 2.0, 2.0)
-    assert ratio(np.array([3.0]), np.array([2.0]), rng)[0] == 1.5
-    found, low, high = ratio(np.array([1.0, 9.0, 2.0]), np.array([1.0, 2.0, 3.0]), rng)
-    assert found == 2.0 and low == pytest.approx(2 / 3) and high == pytest.approx(9 / 2)  # (2, 2, 2) and (9, 9, 9)
 
 
 @pytest.fixture(scope="module")
