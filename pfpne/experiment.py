@@ -227,7 +227,7 @@ def _run_one(experiment: Experiment, algorithm: str, run: int, of: Callable, fol
     return algorithm, run, of(found)
 
 
-SMALL = 3_000_000  # pulls; fewer in all are done here sooner than workers start
+SMALL = 300_000  # pulls; fewer in all are done here sooner than workers start
 
 
 def each_run(
