@@ -221,7 +221,7 @@ def _alike(objective: str) -> tuple[Claim, ...]:
             f"falls-as-stated-{objective}",
             "Remark 3.4",
             "on average, the client-wise regret is of order Õ(M^{-1/(d_min+2)} T^{(d_min+1)/(d_min+2)})",
-            f"{here} it falls at least as fast as M^{{-1/(d+2)}} does for d = 2 ({_stated_slopes()})",
+            f"{here} it falls at least as fast as M to the power of -1/(d+2) for d = 2 ({_stated_slopes()})",
             FallsWithM(objective, stated),
         ),
         Claim(

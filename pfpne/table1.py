@@ -154,7 +154,7 @@ def caption(evidence: Evidence) -> str:
         "(exchanges between the server and all clients; the paper counts each M times) and numbers carried at "
         f"T = {evidence.horizon:,}, the rounds that the last doubling of T added, and exponents of M over "
         f"M = {clients} at T = {max(1, evidence.horizon >> 3):,}. {noise}. FN-UCB's are read off its curves. "
-        "Blank: nothing is communicated."
+        "Blank: nothing is communicated, at one of these T or M at least."
     )
 
 
@@ -195,7 +195,7 @@ def _with_error(mean: float, error: float) -> str:
 
 
 def _decimal(x: float) -> str:
-    return "" if np.isnan(x) else f"{0.0 + round(x, 2):.2f}"
+    return "" if np.isnan(x) else _count(x) if abs(x) >= 100 else f"{0.0 + round(x, 2):.2f}"
 
 
 def _count(x: float) -> str:

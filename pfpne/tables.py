@@ -86,23 +86,29 @@ def in_latex(text: str) -> str:
 def _plain_in_latex(text: str) -> str:
     symbols = re.sub(_SYMBOL, lambda found: SYMBOLS[found[0]], text)
     pieces = re.split(r"(\$[^$]*\$)", symbols)
-    return "".join(piece if piece.startswith("$") else re.sub(r"([&%#_{}])", r"\\\1", piece) for piece in pieces)
+    return "".join(piece if piece.startswith("$") else re.sub(r"[&%#_{}~^]", _escaped, piece) for piece in pieces)
+
+
+def _escaped(found: re.Match) -> str:
+    return rf"\{found[0]}{{}}" if found[0] in "~^" else rf"\{found[0]}"  # these two are accents: of nothing
 
 
 def as_latex(
     headings: Sequence[str], rows: Sequence[Sequence[str]], columns: str, caption: str, name: str, groups: str = ""
 ) -> str:
-    r"""A table* that fills the width of a two-column page, to \input; needs booktabs and graphicx.
+    r"""A table* that fills the width of a two-column page, to \input; needs booktabs, graphicx and array.
 
     columns: as tabular takes them. groups: a line above the headings. A row whose first cell is filled, after one
-    whose first cell is not, is set off.
+    whose first cell is not, is set off. name: of the label; if empty, the table goes on
+    with the number of the one before.
     """
     lines = [
-        r"% Needs \usepackage{booktabs,graphicx}.",
+        r"% Needs \usepackage{booktabs,graphicx,array}.",
         r"\begin{table*}",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+        *([] if name else [r"\addtocounter{table}{-1}"]),
         rf"\caption{{{in_latex(caption)}}}",
-        rf"\label{{tab:{name}}}",
+        *([rf"\label{{tab:{name}}}"] if name else []),
         rf"\resizebox{{\textwidth}}{{!}}{{\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         *([groups] if groups else []),
@@ -114,6 +120,33 @@ def as_latex(
             lines.append(r"\addlinespace")
         lines.append(" & ".join(map(in_latex, row)) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{table*}", ""])
+
+
+LINES, CHARACTERS = 62, 130  # of a page, and of a line across it, in this size, with something to spare
+
+
+def as_latex_pages(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], shares: Sequence[float], caption: str, name: str
+) -> str:
+    """As `as_latex`, in as many parts as pages are needed, which a float cannot be longer than.
+
+    shares: of the width, one a column; its text is set ragged in lines of that width.
+    """
+
+    def height(row: Sequence[str]) -> int:
+        return max(-(-len(cell) // int(CHARACTERS * share)) for cell, share in zip(row, shares, strict=True))
+
+    parts, free = [[]], LINES - 2 * (len(caption) // 100)  # the caption is in a larger size
+    for row in rows:
+        if height(row) > free:
+            parts.append([])
+            free = LINES
+        parts[-1].append(row)
+        free -= height(row)
+    columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{share}\textwidth}}" for share in shares)
+    latex = [as_latex(headings, parts[0], columns, caption, name)]
+    latex += [as_latex(headings, part, columns, "The same, continued.", "") for part in parts[1:]]
+    return "\n".join(latex)
 
 
 # --- Table 1 ----------------------------------------------------------------------------------------
@@ -155,11 +188,11 @@ def make_claims(evidence: Evidence) -> Table:
         for row in verdicts.to_dict("records")
     ]
     details = as_markdown(["Claim", "Regime", "Delta", "Verdict", "Measured"], measured)
-    widths = r"p{0.11\textwidth}p{0.4\textwidth}" + r"p{0.1\textwidth}" * (len(headings) - 2)
+    shares = (0.09, 0.27, *[round(0.6 / (len(headings) - 2), 3)] * (len(headings) - 2))
     files = {
         "claims.csv": as_csv(verdicts),
         "claims.md": f"{markdown}\n{caption}\n\n## What was measured\n\n{details}".encode(),
-        "claims.tex": as_latex(headings, rows, widths, caption, "claims").encode(),
+        "claims.tex": as_latex_pages(headings, rows, shares, caption, "claims").encode(),
         "claims_comparisons.csv": as_csv(comparisons),
     }
     return Table("claims", caption, markdown, files, details)

@@ -442,7 +442,8 @@ def test_the_files_of_the_claims_agree(verdicts):
     assert rows == tables.summary(verdicts[0])[1]
     markdown = table.files["claims.md"].decode().splitlines()[2 : 2 + len(rows)]
     assert [cells(line, "|") for line in markdown] == rows
-    latex = [line for line in table.files["claims.tex"].decode().splitlines() if line.endswith(r"\\")][1:]
+    latex = [line for line in table.files["claims.tex"].decode().splitlines() if line.endswith(r"\\")]
+    latex = [line for line in latex if line != latex[0]]  # the headings, at the top of each part
     assert [cells(line.removesuffix(r"\\"), "&")[2:] for line in latex] == [
         [tables.in_latex(cell) for cell in row[2:]] for row in rows
     ]
@@ -452,9 +453,20 @@ def test_the_files_of_the_claims_agree(verdicts):
 def test_latex_is_escaped_and_symbols_are_formulas():
     assert tables.in_latex("Delta = 5 % of nu_1") == r"$\Delta$ = 5 \% of $\nu_1$"
     assert tables.in_latex("$c_1$ stays, claims_times.csv & rho") == r"$c_1$ stays, claims\_times.csv \& $\rho$"
+    assert tables.in_latex("c^2 {a} ~ #_") == r"c\^{}2 \{a\} \~{} \#\_"
     latex = tables.as_latex(["a", "b"], [["x", "1"], ["", "2"], ["y", "3"]], "ll", "What", "name")
     assert latex.count("{") == latex.count("}") and latex.count(r"\addlinespace") == 1
     assert all(rule in latex for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\label{tab:name}"))
+
+
+def test_a_long_latex_table_is_in_parts_that_fit_a_page():
+    rows = [[f"{k}", "x" * 200] for k in range(100)]
+    latex = tables.as_latex_pages(["a", "b"], rows, (0.1, 0.5), "What. " * 50, "name")
+    parts = latex.split(r"\begin{table*}")[1:]
+    in_part = [sum(line.endswith(r"\\") for line in part.splitlines()) - 1 for part in parts]
+    assert sum(in_part) == 100 and len(parts) > 1 and latex.count(r"\label") == 1
+    assert all(4 * n <= tables.LINES for n in in_part)  # 200 characters in lines of 65
+    assert in_part[0] < in_part[1]  # the caption takes some of the first page
 
 
 def test_the_readme_shows_the_verdicts_of_claims_csv():
