@@ -165,13 +165,26 @@ def _main(evidence: Evidence) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OnOneObjective:
+    """A test of one objective, of the runs of the main comparison unless it says otherwise."""
+
+    objective: str
+
+    @property
+    def objectives(self):
+        return (self.objective,)
+
+    def runs(self, evidence):
+        return _main(evidence)
+
+
+@dataclass(frozen=True)
+class Comparison(OnOneObjective):
     """`algorithm` has (much, slightly) less regret than each of `others`, on one objective.
 
     much: by the factor MUCH. slightly: less, but not by the factor SIMILAR.
     """
 
-    objective: str
     algorithm: str
     others: tuple[str, ...]
     degree: str = ""  # "", "slightly" or "much"
@@ -181,10 +194,6 @@ class Comparison:
     @property
     def uses_pf_pne(self) -> bool:
         return "pf-pne" in (self.algorithm, *self.others)
-
-    @property
-    def objectives(self):
-        return (self.objective,)
 
     def runs(self, evidence):
         short = f" ({evidence.figure_runs} with FN-UCB)" if "fn-ucb" in self.others else ""
@@ -205,20 +214,11 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Unsatisfactory:
+class Unsatisfactory(OnOneObjective):
     """Fed-PNE is far from satisfactory: its regret is at least MUCH times that of one of the other four, at least."""
-
-    objective: str
 
     statistic: ClassVar[str] = "paired difference of R(T)/M"
     uses_pf_pne: ClassVar[bool] = True
-
-    @property
-    def objectives(self):
-        return (self.objective,)
-
-    def runs(self, evidence):
-        return _main(evidence)
 
     def evaluate(self, evidence, noise, objectives, Delta):
         mine = final(evidence, self.objective, "fed-pne", noise, Delta)
@@ -228,17 +228,11 @@ class Unsatisfactory:
 
 
 @dataclass(frozen=True)
-class DependsOnSimilarity:
+class DependsOnSimilarity(OnOneObjective):
     """Fed-PNE's regret with clients that are alike, times MUCH, is at most that with the clients of the figures."""
-
-    objective: str
 
     statistic: ClassVar[str] = "paired difference of R(T)/M"
     uses_pf_pne: ClassVar[bool] = False
-
-    @property
-    def objectives(self):
-        return (self.objective,)
 
     def runs(self, evidence):
         return f"{_main(evidence)}, with shift = {evidence.shift:g} and shift = 0"
@@ -250,10 +244,9 @@ class DependsOnSimilarity:
 
 
 @dataclass(frozen=True)
-class Similar:
+class Similar(OnOneObjective):
     """PF-PNE's regret is within a factor SIMILAR of the other's. settings: of PF-PNE, instead of the column's Delta."""
 
-    objective: str
     other: str
     settings: tuple[tuple[str, float], ...] = ()
 
@@ -263,13 +256,6 @@ class Similar:
     def uses_pf_pne(self) -> bool:
         return not self.settings
 
-    @property
-    def objectives(self):
-        return (self.objective,)
-
-    def runs(self, evidence):
-        return _main(evidence)
-
     def evaluate(self, evidence, noise, objectives, Delta):
         mine = final(evidence, self.objective, "pf-pne", noise, Delta, settings=dict(self.settings))
         theirs = final(evidence, self.objective, self.other, noise, Delta)
@@ -277,18 +263,13 @@ class Similar:
 
 
 @dataclass(frozen=True)
-class FallsWithM:
+class FallsWithM(OnOneObjective):
     """With clients that are alike, R(T)/M ~ M^a with a < at_most, on one objective."""
 
-    objective: str
     at_most: float
 
     statistic: ClassVar[str] = "slope of log R(T)/M on log M, fitted to each run"
     uses_pf_pne: ClassVar[bool] = True
-
-    @property
-    def objectives(self):
-        return (self.objective,)
 
     def runs(self, evidence):
         clients = ", ".join(map(str, evidence.clients))
@@ -303,18 +284,13 @@ class FallsWithM:
 
 
 @dataclass(frozen=True)
-class BetterThanAlone:
+class BetterThanAlone(OnOneObjective):
     """With clients that are alike, PF-PNE has less regret than the other algorithm, by which each client is alone."""
 
-    objective: str
     other: str
 
     statistic: ClassVar[str] = "paired difference of R(T)/M"
     uses_pf_pne: ClassVar[bool] = True
-
-    @property
-    def objectives(self):
-        return (self.objective,)
 
     def runs(self, evidence):
         return f"shift = 0: M = {evidence.n_clients}, T = {evidence.horizon:,}, n = {evidence.n_runs}"
@@ -371,17 +347,11 @@ def _extremes(parts: list[Part]) -> str:
 
 
 @dataclass(frozen=True)
-class Insensitive:
+class Insensitive(OnOneObjective):
     """Each setting, moved alone through its range, changes PF-PNE's regret by less than a factor SIMILAR."""
-
-    objective: str
 
     statistic: ClassVar[str] = "paired difference of R(T)/M, two one-sided tests for each value of each setting"
     uses_pf_pne: ClassVar[bool] = True
-
-    @property
-    def objectives(self):
-        return (self.objective,)
 
     def runs(self, evidence):
         return f"M = {evidence.n_clients}, T = {evidence.horizon:,}, n = {evidence.n_runs} for each value"

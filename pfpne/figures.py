@@ -458,7 +458,7 @@ def times(results: list, p: Parameters) -> Drawing:
     names = [name for name in LOOKS if name in set(table["algorithm"])]
     caption = (
         f"Wall time of one run, {_in_words(p, table['runs'].max())}: median, with the range over the runs. "
-        "As implemented here, several runs at a time on one machine."
+        "As implemented here, several runs at a time on one machine; the first ones may wait for the compiler."
     )
     with _style():
         figure = Figure(figsize=(COLUMN, 2.8))

@@ -21,7 +21,7 @@ from pfpne.notebook import Parameters
 from pfpne.paths import FIGURES, ROOT, write_atomically
 from pfpne.store import source_hash
 
-MODULES = ("tables", "table1", "claims", "deviations", "evidence", "stats")
+MODULES = ("tables", "table1", "claims", "claim_tests", "deviations", "evidence", "stats")
 
 
 @dataclass(frozen=True)
