@@ -48,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 def figures(profile: str, n_jobs: int | None = None) -> int:
     """Execute the profile's notebooks, in order, up to the first that fails; returns the exit code."""
     alone = AT_A_TIME[profile] == 1
+    logging.getLogger("tornado").setLevel(logging.CRITICAL)  # it reports what papermill raises, or a kernel's end
     os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if alone and sys.stderr.isatty() and hasattr(os, "ttyname") else ""
     start = time.perf_counter()
     jobs = [functools.partial(make_figures, profile, *execution, n_jobs) for execution in executions(profile)]

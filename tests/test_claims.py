@@ -28,6 +28,7 @@ from pfpne.claim_tests import (
     KeepsGrowing,
     Part,
     RoundsBounded,
+    SameCost,
     Similar,
     Slower,
     Stops,
@@ -306,11 +307,13 @@ def test_the_parts_of_a_claim_taken_together():
 def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_hold():
     sure, unsure = (Part(what, np.zeros(5), np.zeros(5), margin) for what, margin in (("sure", 0.1), ("unsure", 0.3)))
     refuted = claims.Weighed(np.ones(2), np.array([0.001, 0.9]), 1.0, 0.002)
-    assert claims.decisive(claim_tests.Tested((sure, unsure)), refuted, "does not hold") is sure
-    assert claims.decisive(claim_tests.Tested((sure, unsure)), refuted, "undecided") is unsure
+    assert claims.decisive(claim_tests.Tested((sure, unsure)), refuted, "does not hold", (1.0, 0.02)) is sure
+    assert claims.decisive(claim_tests.Tested((sure, unsure)), refuted, "undecided", (1.0, 0.02)) is unsure
+    weaker = claims.Weighed(np.ones(2), np.array([0.001, 0.01]), 1.0, 0.002)  # 2 * 0.01 alone, 0.2 once corrected
+    assert claims.decisive(claim_tests.Tested((sure, unsure)), weaker, "does not hold", (1.0, 0.02)) is sure
     shown = claims.Weighed(np.array([0.9, 0.001]), np.ones(2), 0.002, 1.0)  # at least one of them, and it is `unsure`
-    assert claims.decisive(claim_tests.Tested((sure, unsure), every=False), shown, "holds") is unsure
-    assert claims.decisive(claim_tests.Tested((sure, unsure), every=False), shown, "undecided") is sure
+    assert claims.decisive(claim_tests.Tested((sure, unsure), every=False), shown, "holds", (0.02, 1.0)) is unsure
+    assert claims.decisive(claim_tests.Tested((sure, unsure), every=False), shown, "undecided", (0.02, 1.0)) is sure
     mine, theirs = np.array([2.0, 4.0]), np.array([1.0, 3.0])
     assert less(mine, theirs, "A - B").brief == "A / B = 1.5" and less(mine, theirs, "A - B").margin == 0.5
     assert more(mine, theirs, "c = 0.2", 2).brief == "c = 0.2: ratio 1.5" and more(mine, theirs, "", 2).margin == 0.5
@@ -344,7 +347,9 @@ def _communication(algorithm, run, asked, *, rounds=8, last=5_000, numbers=3_000
         (Bounded(), {"numbers": numbers_bound(7, 20) + 1}, "does not hold"),
         (KeepsGrowing(), {}, "holds"),
         (KeepsGrowing(), {"fed_last": 9_000}, "does not hold"),
-        (KeepsGrowing(), {"last": 50_000}, "does not hold"),
+        (KeepsGrowing(), {"last": 50_000}, "holds"),
+        (SameCost(), {"numbers": 9_000}, "holds"),
+        (SameCost(), {"numbers": 12_000}, "does not hold"),
         (DeltaBounds(), {}, "holds"),
     ],
 )
