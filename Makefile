@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 .PHONY: figures test lab clean
 
 figures: $(READY)
-	$(RUN) -m pfpne figures --profile $(PROFILE)
+	$(RUN) -m pfpne.paper figures --profile $(PROFILE)
 
 test: $(READY)
 	$(RUN) -m pytest

@@ -17,9 +17,9 @@ from threadpoolctl import threadpool_limits
 
 import pfpne
 from pfpne.federation import Task
-from pfpne.fn_ucb import Fast, FNUCBSettings, make_arms, predict
+from pfpne.algorithms.fn_ucb import Fast, FNUCBSettings, make_arms, predict
 from pfpne.partition import Partition
-from pfpne.simulate import noise_streams
+from pfpne.simulation.noise import noise_streams
 
 M, OBJECTIVE = 10, "rastrigin"
 TRAINING, SETTLED = 1_900, 3_000  # steps at which both are timed

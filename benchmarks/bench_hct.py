@@ -15,10 +15,11 @@ from PyXAB.algos.HCT import HCT as PyXABHCT
 
 import pfpne
 from pfpne.federation import Task
-from pfpne.hct import HCTSettings, fast_centralized, fast_hct, fast_hct_pyxab
-from pfpne.hoo import HOOSettings, fast_hoo
+from pfpne.algorithms.hct import HCTSettings, fast_centralized, fast_hct, fast_hct_pyxab
+from pfpne.algorithms.hoo import HOOSettings, fast_hoo
 from pfpne.partition import Partition, to_pyxab
-from pfpne.simulate import checkpoints, draw_rewards, noise_streams
+from pfpne.simulation.noise import draw_rewards, noise_streams
+from pfpne.simulation.record import checkpoints
 
 REPETITIONS = 15
 T = 20_000

@@ -5,10 +5,10 @@ run = pfpne.simulate("pf-pne", problem, horizon=100_000)
 """
 
 from pfpne.federation import Task
-from pfpne.objectives import make_problem, problem_from_functions
+from pfpne.problems.objectives import make_problem, problem_from_functions
 from pfpne.partition import Partition, PyXABPartition, to_pyxab
-from pfpne.registry import make_federation
-from pfpne.simulate import simulate
+from pfpne.algorithms import make_federation
+from pfpne.simulation.simulate import simulate
 
 __all__ = [
     "Partition",

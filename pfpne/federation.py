@@ -100,10 +100,7 @@ class Message:
 
     @staticmethod
     def from_json(text: str) -> Message:
-        """The message that `to_json` wrote; ValueError for a kind that is not declared."""
-        from pfpne.registry import load_all
-
-        load_all()  # every kind is declared by then, whatever has been used so far
+        """The message that `to_json` wrote; ValueError for a kind that no imported algorithm declares."""
         kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
         content = json.loads(text)
         kind = kinds.get(content.pop("kind", None)) if isinstance(content, dict) else None

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pfpne.blin import BLiNSettings, first_parts, kept, make, pulls_of_cube
+from pfpne.algorithms.blin import BLiNSettings, first_parts, kept, make, pulls_of_cube
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 

@@ -12,9 +12,9 @@ import pytest
 from scipy.stats import permutation_test
 
 import pfpne
-from pfpne import claim_tests, claims, stats, table1, tables
+from pfpne.paper import claim_tests, claims, stats, table1, tables
 from pfpne.algorithms import NAMES
-from pfpne.claim_tests import (
+from pfpne.paper.claim_tests import (
     VALID,
     AlikeInTime,
     BetterThanAlone,
@@ -43,8 +43,8 @@ from pfpne.claim_tests import (
     slope_below,
     stopped,
 )
-from pfpne.evidence import COLUMNS, Evidence, Regime, summarize
-from pfpne.notebook import SYNTHETIC
+from pfpne.paper.evidence import COLUMNS, Evidence, Regime, summarize
+from pfpne.paper.notebook import SYNTHETIC
 from pfpne.paths import DATA, FIGURES, NOTEBOOKS, ROOT
 
 

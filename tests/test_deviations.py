@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import pfpne
-from pfpne import deviations, tables
-from pfpne.bounds import tau, transition_depth
-from pfpne.deviations import (
+from pfpne.paper import deviations, tables
+from pfpne.algorithms.bounds import tau, transition_depth
+from pfpne.paper.deviations import (
     READINGS,
     VARIANTS,
     DepthOneClient,
@@ -27,12 +27,12 @@ from pfpne.deviations import (
     play_mirrored,
     play_phased,
 )
-from pfpne.evidence import Evidence
+from pfpne.paper.evidence import Evidence
 from pfpne.federation import Federation, Task
-from pfpne.objectives import problem_from_functions
+from pfpne.problems.objectives import problem_from_functions
 from pfpne.partition import Partition
 from pfpne.paths import FIGURES, ROOT
-from pfpne.pf_pne import (
+from pfpne.algorithms.pf_pne import (
     Elimination,
     FedPNEClient,
     Kept,
@@ -42,7 +42,7 @@ from pfpne.pf_pne import (
     PhasedServer,
     PhasedSettings,
 )
-from pfpne.simulate import simulate
+from pfpne.simulation.simulate import simulate
 
 UNIT = Partition([[0, 1]])
 

@@ -10,8 +10,8 @@ import numpy as np
 import psutil
 import pytest
 
-from pfpne import store
-from pfpne.experiment import PROFILES, Experiment, run_experiment
+from pfpne.paper import store
+from pfpne.paper.experiment import PROFILES, Experiment, run_experiment
 
 SMALL = dict(objective="garland", algorithms=("pf-pne", "fed-pne", "pe"), n_clients=3, horizon=300, n_runs=2)
 
@@ -35,7 +35,7 @@ def test_tables_are_tidy(tmp_path):
 
 
 def test_workers_order_and_backend_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("pfpne.experiment.SMALL", 0)  # let even small jobs go to workers
+    monkeypatch.setattr("pfpne.paper.experiment.SMALL", 0)  # let even small jobs go to workers
     first = run_experiment(Experiment(**SMALL), n_jobs=1, folder=tmp_path / "1")
     two = run_experiment(Experiment(**SMALL), n_jobs=2, folder=tmp_path / "2")
     reordered = run_experiment(
@@ -51,7 +51,7 @@ def test_a_stored_run_is_not_computed_again(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr("pfpne.experiment.simulate", refuse)
+    monkeypatch.setattr("pfpne.paper.experiment.simulate", refuse)
     again = run_experiment(Experiment(**SMALL), folder=tmp_path)
     assert all(same(first.runs[pair], again.runs[pair]) for pair in first.runs)
     with pytest.raises(AssertionError, match="computed again"):
@@ -160,7 +160,7 @@ def under_way(code: str, folder) -> subprocess.Popen:
 
 def test_a_killed_job_loses_only_the_runs_in_flight(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from pfpne.experiment import *\n"
+        "import sys; from pathlib import Path; from pfpne.paper.experiment import *\n"
         "run_experiment(Experiment('garland', ('pf-pne',), 4, 2000, 400), n_jobs=1, folder=Path(sys.argv[1]))"
     )
     job = under_way(code, tmp_path)
@@ -179,7 +179,7 @@ def test_a_failing_run_fails_the_experiment(tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr("pfpne.experiment.simulate", fail)
+    monkeypatch.setattr("pfpne.paper.experiment.simulate", fail)
     with pytest.raises(RuntimeError, match="no such luck"):
         run_experiment(Experiment(**SMALL), folder=tmp_path)
     assert not list(tmp_path.rglob("*.npz"))

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from pfpne.fed1_ucb import (
+from pfpne.algorithms.fed1_ucb import (
     ArmMeans,
     Fed1UCBSettings,
     SurvivingArms,

@@ -9,15 +9,15 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import pfpne
-from pfpne import fn_ucb
-from pfpne.arms import draw_arms
+from pfpne.algorithms import fn_ucb
+from pfpne.algorithms.arms import draw_arms
 from pfpne.federation import Federation, Message, Task
-from pfpne.fn_ucb import FNUCBSettings, NeuralAggregates, NeuralSums, NewsRequest
-from pfpne.objectives import problem_from_functions
+from pfpne.algorithms.fn_ucb import FNUCBSettings, NeuralAggregates, NeuralSums, NewsRequest
+from pfpne.problems.objectives import problem_from_functions
 from pfpne.partition import Partition
 from pfpne.paths import LANDMINE_TABLE
 from pfpne.rng import stream
-from pfpne.simulate import checkpoints
+from pfpne.simulation.record import checkpoints
 
 SHORT = {"ramp": 40, "stop": 90}  # alpha reaches 1 and training stops within a test
 KINDS = (NeuralSums,), (NeuralAggregates, NewsRequest)

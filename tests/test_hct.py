@@ -10,7 +10,7 @@ from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 
 import pfpne
 from pfpne.federation import Federation, Task
-from pfpne.hct import (
+from pfpne.algorithms.hct import (
     CentralizedServer,
     HCTSettings,
     NextPoint,

@@ -8,7 +8,7 @@ import pytest
 
 import pfpne
 from pfpne.federation import Task
-from pfpne.hoo import HOOSettings, make_hoo, truncation_depth
+from pfpne.algorithms.hoo import HOOSettings, make_hoo, truncation_depth
 from pfpne.partition import Partition
 
 UNIT = Partition([[0, 1]])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pfpne import landmine
+from pfpne.problems import landmine
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "LandmineData.mat"
 

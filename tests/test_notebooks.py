@@ -13,10 +13,10 @@ import papermill
 import pytest
 from nbclient import NotebookClient
 
-from pfpne import figures, notebook
+from pfpne.paper import figures, notebook
 from pfpne.__main__ import figure_times, file_hashes, made_before
-from pfpne.experiment import run_experiment
-from pfpne.notebook import ParameterError, assigned, complete
+from pfpne.paper.experiment import run_experiment
+from pfpne.paper.notebook import ParameterError, assigned, complete
 from pfpne.paths import DATA, FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, NOTEBOOKS
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}

@@ -15,8 +15,8 @@ from PyXAB.synthetic_obj.Himmelblau import Himmelblau_Normalized
 from PyXAB.synthetic_obj.Rastrigin import Rastrigin
 from scipy.optimize import minimize
 
-from pfpne import landmine
-from pfpne.objectives import NAMES, SYNTHETIC, make_problem, problem_from_functions
+from pfpne.problems import landmine
+from pfpne.problems.objectives import NAMES, SYNTHETIC, make_problem, problem_from_functions
 from pfpne.partition import Partition
 
 PYXAB = {  # its function, and what brings it to [0, 1]

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfpne
-from pfpne import pf_pne
+from pfpne.algorithms import pf_pne
 from pfpne.federation import Federation, Message, Task
-from pfpne.objectives import problem_from_functions
+from pfpne.problems.objectives import problem_from_functions
 from pfpne.partition import Partition
-from pfpne.registry import get_algorithm, make_federation
-from pfpne.simulate import simulate
+from pfpne.algorithms import get_algorithm, make_federation
+from pfpne.simulation.simulate import simulate
 
 NAMES = ("pf-pne", "fed-pne", "pe")
 UNIT = Partition([[0, 1]])

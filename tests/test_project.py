@@ -10,7 +10,7 @@ import papermill
 import papermill.cli
 import pytest
 
-from pfpne import notebook
+from pfpne.paper import notebook
 from pfpne.paths import FIGURES, NOTEBOOKS, ROOT
 
 NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))

@@ -7,12 +7,12 @@ from PyXAB.algos.HOO import T_HOO
 
 import pfpne
 from pfpne.federation import Task
-from pfpne.hct import HCTSettings, Tree, fast_hct_pyxab
-from pfpne.hct import theory as hct_theory
-from pfpne.hoo import HOOSettings, fast_hoo
-from pfpne.hoo import theory as hoo_theory
+from pfpne.algorithms.hct import HCTSettings, Tree, fast_hct_pyxab
+from pfpne.algorithms.hct import theory as hct_theory
+from pfpne.algorithms.hoo import HOOSettings, fast_hoo
+from pfpne.algorithms.hoo import theory as hoo_theory
 from pfpne.partition import Partition, to_pyxab
-from pfpne.simulate import draw_rewards, noise_streams
+from pfpne.simulation.noise import draw_rewards, noise_streams
 
 
 def hct(domain, partition, T):

@@ -9,10 +9,12 @@ import pytest
 
 import pfpne
 from pfpne.federation import Message, Task
-from pfpne.objectives import problem_from_functions
+from pfpne.problems.objectives import problem_from_functions
 from pfpne.partition import Partition, PyXABPartition
-from pfpne.registry import get_algorithm, make_federation, make_settings
-from pfpne.simulate import Recorder, checkpoints, draw_rewards, gaps, noise_streams, simulate
+from pfpne.algorithms import get_algorithm, make_federation, make_settings
+from pfpne.simulation.noise import draw_rewards, noise_streams
+from pfpne.simulation.record import Recorder, checkpoints, gaps
+from pfpne.simulation.simulate import simulate
 
 NAMES = ("pf-pne", "fed-pne", "pe")
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne import claims, deviations, table1
-from pfpne.claim_tests import MUCH, PAPER, label
-from pfpne.evidence import Evidence
-from pfpne.figures import MIME, manifest, noise_in_words
-from pfpne.notebook import Parameters
+from pfpne.paper import claims, deviations, table1
+from pfpne.paper.claim_tests import MUCH, PAPER, label
+from pfpne.paper.evidence import Evidence
+from pfpne.paper.figures import MIME, manifest, noise_in_words
+from pfpne.paper.notebook import Parameters
 from pfpne.paths import FIGURES, ROOT, write_atomically
-from pfpne.store import source_hash
+from pfpne.paper.store import source_hash
 
 MODULES = ("tables", "table1", "claims", "claim_tests", "deviations", "evidence", "stats")
 
@@ -43,7 +43,7 @@ def save(p: Parameters, *tables: Table) -> list[Path]:
     paths = []
     for table in tables:
         content = manifest(p, table, table.files)
-        content["source"]["drawing"] = source_hash(MODULES)
+        content["source"]["drawing"] = source_hash()
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         for name, data in {**table.files, f"{table.stem}.json": text.encode()}.items():
             paths.append(write_atomically(p.figures_dir / name, data))
@@ -159,7 +159,7 @@ _GROUPS = (
 
 
 def make_table1(evidence: Evidence) -> Table:
-    """The paper's Table 1 beside what is measured: see pfpne.table1."""
+    """The paper's Table 1 beside what is measured: see pfpne.paper.table1."""
     table = table1.table1(evidence)
     rows, caption = table1.shown(table).to_numpy().tolist(), table1.caption(evidence)
     markdown = as_markdown([long for _, long in table1.HEADINGS.values()], rows)
@@ -178,7 +178,7 @@ def make_table1(evidence: Evidence) -> Table:
 
 
 def make_claims(evidence: Evidence) -> Table:
-    """The verdicts: see pfpne.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
+    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
     verdicts, comparisons = claims.evaluate(evidence)
     headings, rows = summary(verdicts)
     caption = claims_caption(verdicts, evidence)
@@ -288,7 +288,7 @@ def claims_caption(verdicts: pd.DataFrame, evidence: Evidence) -> str:
 
 
 def make_deviations(evidence: Evidence) -> Table:
-    """What other readings of the paper would change: see pfpne.deviations."""
+    """What other readings of the paper would change: see pfpne.paper.deviations."""
     table = deviations.measure(evidence)
     caption = (
         f"Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
@@ -325,7 +325,7 @@ def readme_block(verdicts: pd.DataFrame) -> str:
     headings, rows = summary(verdicts)
     return (
         f"{BEGIN}\n"
-        "*Made by `python -m pfpne readme` from [figures/claims.csv](figures/claims.csv), where the numbers are; "
+        "*Made by `python -m pfpne.paper readme` from [figures/claims.csv](figures/claims.csv), where the numbers are; "
         "do not edit.*\n\n"
         f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. "
         "Where PF-PNE given the clients' own Delta fares differently, that verdict follows. "
@@ -345,7 +345,7 @@ def deviations_block(table: pd.DataFrame) -> str:
     begin, end = MEASURED
     return (
         f"{begin}\n"
-        "*Made by `python -m pfpne readme` from [figures/deviations.csv](../figures/deviations.csv); do not edit.*\n\n"
+        "*Made by `python -m pfpne.paper readme` from [figures/deviations.csv](../figures/deviations.csv); do not edit.*\n\n"
         f"{as_markdown(*ratios(table))}"
         f"{end}"
     )

@@ -16,14 +16,15 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import ThreadpoolController
 
-from pfpne import store
+from pfpne.paper import store
 from pfpne.algorithms import NAMES
 from pfpne.checks import check, check_noise, is_integer, is_number, unknown
-from pfpne.objectives import NAMES as OBJECTIVES
-from pfpne.objectives import make_problem
+from pfpne.problems.objectives import NAMES as OBJECTIVES
+from pfpne.problems.objectives import make_problem
 from pfpne.paths import RESULTS
-from pfpne.registry import make_settings, settings_of
-from pfpne.simulate import Run, simulate
+from pfpne.algorithms import make_settings, settings_of
+from pfpne.simulation.record import Run
+from pfpne.simulation.simulate import simulate
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ PROFILES = {
 class Experiment:
     """Several algorithms on the same runs of one problem.
 
-    objective: a name of pfpne.objectives.NAMES. algorithms: names, each once. n_clients (M), horizon (T), n_runs >= 1.
+    objective: a name of pfpne.problems.objectives.NAMES. algorithms: names, each once. n_clients (M), horizon (T), n_runs >= 1.
     noise: "bernoulli" or the half-width of uniform noise. shift >= 0: standard deviation of the clients'
     shifts, in widths of the domain; landmine has none. seed >= 0. settings: {name: value}, each given to
     every algorithm here that takes it. d: dimension, for objectives of any. Everything is checked at once.
@@ -125,7 +126,7 @@ class Experiment:
         """The key of one run in the store."""
         data_hash = None
         if self.objective == "landmine":
-            from pfpne.landmine import load_table
+            from pfpne.problems.landmine import load_table
 
             data_hash = load_table().sha256
         return store.run_key(
@@ -147,7 +148,7 @@ class Results:
 
     def without_communication(self) -> Results:
         """The same with empty tables of communication, of which FN-UCB's have a row a step: many fit in memory."""
-        runs = {pair: replace(run, communication=run.communication[:0].copy()) for pair, run in self.runs.items()}
+        runs = {pair: replace(run, rounds=run.rounds[:0]) for pair, run in self.runs.items()}
         return Results(self.experiment, runs)
 
     def _table(self, columns: Callable[[Run], dict]) -> pd.DataFrame:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pfpne import stats
+from pfpne.paper import stats
 from pfpne.algorithms import NAMES
-from pfpne.claim_tests import DIMENSIONS, label, title
-from pfpne.evidence import Evidence
-from pfpne.experiment import run_experiment
-from pfpne.figures import noise_in_words
+from pfpne.paper.claim_tests import DIMENSIONS, label, title
+from pfpne.paper.evidence import Evidence
+from pfpne.paper.experiment import run_experiment
+from pfpne.paper.figures import noise_in_words
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from pfpne import stats
-from pfpne.bounds import kept, radius, tau
-from pfpne.evidence import Evidence, read_rows, write_rows
-from pfpne.experiment import SMALL, Experiment
+from pfpne.paper import stats
+from pfpne.algorithms.bounds import kept, radius, tau
+from pfpne.paper.evidence import Evidence, read_rows, write_rows
+from pfpne.paper.experiment import SMALL, Experiment
 from pfpne.federation import Batch, Federation, Task
-from pfpne.notebook import progress
+from pfpne.paper.notebook import progress
 from pfpne.partition import Partition
-from pfpne.pf_pne import (
+from pfpne.algorithms.pf_pne import (
     Elimination,
     FedPNEClient,
     FedPNEServer,
@@ -39,8 +39,10 @@ from pfpne.pf_pne import (
     find,
 )
 from pfpne.rng import stream
-from pfpne.simulate import draw_rewards, gaps, noise_streams, simulate
-from pfpne.store import source_hash
+from pfpne.simulation.noise import draw_rewards, noise_streams
+from pfpne.simulation.record import gaps
+from pfpne.simulation.simulate import simulate
+from pfpne.paper.store import source_hash
 
 OBJECTIVES = ("garland", "himmelblau", "rastrigin")
 NOISE = "bernoulli"
@@ -222,7 +224,7 @@ def varied(name: str):
         algorithm, n_runs = VARIANTS[name][0], evidence.figure_runs
         experiment = evidence.experiment(objective, (algorithm,), NOISE, n_runs)
         keys = [experiment.key(algorithm, run) for run in range(n_runs)]
-        key = hashlib.sha256("".join([*keys, name, source_hash(("deviations",))]).encode()).hexdigest()
+        key = hashlib.sha256("".join([*keys, name, source_hash()]).encode()).hexdigest()
         path = evidence.folder / "summaries" / f"{key[:32]}.json"
         rows = read_rows(path)
         if rows is None:

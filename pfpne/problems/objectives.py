@@ -35,7 +35,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne import landmine
+from pfpne.problems import landmine
 from pfpne.checks import check, check_noise, is_integer, is_number, unknown
 from pfpne.partition import check_domain
 from pfpne.rng import stream
@@ -551,7 +551,7 @@ class LandmineProblem(Problem):
             raise ValueError(
                 f"the landmine point (C, gamma) = {tuple(x[i < 0][0].tolist())} is off the recorded grid. Regret runs "
                 "use that grid alone (the centres of the binary partition's cells down to depth 12). "
-                "pfpne.landmine.live_auc evaluates any point where the dataset is at hand."
+                "pfpne.problems.landmine.live_auc evaluates any point where the dataset is at hand."
             )
         return self._auc[clients, i, j]
 

@@ -1,4 +1,4 @@
-"""`python -m pfpne figures --profile paper`: execute every notebook by papermill, and say how long each figure took.
+"""`python -m pfpne.paper figures --profile paper`: execute every notebook by papermill, and say how long each figure took.
 
 Executed copies go to executed/<profile>/; the notebooks write the figures. The first failure ends it with a non-zero
 exit code; its notebook has then written no figure, and its copy is kept as *.failed.ipynb. A notebook is not
@@ -20,18 +20,18 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
-from pfpne.experiment import PROFILES
-from pfpne.figures import LIBRARIES, MIME
-from pfpne.notebook import complete, executions
+from pfpne.paper.experiment import PROFILES
+from pfpne.paper.figures import LIBRARIES, MIME
+from pfpne.paper.notebook import complete, executions
 from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
-from pfpne.store import source_hash
-from pfpne.tables import update_deviations, update_readme
+from pfpne.paper.store import source_hash
+from pfpne.paper.tables import update_deviations, update_readme
 
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pfpne", description="Make the figures, the tables and the README.")
+    parser = argparse.ArgumentParser(prog="python -m pfpne.paper", description="Make the figures, the tables and the README.")
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")
     make.add_argument("--profile", choices=PROFILES, default="paper")
@@ -146,9 +146,8 @@ def fingerprint(source: Path, parameters: dict) -> str:
 
 @functools.cache
 def _surroundings() -> tuple:
-    modules = tuple(path.stem for path in Path(__file__).parent.glob("*.py"))
     table = _hash(LANDMINE_TABLE) if LANDMINE_TABLE.exists() else None
-    return source_hash(modules), sys.version, {name: version(name) for name in LIBRARIES}, table
+    return source_hash(), sys.version, {name: version(name) for name in LIBRARIES}, table
 
 
 def _hash(path: Path) -> str:

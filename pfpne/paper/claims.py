@@ -13,7 +13,7 @@ How a verdict is reached:
 - A *counted* claim says what happens in every run, or compares measured times. It needs no test: one run (or one
   objective) against it refutes it, and a run that ended too early to tell leaves it undecided.
 
-No verdict is written here: all come from the runs (pfpne.evidence) through `evaluate`.
+No verdict is written here: all come from the runs (pfpne.paper.evidence) through `evaluate`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pfpne import stats
-from pfpne.claim_tests import (
+from pfpne.paper import stats
+from pfpne.paper.claim_tests import (
     DELTAS,
     DIMENSIONS,
     MOST,
@@ -57,9 +57,9 @@ from pfpne.claim_tests import (
     seconds,
     title,
 )
-from pfpne.evidence import Evidence, Regime
-from pfpne.notebook import MAIN
-from pfpne.pf_pne import PFPNESettings
+from pfpne.paper.evidence import Evidence, Regime
+from pfpne.paper.notebook import MAIN
+from pfpne.algorithms.pf_pne import PFPNESettings
 from pfpne.rng import stream
 
 ALPHA = 0.05  # the chance, at most, of any false verdict in one column

@@ -11,7 +11,7 @@ The dataset has no stated licence, so the project ships only what it computes fr
 every field on a grid that holds the centre of every cell of the partition down to depth 12. Make the
 table again with
 
-    python -m pfpne.landmine PATH/TO/LandmineData.mat
+    python -m pfpne.problems.landmine PATH/TO/LandmineData.mat
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DatasetUnavailable(FileNotFoundError):
 
 HOW_TO_GET_IT = (
     "Set PFPNE_LANDMINE to the path of LandmineData.mat, or put the file into data/, "
-    "or let `python -m pfpne.landmine --download` fetch it."
+    "or let `python -m pfpne.problems.landmine --download` fetch it."
 )
 
 
@@ -180,7 +180,7 @@ def load_table(path: Path = LANDMINE_TABLE) -> Table:
     """The table that the project ships; ValueError if it is damaged or of another dataset."""
     if not Path(path).is_file():
         raise FileNotFoundError(
-            f"{path} is missing; take it from the project, or make it: `python -m pfpne.landmine DATASET`."
+            f"{path} is missing; take it from the project, or make it: `python -m pfpne.problems.landmine DATASET`."
         )
     content = Path(path).read_bytes()
     try:
@@ -189,7 +189,7 @@ def load_table(path: Path = LANDMINE_TABLE) -> Table:
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({error}); take it from the project again.") from error
     if values.shape != (N_FIELDS, GRID - 1, GRID - 1) or not np.isfinite(values).all():
-        raise ValueError(f"{path} is not a whole landmine table; make it again: `python -m pfpne.landmine DATASET`.")
+        raise ValueError(f"{path} is not a whole landmine table; make it again: `python -m pfpne.problems.landmine DATASET`.")
     if meta["dataset_sha256"] != SHA256:
         raise ValueError(f"{path} was made from another dataset ({meta['dataset_sha256']}); make it again.")
     values.setflags(write=False)
@@ -244,7 +244,7 @@ def make_table(dataset: Path, out: Path = LANDMINE_TABLE, n_jobs: int = -1) -> P
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
         },
-        "command": "python -m pfpne.landmine LandmineData.mat",
+        "command": "python -m pfpne.problems.landmine LandmineData.mat",
     }
     import io
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.arms import draw_arms
+from pfpne.algorithms.arms import draw_arms
 from pfpne.checks import check, is_number
 from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, in_turn
 

@@ -24,10 +24,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.bounds import kept, log_term, radius, tau, transition_depth
+from pfpne.algorithms.bounds import kept, log_term, radius, tau, transition_depth
 from pfpne.checks import check, check_scale, is_number
 from pfpne.federation import Batch, Client, Message, Server, Task
-from pfpne.simulate import Recorder, noisy
+from pfpne.simulation.noise import noisy
+from pfpne.simulation.record import Recorder
 
 # --- settings ---------------------------------------------------------------------------------------
 

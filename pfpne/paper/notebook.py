@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 from pfpne.algorithms import NAMES
 from pfpne.checks import is_integer, is_number, unknown
-from pfpne.experiment import PROFILES, Experiment, Results, run_experiment
+from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
-from pfpne.registry import get_algorithm, settings_of
+from pfpne.algorithms import get_algorithm, settings_of
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
@@ -137,7 +137,7 @@ NOTEBOOKS = {
 
 
 def executions(profile: str) -> list[tuple[str, dict]]:
-    """What `python -m pfpne figures` executes, in order: (notebook, the parameters besides `profile`)."""
+    """What `python -m pfpne.paper figures` executes, in order: (notebook, the parameters besides `profile`)."""
     regimes = PROFILES[profile].noises
     return [
         *(("1_synthetic_regret", {"objective": f, "noise": noise}) for noise in regimes for f in SYNTHETIC),
@@ -362,7 +362,7 @@ def _is_target(node: ast.AST) -> bool:
 def progress(what: str) -> Callable[[int, int], None] | None:
     """A progress bar, called with (done, total): in the cell's output, or in the terminal named by PFPNE_TERMINAL.
 
-    `python -m pfpne figures` sets PFPNE_TERMINAL to its own terminal, or to nothing when it has none: then there is
+    `python -m pfpne.paper figures` sets PFPNE_TERMINAL to its own terminal, or to nothing when it has none: then there is
     no bar, and a log stays readable.
     """
     terminal = os.environ.get("PFPNE_TERMINAL")

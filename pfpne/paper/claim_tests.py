@@ -1,7 +1,7 @@
 """How the claims are tested: each kind of test turns runs into numbers a run, or into facts.
 
 A kind is a frozen dataclass that says where (`objectives`), of what (`runs`, `statistic`), and what those runs show
-(`evaluate`). What follows from it, for one claim among the others, is decided in pfpne.claims.
+(`evaluate`). What follows from it, for one claim among the others, is decided in pfpne.paper.claims.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import ClassVar, Protocol
 import numpy as np
 import pandas as pd
 
-from pfpne import stats
-from pfpne.bounds import log_term, transition_depth
-from pfpne.evidence import Evidence
-from pfpne.figures import LOOKS, TITLES
-from pfpne.notebook import COMMUNICATION, MAIN, SYNTHETIC
-from pfpne.pf_pne import PFPNESettings
+from pfpne.paper import stats
+from pfpne.algorithms.bounds import log_term, transition_depth
+from pfpne.paper.evidence import Evidence
+from pfpne.paper.figures import LOOKS, TITLES
+from pfpne.paper.notebook import COMMUNICATION, MAIN, SYNTHETIC
+from pfpne.algorithms.pf_pne import PFPNESettings
 
 MUCH = 2.0  # "much better", "much slower", "far from": by this factor at least
 MOST = 0.8  # of the runs, for what is measured with error: times

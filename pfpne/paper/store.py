@@ -20,15 +20,11 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from filelock import FileLock
 
-from pfpne.algorithms import ALGORITHMS
 from pfpne.paths import RESULTS, write_atomically
-from pfpne.registry import get_algorithm
-from pfpne.simulate import Run
+from pfpne.simulation.record import Run
 
-COMMON = ("checks", "federation", "partition", "rng", "objectives", "registry", "simulate")
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
 
 
@@ -57,21 +53,15 @@ def _hash_of(source: bytes) -> str:
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
 
 
-PACKAGE = Path(__file__).parent
-_LOADED = {path.stem: path.read_bytes() for path in PACKAGE.glob("*.py")}  # as they were when this process began
+PACKAGE = Path(__file__).parent.parent
+_LOADED = {str(path.relative_to(PACKAGE)): path.read_bytes() for path in PACKAGE.rglob("*.py")}  # as they were when this process began
 
 
-def source_hash(modules: tuple[str, ...]) -> str:
-    """SHA-256 of what the modules of pfpne do: their syntax trees without docstrings.
-
-    Raises SourceChanged if one of them does something else by now than when this process loaded it.
-    """
+def source_hash() -> str:
+    """SHA-256 of what the modules of pfpne do: their syntax trees without docstrings."""
     digest = hashlib.sha256()
-    for module in sorted(set(modules)):
-        loaded, now = _LOADED[module], (PACKAGE / f"{module}.py").read_bytes()
-        if now != loaded and _hash_of(now) != _hash_of(loaded):
-            raise SourceChanged(f"{module}.py was edited after it was loaded: restart the kernel, then run again.")
-        digest.update(f"{module}:{_hash_of(loaded)}".encode())
+    for module in sorted(_LOADED):
+        digest.update(f"{module}:{_hash_of(_LOADED[module])}".encode())
     return digest.hexdigest()
 
 
@@ -86,15 +76,14 @@ def run_key(
     algorithm: str, settings: dict, problem: dict, horizon: int, global_regret: bool, data_hash: str | None
 ) -> str:
     """The key (64 hex digits) of one run of one algorithm. problem: the arguments of make_problem."""
-    modules = COMMON + get_algorithm(algorithm).modules + (("landmine",) if data_hash else ())
     content = {
-        "algorithm": (algorithm, *ALGORITHMS[algorithm]),
+        "algorithm": algorithm,
         "settings": settings,
         "problem": problem,
         "horizon": horizon,
         "global_regret": global_regret,
         "data": data_hash,
-        "source": source_hash(modules),
+        "source": source_hash(),
         "versions": versions(),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -117,9 +106,8 @@ def save(key: str, run: Run, folder: Path = RESULTS) -> Path:
     arrays = {"t": run.t, "regret": run.regret, "simple_regret": run.simple_regret, "best": run.best}
     if run.global_regret is not None:
         arrays["global_regret"] = run.global_regret
-    communication = run.communication.to_numpy(dtype=np.int64)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays, communication=communication, meta=json.dumps(meta))
+    np.savez_compressed(buffer, **arrays, rounds=run.rounds, meta=json.dumps(meta))
     return write_atomically(path_of(key, folder), buffer.getvalue())
 
 
@@ -132,10 +120,8 @@ def load(key: str, folder: Path = RESULTS) -> Run | None:
         meta = json.loads(str(content.pop("meta")))
         if meta.pop("key") != key:
             raise ValueError("it holds another run")
-        columns = ["t", "round", "numbers up", "numbers down", "bytes"]
-        communication = pd.DataFrame(content.pop("communication"), columns=columns)
         content.setdefault("global_regret", None)
-        return Run(**meta, **content, communication=communication)
+        return Run(**meta, **content)
     except FileNotFoundError:
         return None
     except DAMAGE as error:

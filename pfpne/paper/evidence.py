@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.experiment import PROFILES, SMALL, Experiment, each_run
-from pfpne.notebook import SYNTHETIC, Parameters, progress
+from pfpne.paper.experiment import PROFILES, SMALL, Experiment, each_run
+from pfpne.paper.notebook import SYNTHETIC, Parameters, progress
 from pfpne.paths import RESULTS, write_atomically
-from pfpne.simulate import Run
-from pfpne.store import source_hash
+from pfpne.simulation.record import Run
+from pfpne.paper.store import source_hash
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ COLUMNS = {
 def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = RESULTS) -> pd.DataFrame:
     """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
     keys = [experiment.key(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
-    name = hashlib.sha256("".join([*keys, source_hash(("evidence",))]).encode()).hexdigest()
+    name = hashlib.sha256("".join([*keys, source_hash()]).encode()).hexdigest()
     path = folder / "summaries" / f"{name[:32]}.json"
     rows = read_rows(path)
     if rows is None:

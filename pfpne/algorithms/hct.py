@@ -33,7 +33,7 @@ from numba import njit
 
 from pfpne.checks import check, check_scale, is_number
 from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
-from pfpne.simulate import Traces, gaps
+from pfpne.simulation.record import Traces, gaps
 
 # --- settings, and the constants that theory makes of them ------------------------------------------
 

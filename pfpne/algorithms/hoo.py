@@ -26,8 +26,8 @@ import numpy as np
 
 from pfpne.checks import check, check_scale, is_number
 from pfpne.federation import Client, Server, Task
-from pfpne.hct import Theory, epoch, fast_alone, make_alone
-from pfpne.simulate import Traces
+from pfpne.algorithms.hct import Theory, epoch, fast_alone, make_alone
+from pfpne.simulation.record import Traces
 
 
 @dataclass(frozen=True)

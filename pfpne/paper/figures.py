@@ -1,6 +1,6 @@
 """Every figure: how it looks, how it is drawn from tidy tables, how it is written.
 
-Drawing is apart from simulating: each function takes the tables of `pfpne.experiment.Results` and returns
+Drawing is apart from simulating: each function takes the tables of `pfpne.paper.experiment.Results` and returns
 a Drawing, already rendered as PDF, PNG and CSV. `save` writes drawings with a manifest that says how to make
 them again. The same tables give the same bytes.
 """
@@ -27,11 +27,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from pfpne.landmine import SHA256, load_table
-from pfpne.notebook import SETTINGS, Parameters
+from pfpne.problems.landmine import SHA256, load_table
+from pfpne.paper.notebook import SETTINGS, Parameters
 from pfpne.paths import ROOT, write_atomically
-from pfpne.registry import get_algorithm, make_settings, settings_of
-from pfpne.store import COMMON, source_hash
+from pfpne.algorithms import get_algorithm, make_settings, settings_of
+from pfpne.paper.store import source_hash
 
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "pandas", "matplotlib", "scikit-learn", "PyXAB")
 
@@ -128,7 +128,7 @@ class Drawing:
     csv: bytes
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        # The last entry lets `python -m pfpne figures` find the figures of an executed notebook.
+        # The last entry lets `python -m pfpne.paper figures` find the figures of an executed notebook.
         return {"image/png": self.png, "text/plain": self.caption, MIME: self.stem}, {"image/png": {"width": 640}}
 
 
@@ -514,8 +514,8 @@ def manifest(p: Parameters, drawing: Drawing, files: dict[str, bytes]) -> dict:
         "settings": {name: settings_used(name, p.settings, p.n_clients) for name in p.algorithms},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         "source": {
-            "simulation": source_hash((*COMMON, *(m for name in p.algorithms for m in get_algorithm(name).modules))),
-            "drawing": source_hash(("figures", "notebook")),
+            "simulation": source_hash(),
+            "drawing": source_hash(),
         },
         "dataset": dataset_hash() if p.objective in (None, "landmine") else None,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},

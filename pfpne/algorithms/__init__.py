@@ -1,0 +1,80 @@
+"""The algorithms, a row each: its frozen settings, how server and clients are made, what they may send.
+
+A new algorithm is a file beside these and a row here; a faster form for simulations, if it has one, is a row of
+pfpne.simulation.fast.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pfpne.algorithms import blin, fed1_ucb, fn_ucb, hct, hoo, pf_pne
+from pfpne.checks import check, unknown
+from pfpne.federation import Federation, Task
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """settings: its frozen settings. make(task, settings) -> (server, clients). up, down: the messages it declares."""
+
+    settings: type
+    make: Callable
+    up: tuple = ()
+    down: tuple = ()
+
+
+ALGORITHMS = {
+    "pf-pne": Algorithm(pf_pne.PFPNESettings, pf_pne.make_pf_pne, (pf_pne.NodeMeans,), (pf_pne.Kept,)),
+    "fed-pne": Algorithm(pf_pne.PhasedSettings, pf_pne.make_fed_pne, (pf_pne.NodeMeans,), (pf_pne.KeptIndex,)),
+    "pe": Algorithm(pf_pne.PhasedSettings, pf_pne.make_pe),
+    "hct": Algorithm(hct.HCTSettings, hct.make_hct),
+    "hct-pyxab": Algorithm(hct.HCTSettings, hct.make_hct_pyxab),
+    "centralized": Algorithm(hct.HCTSettings, hct.make_centralized, (hct.Reward,), (hct.NextPoint,)),
+    "hoo": Algorithm(hoo.HOOSettings, hoo.make_hoo),
+    "blin": Algorithm(blin.BLiNSettings, blin.make),
+    "fed1-ucb": Algorithm(fed1_ucb.Fed1UCBSettings, fed1_ucb.make, (fed1_ucb.ArmMeans,), (fed1_ucb.SurvivingArms,)),
+    "fn-ucb": Algorithm(
+        fn_ucb.FNUCBSettings, fn_ucb.make, (fn_ucb.NeuralSums,), (fn_ucb.NeuralAggregates, fn_ucb.NewsRequest)
+    ),
+}
+NAMES = tuple(ALGORITHMS)
+
+
+def get_algorithm(name: str | Algorithm) -> Algorithm:
+    """The algorithm of that name (or itself); ValueError, with the nearest name and the list, if there is none."""
+    if isinstance(name, Algorithm):
+        return name
+    if name not in NAMES:
+        raise ValueError(unknown("algorithm", name, NAMES))
+    return ALGORITHMS[name]
+
+
+def settings_of(name: str | Algorithm) -> tuple[str, ...]:
+    """The names of the settings that the algorithm takes."""
+    return tuple(f.name for f in dataclasses.fields(get_algorithm(name).settings))
+
+
+def make_settings(name: str | Algorithm, values: dict, problem=None):
+    """The algorithm's frozen settings, defaults where `values` is silent; Delta="true" is the problem's own.
+
+    Raises ValueError for a setting that the algorithm does not take, or a value out of range.
+    """
+    taken = settings_of(name)
+    for given in values:
+        if given not in taken:
+            raise ValueError(f"{name}: {unknown('setting', given, taken)}")
+    values = dict(values)
+    if values.get("Delta") == "true":
+        if problem is None:
+            raise ValueError('Delta="true" needs a problem whose optima are known; give a number here.')
+        values["Delta"] = float(problem.Delta)
+    return get_algorithm(name).settings(**values)
+
+
+def make_federation(name: str | Algorithm, task: Task, **settings) -> Federation:
+    """The server and the clients of an algorithm, ready to be asked and told (see pfpne.federation)."""
+    algorithm = get_algorithm(name)
+    check(isinstance(task, Task), "task", "a Task, such as Task(Partition([[0, 1]]), n_clients=3, horizon=100)", task)
+    return Federation(*algorithm.make(task, make_settings(name, settings)), algorithm.up, algorithm.down)

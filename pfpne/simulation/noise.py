@@ -1,0 +1,36 @@
+"""Noise wraps the noiseless values: one uniform draw a pull, the same for every algorithm of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pfpne.rng import stream
+
+
+def noisy(means: np.ndarray, noise, u: np.ndarray) -> np.ndarray:
+    """Rewards of pulls with these means and uniforms u in [0, 1), written over u; means broadcast to u.
+
+    Bernoulli: 1 with probability mean. A number a: mean + a (2u - 1).
+    """
+    if noise == "bernoulli":
+        u[...] = u < means
+        return u
+    u -= 0.5  # exact, and so the same as a (2u - 1) with one pass less
+    u *= 2 * noise
+    u += means
+    return u
+
+
+def draw_rewards(values: np.ndarray, counts: np.ndarray, noise, rng: np.random.Generator) -> np.ndarray:
+    """Noisy rewards (sum counts,): each of the values (n,) drawn counts (n,) times, in order.
+
+    One uniform a pull, in order, so that the noise of a client's pull t is the same whatever it pulls; none
+    is drawn when noise is 0.
+    """
+    means = np.repeat(values, counts)
+    return means if noise == 0 else noisy(means, noise, rng.random(len(means)))
+
+
+def noise_streams(problem, seed: int, run: int) -> list[np.random.Generator]:
+    """One stream a client: the noise of client m at step t is the same for every algorithm of the run."""
+    return [stream(seed, problem.name, run, m, "noise") for m in range(problem.n_clients)]
