@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from pfpne.algorithms import blin, fed1_ucb, fn_ucb, hct, hoo, pf_pne
 from pfpne.checks import check, unknown
@@ -29,10 +30,10 @@ ALGORITHMS = {
     "pf-pne": Algorithm(pf_pne.PFPNESettings, pf_pne.make_pf_pne, (pf_pne.NodeMeans,), (pf_pne.Kept,)),
     "fed-pne": Algorithm(pf_pne.PhasedSettings, pf_pne.make_fed_pne, (pf_pne.NodeMeans,), (pf_pne.KeptIndex,)),
     "pe": Algorithm(pf_pne.PhasedSettings, pf_pne.make_pe),
-    "hct": Algorithm(hct.HCTSettings, hct.make_hct),
-    "hct-pyxab": Algorithm(hct.HCTSettings, hct.make_hct_pyxab),
+    "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_theory)),
+    "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_theory)),
     "centralized": Algorithm(hct.HCTSettings, hct.make_centralized, (hct.Reward,), (hct.NextPoint,)),
-    "hoo": Algorithm(hoo.HOOSettings, hoo.make_hoo),
+    "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_theory)),
     "blin": Algorithm(blin.BLiNSettings, blin.make),
     "fed1-ucb": Algorithm(fed1_ucb.Fed1UCBSettings, fed1_ucb.make, (fed1_ucb.ArmMeans,), (fed1_ucb.SurvivingArms,)),
     "fn-ucb": Algorithm(
