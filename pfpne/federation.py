@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pfpne.checks import check, check_noise, is_integer
-from pfpne.partition import Partition, PyXABPartition
+from pfpne.partition import Partition
+from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
 
 # --- what an algorithm is told ----------------------------------------------------------------------
@@ -196,6 +197,9 @@ class Client(ABC):
 
 class Server:
     """The server of an algorithm whose clients send nothing. Others override `exchange`."""
+
+    def __init__(self, task: Task | None = None, settings=None):
+        self.task, self.settings = task, settings
 
     def start(self) -> dict[int, Message]:
         """Messages (client -> message) that the server sends before any evaluation."""
