@@ -14,7 +14,8 @@ from PyXAB.partition.KaryPartition import KaryPartition
 from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 from PyXAB.partition.RandomKaryPartition import RandomKaryPartition
 
-from pfpne.partition import Partition, PyXABPartition, to_pyxab
+from pfpne.partition import Partition
+from pfpne.pyxab import PyXABPartition, to_pyxab
 
 PYXAB = [BinaryPartition, DimensionBinaryPartition, KaryPartition, RandomBinaryPartition, RandomKaryPartition]
 RANDOM = [KaryPartition, RandomBinaryPartition, RandomKaryPartition]
