@@ -17,8 +17,9 @@ from threadpoolctl import threadpool_limits
 
 import pfpne
 from pfpne.federation import Task
-from pfpne.algorithms.fn_ucb import Fast, FNUCBSettings, make_arms, predict
+from pfpne.algorithms.fn_ucb import FNUCBSettings, make_arms, predict
 from pfpne.partition import Partition
+from pfpne.simulation.neural import NeuralSimulation
 from pfpne.simulation.noise import noise_streams
 
 M, OBJECTIVE = 10, "rastrigin"
@@ -26,13 +27,13 @@ TRAINING, SETTLED = 1_900, 3_000  # steps at which both are timed
 PORTION = 200  # steps between two checkpoints at T = 100,000
 
 
-def start(objective: str, n_clients: int) -> Fast:
+def start(objective: str, n_clients: int) -> NeuralSimulation:
     """A run of the compiled form before its first step."""
     problem = pfpne.make_problem(objective, n_clients=n_clients, noise="bernoulli")
     task = Task(Partition(problem.domain), n_clients, 100_000, problem.noise, None, 0, (problem.name, 0))
     settings = FNUCBSettings()
     arms = make_arms(task, settings.width)
-    return Fast(problem.values(arms.points), problem.noise, noise_streams(problem, 0, 0), settings, arms)
+    return NeuralSimulation(problem.values(arms.points), problem.noise, noise_streams(problem, 0, 0), settings, arms)
 
 
 def dense_training(theta, x, r, s: FNUCBSettings):
@@ -51,7 +52,7 @@ def dense_training(theta, x, r, s: FNUCBSettings):
         w -= s.rate * (back + decay * w)
 
 
-def dense_round(run: Fast, played: np.ndarray, rewards: np.ndarray, t: int) -> None:
+def dense_round(run: NeuralSimulation, played: np.ndarray, rewards: np.ndarray, t: int) -> None:
     """One round of all clients, as it is written down: played, rewards (M, t)."""
     g, s, lambda_ = run.arms.g, run.settings, run.settings.lambda_
     alpha, prior = s.alpha(t), lambda_ * np.eye(g.shape[1])
@@ -69,7 +70,7 @@ def dense_round(run: Fast, played: np.ndarray, rewards: np.ndarray, t: int) -> N
             dense_training(run.theta[m].copy(), run.arms.inputs[:-1, played[m, s.start :]].T, rewards[m, s.start :], s)
 
 
-def seconds_a_round(run: Fast, rounds: int) -> float:
+def seconds_a_round(run: NeuralSimulation, rounds: int) -> float:
     begin = time.perf_counter()
     run.play(rounds)
     return (time.perf_counter() - begin) / rounds

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 import pfpne
 from pfpne.algorithms import fn_ucb
+from pfpne.simulation import neural
 from pfpne.algorithms.arms import draw_arms
 from pfpne.federation import Federation, Message, Task
 from pfpne.algorithms.fn_ucb import FNUCBSettings, NeuralAggregates, NeuralSums, NewsRequest
@@ -138,7 +139,7 @@ def dense(problem, task, s, T):
 
 def fast_arms(problem, task, s, T):
     arms = fn_ucb.make_arms(task, s.width)
-    return fn_ucb.Fast(problem.values(arms.points), problem.noise, streams(problem), s, arms).play(T)
+    return neural.NeuralSimulation(problem.values(arms.points), problem.noise, streams(problem), s, arms).play(T)
 
 
 def object_arms(problem, task, s):
@@ -159,7 +160,7 @@ def object_arms(problem, task, s):
 def run_fast(problem, T, want_global=False, **settings):
     task = make_task(problem, T)
     t = checkpoints(T)
-    return fn_ucb.fast(problem, task, FNUCBSettings(**settings), streams(problem), t, want_global)
+    return neural.simulate_fn_ucb(problem, task, FNUCBSettings(**settings), streams(problem), t, want_global)
 
 
 # --- arms and network -------------------------------------------------------------------------------
@@ -300,7 +301,7 @@ def test_steps_in_any_portions_are_the_same_steps():
     task, s = make_task(problem, 400), FNUCBSettings(**SHORT)
     whole = fast_arms(problem, task, s, 400)
     arms = fn_ucb.make_arms(task, s.width)
-    run = fn_ucb.Fast(problem.values(arms.points), problem.noise, streams(problem), s, arms)
+    run = neural.NeuralSimulation(problem.values(arms.points), problem.noise, streams(problem), s, arms)
     parts = [run.play(n) for n in (1, 1, 87, 2, 100, 209)]
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
 
@@ -311,7 +312,7 @@ def test_widths_do_not_drift(d):
     problem = make_problem(d, 3, 0.1)
     task, s = make_task(problem, 20_000), FNUCBSettings(ramp=300, stop=500)
     arms = fn_ucb.make_arms(task, s.width)
-    run = fn_ucb.Fast(problem.values(arms.points), problem.noise, streams(problem), s, arms)
+    run = neural.NeuralSimulation(problem.values(arms.points), problem.noise, streams(problem), s, arms)
     played = run.play(20_000)
     mine = np.mean([np.linalg.inv(0.1 * np.eye(arms.g.shape[1]) + arms.g[a].T @ arms.g[a]) for a in played], axis=0)
     widths = fn_ucb.mean_spread(run.common, run.odd, run.odd_share)
@@ -322,7 +323,7 @@ def test_weights_stay_finite():
     problem = make_problem(10, 3, 2.0)
     task, s = make_task(problem, 3_000), FNUCBSettings()
     arms = fn_ucb.make_arms(task, s.width)
-    run = fn_ucb.Fast(problem.values(arms.points), problem.noise, streams(problem), s, arms)
+    run = neural.NeuralSimulation(problem.values(arms.points), problem.noise, streams(problem), s, arms)
     run.play(3_000)
     assert np.isfinite(run.theta).all() and np.abs(run.theta).max() < 20
     assert np.isfinite(run.value).all()
@@ -333,8 +334,8 @@ def test_no_reward_changes_a_choice_once_training_has_stopped():
     task, s = make_task(problem, 300), FNUCBSettings(**SHORT)
     arms = fn_ucb.make_arms(task, s.width)
     values = problem.values(arms.points)
-    plain = fn_ucb.Fast(values, problem.noise, streams(problem), s, arms)
-    moved = fn_ucb.Fast(values, problem.noise, streams(problem), s, arms)
+    plain = neural.NeuralSimulation(values, problem.noise, streams(problem), s, arms)
+    moved = neural.NeuralSimulation(values, problem.noise, streams(problem), s, arms)
     for run in (plain, moved):
         run.play(90)
     moved.values = 1 - values
@@ -482,7 +483,7 @@ def test_on_the_landmine_grid():
     problem = pfpne.make_problem("landmine", n_clients=3, noise=0)
     task = Task(Partition(problem.domain, max_depth=12), 3, 60, 0, problem.candidates, 0, ("landmine", 0))
     s = FNUCBSettings(ramp=20, stop=40)
-    traces = fn_ucb.fast(problem, task, s, streams(problem), checkpoints(60), False)
+    traces = neural.simulate_fn_ucb(problem, task, s, streams(problem), checkpoints(60), False)
     played, _, _ = object_arms(problem, task, s)
     gap = problem.optimum[:, None] - problem.values(draw_arms(task))
     np.testing.assert_allclose(traces.regret[:, -1], np.take_along_axis(gap, played, axis=1).sum(axis=1), atol=1e-10)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, is_number
+from pfpne.checks import check_number
 from pfpne.federation import Batch, Client, Server, Task, in_turn
 from pfpne.partition import Partition
 
@@ -40,8 +40,8 @@ class BLiNSettings:
     c_gap: float = 4.0
 
     def __post_init__(self):
-        check(is_number(self.c_pulls) and self.c_pulls > 0, "c_pulls", "a number > 0", self.c_pulls)
-        check(is_number(self.c_gap) and self.c_gap >= 0, "c_gap", "a number >= 0", self.c_gap)
+        check_number("c_pulls", self.c_pulls, "> 0")
+        check_number("c_gap", self.c_gap, ">= 0")
 
 
 def pulls_of_cube(level: int, T: int, c_pulls: float) -> int:

@@ -2,9 +2,10 @@
 
 from functools import partial
 
-from pfpne.algorithms import fn_ucb, hct, hoo
+from pfpne.algorithms import hct, hoo
 from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer
 from pfpne.federation import Server
+from pfpne.simulation.neural import simulate_fn_ucb
 from pfpne.simulation.phased import simulate_phases
 
 # fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces, equal to the objects; None where
@@ -17,5 +18,5 @@ FAST = {
     "hct-pyxab": hct.fast_hct_pyxab,
     "centralized": hct.fast_centralized,
     "hoo": hoo.fast_hoo,
-    "fn-ucb": fn_ucb.fast,
+    "fn-ucb": simulate_fn_ucb,
 }
