@@ -46,8 +46,8 @@ class Task:
     key: tuple = ()
 
     def __post_init__(self):
-        holds = isinstance(self.partition, (Partition, PyXABPartition))
-        check(holds, "partition", "a Partition or a PyXABPartition", self.partition)
+        known = isinstance(self.partition, (Partition, PyXABPartition))
+        check(known, "partition", "a Partition or a PyXABPartition", self.partition)
         check_integer("n_clients (M)", self.n_clients, 1)
         check_integer("horizon (T)", self.horizon, 1)
         check_integer("seed", self.seed, 0)
@@ -74,8 +74,7 @@ class Task:
 class Message:
     """What passes between a client and the server: an integer header, and numbers.
 
-    Subclasses add array fields, the payload, which alone is counted. What a class does not declare,
-    it cannot carry.
+    Subclasses add array fields, the payload, which alone is counted; nothing else can be carried.
     """
 
     header: int  # the depth or phase, or the step; not counted

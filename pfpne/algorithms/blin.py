@@ -3,13 +3,12 @@
 Source: Feng, Huang and Wang, "Lipschitz Bandits with Batched Feedback", NeurIPS 2022, Algorithm 1 with the
 edge lengths of D-BLiN. The domain is scaled to [0, 1]^d.
 
-| paper   | here        | meaning                                                                    |
-|---------|-------------|----------------------------------------------------------------------------|
-| m       | level + 1   | the batch, or phase                                                        |
-| r_m     | edge        | edge of the cubes of the batch: 1, 1/2, 1/4, ...                           |
-| A_m     | cubes       | the cubes of the batch                                                     |
-| n_m     | pulls       | pulls of each cube                                                         |
-| T       | horizon     | evaluations of the client                                                  |
+| paper | here      | meaning                                          |
+|-------|-----------|--------------------------------------------------|
+| m     | level + 1 | the batch, or phase                              |
+| r_m   | edge      | edge of the cubes of the batch: 1, 1/2, 1/4, ... |
+| A_m   | cubes     | the cubes of the batch                           |
+| n_m   | pulls     | pulls of each cube                               |
 
 The cubes of edge 2^-l are the cells of the binary partition at depth d l, so they have the same centres as
 everybody's cells, and a cube's 2^d parts are its descendants d depths below. The paper pulls n_m arms anywhere
