@@ -237,16 +237,19 @@ def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
 
     Where there are too many rounds to tell apart, a few are marked.
     """
-    to_the_end = steps.groupby(["algorithm", "run"]).tail(1).assign(t=horizon)
-    rounds = pd.concat([steps, to_the_end])
-    first = rounds["run"] == rounds.groupby("algorithm")["run"].transform("min")
-    looks = {"estimator": None, "sort": False, "drawstyle": "steps-post", "ax": ax, **_lines(_in_order(steps["algorithm"]))}
-    sns.lineplot(rounds[~first], x="t", y="cumulative", units="run", alpha=0.3, lw=0.6, **(looks | {"markers": False}))
-    thin = len(ax.lines)
-    sns.lineplot(rounds[first], x="t", y="cumulative", zorder=3, **looks)
-    for line in ax.lines[thin:]:
-        n = len(line.get_xdata()) - 1
-        line.set_markevery(list(range(0, n, 1 + n // 50)))
+    if steps.empty:
+        return
+    names, to_the_end = _in_order(steps["algorithm"]), steps.groupby(["algorithm", "run"]).tail(1).assign(t=horizon)
+    looks = {"units": "run", "estimator": None, "sort": False, "drawstyle": "steps-post", **_lines(names)}
+    sns.lineplot(pd.concat([steps, to_the_end]), x="t", y="cumulative", ax=ax, **looks)
+    runs = steps.groupby("algorithm")["run"].nunique()
+    first = np.cumsum([0, *runs[names]])  # the lines are ordered by algorithm and run
+    for k, line in enumerate(ax.lines):
+        if k not in first:
+            line.set(alpha=0.3, linewidth=0.6, marker="")
+        else:
+            rounds = len(line.get_xdata()) - 1
+            line.set(zorder=3, markevery=list(range(0, rounds, 1 + rounds // 50)))
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(right=horizon)
     for axis in (ax.xaxis, ax.yaxis):

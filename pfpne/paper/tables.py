@@ -72,7 +72,7 @@ def make_table1(evidence: Evidence) -> Exhibit:
     markdown = as_markdown(shown.set_axis([", ".join(filter(None, pair)) for pair in shown.columns], axis=1))
     latex = (
         "% Needs \\usepackage{booktabs,graphicx}. As wide as a page of two columns.\n"
-        "\\begin{table*}\n\\centering\n"
+        "\\begin{table*}\n\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n"
         f"\\caption{{{in_latex(caption)}}}\n\\label{{tab:table1}}\n"
         f"\\resizebox{{\\textwidth}}{{!}}{{{as_latex(shown, 'lllll rr rrr rrr', multicolumn_format='c')}}}\n"
         "\\end{table*}\n"
@@ -112,7 +112,8 @@ def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
     return (
         "% Needs \\usepackage{booktabs,longtable,array}. A longtable wants pages of one column: hence \\onecolumn, and\n"
         "% \\twocolumn after it. Leave both out where there is one column anyway.\n"
-        f"\\onecolumn\n{{\\scriptsize\\setlength{{\\tabcolsep}}{{3pt}}\n{latex}}}\n\\twocolumn\n"
+        "\\onecolumn\n{\\scriptsize\\setlength{\\tabcolsep}{3pt}\\setlength{\\LTcapwidth}{\\textwidth}\n"
+        f"{latex}}}\n\\twocolumn\n"
     )
 
 
