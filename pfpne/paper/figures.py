@@ -6,6 +6,7 @@ drawn from. The same tables give the same bytes.
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 from collections.abc import Callable, Iterable
@@ -40,23 +41,30 @@ def _render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Fig
     return Exhibit(stem, caption, files, {"image/png": png.getvalue()})
 
 
-def _panel(cells: list[list], draw: Callable, ylabels: list[str], names: list[str], more: tuple = ()) -> Figure:
-    """Axes side by side, one for each cell that is not None, drawn by draw(ax, *cell); a label for each row."""
-    rows, columns = len(cells), len(cells[0])
-    width, height = {1: (COLUMN, 2.7), 2: (0.62 * PAGE, 0.5 + 1.5 * rows)}.get(columns, (PAGE, 0.5 + 1.5 * rows))
-    figure = Figure(figsize=(width, height))
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for i, row in enumerate(cells):
-        for j, cell in enumerate(row):
-            if cell is None:
+def _side_by_side(
+    stem: str, caption: str, table: pd.DataFrame, rows: list[list], draw: Callable, ylabels: list[str], more: tuple = ()
+) -> Exhibit:
+    """Axes side by side, a label for each row: one for each (experiment, data) of rows, by draw(ax, data), or None."""
+    columns, alone = len(rows[0]), len(rows) == len(rows[0]) == 1
+    names = _in_order(table["algorithm"])
+
+    def panel() -> Figure:
+        height = 0.5 + 1.5 * len(rows)
+        figure = Figure(figsize=(COLUMN, 2.7) if alone else (PAGE if columns > 2 else 0.62 * PAGE, height))
+        axes = figure.subplots(len(rows), columns, squeeze=False)
+        for i, j in np.ndindex(axes.shape):
+            if rows[i][j] is None:
                 axes[i, j].set_axis_off()
                 continue
-            draw(axes[i, j], *cell)
-            nothing_below = i == rows - 1 or cells[i + 1][j] is None
-            axes[i, j].set(xlabel="evaluations per client $t$" if nothing_below else "", ylabel="")
-        axes[i, 0].set_ylabel(ylabels[i])
-    _legend(figure, names, {1: 3, 2: 4}.get(columns, 7), more=more)
-    return figure
+            of, data = rows[i][j]
+            draw(axes[i, j], data)
+            nothing_below = i == len(rows) - 1 or rows[i + 1][j] is None
+            axes[i, j].set(xlabel="evaluations per client $t$" if nothing_below else "", ylabel="" if j else ylabels[i])
+            axes[i, j].set_title(_where(of) if alone or of.objective == "landmine" else TITLES[of.objective])
+        _legend(figure, names, 7 if columns > 2 else 3 if alone else 4, more=more)
+        return figure
+
+    return _render(stem, caption, table, panel)
 
 
 def _legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: tuple = ()) -> None:
@@ -100,7 +108,8 @@ def _where(experiment) -> str:
 
 def _scale(p: Parameters, runs: int) -> str:
     """M, T and n in words."""
-    return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client, n = {runs} {'run' if runs == 1 else 'runs'}"
+    count = f"n = {runs} run" if runs == 1 else f"n = {runs} runs"
+    return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client, {count}"
 
 
 # --- regret -----------------------------------------------------------------------------------------
@@ -124,19 +133,14 @@ def regret_panel(rows: list[list], name: str, p: Parameters) -> Exhibit:
 def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int) -> Exhibit:
     cells = [[results and (results.experiment, _thinned(results.regret, points)) for results in row] for row in rows]
     table = pd.concat([regret_curves(cell[1]) for row in cells for cell in row if cell], ignore_index=True)
-    alone = len(rows) == len(rows[0]) == 1
-    labels = [f"{noise_in_words(row[0].experiment.noise)}\nregret $R(t)/M$" for row in rows]
-
-    def draw(ax, of, runs):
-        draw_regret(ax, runs)
-        ax.set_title(_where(of) if alone or of.objective == "landmine" else TITLES[of.objective])
-
     caption = (
         f"Average cumulative regret{what}: {_scale(p, table['runs'].max())}. "
         "Lines are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them."
     )
-    labels = ["average cumulative regret $R(t)/M$"] if alone else labels
-    return _render(stem, caption, table, lambda: _panel(cells, draw, labels, _in_order(table["algorithm"])))
+    labels = [f"{noise_in_words(row[0].experiment.noise)}\nregret $R(t)/M$" for row in rows]
+    if len(rows[0]) == 1:
+        labels = ["average cumulative regret $R(t)/M$"]
+    return _side_by_side(stem, caption, table, cells, draw_regret, labels)
 
 
 def _thinned(regret: pd.DataFrame, points: int) -> pd.DataFrame:
@@ -196,21 +200,16 @@ def communication_panel(results: list, p: Parameters) -> Exhibit:
 def _communication(results: list, stem: str, what: str, p: Parameters) -> Exhibit:
     cells = [(one.experiment, communication_steps(one.communication)) for one in results]
     table = pd.concat([steps for _, steps in cells], ignore_index=True)
-    talking = _in_order(table["algorithm"])
-    silent = ", ".join(label(name) for name in results[0].experiment.algorithms if name not in talking)
+    silent = ", ".join(label(name) for name in results[0].experiment.algorithms if name not in set(table["algorithm"]))
     caption = (
         f"Communication{what}: {_scale(p, p.n_runs)}. "
         "Numbers carried up and down, a broadcast counted once for each client; a mark is a round of communication. "
         "The bold lines are the first run, the thin ones the others."
     )
     caption += f" Nothing is sent by {silent}." if silent else ""
-
-    def draw(ax, of, steps):
-        draw_communication(ax, steps, p.horizon)
-        ax.set_title(_where(of) if len(results) == 1 else TITLES[of.objective])
-
     others = (Line2D([], [], color="0.5", linewidth=0.6, label="other runs"),) if p.n_runs > 1 else ()
-    return _render(stem, caption, table, lambda: _panel([cells], draw, ["numbers carried so far"], talking, others))
+    draw = functools.partial(draw_communication, horizon=p.horizon)
+    return _side_by_side(stem, caption, table, [cells], draw, ["numbers carried so far"], others)
 
 
 def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
@@ -219,17 +218,13 @@ def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
     Of a run with more than MOST_ROUNDS, that many, evenly spaced on a logarithmic axis, the first and last among them.
     """
     table = communication.drop(columns="bytes").assign(cumulative=communication["up"] + communication["down"])
-    runs = table.groupby(["objective", "noise", "algorithm", "run"], sort=False)
-    table["cumulative"] = runs["cumulative"].cumsum()
-    kept = [rounds.index[_spread(len(rounds))] for _, rounds in runs]
-    return table.loc[np.concatenate(kept) if kept else []].reset_index(drop=True)
-
-
-def _spread(n: int) -> np.ndarray:
-    """Up to MOST_ROUNDS of the positions 0..n-1, n >= 1: all of them if they are few enough."""
-    if n <= MOST_ROUNDS:
-        return np.arange(n)
-    return np.unique(np.geomspace(1, n, MOST_ROUNDS).round().astype(int)) - 1
+    steps = []
+    for _, rounds in table.groupby(["objective", "noise", "algorithm", "run"], sort=False):
+        n = len(rounds)
+        evenly = np.unique(np.geomspace(1, n, MOST_ROUNDS).round().astype(int)) - 1
+        drawn = evenly if n > MOST_ROUNDS else slice(None)
+        steps.append(rounds.assign(cumulative=rounds["cumulative"].cumsum()).iloc[drawn])
+    return pd.concat(steps or [table], ignore_index=True)
 
 
 def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:

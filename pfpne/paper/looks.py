@@ -50,7 +50,6 @@ STYLE = {  # of matplotlib, whose defaults hold for the rest
     "axes.labelsize": 8.5,
     "xtick.labelsize": 7.5,
     "ytick.labelsize": 7.5,
-    "legend.fontsize": 8,
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -59,7 +58,7 @@ STYLE = {  # of matplotlib, whose defaults hold for the rest
     "legend.frameon": False,
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,
-    "ps.fonttype": 42,
+    "ps.fonttype": 42,  # of a PDF too: else it holds some fonts twice
     "savefig.dpi": 200,
 }
 

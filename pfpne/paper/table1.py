@@ -6,7 +6,7 @@ horizons (or several numbers of clients) and averaged over the runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,8 @@ from pfpne.paper.looks import DASH, label, noise_in_words, title
 class Stated:
     """What the paper's Table 1 states: average regret and communication rounds, in LaTeX, and whether personalized."""
 
-    regret: str = ""
-    rounds: str = ""
+    stated_regret: str = ""
+    stated_rounds: str = ""
     personalized: str = ""
 
 
@@ -60,8 +60,7 @@ def table1(evidence: Evidence) -> pd.DataFrame:
 
 
 def _row(evidence: Evidence, name: str, objective: str) -> dict:
-    stated, T = STATED.get(name, Stated()), evidence.horizons
-    noise, n = evidence.regimes[0].noise, evidence.figure_runs
+    T, noise, n = evidence.horizons, evidence.regimes[0].noise, evidence.figure_runs
     measure = _read_off if name in ANYTIME else _run_again
     local, shared, rounds, numbers = measure(evidence, objective, name, noise, n)
     local_slopes, global_slopes = stats.power(T, local), stats.power(T, shared)
@@ -69,9 +68,7 @@ def _row(evidence: Evidence, name: str, objective: str) -> dict:
     M_rounds, M_numbers = _against_M(evidence, objective, name, noise, n) if talks else (np.nan, np.nan)
     return {
         "algorithm": name,
-        "stated_regret": stated.regret,
-        "stated_rounds": stated.rounds,
-        "personalized": stated.personalized,
+        **asdict(STATED.get(name, Stated())),
         "objective": objective,
         "noise": noise,
         "n": n,

@@ -56,9 +56,9 @@ def in_latex(text: str) -> str:
 
 def as_latex(table: pd.DataFrame, columns: str, **options) -> str:
     """columns: as tabular takes them. A row whose first cell is filled, after one whose first is not, is set off."""
-    cells = table.map(in_latex).rename(columns=in_latex)
-    names = table.iloc[:, 0]
-    cells.iloc[:, 0] = cells.iloc[:, 0].where((names == "") | (names.shift() != ""), r"\addlinespace " + cells.iloc[:, 0])
+    cells, first = table.map(in_latex).rename(columns=in_latex), table.iloc[:, 0]
+    set_off = (first != "") & (first.shift() == "")
+    cells.iloc[:, 0] = cells.iloc[:, 0].mask(set_off, r"\addlinespace " + cells.iloc[:, 0])
     return cells.to_latex(index=False, escape=False, column_format=columns, **options)
 
 
@@ -77,8 +77,8 @@ def make_table1(evidence: Evidence) -> Exhibit:
         f"\\resizebox{{\\textwidth}}{{!}}{{{as_latex(shown, 'lllll rr rrr rrr', multicolumn_format='c')}}}\n"
         "\\end{table*}\n"
     )
-    files = {"table1.csv": as_csv(table), "table1.md": f"{markdown}\n{caption}\n".encode(), "table1.tex": latex.encode()}
-    return Exhibit("table1", caption, files, {"text/markdown": markdown})
+    files = {"table1.csv": as_csv(table), "table1.md": f"{markdown}\n{caption}\n".encode()}
+    return Exhibit("table1", caption, files | {"table1.tex": latex.encode()}, {"text/markdown": markdown})
 
 
 # --- claims -----------------------------------------------------------------------------------------
@@ -110,8 +110,8 @@ def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
     latex = as_latex(shown, columns, longtable=True, caption=caption, label="tab:claims")
     latex = latex.replace(rf"\caption[]{{{caption}}}", r"\caption[]{The same, continued.}")
     return (
-        "% Needs \\usepackage{booktabs,longtable,array}. A longtable wants pages of one column: hence \\onecolumn, and\n"
-        "% \\twocolumn after it. Leave both out where there is one column anyway.\n"
+        "% Needs \\usepackage{booktabs,longtable,array}. A longtable wants pages of one column: hence \\onecolumn,\n"
+        "% and \\twocolumn after it. Leave both out where there is one column anyway.\n"
         "\\onecolumn\n{\\scriptsize\\setlength{\\tabcolsep}{3pt}\\setlength{\\LTcapwidth}{\\textwidth}\n"
         f"{latex}}}\n\\twocolumn\n"
     )
@@ -225,30 +225,8 @@ def _ratio(row: pd.Series) -> str:
 # --- the pages that show tables -----------------------------------------------------------------------
 
 
-def readme_block(verdicts: pd.DataFrame) -> str:
-    """The README's verdicts, made of claims.csv alone."""
-    return (
-        "*Made by `python -m pfpne.paper readme` from [figures/claims.csv](figures/claims.csv), where the numbers are; "
-        "do not edit.*\n\n"
-        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. "
-        "Where PF-PNE given the clients' own Delta fares differently, that verdict follows. "
-        f"{READING}\n\n{as_markdown(summary(verdicts))}"
-    )
-
-
-def read_claims(folder: Path = FIGURES) -> pd.DataFrame:
-    """claims.csv as it was written: every column a string."""
-    return pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
-
-
-def deviations_block(table: pd.DataFrame) -> str:
-    """The measured part of docs/deviations.md, made of deviations.csv alone."""
-    source = "[figures/deviations.csv](../figures/deviations.csv)"
-    return f"*Made by `python -m pfpne.paper readme` from {source}; do not edit.*\n\n{as_markdown(ratios(table))}"
-
-
 def update(page: Path, name: str, block: str) -> None:
-    """Write the block between the page's lines that mark where `name` begins and ends; ValueError if they are not there."""
+    """Write the block between the page's lines that say where `name` begins and ends; ValueError without them."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     found = re.fullmatch(f"(.*{begin}).*({end}.*)", page.read_text(encoding="utf-8"), re.DOTALL)
     if not found:
@@ -257,10 +235,20 @@ def update(page: Path, name: str, block: str) -> None:
 
 
 def update_readme(path: Path = ROOT / "README.md", folder: Path = FIGURES) -> None:
-    """Write the verdicts of claims.csv into the README."""
-    update(path, "claims", readme_block(read_claims(folder)))
+    """Write the verdicts into the README: made of claims.csv alone."""
+    verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
+    block = (
+        "*Made by `python -m pfpne.paper readme` from [figures/claims.csv](figures/claims.csv), where the numbers are; "
+        "do not edit.*\n\n"
+        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. "
+        "Where PF-PNE given the clients' own Delta fares differently, that verdict follows. "
+        f"{READING}\n\n{as_markdown(summary(verdicts))}"
+    )
+    update(path, "claims", block)
 
 
 def update_deviations(path: Path = ROOT / "docs" / "deviations.md", folder: Path = FIGURES) -> None:
-    """Write the ratios of deviations.csv into the page on deviations."""
-    update(path, "measured", deviations_block(pd.read_csv(folder / "deviations.csv")))
+    """Write the ratios into the page on deviations: made of deviations.csv alone."""
+    source = "[figures/deviations.csv](../figures/deviations.csv)"
+    table = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
+    update(path, "measured", f"*Made by `python -m pfpne.paper readme` from {source}; do not edit.*\n\n{table}")
