@@ -45,7 +45,7 @@ from pfpne.paper.claim_tests import (
 )
 from pfpne.paper.evidence import COLUMNS, Evidence, Regime, summarize
 from pfpne.paper.notebook import SYNTHETIC
-from pfpne.paths import DATA, FIGURES, NOTEBOOKS, ROOT
+from pfpne.paths import DATA, NOTEBOOKS
 
 
 def rng():
@@ -432,75 +432,6 @@ def test_the_verdicts_are_corrected_for_the_number_of_claims(verdicts):
     assert smallest["verdict"] == "holds"
 
 
-# --- files ------------------------------------------------------------------------------------------
-
-
-def cells(line: str, separator: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split(separator)]
-
-
-def test_the_files_of_the_claims_agree(verdicts):
-    table = tables.make_claims(made_up(_every_number))
-    kept = pd.read_csv(pd.io.common.BytesIO(table.files["claims.csv"]), dtype=str, keep_default_na=False)
-    assert kept["verdict"].tolist() == verdicts[0]["verdict"].tolist()
-    _, rows = tables.summary(kept)
-    assert rows == tables.summary(verdicts[0])[1]
-    markdown = table.files["claims.md"].decode().splitlines()[2 : 2 + len(rows)]
-    assert [cells(line, "|") for line in markdown] == rows
-    latex = [line for line in table.files["claims.tex"].decode().splitlines() if line.endswith(r"\\")]
-    latex = [line for line in latex if line != latex[0]]  # the headings, at the top of each part
-    assert [cells(line.removesuffix(r"\\"), "&")[2:] for line in latex] == [
-        [tables.in_latex(cell) for cell in row[2:]] for row in rows
-    ]
-    assert table == tables.make_claims(made_up(_every_number))  # the same bytes twice
-
-
-def test_latex_is_escaped_and_symbols_are_formulas():
-    assert tables.in_latex("Delta = 5 % of nu_1") == r"$\Delta$ = 5 \% of $\nu_1$"
-    assert tables.in_latex("$c_1$ stays, claims_times.csv & rho") == r"$c_1$ stays, claims\_times.csv \& $\rho$"
-    assert tables.in_latex("c^2 {a} ~ #_") == r"c\^{}2 \{a\} \~{} \#\_"
-    latex = tables.as_latex(["a", "b"], [["x", "1"], ["", "2"], ["y", "3"]], "ll", "What", "name")
-    assert latex.count("{") == latex.count("}") and latex.count(r"\addlinespace") == 1
-    assert all(rule in latex for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\label{tab:name}"))
-
-
-def test_a_long_latex_table_is_in_parts_that_fit_a_page():
-    rows = [[f"{k}", "x" * 200] for k in range(100)]
-    latex = tables.as_latex_pages(["a", "b"], rows, (0.1, 0.5), "What. " * 50, "name")
-    parts = latex.split(r"\begin{table*}")[1:]
-    in_part = [sum(line.endswith(r"\\") for line in part.splitlines()) - 1 for part in parts]
-    assert sum(in_part) == 100 and len(parts) > 1 and latex.count(r"\label") == 1
-    assert all(4 * n <= tables.LINES for n in in_part)  # 200 characters in lines of 65
-    assert in_part[0] < in_part[1]  # the caption takes some of the first page
-
-
-def test_the_readme_shows_the_verdicts_of_claims_csv():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    if not (FIGURES / "claims.csv").exists():
-        pytest.skip("figures/claims.csv is not there yet")
-    assert tables.readme_block(tables.read_claims()) in readme, "run `python -m pfpne readme`"
-
-
-def test_the_readme_block_is_put_between_its_markers(tmp_path, verdicts):
-    (tmp_path / "claims.csv").write_bytes(tables.as_csv(verdicts[0]))
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{tables.BEGIN}\nstale text\n{tables.END}\nafter\n")
-    tables.update_readme(readme, tmp_path)
-    text = readme.read_text()
-    assert (
-        text.startswith(f"before\n{tables.BEGIN}\n") and text.endswith(f"{tables.END}\nafter\n") and "stale" not in text
-    )
-    landmine = verdicts[0].query("regime == 'landmine' and Delta != 'true'")
-    counted = landmine["p_right"].isna().sum()
-    assert (
-        f"landmine, no noise: {len(landmine) - counted} tested (holds" in text and f"{counted} counted (holds" in text
-    )
-    tables.update_readme(readme, tmp_path)
-    assert readme.read_text() == text
-    with pytest.raises(ValueError, match="needs the lines"):
-        tables.with_block("no markers", "block")
-
-
 # --- runs -------------------------------------------------------------------------------------------
 
 
@@ -553,13 +484,7 @@ def test_the_notebook_from_end_to_end(project):
     assert set(table["algorithm"]) == set(NAMES) and table["local_slope"].between(0, 3).all()
     stated = table[table["stated_regret"] != ""]
     assert set(stated["algorithm"]) == set(table1.STATED)
-    markdown = (folder / "table1.md").read_text().splitlines()[2 : 2 + len(table)]
-    latex = [
-        line.removesuffix(r"\\") for line in (folder / "table1.tex").read_text().splitlines() if line.endswith(r"\\")
-    ]
-    shown = [[tables.in_latex(cell) for cell in cells(line, "|")] for line in markdown]
-    assert [cells(line, "&") for line in latex[2:]] == shown
-    kept = tables.read_claims(folder)
+    kept = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
     assert set(kept["id"]) == {claim.id for claim in claims.CLAIMS} and set(kept["regime"]) == {"bernoulli", "landmine"}
     for stem in ("table1", "claims", "claims_times"):
         manifest = json.loads((folder / f"{stem}.json").read_text())

@@ -13,9 +13,9 @@ import papermill
 import pytest
 from nbclient import NotebookClient
 
-from pfpne.paper import figures, notebook
-from pfpne.__main__ import figure_times, file_hashes, made_before
-from pfpne.paper.experiment import run_experiment
+from pfpne.paper import notebook
+from pfpne.paper.__main__ import figure_times, file_hashes, made_before
+from pfpne.paper.exhibits import Exhibit, save
 from pfpne.paper.notebook import ParameterError, assigned, complete
 from pfpne.paths import DATA, FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, NOTEBOOKS
 
@@ -235,37 +235,6 @@ def test_only_the_latest_parameters_count():
         assigned(["x = 1"])
 
 
-# --- drawing ----------------------------------------------------------------------------------------
-
-
-def test_the_same_bytes_twice(tmp_path):
-    p = complete("3_communication_cost", {**TINY, "algorithms": "pf-pne,fed-pne", "figures_dir": str(tmp_path / "a")})
-    first, again = (run_experiment(p.experiment(), n_jobs=1, folder=tmp_path / "runs") for _ in range(2))
-    for draw in (figures.regret, figures.communication):
-        assert draw(first, p) == draw(again, p)
-    figures.save(p, figures.regret(first, p))
-    before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-    figures.save(p, figures.regret(again, p))
-    assert before == {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-    assert len(before) == 4
-
-
-def test_the_users_own_matplotlib_settings_change_nothing(tmp_path):
-    import matplotlib
-
-    p = complete("1_synthetic_regret", {**TINY, "algorithms": "pe"})
-    results = run_experiment(p.experiment(), n_jobs=1, folder=tmp_path)
-    plain = figures.regret(results, p)
-    with matplotlib.rc_context({"font.size": 20, "pdf.fonttype": 3, "axes.grid": True}):
-        assert figures.regret(results, p) == plain
-
-
-def test_every_algorithm_has_its_own_look():
-    looks = [(look.color, look.marker) for look in figures.LOOKS.values()]
-    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == len(looks)
-    assert set(notebook.NAMES) <= set(figures.LOOKS)
-
-
 def test_default_algorithms():
     ours = {"hct", "pe"}
     assert set(notebook.COMPARED) == {"pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne"} | ours
@@ -282,7 +251,7 @@ def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(project):
     broken = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     broken.cells.insert(-1, nbformat.v4.new_code_cell("raise RuntimeError('broken on purpose')"))
     nbformat.write(broken, project / "notebooks" / f"{name}.ipynb")
-    command = [sys.executable, "-m", "pfpne", "figures", "--profile", "smoke"]
+    command = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=project)
     assert done.returncode != 0
     assert "RuntimeError: broken on purpose" in done.stderr and "Traceback" not in done.stderr
@@ -291,9 +260,9 @@ def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(project):
 
 
 def test_a_notebook_is_executed_again_only_if_something_changed(tmp_path):
-    drawing = figures.Drawing("picture", "caption", b"pdf", b"png", b"csv")
+    picture = Exhibit("picture", "caption", {"picture.pdf": b"pdf", "picture.csv": b"csv"}, {})
     p = complete("1_synthetic_regret", {**TINY, "figures_dir": str(tmp_path)})
-    figures.save(p, drawing)
+    save(p, picture)
     executed = tmp_path / "executed.ipynb"
     assert made_before(executed, "inputs", tmp_path) is None
     made = {"inputs": "inputs", "files": {"picture": file_hashes(tmp_path, "picture")}}

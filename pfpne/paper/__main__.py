@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pfpne.paper.experiment import PROFILES
-from pfpne.paper.figures import LIBRARIES, MIME
+from pfpne.paper.exhibits import LIBRARIES, MIME
 from pfpne.paper.notebook import complete, executions
 from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
 from pfpne.paper.store import source_hash
