@@ -228,7 +228,7 @@ def count(column: Column, facts: Callable, of: str, runs: Callable | None = None
     return Outcome(of, runs, facts=found, measured="; ".join(measured), against="".join(against[:1]))
 
 
-def keeps_growing(column: Column, objective: str) -> tuple[list, str]:
+def grows(column: Column, objective: str) -> tuple[list, str]:
     """Fed-PNE has a round after T/10: if it never stops, it must, for a phase is at most 8 times the one before."""
     fed, pf = (column.summary(objective, name) for name in ("fed-pne", "pf-pne"))
     later, outlasts = fed["last"] > column.evidence.horizon / 10, fed["last"] > pf["last"]
@@ -264,7 +264,7 @@ def costs_as_fed_pne(column: Column, objective: str) -> tuple[list, str]:
     return facts.tolist(), f": {number(ratio.min())} to {number(ratio.max())} times Fed-PNE's numbers"
 
 
-def differences_bounded(column: Column, objective: str) -> tuple[list, str]:
+def within_Delta(column: Column, objective: str) -> tuple[list, str]:
     """|f-bar* - f_m*| is at most the paper's Delta, for every client."""
     true = column.summary(objective, settings={"Delta": "true"})["Delta"]
     return (true <= SETTINGS.Delta).tolist(), f": {number(true.min())} to {number(true.max())}"
