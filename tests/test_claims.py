@@ -44,7 +44,7 @@ from pfpne.paper.claim_tests import (
     stopped,
 )
 from pfpne.paper.evidence import COLUMNS, Evidence, Regime, summarize
-from pfpne.paper.notebook import SYNTHETIC
+from pfpne.paper.parameters import SYNTHETIC_NAMES
 from pfpne.paths import DATA, FIGURES, NOTEBOOKS, ROOT
 
 
@@ -137,7 +137,7 @@ class MadeUp(Evidence):
 
 
 def made_up(tell, n_runs=30) -> MadeUp:
-    regimes = (Regime("bernoulli", "bernoulli", SYNTHETIC), Regime("landmine", 0.0, ("landmine",)))
+    regimes = (Regime("bernoulli", "bernoulli", SYNTHETIC_NAMES), Regime("landmine", 0.0, ("landmine",)))
     return MadeUp(20, 100_000, n_runs, min(10, n_runs), regimes, tell=tell)
 
 

@@ -17,7 +17,7 @@ from pfpne.paper import stats
 from pfpne.algorithms.bounds import log_term, transition_depth
 from pfpne.paper.evidence import Evidence
 from pfpne.paper.figures import LOOKS, TITLES
-from pfpne.paper.notebook import COMMUNICATION, MAIN, SYNTHETIC
+from pfpne.paper.parameters import COMMUNICATION, MAIN, SYNTHETIC_NAMES
 from pfpne.algorithms.pf_pne import PFPNESettings
 
 MUCH = 2.0  # "much better", "much slower", "far from": by this factor at least
@@ -493,7 +493,7 @@ def stopped(rounds: int, last: int, H_0: float, T: int) -> bool | None:
 class Bounded(CountedByObjective):
     """PF-PNE's communication is bounded: by H_0 + 1 rounds, and the numbers if no node were ever eliminated."""
 
-    objectives: ClassVar[tuple[str, ...]] = (*SYNTHETIC, "landmine")
+    objectives: ClassVar[tuple[str, ...]] = (*SYNTHETIC_NAMES, "landmine")
     statistic: ClassVar[str] = "rounds and numbers of each run less their bounds"
     uses_pf_pne: ClassVar[bool] = True
 
@@ -565,7 +565,7 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
 class DeltaBounds(CountedByObjective):
     """|f-bar* - f_m*| <= Delta = 0.01 for every client of every run."""
 
-    objectives: ClassVar[tuple[str, ...]] = (*SYNTHETIC, "landmine")
+    objectives: ClassVar[tuple[str, ...]] = (*SYNTHETIC_NAMES, "landmine")
     statistic: ClassVar[str] = "the largest |f-bar* - f_m*| over the clients of each run"
     uses_pf_pne: ClassVar[bool] = False
 

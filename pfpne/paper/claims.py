@@ -58,7 +58,7 @@ from pfpne.paper.claim_tests import (
     title,
 )
 from pfpne.paper.evidence import Evidence, Regime
-from pfpne.paper.notebook import MAIN
+from pfpne.paper.parameters import MAIN
 from pfpne.algorithms.pf_pne import PFPNESettings
 from pfpne.rng import stream
 

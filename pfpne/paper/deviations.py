@@ -23,7 +23,7 @@ from pfpne.algorithms.bounds import kept, radius, tau
 from pfpne.paper.evidence import Evidence, read_rows, write_rows
 from pfpne.paper.experiment import SMALL, Experiment
 from pfpne.federation import Batch, Federation, Task
-from pfpne.paper.notebook import progress
+from pfpne.paper.parameters import progress
 from pfpne.partition import Partition
 from pfpne.algorithms.pf_pne import (
     Elimination,

@@ -28,7 +28,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from pfpne.problems.landmine import SHA256, load_table
-from pfpne.paper.notebook import SETTINGS, Parameters
+from pfpne.paper.parameters import SETTINGS, Parameters
 from pfpne.paths import ROOT, write_atomically
 from pfpne.algorithms import get_algorithm, make_settings, settings_of
 from pfpne.paper.store import source_hash

@@ -17,7 +17,7 @@ from pfpne.paper import claims, deviations, table1
 from pfpne.paper.claim_tests import MUCH, PAPER, label
 from pfpne.paper.evidence import Evidence
 from pfpne.paper.figures import MIME, manifest, noise_in_words
-from pfpne.paper.notebook import Parameters
+from pfpne.paper.parameters import Parameters
 from pfpne.paths import FIGURES, ROOT, write_atomically
 from pfpne.paper.store import source_hash
 
