@@ -327,17 +327,18 @@ def test_a_notebook_whose_process_is_killed_is_named(broken):
         runner.make_figures("smoke", "1_synthetic_regret", {"objective": "ackley"}, n_jobs=1)
 
 
-def test_after_an_error_no_other_notebook_begins(monkeypatch):
+@pytest.mark.parametrize(("stopped_by", "code"), [(runner.FailedNotebook, 1), (KeyboardInterrupt, 130)])
+def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
     def make(profile, notebook, parameters, n_jobs):
         begun.append(notebook)
         if notebook == "second":
-            raise runner.FailedNotebook
+            raise stopped_by
         return []
 
     monkeypatch.setattr(runner, "make_figures", make)
     monkeypatch.setattr(runner, "executions", lambda profile: [(name, {}) for name in ("first", "second", "third")])
     begun = []
-    assert runner.figures("paper") == 1 and begun == ["first", "second"]
+    assert runner.figures("paper") == code and begun == ["first", "second"]
 
 
 def test_a_notebook_is_executed_again_only_if_something_changed(tmp_path):

@@ -66,17 +66,13 @@ KINDS = {
     "profile": ("the name of a profile", _text),
     "objective": ("the name of an objective", _text),
     "algorithms": ("a list of names, or names with commas between them", _names),
-    "n_clients": COUNT,
-    "horizon": COUNT,
-    "n_runs": COUNT,
+    **dict.fromkeys(("n_clients", "horizon", "n_runs"), COUNT),
     "noise": ("a number >= 0 or 'bernoulli'", lambda x: _amount(x, "bernoulli")),
     "shift": ("a number >= 0", _amount),
     "seed": ("an integer >= 0", lambda x: int(x) if is_integer(x) and x >= 0 else None),
     "nu_1": POSITIVE,
     "rho": ("a number between 0 and 1, both excluded", lambda x: float(x) if is_number(x) and 0 < x < 1 else None),
-    "c": POSITIVE,
-    "c_1": POSITIVE,
-    "delta": POSITIVE,
+    **dict.fromkeys(("c", "c_1", "delta"), POSITIVE),
     "Delta": ("a number >= 0 or 'true'", lambda x: _amount(x, "true")),
     "n_jobs": COUNT,
     "figures_dir": ("the path of a folder, as a string", _text),
@@ -203,11 +199,11 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
     """The parameters that decide a result, if no more is asked for than a profile and an objective."""
     _known("profile", asked["profile"], PROFILES)
     profile = PROFILES[asked["profile"]]
-    objective = asked.get("objective", notebook.objectives[0] if notebook.objectives else None)
-    if notebook.objectives and objective not in notebook.objectives:
-        if objective == "landmine":
-            raise ParameterError("landmine has a notebook of its own: 2_landmine_auc.")
-        raise ParameterError(unknown("objective", objective, notebook.objectives))
+    objective = asked.get("objective", next(iter(notebook.objectives), None))
+    if objective == "landmine" and objective not in notebook.objectives:
+        raise ParameterError("landmine has a notebook of its own: 2_landmine_auc.")
+    if objective is not None:
+        _known("objective", objective, notebook.objectives)
     if objective == "landmine" and "shift" in asked:
         raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
     return {
