@@ -17,7 +17,7 @@ from pfpne.algorithms import NAMES
 from pfpne.paper import claims, stats, table1, tables
 from pfpne.paper.claim_tests import Column, Comparison, Outcome, inequalities, last_depth, place, rounds_bound
 from pfpne.paper.evidence import COLUMNS, Evidence, Regime, summarize
-from pfpne.paper.notebook import SYNTHETIC
+from pfpne.paper.parameters import SYNTHETIC_NAMES
 from pfpne.paths import DATA, NOTEBOOKS
 
 
@@ -103,7 +103,7 @@ class MadeUp(Evidence):
 
 
 def made_up(tell, n_runs=30) -> MadeUp:
-    regimes = (Regime("bernoulli", "bernoulli", SYNTHETIC), Regime("landmine", 0.0, ("landmine",)))
+    regimes = (Regime("bernoulli", "bernoulli", SYNTHETIC_NAMES), Regime("landmine", 0.0, ("landmine",)))
     return MadeUp(20, 100_000, n_runs, min(10, n_runs), regimes, tell=tell)
 
 

@@ -14,7 +14,7 @@ from pfpne.algorithms import NAMES
 from pfpne.paper import figures, looks
 from pfpne.paper.exhibits import LIBRARIES, save
 from pfpne.paper.experiment import run_experiment
-from pfpne.paper.notebook import complete
+from pfpne.paper.parameters import complete
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 

@@ -26,7 +26,7 @@ from pfpne.paper.claim_tests import (
 )  # fmt: skip
 from pfpne.paper.evidence import Evidence, Regime
 from pfpne.paper.looks import title
-from pfpne.paper.notebook import COMMUNICATION, MAIN, SYNTHETIC as SYNTHETIC_NAMES
+from pfpne.paper.parameters import COMMUNICATION, MAIN, SYNTHETIC_NAMES
 from pfpne.rng import stream
 
 ALPHA = 0.05  # the chance, at most, of any false verdict in one column

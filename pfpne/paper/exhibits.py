@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pfpne.algorithms import make_settings, settings_of
-from pfpne.paper.notebook import SETTINGS, Parameters
+from pfpne.paper.parameters import SETTINGS, Parameters
 from pfpne.paper.store import source_hash
 from pfpne.paths import ROOT, write_atomically
 from pfpne.problems.landmine import SHA256, load_table

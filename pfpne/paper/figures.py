@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say figures.save)
 from pfpne.paper.looks import COLUMN, LOOKS, PAGE, STYLE, TITLES, label, noise_in_name, noise_in_words, title
-from pfpne.paper.notebook import Parameters
+from pfpne.paper.parameters import Parameters
 
 # --- what all figures share -------------------------------------------------------------------------
 
