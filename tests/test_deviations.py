@@ -9,7 +9,7 @@ import pytest
 
 import pfpne
 from pfpne.paper import deviations
-from pfpne.algorithms.bounds import tau, transition_depth
+from pfpne.algorithms.pf_pne import tau, transition_depth
 from pfpne.paper.deviations import (
     READINGS,
     VARIANTS,

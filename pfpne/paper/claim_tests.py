@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms.bounds import log_term, transition_depth
+from pfpne.algorithms.pf_pne import log_term, transition_depth
 from pfpne.algorithms.pf_pne import PFPNESettings
 from pfpne.paper import stats
 from pfpne.paper.evidence import Evidence, Regime
