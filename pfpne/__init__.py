@@ -5,7 +5,7 @@ run = pfpne.simulate("pf-pne", problem, horizon=100_000)
 """
 
 from pfpne.federation import Task
-from pfpne.problems.objectives import make_problem, problem_from_functions
+from pfpne.problems import make_problem, problem_from_functions
 from pfpne.partition import Partition, PyXABPartition, to_pyxab
 from pfpne.algorithms import make_federation
 from pfpne.simulation.simulate import simulate
