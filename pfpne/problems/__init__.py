@@ -8,8 +8,6 @@ A new synthetic objective is a function (n, d) -> (n,) beside the others and a r
 a kind of Problem, and a row. What every problem has is in base.py; how maxima are found, in maxima.py.
 """
 
-from __future__ import annotations
-
 from pfpne.checks import check, is_integer, is_number, unknown
 from pfpne.problems import synthetic
 from pfpne.problems.base import Objective, Problem

@@ -12,8 +12,6 @@
 Source: paper, Section 2.1.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ MANY = 1024  # points: for so many, the clients are computed one by one, since a
 
 
 class Problem:
-    """M clients' noiseless objectives on one domain; their maxima are searched for where a family knows no better.
+    """M clients' noiseless objectives on one domain; where a family knows no better, their maxima are searched for.
 
     Attributes: name; domain (d, 2); d; n_clients, M; noise, as in `check_noise`; shift (None where there is none);
     seed, run: what names the random streams; max_depth of the partition; candidates (n, d), the only points with a
@@ -62,21 +60,24 @@ class Problem:
             raise ValueError(f"clients of {self.name} are 0..{self.n_clients - 1}; got {m!r}.")
         return m
 
+    def _evaluated(self, clients, x: np.ndarray) -> np.ndarray:
+        """What a family defines: f_m(x) (n,), in [0, 1], at checked points x (n, d); clients: m, or (n,), one a point.
+
+        The value of a client at a point does not depend on what else is asked for.
+        """
+        raise NotImplementedError
+
     def client_values(self, m: int, x) -> np.ndarray:
         """f_m(x) (n,), in [0, 1], at points x (n, d) of the domain; bit-equal to values(x)[m]."""
-        raise NotImplementedError
+        return self._evaluated(self._client(m), self._points(x))
+
+    def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
+        """f_m(x) (n,) at points x (n, d), each of the client m that clients (n,) names; bit-equal to client_values."""
+        return self._evaluated(clients, self._points(x))
 
     def values(self, x) -> np.ndarray:
         """f_m(x) of every client, (M, n), at points x (n, d) of the domain."""
         return np.stack([self.client_values(m, x) for m in range(self.n_clients)])
-
-    def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
-        """f_m(x) (n,) at points x (n, d), each of the client m that clients (n,) names; bit-equal to client_values."""
-        x = self._points(x)
-        value = np.empty(len(x))
-        for m in np.unique(clients):
-            value[clients == m] = self.client_values(m, x[clients == m])
-        return value
 
     def mean_values(self, x) -> np.ndarray:
         """f-bar(x) (n,), the mean over clients, summed in their order."""

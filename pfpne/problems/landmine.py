@@ -13,8 +13,6 @@ grid that holds the centre of every cell of the partition down to depth 12. Make
     python -m pfpne.problems.landmine PATH/TO/LandmineData.mat
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import hashlib
@@ -37,21 +35,16 @@ from pfpne.rng import stream
 from pfpne.workers import unordered
 
 SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
-# The paper's address is a zip that no longer answers everywhere; each entry is tried in turn.
-URLS = (
-    "http://www.ee.duke.edu/~lcarin/LandmineData.zip",
-    "https://people.ee.duke.edu/~lcarin/LandmineData.zip",
-)
+SITES = ("http://www.ee.duke.edu", "https://people.ee.duke.edu")  # the first does not answer everywhere
+URLS = tuple(f"{site}/~lcarin/LandmineData.zip" for site in SITES)
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma
 N_FIELDS = 29
 GRID = 128  # the table holds the points j/128 of each range, j = 1..127
 MAX_DEPTH = 12  # deeper cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
-HOW_TO_GET_IT = (
-    "Set PFPNE_LANDMINE to the path of LandmineData.mat, or put the file into data/, "
-    "or let `python -m pfpne.problems.landmine --download` fetch it."
-)
-HOW_TO_MAKE_IT = "make it: `python -m pfpne.problems.landmine DATASET`."
+COMMAND = "python -m pfpne.problems.landmine"
+HOW_TO_GET_IT = f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{COMMAND} --download` do so"
+HOW_TO_MAKE_IT = f"take it from the project again, or make it: `{COMMAND} DATASET`."
 
 
 class DatasetUnavailable(FileNotFoundError):
@@ -59,13 +52,9 @@ class DatasetUnavailable(FileNotFoundError):
 
 
 def _check_hash(content: bytes, source) -> bytes:
-    """The content, if its SHA-256 is that of the original dataset, else ValueError."""
+    """The content, whose SHA-256 must be that of the original dataset."""
     found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
-        raise ValueError(
-            f"{source} is not the original landmine dataset: its SHA-256 is {found}, {SHA256} is wanted. "
-            f"Get the original LandmineData.mat. {HOW_TO_GET_IT}"
-        )
+    check(found == SHA256, f"the SHA-256 of {source}", f"{SHA256}, the original dataset's ({HOW_TO_GET_IT})", found)
     return content
 
 
@@ -156,11 +145,9 @@ def grid_values() -> tuple[np.ndarray, np.ndarray]:
     return tuple(low + (high - low) * share for low, high in DOMAIN)
 
 
-def grid_indices(x: np.ndarray, atol: float = 1e-9) -> np.ndarray:
-    """Grid positions (n, 2), 0-based, of the points x (n, 2), or -1 in a row that is off the grid.
-
-    atol is in units of the range: far below the grid's step (1/128), far above rounding.
-    """
+def grid_indices(x: np.ndarray) -> np.ndarray:
+    """Grid positions (n, 2), 0-based, of the points x (n, 2), or -1 in a row that is off the grid."""
+    atol = 1e-9  # of the range: far below the grid's step (1/128), far above rounding
     share = (np.atleast_2d(x) - DOMAIN[:, 0]) / (DOMAIN[:, 1] - DOMAIN[:, 0]) * GRID
     j = np.rint(np.nan_to_num(share, nan=-1.0, posinf=-1.0, neginf=-1.0))
     on = np.all((np.abs(share - j) <= atol * GRID) & (j >= 1) & (j <= GRID - 1), axis=1)
@@ -180,13 +167,13 @@ class Table:
 def load_table(path: Path = LANDMINE_TABLE) -> Table:
     """The table that the project ships; ValueError if it is damaged or of another dataset."""
     if not Path(path).is_file():
-        raise FileNotFoundError(f"{path} is missing; take it from the project, or {HOW_TO_MAKE_IT}")
+        raise FileNotFoundError(f"{path} is missing; {HOW_TO_MAKE_IT}")
     content = Path(path).read_bytes()
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as z:
             values, meta = z["auc"], json.loads(str(z["meta"]))
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error}); take it from the project again.") from error
+        raise ValueError(f"{path} is damaged ({error}); {HOW_TO_MAKE_IT}") from error
     if values.shape != (N_FIELDS, GRID - 1, GRID - 1) or not np.isfinite(values).all():
         raise ValueError(f"{path} is not a whole landmine table; {HOW_TO_MAKE_IT}")
     if meta["dataset_sha256"] != SHA256:
@@ -211,12 +198,7 @@ class LandmineProblem(Problem):
         for array in (self.fields, self.candidates):
             array.setflags(write=False)
 
-    def client_values(self, m: int, x) -> np.ndarray:
-        """The recorded AUC (n,); ValueError for a point off the grid."""
-        return self.paired_values(self._client(m), x)
-
-    def paired_values(self, clients, x) -> np.ndarray:
-        x = self._points(x)
+    def _evaluated(self, clients, x):
         i, j = grid_indices(x).T
         if (i < 0).any():
             raise ValueError(
@@ -250,7 +232,7 @@ def live_auc(fields: np.ndarray, x: np.ndarray) -> np.ndarray:
     check(bool(valid), "x", f"points (C, gamma), shape (n, 2), in {DOMAIN.tolist()}", points.tolist())
     path = find_dataset()
     if path is None:
-        raise DatasetUnavailable(f"A point off the recorded grid needs the landmine dataset. {HOW_TO_GET_IT}")
+        raise DatasetUnavailable(f"A point off the recorded grid needs the landmine dataset: {HOW_TO_GET_IT}.")
     split = load_fields(path)
     return np.array([[auc(split[f], C, gamma) for C, gamma in points] for f in fields])
 
@@ -280,7 +262,7 @@ def make_table(dataset: Path, out: Path = LANDMINE_TABLE, n_jobs: int | None = N
         "split": SPLIT,
         "axes": "field 0..28, C, gamma; both linear, j/128 of the range, j = 1..127",
         "versions": {"python": platform.python_version(), **libraries},
-        "command": "python -m pfpne.problems.landmine LandmineData.mat",
+        "command": f"{COMMAND} LandmineData.mat",
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, auc=values.reshape(N_FIELDS, GRID - 1, GRID - 1), meta=json.dumps(meta, sort_keys=True))
@@ -296,7 +278,7 @@ def main() -> None:
     args = parser.parse_args()
     dataset = download() if args.download else args.dataset or find_dataset()
     if dataset is None:
-        parser.error(f"no dataset. {HOW_TO_GET_IT}")
+        parser.error(f"no dataset: {HOW_TO_GET_IT}.")
     print(make_table(dataset, args.out, args.n_jobs))
 
 

@@ -5,8 +5,6 @@ evaluation exceeds it by rounding. `branch_and_bound`, for the mean of clients i
 two numbers ACCURACY apart; `alternate` is for the mean of clipped functions; `search` for anything else.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 
@@ -133,27 +131,25 @@ def branch_and_bound(
     values = function(points[:, None])
     values[client, np.arange(len(points))] = peak_values[which]
     edges = np.linspace(*domain[0], 4097)
-    at_edges = function(edges[:, None])
+    table = np.concatenate([edges[None], function(edges[:, None])])  # (1 + M, n): points, and under each its values
     x = np.concatenate([points, edges])
-    mean = np.concatenate([values.mean(axis=0), at_edges.mean(axis=0)])
+    mean = np.concatenate([values.mean(axis=0), table[1:].mean(axis=0)])
     best_x, best = x[mean.argmax()], mean.max()
-    low, high, value_low, value_high = edges[:-1], edges[1:], at_edges[:, :-1], at_edges[:, 1:]
+    low, high = table[:, :-1], table[:, 1:]
     while True:
-        first, after = np.searchsorted(peaks, low - shifts), np.searchsorted(peaks, high - shifts, side="right")
+        first, after = np.searchsorted(peaks, low[0] - shifts), np.searchsorted(peaks, high[0] - shifts, side="right")
         between = np.where(first < after, peak_values[np.minimum(np.maximum(first, top), after - 1)], 0.0)
-        bound = np.maximum(np.maximum(value_low, value_high), between).mean(axis=0)
+        bound = np.maximum(np.maximum(low[1:], high[1:]), between).mean(axis=0)
         alive = bound > best + ACCURACY
-        if not alive.any() or high[0] - low[0] < 1e-15:
+        if not alive.any() or high[0, 0] - low[0, 0] < 1e-15:
             return np.array([best_x]), float(best)
-        low, high, value_low, value_high = low[alive], high[alive], value_low[:, alive], value_high[:, alive]
-        middle = (low + high) / 2
-        value = function(middle[:, None])
-        mean = value.mean(axis=0)
+        low, high = low[:, alive], high[:, alive]
+        x = (low[0] + high[0]) / 2
+        middle = np.concatenate([x[None], function(x[:, None])])
+        mean = middle[1:].mean(axis=0)
         if mean.max() > best:
-            best_x, best = middle[mean.argmax()], mean.max()
-        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-        value_low = np.concatenate([value_low, value], axis=1)
-        value_high = np.concatenate([value, value_high], axis=1)
+            best_x, best = x[mean.argmax()], mean.max()
+        low, high = np.concatenate([low, middle], axis=1), np.concatenate([middle, high], axis=1)
 
 
 def alternate(function: Callable, best_for: Callable, starts: np.ndarray) -> tuple[np.ndarray, float]:

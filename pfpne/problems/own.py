@@ -1,7 +1,5 @@
 """One's own objectives: any functions, one a client."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -46,16 +44,19 @@ class FunctionsProblem(Problem):
             highest = np.array(self.mean_values(points).max())
             self.global_optimum = float(_given("global_optimum", global_optimum, highest))
 
-    def client_values(self, m: int, x) -> np.ndarray:
-        """f_m(x) (n,); ValueError unless the function returns n numbers in [0, 1]."""
-        x = self._points(x)
-        value = np.asarray(self.functions[self._client(m)](x), dtype=float)
+    def _evaluated(self, clients, x):
+        if np.ndim(clients):
+            value = np.empty(len(x))
+            for m in np.unique(clients):
+                value[clients == m] = self.client_values(m, x[clients == m])
+            return value
+        value = np.asarray(self.functions[clients](x), dtype=float)
         if value.shape != (len(x),):
-            raise ValueError(f"functions[{m}] must return {len(x)} values, shape ({len(x)},); got {value.shape}.")
+            raise ValueError(f"functions[{clients}] must return {len(x)} values, shape ({len(x)},); got {value.shape}.")
         wrong = ~((value >= 0) & (value <= 1))
         if wrong.any():
             raise ValueError(
-                f"functions[{m}] must have its values in [0, 1]; it is {float(value[wrong][0])!r} "
+                f"functions[{clients}] must have its values in [0, 1]; it is {float(value[wrong][0])!r} "
                 f"at {x[wrong][0].tolist()}. Scale it."
             )
         return value

@@ -5,8 +5,6 @@ dimension. Source: paper, Section 4. A function is (n, d) -> (n,), elementwise, 
 does not depend on the points beside it.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.problems.base import MANY, Objective, Problem
+from pfpne.problems.base import Objective, Problem
 from pfpne.problems.maxima import alternate, branch_and_bound, golden, inside, raised, scan, search
 from pfpne.rng import stream
 
@@ -79,7 +77,7 @@ ORIGIN = ((0.0,),), 1.0
 _CUSPS = np.arange(20)[:, None] * math.pi / 60  # where the sine is 0
 GARLAND_PEAKS = _CUSPS, (4 * _CUSPS * (1 - _CUSPS))[:, 0]
 DOUBLESINE_PEAKS = _doublesine_peaks()
-_ROOTS = (  # of both squares
+_ROOTS = (  # of both squares, to rounding
     *((3.0, 2.0), (-2.805118086952745, 3.131312518250573)),
     *((-3.779310253377747, -3.2831859912861696), (3.5844283403304917, -1.8481265269644034)),
 )
@@ -87,9 +85,9 @@ HIMMELBLAU_PEAKS = _ROOTS, 1.0
 
 
 class ShiftedProblem(Problem):
-    """f_m(x) = clip(f(x - s_m), 0, 1). A maximum is at a peak in the domain, or if that is not the highest, searched."""
+    """f_m(x) = clip(f(x - s_m), 0, 1), largest at its peaks, and searched where the highest has left the domain."""
 
-    def __init__(self, objective: Synthetic, name, d, n_clients, shift, noise, seed, run):
+    def __init__(self, objective, name, d, n_clients, shift, noise, seed, run):
         super().__init__(name, [[objective.low, objective.high]] * d, n_clients, noise, seed, run)
         self.objective, self.function, self.shift = objective, objective.function, float(shift)
         self.peaks, self.heights = map(np.asarray, objective.peaks)
@@ -98,18 +96,12 @@ class ShiftedProblem(Problem):
         self.shifts.setflags(write=False)
         self.alike = bool(np.all(self.shifts == self.shifts[0]))
 
-    def client_values(self, m: int, x) -> np.ndarray:
-        return self._clipped(self._points(x) - self.shifts[self._client(m)])
-
-    def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
-        return self._clipped(self._points(x) - self.shifts[clients])
+    def _evaluated(self, clients, x):
+        return self._clipped(x - self.shifts[clients])
 
     def values(self, x) -> np.ndarray:
-        x = self._points(x)
-        if len(x) >= MANY:
-            return super().values(x)
-        shifted = (x - self.shifts[:, None]).reshape(-1, self.d)  # all clients in one call
-        return self._clipped(shifted).reshape(self.n_clients, len(x))
+        shifted = self._points(x) - self.shifts[:, None]  # all clients in one call
+        return self._clipped(shifted.reshape(-1, self.d)).reshape(shifted.shape[:2])
 
     def _clipped(self, shifted: np.ndarray) -> np.ndarray:
         value = self.function(shifted)
@@ -132,7 +124,7 @@ class ShiftedProblem(Problem):
         return points, values
 
     def _besides_peaks(self, clients: np.ndarray) -> np.ndarray:
-        """The best points (k, d) of k clients besides their peaks: on the domain's border, mostly."""
+        """The best points (k, d) of k clients besides their peaks, (k,): on the domain's border, mostly."""
         return self._searched(clients)[0]
 
     def _highest_mean(self) -> tuple[np.ndarray, float]:
@@ -182,7 +174,7 @@ class Rastrigin(ShiftedProblem):
 
 @dataclass(frozen=True)
 class Synthetic(Objective):
-    """One synthetic objective on [low, high]^d: its function, the points and heights of its peaks, exact if closed_form.
+    """One synthetic objective on [low, high]^d: its function and its peaks, their heights exact if closed_form.
 
     For OneDimensional the peaks are all local maxima, in the order of x, with heights that rise up to the largest
     and then fall; else the global maxima, or NOWHERE.
