@@ -29,7 +29,7 @@ from pfpne.paper.deviations import (
 )
 from pfpne.paper.evidence import Evidence
 from pfpne.federation import Federation, Task
-from pfpne.problems.objectives import problem_from_functions
+from pfpne.problems import problem_from_functions
 from pfpne.partition import Partition
 from pfpne.paths import ROOT
 from pfpne.algorithms.pf_pne import (

@@ -13,7 +13,7 @@ from pfpne.simulation import neural
 from pfpne.algorithms.arms import draw_arms
 from pfpne.federation import Federation, Message, Task
 from pfpne.algorithms.fn_ucb import FNUCBSettings, NeuralAggregates, NeuralSums, NewsRequest
-from pfpne.problems.objectives import problem_from_functions
+from pfpne.problems import problem_from_functions
 from pfpne.partition import Partition
 from pfpne.paths import LANDMINE_TABLE
 from pfpne.rng import stream

@@ -19,8 +19,8 @@ from threadpoolctl import ThreadpoolController
 from pfpne.paper import store
 from pfpne.algorithms import NAMES
 from pfpne.checks import check, check_noise, is_integer, is_number, unknown
-from pfpne.problems.objectives import NAMES as OBJECTIVES
-from pfpne.problems.objectives import make_problem
+from pfpne.problems import NAMES as OBJECTIVES
+from pfpne.problems import make_problem
 from pfpne.paths import RESULTS
 from pfpne.algorithms import make_settings, settings_of
 from pfpne.simulation.record import Run
@@ -50,7 +50,7 @@ PROFILES = {
 class Experiment:
     """Several algorithms on the same runs of one problem.
 
-    objective: a name of pfpne.problems.objectives.NAMES. algorithms: names, each once. n_clients (M), horizon (T), n_runs >= 1.
+    objective: a name of pfpne.problems.NAMES. algorithms: names, each once. n_clients (M), horizon (T), n_runs >= 1.
     noise: "bernoulli" or the half-width of uniform noise. shift >= 0: standard deviation of the clients'
     shifts, in widths of the domain; landmine has none. seed >= 0. settings: {name: value}, each given to
     every algorithm here that takes it. d: dimension, for objectives of any. Everything is checked at once.
