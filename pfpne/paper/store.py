@@ -13,6 +13,7 @@ import importlib.metadata
 import io
 import json
 import platform
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -39,18 +40,18 @@ class SourceChanged(RuntimeError):
 # --- keys -------------------------------------------------------------------------------------------
 
 
-def _stamps() -> tuple:
-    """What tells whether a file of the package may have changed."""
-    return tuple((status.st_mtime_ns, status.st_size) for status in (path.stat() for path in _FILES))
-
-
-_FILES = sorted(PACKAGE.rglob("*.py"))
-_AT_START, LOADED = _stamps(), Definitions(read_sources(PACKAGE))  # as they were when this process began
+@functools.lru_cache(maxsize=1)
+def _stamps(tick: int) -> frozenset:
+    """What tells whether a file of the package may have changed. Looked at once a tick: keys are made by thousands."""
+    return frozenset((path, path.stat().st_mtime_ns, path.stat().st_size) for path in PACKAGE.rglob("*.py"))
 
 
 @functools.lru_cache(maxsize=1)
-def _on_disk(stamps: tuple) -> Definitions:
+def _on_disk(stamps: frozenset) -> Definitions:
     return Definitions(read_sources(PACKAGE))
+
+
+_AT_START, LOADED = _stamps(-1), Definitions(read_sources(PACKAGE))  # as they were when this process began
 
 
 def source_hash(*roots: tuple | Callable) -> str:
@@ -60,12 +61,17 @@ def source_hash(*roots: tuple | Callable) -> str:
     """
     roots = [root if isinstance(root, tuple) else (root.__module__, root.__name__) for root in roots]
     digest, texts = LOADED.closure(*roots)
-    stamps = _stamps()
+    stamps = _stamps(int(10 * time.monotonic()))
     if stamps != _AT_START:
-        now, texts_now = _on_disk(stamps).closure(*roots)
-        if now != digest:
-            module = min(texts.items() ^ texts_now.items())[0][0]
-            raise SourceChanged(f"{module} was edited after it was loaded: restart the kernel, then run again.")
+        disk = _on_disk(stamps)
+        try:
+            same = disk.closure(*roots)[0] == digest
+        except (SyntaxError, LookupError):
+            same = False
+        if not same:
+            edited = {module for module, *_ in texts if disk.sources.get(module) != LOADED.sources[module]}
+            names = ", ".join(sorted(edited))
+            raise SourceChanged(f"{names} was edited after it was loaded: restart the kernel, then run again.")
     return digest
 
 
@@ -85,7 +91,7 @@ def key(content: dict, *roots: tuple | Callable) -> str:
 def roots_of(cells: list[str]) -> list[tuple[str, ...]]:
     """The roots of a notebook: what its code cells import from the package and mention."""
     lines = "\n".join(cells).splitlines()
-    return LOADED.mentioned("\n".join(line for line in lines if not line.lstrip().startswith(("%", "!"))))
+    return LOADED.imported("\n".join(line for line in lines if not line.lstrip().startswith(("%", "!"))))
 
 
 # --- files ------------------------------------------------------------------------------------------
