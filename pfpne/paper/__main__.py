@@ -19,9 +19,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pfpne.paper.experiment import PROFILES
+from pfpne.paper import store
 from pfpne.paper.exhibits import LIBRARIES, MIME
 from pfpne.paper.parameters import complete, executions
-from pfpne.paper.store import source_hash
 from pfpne.paper.tables import update_deviations, update_readme
 from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
 
@@ -114,16 +114,15 @@ def figure_times(notebook, total: float) -> list[tuple[str, float]]:
 
 
 def fingerprint(source: Path, parameters: dict) -> str:
-    """SHA-256 of all that a notebook's figures depend on."""
+    """The key of all that a notebook's figures depend on: of what it imports from the package, what that reaches."""
+    cells = json.loads(source.read_text(encoding="utf-8"))["cells"]
     content = {
         "notebook": _hash(source),
         "parameters": parameters,
-        "python": sys.version,
         "libraries": {name: version(name) for name in LIBRARIES},
         "data": _hash(LANDMINE_TABLE) if LANDMINE_TABLE.exists() else None,
-        "source": source_hash(),
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return store.key(content, *store.roots_of(["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]))
 
 
 def _hash(path: Path) -> str:
