@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pfpne.algorithms import make_federation
     from pfpne.federation import Task
     from pfpne.partition import Partition
-    from pfpne.problems.objectives import make_problem, problem_from_functions
+    from pfpne.problems import make_problem, problem_from_functions
     from pfpne.pyxab import PyXABPartition, to_pyxab
     from pfpne.simulation.simulate import simulate
 
@@ -21,8 +21,8 @@ _WHERE = {
     "PyXABPartition": "pfpne.pyxab",
     "Task": "pfpne.federation",
     "make_federation": "pfpne.algorithms",
-    "make_problem": "pfpne.problems.objectives",
-    "problem_from_functions": "pfpne.problems.objectives",
+    "make_problem": "pfpne.problems",
+    "problem_from_functions": "pfpne.problems",
     "simulate": "pfpne.simulation.simulate",
     "to_pyxab": "pfpne.pyxab",
 }

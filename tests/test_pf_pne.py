@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pfpne
 from pfpne.algorithms import pf_pne
 from pfpne.federation import Federation, Message, Task
-from pfpne.problems.objectives import problem_from_functions
+from pfpne.problems import problem_from_functions
 from pfpne.partition import Partition
 from pfpne.algorithms import get_algorithm, make_federation
 from pfpne.simulation.simulate import simulate

@@ -5,7 +5,7 @@ import pytest
 
 import pfpne
 from pfpne.federation import Message, Task
-from pfpne.problems.objectives import problem_from_functions
+from pfpne.problems import problem_from_functions
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
 from pfpne.algorithms import get_algorithm, make_federation, make_settings

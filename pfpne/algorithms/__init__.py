@@ -32,10 +32,10 @@ ALGORITHMS = {
     "pf-pne": Algorithm(PFPNESettings, partial(make_phased, PFPNE, PhasedServer), (NodeMeans,), (Kept,)),
     "fed-pne": Algorithm(PhasedSettings, partial(make_phased, FedPNE, FedPNEServer), (NodeMeans,), (KeptIndex,)),
     "pe": Algorithm(PhasedSettings, partial(make_phased, PE, Server)),
-    "hct": Algorithm(hct.HCTSettings, hct.make_hct),
-    "hct-pyxab": Algorithm(hct.HCTSettings, hct.make_hct_pyxab),
+    "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_theory)),
+    "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_theory)),
     "centralized": Algorithm(hct.HCTSettings, hct.make_centralized, (hct.Reward,), (hct.NextPoint,)),
-    "hoo": Algorithm(hoo.HOOSettings, hoo.make_hoo),
+    "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_theory)),
     "blin": Algorithm(blin.BLiNSettings, blin.make),
     "fed1-ucb": Algorithm(fed1_ucb.Fed1UCBSettings, fed1_ucb.make, (fed1_ucb.ArmMeans,), (fed1_ucb.SurvivingArms,)),
     "fn-ucb": Algorithm(

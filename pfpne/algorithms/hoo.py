@@ -3,14 +3,14 @@
 Source: Bubeck, Munos, Stoltz and Szepesvari, "X-armed bandits", JMLR 2011, the truncated HOO, in the form of
 PyXAB 0.3.0's class T_HOO.
 
-| paper            | here                      | meaning                                                               |
-|------------------|---------------------------|-----------------------------------------------------------------------|
-| T_n, (h, i)      | node, depth and index     | the tree                                                              |
-| (H_n, I_n), r_n  | v, reward                 | the node pulled, always a leaf, and its reward                        |
-| T_{h,i}, mu-hat_{h,i} | count, total / count | pulls of the node or below it, and the mean of their rewards          |
-| U_{h,i}          | U                         | mu-hat_{h,i} + sqrt(2 ln n_0 / T_{h,i}) + nu_1 rho^h                  |
-| B_{h,i}          | B                         | min(U_{h,i}, largest B of the children)                               |
-| n_0, D_{n_0}     | horizon, truncation_depth | T, and the depth of the last nodes that are split                     |
+| paper                 | here                      | meaning                                                          |
+|-----------------------|---------------------------|------------------------------------------------------------------|
+| T_n, (h, i)           | node, depth and index     | the tree                                                         |
+| (H_n, I_n), r_n       | v, reward                 | the node pulled, always a leaf, and its reward                   |
+| T_{h,i}, mu-hat_{h,i} | count, total / count      | pulls of the node or below it, and the mean of their rewards     |
+| U_{h,i}               | U                         | mu-hat_{h,i} + sqrt(2 ln n_0 / T_{h,i}) + nu_1 rho^h             |
+| B_{h,i}               | B                         | min(U_{h,i}, largest B of the children)                          |
+| n_0, D_{n_0}          | horizon, truncation_depth | T, and the depth of the last nodes that are split                |
 
 It runs on the tree of hct.py, with these constants: a node is passed from its first pull on (tau = 0), and a reward
 counts along the whole path. As PyXAB does, it splits the leaves at depth D_{n_0} too, so that it pulls one depth
@@ -20,53 +20,25 @@ further, and of equal B-values the last child's wins. ln n_0 is a constant, so o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, check_scale, is_number
-from pfpne.federation import Client, Server, Task
-from pfpne.algorithms.hct import Theory, epoch, fast_alone, make_alone
-from pfpne.simulation.record import Traces
+from pfpne.algorithms.hct import Theory, TreeSettings, epoch
 
 
-@dataclass(frozen=True)
-class HOOSettings:
-    """nu_1 > 0, rho in (0, 1): smoothness, in units of the reward."""
-
-    nu_1: float = 1.0
-    rho: float = 0.5
-
-    def __post_init__(self):
-        check_scale("nu_1", self.nu_1)
-        check(is_number(self.rho) and 0 < self.rho < 1, "rho", "a number in (0, 1)", self.rho)
-
-
-def truncation_depth(T: int, s: HOOSettings) -> int:
+def truncation_depth(T: int, s: TreeSettings) -> int:
     """D_{n_0} = ceil((ln(n_0) / 2 - ln(1/nu_1)) / ln(1/rho)), n_0 = T."""
     return int(np.ceil((np.log(T) / 2 - np.log(1 / s.nu_1)) / np.log(1 / s.rho)))
 
 
-def theory(s: HOOSettings, partition, T: int) -> Theory:
+def hoo_theory(s: TreeSettings, partition, T: int) -> Theory:
     """The constants of HOO for steps 1..T."""
     depths, epochs = range(partition.max_depth + 1), epoch(T) + 1
     return Theory(
-        tau=np.zeros((epochs, len(depths))),
-        log=np.full(epochs, 2 * math.log(T)),
+        threshold=np.zeros((epochs, len(depths))),
+        squared_width=np.full(epochs, 2 * math.log(T)),
         diameter=np.array([s.nu_1 * s.rho**h for h in depths]),
         k=partition.k,
         max_depth=min(partition.max_depth, truncation_depth(T, s) + 1),
-        split_again=False,
         credit_path=True,
     )
-
-
-def make_hoo(task: Task, settings: HOOSettings) -> tuple[Server, list[Client]]:
-    """M clients that run HOO alone."""
-    return make_alone(task, theory(settings, task.partition, task.horizon))
-
-
-def fast_hoo(problem, task: Task, settings: HOOSettings, noise_streams, checkpoints, global_regret) -> Traces:
-    """The simulation of hoo."""
-    constants = theory(settings, task.partition, task.horizon)
-    return fast_alone(problem, task, constants, noise_streams, checkpoints, global_regret)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pfpne.checks import check, check_scale, is_number
+from pfpne.checks import check, check_number, check_scale, is_number
 from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
 
 # --- bounds -----------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class PhasedSettings:
     def __post_init__(self):
         for name in ("nu_1", "c", "c_1"):
             check_scale(name, getattr(self, name))
-        check(is_number(self.rho) and 0 < self.rho < 1, "rho", "a number in (0, 1)", self.rho)
+        check_number("rho", self.rho, "in (0, 1)")
         valid = self.delta is None or (is_number(self.delta) and self.delta > 0)
         check(valid, "delta", "a number > 0, or None for 1/M", self.delta)
 
@@ -116,7 +116,7 @@ class PFPNESettings(PhasedSettings):
 
     def __post_init__(self):
         super().__post_init__()
-        check(is_number(self.Delta) and self.Delta >= 0, "Delta", "a number >= 0", self.Delta)
+        check_number("Delta", self.Delta, ">= 0")
 
 
 # --- messages ---------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pandas as pd
 from pfpne.algorithms import Algorithm
 from pfpne.paper import store
 from pfpne.paper.experiment import PROFILES, Experiment, each_run, simulated
-from pfpne.paper.notebook import SYNTHETIC, Parameters, progress
+from pfpne.paper.parameters import SYNTHETIC_NAMES, Parameters, progress
 from pfpne.paths import RESULTS
 from pfpne.simulation.record import Run
 from pfpne.workers import unordered
@@ -49,7 +49,7 @@ class Evidence:
     def of(cls, p: Parameters) -> Evidence:
         """As the notebook's parameters say."""
         profile = PROFILES[p.profile]
-        synthetic = tuple(Regime(f"{noise}", noise, SYNTHETIC) for noise in profile.noises)
+        synthetic = tuple(Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises)
         return cls(
             n_clients=p.n_clients,
             horizon=p.horizon,

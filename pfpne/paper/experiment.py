@@ -11,22 +11,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne import make_problem
 from pfpne.algorithms import NAMES, Algorithm, make_settings, settings_of
 from pfpne.checks import check, is_integer, unknown
 from pfpne.federation import Task
 from pfpne.paper import store
 from pfpne.partition import Partition
 from pfpne.paths import RESULTS
+from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import simulate
 from pfpne.workers import unordered
 
 SMALL = 300_000  # pulls
-# The table of which an objective is a row, whichever of the two there is.
-OBJECTIVES = ("pfpne.problems", "OBJECTIVES")
-if make_problem.__module__ == "pfpne.problems.objectives":
-    OBJECTIVES = ("pfpne.problems.objectives", "SYNTHETIC")
 
 
 @dataclass(frozen=True)
@@ -118,8 +114,12 @@ class Experiment:
             "global_regret": self.global_regret,
             "data": self.data_hash,
         }
+        return store.key(content, *self.roots(algorithm))
+
+    def roots(self, algorithm: str) -> tuple:
+        """What a run of the algorithm is computed with (see pfpne.paper.closure)."""
         rows = ("pfpne.algorithms", "ALGORITHMS", algorithm), ("pfpne.simulation.fast", "FAST", algorithm)
-        return store.key(content, simulated, *rows, (*OBJECTIVES, self.objective))
+        return simulated, *rows, ("pfpne.problems", "OBJECTIVES", self.objective)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,13 @@
 
 from functools import partial
 
-from pfpne.algorithms import fn_ucb, hct, hoo
+from pfpne.algorithms.hct import hct_theory, pyxab_theory
+from pfpne.algorithms.hoo import hoo_theory
 from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer
 from pfpne.federation import Server
+from pfpne.simulation.neural import simulate_fn_ucb
 from pfpne.simulation.phased import simulate_phases
+from pfpne.simulation.tree import simulate_alone, simulate_centralized
 
 # fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces, equal to the objects; None where
 # the objects have to run.
@@ -13,9 +16,9 @@ FAST = {
     "pf-pne": partial(simulate_phases, PFPNE, PhasedServer),
     "fed-pne": partial(simulate_phases, FedPNE, FedPNEServer),
     "pe": partial(simulate_phases, PE, Server),
-    "hct": hct.fast_hct,
-    "hct-pyxab": hct.fast_hct_pyxab,
-    "centralized": hct.fast_centralized,
-    "hoo": hoo.fast_hoo,
-    "fn-ucb": fn_ucb.fast,
+    "hct": partial(simulate_alone, hct_theory),
+    "hct-pyxab": partial(simulate_alone, pyxab_theory),
+    "centralized": simulate_centralized,
+    "hoo": partial(simulate_alone, hoo_theory),
+    "fn-ucb": simulate_fn_ucb,
 }
