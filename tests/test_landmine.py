@@ -1,15 +1,27 @@
 """The landmine data: the recorded table against the machines, the loader, the hash."""
 
 import dataclasses
+import importlib.util
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pfpne.paths import ROOT
 from pfpne.problems import landmine
 
+MAKER = ROOT / "data" / "make_landmine_auc.py"
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "LandmineData.mat"
+
+
+@pytest.fixture(scope="module")
+def maker():
+    """The script that makes the table, as a module."""
+    spec = importlib.util.spec_from_file_location("make_landmine_auc", MAKER)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +80,9 @@ def test_auc_of_a_half_with_one_class(half, labels):
         landmine.auc(field, 1.0, 0.1)
 
 
-def test_the_table_is_made_again(dataset, tmp_path, monkeypatch):
+def test_the_table_is_made_again(maker, dataset, tmp_path, monkeypatch):
     """Rows arrive in any order; one of them is computed here, the others are the shipped ones."""
-    table, row = landmine.load_table(), landmine._row
+    table, row = landmine.load_table(), maker._row
     Cs = landmine.grid_values()[0].tolist()
 
     def shuffled(function, arguments, n_jobs):
@@ -80,8 +92,8 @@ def test_the_table_is_made_again(dataset, tmp_path, monkeypatch):
             i = Cs.index(C)
             yield k, row(path, field, C) if (field, i) == (14, 3) else table.auc[field, i]
 
-    monkeypatch.setattr(landmine, "unordered", shuffled)
-    again = landmine.load_table.__wrapped__(landmine.make_table(dataset, tmp_path / "table.npz", n_jobs=2))
+    monkeypatch.setattr(maker, "unordered", shuffled)
+    again = landmine.load_table.__wrapped__(maker.make_table(dataset, tmp_path / "table.npz", n_jobs=2))
     np.testing.assert_allclose(again.auc, table.auc, rtol=0, atol=1e-6)
     assert again.meta.keys() == table.meta.keys()
     assert all(again.meta[key] == table.meta[key] for key in ("dataset_sha256", "split", "axes"))
@@ -156,7 +168,7 @@ def test_live_auc_refuses_other_fields_and_points(fields, x, message):
         landmine.live_auc(fields, x)
 
 
-def test_download_keeps_only_the_right_file(nowhere, tmp_path, monkeypatch):
+def test_download_keeps_only_the_right_file(maker, nowhere, tmp_path, monkeypatch):
     import pooch
 
     served = tmp_path / "served"
@@ -167,7 +179,7 @@ def test_download_keeps_only_the_right_file(nowhere, tmp_path, monkeypatch):
 
     monkeypatch.setattr(pooch, "retrieve", retrieve)
     with pytest.raises(landmine.DatasetUnavailable, match="SHA-256"):
-        landmine.download(("http://somewhere/LandmineData.zip",))
+        maker.download(("http://somewhere/LandmineData.zip",))
     assert not (nowhere / "LandmineData.mat").exists()
 
 

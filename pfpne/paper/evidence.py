@@ -104,8 +104,7 @@ class Evidence:
 
         def play() -> list[float]:
             jobs = [(experiment, algorithm, run, partition) for run in range(n_runs)]
-            made = dict(unordered(_regret_of, jobs, self.n_jobs, bar, small))
-            return [made[run] for run in range(n_runs)]
+            return [regret for _, regret in sorted(unordered(_regret_of, jobs, self.n_jobs, bar, small))]
 
         return np.array(store.rows(_key(experiment, _regret_of, root), play, self.folder))
 

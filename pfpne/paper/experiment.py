@@ -23,8 +23,6 @@ from pfpne.simulation.simulate import simulate
 from pfpne.workers import unordered
 
 SMALL = 300_000  # pulls
-# The table of which an objective is a row, whichever of the two there is.
-OBJECTIVES = ("pfpne.problems", "OBJECTIVES")
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,12 @@ class Experiment:
             "global_regret": self.global_regret,
             "data": self.data_hash,
         }
+        return store.key(content, *self.roots(algorithm))
+
+    def roots(self, algorithm: str) -> tuple:
+        """What a run of the algorithm is computed with (see pfpne.paper.closure)."""
         rows = ("pfpne.algorithms", "ALGORITHMS", algorithm), ("pfpne.simulation.fast", "FAST", algorithm)
-        return store.key(content, simulated, *rows, (*OBJECTIVES, self.objective))
+        return simulated, *rows, ("pfpne.problems", "OBJECTIVES", self.objective)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,16 +10,14 @@ reverse the order of the scores (deviation 13).
 The dataset has no stated licence, so the project ships only what it computes from it: the AUC of every field on a
 grid that holds the centre of every cell of the partition down to depth 12. Make the table again with
 
-    python -m pfpne.problems.landmine PATH/TO/LandmineData.mat
+    python data/make_landmine_auc.py PATH/TO/LandmineData.mat
 """
 
-import argparse
 import functools
 import hashlib
 import io
 import json
 import os
-import platform
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -28,21 +26,18 @@ from pathlib import Path
 import numpy as np
 
 from pfpne.checks import check
-from pfpne.paths import DATA, LANDMINE_TABLE, write_atomically
+from pfpne.paths import DATA, LANDMINE_TABLE
 from pfpne.problems.base import Problem
 from pfpne.problems.maxima import grid, inside
 from pfpne.rng import stream
-from pfpne.workers import unordered
 
 SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
-SITES = ("http://www.ee.duke.edu", "https://people.ee.duke.edu")  # the first does not answer everywhere
-URLS = tuple(f"{site}/~lcarin/LandmineData.zip" for site in SITES)
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma
 N_FIELDS = 29
 GRID = 128  # the table holds the points j/128 of each range, j = 1..127
 MAX_DEPTH = 12  # deeper cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
-COMMAND = "python -m pfpne.problems.landmine"
+COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
 HOW_TO_GET_IT = f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{COMMAND} --download` do so"
 HOW_TO_MAKE_IT = f"take it from the project again, or make it: `{COMMAND} DATASET`."
 
@@ -51,7 +46,7 @@ class DatasetUnavailable(FileNotFoundError):
     """A point off the recorded grid was asked for, and the dataset is not at hand."""
 
 
-def _check_hash(content: bytes, source) -> bytes:
+def check_hash(content: bytes, source) -> bytes:
     """The content, whose SHA-256 must be that of the original dataset."""
     found = hashlib.sha256(content).hexdigest()
     check(found == SHA256, f"the SHA-256 of {source}", f"{SHA256}, the original dataset's ({HOW_TO_GET_IT})", found)
@@ -66,30 +61,11 @@ def find_dataset() -> Path | None:
     named = os.environ.get("PFPNE_LANDMINE")
     path = Path(named or DATA / "LandmineData.mat")
     if path.is_file():
-        _check_hash(path.read_bytes(), path)
+        check_hash(path.read_bytes(), path)
         return path
     if named:
         raise FileNotFoundError(f"PFPNE_LANDMINE is {named!r}, and there is no such file.")
     return None
-
-
-def download(urls: tuple[str, ...] = URLS) -> Path:
-    """Fetch the dataset into data/, from the first address that serves the right file."""
-    import pooch
-
-    refused = []
-    for url in urls:
-        try:
-            archive = Path(pooch.retrieve(url, known_hash=None, path=pooch.os_cache("pfpne"), progressbar=False))
-            content = archive.read_bytes()
-            archive.unlink()  # unchecked bytes must not be served again from the cache
-            if zipfile.is_zipfile(io.BytesIO(content)):
-                with zipfile.ZipFile(io.BytesIO(content)) as z:
-                    content = z.read(next(name for name in z.namelist() if name.endswith("LandmineData.mat")))
-            return write_atomically(DATA / "LandmineData.mat", _check_hash(content, "what came"))
-        except Exception as error:  # every failure means: try the next address
-            refused.append(f"{url}: {error}")
-    raise DatasetUnavailable("No address served the dataset.\n" + "\n".join(refused))
 
 
 @dataclass(frozen=True)
@@ -109,7 +85,7 @@ def load_fields(path: Path) -> tuple[Field, ...]:
     from scipy.io import loadmat
     from sklearn.model_selection import train_test_split
 
-    mat = loadmat(io.BytesIO(_check_hash(Path(path).read_bytes(), path)))
+    mat = loadmat(io.BytesIO(check_hash(Path(path).read_bytes(), path)))
     fields = []
     for x, y in zip(mat["feature"].ravel(), mat["label"].ravel(), strict=True):
         x, y = np.asarray(x, dtype=float), np.asarray(y).ravel().astype(int)
@@ -235,54 +211,3 @@ def live_auc(fields: np.ndarray, x: np.ndarray) -> np.ndarray:
         raise DatasetUnavailable(f"A point off the recorded grid needs the landmine dataset: {HOW_TO_GET_IT}.")
     split = load_fields(path)
     return np.array([[auc(split[f], C, gamma) for C, gamma in points] for f in fields])
-
-
-def _row(path: Path, field: int, C: float) -> np.ndarray:
-    return np.array([auc(load_fields(path)[field], C, gamma) for gamma in grid_values()[1]])
-
-
-def make_table(dataset: Path, out: Path = LANDMINE_TABLE, n_jobs: int | None = None) -> Path:
-    """Compute the whole table from the dataset (about 40 minutes on two cores) and write it.
-
-    n_jobs: worker processes, one a core by default.
-    """
-    import scipy
-    import sklearn
-    from tqdm import tqdm
-
-    path = Path(dataset).resolve()
-    load_fields(path)  # a wrong file is refused before any worker starts
-    tasks = [(path, field, C) for field in range(N_FIELDS) for C in grid_values()[0]]
-    values = np.empty((len(tasks), GRID - 1))
-    for k, row in tqdm(unordered(_row, tasks, n_jobs), total=len(tasks), desc="AUC rows", disable=None):
-        values[k] = row
-    libraries = {"numpy": np.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__}
-    meta = {
-        "dataset_sha256": SHA256,
-        "split": SPLIT,
-        "axes": "field 0..28, C, gamma; both linear, j/128 of the range, j = 1..127",
-        "versions": {"python": platform.python_version(), **libraries},
-        "command": f"{COMMAND} LandmineData.mat",
-    }
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, auc=values.reshape(N_FIELDS, GRID - 1, GRID - 1), meta=json.dumps(meta, sort_keys=True))
-    return write_atomically(Path(out), buffer.getvalue())
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Make data/landmine_auc.npz from the landmine dataset.")
-    parser.add_argument("dataset", nargs="?", type=Path, help="path of LandmineData.mat")
-    parser.add_argument("--download", action="store_true", help="fetch the dataset into data/ first")
-    parser.add_argument("--out", type=Path, default=LANDMINE_TABLE)
-    parser.add_argument("--n-jobs", type=int, help="worker processes; one a core by default")
-    args = parser.parse_args()
-    dataset = download() if args.download else args.dataset or find_dataset()
-    if dataset is None:
-        parser.error(f"no dataset: {HOW_TO_GET_IT}.")
-    print(make_table(dataset, args.out, args.n_jobs))
-
-
-if __name__ == "__main__":
-    from pfpne.problems import landmine  # so that the workers find _row by its module's name
-
-    landmine.main()
