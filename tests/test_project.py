@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import tomllib
+import types
 from pathlib import Path
 
 import papermill
@@ -115,3 +116,26 @@ def test_every_deviation_cited_is_listed():
     assert listed == [str(n + 1) for n in range(len(listed))] and len(listed) >= 19
     cited = {n for path in (ROOT / "pfpne").rglob("*.py") for n in re.findall(r"deviation (\d+)", path.read_text())}
     assert cited <= set(listed)
+
+
+def test_the_first_page_of_jupyterlab_shows_every_notebook_and_its_links_lead_somewhere():
+    content = json.loads((ROOT / "index.ipynb").read_text())
+    text = "".join("".join(cell["source"]) for cell in content["cells"])
+    assert all(f"(notebooks/{name}.ipynb)" in text for name in NAMES)
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert [link for link in links if not (ROOT / link).exists() and not link.startswith("figures/")] == []
+
+
+def test_saving_an_untouched_notebook_in_jupyterlab_leaves_it_as_it_was():
+    settings = types.SimpleNamespace(ServerApp=None, LabApp=None, FileContentsManager=None)
+    for name in vars(settings):
+        setattr(settings, name, types.SimpleNamespace())
+    exec((NOTEBOOKS / "lab_config.py").read_text(), {"c": settings, "__file__": str(NOTEBOOKS / "lab_config.py")})
+    committed = json.loads((NOTEBOOKS / "1_synthetic_regret.ipynb").read_text())
+    opened = json.loads(json.dumps(committed))
+    opened["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
+    opened["metadata"]["language_info"] |= {"version": "3.11.7", "file_extension": ".py"}
+    settings.FileContentsManager.pre_save_hook(model={"type": "notebook", "content": opened}, path="")
+    assert opened == committed
+    settings.FileContentsManager.pre_save_hook(model={"type": "file", "content": "text"}, path="")
+    assert settings.ServerApp.root_dir == str(ROOT)
