@@ -2,20 +2,22 @@
 
 PYTHON ?= python3
 PROFILE ?= paper
+ARGS ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures test lab clean
+.PHONY: figures test lab clean clean-results
 
 figures: $(READY)
-	$(RUN) -m pfpne.paper figures --profile $(PROFILE)
+	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
 
 test: $(READY)
-	$(RUN) -m pytest
+	$(RUN) -m pytest $(ARGS)
 
+# JupyterLab, on the page that shows the notebooks. ARGS goes to it, such as ARGS="--no-browser --port 9000".
 lab: $(READY)
-	$(RUN) -m jupyterlab notebooks
+	$(RUN) -m jupyterlab --config=notebooks/lab_config.py $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 # The stamp is removed first and made last, so an interrupted set-up does not count; without it we start afresh.
 $(READY): requirements.lock pyproject.toml
@@ -29,7 +31,11 @@ $(READY): requirements.lock pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# What is made and not committed: stored runs, executed notebooks, other figures than the paper profile's.
+# What is made again in a moment. Stored runs (hours, perhaps) and your own figures stay.
 clean:
-	rm -rf results executed figures-smoke figures-custom .pytest_cache .hypothesis
-	find pfpne tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf executed figures-smoke .pytest_cache .hypothesis
+	find pfpne tests benchmarks data -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stored runs, too: everything is simulated again next time. figures-custom/ is yours, and stays.
+clean-results: clean
+	rm -rf results

@@ -4,19 +4,33 @@ problem = pfpne.make_problem("garland", n_clients=20, shift=0.1, noise="bernoull
 run = pfpne.simulate("pf-pne", problem, horizon=100_000)
 """
 
-from pfpne.federation import Task
-from pfpne.problems.objectives import make_problem, problem_from_functions
-from pfpne.partition import Partition, PyXABPartition, to_pyxab
-from pfpne.algorithms import make_federation
-from pfpne.simulation.simulate import simulate
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Partition",
-    "PyXABPartition",
-    "Task",
-    "make_federation",
-    "make_problem",
-    "problem_from_functions",
-    "simulate",
-    "to_pyxab",
-]
+if TYPE_CHECKING:
+    from pfpne.algorithms import make_federation
+    from pfpne.federation import Task
+    from pfpne.partition import Partition
+    from pfpne.problems import make_problem, problem_from_functions
+    from pfpne.pyxab import PyXABPartition, to_pyxab
+    from pfpne.simulation.simulate import simulate
+
+# Where each name lives. It is loaded when it is first used: compilers and tables take longer than the rest.
+_WHERE = {
+    "Partition": "pfpne.partition",
+    "PyXABPartition": "pfpne.pyxab",
+    "Task": "pfpne.federation",
+    "make_federation": "pfpne.algorithms",
+    "make_problem": "pfpne.problems",
+    "problem_from_functions": "pfpne.problems",
+    "simulate": "pfpne.simulation.simulate",
+    "to_pyxab": "pfpne.pyxab",
+}
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str):
+    if name not in _WHERE:
+        raise AttributeError(f"module 'pfpne' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_WHERE[name]), name)
+    return value

@@ -29,6 +29,17 @@ def is_number(x) -> bool:
         return False
 
 
+def check_integer(name: str, x, least: int) -> None:
+    """An integer >= least; else ValueError."""
+    check(is_integer(x) and x >= least, name, f"an integer >= {least}", x)
+
+
+def check_number(name: str, x, bound: str) -> None:
+    """A finite number within the bound, "> 0", ">= 0" or "in (0, 1)"; else ValueError."""
+    holds = {"> 0": lambda: x > 0, ">= 0": lambda: x >= 0, "in (0, 1)": lambda: 0 < x < 1}[bound]
+    check(is_number(x) and holds(), name, f"a number {bound}", x)
+
+
 def check_scale(name: str, x) -> None:
     """A constant that multiplies or divides: within what its square and its powers can bear."""
     check(is_number(x) and 1e-9 <= x <= 1e9, name, "a number > 0 (from 1e-9 to 1e9)", x)

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfpne.checks import check, check_noise, is_integer
-from pfpne.partition import Partition, PyXABPartition
+from pfpne.checks import check, check_integer, check_noise
+from pfpne.partition import Partition
+from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
 
 # --- what an algorithm is told ----------------------------------------------------------------------
@@ -45,11 +46,11 @@ class Task:
     key: tuple = ()
 
     def __post_init__(self):
-        holds = isinstance(self.partition, (Partition, PyXABPartition))
-        check(holds, "partition", "a Partition or a PyXABPartition", self.partition)
-        check(is_integer(self.n_clients) and self.n_clients >= 1, "n_clients (M)", "an integer >= 1", self.n_clients)
-        check(is_integer(self.horizon) and self.horizon >= 1, "horizon (T)", "an integer >= 1", self.horizon)
-        check(is_integer(self.seed) and self.seed >= 0, "seed", "an integer >= 0", self.seed)
+        known = isinstance(self.partition, (Partition, PyXABPartition))
+        check(known, "partition", "a Partition or a PyXABPartition", self.partition)
+        check_integer("n_clients (M)", self.n_clients, 1)
+        check_integer("horizon (T)", self.horizon, 1)
+        check_integer("seed", self.seed, 0)
         if self.noise is not None:
             check_noise(self.noise)
         if self.candidates is not None:
@@ -73,8 +74,7 @@ class Task:
 class Message:
     """What passes between a client and the server: an integer header, and numbers.
 
-    Subclasses add array fields, the payload, which alone is counted. What a class does not declare,
-    it cannot carry.
+    Subclasses add array fields, the payload, which alone is counted; nothing else can be carried.
     """
 
     header: int  # the depth or phase, or the step; not counted
@@ -196,6 +196,9 @@ class Client(ABC):
 
 class Server:
     """The server of an algorithm whose clients send nothing. Others override `exchange`."""
+
+    def __init__(self, task: Task | None = None, settings=None):
+        self.task, self.settings = task, settings
 
     def start(self) -> dict[int, Message]:
         """Messages (client -> message) that the server sends before any evaluation."""

@@ -1,19 +1,22 @@
-"""The hierarchical partition of the domain, in closed form, and bridges to and from PyXAB.
+"""The hierarchical partition of the domain, in closed form.
 
 Node (h, i), i = 1..k^h, has the children (h+1, k i - j), j = 0..k-1, in increasing order of the
-coordinate that is split (paper, Section 2.2). The cell at depth h is cut into k equal parts along
-dimension h mod d. So the box of a node follows from (h, i) alone: no tree is stored, and a message
-names a node with two integers. A node is pulled at the centre of its box.
+coordinate that is split (paper, Section 2.2). Which dimension a cell is cut along, into k equal parts,
+is its `cells`: "random" draws one for each node (PyXAB's BinaryPartition, which the paper used, does so),
+"cyclic" takes h mod d at depth h. A draw is a hash of (seed, h, i) alone. So the box of a node follows
+from (h, i): no tree is stored, and a message names a node with two integers. A node is pulled at the
+centre of its box.
 """
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from pfpne.checks import check, is_integer
+
+CELLS = ("random", "cyclic")
 
 
 def check_domain(domain) -> np.ndarray:
@@ -40,22 +43,29 @@ def deepest(k: int, max_depth: int | None) -> int:
 class Partition:
     """A k-ary partition of a box. A cell at max_depth is not split.
 
-    domain: (d, 2). k >= 2. max_depth >= 0, with k**max_depth < 2**62; 40 by default, 39 for k = 3.
+    domain: (d, 2). k >= 2. max_depth >= 0, with k**max_depth < 2**62; 40 by default, 39 for k = 3. cells: "random" or
+    "cyclic", the same in one dimension. seed: of the random cells, an integer in 0..2**64 - 1. most: how often at most
+    a dimension is cut on the way to a random cell, None for no limit; then max_depth is at most d most.
     Depths h are integers in 0..max_depth; indices i are integers in 1..k**h, scalars or (n,).
     """
 
     domain: np.ndarray
     k: int = 2
     max_depth: int | None = None
-    _low: np.ndarray = field(init=False, repr=False)
-    _width: np.ndarray = field(init=False, repr=False)
+    cells: str = "cyclic"
+    seed: int = 0
+    most: int | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "domain", check_domain(self.domain))
         check(is_integer(self.k) and self.k >= 2, "k, the number of children of a node,", "an integer >= 2", self.k)
+        check(self.cells in CELLS, "cells", f"one of {', '.join(map(repr, CELLS))}", self.cells)
+        check(is_integer(self.seed) and 0 <= self.seed < 2**64, "seed", "an integer in 0..2**64 - 1", self.seed)
+        valid = self.most is None or (is_integer(self.most) and self.most >= 1)
+        check(valid, "most", "an integer >= 1, or None for no limit", self.most)
         object.__setattr__(self, "max_depth", deepest(self.k, self.max_depth))
-        object.__setattr__(self, "_low", self.domain[:, 0])
-        object.__setattr__(self, "_width", self.domain[:, 1] - self.domain[:, 0])
+        reach = self.most is None or self.max_depth <= self.d * self.most
+        check(reach, "max_depth", "at most d most, how often the dimensions may be cut in all", self.max_depth)
 
     @property
     def d(self) -> int:
@@ -67,130 +77,56 @@ class Partition:
         return (self.k * i[:, None] - np.arange(self.k - 1, -1, -1)).ravel()
 
     def _cell(self, h: int, i) -> tuple[np.ndarray, np.ndarray]:
-        """Integer position (n, d) of the cells along each dimension, and the number of parts (d,)."""
+        """Integer position (n, d) of the cells along each dimension, and the number of parts there, (n, d) or (d,)."""
         i = np.atleast_1d(np.asarray(i, dtype=np.int64))
         if not 0 <= h <= self.max_depth:
             raise ValueError(f"depth must be in 0..{self.max_depth}; got {h}.")
         if i.size and not (1 <= i.min() and i.max() <= self.k**h):
             raise ValueError(f"indices at depth {h} are 1..{self.k**h}; got {i.min()}..{i.max()}.")
-        powers, weights, parts = _place_values(self.k, h, self.d)
         if self.d == 1:
-            return i[:, None] - 1, parts
-        return (i[:, None] - 1) // powers % self.k @ weights, parts
+            return i[:, None] - 1, np.array([self.k**h])
+        position, parts = np.zeros((len(i), self.d), dtype=np.int64), np.ones((len(i), self.d), dtype=np.int64)
+        rows = np.arange(len(i))
+        for g in range(h):  # from the root: the ancestor at depth g, the dimension that it is cut along, the part
+            above, part = divmod((i - 1) // self.k ** (h - 1 - g), self.k)
+            along = self._dimension(g, above + 1, parts)
+            position[rows, along] = position[rows, along] * self.k + part
+            parts[rows, along] *= self.k
+        return position, parts
+
+    def _dimension(self, h: int, i: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        """The dimensions (n,) that the nodes (h, i) are cut along; parts (n, d): how finely they are cut already."""
+        if self.cells == "cyclic":
+            return np.full(len(i), h % self.d)
+        u = (_hash(self.seed, h, i) >> np.uint64(11)) * 2.0**-53  # uniform in [0, 1)
+        if self.most is None:
+            return (u * self.d).astype(np.int64)
+        free = parts < self.k**self.most
+        rank = (u * free.sum(axis=1)).astype(np.int64)
+        return (np.cumsum(free, axis=1) == rank[:, None] + 1).argmax(axis=1)
 
     def box(self, h: int, i) -> np.ndarray:
         """Boxes (n, d, 2) of the nodes (h, i)."""
         position, parts = self._cell(h, i)
-        edges = np.stack([position, position + 1], axis=-1)
-        inside = self._low[:, None] + self._width[:, None] * (edges / parts[:, None])
-        return np.where(edges == parts[:, None], self.domain[:, 1:], inside)  # the domain's end, not its rounding
+        low, width = self.domain[:, :1], self.domain[:, 1:] - self.domain[:, :1]
+        edges, parts = np.stack([position, position + 1], axis=-1), parts[..., None]
+        return np.where(edges == parts, self.domain[:, 1:], low + width * (edges / parts))  # the domain's own end
 
     def centers(self, h: int, i) -> np.ndarray:
         """The points (n, d) where the nodes (h, i) are pulled."""
         position, parts = self._cell(h, i)
-        centers = self._low + self._width * ((2 * position + 1) / (2 * parts))
-        return np.minimum(centers, self.domain[:, 1], out=centers)  # rounding can pass the end of a deep cell
+        low, high = self.domain.T
+        centers = low + (high - low) * ((2 * position + 1) / (2 * parts))
+        return np.minimum(centers, high, out=centers)  # rounding can pass the end of a deep cell
 
 
-@functools.lru_cache(maxsize=256)
-def _place_values(k: int, h: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How i - 1 in base k, most significant digit first, tells the cell: digit g is the part along dimension g mod d.
-
-    The value (h,) of each digit in i - 1; its value (h, d) in the position along each dimension; parts (d,).
-    """
-    parts = np.array([k ** len(range(j, h, d)) for j in range(d)], dtype=np.int64)
-    powers = k ** np.arange(h - 1, -1, -1, dtype=np.int64)
-    weights = np.zeros((h, d), dtype=np.int64)
-    for g in range(h):
-        weights[g, g % d] = k ** ((h - 1 - g) // d)
-    return powers, weights, parts
-
-
-class PyXABPartition:
-    """One of PyXAB's partition classes behind the interface of `Partition`.
-
-    Some of PyXAB's classes split along a random dimension, or at a random point, with numpy's global
-    random state. Here each split draws from a state that depends on (seed, h, i) alone, and the
-    global state is put back: the cells do not depend on who asks first, and nothing leaks.
-    """
-
-    def __init__(self, partition_class, domain, max_depth: int | None = None, seed: int = 0):
-        """partition_class: a subclass of PyXAB.partition.Partition.Partition, such as BinaryPartition.
-
-        seed: an integer in 0..2^32 - 1. max_depth: as in Partition. Raises ValueError for anything else.
-        """
-        from PyXAB.partition.Partition import Partition as PyXABBase
-
-        holds = isinstance(partition_class, type) and issubclass(partition_class, PyXABBase)
-        check(holds, "partition_class", "one of PyXAB's partition classes, such as BinaryPartition", partition_class)
-        check(is_integer(seed) and 0 <= seed < 2**32, "seed", "an integer in 0..2**32 - 1", seed)
-        self.domain = check_domain(domain)
-        self.seed = seed
-        self._tree = partition_class(domain=self.domain.tolist())
-        self._nodes = {(0, 1): self._tree.get_root()}
-        self.k = len(self._split(0, 1))
-        self.max_depth = deepest(self.k, max_depth)
-
-    @property
-    def d(self) -> int:
-        return len(self.domain)
-
-    children = Partition.children
-
-    def _split(self, h: int, i: int) -> list:
-        node = self._nodes[h, i]
-        if node.get_children() is None:
-            outside = np.random.get_state()
-            try:
-                np.random.set_state(np.random.RandomState([self.seed, h, i % 2**32, i // 2**32]).get_state())
-                self._tree.make_children(node, newlayer=h >= self._tree.get_depth())
-            finally:
-                np.random.set_state(outside)
-            for child in node.get_children():
-                self._nodes[child.get_depth(), child.get_index()] = child
-        return node.get_children()
-
-    def _node(self, h: int, i: int):
-        if not (0 <= h <= self.max_depth and 1 <= i <= getattr(self, "k", 1) ** h):
-            raise ValueError(f"there is no node ({h}, {i}) in this partition.")
-        if (h, i) not in self._nodes:
-            parent = -(-i // self.k)
-            self._node(h - 1, parent)
-            self._split(h - 1, parent)
-        return self._nodes[h, i]
-
-    def box(self, h: int, i) -> np.ndarray:
-        """Boxes (n, d, 2) of the nodes (h, i)."""
-        boxes = [self._node(h, int(j)).get_domain() for j in np.atleast_1d(i)]
-        return np.array(boxes, dtype=float).reshape(-1, self.d, 2)
-
-    def centers(self, h: int, i) -> np.ndarray:
-        """The points (n, d) where the nodes (h, i) are pulled."""
-        points = [self._node(h, int(j)).get_cpoint() for j in np.atleast_1d(i)]
-        return np.array(points, dtype=float).reshape(-1, self.d)
-
-
-def to_pyxab(partition):
-    """A PyXAB partition class whose cells are those of `partition`.
-
-    Pass it as the `partition` argument of a PyXAB algorithm, so that it runs on the cells that ours use.
-    """
-    from PyXAB.partition.Partition import Partition as PyXABBase
-
-    class Shared(PyXABBase):
-        def make_children(self, parent, newlayer=False):
-            h = parent.get_depth() + 1
-            indices = partition.children(parent.get_index())
-            children = []
-            for i, box, center in zip(indices, partition.box(h, indices), partition.centers(h, indices), strict=True):
-                child = self.node(h, int(i), parent, box.tolist())
-                child.c_point = center.tolist()  # the same rounding as ours
-                children.append(child)
-            parent.update_children(children)
-            if newlayer:
-                self.node_list.append(list(children))  # a copy: the layer grows, the parent's list must not
-                self.depth += 1
-            else:
-                self.node_list[h] += children
-
-    return Shared
+def _hash(seed: int, h: int, i: np.ndarray) -> np.ndarray:
+    """64 well mixed bits (n,) for each node (h, i): SplitMix64's finalizer, once for each of the three numbers."""
+    with np.errstate(over="ignore"):
+        bits = np.full(len(i), seed, dtype=np.uint64)
+        for number in (np.uint64(h), i.astype(np.uint64)):
+            bits = bits + number * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+            bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            bits = bits ^ (bits >> np.uint64(31))
+    return bits

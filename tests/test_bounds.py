@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfpne.algorithms.bounds import kept, log_term, radius, tau, transition_depth
+from pfpne.algorithms.pf_pne import kept, log_term, radius, tau, transition_depth
 
 
 def test_the_logarithm_is_of_c_1_T_over_delta_and_never_negative():

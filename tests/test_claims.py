@@ -1,7 +1,9 @@
-"""The claims: the statistics by hand, each verdict on made-up runs, the files, the notebook from end to end."""
+"""The claims: the statistics by hand, each kind of test on made-up runs, the verdicts, the notebook from end to end."""
 
+import itertools
 import json
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,43 +11,14 @@ import numpy as np
 import pandas as pd
 import papermill
 import pytest
-from scipy.stats import permutation_test
 
 import pfpne
-from pfpne.paper import claim_tests, claims, stats, table1, tables
 from pfpne.algorithms import NAMES
-from pfpne.paper.claim_tests import (
-    VALID,
-    AlikeInTime,
-    BetterThanAlone,
-    Bounded,
-    Comparison,
-    Counted,
-    DeltaBounds,
-    DependsOnSimilarity,
-    FallsWithM,
-    Insensitive,
-    KeepsGrowing,
-    Part,
-    RoundsBounded,
-    SameCost,
-    Similar,
-    Slower,
-    Stops,
-    Sublinear,
-    Unsatisfactory,
-    last_depth,
-    less,
-    more,
-    numbers_bound,
-    rank,
-    rounds_bound,
-    slope_below,
-    stopped,
-)
+from pfpne.paper import claims, stats, table1, tables
+from pfpne.paper.claim_tests import Column, Comparison, Outcome, inequalities, last_depth, place, rounds_bound
 from pfpne.paper.evidence import COLUMNS, Evidence, Regime, summarize
-from pfpne.paper.notebook import SYNTHETIC
-from pfpne.paths import DATA, FIGURES, NOTEBOOKS, ROOT
+from pfpne.paper.parameters import SYNTHETIC_NAMES
+from pfpne.paths import DATA, NOTEBOOKS
 
 
 def rng():
@@ -66,11 +39,11 @@ def test_sign_flip_by_hand():
 
 
 @pytest.mark.parametrize("n", [2, 5, 9, 10])
-def test_sign_flip_agrees_with_scipy(n):
+def test_sign_flip_agrees_with_all_signs_one_by_one(n):
     values = np.random.default_rng(n).normal(-0.3, 1, n)
-    how = {"permutation_type": "samples", "n_resamples": 5_000}  # more than 2^n: exact
-    for found, side in zip(stats.sign_flip(values, rng()), ("less", "greater"), strict=True):
-        assert found == pytest.approx(permutation_test((values,), np.mean, alternative=side, **how).pvalue)
+    sums = np.array([np.dot(signs, values) for signs in itertools.product((-1, 1), repeat=n)])
+    below, above = (sums <= values.sum() + 1e-12).mean(), (sums >= values.sum() - 1e-12).mean()
+    assert stats.sign_flip(values, rng()) == (below, above)
 
 
 def test_sign_flip_beyond_the_exact_one_is_drawn_from_the_generator():
@@ -90,7 +63,6 @@ def test_holm_by_hand():
 def test_power_law_is_recovered():
     x = np.array([3_125, 6_250, 12_500, 25_000, 50_000, 100_000])
     assert stats.power(x, np.stack([3 * x**0.75, 0.2 * x**-0.25])) == pytest.approx([0.75, -0.25])
-    assert stats.per_log(x, [7 + 2 * np.log(x)]) == pytest.approx([2.0])
     assert np.isnan(stats.power(x, np.array([[1, 2, 0, 4, 5, 6]]))).all()
     assert np.isnan(stats.power([5], np.array([[1.0]]))).all()
 
@@ -124,20 +96,14 @@ class MadeUp(Evidence):
 
     def summary(self, objective, algorithms, noise, n_runs=None, **changes):
         n_runs = self.runs_of(algorithms) if n_runs is None else n_runs
-        asked = {
-            "objective": objective,
-            "noise": noise,
-            "n_clients": self.n_clients,
-            "horizon": self.horizon,
-            **changes,
-        }
-        asked["settings"] = changes.get("settings", {})
+        asked = {"objective": objective, "noise": noise, "n_clients": self.n_clients, "horizon": self.horizon}
+        asked |= {"settings": {}, **changes}
         rows = [{"algorithm": algorithms, "run": run, **self.tell(algorithms, run, asked)} for run in range(n_runs)]
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def made_up(tell, n_runs=30) -> MadeUp:
-    regimes = (Regime("bernoulli", "bernoulli", SYNTHETIC), Regime("landmine", 0.0, ("landmine",)))
+    regimes = (Regime("bernoulli", "bernoulli", SYNTHETIC_NAMES), Regime("landmine", 0.0, ("landmine",)))
     return MadeUp(20, 100_000, n_runs, min(10, n_runs), regimes, tell=tell)
 
 
@@ -151,69 +117,83 @@ def with_regrets(**means) -> MadeUp:
     return made_up(tell)
 
 
-def verdict(test, evidence, Delta="0.01") -> str:
+CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
+
+
+def outcome(claim_id: str, evidence: Evidence, own_Delta=False) -> Outcome:
+    """What one claim's test finds under Bernoulli rewards."""
+    claim, regime = CLAIMS[claim_id], evidence.regimes[0]
+    objectives = [name for name in claim.objectives if name in regime.objectives]
+    return claim.kind(Column(evidence, regime, objectives, own_Delta), **claim.arguments)
+
+
+def verdict(claim_id: str, evidence: Evidence) -> str:
     """The verdict on one claim alone, without correction."""
-    outcome = test.evaluate(evidence, "bernoulli", test.objectives, Delta)
-    if isinstance(outcome, Counted):
-        return claims.count(outcome.facts)
-    weighed = claims.weigh(outcome, rng())
-    return claims.judge(weighed.p_right, weighed.p_wrong)
+    found = outcome(claim_id, evidence)
+    if not found.comparisons:
+        return claims.judge_facts(found.facts)
+    p = np.array([stats.sign_flip(comparison.excess, rng()) for comparison in found.comparisons])
+    return claims.judge(*claims.together(p, found.every))
 
 
-SMALLEST = Comparison("garland", "pf-pne", claims.OTHERS)
+def test_a_column_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
+    asked = []
+    evidence = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
+    paper, own = (Column(evidence, evidence.regimes[0], ["garland"], own_Delta) for own_Delta in (False, True))
+    for column in (paper, own):
+        column.summary("garland")
+        column.summary("garland", "fed-pne")
+        column.summary("garland", settings={"c": 0.2})
+        column.summary("garland", settings={"Delta": 0.0})
+    paper.summary("garland", settings={"Delta": 0.01})  # the default
+    pf_pne, fed_pne = [{}, {"c": 0.2}, {"Delta": 0.0}], {}
+    true = {"Delta": "true"}
+    assert [settings for name, settings in asked if name == "fed-pne"] == [fed_pne, fed_pne]
+    found = [settings for name, settings in asked if name == "pf-pne"]
+    assert found == [*pf_pne, true, true | {"c": 0.2}, {"Delta": 0.0}, {}]
 
 
-def test_the_smallest_is_smaller_than_each():
-    others = {"fed1_ucb": 140, "fn_ucb": 150, "fed_pne": 130}
-    assert verdict(SMALLEST, with_regrets(pf_pne=100, hct_pyxab=120, **others)) == "holds"
-    assert verdict(SMALLEST, with_regrets(pf_pne=100, hct_pyxab=80, **others)) == "does not hold"
-    assert verdict(SMALLEST, with_regrets(pf_pne=100, hct_pyxab=100, **others)) == "undecided"
+# --- comparisons ------------------------------------------------------------------------------------
+
+ALL = {"fed1_ucb": 140, "fn_ucb": 150, "fed_pne": 130}
 
 
-def test_ten_runs_count_where_fn_ucb_takes_part():
-    outcome = SMALLEST.evaluate(
-        with_regrets(pf_pne=1, hct_pyxab=2, fed1_ucb=2, fn_ucb=2, fed_pne=2), "bernoulli", (), "0.01"
-    )
-    assert [len(part.values) for part in outcome.parts] == [30, 30, 10, 30]
+@pytest.mark.parametrize(("hct", "expected"), [(120, "holds"), (80, "does not hold"), (100, "undecided")])
+def test_the_smallest_is_smaller_than_each(hct, expected):
+    assert verdict("smallest-garland", with_regrets(pf_pne=100, hct_pyxab=hct, **ALL)) == expected
+
+
+def test_ten_runs_count_where_fn_ucb_takes_part_and_too_few_decide_nothing():
+    evidence = with_regrets(pf_pne=100, hct_pyxab=200, **ALL)
+    found = outcome("smallest-garland", evidence)
+    assert [len(comparison.excess) for comparison in found.comparisons] == [30, 30, 10, 30]
+    assert found.runs.endswith("n = 30 (10 with FN-UCB)")
+    assert verdict("smallest-garland", replace(evidence, n_runs=3, figure_runs=3)) == "undecided"
 
 
 @pytest.mark.parametrize(("pf_pne", "expected"), [(100, "does not hold"), (190, "holds"), (230, "does not hold")])
 def test_slightly_better_is_better_but_not_much(pf_pne, expected):
-    test = Comparison("doublesine", "pf-pne", ("hct-pyxab",), "slightly")
-    assert verdict(test, with_regrets(pf_pne=pf_pne, hct_pyxab=220)) == expected
+    assert verdict("doublesine-hct", with_regrets(pf_pne=pf_pne, hct_pyxab=220)) == expected
 
 
 @pytest.mark.parametrize(("pf_pne", "expected"), [(100, "holds"), (120, "does not hold"), (300, "does not hold")])
 def test_much_better_is_half_at_most(pf_pne, expected):
-    test = Comparison("doublesine", "pf-pne", ("fed-pne",), "much")
-    assert verdict(test, with_regrets(pf_pne=pf_pne, fed_pne=220)) == expected
+    assert verdict("doublesine-fed", with_regrets(pf_pne=pf_pne, fed_pne=220)) == expected
 
 
-@pytest.mark.parametrize(
-    ("pf_pne", "expected"),
-    [
-        (220, "holds"),
-        (180, "holds"),
-        (260, "holds"),
-        (160, "does not hold"),
-        (300, "does not hold"),
-        (275, "undecided"),
-    ],
-)
+SIMILAR_TO_220 = {180: "holds", 260: "holds", 160: "does not hold", 300: "does not hold", 275: "undecided"}
+
+
+@pytest.mark.parametrize(("pf_pne", "expected"), SIMILAR_TO_220.items())
 def test_similar_has_to_be_shown(pf_pne, expected):
-    assert verdict(Similar("ackley", "hct-pyxab"), with_regrets(pf_pne=pf_pne, hct_pyxab=220)) == expected
-
-
-def test_too_few_runs_decide_nothing():
-    evidence = replace(with_regrets(pf_pne=100, hct_pyxab=200, fed1_ucb=200, fn_ucb=200, fed_pne=200), n_runs=3)
-    assert verdict(SMALLEST, replace(evidence, figure_runs=3)) == "undecided"
+    assert verdict("ackley-hct", with_regrets(pf_pne=pf_pne, hct_pyxab=220)) == expected
 
 
 @pytest.mark.parametrize(("best", "expected"), [(100, "holds"), (290, "does not hold")])
 @pytest.mark.parametrize("whose", ["pf_pne", "hct_pyxab"])
 def test_far_from_satisfactory_is_twice_the_regret_of_another(whose, best, expected):
     regrets = {"fed_pne": 300, "pf_pne": 400, "hct_pyxab": 350, "fed1_ucb": 500, "fn_ucb": 500, whose: best}
-    assert verdict(Unsatisfactory("garland"), with_regrets(**regrets)) == expected
+    assert verdict("fed-far-garland", with_regrets(**regrets)) == expected
 
 
 @pytest.mark.parametrize(("alike", "expected"), [(100, "holds"), (200, "does not hold")])
@@ -222,7 +202,7 @@ def test_fed_pne_depends_on_the_similarity_of_the_clients(alike, expected):
         assert algorithm == "fed-pne"
         return {"regret": (alike if asked.get("shift") == 0 else 300) + np.sin(run)}
 
-    assert verdict(DependsOnSimilarity("garland"), made_up(tell)) == expected
+    assert verdict("fed-depends-garland", made_up(tell)) == expected
 
 
 @pytest.mark.parametrize(("alone", "expected"), [(300, "holds"), (80, "does not hold")])
@@ -231,7 +211,7 @@ def test_better_than_alone(alone, expected):
         assert asked["shift"] == 0
         return {"regret": {"pf-pne": 100, "pe": alone}[algorithm] + np.sin(run)}
 
-    assert verdict(BetterThanAlone("garland", "pe"), made_up(tell)) == expected
+    assert verdict("better-than-pe-garland", made_up(tell)) == expected
 
 
 @pytest.mark.parametrize(("zero", "expected"), [(110, "holds"), (200, "does not hold")])
@@ -240,19 +220,20 @@ def test_similar_with_a_Delta_of_its_own(zero, expected):
         Delta = asked["settings"].get("Delta", 0.01)
         return {"regret": {("pf-pne", 0.0): zero, ("fed-pne", 0.01): 100}[algorithm, Delta] + np.sin(run)}
 
-    test = Similar("garland", "fed-pne", (("Delta", 0.0),))
-    assert verdict(test, made_up(tell)) == expected and not test.uses_pf_pne
+    assert verdict("delta-zero-garland", made_up(tell)) == expected
 
 
-@pytest.mark.parametrize(("exponent", "expected"), [(-0.4, "holds"), (0.1, "does not hold")])
-def test_falls_with_M(exponent, expected):
+@pytest.mark.parametrize(
+    ("exponent", "falls", "as_stated"),
+    [(-0.4, "holds", "holds"), (-0.1, "holds", "does not hold"), (0.1, "does not hold", "does not hold")],
+)
+def test_falls_with_M(exponent, falls, as_stated):
     def tell(algorithm, run, asked):
         assert asked["shift"] == 0
         return {"regret": (1 + 0.01 * np.sin(run)) * asked["n_clients"] ** (exponent + 0.001 * np.cos(run))}
 
-    assert verdict(FallsWithM("garland", 0.0), made_up(tell)) == expected
-    assert verdict(FallsWithM("garland", -0.25), made_up(tell)) == expected
-    assert verdict(FallsWithM("garland", -0.5), made_up(tell)) == "does not hold"
+    assert verdict("falls-with-M-garland", made_up(tell)) == falls
+    assert verdict("falls-as-stated-garland", made_up(tell)) == as_stated  # -1/4
 
 
 @pytest.mark.parametrize(("exponent", "expected"), [(0.8, "holds"), (1.1, "does not hold")])
@@ -262,134 +243,147 @@ def test_sublinear_whatever_Delta(worst, exponent, expected):
         bad = asked["settings"].get("Delta") == worst
         return {"regret": asked["horizon"] ** ((exponent if bad else 0.7) + 0.001 * np.cos(run))}
 
-    assert verdict(Sublinear(), made_up(tell)) == expected
-    assert verdict(Sublinear(VALID), made_up(tell)) == (expected if worst == 1.0 else "holds")  # 0 bounds nothing
+    assert verdict("sublinear-any", made_up(tell)) == expected
+    assert verdict("sublinear", made_up(tell)) == (expected if worst == 1.0 else "holds")  # 0 bounds nothing
 
 
-def test_settings_matter_little_unless_one_does():
-    def tell(algorithm, run, asked, factor=1.0):
-        mine = {"regret": 100.0 + run}
-        return {"regret": factor * mine["regret"]} if asked["settings"].get("c") == 0.2 else mine
+@pytest.mark.parametrize(("factor", "expected"), [(1.0, "holds"), (1.5, "does not hold")])
+def test_settings_matter_little_unless_one_does(factor, expected):
+    def tell(algorithm, run, asked):
+        return {"regret": (factor if asked["settings"].get("c") == 0.2 else 1.0) * (100.0 + run)}
 
-    assert verdict(Insensitive("garland"), made_up(tell)) == "holds"
-    evidence = made_up(lambda *asked: tell(*asked, factor=1.5))
-    assert verdict(Insensitive("garland"), evidence) == "does not hold"
-    measured = Insensitive("garland").evaluate(evidence, "bernoulli", (), "0.01").measured
-    assert "to 1.5 (c = 0.2)" in measured
+    assert verdict("settings-garland", made_up(tell)) == expected
+    found = outcome("settings-garland", made_up(tell))
+    assert len(found.comparisons) == 20 and ("to 1.5 (c = 0.2)" in found.measured) == (factor == 1.5)
+    assert len(outcome("settings-garland", made_up(tell), own_Delta=True).comparisons) == 16  # Delta cannot be moved
+
+
+def test_the_place_among_rivals():
     mine = np.array([3.0, 3.0, 9.0])
-    assert rank(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival
+    assert place(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival
 
 
-# --- counted claims ---------------------------------------------------------------------------------
-
-
-def test_counting():
-    assert claims.count((True, True)) == "holds"
-    assert claims.count((True, None)) == "undecided"
-    assert claims.count((True, None, False)) == "does not hold"
-
-
-def test_the_parts_of_a_claim_taken_together():
-    low, high = (Part("", np.full(5, sign), np.zeros(5), sign) for sign in (-1.0, 1.0))  # p = 1/32 and 1
-    both = {"right": (1 / 32, 1.0), "wrong": (1.0, 1 / 32)}  # of low and of high
-    for parts, every, right, wrong in (
-        ((low, low), True, 1 / 32, 1.0),
-        ((low, high), True, 1.0, 2 / 32),
-        ((low, high), False, 2 / 32, 1.0),
-        ((high, high), False, 1.0, 1 / 32),
-    ):
-        found = claims.weigh(claim_tests.Tested(parts, every), rng())
-        assert (found.p_right, found.p_wrong) == (right, wrong)
-        assert found.right.tolist() == [both["right"][part is high] for part in parts]
-        assert found.wrong.tolist() == [both["wrong"][part is high] for part in parts]
-
-
-def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_hold():
-    sure, unsure = (Part(what, np.zeros(5), np.zeros(5), margin) for what, margin in (("sure", 0.1), ("unsure", 0.3)))
-    refuted = claims.Weighed(np.ones(2), np.array([0.001, 0.9]), 1.0, 0.002)
-    assert claims.decisive(claim_tests.Tested((sure, unsure)), refuted, "does not hold", (1.0, 0.02)) is sure
-    assert claims.decisive(claim_tests.Tested((sure, unsure)), refuted, "undecided", (1.0, 0.02)) is unsure
-    weaker = claims.Weighed(np.ones(2), np.array([0.001, 0.01]), 1.0, 0.002)  # 2 * 0.01 alone, 0.2 once corrected
-    assert claims.decisive(claim_tests.Tested((sure, unsure)), weaker, "does not hold", (1.0, 0.02)) is sure
-    shown = claims.Weighed(np.array([0.9, 0.001]), np.ones(2), 0.002, 1.0)  # at least one of them, and it is `unsure`
-    assert claims.decisive(claim_tests.Tested((sure, unsure), every=False), shown, "holds", (0.02, 1.0)) is unsure
-    assert claims.decisive(claim_tests.Tested((sure, unsure), every=False), shown, "undecided", (0.02, 1.0)) is sure
-    mine, theirs = np.array([2.0, 4.0]), np.array([1.0, 3.0])
-    assert less(mine, theirs, "A - B").brief == "A / B = 1.5" and less(mine, theirs, "A - B").margin == 0.5
-    assert more(mine, theirs, "c = 0.2", 2).brief == "c = 0.2: ratio 1.5" and more(mine, theirs, "", 2).margin == 0.5
-    assert slope_below(1.0, np.array([0.8, 0.9]), "slope").brief == "slope: 0.85"
+# --- facts ------------------------------------------------------------------------------------------
 
 
 def test_bounds_by_hand():
-    assert [last_depth(Delta) for Delta in (0.01, 1.0, 0.3)] == [7, 0, 2]
-    assert numbers_bound(1, M=3) == 4 * 3 * (1 + 2)
-    assert stopped(8, 5_000, 7, 100_000) is True
-    assert stopped(7, 5_000, 7, 100_000) is None
-    assert stopped(9, 5_000, 7, 100_000) is False
+    assert last_depth(pd.DataFrame({"Delta": [0.01, 1.0, 0.3]})).tolist() == [7, 0, 2]
     # 2 + log2(100); 1 + log2(2e6 / (0.01 log(2e6))) / 2
     assert rounds_bound(0.01, 100_000, 20) == pytest.approx(2 + math.log2(100))
     assert rounds_bound(0.0, 100_000, 20) == pytest.approx(1 + math.log2(2e6 / (0.01 * math.log(2e6))) / 2)
     assert rounds_bound(1.0, 100_000, 20) == 2
 
 
-def _communication(algorithm, run, asked, *, rounds=8, last=5_000, numbers=3_000, fed_last=40_000):
-    mine = {"rounds": rounds, "last": last, "numbers": numbers, "Delta": 0.01}
-    return mine if algorithm == "pf-pne" else {"rounds": 12, "last": fed_last, "numbers": 9_000, "Delta": math.nan}
+MOST_NUMBERS = 20 * (1 + 3) * (1 + 2 + 4 + 8 + 16 + 32 + 64 + 128)  # of 20 clients, at depths 0..7
 
 
 @pytest.mark.parametrize(
-    ("kind", "changed", "expected"),
+    ("claim_id", "changed", "expected"),
     [
-        (Stops(), {}, "holds"),
-        (Stops(), {"rounds": 7}, "undecided"),
-        (Stops(), {"rounds": 9}, "does not hold"),
-        (Bounded(), {}, "holds"),
-        (Bounded(), {"numbers": numbers_bound(7, 20) + 1}, "does not hold"),
-        (KeepsGrowing(), {}, "holds"),
-        (KeepsGrowing(), {"fed_last": 9_000}, "does not hold"),
-        (KeepsGrowing(), {"last": 50_000}, "holds"),
-        (SameCost(), {"numbers": 9_000}, "holds"),
-        (SameCost(), {"numbers": 12_000}, "does not hold"),
-        (DeltaBounds(), {}, "holds"),
+        ("pf-stops", {}, "holds"),
+        ("pf-stops", {"rounds": 7}, "undecided"),
+        ("pf-stops", {"rounds": 9}, "does not hold"),
+        ("pf-stops", {"last": 100_000}, "does not hold"),
+        ("bounded", {"numbers": MOST_NUMBERS}, "holds"),
+        ("bounded", {"numbers": MOST_NUMBERS + 1}, "does not hold"),
+        ("bounded", {"rounds": 9}, "does not hold"),
+        ("fed-grows", {}, "holds"),
+        ("fed-grows", {"fed_last": 9_000}, "does not hold"),
+        ("fed-grows", {"last": 50_000}, "holds"),
+        ("delta-zero-cost", {"numbers": 9_000}, "holds"),
+        ("delta-zero-cost", {"numbers": 12_000}, "does not hold"),
+        ("delta-zero-cost", {"numbers": 7_000}, "does not hold"),
+        ("delta-bounds", {}, "holds"),
+        ("delta-bounds", {"Delta": 0.02}, "does not hold"),
     ],
 )
-def test_communication_is_counted(kind, changed, expected):
-    evidence = made_up(lambda *asked: _communication(*asked, **changed))
-    assert verdict(kind, evidence) == expected
-    against = kind.evaluate(evidence, "bernoulli", kind.objectives, "0.01").against
+def test_communication_is_counted(claim_id, changed, expected):
+    numbers = {"rounds": 8, "last": 5_000, "numbers": 3_000, "fed_last": 40_000, "Delta": 0.01, **changed}
+    fed = {"rounds": 12, "last": numbers.pop("fed_last"), "numbers": 9_000, "Delta": math.nan}
+    evidence = made_up(lambda algorithm, run, asked: numbers if algorithm == "pf-pne" else fed)
+    assert verdict(claim_id, evidence) == expected
+    against = outcome(claim_id, evidence).against
     assert against.startswith("Garland: ") if expected == "does not hold" else against == ""
 
 
-def test_rounds_within_the_bound():
-    def tell(algorithm, run, asked, more=0):
+@pytest.mark.parametrize(("more", "expected"), [(0, "holds"), (1, "does not hold")])
+def test_rounds_within_the_bound(more, expected):
+    def tell(algorithm, run, asked):
         Delta = asked["settings"].get("Delta", 0.01)
         Delta = 0.2 if Delta == "true" else Delta
         return {"Delta": Delta, "rounds": int(rounds_bound(Delta, asked["horizon"], 20)) + more}
 
-    assert verdict(RoundsBounded(), made_up(tell)) == "holds"
-    assert verdict(RoundsBounded(), made_up(lambda *asked: tell(*asked, more=1))) == "does not hold"
+    assert verdict("rounds-bound", made_up(tell)) == expected
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(20.0, "holds"), (3.0, "does not hold"), (3.95, "undecided")])
 def test_times_decide_without_being_told(seconds, expected):
     evidence = made_up(lambda algorithm, run, asked: {"seconds": seconds + run / 100 if algorithm == "fn-ucb" else 2.0})
-    assert verdict(AlikeInTime(), evidence) == "holds"
-    outcome = Slower().evaluate(evidence, "bernoulli", ("garland",), "0.01")
-    assert claims.count(outcome.facts) == expected and f"{seconds:g}" not in outcome.measured
+    assert verdict("time-others", evidence) == "holds"
+    assert verdict("time-fn-ucb", evidence) == expected
+    assert f"{seconds:g}" not in outcome("time-fn-ucb", evidence).measured
     times = claims.times(evidence)
     assert times["fn-ucb"].max() == pytest.approx(seconds + 0.045) and (times["alike"] == 1).all()
     assert times["slower"].tolist() == [np.mean(seconds + np.arange(10) / 100 >= 4)] * len(times)
+    assert times["objective"].tolist() == ["garland", "himmelblau", "rastrigin", "landmine"]
+
+
+# --- how a verdict is reached -----------------------------------------------------------------------
+
+
+def test_judging():
+    assert claims.judge(0.05, 1.0) == "holds" and claims.judge(1.0, 0.05) == "does not hold"
+    assert claims.judge(0.051, 0.051) == "undecided"
+    assert claims.judge_facts((True, True)) == "holds"
+    assert claims.judge_facts((True, None)) == "undecided"
+    assert claims.judge_facts((True, None, False)) == "does not hold"
+
+
+def test_the_comparisons_of_a_claim_taken_together():
+    low, high = (1 / 32, 1.0), (1.0, 1 / 32)  # surely right, surely wrong
+    assert claims.together(np.array([low, low]), every=True) == (1 / 32, 1.0)
+    assert claims.together(np.array([low, high]), every=True) == (1.0, 2 / 32)
+    assert claims.together(np.array([low, high]), every=False) == (2 / 32, 1.0)
+    assert claims.together(np.array([high, high]), every=False) == (1.0, 1 / 32)
+
+
+def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_hold():
+    nearer, further = (Comparison("", np.full(5, margin), np.zeros(5)) for margin in (0.1, 0.3))
+    every, one = (Outcome("", "", (nearer, further), every) for every in (True, False))
+
+    def decides(found, verdict, p_nearer, p_further, corrected):
+        column = 1 if found.every else 0
+        p = np.ones((2, 2))
+        p[:, column] = p_nearer, p_further
+        return claims.deciding(found, verdict, p, (1.0, corrected) if found.every else (corrected, 1.0))
+
+    assert decides(every, "does not hold", 0.001, 0.9, 0.02) is nearer
+    assert decides(every, "undecided", 0.001, 0.9, 0.02) is further
+    assert decides(every, "does not hold", 0.001, 0.01, 0.02) is nearer  # 2 * 0.01 alone, 0.2 once corrected
+    assert decides(one, "holds", 0.9, 0.001, 0.02) is further  # at least one of them, and it is this
+    assert decides(one, "undecided", 0.9, 0.001, 0.02) is nearer
+
+
+def test_comparisons_in_brief():
+    mine, theirs = np.array([2.0, 4.0]), np.array([1.0, 3.0])
+    (below,), (above,) = inequalities(mine, theirs, "A - B", below=1), inequalities(mine, theirs, "c = 0.2", above=2)
+    assert below.brief == "A / B = 1.5" and below.margin == 0.5 and below.excess.tolist() == [1, 1]
+    assert above.brief == "c = 0.2: ratio 1.5" and above.margin == 0.5 and above.excess.tolist() == [0, 2]
+    assert len(inequalities(mine, theirs, "", 1.25, 0.8)) == 2
+    slopes = np.array([0.8, 0.9])
+    assert Comparison("slope", slopes - 1, slopes).brief == "slope: 0.85"
 
 
 # --- the list of claims -----------------------------------------------------------------------------
 
 
-def test_every_claim_has_a_place_in_the_paper_and_a_test():
-    assert len({claim.id for claim in claims.CLAIMS}) == len(claims.CLAIMS)
+PLACE = r"Abstract|(Section|Table|Figure|Assumption|Theorem|Remark|Corollary|Appendix) [C\d](\.\d)?"
+
+
+def test_every_claim_has_an_id_of_its_own_and_a_place_in_the_paper():
+    assert len(CLAIMS) == len(claims.CLAIMS)
     for claim in claims.CLAIMS:
-        assert all(place in claims.PLACES for place in claim.place.split(", "))
-        assert claim.quote and claim.statement and claim.test.statistic and claim.test.objectives
-        assert claim.test.runs(made_up(None)) and callable(claim.test.evaluate)
+        assert all(re.fullmatch(PLACE, where) for where in claim.place.split(", "))
 
 
 def _every_number(algorithm, run, asked):
@@ -410,8 +404,9 @@ def verdicts():
 
 def test_each_claim_in_each_regime_with_either_Delta(verdicts):
     table, comparisons = verdicts
-    assert set(table["id"]) == {claim.id for claim in claims.CLAIMS}
+    assert table["id"].unique().tolist() == list(CLAIMS)
     assert set(table["verdict"]) <= set(claims.VERDICTS)
+    assert (table[["quote", "statement", "measured", "statistic", "runs"]] != "").all(axis=None)
     assert not table.duplicated(["id", "regime", "Delta"]).any()
     for (claim_id, regime), mine in table.groupby(["id", "regime"]):
         assert mine["Delta"].tolist() in ([""], list(claims.GIVEN))
@@ -430,75 +425,6 @@ def test_the_verdicts_are_corrected_for_the_number_of_claims(verdicts):
     assert smallest["p_right"] > 1 / 2**10  # of the ten runs with FN-UCB, before
     assert smallest["p_right"] <= 2 * len(tested) / 2**10
     assert smallest["verdict"] == "holds"
-
-
-# --- files ------------------------------------------------------------------------------------------
-
-
-def cells(line: str, separator: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split(separator)]
-
-
-def test_the_files_of_the_claims_agree(verdicts):
-    table = tables.make_claims(made_up(_every_number))
-    kept = pd.read_csv(pd.io.common.BytesIO(table.files["claims.csv"]), dtype=str, keep_default_na=False)
-    assert kept["verdict"].tolist() == verdicts[0]["verdict"].tolist()
-    _, rows = tables.summary(kept)
-    assert rows == tables.summary(verdicts[0])[1]
-    markdown = table.files["claims.md"].decode().splitlines()[2 : 2 + len(rows)]
-    assert [cells(line, "|") for line in markdown] == rows
-    latex = [line for line in table.files["claims.tex"].decode().splitlines() if line.endswith(r"\\")]
-    latex = [line for line in latex if line != latex[0]]  # the headings, at the top of each part
-    assert [cells(line.removesuffix(r"\\"), "&")[2:] for line in latex] == [
-        [tables.in_latex(cell) for cell in row[2:]] for row in rows
-    ]
-    assert table == tables.make_claims(made_up(_every_number))  # the same bytes twice
-
-
-def test_latex_is_escaped_and_symbols_are_formulas():
-    assert tables.in_latex("Delta = 5 % of nu_1") == r"$\Delta$ = 5 \% of $\nu_1$"
-    assert tables.in_latex("$c_1$ stays, claims_times.csv & rho") == r"$c_1$ stays, claims\_times.csv \& $\rho$"
-    assert tables.in_latex("c^2 {a} ~ #_") == r"c\^{}2 \{a\} \~{} \#\_"
-    latex = tables.as_latex(["a", "b"], [["x", "1"], ["", "2"], ["y", "3"]], "ll", "What", "name")
-    assert latex.count("{") == latex.count("}") and latex.count(r"\addlinespace") == 1
-    assert all(rule in latex for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\label{tab:name}"))
-
-
-def test_a_long_latex_table_is_in_parts_that_fit_a_page():
-    rows = [[f"{k}", "x" * 200] for k in range(100)]
-    latex = tables.as_latex_pages(["a", "b"], rows, (0.1, 0.5), "What. " * 50, "name")
-    parts = latex.split(r"\begin{table*}")[1:]
-    in_part = [sum(line.endswith(r"\\") for line in part.splitlines()) - 1 for part in parts]
-    assert sum(in_part) == 100 and len(parts) > 1 and latex.count(r"\label") == 1
-    assert all(4 * n <= tables.LINES for n in in_part)  # 200 characters in lines of 65
-    assert in_part[0] < in_part[1]  # the caption takes some of the first page
-
-
-def test_the_readme_shows_the_verdicts_of_claims_csv():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    if not (FIGURES / "claims.csv").exists():
-        pytest.skip("figures/claims.csv is not there yet")
-    assert tables.readme_block(tables.read_claims()) in readme, "run `python -m pfpne readme`"
-
-
-def test_the_readme_block_is_put_between_its_markers(tmp_path, verdicts):
-    (tmp_path / "claims.csv").write_bytes(tables.as_csv(verdicts[0]))
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{tables.BEGIN}\nstale text\n{tables.END}\nafter\n")
-    tables.update_readme(readme, tmp_path)
-    text = readme.read_text()
-    assert (
-        text.startswith(f"before\n{tables.BEGIN}\n") and text.endswith(f"{tables.END}\nafter\n") and "stale" not in text
-    )
-    landmine = verdicts[0].query("regime == 'landmine' and Delta != 'true'")
-    counted = landmine["p_right"].isna().sum()
-    assert (
-        f"landmine, no noise: {len(landmine) - counted} tested (holds" in text and f"{counted} counted (holds" in text
-    )
-    tables.update_readme(readme, tmp_path)
-    assert readme.read_text() == text
-    with pytest.raises(ValueError, match="needs the lines"):
-        tables.with_block("no markers", "block")
 
 
 # --- runs -------------------------------------------------------------------------------------------
@@ -553,13 +479,7 @@ def test_the_notebook_from_end_to_end(project):
     assert set(table["algorithm"]) == set(NAMES) and table["local_slope"].between(0, 3).all()
     stated = table[table["stated_regret"] != ""]
     assert set(stated["algorithm"]) == set(table1.STATED)
-    markdown = (folder / "table1.md").read_text().splitlines()[2 : 2 + len(table)]
-    latex = [
-        line.removesuffix(r"\\") for line in (folder / "table1.tex").read_text().splitlines() if line.endswith(r"\\")
-    ]
-    shown = [[tables.in_latex(cell) for cell in cells(line, "|")] for line in markdown]
-    assert [cells(line, "&") for line in latex[2:]] == shown
-    kept = tables.read_claims(folder)
+    kept = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
     assert set(kept["id"]) == {claim.id for claim in claims.CLAIMS} and set(kept["regime"]) == {"bernoulli", "landmine"}
     for stem in ("table1", "claims", "claims_times"):
         manifest = json.loads((folder / f"{stem}.json").read_text())

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import pfpne
-from pfpne.paper import deviations, tables
-from pfpne.algorithms.bounds import tau, transition_depth
+from pfpne.paper import deviations
+from pfpne.algorithms.pf_pne import tau, transition_depth
 from pfpne.paper.deviations import (
     READINGS,
     VARIANTS,
@@ -29,9 +29,9 @@ from pfpne.paper.deviations import (
 )
 from pfpne.paper.evidence import Evidence
 from pfpne.federation import Federation, Task
-from pfpne.problems.objectives import problem_from_functions
+from pfpne.problems import problem_from_functions
 from pfpne.partition import Partition
-from pfpne.paths import FIGURES, ROOT
+from pfpne.paths import ROOT
 from pfpne.algorithms.pf_pne import (
     Elimination,
     FedPNEClient,
@@ -263,25 +263,3 @@ def test_every_variant_is_used_and_every_number_is_on_the_page():
     for reading in READINGS:
         row = next(line for line in page.splitlines() if line.startswith(f"| {reading.deviation} |"))
         assert row.rsplit("|", 2)[1].strip().startswith("yes")
-
-
-def test_the_block_is_put_between_its_markers(tmp_path, table):
-    (tmp_path / "deviations.csv").write_bytes(tables.as_csv(table))
-    page = tmp_path / "deviations.md"
-    begin, end = tables.MEASURED
-    page.write_text(f"before\n{begin}\nstale text\n{end}\nafter\n")
-    tables.update_deviations(page, tmp_path)
-    text = page.read_text()
-    assert text.startswith(f"before\n{begin}\n") and text.endswith(f"{end}\nafter\n") and "stale" not in text
-    assert text.count("\n| ") == len(READINGS) + 2
-    tables.update_deviations(page, tmp_path)
-    assert page.read_text() == text
-
-
-def test_the_page_shows_the_ratios_of_deviations_csv():
-    page = (ROOT / "docs" / "deviations.md").read_text(encoding="utf-8")
-    assert all(marker in page for marker in tables.MEASURED)
-    if not (FIGURES / "deviations.csv").exists():
-        pytest.skip("figures/deviations.csv is not there yet: notebook 4 makes it")
-    block = tables.deviations_block(pd.read_csv(FIGURES / "deviations.csv"))
-    assert block in page, "run `python -m pfpne readme`"

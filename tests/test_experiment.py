@@ -1,6 +1,7 @@
 """Many runs: the same numbers for any workers, any order and after any interruption; nothing stale, nothing lost."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from pfpne.paper import store
 from pfpne.paper.experiment import PROFILES, Experiment, run_experiment
+from pfpne.workers import unordered
 
 SMALL = dict(objective="garland", algorithms=("pf-pne", "fed-pne", "pe"), n_clients=3, horizon=300, n_runs=2)
 
@@ -76,49 +78,11 @@ def test_the_key_covers_the_settings(change):
     assert Experiment(**SMALL).key("pf-pne", 0) != Experiment(**{**SMALL, **change}).key("pf-pne", 0)
 
 
-def test_the_key_covers_source_versions_and_data(monkeypatch):
+def test_the_key_is_of_one_run_whatever_else_the_experiment_has():
     experiment = Experiment(**SMALL)
     key = experiment.key("pf-pne", 0)
-    assert key != experiment.key("pf-pne", 1)
+    assert key != experiment.key("pf-pne", 1) and key != experiment.key("pe", 0)
     assert key == Experiment(**{**SMALL, "n_runs": 9, "algorithms": ("pf-pne",)}).key("pf-pne", 0)
-    monkeypatch.setattr(store, "source_hash", lambda modules: "changed")
-    assert experiment.key("pf-pne", 0) != key
-    monkeypatch.undo()
-    monkeypatch.setattr(store, "versions", lambda: {"numpy": "0"})
-    assert experiment.key("pf-pne", 0) != key
-
-
-def test_another_algorithm_leaves_the_keys_of_the_others(monkeypatch):
-    experiment = Experiment(**SMALL)
-    before = experiment.key("pe", 0), experiment.key("hct", 0)
-    row = store.ALGORITHMS["pe"]
-    monkeypatch.setitem(store.ALGORITHMS, "new", row)
-    assert (experiment.key("pe", 0), experiment.key("hct", 0)) == before
-    monkeypatch.setitem(store.ALGORITHMS, "pe", (*row[:-1], None))  # its own row is part of its key
-    assert experiment.key("pe", 0) != before[0] and experiment.key("hct", 0) == before[1]
-
-
-def test_source_hash_sees_code_and_not_comments(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "PACKAGE", tmp_path)
-
-    def hash_of(text):
-        (tmp_path / "m.py").write_text(text)
-        monkeypatch.setitem(store._LOADED, "m", text.encode())
-        return store.source_hash(("m",))
-
-    plain = hash_of("def f(x):\n    return x + 1\n")
-    assert hash_of('"""Doc."""\n# why\ndef f(x):\n    """Doc."""\n    return x + 1\n') == plain
-    assert hash_of("def f(x):\n    return x + 2\n") != plain
-
-
-def test_an_edit_after_loading_stops_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "PACKAGE", tmp_path)
-    monkeypatch.setitem(store._LOADED, "m", b"x = 1\n")
-    (tmp_path / "m.py").write_text("x = 1  # a comment\n")
-    store.source_hash(("m",))
-    (tmp_path / "m.py").write_text("x = 2\n")
-    with pytest.raises(store.SourceChanged, match="restart the kernel"):
-        store.source_hash(("m",))
 
 
 def test_equal_experiments_have_equal_keys():
@@ -127,26 +91,15 @@ def test_equal_experiments_have_equal_keys():
     assert Experiment(**{**SMALL, **numpys}).key("pe", 0) == plain.key("pe", 0)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "text", "other"])
-def test_a_damaged_file_is_reported_and_computed_again(tmp_path, damage):
+def test_another_runs_file_is_reported_and_not_taken(tmp_path):
     experiment = Experiment(**SMALL)
     first = run_experiment(experiment, folder=tmp_path)
-    path = store.path_of(experiment.key("pf-pne", 1), tmp_path)
-    content = bytearray(path.read_bytes())
-    if damage == "cut":
-        content = content[: len(content) // 2]
-    elif damage == "flip":
-        at = content.index(b"regret.npy") + 200
-        content[at] ^= 0xFF
-    elif damage == "text":
-        content = bytearray(b"not a zip file")
-    else:
-        content = store.path_of(experiment.key("pe", 0), tmp_path).read_bytes()
-    path.write_bytes(content)
-    with pytest.warns(store.DamagedResult, match="damaged"):
+    path, other = (store.path_of(experiment.key("pf-pne", run), tmp_path) for run in (1, 0))
+    path.write_bytes(other.read_bytes())
+    with pytest.warns(store.DamagedResult, match="holds another run"):
         again = run_experiment(experiment, folder=tmp_path)
     assert all(same(first.runs[pair], again.runs[pair]) for pair in first.runs)
-    assert store.load(experiment.key("pf-pne", 1), tmp_path) is not None
+    assert same(store.load(experiment.key("pf-pne", 1), tmp_path), first.runs["pf-pne", 1])
 
 
 def under_way(code: str, folder) -> subprocess.Popen:
@@ -190,11 +143,11 @@ def test_a_failing_run_fails_the_experiment(tmp_path, monkeypatch):
     [
         ({"objective": "garlnd"}, "Did you mean 'garland'"),
         ({"algorithms": ("pfpne",)}, "Did you mean 'pf-pne'"),
-        ({"algorithms": ()}, "empty"),
+        ({"algorithms": ()}, "at least one of pf-pne"),
         ({"algorithms": ("pe", "pe")}, "each once"),
-        ({"n_clients": 0}, "n_clients must be an integer >= 1"),
-        ({"horizon": 0}, "horizon must be an integer >= 1"),
-        ({"horizon": 10.0}, "horizon must be an integer >= 1"),
+        ({"n_clients": 0}, "n_clients (M) must be an integer >= 1"),
+        ({"horizon": 0}, "horizon (T) must be an integer >= 1"),
+        ({"horizon": 10.0}, "horizon (T) must be an integer >= 1"),
         ({"n_runs": True}, "n_runs must be an integer >= 1"),
         ({"noise": -0.1}, "noise must be a number >= 0"),
         ({"noise": "bernouli"}, "'bernoulli'"),
@@ -210,7 +163,7 @@ def test_a_failing_run_fails_the_experiment(tmp_path, monkeypatch):
     ],
 )
 def test_bad_input_says_what_to_do(change, message):
-    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+    with pytest.raises(ValueError, match=re.escape(message)):
         Experiment(**{**SMALL, **change})
 
 
@@ -223,14 +176,29 @@ def test_profiles_are_the_declared_ones():
 
 
 def test_landmine_keys_follow_the_table():
-    landmine = Experiment("landmine", ("pe",), 2, 50, 1, noise=0.0)
-    assert landmine.key("pe", 0) != Experiment(**{**SMALL, "algorithms": ("pe",)}).key("pe", 0)
-    assert landmine.problem(0).data_hash
+    landmine, other = (Experiment("landmine", ("pe",), 2, 50, 1, noise=0.0, shift=shift) for shift in (0.1, 0.2))
+    assert landmine.key("pe", 0) == other.key("pe", 0) and landmine.data_hash == landmine.problem(0).data_hash
+    object.__setattr__(other, "data_hash", "another")
+    assert landmine.key("pe", 0) != other.key("pe", 0)
+
+
+@pytest.mark.parametrize("n_jobs", [0, True, 1.5])
+def test_the_number_of_workers_is_checked_whatever_there_is_to_do(n_jobs, tmp_path):
+    with pytest.raises(ValueError, match="n_jobs must be an integer >= 1"):
+        run_experiment(Experiment(**SMALL), n_jobs=n_jobs, folder=tmp_path)
+    with pytest.raises(ValueError, match="n_jobs"):
+        unordered(len, [], n_jobs=n_jobs)
+
+
+def test_jobs_are_told_of_as_they_finish():
+    told = []
+    made = list(unordered(divmod, [(7, 2), (9, 4)], n_jobs=1, bar=lambda *counts: told.append(counts)))
+    assert made == [(0, (3, 1)), (1, (2, 1))] and told == [(1, 2), (2, 2)]
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from pfpne import experiment\n"
+        "import sys; from pathlib import Path; from pfpne.paper import experiment\n"
         "experiment.SMALL = 0\n"
         "wanted = experiment.Experiment('garland', ('pf-pne',), 4, 5000, 2000)\n"
         "experiment.run_experiment(wanted, n_jobs=2, folder=Path(sys.argv[1]))"

@@ -1,7 +1,6 @@
-"""fn-ucb: its network, its fast form against a dense one and against the objects, its messages."""
+"""fn-ucb: its network, its first steps written out, its fast form against the objects, its messages."""
 
 import dataclasses
-import pickle
 import random
 
 import numpy as np
@@ -10,10 +9,11 @@ from threadpoolctl import threadpool_limits
 
 import pfpne
 from pfpne.algorithms import fn_ucb
+from pfpne.simulation import neural
 from pfpne.algorithms.arms import draw_arms
 from pfpne.federation import Federation, Message, Task
 from pfpne.algorithms.fn_ucb import FNUCBSettings, NeuralAggregates, NeuralSums, NewsRequest
-from pfpne.problems.objectives import problem_from_functions
+from pfpne.problems import problem_from_functions
 from pfpne.partition import Partition
 from pfpne.paths import LANDMINE_TABLE
 from pfpne.rng import stream
@@ -57,88 +57,9 @@ def reward(value, noise, rng):
     return value if noise == 0 else value + noise * (2 * rng.random() - 1)
 
 
-class Network:
-    """The network again, as plain matrices: f = w2 . relu(w1 x + b1) + b2."""
-
-    def __init__(self, theta, d, width=20):
-        layer = theta[: width * (d + 1)].reshape(width, d + 1)
-        self.w1, self.b1 = layer[:, :d].copy(), layer[:, d].copy()
-        self.w2, self.b2 = theta[width * (d + 1) : -1].copy(), float(theta[-1])
-
-    def flat(self):
-        layer = np.concatenate([self.w1, self.b1[:, None]], axis=1)
-        return np.concatenate([layer.ravel(), self.w2, [self.b2]])
-
-    def __call__(self, x):
-        return np.maximum(x @ self.w1.T + self.b1, 0) @ self.w2 + self.b2
-
-    def gradient(self, x):
-        z = self.w1 @ x + self.b1
-        on = (z > 0) * self.w2
-        layer = np.concatenate([np.outer(on, x), on[:, None]], axis=1)
-        return np.concatenate([layer.ravel(), np.maximum(z, 0), [1.0]])
-
-    def train(self, x, r, steps, rate, decay):
-        for _ in range(steps):
-            z = x @ self.w1.T + self.b1
-            h = np.maximum(z, 0)
-            e = 2 * (h @ self.w2 + self.b2 - r) / len(r)
-            back = e[:, None] * self.w2 * (z > 0)
-            self.w1 -= rate * (back.T @ x + decay * self.w1)
-            self.b1 -= rate * (back.sum(axis=0) + decay * self.b1)
-            self.w2 -= rate * (e @ h + decay * self.w2)
-            self.b2 -= rate * (e.sum() + decay * self.b2)
-
-
-def dense(problem, task, s, T):
-    """FN-UCB as it is written down: a matrix and a full history for each client, explicit inverses.
-
-    Returns the arms (M, T) and the steps after which all communicated.
-    """
-    M, d = problem.n_clients, len(problem.domain)
-    points = draw_arms(task)
-    low, high = problem.domain.T
-    x = (points - low) / (high - low) / np.sqrt(d)
-    theta_0 = task.stream("weights").standard_normal(20 * (d + 1) + 21)
-    G = np.array([Network(theta_0, d).gradient(point) for point in x])
-    p, rngs = len(theta_0), streams(problem)
-    nets, average = [Network(theta_0, d) for _ in range(M)], Network(theta_0, d)
-    prior, values = s.lambda_ * np.eye(p), problem.values(points)
-    W = np.eye(p) / s.lambda_
-    synced, t_last, V_last = 0, 0, prior  # all clients' data before step `synced` is shared
-    played, rewards, talks = np.zeros((M, T), dtype=int), np.zeros((M, T)), []
-    for t in range(T):
-        alpha = np.clip((t - s.start) / s.ramp, 0, 1)
-        width = np.einsum("kp,pq,kq->k", G, W, G, optimize=True)
-        ucb_a = average(x) + s.nu_2 * np.sqrt(s.lambda_) * np.sqrt(np.maximum(width, 0))
-        wants = []
-        for m in range(M):
-            arms = np.concatenate([played[:, :synced].ravel(), played[m, synced:t]])
-            r = np.concatenate([rewards[:, :synced].ravel(), rewards[m, synced:t]])
-            inverse = np.linalg.inv(prior + G[arms].T @ G[arms])
-            width = np.einsum("kp,pq,kq->k", G, inverse, G, optimize=True)
-            ucb_b = G @ (inverse @ (G[arms].T @ r)) + s.nu * np.sqrt(s.lambda_) * np.sqrt(np.maximum(width, 0))
-            k = int(np.argmax(alpha * ucb_a + (1 - alpha) * ucb_b))
-            played[m, t], rewards[m, t] = k, reward(values[m, k], problem.noise, rngs[m])
-            V = prior + G[arms].T @ G[arms] + np.outer(G[k], G[k])
-            wants.append((t - t_last) * (np.log(np.diag(V)).sum() - np.log(np.diag(V_last)).sum()) > s.D)
-        if any(wants):
-            if 3 <= t < s.stop:
-                for m in range(M):
-                    history = slice(3, t + 1)
-                    n = t + 1 - 3
-                    nets[m].train(x[played[m, history]], rewards[m, history], s.steps, s.rate, s.lambda_ / n)
-            average = Network(np.mean([net.flat() for net in nets], axis=0), d)
-            W = np.mean([np.linalg.inv(prior + G[a].T @ G[a]) for a in played[:, : t + 1]], axis=0)
-            synced, t_last = t + 1, t
-            V_last = prior + G[played[:, :synced].ravel()].T @ G[played[:, :synced].ravel()]
-            talks.append(t + 1)
-    return played, np.array(talks)
-
-
 def fast_arms(problem, task, s, T):
     arms = fn_ucb.make_arms(task, s.width)
-    return fn_ucb.Fast(problem.values(arms.points), problem.noise, streams(problem), s, arms).play(T)
+    return neural.NeuralSimulation(problem.values(arms.points), problem.noise, streams(problem), s, arms).play(T)
 
 
 def object_arms(problem, task, s):
@@ -159,7 +80,7 @@ def object_arms(problem, task, s):
 def run_fast(problem, T, want_global=False, **settings):
     task = make_task(problem, T)
     t = checkpoints(T)
-    return fn_ucb.fast(problem, task, FNUCBSettings(**settings), streams(problem), t, want_global)
+    return neural.simulate_fn_ucb(problem, task, FNUCBSettings(**settings), streams(problem), t, want_global)
 
 
 # --- arms and network -------------------------------------------------------------------------------
@@ -206,26 +127,34 @@ def test_gradients_against_finite_differences(d):
         e = step * np.eye(len(theta))[i]
         difference = fn_ucb.predict(theta + e, inputs, 20) - fn_ucb.predict(theta - e, inputs, 20)
         np.testing.assert_allclose(found[:, i], difference / (2 * step), atol=1e-7)
-    np.testing.assert_allclose(fn_ucb.predict(theta, inputs, 20), Network(theta, d)(inputs[:d].T), atol=1e-13)
+    layer, output = theta[: 20 * (d + 1)].reshape(20, d + 1), theta[20 * (d + 1) :]
+    by_hand = np.maximum(layer @ inputs, 0).T @ output[:20] + output[20]
+    np.testing.assert_allclose(fn_ucb.predict(theta, inputs, 20), by_hand, atol=1e-13)
 
 
 def test_training_by_arms_is_training_on_the_history():
+    """Gradient descent on the mean squared error of the whole history, with finite differences for the gradient."""
     rng = np.random.default_rng(1)
-    s, d, M = FNUCBSettings(), 2, 3
+    s, d, M = FNUCBSettings(width=3, steps=2), 2, 3
     inputs = fn_ucb.network_inputs(rng.random((6, d)), np.array([[0.0, 1.0]] * d))
     history = np.array([0, 3, 3, 5, 0, 3, 1])
     r = rng.random((M, len(history)))
-    theta = np.tile(rng.standard_normal(fn_ucb.n_parameters(d, 20)), (M, 1))
-    wanted = []
+    theta = np.tile(rng.standard_normal(fn_ucb.n_parameters(d, 3)), (M, 1))
+
+    def loss(weights, m):
+        return ((fn_ucb.predict(weights, inputs[:, history], 3) - r[m]) ** 2).mean()
+
+    wanted, step = theta.copy(), 1e-6
     for m in range(M):
-        net = Network(theta[m], d)
-        net.train(inputs[:d, history].T, r[m], 30, 0.01, 0.1 / 7)
-        wanted.append(net.flat())
+        for _ in range(s.steps):
+            ends = [wanted[m] + step * e for e in np.eye(theta.shape[1])], [wanted[m] - step * e for e in np.eye(len(theta[0]))]
+            slope = np.array([(loss(up, m) - loss(down, m)) / (2 * step) for up, down in zip(*ends, strict=True)])
+            wanted[m] -= s.rate * (slope + s.lambda_ / len(history) * wanted[m])
     counts = np.bincount(history, minlength=6)
     totals = np.array([np.bincount(history, weights=row, minlength=6) for row in r])
     alone = theta[[1]]
     fn_ucb.train(theta, inputs, counts, totals, s)
-    np.testing.assert_allclose(theta, wanted, atol=1e-13)
+    np.testing.assert_allclose(theta, wanted, atol=1e-7)
     fn_ucb.train(alone, inputs, counts, totals[[1]], s)
     np.testing.assert_array_equal(alone[0], theta[1])  # bit for bit the same, whoever else trains
 
@@ -243,49 +172,49 @@ def test_alpha_and_the_steps_that_train():
     assert [s.trains(t) for t in (2, 3, 1999, 2000)] == [False, True, True, False]
 
 
-# --- the fast form ----------------------------------------------------------------------------------
-
-PAPER = {}
+# --- the class, written out, and its fast form --------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "d, M, noise, run, schedule",
-    [
-        (1, 3, "bernoulli", 0, PAPER),
-        (1, 3, "bernoulli", 1, PAPER),
-        (1, 4, 0.1, 0, PAPER),
-        (1, 3, 2.0, 1, PAPER),
-        (2, 2, 2.0, 1, PAPER),
-        (1, 3, "bernoulli", 1, SHORT),
-        (1, 1, "bernoulli", 2, SHORT),
-        (1, 3, 2.0, 1, SHORT),
-        (1, 2, 0, 3, SHORT),
-        (2, 2, "bernoulli", 0, SHORT),
-        (2, 2, 0.1, 1, SHORT),
-    ],
-)
-def test_fast_plays_the_arms_of_the_dense_form(d, M, noise, run, schedule):
-    problem, s, T = make_problem(d, M, noise, run), FNUCBSettings(**schedule), 300
+def test_the_first_steps_written_out():
+    """Two clients, no training, alpha = 0 up to t = 2 and 1/2 at t = 3: every inverse explicit, every sum a loop."""
+    T, M, s = 4, 2, FNUCBSettings(start=2, ramp=2, stop=0)
+    problem = make_problem(1, M, 0)
     task = make_task(problem, T)
-    wanted, talks = dense(problem, task, s, T)
+    arms = fn_ucb.make_arms(task, s.width)
+    g, x, values = arms.g, arms.inputs, problem.values(arms.points)
+    prior = s.lambda_ * np.eye(g.shape[1])
+    own, shared, wanted = [[] for _ in range(M)], [], np.zeros((M, T), dtype=int)
+    W = np.linalg.inv(prior)
+    for t in range(T):
+        alpha = {0: 0, 1: 0, 2: 0, 3: 0.5}[t]
+        for m in range(M):
+            data = shared + (own[m] if t == 1 else [])  # at t = 0 nothing is sent, after t = 1 all is shared
+            inverse = np.linalg.inv(prior + sum((np.outer(g[k], g[k]) for k, _ in data), np.zeros_like(prior)))
+            moment = sum((r * g[k] for k, r in data), np.zeros(len(prior)))
+            ucb_b = [v @ inverse @ moment + s.nu * np.sqrt(s.lambda_ * (v @ inverse @ v)) for v in g]
+            net = fn_ucb.predict(arms.theta_0, x, s.width)
+            ucb_a = [f + s.nu_2 * np.sqrt(s.lambda_ * (v @ W @ v)) for f, v in zip(net, g, strict=True)]
+            wanted[m, t] = np.argmax(alpha * np.array(ucb_a) + (1 - alpha) * np.array(ucb_b))
+        for m in range(M):
+            own[m].append((wanted[m, t], values[m, wanted[m, t]]))
+        if t >= 1:
+            shared = own[0] + own[1]
+            W = np.mean([np.linalg.inv(prior + sum(np.outer(g[k], g[k]) for k, _ in mine)) for mine in own], axis=0)
+    np.testing.assert_array_equal(object_arms(problem, task, s)[0], wanted)
     np.testing.assert_array_equal(fast_arms(problem, task, s, T), wanted)
-    np.testing.assert_array_equal(talks, np.arange(2, T + 1))
-    assert (wanted[:, 2:] == wanted[0, 2:]).all()  # all clients play the same arm
-    assert len(np.unique(wanted)) > 1
 
 
-@pytest.mark.parametrize("noise, schedule, T", [("bernoulli", PAPER, 300), (2.0, SHORT, 150)])
-def test_fast_plays_the_arms_of_the_dense_form_in_10_dimensions(noise, schedule, T):
-    problem, s = make_problem(10, 2, noise), FNUCBSettings(**schedule)
-    task = make_task(problem, T)
-    np.testing.assert_array_equal(fast_arms(problem, task, s, T), dense(problem, task, s, T)[0])
-
-
-@pytest.mark.parametrize("schedule", [{"ramp": 100, "stop": 50}, {"ramp": 10, "stop": 100}, {"stop": 0, "ramp": 60}])
+@pytest.mark.parametrize("schedule", [{"ramp": 60, "stop": 30}, {"ramp": 10, "stop": 60}, {"stop": 0, "ramp": 40}])
 def test_fast_whichever_of_training_and_alpha_ends_first(schedule):
-    problem, s, T = make_problem(1, 3, 0.5), FNUCBSettings(**schedule), 150
+    problem, s, T = make_problem(1, 3, 0.5), FNUCBSettings(**schedule), 90
     task = make_task(problem, T)
-    np.testing.assert_array_equal(fast_arms(problem, task, s, T), dense(problem, task, s, T)[0])
+    np.testing.assert_array_equal(fast_arms(problem, task, s, T), object_arms(problem, task, s)[0])
+
+
+def test_fast_plays_the_arms_of_the_objects_in_10_dimensions():
+    problem, s, T = make_problem(10, 2, "bernoulli"), FNUCBSettings(ramp=8, stop=12), 20
+    task = make_task(problem, T)
+    np.testing.assert_array_equal(fast_arms(problem, task, s, T), object_arms(problem, task, s)[0])
 
 
 def test_clients_differ_in_the_second_step():
@@ -300,7 +229,7 @@ def test_steps_in_any_portions_are_the_same_steps():
     task, s = make_task(problem, 400), FNUCBSettings(**SHORT)
     whole = fast_arms(problem, task, s, 400)
     arms = fn_ucb.make_arms(task, s.width)
-    run = fn_ucb.Fast(problem.values(arms.points), problem.noise, streams(problem), s, arms)
+    run = neural.NeuralSimulation(problem.values(arms.points), problem.noise, streams(problem), s, arms)
     parts = [run.play(n) for n in (1, 1, 87, 2, 100, 209)]
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
 
@@ -311,10 +240,10 @@ def test_widths_do_not_drift(d):
     problem = make_problem(d, 3, 0.1)
     task, s = make_task(problem, 20_000), FNUCBSettings(ramp=300, stop=500)
     arms = fn_ucb.make_arms(task, s.width)
-    run = fn_ucb.Fast(problem.values(arms.points), problem.noise, streams(problem), s, arms)
+    run = neural.NeuralSimulation(problem.values(arms.points), problem.noise, streams(problem), s, arms)
     played = run.play(20_000)
     mine = np.mean([np.linalg.inv(0.1 * np.eye(arms.g.shape[1]) + arms.g[a].T @ arms.g[a]) for a in played], axis=0)
-    widths = fn_ucb.mean_spread(run.common, run.odd, run.odd_share)
+    widths = neural.mean_spread(run.common, run.odd, run.odd_share)
     np.testing.assert_allclose(np.sqrt(widths), np.sqrt(fn_ucb.quadratic(arms.g, mine)), rtol=0, atol=1e-8)
 
 
@@ -322,7 +251,7 @@ def test_weights_stay_finite():
     problem = make_problem(10, 3, 2.0)
     task, s = make_task(problem, 3_000), FNUCBSettings()
     arms = fn_ucb.make_arms(task, s.width)
-    run = fn_ucb.Fast(problem.values(arms.points), problem.noise, streams(problem), s, arms)
+    run = neural.NeuralSimulation(problem.values(arms.points), problem.noise, streams(problem), s, arms)
     run.play(3_000)
     assert np.isfinite(run.theta).all() and np.abs(run.theta).max() < 20
     assert np.isfinite(run.value).all()
@@ -333,8 +262,8 @@ def test_no_reward_changes_a_choice_once_training_has_stopped():
     task, s = make_task(problem, 300), FNUCBSettings(**SHORT)
     arms = fn_ucb.make_arms(task, s.width)
     values = problem.values(arms.points)
-    plain = fn_ucb.Fast(values, problem.noise, streams(problem), s, arms)
-    moved = fn_ucb.Fast(values, problem.noise, streams(problem), s, arms)
+    plain = neural.NeuralSimulation(values, problem.noise, streams(problem), s, arms)
+    moved = neural.NeuralSimulation(values, problem.noise, streams(problem), s, arms)
     for run in (plain, moved):
         run.play(90)
     moved.values = 1 - values
@@ -344,16 +273,18 @@ def test_no_reward_changes_a_choice_once_training_has_stopped():
 # --- server and clients -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d, M, noise", [(1, 3, "bernoulli"), (2, 2, 0.1), (1, 1, 0)])
-def test_objects_play_the_arms_of_the_fast_form(d, M, noise):
-    T, s = 150, FNUCBSettings(**SHORT)
+@pytest.mark.parametrize(
+    "d, M, noise, T", [(1, 3, "bernoulli", 150), (2, 2, 0.1, 60), (1, 1, 0, 120), (1, 4, 2.0, 120)]
+)
+def test_objects_play_the_arms_of_the_fast_form(d, M, noise, T):
+    s = FNUCBSettings(**SHORT)
     problem = make_problem(d, M, noise)
     task = make_task(problem, T)
     played, mail, federation = object_arms(problem, task, s)
     np.testing.assert_array_equal(played, fast_arms(problem, task, s, T))
     traces = run_fast(problem, T, **SHORT)
     rows = [(t, sum(msg.numbers for _, msg in up), sum(msg.numbers for _, msg in down)) for t, up, down in mail]
-    np.testing.assert_array_equal(np.array(rows), traces.communication)
+    np.testing.assert_array_equal(np.array(rows), traces.rounds)
     np.testing.assert_array_equal(traces.best, [client.best() for client in federation.clients])
     gap = 1 - problem.values(draw_arms(task))
     regret = np.take_along_axis(gap, played, axis=1).cumsum(axis=1)
@@ -363,31 +294,23 @@ def test_objects_play_the_arms_of_the_fast_form(d, M, noise):
 def test_communication_by_hand():
     """p = 20 d + 41 = 61; two clients; up and down 2 p^2 + 2 p = 7564 numbers each a client."""
     traces = run_fast(make_problem(1, 2), 5)
-    assert traces.communication.tolist() == [[t, 15128, 15128] for t in (2, 3, 4, 5)]
+    assert traces.rounds.tolist() == [[t, 15128, 15128] for t in (2, 3, 4, 5)]
 
 
 @pytest.mark.parametrize("D", [2.0, 30.0])
-@pytest.mark.parametrize("d, M, noise", [(1, 3, "bernoulli"), (2, 2, 0.1)])
+@pytest.mark.parametrize("d, M, noise", [(1, 3, "bernoulli")])
 def test_when_one_client_wants_to_communicate_all_do(D, d, M, noise):
     T, s = 150, FNUCBSettings(D=D, **SHORT)
     problem = make_problem(d, M, noise)
     task = make_task(problem, T)
     played, mail, _ = object_arms(problem, task, s)
-    wanted, talks = dense(problem, task, s, T)
-    np.testing.assert_array_equal(played, wanted)
-    done = [t for t, _, down in mail if all(isinstance(message, NeuralAggregates) for _, message in down)]
-    np.testing.assert_array_equal(done, talks)
+    assert run_fast(problem, T, D=D, **SHORT) is None  # it is the objects that run
+    talks = [t for t, _, down in mail if all(isinstance(message, NeuralAggregates) for _, message in down)]
     assert 1 < len(talks) < T / 2
     requests = [(t, up, down) for t, up, down in mail if isinstance(down[0][1], NewsRequest)]
     for _, up, down in requests:
         assert sorted([m for m, _ in up] + [m for m, _ in down]) == list(range(M))
         assert all(message.numbers == 0 for _, message in down)
-    p = 20 * d + 41
-    traces = run_fast(problem, T, D=D, **SHORT)
-    assert traces.communication.tolist() == [[t, M * (2 * p**2 + 2 * p), M * (2 * p**2 + 2 * p)] for t in talks]
-    gap = 1 - problem.values(draw_arms(task))
-    regret = np.take_along_axis(gap, played, axis=1).cumsum(axis=1)
-    np.testing.assert_allclose(traces.regret, regret[:, checkpoints(T) - 1], atol=1e-10)
 
 
 def test_a_client_that_is_asked_for_news_answers():
@@ -419,43 +342,7 @@ def test_messages_carry_what_is_declared_and_no_more():
     assert not np.allclose(theta[0], theta[1])  # the average does not overwrite a client's own weights
 
 
-def test_asking_twice_wrong_answers_and_restoring_change_nothing():
-    problem = make_problem(1, 2)
-    task, s = make_task(problem, 30), FNUCBSettings()
-    wanted = object_arms(problem, task, s)[0]
-    federation, rngs = Federation(*fn_ucb.make(task, s), *KINDS), streams(problem)
-    points, played = draw_arms(task), [[], []]
-    while federation.running:
-        federation = pickle.loads(pickle.dumps(federation))
-        federation.ask()
-        for m, batch in federation.ask():
-            for wrong in ([], [0.0, 1.0], [np.nan], [np.inf]):
-                with pytest.raises(ValueError):
-                    federation.tell(m, wrong)
-            assert federation.clients[m].best() in points
-            played[m].append(int(np.flatnonzero((points == batch.points[0]).all(axis=1))[0]))
-            value = problem.client_values(m, batch.points)[0]
-            federation.tell(m, [reward(value, problem.noise, rngs[m])])
-    np.testing.assert_array_equal(played, wanted)
-    assert [client.t for client in federation.clients] == [30, 30]
-    assert federation.ask() == []
-
-
 # --- runs -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("T", [1, 2, 10])
-@pytest.mark.parametrize("d, M", [(1, 1), (2, 3), (10, 2)])
-def test_short_horizons(T, d, M):
-    problem = make_problem(d, M)
-    traces = run_fast(problem, T, want_global=True)
-    played, mail, federation = object_arms(problem, make_task(problem, T), FNUCBSettings())
-    assert played.shape == (M, T)
-    assert traces.communication.shape == (T - 1, 3) and len(mail) == T - 1
-    assert traces.regret.shape == traces.global_regret.shape == traces.simple_regret.shape == (M, T)
-    np.testing.assert_array_equal(traces.best, [client.best() for client in federation.clients])
-    domain = problem.domain
-    assert ((domain[:, 0] <= traces.best) & (traces.best <= domain[:, 1])).all()
 
 
 @pytest.mark.parametrize("noise", ["bernoulli", 0.1, 2.0, 0])
@@ -482,7 +369,7 @@ def test_on_the_landmine_grid():
     problem = pfpne.make_problem("landmine", n_clients=3, noise=0)
     task = Task(Partition(problem.domain, max_depth=12), 3, 60, 0, problem.candidates, 0, ("landmine", 0))
     s = FNUCBSettings(ramp=20, stop=40)
-    traces = fn_ucb.fast(problem, task, s, streams(problem), checkpoints(60), False)
+    traces = neural.simulate_fn_ucb(problem, task, s, streams(problem), checkpoints(60), False)
     played, _, _ = object_arms(problem, task, s)
     gap = problem.optimum[:, None] - problem.values(draw_arms(task))
     np.testing.assert_allclose(traces.regret[:, -1], np.take_along_axis(gap, played, axis=1).sum(axis=1), atol=1e-10)

@@ -1,14 +1,27 @@
 """The landmine data: the recorded table against the machines, the loader, the hash."""
 
+import dataclasses
+import importlib.util
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pfpne.paths import ROOT
 from pfpne.problems import landmine
 
+MAKER = ROOT / "data" / "make_landmine_auc.py"
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "LandmineData.mat"
+
+
+@pytest.fixture(scope="module")
+def maker():
+    """The script that makes the table, as a module."""
+    spec = importlib.util.spec_from_file_location("make_landmine_auc", MAKER)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +70,35 @@ def test_auc_is_the_one_of_scikit_learn(dataset):
     assert value == pytest.approx(0.902, abs=5e-4)  # Platt scaling can give 0.098 here (deviation 13)
 
 
+@pytest.mark.parametrize("half, labels", [("training", [0, 0, 0]), ("training", [1, 1, 1]), ("test", [0, 0, 0])])
+def test_auc_of_a_half_with_one_class(half, labels):
+    x, y = np.arange(27.0).reshape(3, 9), np.array([0, 1, 0])
+    field = landmine.Field(number=7, x_train=x, x_test=x, y_train=y, y_test=y)
+    assert landmine.auc(field, 1.0, 0.1) >= 0
+    field = dataclasses.replace(field, **{"y_train" if half == "training" else "y_test": np.array(labels)})
+    with pytest.raises(ValueError, match=rf"field 7, {half} half, must be of both classes; got '{sum(labels)} mines"):
+        landmine.auc(field, 1.0, 0.1)
+
+
+def test_the_table_is_made_again(maker, dataset, tmp_path, monkeypatch):
+    """Rows arrive in any order; one of them is computed here, the others are the shipped ones."""
+    table, row = landmine.load_table(), maker._row
+    Cs = landmine.grid_values()[0].tolist()
+
+    def shuffled(function, arguments, n_jobs):
+        assert function is row and n_jobs == 2
+        for k in np.random.default_rng(0).permutation(len(arguments)):
+            path, field, C = arguments[k]
+            i = Cs.index(C)
+            yield k, row(path, field, C) if (field, i) == (14, 3) else table.auc[field, i]
+
+    monkeypatch.setattr(maker, "unordered", shuffled)
+    again = landmine.load_table.__wrapped__(maker.make_table(dataset, tmp_path / "table.npz", n_jobs=2))
+    np.testing.assert_allclose(again.auc, table.auc, rtol=0, atol=1e-6)
+    assert again.meta.keys() == table.meta.keys()
+    assert all(again.meta[key] == table.meta[key] for key in ("dataset_sha256", "split", "axes"))
+
+
 def test_live_values_at_any_point(dataset, monkeypatch):
     monkeypatch.setenv("PFPNE_LANDMINE", str(dataset))
     points = np.array([[0.123, 0.456], [7.0, 9.9]])
@@ -96,7 +138,7 @@ def test_wrong_dataset_is_refused(tmp_path, monkeypatch):
     other = tmp_path / "LandmineData.mat"
     other.write_bytes(b"something else")
     monkeypatch.setenv("PFPNE_LANDMINE", str(other))
-    with pytest.raises(ValueError, match="SHA-256.*is wanted"):
+    with pytest.raises(ValueError, match="SHA-256 of .*LandmineData.mat must be 2163.*PFPNE_LANDMINE"):
         landmine.find_dataset()
     monkeypatch.setenv("PFPNE_LANDMINE", str(tmp_path / "missing.mat"))
     with pytest.raises(FileNotFoundError, match="PFPNE_LANDMINE"):
@@ -126,7 +168,7 @@ def test_live_auc_refuses_other_fields_and_points(fields, x, message):
         landmine.live_auc(fields, x)
 
 
-def test_download_keeps_only_the_right_file(nowhere, tmp_path, monkeypatch):
+def test_download_keeps_only_the_right_file(maker, nowhere, tmp_path, monkeypatch):
     import pooch
 
     served = tmp_path / "served"
@@ -137,7 +179,7 @@ def test_download_keeps_only_the_right_file(nowhere, tmp_path, monkeypatch):
 
     monkeypatch.setattr(pooch, "retrieve", retrieve)
     with pytest.raises(landmine.DatasetUnavailable, match="SHA-256"):
-        landmine.download(("http://somewhere/LandmineData.zip",))
+        maker.download(("http://somewhere/LandmineData.zip",))
     assert not (nowhere / "LandmineData.mat").exists()
 
 

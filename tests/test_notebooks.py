@@ -1,45 +1,63 @@
-"""The notebooks run by papermill from anywhere, say what is wrong with a parameter, and draw the same bytes twice."""
+"""The notebooks run from anywhere, say what is wrong with a parameter, and are not executed again without need."""
 
 import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
 import papermill
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
 
-from pfpne.paper import figures, notebook
-from pfpne.__main__ import figure_times, file_hashes, made_before
-from pfpne.paper.experiment import run_experiment
-from pfpne.paper.notebook import ParameterError, assigned, complete
-from pfpne.paths import DATA, FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, NOTEBOOKS
+from pfpne.paper import __main__ as runner
+from pfpne.paper.parameters import COMPARED, HEADER, NOTEBOOKS, ParameterError, assigned, complete, executions, read
+from pfpne.paths import DATA, FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.paths import NOTEBOOKS as FOLDER
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
+CONSTANTS = {"c": 0.2, "Delta": "true"}
+ASKED = {
+    "1_synthetic_regret": {"objective": "himmelblau", "noise": 0.3, "seed": 5, "algorithms": "pf-pne,pe", **CONSTANTS},
+    "2_landmine_auc": {"algorithms": ["pf-pne", "hct"]},
+    "3_communication_cost": {"figures_dir": "mine"},
+    "5_panels_and_times": {"algorithms": "pf-pne,pe"},
+}
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch):
+def make_project(root: Path) -> Path:
     """A project folder of its own, so that a test neither sees nor changes stored runs and figures."""
-    root = tmp_path / "project"
-    root.mkdir()
+    (root / "notebooks").mkdir(parents=True)
     (root / "data").symlink_to(DATA)
-    (root / "notebooks").symlink_to(NOTEBOOKS)
-    monkeypatch.setenv("PFPNE_ROOT", str(root))
-    monkeypatch.setenv("PFPNE_TERMINAL", "")
     return root
 
 
-def execute(name: str, project: Path, **parameters):
-    """Run the notebook from a folder that has nothing to do with the project."""
-    elsewhere = project.parent / "elsewhere"
-    elsewhere.mkdir(exist_ok=True)
-    source, target = NOTEBOOKS / f"{name}.ipynb", elsewhere / "out.ipynb"
-    return papermill.execute_notebook(source, target, parameters, progress_bar=False, cwd=elsewhere)
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """{notebook: a future of its executed copy}, the project's folder, and the one where they run, far from it."""
+    project, elsewhere = make_project(tmp_path_factory.mktemp("project") / "p"), tmp_path_factory.mktemp("elsewhere")
+
+    def by_papermill(name: str):
+        asked = TINY | ASKED[name]
+        target = elsewhere / f"{name}.ipynb"
+        return papermill.execute_notebook(FOLDER / f"{name}.ipynb", target, asked, progress_bar=False, cwd=elsewhere)
+
+    def as_in_jupyterlab(name: str):
+        content = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+        cell = next(cell for cell in content.cells if "parameters" in cell.metadata.get("tags", []))
+        for asked, value in {**TINY, **ASKED[name]}.items():  # values edited by hand, nothing injected
+            cell.source = re.sub(rf"(?m)^{asked} = [^#]*#", f"{asked} = {value!r}  #", cell.source)
+        return NotebookClient(content, resources={"metadata": {"path": str(elsewhere)}}).execute()
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as workers:
+        patch.setenv("PFPNE_ROOT", str(project))
+        patch.setenv("PFPNE_TERMINAL", "")
+        ways = {name: as_in_jupyterlab if name.startswith("3") else by_papermill for name in ASKED}
+        futures = {name: workers.submit(way, name) for name, way in ways.items()}
+    return futures, project, elsewhere
 
 
 def check_files(folder: Path, stem: str) -> dict:
@@ -54,62 +72,95 @@ def check_files(folder: Path, stem: str) -> dict:
     return manifest
 
 
-# --- each notebook ----------------------------------------------------------------------------------
+# --- each notebook, as small as can be ---------------------------------------------------------------
 
 
-def test_regret_and_its_manifest(project):
-    asked = {"objective": "himmelblau", "noise": 0.3, "c": 0.2, "Delta": "true", "algorithms": "pf-pne,pe", "seed": 5}
-    execute("1_synthetic_regret", project, **TINY, **asked)
-    folder = project / "figures-custom"
-    assert sorted(os.listdir(project)) == ["data", "figures-custom", "notebooks", "results"]
-    manifest = check_files(folder, "regret_himmelblau_noise0.3")
-    wanted = {**TINY, **asked, "algorithms": ["pf-pne", "pe"]}
+def test_regret_and_its_manifest(executed):
+    futures, project, _ = executed
+    futures["1_synthetic_regret"].result()
+    manifest = check_files(project / "figures-custom", "regret_himmelblau_noise0.3")
+    wanted = {**TINY, **ASKED["1_synthetic_regret"], "algorithms": ["pf-pne", "pe"]}
     del wanted["n_jobs"]
     assert wanted.items() <= manifest["parameters"].items() and "n_jobs" not in manifest["parameters"]
     assert manifest["settings"]["pf-pne"]["Delta"] == "true" and manifest["settings"]["pe"]["c"] == 0.2
     assert manifest["dataset"] is None
 
 
-def test_landmine(project):
-    execute("2_landmine_auc", project, **TINY, algorithms=["pf-pne", "hct"])
+def test_landmine(executed):
+    futures, project, _ = executed
+    futures["2_landmine_auc"].result()
     for stem in ("regret_landmine", "landmine_surfaces"):
         manifest = check_files(project / "figures-custom", stem)
         assert set(manifest["dataset"]) == {"LandmineData.mat", "data/landmine_auc.npz"}
 
 
-def test_communication_as_in_jupyterlab(project):
-    content = nbformat.read(NOTEBOOKS / "3_communication_cost.ipynb", as_version=4)
-    cell = next(cell for cell in content.cells if "parameters" in cell.metadata.get("tags", []))
-    for name, value in {**TINY, "figures_dir": "mine"}.items():  # values edited by hand, nothing injected
-        cell.source = re.sub(rf"^{name} = [^#]*#", f"{name} = {value!r}  #", cell.source, flags=re.MULTILINE)
-    NotebookClient(content, resources={"metadata": {"path": str(project)}}).execute()
-    check_files(project / "mine", "communication_garland")  # relative to where it was run
+def test_communication_as_in_jupyterlab(executed):
+    futures, _, elsewhere = executed
+    futures["3_communication_cost"].result()
+    check_files(elsewhere / "mine", "communication_garland")  # relative to where it was run
 
 
-def test_panels_and_times(project):
-    executed = execute("5_panels_and_times", project, **TINY, algorithms="pf-pne,pe")
-    shown = [stem for stem, _ in figure_times(executed, total=1.0)]
+def test_panels_and_times(executed):
+    futures, project, _ = executed
+    shown = [stem for stem, _ in runner.figure_times(futures["5_panels_and_times"].result(), total=1.0)]
     panels = ["panel_main_bernoulli", "panel_appendix_bernoulli", "panel_main_regimes", "panel_communication"]
     assert shown == [*panels, "times"]
     for stem in shown:
         check_files(project / "figures-custom", stem)
 
 
+def test_nothing_is_written_but_results_and_figures(executed):
+    _, project, elsewhere = executed
+    assert sorted(os.listdir(project)) == ["data", "figures-custom", "notebooks", "results"]
+    by_papermill = [f"{name}.ipynb" for name in ASKED if not name.startswith("3")]
+    assert sorted(os.listdir(elsewhere)) == [*by_papermill, "mine"]
+
+
 # --- parameters that are wrong ----------------------------------------------------------------------
 
 
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    """IPython in this process, which has run the parameters cell of the first notebook."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    shell = InteractiveShell.instance()
+    shell.history_manager.enabled = False  # nothing is kept for another session
+    shell.run_cell(parameters_cell("1_synthetic_regret"), store_history=True)
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+def parameters_cell(name: str) -> str:
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    return next(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", []))
+
+
+def test_a_notebook_reads_its_own_cells_and_papermills(shell):
+    assert read("1_synthetic_regret") == complete("1_synthetic_regret", {"objective": "garland"})
+    shell.run_cell("# Parameters\nhorizon = 60\nprofile = 'smoke'\n", store_history=True)
+    shell.run_cell("scratch = 1", store_history=True)
+    asked = {"profile": "smoke", "objective": "garland", "horizon": 60}
+    assert read("1_synthetic_regret") == complete("1_synthetic_regret", asked)
+
+
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("injected", "message"),
     [
-        ({"horizn": 10}, "unknown parameter 'horizn'. Did you mean 'horizon'?"),
-        ({"horizon": 60.0}, "horizon must be an integer >= 1; got 60.0 (float). Write 60."),
+        ("horizn = 10", "unknown parameter 'horizn'. Did you mean 'horizon'?"),
+        ("horizon = 60.0", "horizon must be an integer >= 1; got 60.0 (float). Write 60."),
     ],
 )
-def test_a_wrong_parameter_stops_the_notebook(project, parameters, message):
-    with pytest.raises(papermill.PapermillExecutionError, match="ParameterError") as caught:
-        execute("1_synthetic_regret", project, **(TINY | {"objective": "garland"} | parameters))
-    assert message in caught.value.evalue
-    assert sorted(os.listdir(project)) == ["data", "notebooks"]
+def test_a_wrong_parameter_stops_the_notebook_with_a_sentence(shell, injected, message, capsys):
+    shell.run_cell(f"# Parameters\n{injected}\n", store_history=True)
+    result = shell.run_cell("import pfpne.paper.parameters as p; p.read('1_synthetic_regret')", store_history=True)
+    assert isinstance(result.error_in_exec, ParameterError)
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"ParameterError: {message}") and "Traceback" not in shown
+
+
+def test_elsewhere_there_is_nothing_to_read():
+    with pytest.raises(ParameterError, match="elsewhere call complete"):
+        read("1_synthetic_regret")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +198,7 @@ def test_a_wrong_parameter_stops_the_notebook(project, parameters, message):
         ({"algorithms": "hct", "Delta": 0.1}, "Delta is a setting of none of the algorithms hct"),
         ({"figures_dir": str(FIGURES), "horizon": 5}, "figures_dir must be another folder"),
         ({"figures_dir": str(FIGURES), "profile": "smoke"}, "figures_dir must be another folder"),
+        ({"figures_dir": "\0"}, "is no path"),
     ],
 )
 def test_what_is_wrong_is_said(parameters, message):
@@ -173,7 +225,7 @@ def test_none_is_the_profiles_value():
     p = complete("1_synthetic_regret", {"objective": "garland", "horizon": None, "algorithms": None})
     assert (p.profile, p.n_clients, p.horizon, p.n_runs) == ("paper", 20, 100_000, 10)
     assert (p.noise, p.shift, p.seed) == ("bernoulli", 0.1, 0)
-    assert p.algorithms == notebook.COMPARED and p.settings == {}
+    assert p.algorithms == COMPARED and p.settings == {}
 
 
 def test_algorithms_as_a_list_or_with_commas():
@@ -197,7 +249,7 @@ def test_algorithms_as_a_list_or_with_commas():
 )
 def test_only_the_profiles_own_figures_go_to_its_folder(parameters, folder):
     p = complete("1_synthetic_regret", {"objective": "rastrigin", **parameters})
-    assert p.figures_dir == folder and p.official == (folder != FIGURES_CUSTOM)
+    assert p.figures_dir == folder
 
 
 @pytest.mark.parametrize(
@@ -221,86 +273,84 @@ def test_a_range_that_only_the_algorithm_knows_is_a_parameter_error():
 
 
 @pytest.mark.parametrize("profile", ["smoke", "paper"])
-def test_everything_that_the_runner_executes_is_official(profile):
-    for name, parameters in notebook.executions(profile):
-        if name in notebook.NOTEBOOKS:
-            assert complete(name, {"profile": profile, **parameters}).official
+def test_all_that_the_runner_executes_goes_to_the_profiles_folder(profile):
+    for name, parameters in executions(profile):
+        assert complete(name, {"profile": profile, **parameters}).figures_dir != FIGURES_CUSTOM
 
 
 def test_only_the_latest_parameters_count():
-    own, injected = f"{notebook.HEADER}\nhorizon = 5  # T", "# Parameters\nseed = 3\n"
+    own, injected = f"{HEADER}\nhorizon = 5  # T", "# Parameters\nseed = 3\n"
     assert assigned(["stray = 1", own, injected, "p = read()", "scratch = 2"]) == ["seed", "horizon"]
     assert assigned([own.replace("horizon", "horizn"), "read()", own, "read()"]) == ["horizon"]
     with pytest.raises(ParameterError, match="first run the cell"):
         assigned(["x = 1"])
 
 
-# --- drawing ----------------------------------------------------------------------------------------
-
-
-def test_the_same_bytes_twice(tmp_path):
-    p = complete("3_communication_cost", {**TINY, "algorithms": "pf-pne,fed-pne", "figures_dir": str(tmp_path / "a")})
-    first, again = (run_experiment(p.experiment(), n_jobs=1, folder=tmp_path / "runs") for _ in range(2))
-    for draw in (figures.regret, figures.communication):
-        assert draw(first, p) == draw(again, p)
-    figures.save(p, figures.regret(first, p))
-    before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-    figures.save(p, figures.regret(again, p))
-    assert before == {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-    assert len(before) == 4
-
-
-def test_the_users_own_matplotlib_settings_change_nothing(tmp_path):
-    import matplotlib
-
-    p = complete("1_synthetic_regret", {**TINY, "algorithms": "pe"})
-    results = run_experiment(p.experiment(), n_jobs=1, folder=tmp_path)
-    plain = figures.regret(results, p)
-    with matplotlib.rc_context({"font.size": 20, "pdf.fonttype": 3, "axes.grid": True}):
-        assert figures.regret(results, p) == plain
-
-
-def test_every_algorithm_has_its_own_look():
-    looks = [(look.color, look.marker) for look in figures.LOOKS.values()]
-    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == len(looks)
-    assert set(notebook.NAMES) <= set(figures.LOOKS)
-
-
 def test_default_algorithms():
     ours = {"hct", "pe"}
-    assert set(notebook.COMPARED) == {"pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne"} | ours
-    assert set(notebook.NOTEBOOKS["3_communication_cost"].algorithms) == {"fed-pne", "pf-pne"}
+    assert set(COMPARED) == {"pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne"} | ours
+    assert set(NOTEBOOKS["3_communication_cost"].algorithms) == {"fed-pne", "pf-pne"}
 
 
 # --- the runner -------------------------------------------------------------------------------------
 
 
-def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(project):
-    (project / "notebooks").unlink()
-    (project / "notebooks").mkdir()
-    name, _ = notebook.executions("smoke")[0]
-    broken = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
-    broken.cells.insert(-1, nbformat.v4.new_code_cell("raise RuntimeError('broken on purpose')"))
-    nbformat.write(broken, project / "notebooks" / f"{name}.ipynb")
-    command = [sys.executable, "-m", "pfpne", "figures", "--profile", "smoke"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=project)
-    assert done.returncode != 0
-    assert "RuntimeError: broken on purpose" in done.stderr and "Traceback" not in done.stderr
-    assert not (project / "figures-smoke").exists()
-    assert {path.suffixes[-2] for path in (project / "executed" / "smoke").iterdir()} == {".failed"}
+@pytest.fixture
+def broken(tmp_path, monkeypatch):
+    """A project whose first notebook raises an error for garland, and for others kills its process."""
+    name, _ = executions("smoke")[0]
+    content = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    kill = "import os\nif objective != 'garland':\n    os.kill(os.getpid(), 9)\nraise RuntimeError('broken on purpose')"
+    content.cells.insert(2, nbformat.v4.new_code_cell(kill))
+    project = make_project(tmp_path / "project")
+    nbformat.write(content, project / "notebooks" / f"{name}.ipynb")
+    monkeypatch.setenv("PFPNE_ROOT", str(project))
+    monkeypatch.setenv("PFPNE_TERMINAL", "")
+    monkeypatch.setattr(runner, "NOTEBOOKS", project / "notebooks")
+    monkeypatch.setattr(runner, "EXECUTED", project / "executed")
+    return project
+
+
+def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(broken, monkeypatch, capsys):
+    monkeypatch.setattr(runner, "executions", lambda profile: executions(profile)[:1])
+    assert runner.main(["figures", "--profile", "smoke"]) == 1
+    said = capsys.readouterr().err
+    assert "1_synthetic_regret_garland_bernoulli failed: RuntimeError: broken on purpose" in said
+    copies = [path for path in broken.rglob("*.ipynb") if path.parent.name == "smoke"]
+    assert [path.name for path in copies] == ["1_synthetic_regret_garland_bernoulli.failed.ipynb"]
+    assert str(copies[0]) in said and "Traceback" not in said
+    assert sorted(os.listdir(broken)) == ["data", "executed", "notebooks"]
+
+
+def test_a_notebook_whose_process_is_killed_is_named(broken):
+    with pytest.raises(runner.FailedNotebook, match="1_synthetic_regret_ackley failed: its process was killed"):
+        runner.make_figures("smoke", "1_synthetic_regret", {"objective": "ackley"}, n_jobs=1)
+
+
+@pytest.mark.parametrize(("stopped_by", "code"), [(runner.FailedNotebook, 1), (KeyboardInterrupt, 130)])
+def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
+    def make(profile, notebook, parameters, n_jobs):
+        begun.append(notebook)
+        if notebook == "second":
+            raise stopped_by
+        return []
+
+    monkeypatch.setattr(runner, "make_figures", make)
+    monkeypatch.setattr(runner, "executions", lambda profile: [(name, {}) for name in ("first", "second", "third")])
+    begun = []
+    assert runner.figures("paper") == code and begun == ["first", "second"]
 
 
 def test_a_notebook_is_executed_again_only_if_something_changed(tmp_path):
-    drawing = figures.Drawing("picture", "caption", b"pdf", b"png", b"csv")
-    p = complete("1_synthetic_regret", {**TINY, "figures_dir": str(tmp_path)})
-    figures.save(p, drawing)
+    (tmp_path / "picture.csv").write_bytes(b"csv")
+    (tmp_path / "picture.json").write_text(json.dumps({"files": {"picture.csv": "as in the manifest"}}))
     executed = tmp_path / "executed.ipynb"
-    assert made_before(executed, "inputs", tmp_path) is None
-    made = {"inputs": "inputs", "files": {"picture": file_hashes(tmp_path, "picture")}}
+    assert runner.made_before(executed, "inputs", tmp_path) is None
+    made = {"inputs": "inputs", "files": {"picture": runner.file_hashes(tmp_path, "picture")}}
     executed.write_text(json.dumps({"metadata": {"pfpne": made}}))
-    assert made_before(executed, "inputs", tmp_path) == ["picture"]
-    assert made_before(executed, "other inputs", tmp_path) is None
+    assert runner.made_before(executed, "inputs", tmp_path) == ["picture"]
+    assert runner.made_before(executed, "other inputs", tmp_path) is None
     (tmp_path / "picture.csv").write_bytes(b"edited")
-    assert made_before(executed, "inputs", tmp_path) is None
+    assert runner.made_before(executed, "inputs", tmp_path) is None
     (tmp_path / "picture.csv").unlink()
-    assert made_before(executed, "inputs", tmp_path) is None
+    assert runner.made_before(executed, "inputs", tmp_path) is None

@@ -13,8 +13,10 @@ from PyXAB.partition.DimensionBinaryPartition import DimensionBinaryPartition
 from PyXAB.partition.KaryPartition import KaryPartition
 from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 from PyXAB.partition.RandomKaryPartition import RandomKaryPartition
+from scipy.stats import chi2
 
-from pfpne.partition import Partition, PyXABPartition, to_pyxab
+from pfpne.partition import Partition
+from pfpne.pyxab import PyXABPartition, to_pyxab
 
 PYXAB = [BinaryPartition, DimensionBinaryPartition, KaryPartition, RandomBinaryPartition, RandomKaryPartition]
 RANDOM = [KaryPartition, RandomBinaryPartition, RandomKaryPartition]
@@ -54,13 +56,26 @@ def test_default_depth_is_40_or_what_fits():
     assert PyXABPartition(DimensionBinaryPartition, [[0, 1]] * 4).max_depth == 15  # 16^15 = 2^60
 
 
-@given(data=st.data(), k=st.sampled_from([2, 3]), d=st.integers(1, 3), h=st.integers(0, 12))
-def test_children_tile_their_parent_in_increasing_order(data, k, d, h):
+@given(
+    data=st.data(),
+    k=st.sampled_from([2, 3]),
+    d=st.integers(1, 3),
+    h=st.integers(0, 12),
+    cells=st.sampled_from(["cyclic", "random"]),
+    most=st.sampled_from([None, 5]),
+)
+def test_children_tile_their_parent_in_increasing_order(data, k, d, h, cells, most):
     domain = data.draw(st.lists(st.tuples(st.floats(-10, 0), st.floats(0.1, 10)), min_size=d, max_size=d))
-    partition = Partition(domain, k)
+    if most is not None and cells == "random":
+        h = min(h, d * most - 1)
+        partition = Partition(domain, k, d * most, cells, data.draw(st.integers(0, 2**64 - 1)), most)
+    else:
+        partition = Partition(domain, k, cells=cells, seed=data.draw(st.integers(0, 2**64 - 1)))
     i = data.draw(st.integers(1, k**h))
     parent, children = partition.box(h, i)[0], partition.box(h + 1, partition.children(i))
-    split = h % d
+    (split,) = np.flatnonzero((children[0] != parent).any(axis=1))
+    if cells == "cyclic":
+        assert split == h % d
     assert np.array_equal(children[0, split, 0], parent[split, 0])  # edges agree to the last bit
     assert np.array_equal(children[-1, split, 1], parent[split, 1])
     assert np.array_equal(children[1:, split, 0], children[:-1, split, 1])
@@ -68,6 +83,49 @@ def test_children_tile_their_parent_in_increasing_order(data, k, d, h):
         assert (children[:, j] == parent[j]).all()
     centers = partition.centers(h + 1, partition.children(i))
     assert ((children[:, :, 0] < centers) & (centers < children[:, :, 1])).all()
+
+
+def split_dimensions(partition, h, i) -> np.ndarray:
+    """The dimension (n,) that each of the nodes (h, i) is cut along."""
+    first = partition.box(h + 1, partition.children(i)[:: partition.k])
+    return (first != partition.box(h, i)).any(axis=2).argmax(axis=1)
+
+
+@pytest.mark.parametrize("d", [2, 3, 10])
+def test_random_dimensions_are_uniform_over_nodes_and_over_seeds(d):
+    def chi_square(counts):
+        expected = counts.sum() / d
+        return ((counts - expected) ** 2 / expected).sum()
+
+    nodes = split_dimensions(Partition([[0, 1]] * d, cells="random", seed=5), 12, np.arange(1, 4097))
+    seeds = [split_dimensions(Partition([[0, 1]] * d, cells="random", seed=s), 3, [6])[0] for s in range(2000)]
+    for dimensions in (nodes, np.array(seeds)):
+        assert chi_square(np.bincount(dimensions, minlength=d)) < chi2.isf(1e-4, d - 1)
+    assert abs(np.corrcoef(nodes[:-1], nodes[1:])[0, 1]) < 4 / np.sqrt(len(nodes))  # siblings are drawn apart
+
+
+def test_nothing_depends_on_who_asks_first():
+    some, all_ = (Partition([[0, 1]] * 3, cells="random", seed=9) for _ in range(2))
+    deep = some.box(20, [1, 77, 2**20])
+    for h in range(20):
+        all_.box(h, np.arange(1, min(2**h, 50) + 1))
+    assert np.array_equal(all_.box(20, [1, 77, 2**20]), deep)
+    assert np.array_equal(np.concatenate([some.centers(7, i) for i in range(1, 129)]), some.centers(7, range(1, 129)))
+    assert not np.array_equal(Partition([[0, 1]] * 3, cells="random", seed=8).box(20, [1, 77]), deep[:2])
+
+
+def test_random_cells_with_a_limit_stay_on_the_grid():
+    partition = Partition([[0, 128]] * 2, max_depth=12, cells="random", seed=1, most=6)
+    for h in range(13):
+        centers = partition.centers(h, np.arange(1, 2**h + 1))
+        assert np.array_equal(centers, np.rint(centers)) and (1 <= centers).all() and (centers <= 127).all()
+    assert len(np.unique(partition.centers(12, np.arange(1, 4097)), axis=0)) == 4096
+
+
+def test_in_one_dimension_both_kinds_of_cells_are_the_same():
+    for h in range(20):
+        cells = [Partition([[0, 1]], cells=cells).box(h, [1, 2**h]) for cells in ("random", "cyclic")]
+        assert np.array_equal(*cells)
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.sampled_from([2, 3]))

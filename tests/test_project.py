@@ -4,13 +4,14 @@ import json
 import re
 import subprocess
 import tomllib
+import types
 from pathlib import Path
 
 import papermill
 import papermill.cli
 import pytest
 
-from pfpne.paper import notebook
+from pfpne.paper import parameters
 from pfpne.paths import FIGURES, NOTEBOOKS, ROOT
 
 NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
@@ -59,13 +60,13 @@ def test_notebook_is_committed_clean(name):
     assert content["metadata"]["kernelspec"]["name"] == "python3"
     assert content["metadata"]["language_info"] == {"name": "python"}
     assert code[0]["metadata"]["tags"] == ["parameters"]
-    assert code[0]["source"][0].rstrip() == notebook.HEADER
+    assert code[0]["source"][0].rstrip() == parameters.HEADER
 
 
-@pytest.mark.parametrize("name", notebook.NOTEBOOKS)
+@pytest.mark.parametrize("name", parameters.NOTEBOOKS)
 def test_each_parameter_is_in_the_notebook_with_its_meaning(name):
     found = papermill.inspect_notebook(NOTEBOOKS / f"{name}.ipynb")
-    assert tuple(found) == notebook.NOTEBOOKS[name].parameters
+    assert tuple(found) == parameters.NOTEBOOKS[name].parameters
     assert all(parameter["help"] for parameter in found.values())
 
 
@@ -101,8 +102,7 @@ def test_readme_commands_use_parameters_that_exist():
     for name, arguments in commands:
         given = dict(re.findall(r"-p (\w+) (\S+)", arguments))
         assert set(given) <= set(papermill.inspect_notebook(NOTEBOOKS / f"{name}.ipynb"))
-        if name in notebook.NOTEBOOKS:
-            notebook.complete(name, {key: papermill.cli._resolve_type(value) for key, value in given.items()})
+        parameters.complete(name, {key: papermill.cli._resolve_type(value) for key, value in given.items()})
 
 
 def test_readme_links_lead_somewhere():
@@ -114,5 +114,28 @@ def test_readme_links_lead_somewhere():
 def test_every_deviation_cited_is_listed():
     listed = re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "deviations.md").read_text(), re.MULTILINE)
     assert listed == [str(n + 1) for n in range(len(listed))] and len(listed) >= 19
-    cited = {n for path in (ROOT / "pfpne").glob("*.py") for n in re.findall(r"deviation (\d+)", path.read_text())}
+    cited = {n for path in (ROOT / "pfpne").rglob("*.py") for n in re.findall(r"deviation (\d+)", path.read_text())}
     assert cited <= set(listed)
+
+
+def test_the_first_page_of_jupyterlab_shows_every_notebook_and_its_links_lead_somewhere():
+    content = json.loads((ROOT / "index.ipynb").read_text())
+    text = "".join("".join(cell["source"]) for cell in content["cells"])
+    assert all(f"(notebooks/{name}.ipynb)" in text for name in NAMES)
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert [link for link in links if not (ROOT / link).exists() and not link.startswith("figures/")] == []
+
+
+def test_saving_an_untouched_notebook_in_jupyterlab_leaves_it_as_it_was():
+    settings = types.SimpleNamespace(ServerApp=None, LabApp=None, FileContentsManager=None)
+    for name in vars(settings):
+        setattr(settings, name, types.SimpleNamespace())
+    exec((NOTEBOOKS / "lab_config.py").read_text(), {"c": settings, "__file__": str(NOTEBOOKS / "lab_config.py")})
+    committed = json.loads((NOTEBOOKS / "1_synthetic_regret.ipynb").read_text())
+    opened = json.loads(json.dumps(committed))
+    opened["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
+    opened["metadata"]["language_info"] |= {"version": "3.11.7", "file_extension": ".py"}
+    settings.FileContentsManager.pre_save_hook(model={"type": "notebook", "content": opened}, path="")
+    assert opened == committed
+    settings.FileContentsManager.pre_save_hook(model={"type": "file", "content": "text"}, path="")
+    assert settings.ServerApp.root_dir == str(ROOT)

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pfpne.algorithms import blin, fed1_ucb, fn_ucb, hct, hoo, pf_pne
+from pfpne.algorithms import blin, fed1_ucb, fn_ucb, hct, hoo
+from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, Kept, KeptIndex, NodeMeans, PFPNESettings
+from pfpne.algorithms.pf_pne import PhasedServer, PhasedSettings, make_phased
 from pfpne.checks import check, unknown
-from pfpne.federation import Federation, Task
+from pfpne.federation import Federation, Server, Task
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,9 @@ class Algorithm:
 
 
 ALGORITHMS = {
-    "pf-pne": Algorithm(pf_pne.PFPNESettings, pf_pne.make_pf_pne, (pf_pne.NodeMeans,), (pf_pne.Kept,)),
-    "fed-pne": Algorithm(pf_pne.PhasedSettings, pf_pne.make_fed_pne, (pf_pne.NodeMeans,), (pf_pne.KeptIndex,)),
-    "pe": Algorithm(pf_pne.PhasedSettings, pf_pne.make_pe),
+    "pf-pne": Algorithm(PFPNESettings, partial(make_phased, PFPNE, PhasedServer), (NodeMeans,), (Kept,)),
+    "fed-pne": Algorithm(PhasedSettings, partial(make_phased, FedPNE, FedPNEServer), (NodeMeans,), (KeptIndex,)),
+    "pe": Algorithm(PhasedSettings, partial(make_phased, PE, Server)),
     "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_theory)),
     "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_theory)),
     "centralized": Algorithm(hct.HCTSettings, hct.make_centralized, (hct.Reward,), (hct.NextPoint,)),

@@ -3,13 +3,12 @@
 Source: Feng, Huang and Wang, "Lipschitz Bandits with Batched Feedback", NeurIPS 2022, Algorithm 1 with the
 edge lengths of D-BLiN. The domain is scaled to [0, 1]^d.
 
-| paper   | here        | meaning                                                                    |
-|---------|-------------|----------------------------------------------------------------------------|
-| m       | level + 1   | the batch, or phase                                                        |
-| r_m     | edge        | edge of the cubes of the batch: 1, 1/2, 1/4, ...                           |
-| A_m     | cubes       | the cubes of the batch                                                     |
-| n_m     | pulls       | pulls of each cube                                                         |
-| T       | horizon     | evaluations of the client                                                  |
+| paper | here      | meaning                                          |
+|-------|-----------|--------------------------------------------------|
+| m     | level + 1 | the batch, or phase                              |
+| r_m   | edge      | edge of the cubes of the batch: 1, 1/2, 1/4, ... |
+| A_m   | cubes     | the cubes of the batch                           |
+| n_m   | pulls     | pulls of each cube                               |
 
 The cubes of edge 2^-l are the cells of the binary partition at depth d l, so they have the same centres as
 everybody's cells, and a cube's 2^d parts are its descendants d depths below. The paper pulls n_m arms anywhere
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, is_number
+from pfpne.checks import check_number
 from pfpne.federation import Batch, Client, Server, Task, in_turn
 from pfpne.partition import Partition
 
@@ -40,8 +39,8 @@ class BLiNSettings:
     c_gap: float = 4.0
 
     def __post_init__(self):
-        check(is_number(self.c_pulls) and self.c_pulls > 0, "c_pulls", "a number > 0", self.c_pulls)
-        check(is_number(self.c_gap) and self.c_gap >= 0, "c_gap", "a number >= 0", self.c_gap)
+        check_number("c_pulls", self.c_pulls, "> 0")
+        check_number("c_gap", self.c_gap, ">= 0")
 
 
 def pulls_of_cube(level: int, T: int, c_pulls: float) -> int:

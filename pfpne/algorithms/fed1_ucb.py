@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
-from pfpne.checks import check, is_number
+from pfpne.checks import check, check_number, is_number
 from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, in_turn
 
 
@@ -41,7 +41,7 @@ class Fed1UCBSettings:
     sigma: float | None = None
 
     def __post_init__(self):
-        check(is_number(self.c_pulls) and self.c_pulls > 0, "c_pulls", "a number > 0", self.c_pulls)
+        check_number("c_pulls", self.c_pulls, "> 0")
         holds = self.sigma is None or is_number(self.sigma) and self.sigma >= 0
         check(holds, "sigma", "a number >= 0, or None to follow the noise", self.sigma)
 

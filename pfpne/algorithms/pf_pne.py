@@ -5,30 +5,79 @@ X-armed Bandit"; Fed-PNE is Li, Song, Honorio and Lin, "Federated X-armed Bandit
 listing is silent or contradicts itself, docs/deviations.md says what is done here and why; numbers
 in "(deviation n)" are its entries.
 
-| paper                           | here                     | meaning                                         |
-|---------------------------------|--------------------------|-------------------------------------------------|
-| (h, i)                          | h, index                 | node: depth and index, 1-based                  |
-| K^h                             | server.index, shared     | the server's active nodes of depth h            |
-| K_m^h                           | Elimination.index        | the client's own active nodes of depth h        |
-| E^h, E_m^h                      | ~keep                    | what the server, the client eliminates          |
-| T_{m,h,i}                       | n                        | the client's own samples of a node              |
-| mu-hat_{m,h,i}, b_{m,h,i}       | mean, b in Elimination   | the client's mean of a node and its half-width  |
-| mu-bar_{h,i}, b_{h,i}           | mean, b in PhasedServer  | the global mean of a node and its half-width    |
-| tau_h, H_0                      | bounds.tau, H_0          | samples wanted at depth h; last federated depth |
-| nu_1, rho, c, c_1, delta, Delta | settings                 | constants fixed by theory or by the user        |
+| paper                           | here                 | meaning                                                |
+|---------------------------------|----------------------|--------------------------------------------------------|
+| (h, i)                          | h, index             | node: depth and index, 1-based                         |
+| K^h                             | index, shared[h]     | the server's active nodes of depth h                   |
+| K_m^h                           | owner, index in pe   | the client's own active nodes of depth h               |
+| E^h, E_m^h                      | ~keep                | what the server, the client eliminates                 |
+| T_{m,h,i}                       | n                    | the client's own samples of a node                     |
+| mu-hat_{m,h,i}, b_{m,h,i}       | mean, b in pe        | the client's mean of a node and its half-width         |
+| mu-bar_{h,i}, b_{h,i}           | mean, b in conclude  | the global mean of a node and its half-width           |
+| tau_h, H_0                      | tau, H_0             | samples wanted at depth h; last federated depth        |
+| nu_1, rho, c, c_1, delta, Delta | settings             | constants fixed by theory or by the user               |
 """
 
 from __future__ import annotations
 
+import logging
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from pfpne.algorithms.bounds import kept, log_term, radius, tau, transition_depth
-from pfpne.checks import check, check_scale, is_number
-from pfpne.federation import Batch, Client, Message, Server, Task
-from pfpne.simulation.noise import noisy
-from pfpne.simulation.record import Recorder
+from pfpne.checks import check, check_number, check_scale, is_number
+from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
+
+# --- bounds -----------------------------------------------------------------------------------------
+
+
+def log_term(T: int, c_1: float, delta: float) -> float:
+    """log(c_1 T / delta), floored at 0 (deviation 8). c_1 > 0, delta > 0, T >= 1."""
+    return max(0.0, math.log(c_1 * T / delta))
+
+
+def tau(h: int, log: float, c: float, nu_1: float, rho: float) -> int:
+    """Samples wanted of a node at depth h: ceil(c^2 log(c_1 T/delta) rho^(-2h) / nu_1^2), at least 1.
+
+    Paper, Section 3.1; log is log_term(T, c_1, delta). Beyond 2^62 it is 2^62: more than any horizon.
+    """
+    if -2 * h * math.log2(rho) > 900:
+        return 2**62
+    return max(1, math.ceil(min(2.0**62, c**2 * log * rho ** (-2 * h) / nu_1**2)))
+
+
+def radius(n, log: float, c: float):
+    """b = c sqrt(log(c_1 T/delta) / n) for a mean of n >= 1 samples, in units of the reward (paper, Section 3.1)."""
+    return c * np.sqrt(log / n)
+
+
+def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
+    """H_0, the smallest h >= 0 with nu_1 rho^h <= Delta; infinity when Delta is 0 (deviation 1).
+
+    Depths are tried one after another, from a little above the quotient of logarithms, which alone would round
+    wrongly in places.
+    """
+    if Delta == 0:
+        return math.inf
+    h = max(0, math.floor(math.log(Delta / nu_1) / math.log(rho)) - 2)
+    while h > 0 and nu_1 * rho**h <= Delta:
+        h -= 1
+    while nu_1 * rho**h > Delta:
+        h += 1
+    return h
+
+
+def kept(mean: np.ndarray, b, best, h: int, nu_1: float, rho: float) -> np.ndarray:
+    """Which nodes (n,) of depth h the elimination keeps: not mean + b + nu_1 rho^h < best mean - its b.
+
+    Paper, Algorithm 1, line 11; Algorithm 3, line 9. b: (n,). best: the position of the arg max, one for
+    all nodes or (n,), one for each. Rewards' units throughout.
+    """
+    return ~(mean + b + nu_1 * rho**h < mean[best] - b[best])
+
 
 # --- settings ---------------------------------------------------------------------------------------
 
@@ -50,7 +99,7 @@ class PhasedSettings:
     def __post_init__(self):
         for name in ("nu_1", "c", "c_1"):
             check_scale(name, getattr(self, name))
-        check(is_number(self.rho) and 0 < self.rho < 1, "rho", "a number in (0, 1)", self.rho)
+        check_number("rho", self.rho, "in (0, 1)")
         valid = self.delta is None or (is_number(self.delta) and self.delta > 0)
         check(valid, "delta", "a number > 0, or None for 1/M", self.delta)
 
@@ -67,7 +116,7 @@ class PFPNESettings(PhasedSettings):
 
     def __post_init__(self):
         super().__post_init__()
-        check(is_number(self.Delta) and self.Delta >= 0, "Delta", "a number >= 0", self.Delta)
+        check_number("Delta", self.Delta, ">= 0")
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -98,7 +147,6 @@ class KeptIndex(Message):
 
 # --- the steps, for one client or for many at once ---------------------------------------------------
 # Nodes lie in flat arrays, client after client and in increasing index; owner (N,) says whose they are.
-# A client of a deployment is the case of one owner; the simulator takes all through a depth together.
 
 
 def pulls_each(h: int, log: float, s: PhasedSettings, M: int) -> int:
@@ -154,71 +202,214 @@ def find(index: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found, at[found]
 
 
-class Elimination:
-    """Algorithm 3, PE, from the root: each owner eliminates alone, sparing the nodes that the federation kept.
+# --- the clients: the listings ------------------------------------------------------------------------
 
-    shared: h -> (index, mean, b), K^h after elimination and its global statistics; empty beyond H_0.
-    own: h -> (index, sums, n), what was drawn of K^h before elimination in stage 1: sums (S, n nodes), n pulls a node.
-    Evolving state: depth h, and owner, index (N,), the nodes of K_m^h.
+
+class Pull(NamedTuple):
+    """Evaluations that a loop wants: node (h, index) by client `owner`, `counts` >= 1 times, each (N,), in this order.
+
+    It goes on with their sums (N,). A client that the horizon cuts is done: its sums mean nothing.
     """
 
-    def __init__(self, task: Task, settings: PhasedSettings, owners: int, shared: dict, own: dict):
-        self.partition, self.settings = task.partition, settings
-        self.shared, self.own = shared, own
-        self.h, self.owner, self.index = 0, np.arange(owners), np.ones(owners, dtype=np.int64)  # line 2
-        self._log = settings.log_term(task)
-        self._most = task.horizon + 1  # more pulls than anyone has: keeps sums of counts small
+    h: int
+    owner: np.ndarray
+    index: np.ndarray
+    counts: np.ndarray
 
-    def lacking(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Lines 4-6: owner, index and count of what K_m^h without K^h still lacks of tau_h samples (deviation 5)."""
-        h, s = self.h, self.settings
-        self._sums, self._n = np.zeros(len(self.index)), np.zeros(len(self.index), dtype=np.int64)
-        self._protected, self._global = np.zeros(len(self.index), dtype=bool), np.empty(0, dtype=np.int64)
-        if h in self.shared:
-            index, sums, n = self.own[h]
-            drawn, at = find(self.index, index)
-            self._sums[drawn], self._n[drawn] = sums[self.owner[drawn], at], n
-            self._protected, self._global = find(self.index, self.shared[h][0])
-        lack = np.maximum(0, min(tau(h, self._log, s.c, s.nu_1, s.rho), self._most) - self._n)
-        lack[self._protected] = 0
-        self._lack = np.flatnonzero(lack)
-        return self.owner[self._lack], self.index[self._lack], lack[self._lack]
 
-    def forget(self, done: np.ndarray) -> None:
-        """Leave out the owners m with done[m]."""
-        going = ~done[self.owner]
-        self.owner, self.index = self.owner[going], self.index[going]
+class Report(NamedTuple):
+    """The clients' means (S, n) of K^h, for the server. The loop goes on with its answer."""
 
-    def learn(self, sums: np.ndarray, counts: np.ndarray) -> None:
-        """The sums of the rewards of the nodes that were lacking, pulled `counts` times each."""
-        self._sums[self._lack] += sums
-        self._n[self._lack] += counts
+    h: int
+    means: np.ndarray
 
-    def eliminate(self) -> tuple[int, np.ndarray, np.ndarray]:
-        """Lines 7-11: eliminate, go to the children. Returns the depth finished, each owner and its best node (S,).
 
-        At max_depth, where no cell can be split, h does not change.
+class Phases:
+    """S clients that go through the same phases, each alone on its objective: one in a deployment, M in a simulation.
+
+    A subclass gives `loop`, which yields what it wants, a Pull or a Report, and is sent what came of it. done (S,):
+    whose last phase the horizon has cut; set by who runs the loop. best (S, d): the points they would deploy.
+    """
+
+    def __init__(self, task: Task, settings: PhasedSettings, S: int):
+        self.task, self.settings, self.S = task, settings, S
+        self.log = settings.log_term(task)
+        self.done = np.zeros(S, dtype=bool)
+        self.best = np.repeat(task.partition.centers(0, 1), S, axis=0)
+        self._best_depth = -1
+
+    def loop(self) -> Iterator[Pull | Report]:
+        raise NotImplementedError
+
+    @staticmethod
+    def start(task: Task) -> tuple[int, np.ndarray]:
+        """Depth and indices of K^0 = {(0, 1)}, the same for clients and server (deviation 3)."""
+        return 0, np.array([1])
+
+    arg_max = staticmethod(arg_max)
+
+    def pull_each(self, h: int, index: np.ndarray):
+        """Algorithm 2, lines 5-7: pull each node of K^h ceil(tau_h / M) times. Returns sums (S, n) and that number."""
+        n = min(pulls_each(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
+        owner = np.repeat(np.arange(self.S), len(index))
+        sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n))
+        return sums.reshape(self.S, -1), n
+
+    def finish(self, h: int, owners: np.ndarray, nodes: np.ndarray) -> None:
+        """A depth is finished: its best node is what a client would deploy, unless it knows a deeper one."""
+        going = ~self.done[owners]
+        if h >= self._best_depth:
+            self._best_depth = h
+            self.best[owners[going]] = self.task.partition.centers(h, nodes[going])
+
+    def play(self, owners: np.ndarray, nodes: np.ndarray) -> Pull:
+        """Cells at max_depth are not split: the best of them is played to the horizon, more than anyone has left."""
+        return Pull(self.task.partition.max_depth, owners, nodes, np.full(len(owners), self.task.horizon + 1))
+
+    def pe(self, shared: dict, own: dict):
+        """Algorithm 3, PE, from the root: each client eliminates alone, sparing what the federation kept.
+
+        shared: h -> (index, mean, b), K^h after elimination and its global statistics; nothing beyond H_0.
+        own: h -> (index, sums (S, n nodes), n), what each client drew of K^h before elimination, n pulls a node.
         """
-        h, s = self.h, self.settings
-        mean = self._sums / self._n  # line 7
-        b = radius(self._n, self._log, s.c)
-        if self._global.size:
-            _, global_mean, global_b = self.shared[h]
-            mean[self._protected], b[self._protected] = global_mean[self._global], global_b[self._global]
-        start = firsts(self.owner)
-        best = arg_max(mean, start)  # line 8, over all of K_m^h (deviation 7)
-        owners, nodes = self.owner[best], self.index[best]
-        of_each = np.repeat(best, np.diff(start, append=len(mean)))
-        keep = kept(mean, b, of_each, h, s.nu_1, s.rho) | self._protected  # line 9
-        self.owner, self.index = self.owner[keep], self.index[keep]
-        if h < self.partition.max_depth:
-            self.owner = np.repeat(self.owner, self.partition.k)
-            self.index = self.partition.children(self.index)  # line 10
-            self.h = h + 1  # line 11
-        return h, owners, nodes
+        s, partition, most = self.settings, self.task.partition, self.task.horizon + 1  # most: more than anyone can pull
+        h, index = self.start(self.task)  # line 2
+        owner, index = np.repeat(np.arange(self.S), len(index)), np.tile(index, self.S)
+        while len(owner):  # line 3: until the horizon has cut every client's phase
+            sums, n = np.zeros(len(index)), np.zeros(len(index), dtype=np.int64)
+            protected, at = np.zeros(len(index), dtype=bool), np.empty(0, dtype=np.int64)
+            if h in shared:
+                nodes, drawn_sums, drawn_n = own[h]
+                drawn, column = find(index, nodes)
+                sums[drawn], n[drawn] = drawn_sums[owner[drawn], column], drawn_n
+                protected, at = find(index, shared[h][0])
+            lack = np.maximum(0, min(tau(h, self.log, s.c, s.nu_1, s.rho), most) - n)  # line 4 (deviation 5)
+            lack[protected] = 0
+            short = np.flatnonzero(lack)
+            if len(short):
+                sums[short] += yield Pull(h, owner[short], index[short], lack[short])  # lines 5-6
+                n[short] += lack[short]
+            mean, b = sums / n, radius(n, self.log, s.c)  # line 7
+            if at.size:
+                mean[protected], b[protected] = shared[h][1][at], shared[h][2][at]
+            first = firsts(owner)
+            best = self.arg_max(mean, first)  # line 8, over all of K_m^h (deviation 7)
+            of_each = np.repeat(best, np.diff(first, append=len(mean)))
+            keep = kept(mean, b, of_each, h, s.nu_1, s.rho) | protected  # line 9
+            self.finish(h, owner[best], index[best])
+            if h == partition.max_depth:
+                going = best[~self.done[owner[best]]]
+                yield self.play(owner[going], index[going])
+            keep &= ~self.done[owner]
+            owner, index = np.repeat(owner[keep], partition.k), partition.children(index[keep])  # line 10
+            h += 1  # line 11
 
 
-# --- the server -------------------------------------------------------------------------------------
+class PFPNE(Phases):
+    """Algorithm 2: evaluate K^h with the others down to depth H_0, then run PE alone."""
+
+    def __init__(self, task: Task, settings: PFPNESettings, S: int):
+        super().__init__(task, settings, S)
+        self.H_0 = transition_depth(settings.Delta, settings.nu_1, settings.rho)  # line 2
+
+    def loop(self):
+        shared, own = {}, {}
+        h, index = self.start(self.task)  # line 2, K^0
+        while h <= self.H_0:  # lines 3-4 (deviation 4)
+            sums, n = yield from self.pull_each(h, index)  # lines 5-7
+            answer = yield Report(h, sums / n)  # lines 8-10
+            own[h], shared[h] = (index, sums, n), (answer.index, answer.means, answer.bounds)  # line 11
+            best = np.full(self.S, answer.index[np.argmax(answer.means)])
+            self.finish(h, np.arange(self.S), best)
+            if h == self.task.partition.max_depth:
+                yield self.play(np.arange(self.S), best)
+            h, index = h + 1, self.task.partition.children(answer.index)  # lines 12-13
+        yield from self.pe(shared, own)  # lines 15-17
+
+
+class FedPNE(Phases):
+    """Fed-PNE's client: stage 1 of PF-PNE without end, with the expansion criterion (deviation 11)."""
+
+    def loop(self):
+        h, index = expand(self.task, self.settings, self.log, *self.start(self.task))
+        while True:
+            sums, n = yield from self.pull_each(h, index)
+            answer = yield Report(h, sums / n)
+            means = (sums / n)[:, find(index, answer.index)[0]]
+            best = answer.index[np.argmax(means, axis=1)]
+            self.finish(h, np.arange(self.S), best)
+            if h == self.task.partition.max_depth:
+                yield self.play(np.arange(self.S), best)
+            h, index = expand(self.task, self.settings, self.log, h + 1, self.task.partition.children(answer.index))
+
+
+class PE(Phases):
+    """Algorithm 3 alone, no node spared: phased elimination from the root (deviation 18)."""
+
+    def loop(self):
+        yield from self.pe({}, {})
+
+
+# --- one client of a deployment, and the server -------------------------------------------------------
+
+
+class PhasedClient(Client):
+    """One client: asks for what its loop wants, and tells it the sums of the rewards."""
+
+    def __init__(self, task: Task, settings: PhasedSettings, phases: type[Phases]):
+        super().__init__(task)
+        self._made_of = phases, task, settings
+        self._begin([])
+
+    def _begin(self, sent: list) -> None:
+        """Run the loop from its start through all that it was sent before."""
+        phases, task, settings = self._made_of
+        self._phases, self._sent = phases(task, settings, 1), []
+        self._loop = self._phases.loop()
+        self._step = next(self._loop)
+        for value in sent:
+            self._go_on(value)
+
+    def _go_on(self, value) -> None:
+        self._sent.append(value)
+        self._step = self._loop.send(value)
+
+    def __getstate__(self):  # a loop under way cannot be written down; what it was sent can, and leads to the same place
+        return {name: value for name, value in vars(self).items() if name not in ("_phases", "_loop", "_step")}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._begin(state["_sent"])
+
+    def _ask(self) -> Batch:
+        if isinstance(self._step, Report):
+            return NOTHING
+        h, _, index, counts = self._step
+        left = self.task.horizon - self.t
+        if counts.sum() > left:
+            counts = cut(counts, np.array([0]), np.array([left]))
+            counts, index = counts[counts > 0], index[counts > 0]
+        return Batch(self.task.partition.centers(h, index), counts)
+
+    def _tell(self, batch: Batch, rewards: np.ndarray) -> NodeMeans | None:
+        if batch.size < self._step.counts.sum():
+            return None  # a phase that the horizon has cut communicates nothing (deviation 9)
+        self._go_on(node_sums(rewards, batch.counts))
+        return NodeMeans(self._step.h, self._step.means[0]) if isinstance(self._step, Report) else None
+
+    def receive(self, message: Kept | KeptIndex) -> None:
+        """Take the server's answer. One that is late, or comes twice, is ignored; one too early is a ValueError."""
+        awaited = self._step.h if isinstance(self._step, Report) else None
+        if message.header != awaited:
+            if awaited is not None and message.header > awaited:
+                raise ValueError(f"a message of depth {message.header} came, and that of depth {awaited} is awaited.")
+            logging.getLogger(__name__).warning("a message of depth %d is late: ignored", message.header)
+            return
+        self._go_on(message)
+
+    def best(self) -> np.ndarray:
+        """The centre (d,) of the node with the highest mean in the deepest finished depth; at first the domain's."""
+        return self._phases.best[0].copy()
 
 
 class PhasedServer(Server):
@@ -227,10 +418,12 @@ class PhasedServer(Server):
     It follows the same K^h as the clients: from the same K^0, by the same rules.
     """
 
+    start_at = staticmethod(Phases.start)
+
     def __init__(self, task: Task, settings: PhasedSettings):
-        self.task, self.settings = task, settings
-        self._log = settings.log_term(task)
-        self.h, self.index = self._begin(0, np.array([1]))  # K^0 = {(0, 1)} (deviation 3)
+        super().__init__(task, settings)
+        self.log = settings.log_term(task)
+        self.h, self.index = self._begin(*self.start_at(task))  # line 2
 
     def _begin(self, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
         return h, index
@@ -238,22 +431,26 @@ class PhasedServer(Server):
     def _answer(self, h: int, index: np.ndarray, mean: np.ndarray, b: np.ndarray) -> Message:
         return Kept(h, index, mean, b)
 
+    def samples(self, h: int) -> int:
+        """T_{h,i}: what was really drawn of a node, M ceil(tau_h / M) (deviation 6)."""
+        return self.task.n_clients * pulls_each(h, self.log, self.settings, self.task.n_clients)
+
     def exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         h, M = self.h, self.task.n_clients
         if len(messages) != M or any(message.header != h for message in messages.values()):
             raise ValueError(f"phase {h} ends when all {M} clients have sent their means of depth {h}.")
-        answer = self.conclude(np.stack([messages[m].means for m in range(M)]))  # Algorithm 1, line 6
+        answer = self.conclude(np.stack([messages[m].means for m in range(M)]))
         return {m: answer for m in range(M)}
 
     def conclude(self, means: np.ndarray) -> Message:
-        """Lines 7-14: from the clients' means (M, n) of K^h to the broadcast; K^{h+1} is next."""
-        h, s, M = self.h, self.settings, self.task.n_clients
+        """One phase: from the clients' means (M, n) of K^h (line 6) to the broadcast; K^{h+1} is next."""
+        h, s, partition = self.h, self.settings, self.task.partition
         mean = means.mean(axis=0)  # lines 7-9
-        b = np.full(len(mean), radius(M * pulls_each(h, self._log, s, M), self._log, s.c))  # deviation 6
-        keep = kept(mean, b, np.argmax(mean), h, s.nu_1, s.rho)  # lines 10-12
-        index = self.index[keep]
-        if h < self.task.partition.max_depth:
-            self.h, self.index = self._begin(h + 1, self.task.partition.children(index))  # line 14
+        b = np.full(len(mean), radius(self.samples(h), self.log, s.c))
+        keep = kept(mean, b, np.argmax(mean), h, s.nu_1, s.rho)  # lines 10-11
+        index = self.index[keep]  # line 12
+        if h < partition.max_depth:
+            self.h, self.index = self._begin(h + 1, partition.children(index))  # lines 14, 4
         return self._answer(h, index, mean[keep], b[keep])  # line 13
 
 
@@ -261,323 +458,12 @@ class FedPNEServer(PhasedServer):
     """The same with Fed-PNE's expansion, and indices alone in the broadcast."""
 
     def _begin(self, h, index):
-        return expand(self.task, self.settings, self._log, h, index)
+        return expand(self.task, self.settings, self.log, h, index)
 
     def _answer(self, h, index, mean, b):
         return KeptIndex(h, index)
 
 
-# --- the clients ------------------------------------------------------------------------------------
-
-
-class PhasedClient(Client):
-    """Pulls the nodes of a phase one after another, in increasing index, then concludes the phase."""
-
-    def __init__(self, task: Task, settings: PhasedSettings):
-        super().__init__(task)
-        self.settings = settings
-        self._log = settings.log_term(task)
-        self._h = 0
-        self._index = np.empty(0, dtype=np.int64)  # the nodes to pull in this phase
-        self._counts = np.empty(0, dtype=np.int64)  # and how often each; both empty while waiting
-        self._final: np.ndarray | None = None  # the point (1, d) played once no cell can be split
-        self._best = task.partition.centers(0, 1)
-        self._best_depth = -1
-
-    def _ask(self) -> Batch:
-        left = self.task.horizon - self.t
-        if self._final is not None:
-            return Batch(self._final, np.array([left]))
-        counts, index = self._counts, self._index
-        if counts.sum() > left:
-            counts = cut(counts, np.array([0]), np.array([left]))
-            counts, index = counts[counts > 0], index[counts > 0]
-        return Batch(self.task.partition.centers(self._h, index), counts)
-
-    def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
-        if self._final is not None or batch.size < self._counts.sum():
-            return None  # nothing to learn, or a phase that the horizon cut: it communicates nothing
-        return self._conclude(node_sums(rewards, batch.counts))
-
-    def _pull(self, h: int, index: np.ndarray, counts: np.ndarray) -> None:
-        """Make (h, index), `counts` times each, the phase that ask() returns next; none: wait."""
-        self._h, self._index, self._counts = h, index, counts
-
-    def _pull_each(self, h: int, index: np.ndarray) -> None:
-        """Algorithm 2, lines 5-7: pull each node of K^h ceil(tau_h / M) times."""
-        n = min(pulls_each(h, self._log, self.settings, self.task.n_clients), self.task.horizon + 1)
-        self._pull(h, index, np.full(len(index), n))
-
-    def _finished(self, h: int, best: int) -> None:
-        """A depth is finished: the client would deploy its best node, unless it knows a deeper one."""
-        if h >= self._best_depth:
-            self._best_depth = h
-            self._best = self.task.partition.centers(h, best)
-
-    def _stop_splitting(self) -> None:
-        """Only cells at max_depth are left: play the best of them to the horizon."""
-        self._final = self._best
-
-    def best(self) -> np.ndarray:
-        """The centre (d,) of the node with the highest mean in the deepest finished depth; at first the domain's."""
-        return self._best[0].copy()
-
-    def _conclude(self, sums: np.ndarray) -> Message | None:
-        """Learn the sums (n,) of the rewards of the phase's nodes; return the message for the server, or None."""
-        raise NotImplementedError
-
-
-class PEClient(PhasedClient):
-    """Algorithm 3 by one client. Alone (`pe`), no node is spared: phased elimination from the root."""
-
-    def __init__(self, task: Task, settings: PhasedSettings):
-        super().__init__(task, settings)
-        self._start()
-
-    def _start(self) -> None:
-        self._run_pe({}, {})
-
-    def _run_pe(self, shared: dict, own: dict) -> None:
-        self._local = Elimination(self.task, self.settings, 1, shared, own)
-        self._begin_local()
-
-    def _begin_local(self) -> None:
-        """Ask for what is lacking; a depth that lacks nothing is eliminated at once."""
-        while self._final is None:
-            _, index, counts = self._local.lacking()
-            if len(index):
-                return self._pull(self._local.h, index, counts)
-            self._eliminate()
-
-    def _eliminate(self) -> None:
-        h, _, best = self._local.eliminate()
-        self._finished(h, best[0])
-        if self._local.h == h:
-            self._stop_splitting()
-
-    def _conclude(self, sums):
-        self._local.learn(sums, self._counts)
-        self._eliminate()
-        self._begin_local()
-
-
-class PFPNEClient(PEClient):
-    """Algorithm 2: evaluate K^h with the others down to depth H_0, then run PE alone."""
-
-    def __init__(self, task: Task, settings: PFPNESettings):
-        self.H_0 = transition_depth(settings.Delta, settings.nu_1, settings.rho)  # line 2
-        super().__init__(task, settings)
-
-    def _start(self):
-        self._together = True
-        self._shared, self._own = {}, {}  # as in Elimination
-        self._pull_each(0, np.array([1]))  # K^0 = {(0, 1)} (deviation 3)
-
-    def _conclude(self, sums):
-        if not self._together:
-            return super()._conclude(sums)
-        h, index, n = self._h, self._index, self._counts[0]
-        self._own[h] = (index, sums[None], n)
-        self._pull(h, index[:0], self._counts[:0])  # wait for the server
-        return NodeMeans(h, sums / n)  # lines 8-9
-
-    def receive(self, message: Kept) -> None:
-        """Lines 10-13: take K^h and its global statistics, and go on to the next depth (deviation 4)."""
-        h = message.header
-        self._shared[h] = (message.index, message.means, message.bounds)  # lines 10-11
-        self._finished(h, message.index[np.argmax(message.means)])
-        if h + 1 > self.H_0:  # lines 3, 15-17
-            self._together = False
-            self._run_pe(self._shared, self._own)
-        elif h == self.task.partition.max_depth:
-            self._stop_splitting()
-        else:
-            self._pull_each(h + 1, self.task.partition.children(message.index))  # lines 12-13
-
-
-class FedPNEClient(PhasedClient):
-    """Fed-PNE's client: stage 1 of PF-PNE without end, with the expansion criterion (deviation 11)."""
-
-    def __init__(self, task: Task, settings: PhasedSettings):
-        super().__init__(task, settings)
-        self._begin(0, np.array([1]))
-
-    def _begin(self, h: int, index: np.ndarray) -> None:
-        self._pull_each(*expand(self.task, self.settings, self._log, h, index))
-
-    def _conclude(self, sums):
-        self._sent = NodeMeans(self._h, sums / self._counts[0])
-        self._pulled = self._index
-        self._pull(self._h, self._index[:0], self._counts[:0])  # wait for the server
-        return self._sent
-
-    def receive(self, message: KeptIndex) -> None:
-        h, index = message.header, message.index
-        means = self._sent.means[find(self._pulled, index)[0]]
-        self._finished(h, index[np.argmax(means)])
-        if h == self.task.partition.max_depth:
-            self._stop_splitting()
-        else:
-            self._begin(h + 1, self.task.partition.children(index))
-
-
-# --- what the registry needs ------------------------------------------------------------------------
-
-
-def make_pf_pne(task: Task, settings: PFPNESettings):
-    """The server and the M clients of PF-PNE."""
-    return PhasedServer(task, settings), [PFPNEClient(task, settings) for _ in range(task.n_clients)]
-
-
-def make_fed_pne(task: Task, settings: PhasedSettings):
-    """The server and the M clients of Fed-PNE."""
-    return FedPNEServer(task, settings), [FedPNEClient(task, settings) for _ in range(task.n_clients)]
-
-
-def make_pe(task: Task, settings: PhasedSettings):
-    """M clients that run PE alone (deviation 18)."""
-    return Server(), [PEClient(task, settings) for _ in range(task.n_clients)]
-
-
-# --- the simulation of all clients at once ------------------------------------------------------------
-
-
-BLOCK = 2**15  # pulls whose noise is drawn, turned into rewards and summed in one go: they fit into the cache
-
-
-class _Crowd:
-    """The M clients of a simulation, taken through each phase together: what PhasedClient does for one.
-
-    Every client goes through the same depths, each in its own time. t (M,): evaluations so far. done (M,):
-    whose last phase the horizon cut. A test shows that it equals the objects, bit for bit.
-    """
-
-    def __init__(self, problem, task: Task, noise_streams: list):
-        self.problem, self.task, self.noise_streams = problem, task, noise_streams
-        self.everyone = np.arange(task.n_clients)
-        self.t = np.zeros(task.n_clients, dtype=np.int64)
-        self.done = np.zeros(task.n_clients, dtype=bool)
-        self.recorder = Recorder()
-        self._best = np.repeat(task.partition.centers(0, 1), task.n_clients, axis=0)
-        self._best_depth = -1
-        self.recorder.deploys(self.everyone, self.t.copy(), self._best.copy())
-
-    def finished(self, h: int, owners: np.ndarray, best: np.ndarray) -> None:
-        """These owners have finished depth h, with these best nodes; see PhasedClient."""
-        if h >= self._best_depth:
-            self._best_depth = h
-            self._best[owners] = self.task.partition.centers(h, best)
-            self.recorder.deploys(owners, self.t[owners], self._best[owners])
-
-    def evaluate(self, owner: np.ndarray, points: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Sums (N,) of the noisy rewards of the points (N, d), pulled counts (N,) >= 1 times by their owners."""
-        values, noise = self.problem.paired_values(owner, points), self.problem.noise
-        sums = np.empty(len(owner))
-        for a, b, u in self._uniforms(owner, counts):
-            means = values[a:b, None]
-            rewards = np.broadcast_to(means, u.shape) if noise == 0 else noisy(means, noise, u)
-            rewards.sum(axis=1, out=sums[a:b])
-        self.recorder.pulled(owner, points, values, counts)
-        start = firsts(owner)
-        self.t[owner[start]] += np.add.reduceat(counts, start)
-        return sums
-
-    def _uniforms(self, owner: np.ndarray, counts: np.ndarray):
-        """The uniforms of the pulls, each owner's from its own stream, block by block: (a, b, u (b - a, n)).
-
-        A block is nodes a..b-1, pulled n times each, of one or more owners. It fits into the cache, and is
-        overwritten by the next. With noise 0 nothing is drawn.
-        """
-        new_block = steps(counts) | steps((np.cumsum(counts) - counts) // BLOCK)
-        block = np.flatnonzero(new_block)
-        piece = np.flatnonzero(new_block | steps(owner))  # one owner's part of a block
-        size = np.add.reduceat(counts, block)
-        pieces = zip(owner[piece].tolist(), np.add.reduceat(counts, piece).tolist(), strict=True)
-        u = np.empty(size.max())
-        for a, n, pulls in zip(block.tolist(), counts[block].tolist(), size.tolist(), strict=True):
-            drawn = pulls if self.problem.noise == 0 else 0
-            while drawn < pulls:
-                m, k = next(pieces)
-                self.noise_streams[m].random(out=u[drawn : drawn + k])
-                drawn += k
-            yield a, a + pulls // n, u[:pulls].reshape(-1, n)
-
-    def pull(self, h: int, owner: np.ndarray, index: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Pull the nodes of a phase; owners whom the horizon cuts are done, and their sums mean nothing."""
-        start = firsts(owner)
-        left = self.task.horizon - self.t[owner[start]]
-        short = np.add.reduceat(counts, start) > left
-        self.done[owner[start][short]] = True
-        fitting = cut(counts, start, left) if short.any() else counts
-        at = np.flatnonzero(fitting)
-        sums = np.zeros(len(counts))
-        if len(at):
-            sums[at] = self.evaluate(owner[at], self.task.partition.centers(h, index[at]), fitting[at])
-        return sums
-
-    def phases_together(self, server: PhasedServer):
-        """Stage 1, phase by phase: yields index (n,), sums (M, n), pulls of each node, and the server's answer."""
-        M, T = self.task.n_clients, self.task.horizon
-        while True:
-            h, index = server.h, server.index
-            n = min(pulls_each(h, server.settings.log_term(self.task), server.settings, M), T + 1)
-            sums = self.pull(h, np.repeat(self.everyone, len(index)), np.tile(index, M), np.full(M * len(index), n))
-            if self.done.any():
-                return  # all of them, at the same step: the phase communicates nothing
-            sums = sums.reshape(M, -1)
-            answer = server.conclude(sums / n)
-            self.recorder.exchanged(int(self.t[0]), M * len(index), M * answer.numbers)
-            yield index, sums, n, answer
-            if h == self.task.partition.max_depth:
-                return self.play_best(self.everyone)
-
-    def phases_alone(self, local: Elimination) -> None:
-        """Algorithm 3, from the root to the horizon."""
-        while len(local.owner):
-            owner, index, counts = local.lacking()
-            if len(owner):
-                local.learn(self.pull(local.h, owner, index, counts), counts)
-            h, owners, best = local.eliminate()
-            going = ~self.done[owners]
-            self.finished(h, owners[going], best[going])
-            if local.h == h:
-                return self.play_best(owners[going])
-            local.forget(self.done)
-
-    def play_best(self, owners: np.ndarray) -> None:
-        """Only cells at max_depth are left: play the best of them to the horizon."""
-        owners = owners[self.t[owners] < self.task.horizon]
-        if len(owners):
-            self.evaluate(owners, self._best[owners], self.task.horizon - self.t[owners])
-
-
-def fast_pf_pne(problem, task: Task, settings: PFPNESettings, noise_streams, checkpoints, global_regret):
-    """PF-PNE, all clients at once; see registry.Algorithm."""
-    crowd = _Crowd(problem, task, noise_streams)
-    H_0 = transition_depth(settings.Delta, settings.nu_1, settings.rho)
-    shared, own = {}, {}
-    for index, sums, n, answer in crowd.phases_together(PhasedServer(task, settings)):
-        h = answer.header
-        own[h], shared[h] = (index, sums, n), (answer.index, answer.means, answer.bounds)
-        best = answer.index[np.argmax(answer.means)]
-        crowd.finished(h, crowd.everyone, np.full(task.n_clients, best))
-        if h + 1 > H_0:
-            crowd.phases_alone(Elimination(task, settings, task.n_clients, shared, own))
-            break
-    return crowd.recorder.traces(problem, checkpoints, global_regret)
-
-
-def fast_fed_pne(problem, task: Task, settings: PhasedSettings, noise_streams, checkpoints, global_regret):
-    """Fed-PNE, all clients at once; see registry.Algorithm."""
-    crowd = _Crowd(problem, task, noise_streams)
-    for index, sums, n, answer in crowd.phases_together(FedPNEServer(task, settings)):
-        means = (sums / n)[:, find(index, answer.index)[0]]
-        crowd.finished(answer.header, crowd.everyone, answer.index[np.argmax(means, axis=1)])
-    return crowd.recorder.traces(problem, checkpoints, global_regret)
-
-
-def fast_pe(problem, task: Task, settings: PhasedSettings, noise_streams, checkpoints, global_regret):
-    """PE, all clients at once; see registry.Algorithm."""
-    crowd = _Crowd(problem, task, noise_streams)
-    crowd.phases_alone(Elimination(task, settings, task.n_clients, {}, {}))
-    return crowd.recorder.traces(problem, checkpoints, global_regret)
+def make_phased(phases: type[Phases], server: type[Server], task: Task, settings: PhasedSettings, client=PhasedClient):
+    """The server and the M clients of an algorithm; pe's server says nothing."""
+    return server(task, settings), [client(task, settings, phases) for _ in range(task.n_clients)]

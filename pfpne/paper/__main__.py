@@ -1,4 +1,4 @@
-"""`python -m pfpne.paper figures --profile paper`: execute every notebook by papermill, and say how long each figure took.
+"""`python -m pfpne.paper figures --profile paper`: execute every notebook, and time each figure.
 
 Executed copies go to executed/<profile>/; the notebooks write the figures. The first failure ends it with a non-zero
 exit code; its notebook has then written no figure, and its copy is kept as *.failed.ipynb. A notebook is not
@@ -8,41 +8,39 @@ executed again while its text, its parameters, the package, the libraries, the d
 from __future__ import annotations
 
 import argparse
-import functools
 import hashlib
 import json
 import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
 from pfpne.paper.experiment import PROFILES
-from pfpne.paper.figures import LIBRARIES, MIME
-from pfpne.paper.notebook import complete, executions
-from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
-from pfpne.paper.store import source_hash
+from pfpne.paper import store
+from pfpne.paper.exhibits import LIBRARIES, MIME
+from pfpne.paper.parameters import complete, executions
 from pfpne.paper.tables import update_deviations, update_readme
+from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
 
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pfpne.paper", description="Make the figures, the tables and the README.")
+    parser = argparse.ArgumentParser("python -m pfpne.paper", description="Make the figures, the tables, the README.")
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")
     make.add_argument("--profile", choices=PROFILES, default="paper")
     make.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
     commands.add_parser("readme", help="write claims.csv into the README, and deviations.csv into docs/deviations.md")
     args = parser.parse_args(arguments)
-    if args.command == "readme":
+    code = figures(args.profile, args.n_jobs) if args.command == "figures" else 0
+    if code == 0 and (args.command == "readme" or args.profile == "paper"):
         update_readme()
         update_deviations()
-        return 0
-    return figures(args.profile, args.n_jobs)
+    return code
 
 
 def figures(profile: str, n_jobs: int | None = None) -> int:
@@ -51,10 +49,11 @@ def figures(profile: str, n_jobs: int | None = None) -> int:
     logging.getLogger("tornado").setLevel(logging.CRITICAL)  # it reports what papermill raises, or a kernel's end
     os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if alone and sys.stderr.isatty() and hasattr(os, "ttyname") else ""
     start = time.perf_counter()
-    jobs = [functools.partial(make_figures, profile, *execution, n_jobs) for execution in executions(profile)]
     try:
-        for lines in in_order(jobs, AT_A_TIME[profile]):
-            print(*lines, sep="\n", flush=True)
+        with ThreadPoolExecutor(AT_A_TIME[profile]) as workers:  # after an error those under way end, no other begins
+            in_order = map if alone else workers.map  # alone, in this thread, which an interrupt reaches at once
+            for lines in in_order(lambda execution: make_figures(profile, *execution, n_jobs), executions(profile)):
+                print(*lines, sep="\n", flush=True)
     except FailedNotebook as error:
         print(error, file=sys.stderr)
         return 1
@@ -62,24 +61,8 @@ def figures(profile: str, n_jobs: int | None = None) -> int:
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it would report nbclient's interrupted task
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
-    if profile == "paper":
-        update_readme()
-        update_deviations()
     print(f"{time.perf_counter() - start:7.1f} s  in all, profile {profile}")
     return 0
-
-
-def in_order(jobs: list[Callable], at_a_time: int) -> Iterator:
-    """The results of the jobs, in their order. After an error those under way end, and no other begins."""
-    if at_a_time == 1:  # in this thread, which an interrupt reaches at once
-        yield from (job() for job in jobs)
-        return
-    with ThreadPoolExecutor(at_a_time) as workers:
-        futures = [workers.submit(job) for job in jobs]
-        try:
-            yield from (future.result() for future in futures)
-        finally:
-            workers.shutdown(cancel_futures=True)
 
 
 class FailedNotebook(RuntimeError):
@@ -91,8 +74,7 @@ def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | No
     given = {"profile": profile, **parameters}
     name = "_".join([notebook, *(str(value) for value in parameters.values())])
     source, target = NOTEBOOKS / f"{notebook}.ipynb", EXECUTED / profile / f"{name}.ipynb"
-    folder = complete(notebook, given).figures_dir
-    inputs = fingerprint(source, given)
+    folder, inputs = complete(notebook, given).figures_dir, fingerprint(source, given)
     made = made_before(target, inputs, folder)
     if made is not None:
         return [f"unchanged  {stem}" for stem in made]
@@ -102,11 +84,10 @@ def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | No
 
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished, failed = target.with_suffix(".unfinished.ipynb"), target.with_suffix(".failed.ipynb")
-    given |= {} if n_jobs is None else {"n_jobs": n_jobs}
-    quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
     start = time.perf_counter()
     try:
-        done = papermill.execute_notebook(source, unfinished, given, **quiet)
+        quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
+        done = papermill.execute_notebook(source, unfinished, {**given, "n_jobs": n_jobs}, **quiet)
     except papermill.PapermillExecutionError as error:
         unfinished.replace(failed)
         raise FailedNotebook(f"{name} failed: {error.ename}: {error.evalue}\n(all of it: {failed})") from error
@@ -122,32 +103,26 @@ def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | No
 
 def figure_times(notebook, total: float) -> list[tuple[str, float]]:
     """(figure, seconds) for each figure or table shown: the time since the ones before, `total` seconds in all."""
-    figures, times, elapsed = [], [], 0.0
+    times, elapsed = [], 0.0
     for cell in notebook.cells:
         elapsed += cell.metadata.get("papermill", {}).get("duration") or 0.0
         shown = [output["data"][MIME] for output in cell.get("outputs", []) if MIME in output.get("data", {})]
-        if shown:
-            figures += shown
-            times += [elapsed / len(shown)] * len(shown)
-            elapsed = 0.0
-    if times:
-        times[0] += total - sum(times)  # the kernel's start and end
-    return list(zip(figures, times, strict=True))
-
-
-# --- what need not be done again --------------------------------------------------------------------
+        times += [(figure, elapsed / len(shown)) for figure in shown]
+        elapsed = 0.0 if shown else elapsed
+    around = total - sum(seconds for _, seconds in times)  # the kernel's start and end
+    return [(figure, seconds + (0.0 if i else around)) for i, (figure, seconds) in enumerate(times)]
 
 
 def fingerprint(source: Path, parameters: dict) -> str:
-    """SHA-256 of all that a notebook's figures depend on."""
-    content = [_hash(source), parameters, *_surroundings()]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-@functools.cache
-def _surroundings() -> tuple:
-    table = _hash(LANDMINE_TABLE) if LANDMINE_TABLE.exists() else None
-    return source_hash(), sys.version, {name: version(name) for name in LIBRARIES}, table
+    """The key of all that a notebook's figures depend on: of what it imports from the package, what that reaches."""
+    cells = json.loads(source.read_text(encoding="utf-8"))["cells"]
+    content = {
+        "notebook": _hash(source),
+        "parameters": parameters,
+        "libraries": {name: version(name) for name in LIBRARIES},
+        "data": _hash(LANDMINE_TABLE) if LANDMINE_TABLE.exists() else None,
+    }
+    return store.key(content, *store.roots_of(["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]))
 
 
 def _hash(path: Path) -> str:

@@ -1,154 +1,111 @@
 """How much a deviation from the paper changes a curve: R(T)/M under another reading, over R(T)/M under ours.
 
 docs/deviations.md lists the deviations, by number. Some other readings are another setting of a registered algorithm,
-or another one; the rest are small variants of the real objects, each with one thing changed, and are played here on
-the same problems and the same noise. READINGS has them all; `measure` makes the table of docs/deviations.md.
+or another one; the rest are small subclasses with one thing changed, which `simulate` runs on the same problems and
+the same noise. READINGS has them all; `measure` makes the table of docs/deviations.md.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-import joblib
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
-from pfpne.paper import stats
-from pfpne.algorithms.bounds import kept, radius, tau
-from pfpne.paper.evidence import Evidence, read_rows, write_rows
-from pfpne.paper.experiment import SMALL, Experiment
-from pfpne.federation import Batch, Federation, Task
-from pfpne.paper.notebook import progress
-from pfpne.partition import Partition
+from pfpne.algorithms import Algorithm
 from pfpne.algorithms.pf_pne import (
-    Elimination,
-    FedPNEClient,
+    PFPNE,
+    FedPNE,
     FedPNEServer,
     Kept,
     KeptIndex,
     NodeMeans,
-    PFPNEClient,
     PFPNESettings,
+    PhasedClient,
     PhasedServer,
     PhasedSettings,
+    Pull,
     find,
+    make_phased,
+    tau,
 )
+from pfpne.federation import Batch
+from pfpne.paper import stats
+from pfpne.paper.evidence import Evidence
+from pfpne.partition import Partition
 from pfpne.rng import stream
-from pfpne.simulation.noise import draw_rewards, noise_streams
-from pfpne.simulation.record import gaps
-from pfpne.simulation.simulate import simulate
-from pfpne.paper.store import source_hash
 
 OBJECTIVES = ("garland", "himmelblau", "rastrigin")
 NOISE = "bernoulli"
 
-# --- variants: the real objects, one thing changed ---------------------------------------------------
+# --- variants: one thing changed ----------------------------------------------------------------------
 
 
-class VariedClient(PFPNEClient):
-    """PF-PNE's client, with an Elimination of its own."""
+class DepthOne(PFPNE):
+    """Deviation 3: server, clients and PE start at depth 1, with the root's children. No partition ends at depth 0."""
 
-    elimination = Elimination
-
-    def _run_pe(self, shared, own):
-        self._local = self.elimination(self.task, self.settings, 1, shared, own)
-        self._begin_local()
+    @staticmethod
+    def start(task):
+        return 1, task.partition.children(1)
 
 
 class DepthOneServer(PhasedServer):
-    """Deviation 3: the server starts at depth 1, with the root's children."""
+    """Deviation 3."""
 
-    def __init__(self, task, settings):
-        super().__init__(task, settings)
-        self.h, self.index = 1, task.partition.children(1)
+    start_at = staticmethod(DepthOne.start)
 
 
-class DepthOneElimination(Elimination):
-    """Deviation 3: PE starts at depth 1, too."""
-
-    def __init__(self, task, settings, owners, shared, own):
-        super().__init__(task, settings, owners, shared, own)
-        self.h, self.owner, self.index = 1, np.repeat(self.owner, task.partition.k), task.partition.children(self.index)
-
-
-class DepthOneClient(VariedClient):
-    """Deviation 3: as the server. No partition ends at depth 0 here."""
-
-    elimination = DepthOneElimination
-
-    def _start(self):
-        super()._start()
-        self._pull_each(1, self.task.partition.children(1))
-
-
-class FreshClient(VariedClient):
+class Fresh(PFPNE):
     """Deviation 5: PE takes tau_h new samples of every node that the server eliminated."""
 
-    def _run_pe(self, shared, own):
+    def pe(self, shared, own):
         drawn = {}
         for h, (index, sums, n) in own.items():
             protected, _ = find(index, shared[h][0])
             drawn[h] = index[protected], sums[:, protected], n
-        super()._run_pe(shared, drawn)
+        return super().pe(shared, drawn)
 
 
 class TauServer(PhasedServer):
     """Deviation 6: b takes tau_h for the number of samples, not M ceil(tau_h / M)."""
 
-    def conclude(self, means):
-        h, s = self.h, self.settings
-        mean = means.mean(axis=0)
-        b = np.full(len(mean), radius(tau(h, self._log, s.c, s.nu_1, s.rho), self._log, s.c))  # the change
-        keep = kept(mean, b, np.argmax(mean), h, s.nu_1, s.rho)
-        index = self.index[keep]
-        if h < self.task.partition.max_depth:
-            self.h, self.index = self._begin(h + 1, self.task.partition.children(index))
-        return self._answer(h, index, mean[keep], b[keep])
+    def samples(self, h):
+        return tau(h, self.log, self.settings.c, self.settings.nu_1, self.settings.rho)
 
 
 class TauFedPNEServer(TauServer, FedPNEServer):
     """Deviation 6, in Fed-PNE."""
 
 
-class OwnBestClient(VariedClient):
+class OwnBest(PFPNE):
     """Deviation 7: PE's arg max leaves out the protected nodes. A mean of -inf is never the largest, and they stay."""
 
-    def _run_pe(self, shared, own):
+    def pe(self, shared, own):
         never = {h: (index, np.full(len(mean), -np.inf), b) for h, (index, mean, b) in shared.items()}
-        super()._run_pe(never, own)
+        return super().pe(never, own)
 
 
-class WholePhasesClient(VariedClient):
+class WholePhasesClient(PhasedClient):
     """Deviation 9: a phase that the horizon would cut is not begun; the best node known is played instead."""
 
     def _ask(self):
         left = self.task.horizon - self.t
-        if self._final is None and self._counts.sum() > left:
-            return Batch(self._best, np.array([left]))
+        if isinstance(self._step, Pull) and self._step.counts.sum() > left:
+            return Batch(self.best()[None], np.array([left]))
         return super()._ask()
 
 
-class LastElimination(Elimination):
-    """Deviation 10: of equal means the largest index wins. The nodes are looked through from the other end."""
+class Last(PFPNE):
+    """Deviation 10: of equal means the largest index wins. The server's b are equal: there a tie changes no pull."""
 
-    def eliminate(self):
-        for name in ("owner", "index", "_sums", "_n", "_protected", "_global"):
-            setattr(self, name, getattr(self, name)[::-1])
-        done = super().eliminate()
-        order = np.lexsort((self.index, self.owner))
-        self.owner, self.index = self.owner[order], self.index[order]
-        return done
-
-
-class LastClient(VariedClient):
-    """Deviation 10. At the server all b are equal, so there a tie changes nothing that is pulled."""
-
-    elimination = LastElimination
+    @staticmethod
+    def arg_max(values, start):
+        ends = np.append(start[1:], len(values))
+        top = np.repeat(np.maximum.reduceat(values, start), ends - start)
+        at = np.flatnonzero(values == top)
+        return at[np.searchsorted(at, ends) - 1]
 
 
 class Mirrored(Partition):
@@ -161,47 +118,26 @@ class Mirrored(Partition):
         return super().centers(h, self.k**h + 1 - np.asarray(i))
 
 
-def play_phased(problem, horizon: int, server, client, settings, partition=Partition) -> float:
-    """R(T)/M of these objects, driven as simulate drives its own."""
-    M = problem.n_clients
-    task = Task(partition(problem.domain, max_depth=problem.max_depth), M, horizon, problem.noise)
-    clients = [client(task, settings) for _ in range(M)]
-    federation = Federation(server(task, settings), clients, up=(NodeMeans,), down=(Kept, KeptIndex))
-    streams = noise_streams(problem, problem.seed, problem.run)
-    regret = np.zeros(M)
-    while federation.running:
-        for m, batch in federation.ask():
-            values = problem.client_values(m, batch.points)
-            regret[m] += gaps(problem.optimum[m], values) @ batch.counts
-            federation.tell(m, draw_rewards(values, batch.counts, problem.noise, streams[m]))
-    return float(regret.mean())
+def _pf_pne(phases=PFPNE, server=PhasedServer, client=PhasedClient) -> Algorithm:
+    return Algorithm(PFPNESettings, partial(make_phased, phases, server, client=client), (NodeMeans,), (Kept,))
 
 
-def play_mirrored(problem, horizon: int, algorithm: str) -> float:
-    """R(T)/M of a registered algorithm on the mirrored cells."""
-    partition = Mirrored(problem.domain, max_depth=problem.max_depth)
-    return float(simulate(algorithm, problem, horizon, partition=partition).regret[:, -1].mean())
-
-
-def _pf_pne(server, client, **more) -> Callable[..., float]:
-    return functools.partial(play_phased, server=server, client=client, settings=PFPNESettings(), **more)
-
-
-# name -> the algorithm that it is a variant of, and (problem, horizon) -> R(T)/M
+# name -> the algorithm that it is a variant of, what simulate runs, on which partition
 VARIANTS = {
-    "depth one": ("pf-pne", _pf_pne(DepthOneServer, DepthOneClient)),
-    "fresh": ("pf-pne", _pf_pne(PhasedServer, FreshClient)),
-    "decreasing": ("pf-pne", _pf_pne(PhasedServer, LastClient, partition=Mirrored)),  # ties as ever
-    "tau": ("pf-pne", _pf_pne(TauServer, PFPNEClient)),
+    "depth one": ("pf-pne", _pf_pne(DepthOne, DepthOneServer), Partition),
+    "fresh": ("pf-pne", _pf_pne(Fresh), Partition),
+    "decreasing": ("pf-pne", _pf_pne(Last), Mirrored),  # ties as ever
+    "tau": ("pf-pne", _pf_pne(server=TauServer), Partition),
     "tau, fed-pne": (
         "fed-pne",
-        functools.partial(play_phased, server=TauFedPNEServer, client=FedPNEClient, settings=PhasedSettings()),
+        Algorithm(PhasedSettings, partial(make_phased, FedPNE, TauFedPNEServer), (NodeMeans,), (KeptIndex,)),
+        Partition,
     ),
-    "own best": ("pf-pne", _pf_pne(PhasedServer, OwnBestClient)),
-    "whole phases": ("pf-pne", _pf_pne(PhasedServer, WholePhasesClient)),
-    "last": ("pf-pne", _pf_pne(PhasedServer, LastClient)),
-    "first child, hct": ("hct", functools.partial(play_mirrored, algorithm="hct")),
-    "first child, hct-pyxab": ("hct-pyxab", functools.partial(play_mirrored, algorithm="hct-pyxab")),
+    "own best": ("pf-pne", _pf_pne(OwnBest), Partition),
+    "whole phases": ("pf-pne", _pf_pne(client=WholePhasesClient), Partition),
+    "last": ("pf-pne", _pf_pne(Last), Partition),
+    "first child, hct": ("hct", "hct", Mirrored),
+    "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),
 }
 
 # --- where the regrets of a reading come from --------------------------------------------------------
@@ -218,39 +154,14 @@ def given(algorithm: str, noise=NOISE, **settings):
 
 
 def varied(name: str):
-    """A variant, played once and kept beside the summaries of the other runs."""
+    """A variant, run once and kept beside the summaries of the other runs."""
 
     def regret(evidence: Evidence, objective: str) -> np.ndarray:
-        algorithm, n_runs = VARIANTS[name][0], evidence.figure_runs
-        experiment = evidence.experiment(objective, (algorithm,), NOISE, n_runs)
-        keys = [experiment.key(algorithm, run) for run in range(n_runs)]
-        key = hashlib.sha256("".join([*keys, name, source_hash()]).encode()).hexdigest()
-        path = evidence.folder / "summaries" / f"{key[:32]}.json"
-        rows = read_rows(path)
-        if rows is None:
-            rows = _play_runs(name, experiment, evidence.n_jobs)
-            write_rows(path, rows)
-        return np.array(rows)
+        base, algorithm, partition = VARIANTS[name]
+        root = (__name__, "VARIANTS", name)
+        return evidence.variant(objective, base, algorithm, partition, NOISE, evidence.figure_runs, root)
 
     return regret
-
-
-def _play_runs(name: str, experiment: Experiment, n_jobs: int | None) -> list[float]:
-    n_runs = experiment.n_runs
-    small = n_runs * experiment.n_clients * experiment.horizon < SMALL
-    bar = None if small else progress(f"{experiment.objective}, {name}")
-    workers = joblib.Parallel(n_jobs=1 if small else n_jobs or os.cpu_count(), return_as="generator")
-    regrets = []
-    for regret in workers(joblib.delayed(_play_run)(name, experiment, run) for run in range(n_runs)):
-        regrets.append(regret)
-        if bar is not None:
-            bar(len(regrets), n_runs)
-    return regrets
-
-
-def _play_run(name: str, experiment: Experiment, run: int) -> float:
-    with threadpool_limits(1):
-        return VARIANTS[name][1](experiment.problem(run), experiment.horizon)
 
 
 def against(algorithm: str, maximum: Callable):

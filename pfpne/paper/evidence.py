@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.paper.experiment import PROFILES, SMALL, Experiment, each_run
-from pfpne.paper.notebook import SYNTHETIC, Parameters, progress
-from pfpne.paths import RESULTS, write_atomically
+from pfpne.algorithms import Algorithm
+from pfpne.paper import store
+from pfpne.paper.experiment import PROFILES, Experiment, each_run, simulated
+from pfpne.paper.parameters import SYNTHETIC_NAMES, Parameters, progress
+from pfpne.paths import RESULTS
 from pfpne.simulation.record import Run
-from pfpne.paper.store import source_hash
+from pfpne.workers import unordered
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Evidence:
     def of(cls, p: Parameters) -> Evidence:
         """As the notebook's parameters say."""
         profile = PROFILES[p.profile]
-        synthetic = tuple(Regime(f"{noise}", noise, SYNTHETIC) for noise in profile.noises)
+        synthetic = tuple(Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises)
         return cls(
             n_clients=p.n_clients,
             horizon=p.horizon,
@@ -91,6 +91,23 @@ class Evidence:
         """R(T)/M of each run (n_runs,)."""
         return self.summary(objective, algorithm, noise, n_runs, **changes)["regret"].to_numpy()
 
+    def variant(
+        self, objective: str, base: str, algorithm: str | Algorithm, partition: type, noise, n_runs: int, root: tuple
+    ) -> np.ndarray:
+        """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
+
+        algorithm: what simulate runs. root: (module, table, row), where the variant is defined.
+        """
+        experiment = self.experiment(objective, (base,), noise, n_runs)
+        small = experiment.is_small(n_runs)
+        bar = None if small else progress(f"{objective}, {root[-1]}")
+
+        def play() -> list[float]:
+            jobs = [(experiment, algorithm, run, partition) for run in range(n_runs)]
+            return [regret for _, regret in sorted(unordered(_regret_of, jobs, self.n_jobs, bar, small))]
+
+        return np.array(store.rows(_key(experiment, _regret_of, root), play, self.folder))
+
 
 COLUMNS = {
     "algorithm": "name",
@@ -105,19 +122,21 @@ COLUMNS = {
 }
 
 
+def _key(experiment: Experiment, *roots) -> str:
+    """The key of what these roots make of the runs of an experiment."""
+    keys = [experiment.key(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
+    return store.key({"runs": keys}, *roots)
+
+
 def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = RESULTS) -> pd.DataFrame:
     """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
-    keys = [experiment.key(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
-    name = hashlib.sha256("".join([*keys, source_hash()]).encode()).hexdigest()
-    path = folder / "summaries" / f"{name[:32]}.json"
-    rows = read_rows(path)
-    if rows is None:
-        pulls = experiment.n_runs * experiment.n_clients * experiment.horizon
-        bar = progress(experiment.objective) if pulls >= SMALL else None  # a bar for less only flickers
+    bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
+
+    def run() -> list[list]:
         numbers = each_run(experiment, _numbers, n_jobs, bar, folder)
-        rows = [[algorithm, run, *of_run] for (algorithm, run), of_run in numbers.items()]
-        write_rows(path, rows)
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        return [[algorithm, run, *of_run] for (algorithm, run), of_run in numbers.items()]
+
+    return pd.DataFrame(store.rows(_key(experiment, _numbers), run, folder), columns=list(COLUMNS))
 
 
 def _numbers(result: Run) -> list:
@@ -135,19 +154,5 @@ def _numbers(result: Run) -> list:
     ]
 
 
-def _digest(rows: list) -> str:
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
-
-
-def write_rows(path: Path, rows: list) -> None:
-    """Keep rows of plain numbers and names at path, with a hash that tells whether they are whole."""
-    write_atomically(path, json.dumps({"rows": rows, "sha256": _digest(rows)}).encode())
-
-
-def read_rows(path: Path) -> list | None:
-    """The rows kept at path, or None if there are none or the file is damaged: the runs themselves are still stored."""
-    try:
-        content = json.loads(path.read_text())
-        return content["rows"] if _digest(content["rows"]) == content["sha256"] else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _regret_of(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type) -> float:
+    return float(simulated(experiment, algorithm, run, partition).regret[:, -1].mean())

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import functools
-import os
-import threading
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
-from threadpoolctl import ThreadpoolController
 
+from pfpne.algorithms import NAMES, Algorithm, make_settings, settings_of
+from pfpne.checks import check, is_integer, unknown
+from pfpne.federation import Task
 from pfpne.paper import store
-from pfpne.algorithms import NAMES
-from pfpne.checks import check, check_noise, is_integer, is_number, unknown
-from pfpne.problems.objectives import NAMES as OBJECTIVES
-from pfpne.problems.objectives import make_problem
+from pfpne.partition import Partition
 from pfpne.paths import RESULTS
-from pfpne.algorithms import make_settings, settings_of
+from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import simulate
+from pfpne.workers import unordered
+
+SMALL = 300_000  # pulls
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,9 @@ PROFILES = {
 class Experiment:
     """Several algorithms on the same runs of one problem.
 
-    objective: a name of pfpne.problems.objectives.NAMES. algorithms: names, each once. n_clients (M), horizon (T), n_runs >= 1.
-    noise: "bernoulli" or the half-width of uniform noise. shift >= 0: standard deviation of the clients'
-    shifts, in widths of the domain; landmine has none. seed >= 0. settings: {name: value}, each given to
-    every algorithm here that takes it. d: dimension, for objectives of any. Everything is checked at once.
+    objective, n_clients (M), noise, shift, seed, d: as in make_problem. algorithms: registered names, each once.
+    horizon (T), n_runs: integers >= 1. settings: {name: value}, each given to every algorithm here that takes it.
+    Everything is checked at once, and made plain: equal experiments have equal keys. data_hash: see Problem.
     """
 
     objective: str
@@ -67,39 +64,34 @@ class Experiment:
     settings: dict = field(default_factory=dict)
     global_regret: bool = False
     d: int | None = None
+    data_hash: str | None = field(init=False, repr=False)
 
     def __post_init__(self):
-        if self.objective not in OBJECTIVES:
-            raise ValueError(unknown("objective", self.objective, OBJECTIVES))
-        if not self.algorithms:
-            raise ValueError(f"algorithms is empty; name at least one of {', '.join(NAMES)}.")
-        for name in self.algorithms:
-            if name not in NAMES:
-                raise ValueError(unknown("algorithm", name, NAMES))
-        check(len(set(self.algorithms)) == len(self.algorithms), "algorithms", "names, each once", self.algorithms)
-        for name, least in (("n_clients", 1), ("horizon", 1), ("n_runs", 1), ("seed", 0)):
-            value = getattr(self, name)
-            check(is_integer(value) and value >= least, name, f"an integer >= {least}", value)
-            object.__setattr__(self, name, int(value))  # plain numbers: equal experiments have equal keys
-        check(is_number(self.shift) and self.shift >= 0, "shift", "a number >= 0", self.shift)
-        check_noise(self.noise)
+        names = all(isinstance(name, str) for name in self.algorithms) and len(set(self.algorithms))
+        valid = 0 < names == len(self.algorithms)
+        check(valid, "algorithms", f"names, each once, at least one of {', '.join(NAMES)}", self.algorithms)
+        one = make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d)
+        Task(Partition(one.domain), self.n_clients, self.horizon)
+        check(is_integer(self.n_runs) and self.n_runs >= 1, "n_runs", "an integer >= 1", self.n_runs)
         check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)
-        object.__setattr__(self, "shift", float(self.shift))
-        object.__setattr__(self, "noise", self.noise if isinstance(self.noise, str) else float(self.noise))
-        plain = {
-            name: value.item() if isinstance(value, np.generic) else value for name, value in self.settings.items()
-        }
-        object.__setattr__(self, "settings", plain)
-        make_problem(**{**self._problem_arguments(0), "n_clients": 1})  # refuses what is left to refuse, such as d
-        for setting, value in self.settings.items():
-            takers = [name for name in self.algorithms if setting in settings_of(name)]
-            if not takers:
-                every = sorted({s for name in self.algorithms for s in settings_of(name)})
+        every = sorted({setting for name in self.algorithms for setting in settings_of(name)})
+        for setting in self.settings:
+            if setting not in every:
                 raise ValueError(f"{', '.join(self.algorithms)}: {unknown('setting', setting, every)}")
-            for name in takers:
-                make_settings(name, {setting: 0.0 if (setting, value) == ("Delta", "true") else value})
+        for name in self.algorithms:
+            make_settings(name, self.settings_for(name), one)
+        plain = {name: int(getattr(self, name)) for name in ("n_clients", "horizon", "n_runs", "seed")}
+        plain["noise"] = self.noise if isinstance(self.noise, str) else float(self.noise)
+        plain["settings"] = {k: v.item() if isinstance(v, np.generic) else v for k, v in self.settings.items()}
+        plain |= {"shift": one.shift or 0.0, "d": one.d, "data_hash": one.data_hash}  # landmine has no shift
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
-    def settings_for(self, algorithm: str) -> dict:
+    def is_small(self, n_runs: int) -> bool:
+        """Whether so many runs are done in this process sooner than workers start."""
+        return n_runs * self.n_clients * self.horizon < SMALL
+
+    def settings_for(self, algorithm: str | Algorithm) -> dict:
         """The settings given here that this algorithm takes."""
         taken = settings_of(algorithm)
         return {name: value for name, value in self.settings.items() if name in taken}
@@ -109,34 +101,25 @@ class Experiment:
         return make_problem(**self._problem_arguments(run))
 
     def _problem_arguments(self, run: int) -> dict:
-        arguments = {
-            "name": self.objective,
-            "n_clients": self.n_clients,
-            "noise": self.noise,
-            "seed": self.seed,
-            "run": run,
-        }
-        if self.objective != "landmine":
-            arguments["shift"] = self.shift
-        if self.d is not None:
-            arguments["d"] = self.d
-        return arguments
+        names = ("n_clients", "noise", "seed", "shift", "d")
+        return {"name": self.objective, "run": run, **{name: getattr(self, name) for name in names}}
 
     def key(self, algorithm: str, run: int) -> str:
         """The key of one run in the store."""
-        data_hash = None
-        if self.objective == "landmine":
-            from pfpne.problems.landmine import load_table
+        content = {
+            "algorithm": algorithm,
+            "settings": self.settings_for(algorithm),
+            "problem": self._problem_arguments(run),
+            "horizon": self.horizon,
+            "global_regret": self.global_regret,
+            "data": self.data_hash,
+        }
+        return store.key(content, *self.roots(algorithm))
 
-            data_hash = load_table().sha256
-        return store.run_key(
-            algorithm,
-            self.settings_for(algorithm),
-            self._problem_arguments(run),
-            self.horizon,
-            self.global_regret,
-            data_hash,
-        )
+    def roots(self, algorithm: str) -> tuple:
+        """What a run of the algorithm is computed with (see pfpne.paper.closure)."""
+        rows = ("pfpne.algorithms", "ALGORITHMS", algorithm), ("pfpne.simulation.fast", "FAST", algorithm)
+        return simulated, *rows, ("pfpne.problems", "OBJECTIVES", self.objective)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,52 +166,24 @@ class Results:
         return self._table(lambda run: {"seconds": [run.seconds]})
 
 
-def _end_with(parent: int) -> None:
-    """Let this worker end when the process that started it was killed, instead of waiting for more work for ever."""
-
-    def watch():
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 # A worker meets the same problems again under other algorithms and settings, and to find their maxima can take longer
 # than to run PF-PNE. As many are kept as a claim has runs.
-_problem = functools.lru_cache(maxsize=PROFILES["paper"].claim_runs)(make_problem)
+_problem = functools.lru_cache(maxsize=30)(make_problem)
 
 
-@functools.cache
-def _threads() -> ThreadpoolController:
-    """Sets the threads of every library that uses some; to look for them takes long beside a short run."""
-    import scipy.linalg  # noqa: F401  so that its own is loaded when they are looked for
-
-    return ThreadpoolController()
-
-
-def _run_one(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path) -> tuple[str, int, object]:
-    """Compute one run and store it, unless another process just did; return what is wanted of it."""
-    key = experiment.key(algorithm, run)
-    guard = store.lock(key, folder)
-    with guard, _threads().limit(limits=1):  # one thread: the same sums for any number of workers
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", store.DamagedResult)  # reported before
-            found = store.load(key, folder)
-        if found is None:
-            found = simulate(
-                algorithm,
-                _problem(**experiment._problem_arguments(run)),
-                experiment.horizon,
-                global_regret=experiment.global_regret,
-                **experiment.settings_for(algorithm),
-            )
-            store.save(key, found, folder)
-    Path(guard.lock_file).unlink(missing_ok=True)
-    return algorithm, run, of(found)
+def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type | None = None) -> Run:
+    """One run, simulated now; of a variant, if an Algorithm of its own or another class of cells is given."""
+    problem = _problem(**experiment._problem_arguments(run))
+    changes = experiment.settings_for(algorithm) | {"global_regret": experiment.global_regret}
+    cells = partition and partition(problem.domain, max_depth=problem.max_depth)
+    return simulate(algorithm, problem, experiment.horizon, partition=cells, **changes)
 
 
-SMALL = 300_000  # pulls; fewer in all are done here sooner than workers start
+def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path):
+    """What is wanted of a run, which is simulated and stored unless another process just did."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", store.DamagedResult)  # reported before
+        return of(store.run(experiment.key(algorithm, run), lambda: simulated(experiment, algorithm, run), folder))
 
 
 def each_run(
@@ -242,28 +197,24 @@ def each_run(
 
     One run at a time is in memory: a run with a round of communication at every pull can take 100 MB.
     """
-    valid = n_jobs is None or is_integer(n_jobs) and n_jobs >= 1
-    check(valid, "n_jobs", "an integer >= 1, or None for one a core", n_jobs)
-    wanted = [(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
-    made, missing = dict.fromkeys(wanted), []
-    for pair in wanted:
+    made = {(algorithm, run): None for algorithm in experiment.algorithms for run in range(experiment.n_runs)}
+    missing = []
+    for pair in made:
         found = store.load(experiment.key(*pair), folder)
         if found is None:
             missing.append(pair)
         else:
             made[pair] = of(found)
     missing.sort(key=lambda pair: pair[0] != "fn-ucb")  # the slow ones first, so that no worker is left alone with one
-    if progress is not None:
-        progress(len(wanted) - len(missing), len(wanted))
-    if len(missing) * experiment.n_clients * experiment.horizon < SMALL:
-        n_jobs = 1
-    start = {"initializer": _end_with, "initargs": (os.getpid(),)}
-    workers = joblib.Parallel(n_jobs=n_jobs or os.cpu_count(), return_as="generator_unordered", batch_size=1, **start)
-    jobs = (joblib.delayed(_run_one)(experiment, *pair, of, folder) for pair in missing)
-    for done, (algorithm, run, result) in enumerate(workers(jobs) if missing else (), start=1):
-        made[algorithm, run] = result
+
+    def bar(done: int, _: int) -> None:
         if progress is not None:
-            progress(len(wanted) - len(missing) + done, len(wanted))
+            progress(len(made) - len(missing) + done, len(made))
+
+    bar(0, len(missing))
+    jobs = [(experiment, *pair, of, folder) for pair in missing]
+    for position, result in unordered(_stored, jobs, n_jobs, bar, experiment.is_small(len(missing))):
+        made[missing[position]] = result
     return made
 
 

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from scipy import stats
 
@@ -20,9 +22,8 @@ RESAMPLES = 9_999  # of the bootstrap, and of the sign-flip test beyond EXACT
 def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """p-values of "the mean is not below 0" and "the mean is not above 0", from paired differences (n,), n >= 1.
 
-    The first: the share of the 2^n choices of signs, each as likely as the others if the differences are symmetric
-    about 0, whose sum is at most the observed one; the second: at least. Exact for n <= EXACT, else from RESAMPLES
-    choices drawn by rng. Both are 1 if a value is not finite.
+    The shares of the 2^n choices of signs, all as likely if differences are symmetric about 0, whose sum is at most,
+    at least the observed one. Exact for n <= EXACT, else of RESAMPLES choices. Both are 1 if a value is not finite.
     """
     values = np.asarray(values, dtype=float)
     n, observed = len(values), values.sum()
@@ -30,38 +31,28 @@ def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, floa
         return 1.0, 1.0
     if n > EXACT:
         how = {"permutation_type": "samples", "n_resamples": RESAMPLES, "rng": rng}
-        below, above = (
-            stats.permutation_test((values,), np.mean, alternative=side, **how).pvalue for side in ("less", "greater")
-        )
-        return float(below), float(above)
+        sides = (stats.permutation_test((values,), np.mean, alternative=side, **how) for side in ("less", "greater"))
+        return tuple(float(side.pvalue) for side in sides)
     # Every sum is one of the first half's plus one of the second's: two lists of 2^(n/2), not one of 2^n.
-    first, second = _signed_sums(values[: n // 2]), np.sort(_signed_sums(values[n // 2 :]))
-    rounding = 1e-12 * np.abs(values).sum()
-    # The sums come in pairs s, -s: as many are at least `observed` as are at most -observed.
-    below, above = (
-        np.searchsorted(second, bound + rounding - first, side="right").sum(dtype=np.int64) / 2.0**n
-        for bound in (observed, -observed)
+    first, second = (
+        functools.reduce(lambda sums, value: np.concatenate([sums + value, sums - value]), half, np.zeros(1))
+        for half in (values[: n // 2], values[n // 2 :])
     )
-    return float(below), float(above)
-
-
-def _signed_sums(values: np.ndarray) -> np.ndarray:
-    """The sums of values (n,) under all 2^n choices of their signs."""
-    sums = np.zeros(1)
-    for value in values:
-        sums = np.concatenate([sums + value, sums - value])
-    return sums
+    second, rounding = np.sort(second), 1e-12 * np.abs(values).sum()
+    # The sums come in pairs s, -s: as many are at least `observed` as are at most -observed.
+    limits = (bound + rounding - first for bound in (observed, -observed))
+    return tuple(float(np.searchsorted(second, limit, side="right").sum() / 2.0**n) for limit in limits)
 
 
 def interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """The 95 % bootstrap interval (BCa) of the mean of values (n,); a point if all are equal, nan if n = 1."""
-    values = np.asarray(values, dtype=float)
+    values, mean = np.asarray(values, dtype=float), float(np.mean(values))
     if len(values) == 1 or not np.isfinite(values).all():
         return np.nan, np.nan
     if np.ptp(values) <= 1e-12 * np.abs(values).max():
-        return float(values.mean()), float(values.mean())
-    found = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, confidence_level=0.95, rng=rng)
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+        return mean, mean
+    found = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, rng=rng).confidence_interval
+    return float(found.low), float(found.high)
 
 
 def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
@@ -70,10 +61,6 @@ def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float
     Basic percentiles: with few runs they are rough. A point if all pairs have one ratio; nan ends if there is one pair;
     all nan if a value of b is 0.
     """
-
-    def of_means(a, b, axis):
-        return a.mean(axis=axis) / b.mean(axis=axis)
-
     if not b.all():
         return np.nan, np.nan, np.nan
     found = float(a.mean() / b.mean())
@@ -81,8 +68,8 @@ def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float
         return found, np.nan, np.nan
     if np.allclose(a, found * b, rtol=1e-12, atol=0):
         return found, found, found
-    how = {"paired": True, "n_resamples": RESAMPLES, "confidence_level": 0.95, "method": "percentile", "rng": rng}
-    ends = stats.bootstrap((a, b), of_means, **how).confidence_interval
+    how = {"paired": True, "n_resamples": RESAMPLES, "method": "percentile", "rng": rng}
+    ends = stats.bootstrap((a, b), lambda a, b, axis: a.mean(axis) / b.mean(axis), **how).confidence_interval
     return found, float(ends.low), float(ends.high)
 
 
@@ -101,17 +88,11 @@ def holm(p: np.ndarray) -> np.ndarray:
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The exponents (n,) of y ~ x^a: slopes of log y on log x by least squares, a row of y (n, k) each, x (k,).
 
-    nan for a row that is not above 0 throughout.
+    nan for a row that is not above 0 throughout, and if k = 1.
     """
-    y = np.asarray(y, dtype=float)
-    return per_log(x, np.log(np.where(y > 0, y, np.nan)))
-
-
-def per_log(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The slopes (n,) of y (n, k) on log x (k,), by least squares, a row each; nan if k = 1."""
-    u = np.log(np.asarray(x, dtype=float))
+    u, y = np.log(np.asarray(x, dtype=float)), np.asarray(y, dtype=float)
     u = u - u.mean()
-    return np.asarray(y, dtype=float) @ u / (u @ u or np.nan)
+    return np.log(np.where(y > 0, y, np.nan)) @ u / (u @ u or np.nan)
 
 
 def standard_error(values: np.ndarray) -> float:

@@ -1,129 +1,170 @@
-"""Finished runs on disk: each is computed once, written whole or not at all, and known by what it depends on.
+"""Finished results on disk: each is computed once, written whole or not at all, and known by what it depends on.
 
-A run's key covers its settings, the source of the modules that it depends on (comments and docstrings
-aside, drawing not included), the versions of the numerical libraries and the hash of the data. So a
-change in any of them computes the run again, and nothing stale is ever served.
+Runs, rows of numbers made of runs, and executed notebooks have one kind of key. It covers what was asked for, the
+definitions that it is computed with (see pfpne.paper.closure), and the versions of the numerical libraries. A change in
+any of them computes the result again; a file that is damaged, or holds another's result, is reported and not used.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import importlib.metadata
 import io
 import json
 import platform
+import time
 import warnings
-import zipfile
-import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock
 
+from pfpne.paper.closure import Definitions, read_sources
 from pfpne.paths import RESULTS, write_atomically
 from pfpne.simulation.record import Run
 
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
+PACKAGE = Path(__file__).parent.parent
 
 
 class DamagedResult(UserWarning):
-    """A stored run could not be read and is computed again."""
-
-
-# What reading a damaged file can raise: its zip container, its arrays, or what they say.
-DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError),
-    *(ValueError, KeyError, TypeError, AttributeError),
-)
+    """A stored result could not be read, and is computed again."""
 
 
 class SourceChanged(RuntimeError):
     """The package was edited after this process loaded it: what it computes is not what its files say."""
 
 
-@functools.cache
-def _hash_of(source: bytes) -> str:
-    """SHA-256 of a module's syntax tree without its docstrings."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
-
-
-PACKAGE = Path(__file__).parent.parent
-_LOADED = {str(path.relative_to(PACKAGE)): path.read_bytes() for path in PACKAGE.rglob("*.py")}  # as they were when this process began
-
-
-def source_hash() -> str:
-    """SHA-256 of what the modules of pfpne do: their syntax trees without docstrings."""
-    digest = hashlib.sha256()
-    for module in sorted(_LOADED):
-        digest.update(f"{module}:{_hash_of(_LOADED[module])}".encode())
-    return digest.hexdigest()
+# --- keys -------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1)
+def _stamps(tick: int) -> frozenset:
+    """What tells whether a file of the package may have changed. Looked at once a tick: keys are made by thousands."""
+    return frozenset((path, path.stat().st_mtime_ns, path.stat().st_size) for path in PACKAGE.rglob("*.py"))
+
+
+@functools.lru_cache(maxsize=1)
+def _on_disk(stamps: frozenset) -> Definitions:
+    return Definitions(read_sources(PACKAGE))
+
+
+_AT_START, LOADED = _stamps(-1), Definitions(read_sources(PACKAGE))  # as they were when this process began
+
+
+def source_hash(*roots: tuple | Callable) -> str:
+    """SHA-256 of all definitions that the roots reach (see pfpne.paper.closure); without roots, of the whole package.
+
+    Raises SourceChanged if one of them is another by now than when this process loaded it.
+    """
+    roots = [root if isinstance(root, tuple) else (root.__module__, root.__name__) for root in roots]
+    digest, texts = LOADED.closure(*roots)
+    stamps = _stamps(int(10 * time.monotonic()))
+    if stamps != _AT_START:
+        disk = _on_disk(stamps)
+        try:
+            same = disk.closure(*roots)[0] == digest
+        except (SyntaxError, LookupError):
+            same = False
+        if not same:
+            edited = {module for module, *_ in texts if disk.sources.get(module) != LOADED.sources[module]}
+            names = ", ".join(sorted(edited))
+            raise SourceChanged(f"{names} was edited after it was loaded: restart the kernel, then run again.")
+    return digest
+
+
+@functools.cache
 def versions() -> dict[str, str]:
-    """What a result may change with, besides its settings and the source."""
+    """What a result may change with, besides what was asked for and the source."""
     found = {name: importlib.metadata.version(name) for name in LIBRARIES}
     return {"python": platform.python_version(), "machine": platform.machine(), **found}
 
 
-def run_key(
-    algorithm: str, settings: dict, problem: dict, horizon: int, global_regret: bool, data_hash: str | None
-) -> str:
-    """The key (64 hex digits) of one run of one algorithm. problem: the arguments of make_problem."""
-    content = {
-        "algorithm": algorithm,
-        "settings": settings,
-        "problem": problem,
-        "horizon": horizon,
-        "global_regret": global_regret,
-        "data": data_hash,
-        "source": source_hash(),
-        "versions": versions(),
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def key(content: dict, *roots: tuple | Callable) -> str:
+    """The key (64 hex digits) of a result: of what was asked for, in plain values, and what its roots reach."""
+    everything = {**content, "source": source_hash(*roots), "versions": versions()}
+    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+
+
+def roots_of(cells: list[str]) -> list[tuple[str, ...]]:
+    """The roots of a notebook: what its code cells import from the package and mention."""
+    lines = "\n".join(cells).splitlines()
+    return LOADED.imported("\n".join(line for line in lines if not line.lstrip().startswith(("%", "!"))))
+
+
+# --- files ------------------------------------------------------------------------------------------
 
 
 def path_of(key: str, folder: Path = RESULTS) -> Path:
     return folder / key[:2] / f"{key[2:34]}.npz"
 
 
-def lock(key: str, folder: Path = RESULTS) -> FileLock:
-    """Held while a run is computed, so that two processes do not compute it twice."""
+def run(key: str, make: Callable[[], Run], folder: Path = RESULTS) -> Run:
+    """The stored run, or else the one that make() returns now, which is stored; no two processes make the same."""
     path = path_of(key, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path.with_suffix(".lock"))
-
-
-def save(key: str, run: Run, folder: Path = RESULTS) -> Path:
-    """Write the run under its key, whole or not at all."""
-    meta = {"key": key, "algorithm": run.algorithm, "settings": run.settings, "seconds": run.seconds}
-    arrays = {"t": run.t, "regret": run.regret, "simple_regret": run.simple_regret, "best": run.best}
-    if run.global_regret is not None:
-        arrays["global_regret"] = run.global_regret
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays, rounds=run.rounds, meta=json.dumps(meta))
-    return write_atomically(path_of(key, folder), buffer.getvalue())
+    with FileLock(path.with_suffix(".lock")) as guard:
+        found = load(key, folder)
+        if found is None:
+            found = make()
+            arrays = {name: value for name, value in vars(found).items() if isinstance(value, np.ndarray)}
+            rest = {name: value for name, value in vars(found).items() if name not in arrays}
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **arrays, meta=json.dumps({"key": key, **rest}))
+            _write(path, buffer.getvalue())
+    Path(guard.lock_file).unlink(missing_ok=True)
+    return found
 
 
 def load(key: str, folder: Path = RESULTS) -> Run | None:
     """The stored run, or None. A damaged file is reported with a DamagedResult warning, and is None."""
-    path = path_of(key, folder)
-    try:
+
+    def content(path: Path) -> Run:
         with np.load(path, allow_pickle=False) as z:
-            content = {name: z[name] for name in z.files}
-        meta = json.loads(str(content.pop("meta")))
+            arrays = dict(z)
+        meta = json.loads(str(arrays.pop("meta")))
         if meta.pop("key") != key:
             raise ValueError("it holds another run")
-        content.setdefault("global_regret", None)
-        return Run(**meta, **content)
+        return Run(**arrays, **meta)
+
+    return _read(path_of(key, folder), content)
+
+
+def rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
+    """The rows of plain numbers and names that are kept under the key, or else those that make() returns now."""
+    path = folder / "summaries" / f"{key[:32]}.json"
+
+    def digest(rows: list) -> str:
+        return hashlib.sha256(json.dumps([key, rows]).encode()).hexdigest()
+
+    def content(path: Path) -> list:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["sha256"] != digest(kept["rows"]):
+            raise ValueError("its rows are not the ones written, or another's")
+        return kept["rows"]
+
+    found = _read(path, content)
+    if found is None:
+        found = make()
+        _write(path, json.dumps({"key": key, "rows": found, "sha256": digest(found)}).encode())
+    return found
+
+
+def _read(path: Path, content: Callable[[Path], object]):
+    """content(path), or None if there is no such file or, with a warning, if it is damaged."""
+    try:
+        if path.exists() and not path.is_file():
+            raise ValueError("it is no file; move it away")
+        return content(path)
     except FileNotFoundError:
         return None
-    except DAMAGE as error:
-        warnings.warn(f"{path.name} is damaged ({error}); the run is computed again.", DamagedResult, stacklevel=2)
+    except Exception as error:
+        warnings.warn(f"{path.name} is damaged ({error}); the result is computed again.", DamagedResult, stacklevel=3)
         return None
+
+
+def _write(path: Path, content: bytes) -> None:
+    if not path.is_dir():  # else it was reported
+        write_atomically(path, content)

@@ -6,39 +6,39 @@ horizons (or several numbers of clients) and averaged over the runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
 
-from pfpne.paper import stats
 from pfpne.algorithms import NAMES
-from pfpne.paper.claim_tests import DIMENSIONS, label, title
+from pfpne.paper import stats
+from pfpne.paper.claim_tests import DIMENSIONS
 from pfpne.paper.evidence import Evidence
 from pfpne.paper.experiment import run_experiment
-from pfpne.paper.figures import noise_in_words
+from pfpne.paper.looks import DASH, label, noise_in_words, title
 
 
 @dataclass(frozen=True)
 class Stated:
     """What the paper's Table 1 states: average regret and communication rounds, in LaTeX, and whether personalized."""
 
-    regret: str
-    rounds: str
-    personalized: bool
+    stated_regret: str = ""
+    stated_rounds: str = ""
+    personalized: str = ""
 
 
 _ALONE = r"\widetilde{\mathcal{O}}(T^{(d+1)/(d+2)})"
 _TOGETHER = r"\widetilde{\mathcal{O}}(M^{-1/(d+2)} T^{(d+1)/(d+2)})"
 STATED = {
-    "hoo": Stated(_ALONE, "N.A.", True),
-    "blin": Stated(_ALONE, "N.A.", True),
-    "centralized": Stated(_TOGETHER, r"\mathcal{O}(MT)", False),
-    "fed-pne": Stated(_TOGETHER, r"\widetilde{\mathcal{O}}(M \log T)", False),
+    "hoo": Stated(_ALONE, "N.A.", "yes"),
+    "blin": Stated(_ALONE, "N.A.", "yes"),
+    "centralized": Stated(_TOGETHER, r"\mathcal{O}(MT)", "no"),
+    "fed-pne": Stated(_TOGETHER, r"\widetilde{\mathcal{O}}(M \log T)", "no"),
     "pf-pne": Stated(
         r"\widetilde{\mathcal{O}}(M^{-1/(d+2)} T^{(d+1)/(d+2)} + T^{(d_{\mathrm{new}}+1)/(d_{\mathrm{new}}+2)})",
         r"\widetilde{\mathcal{O}}(M \log T)",
-        True,
+        "yes",
     ),
 }
 SYSTEMS = (*STATED, *(name for name in NAMES if name not in STATED))  # the paper's, then ours
@@ -56,23 +56,19 @@ def table1(evidence: Evidence) -> pd.DataFrame:
     numbers of communication at the longest T; rounds_per_doubling of T; numbers_slope_T, rounds_slope_M,
     numbers_slope_M, exponents of T and M. nan: no communication to fit, or a single run or horizon.
     """
-    noise = evidence.regimes[0].noise
-    return pd.DataFrame([_row(evidence, name, objective, noise) for name in SYSTEMS for objective in DIMENSIONS])
+    return pd.DataFrame([_row(evidence, name, objective) for name in SYSTEMS for objective in DIMENSIONS])
 
 
-def _row(evidence: Evidence, name: str, objective: str, noise) -> dict:
-    stated = STATED.get(name)
-    T, n = evidence.horizons, evidence.figure_runs
-    read = _read_off if name in ANYTIME else _run_again
-    local, shared, rounds, numbers = read(evidence, objective, name, noise, n)
+def _row(evidence: Evidence, name: str, objective: str) -> dict:
+    T, noise, n = evidence.horizons, evidence.regimes[0].noise, evidence.figure_runs
+    measure = _read_off if name in ANYTIME else _run_again
+    local, shared, rounds, numbers = measure(evidence, objective, name, noise, n)
     local_slopes, global_slopes = stats.power(T, local), stats.power(T, shared)
     talks = rounds[:, -1].min() > 0
     M_rounds, M_numbers = _against_M(evidence, objective, name, noise, n) if talks else (np.nan, np.nan)
     return {
         "algorithm": name,
-        "stated_regret": stated.regret if stated else "",
-        "stated_rounds": stated.rounds if stated else "",
-        "personalized": ("yes" if stated.personalized else "no") if stated else "",
+        **asdict(STATED.get(name, Stated())),
         "objective": objective,
         "noise": noise,
         "n": n,
@@ -83,7 +79,7 @@ def _row(evidence: Evidence, name: str, objective: str, noise) -> dict:
         "rounds": rounds[:, -1].mean(),
         "numbers": numbers[:, -1].mean(),
         "rounds_per_doubling": (rounds[:, -1] - rounds[:, -2]).mean() if talks and len(T) > 1 else np.nan,
-        "numbers_slope_T": _exponent(T, numbers),
+        "numbers_slope_T": stats.power(T, numbers).mean(),
         "rounds_slope_M": M_rounds,
         "numbers_slope_M": M_numbers,
     }
@@ -109,35 +105,14 @@ def _read_off(evidence: Evidence, objective: str, name: str, noise, n: int) -> t
 
 
 def _against_M(evidence: Evidence, objective: str, name: str, noise, n: int) -> tuple[float, float]:
-    """The exponents of M in rounds and numbers, from M/4 to 2M clients at an eighth of the horizon."""
+    """The exponents of M in rounds and numbers, from M/4 to 2M clients at an eighth of the horizon; nan if any is 0."""
     clients, T = evidence.clients[:-1], max(1, evidence.horizon >> 3)
     tables = [evidence.summary(objective, name, noise, n, horizon=T, n_clients=M) for M in clients]
     rounds, numbers = (np.stack([t[c] for t in tables], axis=1) for c in ("rounds", "numbers"))
-    return _exponent(clients, rounds), _exponent(clients, numbers)
-
-
-def _exponent(x, counts: np.ndarray) -> float:
-    """The mean exponent of x in counts (n, k); nan if any count is 0."""
-    return float(stats.power(x, counts).mean())
+    return stats.power(clients, rounds).mean(), stats.power(clients, numbers).mean()
 
 
 # --- as it is shown ---------------------------------------------------------------------------------
-
-HEADINGS = {  # column: (in LaTeX, under groups of columns; in Markdown)
-    "system": ("System", "System"),
-    "stated_regret": ("Average regret (paper)", "Average regret (paper)"),
-    "stated_rounds": ("Rounds (paper)", "Rounds (paper)"),
-    "personalized": ("Personalized", "Personalized"),
-    "objective": ("Objective", "Objective"),
-    "local_slope": ("local", "Exponent of T, local regret"),
-    "global_slope": ("global", "Exponent of T, global regret"),
-    "rounds": ("at T", "Rounds at T"),
-    "rounds_per_doubling": ("per 2T", "Rounds per doubling of T"),
-    "rounds_slope_M": ("exp. of M", "Rounds, exponent of M"),
-    "numbers": ("at T", "Numbers at T"),
-    "numbers_slope_T": ("exp. of T", "Numbers, exponent of T"),
-    "numbers_slope_M": ("exp. of M", "Numbers, exponent of M"),
-}
 
 
 def caption(evidence: Evidence) -> str:
@@ -160,44 +135,36 @@ def caption(evidence: Evidence) -> str:
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The table in strings, headings and formulas in LaTeX: what the Markdown and the LaTeX file have in common."""
-    rows = []
-    for row in table.to_dict("records"):
-        first = row["objective"] == table["objective"].iloc[0]
-        rows.append(
-            {
-                "system": label(row["algorithm"]) + ("*" if row["personalized"] == "no" else "") if first else "",
-                "stated_regret": _formula(row["stated_regret"]) if first else "",
-                "stated_rounds": _formula(row["stated_rounds"]) if first else "",
-                "personalized": row["personalized"] or DASH if first else "",
-                "objective": title(row["objective"]),
-                "local_slope": _with_error(row["local_slope"], row["local_slope_se"]),
-                "global_slope": _with_error(row["global_slope"], row["global_slope_se"]),
-                "rounds": _count(row["rounds"]),
-                "numbers": _count(row["numbers"]),
-                **{name: _decimal(row[name]) for name in EXPONENTS},
-            }
-        )
-    return pd.DataFrame(rows, columns=list(HEADINGS))
+    """The table in strings, formulas in LaTeX, a pair (group or "", heading) a column."""
+    first = table["objective"] == table["objective"].iloc[0]  # the rows that name their system
+    of_system = {
+        "System": table["algorithm"].map(label) + np.where(table["personalized"] == "no", "*", ""),
+        "Average regret (paper)": table["stated_regret"].map(_formula),
+        "Rounds (paper)": table["stated_rounds"].map(_formula),
+        "Personalized": table["personalized"].replace("", DASH),
+    }
+    measured = {
+        ("Exponent of T in regret", "local"): _with_errors(table, "local_slope"),
+        ("Exponent of T in regret", "global"): _with_errors(table, "global_slope"),
+        ("Rounds", "at T"): table["rounds"].map("{:,.0f}".format),
+        ("Rounds", "per doubling of T"): table["rounds_per_doubling"].map(_decimal),
+        ("Rounds", "exponent of M"): table["rounds_slope_M"].map(_decimal),
+        ("Numbers", "at T"): table["numbers"].map("{:,.0f}".format),
+        ("Numbers", "exponent of T"): table["numbers_slope_T"].map(_decimal),
+        ("Numbers", "exponent of M"): table["numbers_slope_M"].map(_decimal),
+    }
+    names = {("", heading): column.where(first, "") for heading, column in of_system.items()}
+    return pd.DataFrame({**names, ("", "Objective"): table["objective"].map(title), **measured})
 
 
 def _formula(stated: str) -> str:
-    if not stated:
-        return DASH
-    return stated if stated == "N.A." else f"${stated}$"
+    return f"${stated}$" if stated.startswith("\\") else stated or DASH
 
 
-DASH = "\N{EN DASH}"
-EXPONENTS = ("rounds_per_doubling", "rounds_slope_M", "numbers_slope_T", "numbers_slope_M")  # of communication
-
-
-def _with_error(mean: float, error: float) -> str:
-    return f"{mean:.3f}" if np.isnan(error) else f"{mean:.3f} ({error:.3f})"
+def _with_errors(table: pd.DataFrame, column: str) -> list[str]:
+    pairs = zip(table[column], table[f"{column}_se"], strict=True)
+    return [f"{mean:.3f}" if np.isnan(error) else f"{mean:.3f} ({error:.3f})" for mean, error in pairs]
 
 
 def _decimal(x: float) -> str:
-    return "" if np.isnan(x) else _count(x) if abs(x) >= 100 else f"{0.0 + round(x, 2):.2f}"
-
-
-def _count(x: float) -> str:
-    return f"{x:,.0f}"
+    return "" if np.isnan(x) else f"{x:,.0f}" if abs(x) >= 100 else f"{0.0 + round(x, 2):.2f}"

@@ -1,0 +1,57 @@
+"""The objectives of the clients, a row each: five synthetic functions, shifted and clipped, and the landmine grid.
+
+    problem = make_problem("garland", n_clients=20, shift=0.1, noise="bernoulli", seed=0, run=0)
+    problem.values(x)        # x (n, d) -> (M, n), noiseless f_m(x)
+    problem.optimum          # (M,), f_m*
+
+A new synthetic objective is a function (n, d) -> (n,) beside the others and a row here; a new family is a file with
+a kind of Problem, and a row. What every problem has is in base.py; how maxima are found, in maxima.py.
+"""
+
+from pfpne.checks import check, is_integer, is_number, unknown
+from pfpne.problems import synthetic
+from pfpne.problems.base import Objective, Problem
+from pfpne.problems.landmine import LandmineProblem
+from pfpne.problems.own import problem_from_functions
+from pfpne.problems.synthetic import OneDimensional, Rastrigin, ShiftedProblem, Synthetic
+
+__all__ = ["NAMES", "OBJECTIVES", "Problem", "make_problem", "problem_from_functions"]
+
+OBJECTIVES: dict[str, Objective] = {
+    "garland": Synthetic(synthetic.garland, 0.0, 1.0, synthetic.GARLAND_PEAKS, d=1, problem=OneDimensional),
+    "doublesine": Synthetic(
+        synthetic.doublesine, 0.0, 1.0, synthetic.DOUBLESINE_PEAKS, closed_form=False, d=1, problem=OneDimensional
+    ),
+    "himmelblau": Synthetic(synthetic.himmelblau, -5.0, 5.0, synthetic.HIMMELBLAU_PEAKS, d=2, problem=ShiftedProblem),
+    "ackley": Synthetic(synthetic.ackley, -1.0, 1.0, synthetic.ORIGIN, d=2, problem=ShiftedProblem),
+    "rastrigin": Synthetic(synthetic.rastrigin, -1.0, 1.0, synthetic.ORIGIN, d=10, any_d=True, problem=Rastrigin),
+    "landmine": Objective(problem=LandmineProblem, d=2),
+}
+NAMES = tuple(OBJECTIVES)
+
+
+def make_problem(
+    name: str,
+    n_clients: int,
+    shift: float = 0.1,
+    noise: float | str = "bernoulli",
+    seed: int = 0,
+    run: int = 0,
+    d: int | None = None,
+) -> Problem:
+    """The local objectives of one run.
+
+    name: garland, doublesine, himmelblau, ackley, rastrigin or landmine. n_clients: M >= 1.
+    shift >= 0: standard deviation of the shifts, in units of the domain's width; no matter for landmine.
+    noise: "bernoulli" or the half-width >= 0 of uniform noise. (seed, run), integers >= 0, name the
+    random streams; a client's shift or field does not depend on M. d: dimension, of rastrigin alone (10).
+    Raises ValueError for anything else, with the nearest name if it is the name that is wrong.
+    """
+    if name not in tuple(OBJECTIVES):
+        raise ValueError(unknown("objective", name, OBJECTIVES))
+    objective = OBJECTIVES[name]
+    check(is_number(shift) and shift >= 0, "shift", "a number >= 0", shift)
+    check(d is None or (is_integer(d) and d >= 1), "d", "an integer >= 1, or None", d)
+    d = objective.d if d is None else int(d)
+    check(objective.any_d or d == objective.d, "d", f"{objective.d} (or None), the dimension of {name}", d)
+    return objective.problem(objective, name, d, n_clients, shift, noise, seed, run)

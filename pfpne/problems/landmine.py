@@ -1,24 +1,21 @@
 """The landmine objective: tune an RBF support vector machine on one field of radar images.
 
-A client owns one of 29 fields. Its objective is the area under the ROC curve (AUC) on the test half
-of the field, as a function of the regularization C in [1e-4, 10] and the kernel width gamma in
-[0.01, 10] (paper, Section 4, "Landmine Detection", and Appendix C.2).
+A client owns one of 29 fields. Its objective is the area under the ROC curve (AUC) on the test half of the field,
+as a function of the regularization C in [1e-4, 10] and the kernel width gamma in [0.01, 10] (paper, Section 4,
+"Landmine Detection", and Appendix C.2).
 
-The AUC comes from `decision_function`, never from Platt-scaled probabilities: those depend on a seed
-and can reverse the order of the scores (deviation 13).
+The AUC comes from `decision_function`, never from Platt-scaled probabilities: those depend on a seed and can
+reverse the order of the scores (deviation 13).
 
-The dataset has no stated licence, so the project ships only what it computes from it: the AUC of
-every field on a grid that holds the centre of every cell of the partition down to depth 12. Make the
-table again with
+The dataset has no stated licence, so the project ships only what it computes from it: the AUC of every field on a
+grid that holds the centre of every cell of the partition down to depth 12. Make the table again with
 
-    python -m pfpne.problems.landmine PATH/TO/LandmineData.mat
+    python data/make_landmine_auc.py PATH/TO/LandmineData.mat
 """
 
-from __future__ import annotations
-
-import argparse
 import functools
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -29,50 +26,31 @@ from pathlib import Path
 import numpy as np
 
 from pfpne.checks import check
-from pfpne.paths import DATA, LANDMINE_TABLE, write_atomically
+from pfpne.paths import DATA, LANDMINE_TABLE
+from pfpne.problems.base import Problem
+from pfpne.problems.maxima import grid, inside
+from pfpne.rng import stream
 
 SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
-# The paper's address is a zip that no longer answers everywhere; each entry is tried in turn.
-URLS = (
-    "http://www.ee.duke.edu/~lcarin/LandmineData.zip",
-    "https://people.ee.duke.edu/~lcarin/LandmineData.zip",
-)
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma
 N_FIELDS = 29
 GRID = 128  # the table holds the points j/128 of each range, j = 1..127
 MAX_DEPTH = 12  # deeper cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
+COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
+HOW_TO_GET_IT = f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{COMMAND} --download` do so"
+HOW_TO_MAKE_IT = f"take it from the project again, or make it: `{COMMAND} DATASET`."
 
 
 class DatasetUnavailable(FileNotFoundError):
     """A point off the recorded grid was asked for, and the dataset is not at hand."""
 
 
-HOW_TO_GET_IT = (
-    "Set PFPNE_LANDMINE to the path of LandmineData.mat, or put the file into data/, "
-    "or let `python -m pfpne.problems.landmine --download` fetch it."
-)
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field, split in halves; the features are used as they come."""
-
-    x_train: np.ndarray  # (n, 9)
-    y_train: np.ndarray  # (n,)
-    x_test: np.ndarray
-    y_test: np.ndarray
-
-
-def check_hash(path: Path) -> Path:
-    """Return path if its SHA-256 is that of the original dataset, else raise ValueError."""
-    found = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    if found != SHA256:
-        raise ValueError(
-            f"{path} is not the original landmine dataset: its SHA-256 is {found}, "
-            f"{SHA256} is wanted. Get the original LandmineData.mat. {HOW_TO_GET_IT}"
-        )
-    return Path(path)
+def check_hash(content: bytes, source) -> bytes:
+    """The content, whose SHA-256 must be that of the original dataset."""
+    found = hashlib.sha256(content).hexdigest()
+    check(found == SHA256, f"the SHA-256 of {source}", f"{SHA256}, the original dataset's ({HOW_TO_GET_IT})", found)
+    return content
 
 
 def find_dataset() -> Path | None:
@@ -81,37 +59,24 @@ def find_dataset() -> Path | None:
     Raises FileNotFoundError if the variable names no file, ValueError if the hash is wrong.
     """
     named = os.environ.get("PFPNE_LANDMINE")
+    path = Path(named or DATA / "LandmineData.mat")
+    if path.is_file():
+        check_hash(path.read_bytes(), path)
+        return path
     if named:
-        if not Path(named).is_file():
-            raise FileNotFoundError(f"PFPNE_LANDMINE is {named!r}, and there is no such file.")
-        return check_hash(Path(named))
-    local = DATA / "LandmineData.mat"
-    return check_hash(local) if local.is_file() else None
+        raise FileNotFoundError(f"PFPNE_LANDMINE is {named!r}, and there is no such file.")
+    return None
 
 
-def download(urls: tuple[str, ...] = URLS) -> Path:
-    """Fetch the dataset into data/, from the first address that serves the right file."""
-    import io
+@dataclass(frozen=True)
+class Field:
+    """One field, 0..28, split in halves; the features are used as they come."""
 
-    import pooch
-
-    refused = []
-    for url in urls:
-        try:
-            archive = Path(pooch.retrieve(url, known_hash=None, path=pooch.os_cache("pfpne"), progressbar=False))
-            content = archive.read_bytes()
-            archive.unlink()  # unchecked bytes must not be served again from the cache
-            if zipfile.is_zipfile(io.BytesIO(content)):
-                with zipfile.ZipFile(io.BytesIO(content)) as z:
-                    name = next(n for n in z.namelist() if n.endswith("LandmineData.mat"))
-                    content = z.read(name)
-            if hashlib.sha256(content).hexdigest() != SHA256:
-                raise ValueError("what came has another SHA-256 than the original")
-        except Exception as error:  # every failure means: try the next address
-            refused.append(f"{url}: {error}")
-            continue
-        return write_atomically(DATA / "LandmineData.mat", content)
-    raise DatasetUnavailable("No address served the dataset.\n" + "\n".join(refused))
+    number: int
+    x_train: np.ndarray  # (n, 9)
+    x_test: np.ndarray
+    y_train: np.ndarray  # (n,)
+    y_test: np.ndarray
 
 
 @functools.lru_cache(maxsize=2)
@@ -120,20 +85,18 @@ def load_fields(path: Path) -> tuple[Field, ...]:
     from scipy.io import loadmat
     from sklearn.model_selection import train_test_split
 
-    mat = loadmat(check_hash(path))
-    features, labels = mat["feature"].ravel(), mat["label"].ravel()
+    mat = loadmat(io.BytesIO(check_hash(Path(path).read_bytes(), path)))
     fields = []
-    for x, y in zip(features, labels, strict=True):
+    for x, y in zip(mat["feature"].ravel(), mat["label"].ravel(), strict=True):
         x, y = np.asarray(x, dtype=float), np.asarray(y).ravel().astype(int)
-        x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.5, stratify=y, random_state=0)
-        fields.append(Field(x_train, y_train, x_test, y_test))
-    if len(fields) != N_FIELDS:
-        raise ValueError(f"{path} holds {len(fields)} fields, {N_FIELDS} are wanted.")
+        halves = train_test_split(x, y, test_size=0.5, stratify=y, random_state=0)
+        fields.append(Field(len(fields), *halves))
+    check(len(fields) == N_FIELDS, f"the number of fields in {path}", N_FIELDS, len(fields))
     return tuple(fields)
 
 
 def auc(field: Field, C: float, gamma: float) -> float:
-    """AUC in [0, 1] on the test half of an RBF SVM fitted to the training half.
+    """AUC in [0, 1] on the test half of an RBF SVM fitted to the training half. ValueError if a half has one class.
 
     Computed as the Mann-Whitney statistic, ties at one half: what `sklearn.metrics.roc_auc_score`
     returns, in a twentieth of the time, which counts over half a million machines.
@@ -141,6 +104,10 @@ def auc(field: Field, C: float, gamma: float) -> float:
     from scipy.stats import rankdata
     from sklearn.svm import SVC
 
+    for half, y in (("training", field.y_train), ("test", field.y_test)):
+        mines = np.count_nonzero(y == 1)
+        name = f"the labels of landmine field {field.number}, {half} half,"
+        check(0 < mines < len(y), name, "of both classes", f"{mines} mines among {len(y)}")
     machine = SVC(C=C, gamma=gamma, kernel="rbf").fit(field.x_train, field.y_train)
     ranks = rankdata(machine.decision_function(field.x_test))
     positive = field.y_test == 1
@@ -151,15 +118,12 @@ def auc(field: Field, C: float, gamma: float) -> float:
 def grid_values() -> tuple[np.ndarray, np.ndarray]:
     """The values of C and of gamma on the grid, (127,) each, with the partition's own rounding."""
     share = np.arange(1, GRID) / GRID
-    low, width = DOMAIN[:, 0], DOMAIN[:, 1] - DOMAIN[:, 0]
-    return low[0] + width[0] * share, low[1] + width[1] * share
+    return tuple(low + (high - low) * share for low, high in DOMAIN)
 
 
-def grid_indices(x: np.ndarray, atol: float = 1e-9) -> np.ndarray:
-    """Grid positions (n, 2), 0-based, of the points x (n, 2), or -1 in a row that is off the grid.
-
-    atol is in units of the range: far below the grid's step (1/128), far above rounding.
-    """
+def grid_indices(x: np.ndarray) -> np.ndarray:
+    """Grid positions (n, 2), 0-based, of the points x (n, 2), or -1 in a row that is off the grid."""
+    atol = 1e-9  # of the range: far below the grid's step (1/128), far above rounding
     share = (np.atleast_2d(x) - DOMAIN[:, 0]) / (DOMAIN[:, 1] - DOMAIN[:, 0]) * GRID
     j = np.rint(np.nan_to_num(share, nan=-1.0, posinf=-1.0, neginf=-1.0))
     on = np.all((np.abs(share - j) <= atol * GRID) & (j >= 1) & (j <= GRID - 1), axis=1)
@@ -179,21 +143,56 @@ class Table:
 def load_table(path: Path = LANDMINE_TABLE) -> Table:
     """The table that the project ships; ValueError if it is damaged or of another dataset."""
     if not Path(path).is_file():
-        raise FileNotFoundError(
-            f"{path} is missing; take it from the project, or make it: `python -m pfpne.problems.landmine DATASET`."
-        )
+        raise FileNotFoundError(f"{path} is missing; {HOW_TO_MAKE_IT}")
     content = Path(path).read_bytes()
     try:
-        with np.load(path, allow_pickle=False) as z:
+        with np.load(io.BytesIO(content), allow_pickle=False) as z:
             values, meta = z["auc"], json.loads(str(z["meta"]))
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error}); take it from the project again.") from error
+        raise ValueError(f"{path} is damaged ({error}); {HOW_TO_MAKE_IT}") from error
     if values.shape != (N_FIELDS, GRID - 1, GRID - 1) or not np.isfinite(values).all():
-        raise ValueError(f"{path} is not a whole landmine table; make it again: `python -m pfpne.problems.landmine DATASET`.")
+        raise ValueError(f"{path} is not a whole landmine table; {HOW_TO_MAKE_IT}")
     if meta["dataset_sha256"] != SHA256:
-        raise ValueError(f"{path} was made from another dataset ({meta['dataset_sha256']}); make it again.")
+        raise ValueError(f"{path} was made from another dataset ({meta['dataset_sha256']}); {HOW_TO_MAKE_IT}")
     values.setflags(write=False)
     return Table(values, hashlib.sha256(content).hexdigest(), meta)
+
+
+class LandmineProblem(Problem):
+    """f_m(C, gamma): the recorded AUC of the client's field, on the grid alone (deviation 19). It knows no shift.
+
+    fields (M,): the field 0..28 of each client, drawn with replacement.
+    """
+
+    def __init__(self, objective, name, d, n_clients, shift, noise, seed, run):
+        super().__init__(name, DOMAIN, n_clients, noise, seed, run, MAX_DEPTH)
+        table = load_table()
+        self.data_hash = table.sha256
+        self.fields = np.array([stream(seed, name, run, m, "field").integers(N_FIELDS) for m in range(n_clients)])
+        self._auc = table.auc[self.fields]  # (M, 127, 127)
+        self.candidates = grid(grid_values())
+        for array in (self.fields, self.candidates):
+            array.setflags(write=False)
+
+    def _evaluated(self, clients, x):
+        i, j = grid_indices(x).T
+        if (i < 0).any():
+            raise ValueError(
+                f"the landmine point (C, gamma) = {tuple(x[i < 0][0].tolist())} is off the recorded grid. Regret runs "
+                "use that grid alone (the centres of the binary partition's cells down to depth 12). "
+                "pfpne.problems.landmine.live_auc evaluates any point where the dataset is at hand."
+            )
+        return self._auc[clients, i, j]
+
+    @functools.cached_property
+    def _client_maxima(self) -> tuple[np.ndarray, np.ndarray]:
+        values = self._auc.reshape(self.n_clients, -1)
+        return self.candidates[values.argmax(axis=1)], values.max(axis=1)
+
+    @functools.cached_property
+    def _mean_maximum(self) -> tuple[np.ndarray, float]:
+        values = self.mean_values(self.candidates)
+        return self.candidates[values.argmax()], float(values.max())
 
 
 def live_auc(fields: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -205,68 +204,10 @@ def live_auc(fields: np.ndarray, x: np.ndarray) -> np.ndarray:
     fields, points = np.asarray(fields), np.asarray(x, dtype=float)
     valid = fields.ndim == 1 and fields.dtype.kind in "iu" and ((fields >= 0) & (fields < N_FIELDS)).all()
     check(bool(valid), "fields", f"integers in 0..{N_FIELDS - 1}, shape (m,)", fields.tolist())
-    inside = points.ndim == 2 and points.shape[1] == 2 and ((DOMAIN[:, 0] <= points) & (points <= DOMAIN[:, 1])).all()
-    check(bool(inside), "x", f"points (C, gamma), shape (n, 2), in {DOMAIN.tolist()}", points.tolist())
+    valid = points.ndim == 2 and points.shape[1] == 2 and inside(points, DOMAIN).all()
+    check(bool(valid), "x", f"points (C, gamma), shape (n, 2), in {DOMAIN.tolist()}", points.tolist())
     path = find_dataset()
     if path is None:
-        raise DatasetUnavailable(f"A point off the recorded grid needs the landmine dataset. {HOW_TO_GET_IT}")
+        raise DatasetUnavailable(f"A point off the recorded grid needs the landmine dataset: {HOW_TO_GET_IT}.")
     split = load_fields(path)
     return np.array([[auc(split[f], C, gamma) for C, gamma in points] for f in fields])
-
-
-def _row(path: Path, field: int, C: float) -> np.ndarray:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        return np.array([auc(load_fields(path)[field], C, gamma) for gamma in grid_values()[1]])
-
-
-def make_table(dataset: Path, out: Path = LANDMINE_TABLE, n_jobs: int = -1) -> Path:
-    """Compute the whole table from the dataset (about 40 minutes on two cores) and write it."""
-    import platform
-
-    import joblib
-    import scipy
-    import sklearn
-    from tqdm import tqdm
-
-    path = check_hash(Path(dataset)).resolve()
-    tasks = [(f, C) for f in range(N_FIELDS) for C in grid_values()[0]]
-    rows = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(joblib.delayed(_row)(path, f, C) for f, C in tasks)
-    values = np.stack(list(tqdm(rows, total=len(tasks), desc="AUC rows", disable=None)))
-    meta = {
-        "dataset_sha256": SHA256,
-        "split": SPLIT,
-        "axes": "field 0..28, C, gamma; both linear, j/128 of the range, j = 1..127",
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "scikit-learn": sklearn.__version__,
-        },
-        "command": "python -m pfpne.problems.landmine LandmineData.mat",
-    }
-    import io
-
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, auc=values.reshape(N_FIELDS, GRID - 1, GRID - 1), meta=json.dumps(meta, sort_keys=True))
-    return write_atomically(Path(out), buffer.getvalue())
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Make data/landmine_auc.npz from the landmine dataset.")
-    parser.add_argument("dataset", nargs="?", type=Path, help="path of LandmineData.mat")
-    parser.add_argument("--download", action="store_true", help="fetch the dataset into data/ first")
-    parser.add_argument("--out", type=Path, default=LANDMINE_TABLE)
-    parser.add_argument("--n-jobs", type=int, default=-1)
-    args = parser.parse_args()
-    dataset = download() if args.download else args.dataset or find_dataset()
-    if dataset is None:
-        parser.error(f"no dataset. {HOW_TO_GET_IT}")
-    print(make_table(dataset, args.out, args.n_jobs))
-
-
-if __name__ == "__main__":
-    from pfpne import landmine  # so that the workers find _row by its module's name
-
-    landmine.main()

@@ -2,20 +2,23 @@
 
 from functools import partial
 
-from pfpne.algorithms import fn_ucb, pf_pne
 from pfpne.algorithms.hct import hct_theory, pyxab_theory
 from pfpne.algorithms.hoo import hoo_theory
+from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer
+from pfpne.federation import Server
+from pfpne.simulation.neural import simulate_fn_ucb
+from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.tree import simulate_alone, simulate_centralized
 
 # fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces, equal to the objects; None where
 # the objects have to run.
 FAST = {
-    "pf-pne": pf_pne.fast_pf_pne,
-    "fed-pne": pf_pne.fast_fed_pne,
-    "pe": pf_pne.fast_pe,
+    "pf-pne": partial(simulate_phases, PFPNE, PhasedServer),
+    "fed-pne": partial(simulate_phases, FedPNE, FedPNEServer),
+    "pe": partial(simulate_phases, PE, Server),
     "hct": partial(simulate_alone, hct_theory),
     "hct-pyxab": partial(simulate_alone, pyxab_theory),
     "centralized": simulate_centralized,
     "hoo": partial(simulate_alone, hoo_theory),
-    "fn-ucb": fn_ucb.fast,
+    "fn-ucb": simulate_fn_ucb,
 }

@@ -16,7 +16,7 @@ from pfpne.algorithms import Algorithm, get_algorithm, make_settings
 from pfpne.checks import check, is_integer
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
-from pfpne.problems.objectives import Problem
+from pfpne.problems import Problem
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Recorder, Run, Traces, checkpoints
 

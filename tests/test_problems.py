@@ -15,9 +15,11 @@ from PyXAB.synthetic_obj.Himmelblau import Himmelblau_Normalized
 from PyXAB.synthetic_obj.Rastrigin import Rastrigin
 from scipy.optimize import minimize
 
-from pfpne.problems import landmine
-from pfpne.problems.objectives import NAMES, SYNTHETIC, make_problem, problem_from_functions
 from pfpne.partition import Partition
+from pfpne.problems import NAMES, OBJECTIVES, landmine, make_problem, problem_from_functions
+from pfpne.problems.synthetic import ShiftedProblem, Synthetic
+
+SYNTHETIC = {name: objective for name, objective in OBJECTIVES.items() if isinstance(objective, Synthetic)}
 
 PYXAB = {  # its function, and what brings it to [0, 1]
     "garland": (Garland(), lambda v, d: v),
@@ -46,11 +48,11 @@ def dense(problem):
     """
     domain, d = problem.domain, problem.d
     if d <= 2:
-        axes = [np.linspace(low, high, 100_001 if d == 1 else 401) for low, high in domain]
+        axes = [np.linspace(low, high, 20_001 if d == 1 else 201) for low, high in domain]
         x = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
     else:
-        x = spread(domain, 20_000)
-    peaks = (problem.objective.peaks(d)[0] + problem.shifts[:, None]).reshape(-1, d)
+        x = spread(domain, 8_000)
+    peaks = (problem.peaks + problem.shifts[:, None]).reshape(-1, d)
     if problem.name == "doublesine":
         distance = np.exp2(np.linspace(-40, -1, 1500))
         offsets = np.concatenate([-distance, distance])[:, None]
@@ -128,14 +130,14 @@ def test_garland_maximum_is_not_one():
 
 
 def test_himmelblau_peaks_are_roots():
-    x1, x2 = SYNTHETIC["himmelblau"].peaks(2)[0].T
+    x1, x2 = np.transpose(SYNTHETIC["himmelblau"].peaks[0])
     assert np.abs(x1**2 + x2 - 11).max() < 1e-13 and np.abs(x1 + x2**2 - 7).max() < 1e-13
 
 
 @pytest.mark.parametrize("name", ["garland", "doublesine"])
 def test_no_local_maximum_is_missing(name):
     """Between neighbouring peaks, the function falls and then rises: the branch and bound relies on it."""
-    peaks, values = SYNTHETIC[name].peaks(1)
+    peaks, values = SYNTHETIC[name].peaks
     peaks = peaks[:, 0]
     top = values.argmax()
     assert (np.diff(peaks) > 0).all()
@@ -205,6 +207,29 @@ def test_an_optimum_pushed_out_of_the_domain_is_on_the_border():
     assert away.any() and (problem.optimum[away] <= 1e-8).all() and (problem.optimum[~away] > 1e-8).all()
 
 
+@pytest.mark.parametrize("n_clients, d", [(2, None), (3, 1), (1, 4)])
+def test_rastrigin_where_every_client_is_clipped_everywhere(n_clients, d):
+    """Shifts so far that nothing of the function is left in the domain: every f_m, and so f-bar, is 0."""
+    problem = make_problem("rastrigin", n_clients, shift=30.0, d=d)
+    assert problem.values(np.concatenate([dense(problem), problem.maximisers])).max() == 0
+    assert problem.optimum == pytest.approx(0, abs=1e-8) and 0 <= problem.global_optimum <= 1e-8
+    assert problem.Delta == 0 and (np.abs(problem.global_maximiser) <= 1).all()
+    some = make_problem("rastrigin", 5, shift=3.0)  # two clients are left, in different places
+    assert (some.optimum > 1e-8).sum() == 2
+    assert some.optimum.max() / 5 - 1e-8 <= some.global_optimum <= some.optimum.sum() / 5
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_new_objective_is_a_row_and_a_function(monkeypatch, d):
+    row = Synthetic(lambda x: 0.9 - ((x - 0.25) ** 2).sum(axis=1), -1.0, 1.0, d=d, problem=ShiftedProblem)
+    monkeypatch.setitem(OBJECTIVES, "bowl", row)
+    problem = make_problem("bowl", 3, shift=0.1)
+    assert problem.optimum == pytest.approx(0.9, abs=1e-8)
+    assert problem.maximisers == pytest.approx(0.25 + problem.shifts, abs=1e-4)
+    assert problem.global_maximiser == pytest.approx(0.25 + problem.shifts.mean(axis=0), abs=1e-4)
+    assert problem.global_optimum == pytest.approx(0.9 - problem.shifts.var(axis=0).sum(), abs=1e-8)
+
+
 def test_one_client_or_alike_clients_have_no_gap():
     for problem in (make_problem("himmelblau", 1, shift=0.5, seed=2), make_problem("rastrigin", 5, shift=0)):
         assert problem.Delta == 0 and problem.global_optimum == problem.optimum[0]
@@ -249,7 +274,7 @@ def test_global_random_states_are_untouched():
 
 
 @pytest.mark.parametrize("name", SYNTHETIC)
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 50, 1023, 1024, 1500])
+@pytest.mark.parametrize("n", [1, 3, 50, 1023, 1024])
 def test_values_do_not_depend_on_the_batch(name, n):
     problem = make_problem(name, 20, shift=0.3)
     x = spread(problem.domain, n)
@@ -281,13 +306,14 @@ def test_no_points_no_values():
     assert make_problem("garland", 3).values(np.empty((0, 1))).shape == (3, 0)
 
 
-def test_a_problem_survives_pickling():
-    problem = make_problem("ackley", 3, seed=4)
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_a_problem_survives_pickling(name):
+    problem = make_problem(name, 3, seed=4)
     again, x = pickle.loads(pickle.dumps(problem)), spread(problem.domain, 9)
     assert np.array_equal(again.values(x), problem.values(x)) and again.global_optimum == problem.global_optimum
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     name=st.sampled_from(["garland", "doublesine", "himmelblau", "rastrigin"]),
     shift=st.floats(0, 1.5),
@@ -304,7 +330,7 @@ def test_no_value_exceeds_its_optimum(name, shift, seed, share):
     assert problem.mean_values(x).max() <= problem.global_optimum <= problem.optimum.max() + 1e-8
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 60))
 def test_clients_are_added_without_changing_the_others(seed, n_clients, n):
     fewer, more = (make_problem("rastrigin", M, seed=seed, d=2) for M in (n_clients, n_clients + 1))
@@ -352,7 +378,7 @@ def test_landmine_refuses_points_off_the_grid():
     problem = make_problem("landmine", 2)
     between = problem.candidates[:2].mean(axis=0)
     for x in (between, problem.domain[:, 0], problem.domain[:, 1], problem.candidates[0] + [0, 1e-5]):
-        with pytest.raises(ValueError, match=r"recorded grid[\s\S]*pfpne\.landmine\.live_auc"):
+        with pytest.raises(ValueError, match=r"recorded grid[\s\S]*pfpne\.problems\.landmine\.live_auc"):
             problem.values(np.stack([problem.candidates[7], x]))
 
 

@@ -1,0 +1,90 @@
+"""Make data/landmine_auc.npz, the AUC of every landmine field on the recorded grid, from the original dataset.
+
+    python data/make_landmine_auc.py PATH/TO/LandmineData.mat
+    python data/make_landmine_auc.py --download
+
+What the table is, and how a value is computed, stands in pfpne/problems/landmine.py.
+"""
+
+import argparse
+import io
+import json
+import platform
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pooch
+import scipy
+import sklearn
+from tqdm import tqdm
+
+from pfpne.paths import LANDMINE_TABLE, write_atomically
+from pfpne.problems import landmine
+from pfpne.workers import unordered
+
+SITES = ("http://www.ee.duke.edu", "https://people.ee.duke.edu")  # the first does not answer everywhere
+URLS = tuple(f"{site}/~lcarin/LandmineData.zip" for site in SITES)
+
+
+def download(urls: tuple[str, ...] = URLS) -> Path:
+    """Fetch the dataset into data/, from the first address that serves the right file."""
+    refused = []
+    for url in urls:
+        try:
+            archive = Path(pooch.retrieve(url, known_hash=None, path=pooch.os_cache("pfpne"), progressbar=False))
+            content = archive.read_bytes()
+            archive.unlink()  # unchecked bytes must not be served again from the cache
+            if zipfile.is_zipfile(io.BytesIO(content)):
+                with zipfile.ZipFile(io.BytesIO(content)) as z:
+                    content = z.read(next(name for name in z.namelist() if name.endswith("LandmineData.mat")))
+            return write_atomically(landmine.DATA / "LandmineData.mat", landmine.check_hash(content, "what came"))
+        except Exception as error:  # every failure means: try the next address
+            refused.append(f"{url}: {error}")
+    raise landmine.DatasetUnavailable("No address served the dataset.\n" + "\n".join(refused))
+
+
+def _row(path: Path, field: int, C: float) -> np.ndarray:
+    return np.array([landmine.auc(landmine.load_fields(path)[field], C, gamma) for gamma in landmine.grid_values()[1]])
+
+
+def make_table(dataset: Path, out: Path = LANDMINE_TABLE, n_jobs: int | None = None) -> Path:
+    """Compute the whole table from the dataset (about 40 minutes on two cores) and write it.
+
+    n_jobs: worker processes, one a core by default.
+    """
+    path = Path(dataset).resolve()
+    landmine.load_fields(path)  # a wrong file is refused before any worker starts
+    tasks = [(path, field, C) for field in range(landmine.N_FIELDS) for C in landmine.grid_values()[0]]
+    values = np.empty((len(tasks), landmine.GRID - 1))
+    for k, row in tqdm(unordered(_row, tasks, n_jobs), total=len(tasks), desc="AUC rows", disable=None):
+        values[k] = row
+    libraries = {"numpy": np.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__}
+    meta = {
+        "dataset_sha256": landmine.SHA256,
+        "split": landmine.SPLIT,
+        "axes": "field 0..28, C, gamma; both linear, j/128 of the range, j = 1..127",
+        "versions": {"python": platform.python_version(), **libraries},
+        "command": f"{landmine.COMMAND} LandmineData.mat",
+    }
+    buffer = io.BytesIO()
+    shaped = values.reshape(landmine.N_FIELDS, landmine.GRID - 1, landmine.GRID - 1)
+    np.savez_compressed(buffer, auc=shaped, meta=json.dumps(meta, sort_keys=True))
+    return write_atomically(Path(out), buffer.getvalue())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make data/landmine_auc.npz from the landmine dataset.")
+    parser.add_argument("dataset", nargs="?", type=Path, help="path of LandmineData.mat")
+    parser.add_argument("--download", action="store_true", help="fetch the dataset into data/ first")
+    parser.add_argument("--out", type=Path, default=LANDMINE_TABLE)
+    parser.add_argument("--n-jobs", type=int, help="worker processes; one a core by default")
+    args = parser.parse_args()
+    dataset = download() if args.download else args.dataset or landmine.find_dataset()
+    if dataset is None:
+        parser.error(f"no dataset: {landmine.HOW_TO_GET_IT}.")
+    print(make_table(dataset, args.out, args.n_jobs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Figures and tables as files, and how they are written: each with a manifest that says how to make it again."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from pfpne.algorithms import make_settings, settings_of
+from pfpne.paper.parameters import SETTINGS, Parameters
+from pfpne.paper.store import source_hash
+from pfpne.paths import ROOT, write_atomically
+from pfpne.problems.landmine import SHA256, load_table
+
+MIME = "application/vnd.pfpne.figure+json"
+LIBRARIES = (
+    *("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "PyXAB"),
+    *("pandas", "matplotlib", "seaborn", "tabulate", "Jinja2"),
+)
+SCALE = ("profile", "objective", "algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "seed")
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure or a table: its files {name: content}, named after stem; shown: what a notebook shows, by MIME type."""
+
+    stem: str
+    caption: str
+    files: dict[str, bytes]
+    shown: dict[str, bytes | str]
+    details: str = ""
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        # The last entry lets `python -m pfpne.paper figures` find what an executed notebook shows.
+        bundle = {**self.shown, "text/plain": self.caption, MIME: self.stem}
+        return bundle, {"image/png": {"width": 640}} if "image/png" in bundle else {}
+
+
+def save(p: Parameters, *exhibits: Exhibit) -> list[Path]:
+    """Write the files of each exhibit and its manifest (JSON) into p.figures_dir; return the first file of each.
+
+    Called last in a notebook: one that fails before leaves the folder as it was.
+    """
+    for exhibit in exhibits:
+        text = json.dumps(manifest(p, exhibit), indent=2, ensure_ascii=False) + "\n"
+        for name, content in {**exhibit.files, f"{exhibit.stem}.json": text.encode()}.items():
+            write_atomically(p.figures_dir / name, content)
+    first = [p.figures_dir / next(iter(exhibit.files)) for exhibit in exhibits]
+    return [path.relative_to(ROOT) if path.is_relative_to(ROOT) else path for path in first]
+
+
+def manifest(p: Parameters, exhibit: Exhibit) -> dict:
+    """How to make the exhibit again, and what came out: nothing of the machine, the time or the folder in it."""
+    landmine = p.objective in (None, "landmine")
+    return {
+        "figure": exhibit.stem,
+        "caption": exhibit.caption,
+        "notebook": f"notebooks/{p.notebook}.ipynb",
+        "command": p.command,
+        "parameters": {name: getattr(p, name) for name in SCALE} | {name: p.settings.get(name) for name in SETTINGS},
+        "settings": {name: settings_used(name, p.settings, p.n_clients) for name in p.algorithms},
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+        "source": dict.fromkeys(("simulation", "drawing"), source_hash()),
+        "dataset": {"LandmineData.mat": SHA256, "data/landmine_auc.npz": load_table().sha256} if landmine else None,
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in exhibit.files.items()},
+    }
+
+
+def settings_used(algorithm: str, given: dict, M: int) -> dict:
+    """The algorithm's settings, its defaults where none was given. Delta may be "true": the problem's own."""
+    taken = {name: value for name, value in given.items() if name in settings_of(algorithm)}
+    numbers = {name: value for name, value in taken.items() if value != "true"}
+    settings = {**dataclasses.asdict(make_settings(algorithm, numbers)), **taken}
+    return {name: 1 / M if name == "delta" and value is None else value for name, value in settings.items()}

@@ -1,0 +1,303 @@
+"""The parameters of a notebook: read, checked, completed from the profile.
+
+A notebook has one cell tagged `parameters`, of literals, whose first line is HEADER. Papermill adds a cell of its own
+after it. The next cell calls `read`, which stops the notebook within seconds, with a sentence that says what to write,
+when a name is unknown or a value is not of the type wanted.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from pfpne.algorithms import NAMES, get_algorithm, settings_of
+from pfpne.checks import is_integer, is_number, unknown
+from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
+from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+
+HEADER = "# Parameters, with their meaning"
+PAPERMILL_HEADER = "# Parameters"
+
+SYNTHETIC_NAMES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")  # in the paper's order
+MAIN = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
+APPENDIX = ("doublesine", "ackley")  # its appendix's
+COMMUNICATION = ("garland", "himmelblau", "rastrigin", "ackley")  # its communication figure's
+COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
+
+
+class ParameterError(ValueError):
+    """A parameter of a notebook that cannot be used. The message says what to write instead."""
+
+    def _render_traceback_(self):  # IPython shows this instead of a traceback
+        return [f"ParameterError: {self}"]
+
+
+# What each parameter must be: in words, and as a function that makes plain Python of it, or None if it is not that.
+# An algorithm's own, narrower ranges are checked with the experiment.
+
+
+def _text(x) -> str | None:
+    return x if isinstance(x, str) and x.strip() else None
+
+
+def _names(x) -> tuple[str, ...] | None:
+    parts = x.split(",") if isinstance(x, str) else x
+    listed = isinstance(parts, (list, tuple)) and parts and all(map(_text, parts))
+    return tuple(name.strip() for name in parts) if listed else None
+
+
+def _amount(x, word: str | None = None) -> float | str | None:
+    """A number >= 0, or this word."""
+    if isinstance(x, str):
+        return x if x == word else None
+    return float(x) if is_number(x) and x >= 0 else None
+
+
+COUNT = ("an integer >= 1", lambda x: int(x) if is_integer(x) and x >= 1 else None)
+POSITIVE = ("a number > 0", lambda x: float(x) if is_number(x) and x > 0 else None)
+KINDS = {
+    "profile": ("the name of a profile", _text),
+    "objective": ("the name of an objective", _text),
+    "algorithms": ("a list of names, or names with commas between them", _names),
+    **dict.fromkeys(("n_clients", "horizon", "n_runs"), COUNT),
+    "noise": ("a number >= 0 or 'bernoulli'", lambda x: _amount(x, "bernoulli")),
+    "shift": ("a number >= 0", _amount),
+    "seed": ("an integer >= 0", lambda x: int(x) if is_integer(x) and x >= 0 else None),
+    "nu_1": POSITIVE,
+    "rho": ("a number between 0 and 1, both excluded", lambda x: float(x) if is_number(x) and 0 < x < 1 else None),
+    **dict.fromkeys(("c", "c_1", "delta"), POSITIVE),
+    "Delta": ("a number >= 0 or 'true'", lambda x: _amount(x, "true")),
+    "n_jobs": COUNT,
+    "figures_dir": ("the path of a folder, as a string", _text),
+}
+SETTINGS = ("nu_1", "rho", "c", "c_1", "delta", "Delta")  # of algorithms; each goes to those that take it
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """What a notebook can be run for."""
+
+    algorithms: tuple[str, ...]  # compared by default
+    objectives: tuple[str, ...] = ()  # one of these, the first by default; () for many at a time
+    without: tuple[str, ...] = ()  # the parameters that mean nothing for it
+    claims: bool = False  # whether n_runs stands for the profile's claim_runs
+    communication: bool = False  # whether it shows that alone, so that one algorithm must have some
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(name for name in KINDS if name not in self.without)
+
+
+NOTEBOOKS = {
+    "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES),
+    "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift")),
+    "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
+    "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", *SETTINGS), claims=True),
+    "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
+}
+
+
+def executions(profile: str) -> list[tuple[str, dict]]:
+    """What `python -m pfpne.paper figures` executes, in order: (notebook, the parameters besides `profile`)."""
+    regimes = PROFILES[profile].noises
+    return [
+        *(("1_synthetic_regret", {"objective": f, "noise": noise}) for noise in regimes for f in SYNTHETIC_NAMES),
+        ("2_landmine_auc", {}),
+        *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
+        ("5_panels_and_times", {}),
+        ("4_table1_and_claims", {}),
+    ]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A notebook's parameters, checked, with the profile's values where None was given."""
+
+    notebook: str
+    profile: str
+    objective: str | None
+    algorithms: tuple[str, ...]
+    n_clients: int
+    horizon: int
+    n_runs: int
+    noise: float | str | None
+    shift: float
+    seed: int
+    settings: dict[str, float | str]  # those of the algorithms that were given
+    n_jobs: int | None
+    figures_dir: Path
+    command: str  # that makes the notebook's figures again, from the project's folder
+
+    def experiment(self, objective: str | None = None, noise=None, algorithms: tuple | None = None) -> Experiment:
+        """What to simulate: for the notebook's own objective, noise and algorithms, or for those given."""
+        objective, algorithms = objective or self.objective, algorithms or self.algorithms
+        noise = self.noise if noise is None else noise
+        noise = _usual_noise(self.profile, objective) if noise is None else noise
+        scale = self.n_clients, self.horizon, self.n_runs
+        try:
+            return Experiment(objective, algorithms, *scale, noise, self.shift, self.seed, self.settings)
+        except ValueError as error:  # a range that only the algorithm knows
+            raise ParameterError(str(error)) from None
+
+    def run(self, objective: str | None = None, noise=None, algorithms: tuple | None = None) -> Results:
+        """The results of `experiment`: read where they are stored, else simulated now."""
+        experiment = self.experiment(objective, noise, algorithms)
+        return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
+
+
+def complete(notebook: str, given: dict) -> Parameters:
+    """Check the parameters given (None: not given) and take the others from the profile.
+
+    Raises ParameterError for an unknown name, objective, algorithm or profile, for a value of the wrong type or out
+    of range, and for a setting that none of the algorithms takes.
+    """
+    _known("notebook", notebook, NOTEBOOKS)
+    for name in given:
+        takers = [other for other, known in NOTEBOOKS.items() if name in known.parameters]
+        if takers and notebook not in takers:
+            others = ", ".join(takers)
+            raise ParameterError(f"notebook {notebook} takes no {name!r}: leave it out. It is a parameter of {others}.")
+        _known("parameter", name, NOTEBOOKS[notebook].parameters)
+    given = {"profile": "paper"} | {name: value for name, value in given.items() if value is not None}
+    asked = {name: _checked(name, value) for name, value in given.items()}
+    usual = _usual(NOTEBOOKS[notebook], asked)
+    settings = {name: asked[name] for name in SETTINGS if name in asked}
+    decided = {name: asked.get(name, value) for name, value in usual.items()} | {"settings": settings}
+    _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], settings)
+    alike = [usual | parameters for name, parameters in executions(asked["profile"]) if name == notebook]
+    home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
+    n_jobs, folder = asked.pop("n_jobs", None), _folder(asked.pop("figures_dir", None), home)
+    words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
+    for name in asked:
+        words += ["-p", name, ",".join(given[name]) if isinstance(given[name], (list, tuple)) else f"{given[name]}"]
+    return Parameters(notebook, **decided, n_jobs=n_jobs, figures_dir=folder, command=shlex.join(words))
+
+
+def _known(what: str, name: str, names: Iterable[str]) -> None:
+    if name not in names:
+        raise ParameterError(unknown(what, name, names))
+
+
+def _checked(name: str, value):
+    """The value as plain Python; ParameterError, with the type wanted and what came, unless `name` may be that."""
+    wanted, plain = KINDS[name]
+    if plain(value) is not None:
+        return plain(value)
+    whole = isinstance(value, float) and value.is_integer() and plain(int(value)) is not None
+    instead = f" Write {int(value)}." if whole else ""
+    raise ParameterError(f"{name} must be {wanted}; got {value!r} ({type(value).__name__}).{instead}")
+
+
+def _usual(notebook: Notebook, asked: dict) -> dict:
+    """The parameters that decide a result, if no more is asked for than a profile and an objective."""
+    _known("profile", asked["profile"], PROFILES)
+    profile = PROFILES[asked["profile"]]
+    objective = asked.get("objective", next(iter(notebook.objectives), None))
+    if objective == "landmine" and objective not in notebook.objectives:
+        raise ParameterError("landmine has a notebook of its own: 2_landmine_auc.")
+    if objective is not None:
+        _known("objective", objective, notebook.objectives)
+    if objective == "landmine" and "shift" in asked:
+        raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
+    return {
+        "profile": asked["profile"],
+        "objective": objective,
+        "algorithms": notebook.algorithms,
+        "n_clients": profile.n_clients,
+        "horizon": profile.horizon,
+        "n_runs": profile.claim_runs if notebook.claims else profile.n_runs,
+        "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
+        "shift": profile.shift,
+        "seed": 0,
+        "settings": {},
+    }
+
+
+def _usual_noise(profile: str, objective: str) -> float | str:
+    return PROFILES[profile].landmine_noise if objective == "landmine" else PROFILES[profile].noises[0]
+
+
+def _check_algorithms(notebook: Notebook, algorithms: tuple[str, ...], settings: dict) -> None:
+    for name in algorithms:
+        _known("algorithm", name, NAMES)
+        if algorithms.count(name) > 1:
+            raise ParameterError(f"algorithms names {name!r} more than once.")
+    these = ", ".join(algorithms)
+    none = f"is a setting of none of the algorithms {these}. Leave it None, or add"
+    able = {f"{name} {none}": [a for a in NAMES if name in settings_of(a)] for name in settings}
+    if notebook.communication:
+        able[f"none of {these} communicates. Add"] = [a for a in NAMES if get_algorithm(a).up]
+    for sentence, some in able.items():
+        if not set(some) & set(algorithms):
+            raise ParameterError(f"{sentence} one of: {', '.join(some)}.")
+
+
+def _folder(given: str | None, home: Path) -> Path:
+    """Where the figures go: the folder given, or home. figures/ is for what has its home there."""
+    try:
+        folder = Path(given).expanduser().resolve() if given else home
+    except (RuntimeError, ValueError) as error:
+        raise ParameterError(f"figures_dir {given!r} is no path: {error}") from None
+    if folder.is_relative_to(FIGURES.resolve()) and home != FIGURES:
+        raise ParameterError("figures_dir must be another folder: figures/ is for the paper profile's own, unchanged.")
+    return folder
+
+
+def read(notebook: str) -> Parameters:
+    """The parameters of the notebook that calls this, checked and completed. Raises ParameterError, see `complete`."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        raise ParameterError("read() reads a notebook's cells; elsewhere call complete(notebook, {name: value}).")
+    _known("notebook", notebook, NOTEBOOKS)
+    names = [*NOTEBOOKS[notebook].parameters, *assigned(shell.history_manager.input_hist_parsed)]
+    return complete(notebook, {name: shell.user_ns.get(name) for name in names})
+
+
+def assigned(cells: list[str]) -> list[str]:
+    """The names assigned by the latest parameters cell and by those that papermill added after it.
+
+    cells: the sources executed so far, in order. Other cells, and earlier runs of the parameters cell, do not count:
+    a scratch variable is no misspelt parameter.
+    """
+    names = []
+    for source in reversed(cells):
+        if source.lstrip().startswith(PAPERMILL_HEADER):
+            nodes = ast.walk(ast.parse(source))
+            names += [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        if source.lstrip().startswith(HEADER):
+            return names
+    raise ParameterError(f"no parameters: first run the cell that begins with {HEADER!r}.")
+
+
+def progress(what: str) -> Callable[[int, int], None] | None:
+    """A progress bar, called with (done, total): in the cell's output, or in the terminal named by PFPNE_TERMINAL.
+
+    `python -m pfpne.paper figures` sets PFPNE_TERMINAL to its own terminal, or to nothing when it has none: then there
+    is no bar, and a log stays readable.
+    """
+    terminal = os.environ.get("PFPNE_TERMINAL")
+    if terminal == "":
+        return None
+    bar = None
+
+    def update(done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            if done == total:  # all of it was stored
+                return
+            place = open(terminal, "w") if terminal else sys.stderr
+            bar = tqdm(total=total, initial=done, desc=what, unit="run", file=place, leave=False)
+        bar.update(done - bar.n)
+        if done == total:
+            bar.close()
+
+    return update

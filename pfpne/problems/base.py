@@ -1,0 +1,130 @@
+"""What every family of objectives shares: M clients' values on one domain, and their maxima.
+
+| paper  | here                | meaning                                                  |
+|--------|---------------------|----------------------------------------------------------|
+| X      | domain              | box (d, 2) of [low, high]                                |
+| f_m    | client_values(m, x) | local objective, with values in [0, 1]                   |
+| f-bar  | mean_values(x)      | global objective, the mean of the f_m                    |
+| f_m*   | optimum[m]          | maximum of f_m over X, attained at maximisers[m]         |
+| f-bar* | global_optimum      | maximum of f-bar over X, attained at global_maximiser    |
+| Delta  | Delta               | the largest distance between f-bar* and an f_m*          |
+
+Source: paper, Section 2.1.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pfpne.checks import check, check_noise, is_integer
+from pfpne.partition import check_domain
+from pfpne.problems.maxima import ACCURACY, raised, search
+
+MAX_DEPTH = 40  # of the partition, unless the objective sets its own
+MANY = 1024  # points: for so many, the clients are computed one by one, since a table of all leaves the cache
+
+
+class Problem:
+    """M clients' noiseless objectives on one domain; where a family knows no better, their maxima are searched for.
+
+    Attributes: name; domain (d, 2); d; n_clients, M; noise, as in `check_noise`; shift (None where there is none);
+    seed, run: what names the random streams; max_depth of the partition; candidates (n, d), the only points with a
+    value, or None for the whole domain; data_hash, the SHA-256 of the data that the values come from, or None;
+    maximisers (M, d), optimum (M,), global_maximiser (d,), global_optimum: found when first asked for, the points
+    to rounding; alike: whether all clients are known to have the same objective.
+    """
+
+    shift: float | None = None
+    candidates: np.ndarray | None = None
+    data_hash: str | None = None
+
+    def __init__(self, name, domain, n_clients, noise, seed, run, max_depth=MAX_DEPTH):
+        check(is_integer(n_clients) and n_clients >= 1, "n_clients (M)", "an integer >= 1", n_clients)
+        for setting, value in (("seed", seed), ("run", run), ("max_depth", max_depth)):
+            check(is_integer(value) and value >= 0, setting, "an integer >= 0", value)
+        check_noise(noise)
+        self.name, self.n_clients, self.noise, self.seed, self.run = name, int(n_clients), noise, int(seed), int(run)
+        self.domain, self.max_depth, self.alike = check_domain(domain), int(max_depth), n_clients == 1
+        self.d = len(self.domain)
+
+    def _points(self, x) -> np.ndarray:
+        x = np.asarray(x, dtype=float)
+        if x.ndim != 2 or x.shape[1] != self.d:
+            raise ValueError(f"points of {self.name} have shape (n, {self.d}); got {x.shape}.")
+        return x
+
+    def _client(self, m: int) -> int:
+        if not (is_integer(m) and 0 <= m < self.n_clients):
+            raise ValueError(f"clients of {self.name} are 0..{self.n_clients - 1}; got {m!r}.")
+        return m
+
+    def _evaluated(self, clients, x: np.ndarray) -> np.ndarray:
+        """What a family defines: f_m(x) (n,), in [0, 1], at checked points x (n, d); clients: m, or (n,), one a point.
+
+        The value of a client at a point does not depend on what else is asked for.
+        """
+        raise NotImplementedError
+
+    def client_values(self, m: int, x) -> np.ndarray:
+        """f_m(x) (n,), in [0, 1], at points x (n, d) of the domain; bit-equal to values(x)[m]."""
+        return self._evaluated(self._client(m), self._points(x))
+
+    def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
+        """f_m(x) (n,) at points x (n, d), each of the client m that clients (n,) names; bit-equal to client_values."""
+        return self._evaluated(clients, self._points(x))
+
+    def values(self, x) -> np.ndarray:
+        """f_m(x) of every client, (M, n), at points x (n, d) of the domain."""
+        return np.stack([self.client_values(m, x) for m in range(self.n_clients)])
+
+    def mean_values(self, x) -> np.ndarray:
+        """f-bar(x) (n,), the mean over clients, summed in their order."""
+        x = self._points(x)
+        clients = self.values(x) if len(x) < MANY else (self.client_values(m, x) for m in range(self.n_clients))
+        return functools.reduce(np.add, clients) / self.n_clients
+
+    def _searched(self, clients: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The best points (k, d) found for k clients, and their values (k,)."""
+        found = [search(functools.partial(self.client_values, m), self.domain) for m in clients]
+        return np.array([x for x, _ in found]).reshape(-1, self.d), np.array([value for _, value in found])
+
+    def _highest_mean(self) -> tuple[np.ndarray, float]:
+        """The best point (d,) found for f-bar, and its value."""
+        return search(self.mean_values, self.domain, self.maximisers)
+
+    @functools.cached_property
+    def _client_maxima(self) -> tuple[np.ndarray, np.ndarray]:
+        points, values = self._searched(range(self.n_clients))
+        return points, raised(values)
+
+    @functools.cached_property
+    def _mean_maximum(self) -> tuple[np.ndarray, float]:
+        if self.alike:
+            return self.maximisers[0], float(self.optimum[0])
+        x, value = self._highest_mean()
+        return x, float(raised(value))
+
+    maximisers = functools.cached_property(lambda self: self._client_maxima[0])
+    optimum = functools.cached_property(lambda self: self._client_maxima[1])
+    global_maximiser = functools.cached_property(lambda self: self._mean_maximum[0])
+    global_optimum = functools.cached_property(lambda self: self._mean_maximum[1])
+
+    @functools.cached_property
+    def Delta(self) -> float:
+        """max over m of |f-bar* - f_m*|, the true one; 0 if it is below the maxima's accuracy."""
+        gap = float(np.max(np.abs(self.global_optimum - self.optimum)))
+        return gap if gap > 2 * ACCURACY else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """A row of the table of objectives, whatever its family. d: the dimension; any_d: it is only the default.
+
+    problem(objective, name, d, n_clients, shift, noise, seed, run) -> Problem, where objective is the row itself.
+    """
+
+    problem: Callable[..., Problem]
+    d: int
+    any_d: bool = False

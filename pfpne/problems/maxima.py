@@ -1,0 +1,177 @@
+"""The maxima of functions over a box (d, 2), found numerically (deviation 16).
+
+A maximum that has a closed form is exact. Any other is the best value found, `raised` by ACCURACY, so that no
+evaluation exceeds it by rounding. `branch_and_bound`, for the mean of clients in one dimension, encloses it between
+two numbers ACCURACY apart; `alternate` is for the mean of clipped functions; `search` for anything else.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from pfpne.rng import stream
+
+ACCURACY = 1e-9  # of a maximum that has no closed form; what it is raised by
+SIDE = 129  # points a dimension of the grid that is searched first, in two dimensions
+
+
+def raised(value):
+    """A maximum found numerically, raised by ACCURACY, at most 1."""
+    return np.minimum(value + ACCURACY, 1.0)
+
+
+def inside(x: np.ndarray, domain: np.ndarray) -> np.ndarray:
+    """Which points x (..., d) lie in the domain."""
+    return np.all((domain[:, 0] <= x) & (x <= domain[:, 1]), axis=-1)
+
+
+def grid(axes: Iterable[np.ndarray]) -> np.ndarray:
+    """Every point (n, d) whose coordinates are each of its axis, the last dimension running fastest."""
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    return points.reshape(-1, points.shape[-1])
+
+
+def scan(domain: np.ndarray) -> np.ndarray:
+    """Points (n, d) spread over the domain, its border included: a grid in one dimension and in two.
+
+    Beyond: random ones and the corners, or the centre where these would be more than 2^10.
+    """
+    d = len(domain)
+    if d <= 2:
+        return grid(np.linspace(low, high, 2**14 + 1 if d == 1 else SIDE) for low, high in domain)
+    corners = grid(domain) if d <= 10 else domain.mean(axis=1)[None]
+    spread = domain[:, 0] + (domain[:, 1] - domain[:, 0]) * stream(0, "scan").random((2**14, d))
+    return np.concatenate([corners, spread])
+
+
+def golden(function: Callable, a: np.ndarray, b: np.ndarray, steps: int = 80) -> np.ndarray:
+    """Where an elementwise function is largest in [a, b]: golden-section search, all brackets at once.
+
+    Exact to rounding where the function rises and then falls; never worse than the ends.
+    """
+    low, high = a, b
+    share = (math.sqrt(5) - 1) / 2
+    for _ in range(steps):
+        left, right = high - share * (high - low), low + share * (high - low)
+        falls = function(left) > function(right)
+        low, high = np.where(falls, low, left), np.where(falls, right, high)
+    ends = np.stack([(low + high) / 2, a, b])
+    best = np.argmax(np.stack([function(x) for x in ends]), axis=0)
+    return np.take_along_axis(ends, best[None], axis=0)[0]
+
+
+def _climb(function: Callable, domain: np.ndarray, x: np.ndarray, step: float, last: float) -> np.ndarray:
+    """Compass search from each of the points x (n, d), steps in units of the width, halved at a summit."""
+    d = len(domain)
+    directions = np.concatenate([np.eye(d), -np.eye(d)])
+    if d == 2:
+        directions = np.concatenate([directions, [[1, 1], [1, -1], [-1, 1], [-1, -1]]])
+    directions = directions * (domain[:, 1] - domain[:, 0])
+    x, value, steps = x.copy(), function(x), np.full(len(x), step)
+    for _ in range(1000):  # a bound for functions with long narrow ridges
+        climbing = np.flatnonzero(steps > last)
+        if climbing.size == 0:
+            break
+        trial = x[climbing, None] + steps[climbing, None, None] * directions
+        trial = np.clip(trial, domain[:, 0], domain[:, 1])
+        found = function(trial.reshape(-1, d)).reshape(trial.shape[:2])
+        best = np.arange(len(climbing)), found.argmax(axis=1)
+        better = found[best] > value[climbing]
+        x[climbing[better]], value[climbing[better]] = trial[best][better], found[best][better]
+        steps[climbing[~better]] /= 2
+    return x
+
+
+def search(function: Callable, domain: np.ndarray, extra: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+    """The best point (d,) found over the domain, and its value: dense scan, then local searches.
+
+    function: (n, d) -> (n,). extra: points (n, d) of the domain to try besides the scan's.
+    """
+    from scipy.ndimage import maximum_filter
+    from scipy.optimize import minimize
+
+    def highest(x, most):
+        return x[np.argsort(-function(x), kind="stable")[:most]]
+
+    d = len(domain)
+    extra = np.empty((0, d)) if extra is None else extra
+    points = scan(domain)
+    values = function(points)
+    on_grid = values.reshape(-1, SIDE) if d == 2 else values
+    local = np.flatnonzero(on_grid == maximum_filter(on_grid, size=3, mode="nearest"))  # no neighbour is higher
+    local = local[np.argsort(-values[local], kind="stable")[: 256 if d == 1 else 32]]
+    if d == 1:
+        low, high = points[np.maximum(local - 1, 0), 0], points[np.minimum(local + 1, len(points) - 1), 0]
+        x = golden(lambda t: function(t[:, None]), low, high)[:, None]
+    else:
+        extra = highest(extra, 32)
+        x = highest(_climb(function, domain, np.concatenate([points[local], extra]), step=1 / 128, last=1e-4), 4)
+        descents = [minimize(lambda y: -function(y[None])[0], y, bounds=domain, method="L-BFGS-B").x for y in x]
+        x = _climb(function, domain, np.clip(descents, domain[:, 0], domain[:, 1]), step=1e-4, last=1e-11)
+    x = np.concatenate([x, extra, points[[values.argmax()]]])
+    values = function(x)
+    return x[values.argmax()], float(values.max())
+
+
+def branch_and_bound(
+    function: Callable, domain: np.ndarray, peaks: np.ndarray, peak_values: np.ndarray, shifts: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """A point (1,) and the clients' mean there, which no other exceeds by more than ACCURACY. One dimension.
+
+    function: (n, 1) -> (M, n), the values of M clients, each the same function moved by its shift (M, 1). peaks (p,):
+    all local maxima of that function, in order; peak_values (p,): they rise up to the largest and then fall.
+    The largest value of a client on an interval is the largest of its ends and of the peaks inside; the mean of
+    these bounds the mean there. Intervals that cannot hold a better point are dropped, the others halved.
+    """
+    top = int(peak_values.argmax())
+    # a client's own peak is worth its exact value: a cusp is missed by rounding alone
+    client, which = np.nonzero(inside(peaks[:, None] + shifts[:, None], domain))
+    points = peaks[which] + shifts[client, 0]
+    values = function(points[:, None])
+    values[client, np.arange(len(points))] = peak_values[which]
+    edges = np.linspace(*domain[0], 4097)
+    table = np.concatenate([edges[None], function(edges[:, None])])  # (1 + M, n): points, and under each its values
+    x = np.concatenate([points, edges])
+    mean = np.concatenate([values.mean(axis=0), table[1:].mean(axis=0)])
+    best_x, best = x[mean.argmax()], mean.max()
+    low, high = table[:, :-1], table[:, 1:]
+    while True:
+        first, after = np.searchsorted(peaks, low[0] - shifts), np.searchsorted(peaks, high[0] - shifts, side="right")
+        between = np.where(first < after, peak_values[np.minimum(np.maximum(first, top), after - 1)], 0.0)
+        bound = np.maximum(np.maximum(low[1:], high[1:]), between).mean(axis=0)
+        alive = bound > best + ACCURACY
+        if not alive.any() or high[0, 0] - low[0, 0] < 1e-15:
+            return np.array([best_x]), float(best)
+        low, high = low[:, alive], high[:, alive]
+        x = (low[0] + high[0]) / 2
+        middle = np.concatenate([x[None], function(x[:, None])])
+        mean = middle[1:].mean(axis=0)
+        if mean.max() > best:
+            best_x, best = x[mean.argmax()], mean.max()
+        low, high = np.concatenate([low, middle], axis=1), np.concatenate([middle, high], axis=1)
+
+
+def alternate(function: Callable, best_for: Callable, starts: np.ndarray) -> tuple[np.ndarray, float]:
+    """The best point (d,) found for the mean of M functions clipped from below at 0, and the mean there.
+
+    function: (n, d) -> (M, n). best_for: sets (k, M) of clients, none empty -> (k, d), where each set's sum, not
+    clipped, is largest. starts (n, d): among them every client's own maximiser.
+    The mean is the largest, over sets S, of sum_{m in S} f_m(x) / M, not clipped, and S at its best holds the
+    clients that are not clipped at 0. Given S the best x is known, and given x the best S: from many S, repeat
+    until neither changes. Where no S is left, every client is 0 at its own maximiser, and so the mean everywhere.
+    """
+    active = function(starts).T > 0
+    active = np.concatenate([np.ones_like(active[:1]), active])  # and all of them
+    best_x, best, before = starts[0], -1.0, None
+    for _ in range(50):  # two or three in practice
+        active = np.unique(active[active.any(axis=1)], axis=0)
+        if active.size == 0 or np.array_equal(active, before):
+            break
+        x = best_for(active)
+        values = function(x)
+        mean = values.mean(axis=0)
+        if mean.max() > best:
+            best_x, best = x[mean.argmax()], mean.max()
+        before, active = active, values.T > 0
+    return best_x, float(best)

@@ -1,0 +1,74 @@
+"""One's own objectives: any functions, one a client."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from pfpne.checks import check
+from pfpne.problems.base import MAX_DEPTH, Problem
+from pfpne.problems.maxima import ACCURACY, scan
+
+
+class FunctionsProblem(Problem):
+    """A problem made of one's own functions, one a client, each (n, d) -> (n,) with values in [0, 1].
+
+    domain: (d, 2), [low, high] a dimension. optimum (M,), global_optimum: the maxima over the domain where
+    they are known; else they are searched for when first asked for, which is reliable in one or two dimensions
+    for functions that vary on scales above 1/100 of the width, and without warranty otherwise.
+    Raises ValueError if a value is outside [0, 1], or a given maximum is below a value found.
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[Callable[[np.ndarray], np.ndarray]],
+        domain,
+        noise: float | str = "bernoulli",
+        optimum=None,
+        global_optimum: float | None = None,
+        name: str = "custom",
+        seed: int = 0,
+        run: int = 0,
+        max_depth: int = MAX_DEPTH,
+    ):
+        check(isinstance(name, str) and name != "", "name", "a string that is not empty", name)
+        check(isinstance(functions, Iterable), "functions", "a list of functions, one a client", functions)
+        self.functions = list(functions)
+        for m, function in enumerate(self.functions):
+            check(callable(function), f"functions[{m}]", "callable, (n, d) -> (n,)", function)
+        super().__init__(name, domain, len(self.functions), noise, seed, run, max_depth)
+        points = scan(self.domain)
+        highest = np.array([self.client_values(m, points).max() for m in range(self.n_clients)])
+        if optimum is not None:
+            self.optimum = _given("optimum", optimum, highest)
+        if global_optimum is not None:
+            highest = np.array(self.mean_values(points).max())
+            self.global_optimum = float(_given("global_optimum", global_optimum, highest))
+
+    def _evaluated(self, clients, x):
+        if np.ndim(clients):
+            value = np.empty(len(x))
+            for m in np.unique(clients):
+                value[clients == m] = self.client_values(m, x[clients == m])
+            return value
+        value = np.asarray(self.functions[clients](x), dtype=float)
+        if value.shape != (len(x),):
+            raise ValueError(f"functions[{clients}] must return {len(x)} values, shape ({len(x)},); got {value.shape}.")
+        wrong = ~((value >= 0) & (value <= 1))
+        if wrong.any():
+            raise ValueError(
+                f"functions[{clients}] must have its values in [0, 1]; it is {float(value[wrong][0])!r} "
+                f"at {x[wrong][0].tolist()}. Scale it."
+            )
+        return value
+
+
+def _given(name: str, maximum, highest: np.ndarray) -> np.ndarray:
+    """A given maximum, raised to the highest value found; ValueError if it is below that, rounding apart."""
+    maximum = np.array(maximum, dtype=float)
+    check(maximum.shape == highest.shape, name, f"of shape {highest.shape}", maximum.shape)
+    wanted = f"at most 1, and at least {highest.tolist()}, which is attained"
+    check(bool(((highest <= maximum + ACCURACY) & (maximum <= 1)).all()), name, wanted, maximum.tolist())
+    return np.maximum(maximum, highest)
+
+
+problem_from_functions = FunctionsProblem  # what it does, beside make_problem

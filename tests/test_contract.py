@@ -1,0 +1,165 @@
+"""What every algorithm keeps, whoever wrote it: a new row of pfpne.algorithms.ALGORITHMS meets all of this by itself."""
+
+import pickle
+import random
+
+import numpy as np
+import pytest
+
+import pfpne
+from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.federation import Federation, Message, Task
+from pfpne.partition import Partition
+from pfpne.simulation.fast import FAST
+
+M, T = 3, 60
+SQUARE = [[0.0, 1.0], [0.0, 2.0]]
+LINE = [[0.0, 1.0]]
+FIRST_EXCHANGE = {"fed1-ucb": 2_000}  # evaluations by which an algorithm has communicated; T where none is said
+WRONG = (np.nan, np.inf)
+
+
+def federation(name, domain=SQUARE, T=T, M=M) -> Federation:
+    return make_federation(name, Task(Partition(domain), M, T, noise="bernoulli"))
+
+
+def rewards(m: int, t: int, batch) -> np.ndarray:
+    """What client m gets for its evaluations t + 1, t + 2, ...: drawn anew by (m, t), so that a copy gets the same."""
+    values = np.repeat(1 - np.abs(batch.points - 0.3 * (m + 1)).max(axis=1) / 2, batch.counts)
+    return (np.random.default_rng([m, t]).random(batch.size) < values).astype(float)
+
+
+def sweep(run: Federation) -> list:
+    """One sweep, told; returns what was pulled."""
+    pulled = []
+    for m, batch in run.ask():
+        pulled.append((m, batch.points.tolist(), batch.counts.tolist()))
+        run.tell(m, rewards(m, run.clients[m].t, batch))
+    return pulled
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("horizon", [1, 2, 7, T])
+def test_the_budget_is_spent_exactly_inside_the_domain(name, horizon):
+    run, spent = federation(name, T=horizon), np.zeros(M, dtype=int)
+    while run.running:
+        for m, points, counts in sweep(run):
+            spent[m] += sum(counts)
+            assert np.all((np.array(points) >= 0) & (np.array(points) <= [1, 2])) and min(counts) >= 1
+    assert spent.tolist() == [horizon] * M
+    for client in run.clients:
+        assert client.t == horizon and client.ask().size == 0
+        assert client.best().shape == (2,) and ((client.best() >= 0) & (client.best() <= [1, 2])).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_asking_twice_changes_nothing_and_wrong_rewards_are_refused(name):
+    once, twice = federation(name), federation(name)
+    while once.running:
+        for _ in range(2):
+            for client in twice.clients:
+                client.ask()
+            (m, batch), *_ = twice.ask()
+        with pytest.raises(ValueError, match="read-only"):
+            batch.points[:] = 9
+        before = pickle.dumps(twice)
+        for told in [np.zeros(batch.size + 1), np.zeros((batch.size, 1)), *(np.full(batch.size, x) for x in WRONG)]:
+            with pytest.raises(ValueError, match="reward"):
+                twice.tell(m, told)
+        with pytest.raises(ValueError, match="no batch"):
+            twice.tell(M, np.zeros(batch.size))
+        assert pickle.dumps(twice) == before
+        assert sweep(once) == sweep(twice)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_state_saved_at_any_moment_goes_on_as_if_nothing_had_been(name):
+    run, pulled = federation(name), []
+    while run.running:
+        pulled += sweep(run)
+    run, again = federation(name), []
+    while run.running:
+        for m, _ in run.ask():
+            run = pickle.loads(pickle.dumps(run))  # at each turn, also with some clients told and others not
+            batch = dict(run.ask())[m]
+            again.append((m, batch.points.tolist(), batch.counts.tolist()))
+            run.tell(m, rewards(m, run.clients[m].t, batch))
+    assert again == pulled
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
+    """Each message goes by as JSON, in what it declares, and the pulls are the same."""
+    plain, wired = (federation(name, LINE, FIRST_EXCHANGE.get(name, T)) for _ in range(2))
+    kinds = {"up": set(), "down": set()}
+
+    def by_text(mail, direction):
+        kinds[direction] |= {type(message) for message in mail.values()}
+        return {m: Message.from_json(message.to_json()) for m, message in mail.items()}
+
+    start, exchange = wired.server.start, wired.server.exchange
+    wired.server.start = lambda: by_text(start(), "down")
+    wired.server.exchange = lambda mail: by_text(exchange(by_text(mail, "up")), "down")
+    while plain.running:
+        assert sweep(plain) == sweep(wired)
+    row = ALGORITHMS[name]
+    assert kinds["up"] <= set(row.up) and kinds["down"] <= set(row.down)
+    assert bool(row.up) == bool(kinds["up"])  # what is declared is used
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_declared_is_refused(name):
+    row = ALGORITHMS[name]
+    if not row.up:
+        pytest.skip("its clients send nothing")
+    run = federation(name, LINE, FIRST_EXCHANGE.get(name, T))
+    run.up = run.down = ()
+    with pytest.raises(TypeError, match="does not declare"):
+        while run.running:
+            sweep(run)
+
+
+def assert_equal_runs(a, b):
+    """Bit for bit, all but the seconds."""
+    for name in ("t", "regret", "simple_regret", "best", "global_regret", "rounds"):
+        x, y = getattr(a, name), getattr(b, name)
+        assert (x is None and y is None) or np.array_equal(x, y), name
+    assert a.settings == b.settings
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("noise", ["bernoulli", 0.1, 0])
+def test_regret_never_falls_and_the_fast_form_is_the_objects(name, noise):
+    for horizon, objective in ((1, "himmelblau"), (2, "garland"), (10, "rastrigin"), (150, "garland")):
+        problem = pfpne.make_problem(objective, n_clients=2, noise=noise)
+        before, before_python = np.random.get_state()[1].copy(), random.getstate()
+        run = pfpne.simulate(name, problem, horizon, global_regret=True)
+        assert np.array_equal(np.random.get_state()[1], before) and random.getstate() == before_python
+        assert run.t[-1] == horizon and run.regret.shape == run.simple_regret.shape == (2, len(run.t))
+        for regret in (run.regret, run.global_regret):
+            assert (np.diff(regret, axis=1, prepend=0) >= 0).all()
+        assert (run.simple_regret >= 0).all() and (run.communication["t"] <= horizon).all()
+        if name in FAST:
+            assert_equal_runs(run, pfpne.simulate(name, problem, horizon, global_regret=True, objects=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_communication_is_the_sum_of_the_messages(name):
+    run = pfpne.simulate(name, pfpne.make_problem("garland", n_clients=2), 100, messages=True)
+    sent = {}
+    for t, direction, _, message in run.messages:
+        sent[t, direction] = sent.get((t, direction), 0) + message.numbers
+    for t, up, down in run.rounds.tolist():
+        assert (sent.get((t, "up"), 0), sent.get((t, "down"), 0)) == (up, down)
+    assert {t for t, _ in sent} == set(run.rounds[:, 0].tolist())
+    table = run.communication
+    assert (table["bytes"] == 8 * (table["numbers up"] + table["numbers down"])).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seed_decides_everything_and_another_seed_is_another_run(name):
+    problem, other = (pfpne.make_problem("himmelblau", n_clients=2, seed=seed) for seed in (0, 1))
+    first = pfpne.simulate(name, problem, 200)
+    np.random.random(3)
+    assert_equal_runs(first, pfpne.simulate(name, problem, 200))
+    assert not np.array_equal(first.regret, pfpne.simulate(name, other, 200).regret)

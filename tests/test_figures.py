@@ -1,0 +1,104 @@
+"""Figures: what is drawn is what the tables say, in the same bytes twice, whatever the user's own settings are."""
+
+import json
+import re
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from pfpne.algorithms import NAMES
+from pfpne.paper import figures, looks
+from pfpne.paper.exhibits import LIBRARIES, save
+from pfpne.paper.experiment import run_experiment
+from pfpne.paper.parameters import complete
+
+TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def parameters(tmp_path_factory):
+    given = {**TINY, "algorithms": "pf-pne,fed-pne,pe", "figures_dir": str(tmp_path_factory.mktemp("figures"))}
+    return complete("3_communication_cost", given)
+
+
+@pytest.fixture(scope="module")
+def results(parameters, tmp_path_factory):
+    return run_experiment(parameters.experiment(), n_jobs=1, folder=tmp_path_factory.mktemp("runs"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_same_bytes_twice_and_small_files(results, parameters):
+    for draw in (figures.regret, figures.communication):
+        exhibit = draw(results, parameters)
+        pdf = exhibit.files[f"{exhibit.stem}.pdf"]
+        assert exhibit == draw(results, parameters)
+        assert len(pdf) < 200_000 and b"/Subtype /CIDFontType2" in pdf and b"/Type3" not in pdf  # Type 42
+    assert exhibit.caption.endswith("Nothing is sent by PE.")
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_users_own_settings_change_nothing(results, parameters):
+    plain = figures.regret(results, parameters)
+    with matplotlib.rc_context({"font.size": 20, "pdf.fonttype": 3, "axes.grid": True}):
+        assert figures.regret(results, parameters) == plain
+
+
+def test_a_figure_is_written_with_its_manifest(results, parameters):
+    exhibit, folder = figures.communication(results, parameters), parameters.figures_dir
+    assert save(parameters, exhibit) == [folder / "communication_garland.pdf"]
+    manifest = json.loads((folder / "communication_garland.json").read_text())
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(before) == {*manifest["files"], "communication_garland.json"} and len(before) == 4
+    assert set(manifest["versions"]) == {"python", *LIBRARIES} and manifest["caption"] == exhibit.caption
+    assert manifest["parameters"]["horizon"] == 60 and manifest["parameters"]["c"] is None
+    assert manifest["settings"]["pe"]["delta"] == 1 / 2 and set(manifest["source"]) == {"simulation", "drawing"}
+    save(parameters, exhibit)
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_regret_is_drawn_as_its_table_says(results):
+    drawn = figures._thinned(results.regret, points=7)
+    assert drawn["t"].nunique() <= 7 and drawn["t"].max() == 60
+    table, ax = figures.regret_curves(drawn), Figure().add_subplot()
+    figures.draw_regret(ax, drawn)
+    for name, line, band in zip(("pf-pne", "fed-pne", "pe"), ax.lines, ax.collections, strict=True):
+        curve = table[table["algorithm"] == name]
+        np.testing.assert_allclose(line.get_xydata(), curve[["t", "mean"]])
+        edges = band.get_paths()[0].vertices
+        for sign in (-1, 1):
+            assert any(np.allclose(edge, (60, curve["mean"].iloc[-1] + sign * curve["std"].iloc[-1])) for edge in edges)
+        assert to_rgb(line.get_color()) == to_rgb(looks.LOOKS[name].color) and not line.get_clip_on()
+        assert line.get_marker() == looks.LOOKS[name].marker
+
+
+def test_communication_is_drawn_as_its_table_says(results):
+    steps, ax = figures.communication_steps(results.communication), Figure().add_subplot()
+    assert list(steps.columns) == ["objective", "noise", "algorithm", "run", "round", "t", "up", "down", "cumulative"]
+    figures.draw_communication(ax, steps, 60)
+    runs = [(name, run) for name in ("pf-pne", "fed-pne") for run in (0, 1)]
+    for (name, run), line in zip(runs, ax.lines, strict=True):
+        mine = steps[(steps["algorithm"] == name) & (steps["run"] == run)]
+        assert mine["cumulative"].tolist() == (mine["up"] + mine["down"]).cumsum().tolist()
+        drawn = np.append(mine[["t", "cumulative"]].to_numpy(), [[60, mine["cumulative"].iloc[-1]]], axis=0)
+        np.testing.assert_array_equal(line.get_xydata(), drawn)
+        assert line.get_marker() == (looks.LOOKS[name].marker if run == 0 else "")
+
+
+def test_of_many_rounds_some_are_drawn():
+    n = 10 * figures.MOST_ROUNDS
+    columns = {"objective": "garland", "noise": 0.1, "algorithm": "fn-ucb", "run": 0, "up": 2, "down": 1, "bytes": 24}
+    table = pd.DataFrame({**columns, "round": np.arange(n) + 1, "t": np.arange(n) + 1})
+    steps = figures.communication_steps(table)
+    assert len(steps) <= figures.MOST_ROUNDS and steps["t"].iloc[[0, -1]].tolist() == [1, n]
+    assert (steps["cumulative"] == 3 * steps["round"]).all()
+    assert figures.communication_steps(table[:0]).empty
+
+
+def test_every_algorithm_has_its_own_look():
+    every = list(looks.LOOKS.values())
+    assert len({look.color for look in every}) == len({look.marker for look in every}) == len(every)
+    assert set(NAMES) <= set(looks.LOOKS) and all(re.fullmatch("#[0-9A-F]{6}", look.color) for look in every)

@@ -1,0 +1,92 @@
+"""The rooms of the package, and which way its imports point."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+from pfpne.paths import ROOT
+
+PACKAGE = ROOT / "pfpne"
+# A room may import from those above it, and from itself.
+ROOMS = ("base", "algorithms", "problems", "simulation", "paper")
+MAY = {
+    "base": {"base"},
+    "algorithms": {"base", "algorithms"},
+    "problems": {"base", "problems"},
+    "simulation": {"base", "algorithms", "problems", "simulation"},
+    "paper": set(ROOMS),
+}
+FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room but paper/
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in ROOMS else "base"
+
+
+def imports(source: str, modules: set[str]) -> set[str]:
+    """The modules of pfpne that a source imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name their module in full"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    known = {name.removesuffix(".__init__") for name in modules}
+    return {name for name in found if name in known}
+
+
+def graph() -> dict[str, set[str]]:
+    sources = {module_of(path): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    return {name: imports(source, set(sources)) - {"pfpne"} for name, source in sources.items()}
+
+
+def points_back(of: dict[str, set[str]]) -> list[str]:
+    return [
+        f"{name} imports {other}"
+        for name, others in sorted(of.items())
+        if name != FRONT_DOOR
+        for other in sorted(others)
+        if room_of(other) not in MAY[room_of(name)]
+    ]
+
+
+def circles(of: dict[str, set[str]]) -> list[str]:
+    """What is left when, again and again, the modules that import nothing left are taken away."""
+    left = {name.removesuffix(".__init__"): others for name, others in of.items() if name != FRONT_DOOR}
+    while True:
+        free = {name for name, others in left.items() if not (others & left.keys()) - {name}}
+        if not free:
+            return sorted(left)
+        left = {name: others for name, others in left.items() if name not in free}
+
+
+def test_imports_point_one_way_and_never_in_a_circle():
+    assert points_back(graph()) == []
+    assert circles(graph()) == []
+    assert not any(name.startswith("pfpne.paper") for name in graph()[FRONT_DOOR])
+
+
+def test_an_import_that_points_back_is_seen():
+    wrong = graph()
+    wrong["pfpne.algorithms.hct"] = wrong["pfpne.algorithms.hct"] | {"pfpne.simulation.simulate"}
+    assert points_back(wrong) == ["pfpne.algorithms.hct imports pfpne.simulation.simulate"]
+    wrong["pfpne.rng"] = {"pfpne.checks"}
+    wrong["pfpne.checks"] = {"pfpne.rng"}
+    assert {"pfpne.rng", "pfpne.checks"} <= set(circles(wrong))
+
+
+def test_statistics_and_verdicts_draw_nothing_and_the_package_opens_fast():
+    for modules, without in (
+        ("pfpne", ("numba", "pandas", "scipy", "matplotlib", "joblib")),
+        ("pfpne.paper.stats, pfpne.paper.claims", ("matplotlib", "seaborn")),
+    ):
+        code = f"import {modules}, sys; print([name for name in {without} if name in sys.modules])"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "[]", modules

@@ -1,0 +1,152 @@
+"""Tables: the Markdown, the LaTeX and the CSV of one say the same; the pages show the committed numbers."""
+
+from io import BytesIO
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfpne.paper import claims, table1, tables
+from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.looks import DASH
+from pfpne.paths import FIGURES, ROOT
+
+EVIDENCE = SimpleNamespace(
+    n_clients=20,
+    horizon=100_000,
+    horizons=(50_000, 100_000),
+    clients=(5, 10, 20, 40, 80),
+    n_runs=30,
+    figure_runs=10,
+    shift=0.1,
+    regimes=(SimpleNamespace(noise="bernoulli"),),
+)
+VERDICTS = pd.DataFrame(
+    [  # two claims with two Delta, one counted, one on landmine alone
+        ("smallest", "Figure 1", "PF-PNE | 50%", "bernoulli", "0.01", "does not hold", "A / B = 1.4", 0.9, "A - B: 2"),
+        ("smallest", "Figure 1", "PF-PNE | 50%", "bernoulli", "true", "holds", "A / B = 0.7", 0.01, "A - B: -2"),
+        ("smallest", "Figure 1", "PF-PNE | 50%", "0.1", "0.01", "holds", "rho = 0.4", 0.02, "A - B: -1"),
+        ("smallest", "Figure 1", "PF-PNE | 50%", "0.1", "true", "holds", "rho = 0.6", 0.02, "A - B: -1"),
+        ("stops", "Remark 3.5", "at most H_0 + 1", "bernoulli", "", "undecided", "", np.nan, "never"),
+        ("field", "Section 4", "on Landmine", "landmine", "0.01", "does not hold", "slope: 1", 1.0, "-"),
+    ],
+    columns=["id", "place", "statement", "regime", "Delta", "verdict", "decided_by", "p_right", "measured"],
+)
+BOTH = "does not hold (A / B = 1.4); own Delta: holds (A / B = 0.7)"
+SHOWN = [
+    ["Figure 1", "PF-PNE | 50%", BOTH, "holds (rho = 0.4)", DASH],
+    ["Remark 3.5", "at most H_0 + 1", "undecided", DASH, DASH],
+    ["Section 4", "on Landmine", DASH, DASH, "does not hold (slope: 1)"],
+]
+
+
+@pytest.fixture
+def exhibit(monkeypatch) -> Exhibit:
+    monkeypatch.setattr(claims, "evaluate", lambda evidence: (VERDICTS, VERDICTS[["id"]]))
+    return tables.make_claims(EVIDENCE)
+
+
+def rows_of_markdown(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip().replace(r"\|", "|") for cell in line[1:-1].split(" | ")] for line in lines[2:]]
+
+
+def rows_of_latex(text: str) -> list[list[str]]:
+    body = text.split(r"\endlastfoot")[-1].split(r"\midrule")[-1]
+    lines = [line.removeprefix(r"\addlinespace ") for line in body.splitlines() if line.endswith(r" \\")]
+    return [[cell.strip() for cell in line.removesuffix(r"\\").split(" & ")] for line in lines]
+
+
+def test_verdicts_are_shown_a_row_a_claim():
+    table = tables.summary(VERDICTS)
+    headings = ["Bernoulli rewards", "noise \N{PLUS-MINUS SIGN}0.1", "landmine, no noise"]
+    assert list(table.columns) == ["In the paper", "Claim, as tested", *headings]
+    assert table.to_numpy().tolist() == SHOWN
+    assert tables.tally(VERDICTS).split("; ") == [
+        "Bernoulli rewards: 1 tested (holds 0, does not hold 1, undecided 0), "
+        "1 counted (holds 0, does not hold 0, undecided 1)",
+        "noise \N{PLUS-MINUS SIGN}0.1: 1 tested (holds 1, does not hold 0, undecided 0), "
+        "0 counted (holds 0, does not hold 0, undecided 0)",
+        "landmine, no noise: 1 tested (holds 0, does not hold 1, undecided 0), "
+        "0 counted (holds 0, does not hold 0, undecided 0)",
+    ]
+
+
+def test_the_files_of_the_claims_agree(exhibit):
+    kept = pd.read_csv(BytesIO(exhibit.files["claims.csv"]), dtype=str, keep_default_na=False)
+    assert tables.summary(kept).to_numpy().tolist() == SHOWN and tables.tally(kept) == tables.tally(VERDICTS)
+    assert rows_of_markdown(exhibit.shown["text/markdown"]) == SHOWN
+    latex = exhibit.files["claims.tex"].decode()
+    assert rows_of_latex(latex) == [[tables.in_latex(cell) for cell in row] for row in SHOWN]
+    assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")
+    assert latex.count(tables.in_latex(exhibit.caption)) == 1 and "The same, continued." in latex
+    measured = rows_of_markdown(exhibit.details)
+    assert measured[0] == ["smallest", "Bernoulli rewards", "0.01", "does not hold", "A - B: 2"]
+    assert len(measured) == len(VERDICTS) and exhibit.details in exhibit.files["claims.md"].decode()
+    assert exhibit == tables.make_claims(EVIDENCE)  # the same bytes twice
+
+
+def test_the_files_of_table_1_agree(monkeypatch):
+    row = {"n": 10, "local_slope": 0.6, "local_slope_se": 0.01, "global_slope": 0.5, "global_slope_se": np.nan}
+    row |= {"rounds": 8.0, "numbers": 3e9, "rounds_per_doubling": 50_000.0, "numbers_slope_T": -0.001}
+    row |= {"rounds_slope_M": np.nan, "numbers_slope_M": 1.0, "noise": "bernoulli"}
+    heads = []
+    for name in ("hoo", "fed-pne", "pe"):
+        stated = table1.STATED.get(name, table1.Stated())
+        head = {"algorithm": name, "stated_regret": stated.stated_regret, "stated_rounds": stated.stated_rounds}
+        heads += [{**head, "personalized": stated.personalized, "objective": f, **row} for f in ("garland", "ackley")]
+    monkeypatch.setattr(table1, "table1", lambda evidence: pd.DataFrame(heads))
+    found = tables.make_table1(EVIDENCE)
+    rows = rows_of_markdown(found.files["table1.md"].decode())
+    numbers = ["0.600 (0.010)", "0.500", "8", "50,000", "", "3,000,000,000", "0.00", "1.00"]
+    assert rows[0] == ["HOO", f"${table1.STATED['hoo'].stated_regret}$", "N.A.", "yes", "Garland", *numbers]
+    assert rows[1] == ["", "", "", "", "Ackley", *numbers]
+    assert rows[2][0] == "Fed-PNE*" and rows[4][:4] == ["PE", DASH, DASH, DASH]
+    latex = found.files["table1.tex"].decode()
+    assert rows_of_latex(latex) == [[tables.in_latex(cell) for cell in row] for row in rows]
+    assert latex.count(r"\addlinespace") == 2 and r"\multicolumn{3}{c}{Rounds}" in latex
+
+
+def test_latex_is_escaped_and_symbols_are_formulas():
+    assert tables.in_latex("Delta = 5 % of nu_1") == r"$\Delta$ = 5 \% of $\nu_1$"
+    assert tables.in_latex("$c_1$ stays, claims_times.csv & rho") == r"$c_1$ stays, claims\_times.csv \& $\rho$"
+    assert tables.in_latex("c^2 {a} ~ #_") == r"c\^{}2 \{a\} \~{} \#\_"
+    assert tables.in_latex("1\N{EN DASH}2 \N{PLUS-MINUS SIGN}0.1") == r"1--2 $\pm$0.1"
+
+
+def test_times_and_ratios_are_shown(monkeypatch):
+    seconds = {"regime": ["0.1"], "objective": ["garland"], "runs": [10], **{name: [1 / 3] for name in tables.PAPER}}
+    monkeypatch.setattr(claims, "times", lambda evidence: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
+    times = tables.make_times(EVIDENCE)
+    assert rows_of_markdown(times.shown["text/markdown"]) == [["0.1", "garland", "10", *["0.333"] * 5, "80%", "100%"]]
+    cells = [(1, "pf-pne", "one", "garland", 1.5, 1.25, np.nan), (1, "pf-pne", "one", "ackley", 1.0, 1.0, 1.0)]
+    cells += [(2, "pe", "two", "ackley", 0.5, 0.25, 0.75), (1, "pe", "one", "garland", 0.5, np.nan, np.nan)]
+    names = ["deviation", "algorithm", "other reading", "objective", "ratio", "low", "high"]
+    assert tables.ratios(pd.DataFrame(cells, columns=names)).to_numpy().tolist() == [
+        ["*1*", "pf-pne", "one", "1.500 [1.250, nan]", "1 in every run"],
+        ["*2*", "pe", "two", DASH, "0.500 [0.250, 0.750]"],
+        ["*1*", "pe", "one", "0.500", DASH],
+    ]
+
+
+def test_a_block_is_put_between_its_markers(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("before\n<!-- claims: begin -->\nstale\n<!-- claims: end -->\nafter\n")
+    (tmp_path / "claims.csv").write_bytes(tables.as_csv(VERDICTS))
+    for _ in range(2):
+        tables.update_readme(page, tmp_path)
+        text = page.read_text()
+        assert text.startswith("before\n<!-- claims: begin -->\n*Made by") and "stale" not in text
+        assert text.endswith("|\n<!-- claims: end -->\nafter\n") and rows_of_markdown(text) == SHOWN
+    with pytest.raises(ValueError, match="needs the lines"):
+        tables.update(page, "measured", "block")
+
+
+@pytest.mark.skipif(not (FIGURES / "claims.csv").exists(), reason="figures/ is not there yet: notebook 4 makes it")
+def test_the_pages_show_what_is_committed(tmp_path):
+    for name, update in (("README.md", tables.update_readme), ("docs/deviations.md", tables.update_deviations)):
+        committed, page = (ROOT / name).read_text(encoding="utf-8"), tmp_path / "page.md"
+        page.write_text(committed, encoding="utf-8")
+        update(page)
+        assert page.read_text(encoding="utf-8") == committed, "run `python -m pfpne.paper readme`"
