@@ -16,7 +16,8 @@ from PyXAB.algos.HCT import HCT as PyXABHCT
 import pfpne
 from pfpne.algorithms import make_settings
 from pfpne.federation import Task
-from pfpne.partition import Partition, to_pyxab
+from pfpne.partition import Partition
+from pfpne.pyxab import to_pyxab
 from pfpne.simulation.fast import FAST
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import checkpoints

@@ -11,7 +11,8 @@ import pfpne
 from pfpne.algorithms.hct import CentralizedServer, HCTSettings, NextPoint, Reward, TreeClient, epoch, hct_theory
 from pfpne.algorithms.hct import make_centralized, pyxab_theory, squared_width_at, threshold_at
 from pfpne.federation import Federation, Task
-from pfpne.partition import Partition, PyXABPartition
+from pfpne.partition import Partition
+from pfpne.pyxab import PyXABPartition
 
 UNIT = Partition([[0, 1]])
 NAMES = ("hct", "hct-pyxab", "centralized", "hoo")

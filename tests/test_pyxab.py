@@ -9,7 +9,8 @@ import pfpne
 from pfpne.algorithms.hct import HCTSettings, TreeClient, TreeSettings, pyxab_theory
 from pfpne.algorithms.hoo import hoo_theory
 from pfpne.federation import Task
-from pfpne.partition import Partition, to_pyxab
+from pfpne.partition import Partition
+from pfpne.pyxab import to_pyxab
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.tree import simulate_alone
 

@@ -15,6 +15,8 @@ so that it pulls one depth further, and of equal B-values the last child's wins.
 path's bounds change in a step.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,7 +1,4 @@
-"""The simulation of the algorithms on a tree (hct.py, hoo.py), compiled: pull for pull what the objects do.
-
-The loop steps by the algorithm's own functions. It stops for what it cannot make itself: room, and values.
-"""
+"""The simulation of hct.py and hoo.py, compiled from the steps of their objects, and so equal to them pull for pull."""
 
 import numpy as np
 from numba import njit
