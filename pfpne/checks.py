@@ -21,23 +21,25 @@ def is_integer(x) -> bool:
 
 def is_number(x) -> bool:
     """Whether x is a finite number that a float can hold; a bool is none."""
-    if not isinstance(x, (int, float, np.integer, np.floating)) or isinstance(x, bool):
-        return False
     try:
-        return math.isfinite(x)
+        return (is_integer(x) or isinstance(x, (float, np.floating))) and math.isfinite(x)
     except OverflowError:
         return False
 
 
-def check_integer(name: str, x, least: int) -> None:
-    """An integer >= least; else ValueError."""
-    check(is_integer(x) and x >= least, name, f"an integer >= {least}", x)
+# Each of these raises ValueError unless x is what is wanted; `more` adds to the sentence what else is allowed.
 
 
-def check_number(name: str, x, bound: str) -> None:
-    """A finite number within the bound, "> 0", ">= 0" or "in (0, 1)"; else ValueError."""
+def check_integer(name: str, x, least: int, most: float = math.inf, more: str = "") -> None:
+    """An integer in least..most."""
+    wanted = f"an integer >= {least}" if most == math.inf else f"an integer in {least}..{most}"
+    check(is_integer(x) and least <= x <= most, name, wanted + more, x)
+
+
+def check_number(name: str, x, bound: str, more: str = "") -> None:
+    """A finite number within the bound, "> 0", ">= 0" or "in (0, 1)"."""
     holds = {"> 0": lambda: x > 0, ">= 0": lambda: x >= 0, "in (0, 1)": lambda: 0 < x < 1}[bound]
-    check(is_number(x) and holds(), name, f"a number {bound}", x)
+    check(is_number(x) and holds(), name, f"a number {bound}{more}", x)
 
 
 def check_scale(name: str, x) -> None:
@@ -46,7 +48,7 @@ def check_scale(name: str, x) -> None:
 
 
 def check_noise(noise) -> None:
-    """Noise is "bernoulli" or a number in 0..1e9, the half-width of uniform noise; else ValueError."""
+    """Noise is "bernoulli" or a number in 0..1e9, the half-width of uniform noise."""
     holds = noise == "bernoulli" if isinstance(noise, str) else is_number(noise) and 0 <= noise <= 1e9
     check(holds, "noise", "a number >= 0 (uniform on +-noise; at most 1e9) or 'bernoulli'", noise)
 

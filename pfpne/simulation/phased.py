@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pfpne.algorithms.pf_pne import Phases, PhasedServer, PhasedSettings, Pull, Report, cut, firsts, steps
+from pfpne.algorithms.pf_pne import Phases, PhasedServer, PhasedSettings, Pull, cut, firsts, steps
 from pfpne.federation import Server, Task
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Recorder, Traces
