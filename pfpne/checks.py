@@ -1,10 +1,8 @@
 """Checks of what comes in: each says what is wanted and what came."""
 
-from __future__ import annotations
-
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import numpy as np
 
@@ -53,13 +51,13 @@ def check_noise(noise) -> None:
     check(holds, "noise", "a number >= 0 (uniform on +-noise; at most 1e9) or 'bernoulli'", noise)
 
 
-def unknown(what: str, name, names: Iterable[str]) -> str:
+def unknown(what: str, name, names: Collection[str]) -> str:
     """The sentence about a name that is none of `names`: the one most like it, whatever the case, and all of them."""
-    names, given = list(names), str(name)
+    given = str(name)
 
-    def likeness(known: str) -> tuple[float, float]:
-        pairs = ((given.lower(), known.lower()), (given, known))  # the case tells delta from Delta, no more
-        return tuple(difflib.SequenceMatcher(None, a, b).ratio() for a, b in pairs)
+    def likeness(known: str) -> list[float]:  # the case tells delta from Delta, no more
+        pairs = (given.lower(), known.lower()), (given, known)
+        return [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
 
     near = max(names, key=likeness)
     return f"unknown {what} {name!r}. Did you mean {near!r}? There are: {', '.join(names)}."

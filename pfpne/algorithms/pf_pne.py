@@ -17,11 +17,8 @@ names the entry of docs/deviations.md that says what is done here and why.
 | nu_1, rho, c, c_1, delta, Delta | settings             | constants fixed by theory or by the user               |
 """
 
-from __future__ import annotations
-
 import logging
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -178,9 +175,9 @@ def find(index: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Pull(NamedTuple):
-    """A loop wants node (h, index) evaluated by client `owner`, `counts` >= 1 times, each (N,), in this order.
+    """Node (h, index) is to be evaluated by client `owner`, `counts` >= 1 times, each (N,), in this order.
 
-    It goes on with the sums (N,) of the rewards. A client that the horizon cuts is done: its sums mean nothing.
+    The sums (N,) of the rewards come back. A client that the horizon cuts is done: its sums mean nothing.
     """
 
     h: int
@@ -192,6 +189,7 @@ class Pull(NamedTuple):
 class Phases:
     """S clients that go through the same phases, each alone on its objective: one in a deployment, M in a simulation.
 
+    A subclass's loop() yields what they want, a Pull, or NodeMeans (S, n) for the server, and is sent what came of it.
     done (S,): whose last phase the horizon has cut; set by who runs the loop. best (S, d): what they would deploy.
     """
 
@@ -200,10 +198,6 @@ class Phases:
         self.log = settings.log_term(task)
         self.done = np.zeros(S, dtype=bool)
         self.best, self._best_depth = np.repeat(task.partition.centers(0, 1), S, axis=0), -1
-
-    def loop(self) -> Iterator[Pull | NodeMeans]:
-        """Yields what the clients want: a Pull, or to report their means (S, n) and have the server's answer."""
-        raise NotImplementedError
 
     @staticmethod
     def start(task: Task) -> tuple[int, np.ndarray]:
@@ -218,7 +212,7 @@ class Phases:
         return at[np.searchsorted(at, start)]
 
     def pull_each(self, h: int, index: np.ndarray):
-        """Algorithm 2, lines 5-7: pull each node of K^h ceil(tau_h / M) times. Returns sums (S, n) and that number."""
+        """Pull each node of K^h ceil(tau_h / M) times; returns the sums (S, n) and that number."""
         n = min(pulls_each(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
         owner = np.repeat(np.arange(self.S), len(index))
         sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n))
@@ -309,9 +303,6 @@ class PE(Phases):
 
     def loop(self):
         return self.pe({}, {})
-
-
-# --- one client of a deployment, and the server -------------------------------------------------------
 
 
 class PhasedClient(Client):
