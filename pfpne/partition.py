@@ -5,6 +5,7 @@ parts, in increasing order (paper, Section 2.2). The box follows from (h, i) alo
 names a node with two integers. A node is pulled at the centre of its box.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,11 +81,14 @@ class Partition:
             raise ValueError(f"indices at depth {h} are 1..{self.k**h}; got {i.min()}..{i.max()}.")
         if self.d == 1:
             return i[:, None] - 1, np.array([self.k**h])
+        if self.cells == "cyclic":
+            powers, weights, parts = _place_values(self.k, h, self.d)
+            return (i[:, None] - 1) // powers % self.k @ weights, parts
         rows, parts = np.arange(len(i)), np.ones((len(i), self.d), dtype=np.int64)
         position = np.zeros_like(parts)
         for g in range(h):  # from the root: the ancestor at depth g, the dimension that it is cut along, the part
             above, part = divmod((i - 1) // self.k ** (h - 1 - g), self.k)
-            along = np.full(len(i), g % self.d) if self.cells == "cyclic" else self._draw(g, above + 1, parts)
+            along = self._draw(g, above + 1, parts)
             position[rows, along] = position[rows, along] * self.k + part
             parts[rows, along] *= self.k
         return position, parts
@@ -123,3 +127,15 @@ def _hash(seed: int, h: int, i: np.ndarray) -> np.ndarray:
             bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             bits = bits ^ (bits >> np.uint64(31))
     return bits
+
+
+@functools.lru_cache(maxsize=256)
+def _place_values(k: int, h: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How i - 1 in base k, first digit first, tells a cyclic cell: digit g is its part along dimension g mod d.
+
+    The value (h,) of each digit in i - 1; its value (h, d) in the position along each dimension; parts (d,).
+    """
+    digit = np.arange(h)
+    weights = np.zeros((h, d), dtype=np.int64)
+    weights[digit, digit % d] = k ** ((h - 1 - digit) // d)
+    return k ** (h - 1 - digit), weights, np.array([k ** len(range(j, h, d)) for j in range(d)], dtype=np.int64)
