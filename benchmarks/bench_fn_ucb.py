@@ -13,8 +13,8 @@ from statistics import median
 from threadpoolctl import threadpool_limits
 
 import pfpne
-from pfpne.federation import Task
 from pfpne.algorithms.fn_ucb import FNUCBSettings, make_arms
+from pfpne.federation import Task
 from pfpne.partition import Partition
 from pfpne.simulation.neural import NeuralSimulation
 from pfpne.simulation.noise import noise_streams

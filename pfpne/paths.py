@@ -15,6 +15,11 @@ FIGURES_SMOKE = ROOT / "figures-smoke"  # git ignores it
 FIGURES_CUSTOM = ROOT / "figures-custom"  # any other parameters; git ignores it
 
 
+def shown(path: Path) -> Path:
+    """The path as a person at the project's folder would write it."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
 def write_atomically(path: Path, content: bytes) -> Path:
     """Write content to path under a temporary name first, so that a killed process never leaves half a file."""
     path = Path(path)

@@ -14,7 +14,7 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper import claims, stats, table1, tables
+from pfpne.paper import claims, stats, table1
 from pfpne.paper.claim_tests import Column, Comparison, Outcome, inequalities, last_depth, place, rounds_bound
 from pfpne.paper.evidence import COLUMNS, Evidence, Regime, summarize
 from pfpne.paper.parameters import SYNTHETIC_NAMES

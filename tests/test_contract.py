@@ -1,4 +1,4 @@
-"""What every algorithm keeps, whoever wrote it: a new row of pfpne.algorithms.ALGORITHMS meets all of this by itself."""
+"""What every algorithm keeps, whoever wrote it: a new row of pfpne.algorithms.ALGORITHMS meets all of it by itself."""
 
 import pickle
 import random

@@ -47,9 +47,10 @@ def test_the_users_own_settings_change_nothing(results, parameters):
         assert figures.regret(results, parameters) == plain
 
 
-def test_a_figure_is_written_with_its_manifest(results, parameters):
+def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
     exhibit, folder = figures.communication(results, parameters), parameters.figures_dir
-    assert save(parameters, exhibit) == [folder / "communication_garland.pdf"]
+    save(parameters, exhibit)
+    assert capsys.readouterr().out == f"{folder / 'communication_garland.pdf'}\n"
     manifest = json.loads((folder / "communication_garland.json").read_text())
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert set(before) == {*manifest["files"], "communication_garland.json"} and len(before) == 4

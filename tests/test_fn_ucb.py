@@ -9,14 +9,14 @@ from threadpoolctl import threadpool_limits
 
 import pfpne
 from pfpne.algorithms import fn_ucb
-from pfpne.simulation import neural
 from pfpne.algorithms.arms import draw_arms
-from pfpne.federation import Federation, Message, Task
 from pfpne.algorithms.fn_ucb import FNUCBSettings, NeuralAggregates, NeuralSums, NewsRequest
-from pfpne.problems import problem_from_functions
+from pfpne.federation import Federation, Message, Task
 from pfpne.partition import Partition
 from pfpne.paths import LANDMINE_TABLE
+from pfpne.problems import problem_from_functions
 from pfpne.rng import stream
+from pfpne.simulation import neural
 from pfpne.simulation.record import checkpoints
 
 SHORT = {"ramp": 40, "stop": 90}  # alpha reaches 1 and training stops within a test
@@ -147,7 +147,10 @@ def test_training_by_arms_is_training_on_the_history():
     wanted, step = theta.copy(), 1e-6
     for m in range(M):
         for _ in range(s.steps):
-            ends = [wanted[m] + step * e for e in np.eye(theta.shape[1])], [wanted[m] - step * e for e in np.eye(len(theta[0]))]
+            ends = (
+                [wanted[m] + step * e for e in np.eye(theta.shape[1])],
+                [wanted[m] - step * e for e in np.eye(len(theta[0]))],
+            )
             slope = np.array([(loss(up, m) - loss(down, m)) / (2 * step) for up, down in zip(*ends, strict=True)])
             wanted[m] -= s.rate * (slope + s.lambda_ / len(history) * wanted[m])
     counts = np.bincount(history, minlength=6)

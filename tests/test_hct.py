@@ -8,8 +8,19 @@ from PyXAB.algos.HCT import compute_t_plus
 from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 
 import pfpne
-from pfpne.algorithms.hct import CentralizedServer, HCTSettings, NextPoint, Reward, TreeClient, epoch, hct_theory
-from pfpne.algorithms.hct import make_centralized, pyxab_theory, squared_width_at, threshold_at
+from pfpne.algorithms.hct import (
+    CentralizedServer,
+    HCTSettings,
+    NextPoint,
+    Reward,
+    TreeClient,
+    epoch,
+    hct_theory,
+    make_centralized,
+    pyxab_theory,
+    squared_width_at,
+    threshold_at,
+)
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfpne
-from pfpne.algorithms import pf_pne
+from pfpne.algorithms import get_algorithm, make_federation, pf_pne
 from pfpne.federation import Federation, Message, Task
-from pfpne.problems import problem_from_functions
 from pfpne.partition import Partition
-from pfpne.algorithms import get_algorithm, make_federation
+from pfpne.problems import problem_from_functions
 from pfpne.simulation.simulate import simulate
 
 NAMES = ("pf-pne", "fed-pne", "pe")

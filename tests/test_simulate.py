@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import pfpne
-from pfpne.federation import Message, Task
-from pfpne.problems import problem_from_functions
-from pfpne.partition import Partition
-from pfpne.pyxab import PyXABPartition
 from pfpne.algorithms import get_algorithm, make_federation, make_settings
+from pfpne.federation import Message, Task
+from pfpne.partition import Partition
+from pfpne.problems import problem_from_functions
+from pfpne.pyxab import PyXABPartition
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Recorder, checkpoints, gaps
 from pfpne.simulation.simulate import simulate

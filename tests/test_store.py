@@ -1,7 +1,6 @@
 """What a key covers: all that a result can depend on, nothing else. What a stored file may look like: anything."""
 
 import ast
-import json
 import os
 import pickle
 import sys
@@ -10,7 +9,7 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper import deviations, evidence, store
+from pfpne.paper import deviations, evidence, experiment, store
 from pfpne.paper.closure import Definitions, read_sources
 from pfpne.paper.experiment import Experiment, simulated
 from pfpne.paths import NOTEBOOKS
@@ -21,7 +20,7 @@ SYNTHETIC = "pfpne.problems.synthetic"
 
 
 def roots(algorithm: str, objective: str = "garland") -> list[tuple]:
-    first, *rows = Experiment(objective, (algorithm,), 1, 1, 1).roots(algorithm)
+    first, *rows = experiment.roots((algorithm,), (objective,))
     return [(first.__module__, first.__name__), *rows]
 
 
@@ -181,12 +180,7 @@ def test_a_variant_and_a_notebook_follow_their_own_code():
     row = (deviations.__name__, "VARIANTS", "fresh")
     own = {node[1] for node in LOADED.closure(row)[1] if node[0] == deviations.__name__}
     assert own == {"VARIANTS", "Fresh", "_pf_pne"}
-    cells = [
-        "".join(cell["source"])
-        for cell in json.loads((NOTEBOOKS / "1_synthetic_regret.ipynb").read_text(encoding="utf-8"))["cells"]
-        if cell["cell_type"] == "code"
-    ]
-    found = store.roots_of(["%matplotlib inline\n", *cells])
+    found = store.roots_of(NOTEBOOKS / "1_synthetic_regret.ipynb")
     assert ("pfpne.paper.figures", "regret") in found and ("pfpne.paper.figures", "surfaces") not in found
     assert ("pfpne.algorithms", "ALGORITHMS") in LOADED.closure(*found)[1]  # all of it
 

@@ -10,8 +10,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from pfpne.algorithms import blin, fed1_ucb, fn_ucb, hct, hoo
-from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, Kept, KeptIndex, NodeMeans, PFPNESettings
-from pfpne.algorithms.pf_pne import PhasedServer, PhasedSettings, make_phased
+from pfpne.algorithms.pf_pne import (
+    PE,
+    PFPNE,
+    FedPNE,
+    FedPNEServer,
+    Kept,
+    KeptIndex,
+    NodeMeans,
+    PFPNESettings,
+    PhasedServer,
+    PhasedSettings,
+    make_phased,
+)
 from pfpne.checks import check, unknown
 from pfpne.federation import Federation, Server, Task
 

@@ -27,7 +27,8 @@ when D = 0. There contexts have norm 1; here inputs are points scaled to [0,1]^d
 smallest index wins.
 
 With D = 0 all communicate at every step but the first, and so share V and the averages: from t = 2 on all clients
-play the same arm. Once training has stopped and alpha_t = 1, no reward changes a choice. pfpne.simulation.neural lives on this.
+play the same arm. Once training has stopped and alpha_t = 1, no reward changes a choice. pfpne.simulation.neural lives
+on this.
 """
 
 from __future__ import annotations

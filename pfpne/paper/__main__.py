@@ -18,12 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
-from pfpne.paper.experiment import PROFILES
 from pfpne.paper import store
 from pfpne.paper.exhibits import LIBRARIES, MIME
+from pfpne.paper.experiment import PROFILES
+from pfpne.paper.parameters import NOTEBOOKS as KNOWN
 from pfpne.paper.parameters import complete, executions
 from pfpne.paper.tables import update_deviations, update_readme
-from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
+from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS, shown
 
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 
@@ -52,8 +53,11 @@ def figures(profile: str, n_jobs: int | None = None) -> int:
     try:
         with ThreadPoolExecutor(AT_A_TIME[profile]) as workers:  # after an error those under way end, no other begins
             in_order = map if alone else workers.map  # alone, in this thread, which an interrupt reaches at once
-            for lines in in_order(lambda execution: make_figures(profile, *execution, n_jobs), executions(profile)):
-                print(*lines, sep="\n", flush=True)
+            every = executions(profile)
+            print(f"profile {profile}: {len(every)} notebooks to execute, unless nothing has changed", flush=True)
+            made = in_order(lambda execution: make_figures(profile, *execution, n_jobs), every)
+            for k, lines in enumerate(made, start=1):
+                print(*(f"[{k}/{len(every)}] {line}" for line in lines), sep="\n", flush=True)
     except FailedNotebook as error:
         print(error, file=sys.stderr)
         return 1
@@ -77,7 +81,7 @@ def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | No
     folder, inputs = complete(notebook, given).figures_dir, fingerprint(source, given)
     made = made_before(target, inputs, folder)
     if made is not None:
-        return [f"unchanged  {stem}" for stem in made]
+        return [f"unchanged  {shown(folder / stem)}" for stem in made]
 
     import papermill  # slow, so not before it is needed
     from nbclient.exceptions import DeadKernelError
@@ -85,9 +89,11 @@ def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | No
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished, failed = target.with_suffix(".unfinished.ipynb"), target.with_suffix(".failed.ipynb")
     start = time.perf_counter()
+    # All of them by name: a value that somebody changed and saved in the notebook itself is not this profile's.
+    everything = {**dict.fromkeys(KNOWN[notebook].parameters), **given, "n_jobs": n_jobs}
     try:
         quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
-        done = papermill.execute_notebook(source, unfinished, {**given, "n_jobs": n_jobs}, **quiet)
+        done = papermill.execute_notebook(source, unfinished, everything, **quiet)
     except papermill.PapermillExecutionError as error:
         unfinished.replace(failed)
         raise FailedNotebook(f"{name} failed: {error.ename}: {error.evalue}\n(all of it: {failed})") from error
@@ -98,7 +104,7 @@ def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | No
     papermill.iorw.write_ipynb(done, str(unfinished))
     unfinished.replace(target)
     failed.unlink(missing_ok=True)
-    return [f"{seconds:7.1f} s  {stem}" for stem, seconds in times]
+    return [f"{seconds:7.1f} s  {shown(folder / stem)}" for stem, seconds in times]
 
 
 def figure_times(notebook, total: float) -> list[tuple[str, float]]:
@@ -115,14 +121,13 @@ def figure_times(notebook, total: float) -> list[tuple[str, float]]:
 
 def fingerprint(source: Path, parameters: dict) -> str:
     """The key of all that a notebook's figures depend on: of what it imports from the package, what that reaches."""
-    cells = json.loads(source.read_text(encoding="utf-8"))["cells"]
     content = {
         "notebook": _hash(source),
         "parameters": parameters,
         "libraries": {name: version(name) for name in LIBRARIES},
         "data": _hash(LANDMINE_TABLE) if LANDMINE_TABLE.exists() else None,
     }
-    return store.key(content, *store.roots_of(["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]))
+    return store.key(content, *store.roots_of(source))
 
 
 def _hash(path: Path) -> str:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms.pf_pne import log_term, transition_depth
-from pfpne.algorithms.pf_pne import PFPNESettings
+from pfpne.algorithms.pf_pne import PFPNESettings, log_term, transition_depth
 from pfpne.paper import stats
 from pfpne.paper.evidence import Evidence, Regime
 from pfpne.paper.looks import label, title

@@ -20,11 +20,36 @@ import pandas as pd
 
 from pfpne.paper import claim_tests, stats
 from pfpne.paper.claim_tests import (
-    DELTAS, DIMENSIONS, MOST, MUCH, PAPER, RANGES, SETTINGS, SIMILAR, VALID, Column, Comparison, Outcome, compare,
-    compare_shifts, costs_as_fed_pne, costs_bounded, count, count_times, grows, in_words, move_settings, number,
-    over_horizons, rounds_bounded, slope_on_M, slope_on_T, stops, within_Delta,
+    DELTAS,
+    DIMENSIONS,
+    MOST,
+    MUCH,
+    PAPER,
+    RANGES,
+    SETTINGS,
+    SIMILAR,
+    VALID,
+    Column,
+    Comparison,
+    Outcome,
+    compare,
+    compare_shifts,
+    costs_as_fed_pne,
+    costs_bounded,
+    count,
+    count_times,
+    grows,
+    in_words,
+    move_settings,
+    number,
+    over_horizons,
+    rounds_bounded,
+    slope_on_M,
+    slope_on_T,
+    stops,
+    within_Delta,
 )  # fmt: skip
-from pfpne.paper.evidence import Evidence, Regime
+from pfpne.paper.evidence import Evidence
 from pfpne.paper.looks import title
 from pfpne.paper.parameters import COMMUNICATION, MAIN, SYNTHETIC_NAMES
 from pfpne.rng import stream

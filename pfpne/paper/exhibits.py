@@ -8,12 +8,13 @@ import json
 import platform
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 from pfpne.algorithms import make_settings, settings_of
+from pfpne.paper import store
+from pfpne.paper.experiment import roots
 from pfpne.paper.parameters import SETTINGS, Parameters
-from pfpne.paper.store import source_hash
-from pfpne.paths import ROOT, write_atomically
+from pfpne.paths import NOTEBOOKS, shown, write_atomically
+from pfpne.problems import NAMES as OBJECTIVES
 from pfpne.problems.landmine import SHA256, load_table
 
 MIME = "application/vnd.pfpne.figure+json"
@@ -40,8 +41,8 @@ class Exhibit:
         return bundle, {"image/png": {"width": 640}} if "image/png" in bundle else {}
 
 
-def save(p: Parameters, *exhibits: Exhibit) -> list[Path]:
-    """Write the files of each exhibit and its manifest (JSON) into p.figures_dir; return the first file of each.
+def save(p: Parameters, *exhibits: Exhibit) -> None:
+    """Write the files of each exhibit and its manifest (JSON) into p.figures_dir; print where the first is.
 
     Called last in a notebook: one that fails before leaves the folder as it was.
     """
@@ -49,8 +50,7 @@ def save(p: Parameters, *exhibits: Exhibit) -> list[Path]:
         text = json.dumps(manifest(p, exhibit), indent=2, ensure_ascii=False) + "\n"
         for name, content in {**exhibit.files, f"{exhibit.stem}.json": text.encode()}.items():
             write_atomically(p.figures_dir / name, content)
-    first = [p.figures_dir / next(iter(exhibit.files)) for exhibit in exhibits]
-    return [path.relative_to(ROOT) if path.is_relative_to(ROOT) else path for path in first]
+        print(shown(p.figures_dir / next(iter(exhibit.files))))
 
 
 def manifest(p: Parameters, exhibit: Exhibit) -> dict:
@@ -64,7 +64,10 @@ def manifest(p: Parameters, exhibit: Exhibit) -> dict:
         "parameters": {name: getattr(p, name) for name in SCALE} | {name: p.settings.get(name) for name in SETTINGS},
         "settings": {name: settings_used(name, p.settings, p.n_clients) for name in p.algorithms},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
-        "source": dict.fromkeys(("simulation", "drawing"), source_hash()),
+        "source": {
+            "simulation": store.source_hash(*roots(p.algorithms, (p.objective,) if p.objective else OBJECTIVES)),
+            "drawing": store.source_hash(*store.roots_of(NOTEBOOKS / f"{p.notebook}.ipynb")),
+        },
         "dataset": {"LandmineData.mat": SHA256, "data/landmine_auc.npz": load_table().sha256} if landmine else None,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in exhibit.files.items()},
     }

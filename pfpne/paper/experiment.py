@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -114,12 +114,14 @@ class Experiment:
             "global_regret": self.global_regret,
             "data": self.data_hash,
         }
-        return store.key(content, *self.roots(algorithm))
+        return store.key(content, *roots((algorithm,), (self.objective,)))
 
-    def roots(self, algorithm: str) -> tuple:
-        """What a run of the algorithm is computed with (see pfpne.paper.closure)."""
-        rows = ("pfpne.algorithms", "ALGORITHMS", algorithm), ("pfpne.simulation.fast", "FAST", algorithm)
-        return simulated, *rows, ("pfpne.problems", "OBJECTIVES", self.objective)
+
+def roots(algorithms: Iterable[str], objectives: Iterable[str]) -> list:
+    """What the runs of these algorithms on these objectives are computed with (see pfpne.paper.closure)."""
+    tables = ("pfpne.algorithms", "ALGORITHMS"), ("pfpne.simulation.fast", "FAST")
+    rows = [(*table, name) for table in tables for name in algorithms]
+    return [simulated, *rows, *(("pfpne.problems", "OBJECTIVES", name) for name in objectives)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,9 @@ when a name is unknown or a value is not of the type wanted.
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
@@ -48,6 +50,12 @@ def _text(x) -> str | None:
 
 
 def _names(x) -> tuple[str, ...] | None:
+    """Names, in a list, with commas between them, or as the text of a list: a shell passes nothing but text."""
+    if isinstance(x, str) and x.lstrip().startswith("["):
+        try:
+            x = ast.literal_eval(x.strip())
+        except (ValueError, SyntaxError):
+            return None
     parts = x.split(",") if isinstance(x, str) else x
     listed = isinstance(parts, (list, tuple)) and parts and all(map(_text, parts))
     return tuple(name.strip() for name in parts) if listed else None
@@ -153,7 +161,7 @@ class Parameters:
 
 
 def complete(notebook: str, given: dict) -> Parameters:
-    """Check the parameters given (None: not given) and take the others from the profile.
+    """Check the parameters given (None, or the text null: not given) and take the others from the profile.
 
     Raises ParameterError for an unknown name, objective, algorithm or profile, for a value of the wrong type or out
     of range, and for a setting that none of the algorithms takes.
@@ -165,7 +173,7 @@ def complete(notebook: str, given: dict) -> Parameters:
             others = ", ".join(takers)
             raise ParameterError(f"notebook {notebook} takes no {name!r}: leave it out. It is a parameter of {others}.")
         _known("parameter", name, NOTEBOOKS[notebook].parameters)
-    given = {"profile": "paper"} | {name: value for name, value in given.items() if value is not None}
+    given = {"profile": "paper"} | {name: value for name, value in given.items() if not _is_none(value)}
     asked = {name: _checked(name, value) for name, value in given.items()}
     usual = _usual(NOTEBOOKS[notebook], asked)
     settings = {name: asked[name] for name in SETTINGS if name in asked}
@@ -173,11 +181,26 @@ def complete(notebook: str, given: dict) -> Parameters:
     _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], settings)
     alike = [usual | parameters for name, parameters in executions(asked["profile"]) if name == notebook]
     home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
-    n_jobs, folder = asked.pop("n_jobs", None), _folder(asked.pop("figures_dir", None), home)
+    n_jobs, folder = asked.pop("n_jobs", None), asked.pop("figures_dir", None)
+    as_text = {name: ",".join(value) if isinstance(value, tuple) else f"{given[name]}" for name, value in asked.items()}
+    folder = _folder(folder, home / _name_of(as_text) if home == FIGURES_CUSTOM else home)
     words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
-    for name in asked:
-        words += ["-p", name, ",".join(given[name]) if isinstance(given[name], (list, tuple)) else f"{given[name]}"]
+    for name, text in as_text.items():
+        words += ["-p", name, text]
     return Parameters(notebook, **decided, n_jobs=n_jobs, figures_dir=folder, command=shlex.join(words))
+
+
+def _is_none(value) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().lower() in ("null", "none"))
+
+
+def _name_of(asked: dict[str, str]) -> str:
+    """The name of the folder of one's own figures: what was asked for, so that other parameters go elsewhere."""
+    words = "_".join(f"{name}-{text}" for name, text in asked.items())
+    plain = re.sub(r"[^\w.+-]", "+", words, flags=re.ASCII)
+    if plain == words and len(plain) <= 80:
+        return plain
+    return f"{plain[:60]}_{hashlib.sha256(words.encode()).hexdigest()[:8]}"
 
 
 def _known(what: str, name: str, names: Iterable[str]) -> None:
@@ -240,11 +263,16 @@ def _check_algorithms(notebook: Notebook, algorithms: tuple[str, ...], settings:
 
 
 def _folder(given: str | None, home: Path) -> Path:
-    """Where the figures go: the folder given, or home. figures/ is for what has its home there."""
+    """Where the figures go: a folder that can be written to, given or home; figures/ only for what has its home there."""
     try:
         folder = Path(given).expanduser().resolve() if given else home
     except (RuntimeError, ValueError) as error:
         raise ParameterError(f"figures_dir {given!r} is no path: {error}") from None
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        raise ParameterError(
+            f"figures_dir {given or str(folder)!r} cannot be written to: {there} is no folder, or locked."
+        )
     if folder.is_relative_to(FIGURES.resolve()) and home != FIGURES:
         raise ParameterError("figures_dir must be another folder: figures/ is for the paper profile's own, unchanged.")
     return folder

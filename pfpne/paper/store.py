@@ -88,9 +88,10 @@ def key(content: dict, *roots: tuple | Callable) -> str:
     return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
 
 
-def roots_of(cells: list[str]) -> list[tuple[str, ...]]:
+def roots_of(notebook: Path) -> list[tuple[str, ...]]:
     """The roots of a notebook: what its code cells import from the package and mention."""
-    lines = "\n".join(cells).splitlines()
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    lines = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code").splitlines()
     return LOADED.imported("\n".join(line for line in lines if not line.lstrip().startswith(("%", "!"))))
 
 

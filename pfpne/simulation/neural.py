@@ -214,7 +214,9 @@ def communication(M: int, p: int, T: int) -> np.ndarray:
     return np.stack([t, numbers, numbers], axis=1)
 
 
-def simulate_fn_ucb(problem, task: Task, settings: FNUCBSettings, noise_streams, checkpoints, want_global: bool) -> Traces:
+def simulate_fn_ucb(
+    problem, task: Task, settings: FNUCBSettings, noise_streams, checkpoints, want_global: bool
+) -> Traces:
     """Simulate a run: the same arms as the objects'. None with D > 0: it is the objects that run."""
     if settings.D > 0:
         return None
