@@ -111,13 +111,13 @@ class Notebook:
 
     objectives: the objectives that it can be run for, with an `objective` parameter if more than one is given.
     algorithms: compared by default. without: the parameters that mean nothing for it. runs: which field of the
-    profile n_runs stands for. communication: whether it shows that alone, so that one algorithm must have some.
+    profile n_runs stands for; None: one run. communication: whether it shows that alone, so that one algorithm must have some.
     """
 
     objectives: tuple[str, ...]
     algorithms: tuple[str, ...]
     without: tuple[str, ...] = ()
-    runs: str = "n_runs"
+    runs: str | None = "n_runs"
     communication: bool = False
 
     @property
@@ -126,6 +126,9 @@ class Notebook:
 
 
 NOTEBOOKS = {
+    "0_how_it_works": Notebook(
+        ("garland",), ("pf-pne",), without=("objective", "algorithms", "n_runs", "n_jobs", *SETTINGS[:-1]), runs=None
+    ),
     "1_synthetic_regret": Notebook(SYNTHETIC, COMPARED),
     "2_landmine_auc": Notebook(("landmine",), COMPARED, without=("objective", "shift")),
     "3_communication_cost": Notebook((*SYNTHETIC, "landmine"), ("fed-pne", "pf-pne"), communication=True),
@@ -136,10 +139,14 @@ NOTEBOOKS = {
 }
 
 
+HOW_IT_WORKS = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}  # few clients, so that a picture can hold them
+
+
 def executions(profile: str) -> list[tuple[str, dict]]:
     """What `python -m pfpne.paper figures` executes, in order: (notebook, the parameters besides `profile`)."""
     regimes = PROFILES[profile].noises
     return [
+        ("0_how_it_works", HOW_IT_WORKS),
         *(("1_synthetic_regret", {"objective": f, "noise": noise}) for noise in regimes for f in SYNTHETIC),
         ("2_landmine_auc", {}),
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
@@ -276,7 +283,7 @@ def _completed(notebook: str, given: dict) -> dict:
         "algorithms": algorithms,
         "n_clients": int(given.get("n_clients", profile.n_clients)),
         "horizon": int(given.get("horizon", profile.horizon)),
-        "n_runs": int(given.get("n_runs", getattr(profile, known.runs))),
+        "n_runs": int(given.get("n_runs", getattr(profile, known.runs) if known.runs else 1)),
         "noise": noise,
         "shift": float(given.get("shift", profile.shift)),
         "seed": int(given.get("seed", 0)),

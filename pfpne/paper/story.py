@@ -1,20 +1,20 @@
-"""One run of PF-PNE, watched and drawn depth by depth: who kept which node, who eliminated it, what was sent.
+"""One run of PF-PNE, watched and drawn depth by depth: what was kept, what was eliminated by whom, what was sent.
 
-What is drawn is what the algorithm did: its own clients and its own server run, and note what passes through them.
+What is drawn is what the algorithm did: its own clients and server run; the clients note what passes through them.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field, replace
+import io
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pfpne.algorithms import Algorithm
+from pfpne.algorithms import Algorithm, make_settings
 from pfpne.algorithms.pf_pne import PFPNE, Kept, NodeMeans, PFPNESettings, PhasedClient, PhasedServer, make_phased
 from pfpne.paper.figures import PAGE, Drawing, _render, _style, noise_in_words
 from pfpne.partition import Partition
@@ -22,8 +22,7 @@ from pfpne.problems.objectives import Problem, make_problem
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import simulate
 
-# Fate of a node: colour of its cell, hatch. The colour says who kept it, the hatch who eliminated it.
-FATES = {
+FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
     "kept by the server": ("#004C7F", ""),
     "kept by the client": ("#E69F00", ""),
     "eliminated by the server, kept by the client": ("#E69F00", "//////"),
@@ -32,84 +31,39 @@ FATES = {
     "eliminated by both": ("#F4F4F4", "xxxxxx"),
     "cut by the horizon": ("white", ""),
 }
-BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, BY_BOTH, CUT = FATES
-LINES = ("-", "--", ":")  # of the clients drawn, at most three
-GREY = "0.35"
+BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, CUT = FATES
+LINES = ("-", "--", ":")  # of the clients that are drawn
 
 
-# --- a run that is watched --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
 class _Cells(Partition):
-    """A partition that notes of which nodes the children were asked for, depth by depth: of those kept."""
-
-    kept: list = field(default_factory=list)
+    """A partition that notes of which nodes the children were asked for, one depth after another: of those kept."""
 
     def children(self, i):
-        self.kept.append(i)
+        vars(self).setdefault("kept", []).append(i)
         return super().children(i)
 
 
-class _Phases(PFPNE):
-    """PF-PNE's loop. federated: h -> K^h; active: h -> K_m^h, once PE is there; kept: depth by depth, what stays."""
-
-    def __init__(self, task, settings, S):
-        cells = _Cells(task.partition.domain, max_depth=task.partition.max_depth)
-        super().__init__(replace(task, partition=cells), settings, S)
-        self.kept, self.federated, self.in_pe = cells.kept, {}, False
-
-    def pull_each(self, h, index):
-        self.federated[h] = index
-        return (yield from super().pull_each(h, index))
-
-    def pe(self, shared, own):
-        self.kept.clear()
-        self.in_pe = True
-        yield from super().pe(shared, own)
-
-    def active(self) -> dict[int, np.ndarray]:
-        """h -> the client's nodes of that depth, before elimination."""
-        if not self.in_pe:
-            return self.federated
-        h, root = self.start(self.task)
-        return {h: root} | {h + 1 + k: Partition.children(self.task.partition, i) for k, i in enumerate(self.kept)}
-
-
 class _Client(PhasedClient):
-    """A client that notes its evaluations: pulled[h, i] = [pulls, sum of the rewards]."""
+    """A client that notes what it kept, first with the server, then alone, and pulled[h, i] = (pulls, rewards)."""
 
     def __init__(self, task, settings, phases):
-        super().__init__(task, settings, phases)
-        self.pulled = {}
+        self.cells, self.pulled = _Cells(task.partition.domain, max_depth=task.partition.max_depth), {}
+        super().__init__(replace(task, partition=self.cells), settings, phases)
 
     def _tell(self, batch, rewards):
         sums = np.add.reduceat(rewards, np.cumsum(batch.counts) - batch.counts)
-        for i, n, total in zip(self._step.index, batch.counts, sums, strict=False):  # the horizon may cut the last
-            pulls = self.pulled.setdefault((self._step.h, int(i)), [0, 0.0])
-            pulls[:] = pulls[0] + int(n), pulls[1] + total
+        for i, n, total in zip(self._step.index.tolist(), batch.counts, sums, strict=False):  # the horizon may cut some
+            before = self.pulled.get((self._step.h, i), (0, 0.0))
+            self.pulled[self._step.h, i] = before[0] + n, before[1] + total
         return super()._tell(batch, rewards)
 
 
-class _Server(PhasedServer):
-    """A server that notes the global means: h -> the mean over clients of each node of K^h."""
-
-    def __init__(self, task, settings):
-        super().__init__(task, settings)
-        self.means = {}
-
-    def conclude(self, means):
-        self.means[self.h] = means.mean(axis=0)
-        return super().conclude(means)
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(NamedTuple):
     """What happened in one run.
 
-    cells: a row a node and whose it is; who ("server", "client 1", ...), depth, index, low, high (its box), fate (one
-    of FATES), pulls (the server's: of all clients, by the time it decided), mean of their rewards (NaN without pulls).
-    sent: a row a depth that the server decided on; depth, t, and numbers up and down, all clients together.
+    cells: a row a node of the server and of each client; who, depth, index, low, high (its ends), fate (of FATES),
+    pulls (the server's: of all clients, when it decided), mean of their rewards (NaN without any).
+    sent: a row a depth that the server decided on; depth, t, numbers up and down, of all clients together.
     """
 
     run: Run
@@ -119,132 +73,146 @@ class Trace:
 
 def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     """Run PF-PNE on a problem of one dimension for `horizon` evaluations a client, and note what happened."""
-    watched = []
+    made, cells = [], []
 
     def make(task, chosen):
-        watched[:] = make_phased(_Phases, _Server, task, chosen, _Client)
-        return tuple(watched)
+        made.extend(make_phased(PFPNE, PhasedServer, task, chosen, _Client))
+        return made
 
     algorithm = Algorithm(PFPNESettings, make, (NodeMeans,), (Kept,))
     run = simulate(algorithm, problem, horizon, seed=seed, messages=True, **settings)
-    server, clients = watched
-    kept = {message.header: message.index for _, way, _, message in run.messages if way == "down"}
-    mail = [(message.header, t, message.numbers * (way == "up"), message.numbers * (way == "down"))
-            for t, way, _, message in run.messages]
-    sent = pd.DataFrame(mail, columns=["depth", "t", "up", "down"]).groupby(["depth", "t"], as_index=False).sum()
-    cells = [_of_server(server, clients[0], kept)]
-    cells += [_of_client(f"client {m + 1}", client, kept) for m, client in enumerate(clients)]
+    sent = [(m.header, t, m.numbers * (way == "up"), m.numbers * (way == "down")) for t, way, _, m in run.messages]
+    sent = pd.DataFrame(sent, columns=["depth", "t", "up", "down"]).groupby(["depth", "t"], as_index=False).sum()
+    server, clients = made
+    partition, shared = server.task.partition, clients[0].cells.kept[: len(sent)]
+    K = _levels(partition, shared)
+    for h, kept in enumerate(shared):
+        means = [message.means for _, way, _, message in run.messages if way == "up" and message.header == h]
+        fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
+        cells.append(_rows("server", partition, h, K[h], fate, server.samples(h), np.mean(means, axis=0)))
+    for m, client in enumerate(clients):
+        own = client.cells.kept[len(sent) :]  # by PE, from the root; empty if the horizon came before
+        for h, index in enumerate(_levels(partition, [*own, *shared[len(own) : -1]] if own else shared)):
+            protected, seen = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
+            mine, cut = np.isin(index, own[h] if h < len(own) else []), np.full(len(index), h >= len(own))
+            cases = {BY_SERVER: protected, CUT: cut, BROUGHT_BACK: seen & mine, NOT_BY_BOTH: seen, BY_CLIENT: mine}
+            fate = np.select(list(cases.values()), list(cases), NOT_BY_CLIENT)
+            pulls, total = np.array([client.pulled.get((h, i), (0, np.nan)) for i in index.tolist()]).T
+            rows = _rows(f"client {m + 1}", partition, h, index, fate, pulls.astype(int), total / np.maximum(pulls, 1))
+            cells.append(rows)
     return Trace(run, pd.concat(cells, ignore_index=True), sent)
+
+
+def _levels(partition: Partition, kept: list) -> list[np.ndarray]:
+    """The nodes of each depth before elimination: the root, then the children of those kept."""
+    return [np.array([1]), *map(partition.children, kept)]
 
 
 def _rows(who: str, partition: Partition, h: int, index: np.ndarray, fate, pulls, mean) -> pd.DataFrame:
     low, high = partition.box(h, index)[:, 0].T
-    return pd.DataFrame({"who": who, "depth": h, "index": index, "low": low, "high": high, "fate": fate,
-                         "pulls": pulls, "mean": mean})
-
-
-def _of_server(server: _Server, client: _Client, kept: dict) -> pd.DataFrame:
-    rows = []
-    for h, mean in server.means.items():
-        index = client._phases.federated[h]
-        fate = np.where(np.isin(index, kept[h]), BY_SERVER, NOT_BY_SERVER)
-        rows.append(_rows("server", server.task.partition, h, index, fate, server.samples(h), mean))
-    return pd.concat(rows) if rows else pd.DataFrame()
-
-
-def _of_client(who: str, client: _Client, kept: dict) -> pd.DataFrame:
-    phases, rows = client._phases, []
-    active = phases.active()
-    for h, index in {**phases.federated, **active}.items():
-        protected, seen = np.isin(index, kept.get(h, [])), np.isin(index, phases.federated[h] if h in kept else [])
-        decided = phases.in_pe and h < len(phases.kept)
-        mine = np.isin(index, phases.kept[h] if decided else [])
-        cut = np.full(len(index), not decided)
-        cases = {BY_SERVER: protected, CUT: cut, BROUGHT_BACK: seen & mine, BY_BOTH: seen, BY_CLIENT: mine}
-        fate = np.select(list(cases.values()), list(cases), NOT_BY_CLIENT)
-        pulls, total = np.array([client.pulled.get((h, i), (0, 0.0)) for i in index.tolist()]).T
-        mean = np.divide(total, pulls, out=np.full(len(index), np.nan), where=pulls > 0)
-        rows.append(_rows(who, client.task.partition, h, index, fate, pulls.astype(int), mean))
-    return pd.concat(rows)
-
-
-# --- the picture ------------------------------------------------------------------------------------
+    columns = {"low": low, "high": high, "fate": fate, "pulls": pulls, "mean": mean}
+    return pd.DataFrame({"who": who, "depth": h, "index": index, **columns})
 
 
 def draw(trace: Trace, problem: Problem) -> Drawing:
     """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
-    clients = min(problem.n_clients, len(LINES))
-    panels = ["server", *(f"client {m + 1}" for m in range(clients))]
-    with _style():
-        figure = Figure(figsize=(PAGE, 1.9 + 1.1 * len(panels)))
-        ratios = {"height_ratios": [1.3, *[1] * len(panels)], "width_ratios": [1, 0.13]}
-        axes = figure.subplots(1 + len(panels), 2, sharex="col", gridspec_kw=ratios)
-        _draw_functions(axes[0, 0], problem, clients)
-        axes[0, 1].set_axis_off()
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        axes[0, 1].legend(handles, labels, loc="center left", borderpad=0, handlelength=2.2, fontsize=7.5)
-        deepest = trace.cells["depth"].max()
-        for who, (ax, side) in zip(panels, axes[1:], strict=True):
-            mine = trace.cells[trace.cells["who"] == who]
-            _draw_cells(ax, mine, deepest)
-            if who == "server":
-                numbers = trace.sent.set_index("depth")[["up", "down"]]
-                numbers.columns = ["up \N{UPWARDS ARROW}", "down \N{DOWNWARDS ARROW}"]
-                ax.set_ylabel("server\ndepth $h$")
-            else:
-                numbers = mine.groupby("depth")[["pulls"]].sum()
-                numbers.columns = ["evaluations"]
-                m = panels.index(who) - 1
-                ax.axvline(problem.maximisers[m, 0], color="black", linestyle=LINES[m], linewidth=0.7)
-                ax.set_ylabel(f"{who}\ndepth $h$")
-            _write(side, numbers, deepest)
-        axes[-1, 0].set_xlabel("$x$, and the cells of each depth")
-        shown = [fate for fate in FATES if fate in set(trace.cells["fate"])]
-        patches = [Patch(**_look(fate), label=fate) for fate in shown]
-        figure.legend(handles=patches, loc="outside lower center", ncols=3, columnspacing=1.2, handleheight=1.1)
-        return _render(figure, "how_it_works", _caption(trace, problem, clients), trace.cells)
-
-
-def _look(fate: str) -> dict:
-    color, hatch = FATES[fate]
-    return {"facecolor": color, "edgecolor": GREY, "hatch": hatch, "linewidth": 0.4}
-
-
-def _draw_functions(ax: Axes, problem: Problem, clients: int) -> None:
-    x = np.linspace(*problem.domain[0], 1001)
-    curves = [(f"$f_{m + 1}$", problem.client_values(m, x[:, None]), LINES[m], GREY, 0.8) for m in range(clients)]
-    tops = [(problem.maximisers[m, 0], problem.optimum[m]) for m in range(clients)]
-    curves.append(("$\\bar{f}$", problem.mean_values(x[:, None]), "-", "#004C7F", 1.6))
-    tops.append((problem.global_maximiser[0], problem.global_optimum))
-    for (label, y, line, color, width), top in zip(curves, tops, strict=True):
-        ax.plot(x, y, color=color, linestyle=line, linewidth=width, label=label)
-        ax.plot(*top, marker="o" if label.startswith("$f") else "D", color=color, clip_on=False, zorder=3)
-    ax.set(xlim=problem.domain[0], ylim=(0, None), ylabel="value")
-
-
-def _draw_cells(ax: Axes, cells: pd.DataFrame, deepest: int) -> None:
-    for (h, fate), mine in cells.groupby(["depth", "fate"], sort=False):
-        boxes = list(zip(mine["low"], mine["high"] - mine["low"], strict=True))
-        ax.broken_barh(boxes, (h - 0.45, 0.9), **_look(fate))
-    ax.set(ylim=(deepest + 0.6, -0.6), yticks=range(0, deepest + 1, 2))
-
-
-def _write(ax: Axes, numbers: pd.DataFrame, deepest: int) -> None:
-    """The numbers of each depth, beside its cells."""
-    ax.set(xlim=(0, 1), ylim=(deepest + 0.6, -0.6))
-    ax.set_axis_off()
-    for k, name in enumerate(numbers.columns):
-        right = (k + 1) / len(numbers.columns)
-        ax.text(right, -0.7, name, ha="right", va="bottom", fontsize=7)
-        for h, n in numbers[name].items():
-            ax.text(right, h, f"{n:,}", ha="right", va="center", fontsize=7)
-
-
-def _caption(trace: Trace, problem: Problem, clients: int) -> str:
-    drawn = "" if clients == problem.n_clients else f", the first {clients} of them drawn"
-    return (
-        f"One run of PF-PNE on {problem.name}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients{drawn}, "
-        f"T = {trace.run.t[-1]:,} evaluations a client, Delta = {trace.run.settings['Delta']:g}. Cells depth by depth: "
-        "colour says who keeps a node, hatching who eliminated it. At the right the numbers sent "
-        "up and down, all clients together, and a client's evaluations."
+    caption = (
+        f"One run of PF-PNE on {problem.name}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients, "
+        f"T = {trace.run.t[-1]:,} evaluations a client, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps "
+        "a node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
+        "sent up and down, all clients together, and each client's evaluations."
     )
+    with _style():
+        return _render(_figure(trace, problem), "how_it_works", caption, trace.cells)
+
+
+def _figure(trace: Trace, problem: Problem) -> Figure:
+    panels, depths = 1 + min(problem.n_clients, len(LINES)), trace.cells["depth"].max() + 1
+    rows = max(0.5, 0.125 * depths)  # inches, of one panel; the margins are known too, which makes a redraw fast
+    height = 2.3 + panels * (rows + 0.25)
+    margins = {"left": 0.65 / PAGE, "right": 1 - 0.95 / PAGE, "top": 1 - 0.1 / height, "bottom": 1.2 / height}
+    grid = {"height_ratios": [1.0, *panels * [rows]], "hspace": 0.25 * (1 + panels) / (1.0 + panels * rows)}
+    figure = Figure(figsize=(PAGE, height))
+    figure.set_layout_engine("none")
+    top, *axes = figure.subplots(1 + panels, sharex=True, gridspec_kw=margins | grid)
+    x, grey, blue = np.linspace(*problem.domain[0], 1001), "0.35", FATES[BY_SERVER][0]
+    edge = {"edgecolor": grey, "linewidth": 0.4}
+    for m, ax in enumerate(axes, start=-1):
+        who = f"client {m + 1}" if m >= 0 else "server"
+        mine = trace.cells[trace.cells["who"] == who]
+        for fate, cells in mine.groupby("fate"):
+            corners = cells[["low", "low", "high", "high"]], cells[["depth"]].to_numpy() + [-0.45, 0.45, 0.45, -0.45]
+            color, hatch = FATES[fate]
+            ax.add_collection(PolyCollection(np.stack(corners, axis=-1), facecolor=color, hatch=hatch, **edge))
+        ax.set(ylim=(depths - 0.4, -0.6), yticks=range(0, depths, 2), ylabel=f"{who}\ndepth $h$")
+        sent = trace.sent.set_index("depth")
+        numbers = {"down \u2193": sent["down"], "up \u2191": sent["up"]}
+        if m >= 0:
+            numbers = {"evaluations": mine.groupby("depth")["pulls"].sum()}
+            top.plot(x, problem.client_values(m, x[:, None]), LINES[m], color=grey, linewidth=0.8, label=f"$f_{m + 1}$")
+            top.plot(problem.maximisers[m], problem.optimum[m], "o", color=grey, clip_on=False)
+            for marker, y in (("v", -0.9), ("^", depths - 0.1)):  # above and below, where they hide no cell
+                ax.plot(problem.maximisers[m], y, marker, color="black", markersize=4, clip_on=False)
+        place = {"transform": ax.get_yaxis_transform(), "ha": "right", "fontsize": 7}  # x from 0 to 1, y in depths
+        for right, (name, column) in zip((1.17, 1.09), numbers.items(), strict=False):
+            ax.text(right, -0.7, name, va="bottom", **place)
+            for h, n in column.items():
+                ax.text(right, h, f"{n:,}", va="center", **place)
+    top.plot(x, problem.mean_values(x[:, None]), color=blue, linewidth=1.6, label="$\\bar{f}$")
+    top.plot(problem.global_maximiser, problem.global_optimum, "D", color=blue, clip_on=False)
+    top.set(xlim=problem.domain[0], ylim=(0, 1), yticks=(0, 0.5, 1), ylabel="value")
+    top.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=2.6)
+    ax.set_xlabel("$x$, and the cells of each depth")
+    for ax in figure.axes:
+        ax.yaxis.set_label_coords(-0.055, 0.5)
+    shown = [(fate, *look) for fate, look in FATES.items() if fate in set(trace.cells["fate"])]
+    handles = [Patch(facecolor=color, hatch=hatch, label=fate, **edge) for fate, color, hatch in shown]
+    figure.legend(handles=handles, loc="lower center", ncols=3, columnspacing=1.2, handleheight=1.1)
+    return figure
+
+
+def in_words(trace: Trace, problem: Problem) -> str:
+    """What happened, as Markdown: the server, and the clients drawn."""
+    cells, sent, T = trace.cells, trace.sent, trace.run.t[-1]
+    fates = cells[cells["who"] == "server"]["fate"]
+    lines = [
+        f"- **The server** eliminated {sum(fates == NOT_BY_SERVER)} of the {len(fates)} nodes of {len(sent)} depths. Each "
+        f"client sent it {sent['up'].sum() // problem.n_clients} numbers, the last ones after {sent['t'].max():,} of its "
+        f"{T:,} evaluations; in the others nobody sends anything."
+    ]
+    for m, x in enumerate(problem.maximisers[: len(LINES), 0]):
+        mine, best = cells[cells["who"] == f"client {m + 1}"], trace.run.best[m]
+        around = mine[(mine["low"] <= x) & (x <= mine["high"])].groupby("fate", sort=False)["depth"].max()
+        lines.append(
+            f"- **Client {m + 1}** kept {sum(mine['fate'] == BROUGHT_BACK)} of the nodes that the server eliminated. The "
+            f"cell of its own optimum: {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}. The point "
+            f"it would use is worth {problem.client_values(m, best[None])[0]:.3f}, its optimum {problem.optimum[m]:.3f}."
+        )
+    return "\n".join(lines)
+
+
+def explore(p):
+    """Sliders (ipywidgets) for Delta, noise, shift and M, set to a notebook's parameters, and the picture of each."""
+    import ipywidgets as widgets  # slow, so not before it is needed
+
+    Delta = make_settings("pf-pne", p.settings, p.experiment().problem(0)).Delta
+    noises, picture = dict.fromkeys(["bernoulli", 0.0, 0.1, 0.5, 1.0, 2.0, p.noise]), widgets.Image(width=840)
+    sliders = [
+        widgets.FloatSlider(Delta, description="Delta", min=0, max=max(0.5, Delta), step=0.01),
+        widgets.SelectionSlider(value=p.noise, description="noise", options=list(noises)),
+        widgets.FloatSlider(p.shift, description="shift", min=0, max=max(0.3, p.shift), step=0.01),
+        widgets.IntSlider(p.n_clients, description="M", min=1, max=max(20, p.n_clients)),
+    ]
+
+    def redraw(_=None):
+        Delta, noise, shift, M = (slider.value for slider in sliders)
+        problem, png = make_problem("garland", M, shift, noise, p.seed), io.BytesIO()
+        with _style():
+            FigureCanvasAgg(_figure(trace(problem, p.horizon, p.seed, Delta=Delta), problem)).print_png(png)
+        picture.value = png.getvalue()
+
+    redraw()
+    for slider in sliders:
+        slider.continuous_update = False
+        slider.observe(redraw, "value")
+    return widgets.VBox([*sliders, picture])
