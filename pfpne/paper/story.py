@@ -4,7 +4,7 @@ What is drawn is what the algorithm did: its own clients and server run; the cli
 """
 
 import io
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from pfpne.algorithms import Algorithm, make_settings
 from pfpne.algorithms.pf_pne import PFPNE, Kept, NodeMeans, PFPNESettings, PhasedClient, PhasedServer, make_phased
@@ -35,11 +34,14 @@ BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, C
 LINES = ("-", "--", ":")  # of the clients that are drawn
 
 
+@dataclass(frozen=True, eq=False)
 class _Cells(Partition):
     """A partition that notes of which nodes the children were asked for, one depth after another: of those kept."""
 
+    kept: list = field(default_factory=list)
+
     def children(self, i):
-        vars(self).setdefault("kept", []).append(i)
+        self.kept.append(i)
         return super().children(i)
 
 
@@ -127,47 +129,45 @@ def draw(trace: Trace, problem: Problem) -> Drawing:
 
 
 def _figure(trace: Trace, problem: Problem) -> Figure:
-    panels, depths = 1 + min(problem.n_clients, len(LINES)), trace.cells["depth"].max() + 1
-    rows = max(0.5, 0.125 * depths)  # inches, of one panel; the margins are known too, which makes a redraw fast
-    height = 2.3 + panels * (rows + 0.25)
-    margins = {"left": 0.65 / PAGE, "right": 1 - 0.95 / PAGE, "top": 1 - 0.1 / height, "bottom": 1.2 / height}
-    grid = {"height_ratios": [1.0, *panels * [rows]], "hspace": 0.25 * (1 + panels) / (1.0 + panels * rows)}
+    clients, depths = range(min(problem.n_clients, len(LINES))), trace.cells["depth"].max() + 1
+    starts = {who: k * (depths + 2) for k, who in enumerate(["server", *(f"client {m + 1}" for m in clients)])}
+    cells, sent = trace.cells[trace.cells["who"].isin(starts)], trace.sent.set_index("depth")
+    rows = 0.125 * (depths + 2) * len(starts)  # inches; all margins are known, which makes a redraw fast
+    height = rows + 2.3
     figure = Figure(figsize=(PAGE, height))
     figure.set_layout_engine("none")
-    top, *axes = figure.subplots(1 + panels, sharex=True, gridspec_kw=margins | grid)
+    left, width = 0.65 / PAGE, 1 - 1.6 / PAGE
+    top = figure.add_axes((left, 1 - 1.1 / height, width, 1 / height), xticks=[], ylim=(0, 1), yticks=(0, 1), ylabel="value")
+    ax = figure.add_axes((left, 1.1 / height, width, rows / height), xlabel="$x$, and the cells of each depth $h$")
     x, grey, blue = np.linspace(*problem.domain[0], 1001), "0.35", FATES[BY_SERVER][0]
-    edge = {"edgecolor": grey, "linewidth": 0.4}
-    for m, ax in enumerate(axes, start=-1):
-        who = f"client {m + 1}" if m >= 0 else "server"
-        mine = trace.cells[trace.cells["who"] == who]
-        for fate, cells in mine.groupby("fate"):
-            corners = cells[["low", "low", "high", "high"]], cells[["depth"]].to_numpy() + [-0.45, 0.45, 0.45, -0.45]
-            color, hatch = FATES[fate]
-            ax.add_collection(PolyCollection(np.stack(corners, axis=-1), facecolor=color, hatch=hatch, **edge))
-        ax.set(ylim=(depths - 0.4, -0.6), yticks=range(0, depths, 2), ylabel=f"{who}\ndepth $h$")
-        sent = trace.sent.set_index("depth")
-        numbers = {"down \u2193": sent["down"], "up \u2191": sent["up"]}
-        if m >= 0:
-            numbers = {"evaluations": mine.groupby("depth")["pulls"].sum()}
-            top.plot(x, problem.client_values(m, x[:, None]), LINES[m], color=grey, linewidth=0.8, label=f"$f_{m + 1}$")
-            top.plot(problem.maximisers[m], problem.optimum[m], "o", color=grey, clip_on=False)
-            for marker, y in (("v", -0.9), ("^", depths - 0.1)):  # above and below, where they hide no cell
-                ax.plot(problem.maximisers[m], y, marker, color="black", markersize=4, clip_on=False)
-        place = {"transform": ax.get_yaxis_transform(), "ha": "right", "fontsize": 7}  # x from 0 to 1, y in depths
-        for right, (name, column) in zip((1.17, 1.09), numbers.items(), strict=False):
-            ax.text(right, -0.7, name, va="bottom", **place)
-            for h, n in column.items():
-                ax.text(right, h, f"{n:,}", va="center", **place)
+    for m in clients:
+        top.plot(x, problem.client_values(m, x[:, None]), LINES[m], color=grey, linewidth=0.8, label=f"$f_{m + 1}$")
+        top.plot(problem.maximisers[m], problem.optimum[m], "o", color=grey, clip_on=False)
+        for marker, y in (("v", -1), ("^", depths)):  # above and below the cells, where they hide none
+            ax.plot(problem.maximisers[m], starts[f"client {m + 1}"] + y, marker, color="black", markersize=4)
     top.plot(x, problem.mean_values(x[:, None]), color=blue, linewidth=1.6, label="$\\bar{f}$")
     top.plot(problem.global_maximiser, problem.global_optimum, "D", color=blue, clip_on=False)
-    top.set(xlim=problem.domain[0], ylim=(0, 1), yticks=(0, 0.5, 1), ylabel="value")
     top.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=2.6)
-    ax.set_xlabel("$x$, and the cells of each depth")
-    for ax in figure.axes:
-        ax.yaxis.set_label_coords(-0.055, 0.5)
-    shown = [(fate, *look) for fate, look in FATES.items() if fate in set(trace.cells["fate"])]
-    handles = [Patch(facecolor=color, hatch=hatch, label=fate, **edge) for fate, color, hatch in shown]
-    figure.legend(handles=handles, loc="lower center", ncols=3, columnspacing=1.2, handleheight=1.1)
+    for fate, (color, hatch) in FATES.items():
+        mine = cells[cells["fate"] == fate]
+        y = (mine["depth"] + mine["who"].map(starts)).to_numpy()[:, None] + [-0.45, 0.45, 0.45, -0.45]
+        corners = np.stack([mine[["low", "low", "high", "high"]], y], axis=-1)
+        look = {"facecolor": color, "hatch": hatch, "edgecolor": grey, "linewidth": 0.4}
+        if len(mine):
+            ax.add_collection(PolyCollection(corners, label=fate, **look))
+    for who, start in starts.items():
+        evaluations = cells[cells["who"] == who].groupby("depth")["pulls"].sum()
+        columns = {"evaluations": evaluations} if start else {"down \u2193": sent["down"], "up \u2191": sent["up"]}
+        for right, (name, column) in zip((1.17, 1.09), columns.items(), strict=False):
+            for h, text in [(-1, name), *column.map("{:,}".format).items()]:  # right: 1 is where the axes end
+                ax.text(right, start + h, text, transform=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7)
+    ticks = {start + h: who if h < 0 else h for who, start in starts.items() for h in (-1, *range(0, depths, 2))}
+    ax.set_yticks(list(ticks), list(ticks.values()))
+    ax.set(xlim=problem.domain[0], ylim=(rows / 0.125 - 1.2, -1.5))
+    ax.tick_params(axis="y", length=0)
+    top.set_xlim(problem.domain[0])
+    ax.spines["left"].set_visible(False)
+    figure.legend(loc="lower center", handles=ax.get_legend_handles_labels()[0], ncols=3, columnspacing=1.2)
     return figure
 
 
