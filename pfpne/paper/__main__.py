@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pfpne.paper.experiment import PROFILES
 from pfpne.paper.figures import LIBRARIES, MIME
-from pfpne.paper.notebook import complete, executions
+from pfpne.paper.notebook import complete, executions, parameters_of
 from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS
 from pfpne.paper.store import source_hash
 from pfpne.paper.tables import update_deviations, update_readme
@@ -102,7 +102,8 @@ def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | No
 
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished, failed = target.with_suffix(".unfinished.ipynb"), target.with_suffix(".failed.ipynb")
-    given |= {} if n_jobs is None else {"n_jobs": n_jobs}
+    if n_jobs is not None and "n_jobs" in parameters_of(notebook):
+        given["n_jobs"] = n_jobs
     quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
     start = time.perf_counter()
     try:

@@ -139,6 +139,10 @@ NOTEBOOKS = {
 }
 
 
+def parameters_of(notebook: str) -> tuple[str, ...]:
+    return NOTEBOOKS[notebook].parameters
+
+
 HOW_IT_WORKS = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}  # few clients, so that a picture can hold them
 
 

@@ -21,8 +21,9 @@ from pfpne.problems.objectives import Problem, make_problem
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import simulate
 
+LINES, BLUE, GREY = ("-", "--", ":"), "#004C7F", "0.35"  # LINES: of the clients that are drawn
 FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
-    "kept by the server": ("#004C7F", ""),
+    "kept by the server": (BLUE, ""),
     "kept by the client": ("#E69F00", ""),
     "eliminated by the server, kept by the client": ("#E69F00", "//////"),
     "eliminated by the server": ("#F4F4F4", "//////"),
@@ -31,7 +32,6 @@ FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
     "cut by the horizon": ("white", ""),
 }
 BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, CUT = FATES
-LINES = ("-", "--", ":")  # of the clients that are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,8 @@ class _Client(PhasedClient):
 class Trace(NamedTuple):
     """What happened in one run.
 
-    cells: a row a node of the server and of each client; who, depth, index, low, high (its ends), fate (of FATES),
-    pulls (the server's: of all clients, when it decided), mean of their rewards (NaN without any).
+    cells: a row a node of the server and of each client; who, depth, index, fate (of FATES), pulls (the server's:
+    of all clients, when it decided), mean of their rewards (NaN without any), low and high (its ends).
     sent: a row a depth that the server decided on; depth, t, numbers up and down, of all clients together.
     """
 
@@ -89,9 +89,10 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     partition, shared = server.task.partition, clients[0].cells.kept[: len(sent)]
     K = _levels(partition, shared)
     for h, kept in enumerate(shared):
-        means = [message.means for _, way, _, message in run.messages if way == "up" and message.header == h]
+        means = [mail.means for _, way, _, mail in run.messages if way == "up" and mail.header == h]
         fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
-        cells.append(_rows("server", partition, h, K[h], fate, server.samples(h), np.mean(means, axis=0)))
+        drawn = {"pulls": server.samples(h), "mean": np.mean(means, axis=0)}
+        cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **drawn})
     for m, client in enumerate(clients):
         own = client.cells.kept[len(sent) :]  # by PE, from the root; empty if the horizon came before
         for h, index in enumerate(_levels(partition, [*own, *shared[len(own) : -1]] if own else shared)):
@@ -100,9 +101,12 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
             cases = {BY_SERVER: protected, CUT: cut, BROUGHT_BACK: seen & mine, NOT_BY_BOTH: seen, BY_CLIENT: mine}
             fate = np.select(list(cases.values()), list(cases), NOT_BY_CLIENT)
             pulls, total = np.array([client.pulled.get((h, i), (0, np.nan)) for i in index.tolist()]).T
-            rows = _rows(f"client {m + 1}", partition, h, index, fate, pulls.astype(int), total / np.maximum(pulls, 1))
-            cells.append(rows)
-    return Trace(run, pd.concat(cells, ignore_index=True), sent)
+            drawn = {"pulls": pulls.astype(int), "mean": total / np.maximum(pulls, 1)}
+            cells.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **drawn})
+    cells = pd.concat(map(pd.DataFrame, cells), ignore_index=True)
+    ends = [partition.box(h, i)[0, 0] for h, i in zip(cells["depth"], cells["index"], strict=True)]
+    cells[["low", "high"]] = np.array(ends)
+    return Trace(run, cells, sent)
 
 
 def _levels(partition: Partition, kept: list) -> list[np.ndarray]:
@@ -110,19 +114,13 @@ def _levels(partition: Partition, kept: list) -> list[np.ndarray]:
     return [np.array([1]), *map(partition.children, kept)]
 
 
-def _rows(who: str, partition: Partition, h: int, index: np.ndarray, fate, pulls, mean) -> pd.DataFrame:
-    low, high = partition.box(h, index)[:, 0].T
-    columns = {"low": low, "high": high, "fate": fate, "pulls": pulls, "mean": mean}
-    return pd.DataFrame({"who": who, "depth": h, "index": index, **columns})
-
-
 def draw(trace: Trace, problem: Problem) -> Drawing:
     """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
     caption = (
         f"One run of PF-PNE on {problem.name}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients, "
-        f"T = {trace.run.t[-1]:,} evaluations a client, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps "
-        "a node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
-        "sent up and down, all clients together, and each client's evaluations."
+        f"T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a "
+        "node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
+        "sent, all clients together, and each client's evaluations."
     )
     with _style():
         return _render(_figure(trace, problem), "how_it_works", caption, trace.cells)
@@ -131,62 +129,63 @@ def draw(trace: Trace, problem: Problem) -> Drawing:
 def _figure(trace: Trace, problem: Problem) -> Figure:
     clients, depths = range(min(problem.n_clients, len(LINES))), trace.cells["depth"].max() + 1
     starts = {who: k * (depths + 2) for k, who in enumerate(["server", *(f"client {m + 1}" for m in clients)])}
-    cells, sent = trace.cells[trace.cells["who"].isin(starts)], trace.sent.set_index("depth")
-    rows = 0.125 * (depths + 2) * len(starts)  # inches; all margins are known, which makes a redraw fast
-    height = rows + 2.3
+    cells, x = trace.cells[trace.cells["who"].isin(starts)], np.linspace(*problem.domain[0], 1001)
+    rows = (depths + 2) * len(starts)
+    height = 0.125 * rows + 2.3  # inches; all margins are known, which makes a redraw fast
     figure = Figure(figsize=(PAGE, height))
     figure.set_layout_engine("none")
-    left, width = 0.65 / PAGE, 1 - 1.6 / PAGE
-    top = figure.add_axes((left, 1 - 1.1 / height, width, 1 / height), xticks=[], ylim=(0, 1), yticks=(0, 1), ylabel="value")
-    ax = figure.add_axes((left, 1.1 / height, width, rows / height), xlabel="$x$, and the cells of each depth $h$")
-    x, grey, blue = np.linspace(*problem.domain[0], 1001), "0.35", FATES[BY_SERVER][0]
+    left, width, xlim = 0.65 / PAGE, 1 - 1.6 / PAGE, problem.domain[0]
+    top = figure.add_axes((left, 1 - 1.1 / height, width, 1 / height), xlim=xlim, ylim=(0, 1), ylabel="value")
+    ax = figure.add_axes((left, 1.1 / height, width, 0.125 * rows / height), xlim=xlim, ylim=(rows - 1.2, -1.5))
     for m in clients:
-        top.plot(x, problem.client_values(m, x[:, None]), LINES[m], color=grey, linewidth=0.8, label=f"$f_{m + 1}$")
-        top.plot(problem.maximisers[m], problem.optimum[m], "o", color=grey, clip_on=False)
+        top.plot(x, problem.client_values(m, x[:, None]), LINES[m], color=GREY, linewidth=0.8, label=f"$f_{m + 1}$")
+        top.plot(problem.maximisers[m], problem.optimum[m], "o", color=GREY, clip_on=False)
         for marker, y in (("v", -1), ("^", depths)):  # above and below the cells, where they hide none
             ax.plot(problem.maximisers[m], starts[f"client {m + 1}"] + y, marker, color="black", markersize=4)
-    top.plot(x, problem.mean_values(x[:, None]), color=blue, linewidth=1.6, label="$\\bar{f}$")
-    top.plot(problem.global_maximiser, problem.global_optimum, "D", color=blue, clip_on=False)
+    top.plot(x, problem.mean_values(x[:, None]), color=BLUE, linewidth=1.6, label="$\\bar{f}$")
+    top.plot(problem.global_maximiser, problem.global_optimum, "D", color=BLUE, clip_on=False)
     top.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=2.6)
+    top.set(xticks=[], yticks=(0, 0.5, 1))
     for fate, (color, hatch) in FATES.items():
         mine = cells[cells["fate"] == fate]
         y = (mine["depth"] + mine["who"].map(starts)).to_numpy()[:, None] + [-0.45, 0.45, 0.45, -0.45]
         corners = np.stack([mine[["low", "low", "high", "high"]], y], axis=-1)
-        look = {"facecolor": color, "hatch": hatch, "edgecolor": grey, "linewidth": 0.4}
+        look = {"facecolor": color, "hatch": hatch, "edgecolor": GREY, "linewidth": 0.4, "label": fate}
         if len(mine):
-            ax.add_collection(PolyCollection(corners, label=fate, **look))
+            ax.add_collection(PolyCollection(corners, **look))
+    sent, ticks = trace.sent.set_index("depth"), {}
     for who, start in starts.items():
-        evaluations = cells[cells["who"] == who].groupby("depth")["pulls"].sum()
-        columns = {"evaluations": evaluations} if start else {"down \u2193": sent["down"], "up \u2191": sent["up"]}
-        for right, (name, column) in zip((1.17, 1.09), columns.items(), strict=False):
-            for h, text in [(-1, name), *column.map("{:,}".format).items()]:  # right: 1 is where the axes end
+        pulls = cells[cells["who"] == who].groupby("depth")["pulls"].sum()
+        columns = {"evaluations": pulls} if start else {"down \u2193": sent["down"], "up \u2191": sent["up"]}
+        for right, (name, column) in zip((1.17, 1.09), columns.items(), strict=False):  # the axes end at 1
+            for h, text in [(-1, name), *column.map("{:,}".format).items()]:
                 ax.text(right, start + h, text, transform=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7)
-    ticks = {start + h: who if h < 0 else h for who, start in starts.items() for h in (-1, *range(0, depths, 2))}
+        ticks |= {start - 1: who} | {start + h: h for h in pulls.index[::2]}
     ax.set_yticks(list(ticks), list(ticks.values()))
-    ax.set(xlim=problem.domain[0], ylim=(rows / 0.125 - 1.2, -1.5))
+    ax.set(xlabel="$x$, and the cells of each depth", ylabel="depth $h$")
     ax.tick_params(axis="y", length=0)
-    top.set_xlim(problem.domain[0])
     ax.spines["left"].set_visible(False)
-    figure.legend(loc="lower center", handles=ax.get_legend_handles_labels()[0], ncols=3, columnspacing=1.2)
+    handles = ax.get_legend_handles_labels()[0]
+    figure.legend(handles=handles, loc="lower center", ncols=3, columnspacing=1.2, handleheight=1.1)
     return figure
 
 
 def in_words(trace: Trace, problem: Problem) -> str:
     """What happened, as Markdown: the server, and the clients drawn."""
-    cells, sent, T = trace.cells, trace.sent, trace.run.t[-1]
-    fates = cells[cells["who"] == "server"]["fate"]
+    cells, sent = trace.cells, trace.sent
+    fates = cells["fate"][cells["who"] == "server"]
     lines = [
-        f"- **The server** eliminated {sum(fates == NOT_BY_SERVER)} of the {len(fates)} nodes of {len(sent)} depths. Each "
-        f"client sent it {sent['up'].sum() // problem.n_clients} numbers, the last ones after {sent['t'].max():,} of its "
-        f"{T:,} evaluations; in the others nobody sends anything."
+        f"- **The server** eliminated {sum(fates == NOT_BY_SERVER)} of {len(fates)} nodes. For that each client sent "
+        f"{sent['up'].sum() // problem.n_clients} numbers, all in its first {max(sent['t'], default=0):,} of "
+        f"{trace.run.t[-1]:,} evaluations."
     ]
     for m, x in enumerate(problem.maximisers[: len(LINES), 0]):
-        mine, best = cells[cells["who"] == f"client {m + 1}"], trace.run.best[m]
-        around = mine[(mine["low"] <= x) & (x <= mine["high"])].groupby("fate", sort=False)["depth"].max()
+        mine, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]
+        around = mine[mine["low"].le(x) & mine["high"].ge(x)].groupby("fate", sort=False)["depth"].max()
         lines.append(
-            f"- **Client {m + 1}** kept {sum(mine['fate'] == BROUGHT_BACK)} of the nodes that the server eliminated. The "
-            f"cell of its own optimum: {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}. The point "
-            f"it would use is worth {problem.client_values(m, best[None])[0]:.3f}, its optimum {problem.optimum[m]:.3f}."
+            f"- **Client {m + 1}** kept {sum(mine['fate'] == BROUGHT_BACK)} nodes that the server had eliminated. The "
+            f"cell around its own optimum was {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}. "
+            f"It would use a point worth {value:.3f}; its optimum is {problem.optimum[m]:.3f}."
         )
     return "\n".join(lines)
 
