@@ -132,7 +132,7 @@ def _figure(trace: Trace, problem: Problem) -> Figure:
     cells, x = trace.cells[trace.cells["who"].isin(starts)], np.linspace(*problem.domain[0], 1001)
     rows = (depths + 2) * len(starts)
     height = 0.125 * rows + 2.3  # inches; all margins are known, which makes a redraw fast
-    figure = Figure(figsize=(PAGE, height))
+    figure = Figure(figsize=(PAGE, height), dpi=120)  # on the screen; savefig has its own
     figure.set_layout_engine("none")
     left, width, xlim = 0.65 / PAGE, 1 - 1.6 / PAGE, problem.domain[0]
     top = figure.add_axes((left, 1 - 1.1 / height, width, 1 / height), xlim=xlim, ylim=(0, 1), ylabel="value")
