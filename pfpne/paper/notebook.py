@@ -111,7 +111,7 @@ class Notebook:
 
     objectives: the objectives that it can be run for, with an `objective` parameter if more than one is given.
     algorithms: compared by default. without: the parameters that mean nothing for it. runs: which field of the
-    profile n_runs stands for; None: one run. communication: whether it shows that alone, so that one algorithm must have some.
+    profile n_runs stands for; None: one run. communication: whether it shows that alone, so that one must have some.
     """
 
     objectives: tuple[str, ...]
