@@ -76,7 +76,7 @@ class FailedNotebook(RuntimeError):
 def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | None) -> list[str]:
     """Execute one notebook, unless nothing has changed since, and keep its copy; returns a line a figure."""
     given = {"profile": profile, **parameters}
-    name = "_".join([notebook, *(str(value) for value in parameters.values())])
+    name = "_".join([notebook, *(str(value) for name, value in parameters.items() if name in ("objective", "noise"))])
     source, target = NOTEBOOKS / f"{notebook}.ipynb", EXECUTED / profile / f"{name}.ipynb"
     folder, inputs = complete(notebook, given).figures_dir, fingerprint(source, given)
     made = made_before(target, inputs, folder)
@@ -90,7 +90,8 @@ def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | No
     unfinished, failed = target.with_suffix(".unfinished.ipynb"), target.with_suffix(".failed.ipynb")
     start = time.perf_counter()
     # All of them by name: a value that somebody changed and saved in the notebook itself is not this profile's.
-    everything = {**dict.fromkeys(KNOWN[notebook].parameters), **given, "n_jobs": n_jobs}
+    everything = {**dict.fromkeys(KNOWN[notebook].parameters), **given}
+    everything |= {"n_jobs": n_jobs} if "n_jobs" in everything else {}
     try:
         quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
         done = papermill.execute_notebook(source, unfinished, everything, **quiet)

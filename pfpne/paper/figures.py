@@ -10,6 +10,7 @@ import functools
 import io
 import math
 from collections.abc import Callable, Iterable
+from contextlib import contextmanager
 
 import matplotlib
 import numpy as np
@@ -27,12 +28,19 @@ from pfpne.paper.parameters import Parameters
 # --- what all figures share -------------------------------------------------------------------------
 
 
-def _render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Figure]) -> Exhibit:
-    """What draw() returns as files, in our style whatever the user's own configuration says."""
-    pdf, png = io.BytesIO(), io.BytesIO()
+@contextmanager
+def style():
+    """Our looks and matplotlib's defaults for the rest, whatever the user's own configuration says."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Figure]) -> Exhibit:
+    """What draw() returns, in our style, as files."""
+    pdf, png = io.BytesIO(), io.BytesIO()
+    with style():
         figure = draw()
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
         figure.savefig(png, format="png", metadata={"Software": None})
@@ -64,7 +72,7 @@ def _side_by_side(
         _legend(figure, names, 7 if columns > 2 else 3 if alone else 4, more=more)
         return figure
 
-    return _render(stem, caption, table, panel)
+    return render(stem, caption, table, panel)
 
 
 def _legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: tuple = ()) -> None:
@@ -312,7 +320,7 @@ def surfaces(results, p: Parameters) -> Exhibit:
         figure.supylabel(r"kernel parameter $\gamma$", fontsize=8.5)
         return figure
 
-    return _render("landmine_surfaces", caption, table, draw)
+    return render("landmine_surfaces", caption, table, draw)
 
 
 def times(results: list, p: Parameters) -> Exhibit:
@@ -340,4 +348,4 @@ def times(results: list, p: Parameters) -> Exhibit:
         _legend(figure, names, columns=3, lines=False)
         return figure
 
-    return _render("times", caption, table, draw)
+    return render("times", caption, table, draw)

@@ -103,7 +103,12 @@ class Notebook:
         return tuple(name for name in KINDS if name not in self.without)
 
 
+# What the story is told with, in every profile; the notebook has the same numbers.
+STORY = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
 NOTEBOOKS = {
+    "0_how_it_works": Notebook(
+        ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", "n_jobs", *SETTINGS[:-1])
+    ),
     "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES),
     "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift")),
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
@@ -116,6 +121,7 @@ def executions(profile: str) -> list[tuple[str, dict]]:
     """What `python -m pfpne.paper figures` executes, in order: (notebook, the parameters besides `profile`)."""
     regimes = PROFILES[profile].noises
     return [
+        ("0_how_it_works", STORY),
         *(("1_synthetic_regret", {"objective": f, "noise": noise}) for noise in regimes for f in SYNTHETIC_NAMES),
         ("2_landmine_auc", {}),
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
@@ -176,10 +182,9 @@ def complete(notebook: str, given: dict) -> Parameters:
     given = {"profile": "paper"} | {name: value for name, value in given.items() if not _is_none(value)}
     asked = {name: _checked(name, value) for name, value in given.items()}
     usual = _usual(NOTEBOOKS[notebook], asked)
-    settings = {name: asked[name] for name in SETTINGS if name in asked}
-    decided = {name: asked.get(name, value) for name, value in usual.items()} | {"settings": settings}
-    _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], settings)
-    alike = [usual | parameters for name, parameters in executions(asked["profile"]) if name == notebook]
+    decided = _completed(usual, asked)
+    _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], decided["settings"])
+    alike = [_completed(usual, parameters) for name, parameters in executions(asked["profile"]) if name == notebook]
     home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
     n_jobs, folder = asked.pop("n_jobs", None), asked.pop("figures_dir", None)
     as_text = {name: ",".join(value) if isinstance(value, tuple) else f"{given[name]}" for name, value in asked.items()}
@@ -188,6 +193,12 @@ def complete(notebook: str, given: dict) -> Parameters:
     for name, text in as_text.items():
         words += ["-p", name, text]
     return Parameters(notebook, **decided, n_jobs=n_jobs, figures_dir=folder, command=shlex.join(words))
+
+
+def _completed(usual: dict, asked: dict) -> dict:
+    """The parameters that decide a result: what is asked for, and the usual of the others."""
+    settings = {name: asked[name] for name in SETTINGS if name in asked}
+    return {name: asked.get(name, value) for name, value in usual.items()} | {"settings": settings}
 
 
 def _is_none(value) -> bool:
@@ -235,7 +246,7 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         "algorithms": notebook.algorithms,
         "n_clients": profile.n_clients,
         "horizon": profile.horizon,
-        "n_runs": profile.claim_runs if notebook.claims else profile.n_runs,
+        "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else profile.n_runs,
         "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
         "shift": profile.shift,
         "seed": 0,
