@@ -21,6 +21,7 @@ from pfpne.paths import NOTEBOOKS as FOLDER
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 CONSTANTS = {"c": 0.2, "Delta": "true"}
 ASKED = {
+    "0_how_it_works": {"horizon": 200},
     "1_synthetic_regret": {"objective": "himmelblau", "noise": 0.3, "seed": 5, "algorithms": "pf-pne,pe", **CONSTANTS},
     "2_landmine_auc": {"algorithms": ["pf-pne", "hct"]},
     "3_communication_cost": {"figures_dir": "mine"},
@@ -41,7 +42,7 @@ def executed(tmp_path_factory):
     project, elsewhere = make_project(tmp_path_factory.mktemp("project") / "p"), tmp_path_factory.mktemp("elsewhere")
 
     def by_papermill(name: str):
-        asked = TINY | ASKED[name]
+        asked = {k: v for k, v in (TINY | ASKED[name]).items() if k in NOTEBOOKS[name].parameters}
         target = elsewhere / f"{name}.ipynb"
         return papermill.execute_notebook(FOLDER / f"{name}.ipynb", target, asked, progress_bar=False, cwd=elsewhere)
 
@@ -61,7 +62,8 @@ def executed(tmp_path_factory):
 
 
 def check_files(folder: Path, stem: str) -> dict:
-    """The four files of a figure are whole; returns its manifest."""
+    """The four files of a figure, the only one of that name below the folder, are whole; returns its manifest."""
+    (folder,) = (path.parent for path in folder.rglob(f"{stem}.json"))
     manifest = json.loads((folder / f"{stem}.json").read_text())
     assert set(manifest["files"]) == {f"{stem}.{kind}" for kind in ("pdf", "png", "csv")}
     for name, digest in manifest["files"].items():
@@ -73,6 +75,13 @@ def check_files(folder: Path, stem: str) -> dict:
 
 
 # --- each notebook, as small as can be ---------------------------------------------------------------
+
+
+def test_the_story(executed):
+    futures, project, _ = executed
+    shown = [stem for stem, _ in runner.figure_times(futures["0_how_it_works"].result(), total=1.0)]
+    assert shown == ["how_it_works"]
+    check_files(project / "figures-custom", "how_it_works")
 
 
 def test_regret_and_its_manifest(executed):
@@ -249,7 +258,37 @@ def test_algorithms_as_a_list_or_with_commas():
 )
 def test_only_the_profiles_own_figures_go_to_its_folder(parameters, folder):
     p = complete("1_synthetic_regret", {"objective": "rastrigin", **parameters})
-    assert p.figures_dir == folder
+    assert (p.figures_dir.parent if folder == FIGURES_CUSTOM else p.figures_dir) == folder
+
+
+def test_ones_own_figures_have_a_folder_for_each_choice_of_parameters(tmp_path):
+    asked = (
+        {"n_clients": 3},
+        {"n_clients": 6},
+        {"noise": 0.3},
+        {"algorithms": "pf-pne,pe"},
+        {"algorithms": "pe,pf-pne"},
+    )
+    folders = [complete("1_synthetic_regret", one).figures_dir for one in asked]
+    assert len(set(folders)) == len(asked) and all(folder.parent == FIGURES_CUSTOM for folder in folders)
+    assert folders[0].name == "profile-paper_n_clients-3"
+    hostile = complete("3_communication_cost", {"figures_dir": str(tmp_path / "a b/../\N{SNOWMAN}'"), "seed": 1})
+    assert hostile.figures_dir == tmp_path / "\N{SNOWMAN}'"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ParameterError, match="cannot be written to: .*file is no folder"):
+        complete("1_synthetic_regret", {"figures_dir": str(tmp_path / "file" / "inside")})
+
+
+@pytest.mark.parametrize(
+    "given", ['["hct", "pe"]', "['hct','pe']", "hct,pe", " hct , pe", ["hct", "pe"], ("hct", "pe")]
+)
+def test_algorithms_may_come_as_a_list_or_as_text(given):
+    assert complete("1_synthetic_regret", {"algorithms": given}).algorithms == ("hct", "pe")
+
+
+@pytest.mark.parametrize("none", [None, "null", "None", " none "])
+def test_null_is_the_profiles_value(none):
+    assert complete("1_synthetic_regret", {"noise": none, "seed": none}) == complete("1_synthetic_regret", {})
 
 
 @pytest.mark.parametrize(
@@ -275,7 +314,8 @@ def test_a_range_that_only_the_algorithm_knows_is_a_parameter_error():
 @pytest.mark.parametrize("profile", ["smoke", "paper"])
 def test_all_that_the_runner_executes_goes_to_the_profiles_folder(profile):
     for name, parameters in executions(profile):
-        assert complete(name, {"profile": profile, **parameters}).figures_dir != FIGURES_CUSTOM
+        home = FIGURES if profile == "paper" else FIGURES_SMOKE
+        assert complete(name, {"profile": profile, **parameters}).figures_dir == home
 
 
 def test_only_the_latest_parameters_count():
@@ -298,7 +338,7 @@ def test_default_algorithms():
 @pytest.fixture
 def broken(tmp_path, monkeypatch):
     """A project whose first notebook raises an error for garland, and for others kills its process."""
-    name, _ = executions("smoke")[0]
+    name = "1_synthetic_regret"
     content = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     kill = "import os\nif objective != 'garland':\n    os.kill(os.getpid(), 9)\nraise RuntimeError('broken on purpose')"
     content.cells.insert(2, nbformat.v4.new_code_cell(kill))
@@ -312,7 +352,7 @@ def broken(tmp_path, monkeypatch):
 
 
 def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(broken, monkeypatch, capsys):
-    monkeypatch.setattr(runner, "executions", lambda profile: executions(profile)[:1])
+    monkeypatch.setattr(runner, "executions", lambda profile: executions(profile)[1:2])
     assert runner.main(["figures", "--profile", "smoke"]) == 1
     said = capsys.readouterr().err
     assert "1_synthetic_regret_garland_bernoulli failed: RuntimeError: broken on purpose" in said

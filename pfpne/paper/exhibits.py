@@ -13,7 +13,7 @@ from pfpne.algorithms import make_settings, settings_of
 from pfpne.paper import store
 from pfpne.paper.experiment import roots
 from pfpne.paper.parameters import SETTINGS, Parameters
-from pfpne.paths import NOTEBOOKS, shown, write_atomically
+from pfpne.paths import shown, write_atomically
 from pfpne.problems import NAMES as OBJECTIVES
 from pfpne.problems.landmine import SHA256, load_table
 
@@ -33,6 +33,7 @@ class Exhibit:
     caption: str
     files: dict[str, bytes]
     shown: dict[str, bytes | str]
+    made_by: str  # the module that draws or writes it
     details: str = ""
 
     def _repr_mimebundle_(self, include=None, exclude=None):
@@ -66,7 +67,7 @@ def manifest(p: Parameters, exhibit: Exhibit) -> dict:
         "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         "source": {
             "simulation": store.source_hash(*roots(p.algorithms, (p.objective,) if p.objective else OBJECTIVES)),
-            "drawing": store.source_hash(*store.roots_of(NOTEBOOKS / f"{p.notebook}.ipynb")),
+            "drawing": store.source_hash((exhibit.made_by,)),
         },
         "dataset": {"LandmineData.mat": SHA256, "data/landmine_auc.npz": load_table().sha256} if landmine else None,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in exhibit.files.items()},

@@ -37,7 +37,7 @@ def style():
         yield
 
 
-def render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Figure]) -> Exhibit:
+def render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Figure], by: str = __name__) -> Exhibit:
     """What draw() returns, in our style, as files."""
     pdf, png = io.BytesIO(), io.BytesIO()
     with style():
@@ -46,7 +46,7 @@ def render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Figu
         figure.savefig(png, format="png", metadata={"Software": None})
     csv = table.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
     files = {f"{stem}.pdf": pdf.getvalue(), f"{stem}.png": png.getvalue(), f"{stem}.csv": csv}
-    return Exhibit(stem, caption, files, {"image/png": png.getvalue()})
+    return Exhibit(stem, caption, files, {"image/png": png.getvalue()}, by)
 
 
 def _side_by_side(

@@ -124,7 +124,7 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
         "node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
         "sent, all clients together, and each client's evaluations."
     )
-    return render("how_it_works", caption, trace.cells, lambda: _figure(trace, problem))
+    return render("how_it_works", caption, trace.cells, lambda: _figure(trace, problem), __name__)
 
 
 def _figure(trace: Trace, problem: Problem) -> Figure:

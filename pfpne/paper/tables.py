@@ -78,7 +78,7 @@ def make_table1(evidence: Evidence) -> Exhibit:
         "\\end{table*}\n"
     )
     files = {"table1.csv": as_csv(table), "table1.md": f"{markdown}\n{caption}\n".encode()}
-    return Exhibit("table1", caption, files | {"table1.tex": latex.encode()}, {"text/markdown": markdown})
+    return Exhibit("table1", caption, files | {"table1.tex": latex.encode()}, {"text/markdown": markdown}, __name__)
 
 
 # --- claims -----------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def make_claims(evidence: Evidence) -> Exhibit:
         "claims.tex": claims_in_latex(shown, caption).encode(),
         "claims_comparisons.csv": as_csv(comparisons),
     }
-    return Exhibit("claims", caption, files, {"text/markdown": markdown}, details)
+    return Exhibit("claims", caption, files, {"text/markdown": markdown}, __name__, details)
 
 
 def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
@@ -129,7 +129,8 @@ def make_times(evidence: Evidence) -> Exhibit:
     columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
-    return Exhibit("claims_times", caption, {"claims_times.csv": as_csv(table)}, {"text/markdown": as_markdown(shown)})
+    markdown = {"text/markdown": as_markdown(shown)}
+    return Exhibit("claims_times", caption, {"claims_times.csv": as_csv(table)}, markdown, __name__)
 
 
 def regime_in_words(regime: str) -> str:
@@ -204,7 +205,7 @@ def make_deviations(evidence: Evidence) -> Exhibit:
         f"M = {evidence.n_clients}, T = {evidence.horizon:,}, {evidence.figure_runs} paired runs, Bernoulli rewards."
     )
     shown = {"text/markdown": as_markdown(ratios(table))}
-    return Exhibit("deviations", caption, {"deviations.csv": as_csv(table)}, shown)
+    return Exhibit("deviations", caption, {"deviations.csv": as_csv(table)}, shown, __name__)
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
