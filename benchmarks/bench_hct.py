@@ -14,10 +14,11 @@ import numpy as np
 from PyXAB.algos.HCT import HCT as PyXABHCT
 
 import pfpne
+from pfpne.algorithms import make_settings
 from pfpne.federation import Task
-from pfpne.algorithms.hct import HCTSettings, fast_centralized, fast_hct, fast_hct_pyxab
-from pfpne.algorithms.hoo import HOOSettings, fast_hoo
-from pfpne.partition import Partition, to_pyxab
+from pfpne.partition import Partition
+from pfpne.pyxab import to_pyxab
+from pfpne.simulation.fast import FAST
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import checkpoints
 
@@ -44,13 +45,14 @@ def time_pyxab(problem, partition) -> tuple[float, np.ndarray]:
     return taken, np.cumsum(gaps)[checkpoints(T) - 1]
 
 
-def time_ours(fast, problem, partition, settings, horizon: int) -> tuple[float, np.ndarray]:
+def time_ours(name: str, problem, horizon: int) -> tuple[float, np.ndarray]:
     """Median seconds of a simulation, and its cumulative regret (M, C)."""
-    task, taken = Task(partition, problem.n_clients, horizon, problem.noise), []
+    task, taken = Task(Partition(problem.domain), problem.n_clients, horizon, problem.noise), []
+    settings = make_settings(name, {})
     for _ in range(REPETITIONS + 1):
         streams = noise_streams(problem, 0, 0)
         start = time.perf_counter()
-        traces = fast(problem, task, settings, streams, checkpoints(horizon), False)
+        traces = FAST[name](problem, task, settings, streams, checkpoints(horizon), False)
         taken.append(time.perf_counter() - start)
     return median(taken[1:]), traces.regret
 
@@ -58,22 +60,17 @@ def time_ours(fast, problem, partition, settings, horizon: int) -> tuple[float, 
 def main() -> None:
     for objective in ("garland", "himmelblau", "rastrigin"):
         problem = pfpne.make_problem(objective, n_clients=1, noise="bernoulli")
-        partition = Partition(problem.domain)
-        ours, regret = time_ours(fast_hct_pyxab, problem, partition, HCTSettings(), T)
-        theirs, expected = time_pyxab(problem, partition)
+        ours, regret = time_ours("hct-pyxab", problem, T)
+        theirs, expected = time_pyxab(problem, Partition(problem.domain))
         same = "the same pulls" if np.array_equal(regret[0], expected) else "OTHER PULLS"
         print(
             f"hct-pyxab, {objective}, T = {T}: {1e6 * ours / T:.2f} us a pull; PyXAB's HCT: {1e6 * theirs / T:.0f} us "
             f"(without the objective); ratio {theirs / ours:.0f} (at least 300); {same}"
         )
-    for name, fast, settings in (
-        ("hct", fast_hct, HCTSettings()),
-        ("centralized", fast_centralized, HCTSettings()),
-        ("hoo", fast_hoo, HOOSettings()),
-    ):
+    for name in ("hct", "centralized", "hoo"):
         for M, horizon in ((1, 25_000), (1, 100_000), (10, 100_000)):
             problem = pfpne.make_problem("garland", n_clients=M, noise="bernoulli")
-            taken, _ = time_ours(fast, problem, Partition(problem.domain), settings, horizon)
+            taken, _ = time_ours(name, problem, horizon)
             print(f"{name}, garland, M = {M:2}, T = {horizon:6}: {1e6 * taken / (M * horizon):.2f} us a pull")
 
 

@@ -1,10 +1,8 @@
 """Checks of what comes in: each says what is wanted and what came."""
 
-from __future__ import annotations
-
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import numpy as np
 
@@ -21,23 +19,25 @@ def is_integer(x) -> bool:
 
 def is_number(x) -> bool:
     """Whether x is a finite number that a float can hold; a bool is none."""
-    if not isinstance(x, (int, float, np.integer, np.floating)) or isinstance(x, bool):
-        return False
     try:
-        return math.isfinite(x)
+        return (is_integer(x) or isinstance(x, (float, np.floating))) and math.isfinite(x)
     except OverflowError:
         return False
 
 
-def check_integer(name: str, x, least: int) -> None:
-    """An integer >= least; else ValueError."""
-    check(is_integer(x) and x >= least, name, f"an integer >= {least}", x)
+# Each of these raises ValueError unless x is what is wanted; `more` adds to the sentence what else is allowed.
 
 
-def check_number(name: str, x, bound: str) -> None:
-    """A finite number within the bound, "> 0", ">= 0" or "in (0, 1)"; else ValueError."""
+def check_integer(name: str, x, least: int, most: float = math.inf, more: str = "") -> None:
+    """An integer in least..most."""
+    wanted = f"an integer >= {least}" if most == math.inf else f"an integer in {least}..{most}"
+    check(is_integer(x) and least <= x <= most, name, wanted + more, x)
+
+
+def check_number(name: str, x, bound: str, more: str = "") -> None:
+    """A finite number within the bound, "> 0", ">= 0" or "in (0, 1)"."""
     holds = {"> 0": lambda: x > 0, ">= 0": lambda: x >= 0, "in (0, 1)": lambda: 0 < x < 1}[bound]
-    check(is_number(x) and holds(), name, f"a number {bound}", x)
+    check(is_number(x) and holds(), name, f"a number {bound}{more}", x)
 
 
 def check_scale(name: str, x) -> None:
@@ -46,18 +46,18 @@ def check_scale(name: str, x) -> None:
 
 
 def check_noise(noise) -> None:
-    """Noise is "bernoulli" or a number in 0..1e9, the half-width of uniform noise; else ValueError."""
+    """Noise is "bernoulli" or a number in 0..1e9, the half-width of uniform noise."""
     holds = noise == "bernoulli" if isinstance(noise, str) else is_number(noise) and 0 <= noise <= 1e9
     check(holds, "noise", "a number >= 0 (uniform on +-noise; at most 1e9) or 'bernoulli'", noise)
 
 
-def unknown(what: str, name, names: Iterable[str]) -> str:
+def unknown(what: str, name, names: Collection[str]) -> str:
     """The sentence about a name that is none of `names`: the one most like it, whatever the case, and all of them."""
-    names, given = list(names), str(name)
+    given = str(name)
 
-    def likeness(known: str) -> tuple[float, float]:
-        pairs = ((given.lower(), known.lower()), (given, known))  # the case tells delta from Delta, no more
-        return tuple(difflib.SequenceMatcher(None, a, b).ratio() for a, b in pairs)
+    def likeness(known: str) -> list[float]:  # the case tells delta from Delta, no more
+        pairs = (given.lower(), known.lower()), (given, known)
+        return [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
 
     near = max(names, key=likeness)
     return f"unknown {what} {name!r}. Did you mean {near!r}? There are: {', '.join(names)}."

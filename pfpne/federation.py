@@ -1,16 +1,13 @@
 """What every algorithm shares: frozen settings, frozen messages, clients, the server, the driver.
 
-A client says which points to evaluate (`ask`), is told the rewards (`tell`), and answers with a message
-for the server when it has one. The server answers messages with messages. Clients and server share
-nothing else, so the same objects serve a simulation and a real deployment:
+A client says which points to evaluate (`ask`), is told the rewards (`tell`), and may answer with a message for the
+server, which answers messages with messages. They share nothing else, so they serve simulation and deployment alike:
 
     federation = pfpne.make_federation("pf-pne", Task(Partition(domain), n_clients=3, horizon=500))
     while federation.running:
         for m, batch in federation.ask():
             federation.tell(m, my_rewards(m, batch))
 """
-
-from __future__ import annotations
 
 import dataclasses
 import json
@@ -25,16 +22,13 @@ from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
 
-# --- what an algorithm is told ----------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Task:
     """All that an algorithm may know of the problem before it starts.
 
-    n_clients: M >= 1. horizon: T >= 1, evaluations a client. noise: "bernoulli", the half-width a of
-    uniform noise, or None when it is not known. candidates: (n, d), where arms may be drawn from;
-    None for the whole domain. (seed, key): names the random streams of arms and initial weights.
+    n_clients: M >= 1. horizon: T >= 1, evaluations a client. noise: as in `check_noise`, or None when it is not known.
+    candidates: (n, d), where arms may be drawn from; None for the whole domain. (seed, key): names the random streams.
     """
 
     partition: Partition | PyXABPartition
@@ -55,10 +49,10 @@ class Task:
             check_noise(self.noise)
         if self.candidates is not None:
             points, domain = np.array(self.candidates, dtype=float), self.partition.domain
-            holds = points.ndim == 2 and points.shape[1] == len(domain) and len(points) > 0
+            holds = points.shape[1:] == (len(domain),) and len(points) > 0
             check(holds, "candidates", f"points of shape (n, {len(domain)}), n >= 1", points.shape)
-            outside = ~((domain[:, 0] <= points) & (points <= domain[:, 1])).all(axis=1)
-            check(not outside.any(), "candidates", f"in the domain {domain.tolist()}", points[outside][:1].tolist())
+            inside = ((domain[:, 0] <= points) & (points <= domain[:, 1])).all(axis=1)
+            check(inside.all(), "candidates", f"in the domain {domain.tolist()}", points[~inside][:1].tolist())
             points.setflags(write=False)
             object.__setattr__(self, "candidates", points)
 
@@ -67,15 +61,9 @@ class Task:
         return stream(self.seed, *self.key, role)
 
 
-# --- messages ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What passes between a client and the server: an integer header, and numbers.
-
-    Subclasses add array fields, the payload, which alone is counted; nothing else can be carried.
-    """
+    """What passes between a client and the server: a header, and the arrays of a subclass, its payload; no more."""
 
     header: int  # the depth or phase, or the step; not counted
 
@@ -99,7 +87,7 @@ class Message:
         return json.dumps({"kind": type(self).__name__, "header": self.header, **content})
 
     @staticmethod
-    def from_json(text: str) -> Message:
+    def from_json(text: str) -> "Message":
         """The message that `to_json` wrote; ValueError for a kind that no imported algorithm declares."""
         kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
         content = json.loads(text)
@@ -109,12 +97,9 @@ class Message:
         return kind(**content)
 
 
-# --- clients and server -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Evaluations that a client asks for: points (n, d), in order, each `counts` (n,) times in a row."""
+    """Evaluations, `size` in all, that a client asks for: points (n, d), in order, each counts (n,) times in a row."""
 
     points: np.ndarray
     counts: np.ndarray
@@ -138,21 +123,14 @@ def in_turn(points: np.ndarray, pulls: int, budget: int) -> Batch:
 
 
 class Client(ABC):
-    """One client. Subclasses give `_ask`, `_tell`, `best`, and `receive` where they listen.
-
-    t: the evaluations told so far, 0..horizon. Every state of a client can be pickled and restored.
-    """
+    """One client. Every state of it can be pickled and restored. t: the evaluations told so far, 0..horizon."""
 
     def __init__(self, task: Task):
-        self.task = task
-        self.t = 0
+        self.task, self.t = task, 0
         self._batch: Batch | None = None  # what was asked for, until it is told
 
     def ask(self) -> Batch:
-        """The evaluations wanted now; empty when the client waits for the server or is done.
-
-        Asking again, before telling, returns the same batch and changes nothing.
-        """
+        """The evaluations wanted now, the same until told; none when the client waits for the server or is done."""
         if self._batch is None:
             batch = self._ask() if self.t < self.task.horizon else NOTHING
             if batch.size == 0:
@@ -195,7 +173,7 @@ class Client(ABC):
 
 
 class Server:
-    """The server of an algorithm whose clients send nothing. Others override `exchange`."""
+    """The server of an algorithm whose clients send nothing."""
 
     def __init__(self, task: Task | None = None, settings=None):
         self.task, self.settings = task, settings
@@ -210,11 +188,10 @@ class Server:
 
 
 class Federation:
-    """A server, its clients, and the mail between them, in sweeps.
+    """A server, its clients and their mail, in sweeps: all that want evaluations are told theirs, then messages pass.
 
-    One sweep: every client that wants evaluations is asked and told; then the messages are exchanged.
-    on_mail(t, up, down), if given, sees each exchange: the step t of the senders and the messages, lists of
-    (client, message). up and down: the kinds of message that the algorithm declares; another is refused.
+    up, down: the kinds of message that the algorithm declares; TypeError for another. on_mail(t, up, down), if given,
+    sees each exchange: the step t of the senders and the messages, lists of (client, message).
     """
 
     def __init__(self, server: Server, clients: list[Client], up: tuple = (), down: tuple = ()):
@@ -232,10 +209,8 @@ class Federation:
         """The (client, batch) pairs that are still to be evaluated in this sweep; asking twice changes nothing."""
         if self._pending is None:
             self._post({}, self.server.start())
-            self._pending = {}
         if not self._pending:
-            batches = [(m, client.ask()) for m, client in enumerate(self.clients)]
-            self._pending = {m: batch for m, batch in batches if batch.size}
+            self._pending = {m: batch for m, client in enumerate(self.clients) if (batch := client.ask()).size}
             if self.running and not self._pending:
                 raise RuntimeError("every client waits for the server: a message was lost.")
         return list(self._pending.items())

@@ -1,20 +1,16 @@
 """The hierarchical partition of the domain, in closed form.
 
-Node (h, i), i = 1..k^h, has the children (h+1, k i - j), j = 0..k-1, in increasing order of the
-coordinate that is split (paper, Section 2.2). Which dimension a cell is cut along, into k equal parts,
-is its `cells`: "random" draws one for each node (PyXAB's BinaryPartition, which the paper used, does so),
-"cyclic" takes h mod d at depth h. A draw is a hash of (seed, h, i) alone. So the box of a node follows
-from (h, i): no tree is stored, and a message names a node with two integers. A node is pulled at the
-centre of its box.
+Node (h, i), i = 1..k^h, has the children (h+1, k i - j), j = 0..k-1, which cut its box along one dimension into k equal
+parts, in increasing order (paper, Section 2.2). The box follows from (h, i) alone: no tree is stored, and a message
+names a node with two integers. A node is pulled at the centre of its box.
 """
 
-from __future__ import annotations
-
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, is_integer
+from pfpne.checks import check, check_integer, is_integer
 
 CELLS = ("random", "cyclic")
 
@@ -41,11 +37,11 @@ def deepest(k: int, max_depth: int | None) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A k-ary partition of a box. A cell at max_depth is not split.
+    """A k-ary partition of a box, domain (d, 2). A cell at max_depth (see `deepest`) is not split.
 
-    domain: (d, 2). k >= 2. max_depth >= 0, with k**max_depth < 2**62; 40 by default, 39 for k = 3. cells: "random" or
-    "cyclic", the same in one dimension. seed: of the random cells, an integer in 0..2**64 - 1. most: how often at most
-    a dimension is cut on the way to a random cell, None for no limit; then max_depth is at most d most.
+    cells: what a cell of depth h is cut along, "cyclic": dimension h mod d, or "random": one drawn for each node, as in
+    PyXAB's BinaryPartition, which the paper used, by a hash of (seed, h, i), seed in 0..2**64 - 1. most: how often at
+    most a dimension is cut on the way to a random cell, None for no limit; else max_depth is at most d most.
     Depths h are integers in 0..max_depth; indices i are integers in 1..k**h, scalars or (n,).
     """
 
@@ -58,11 +54,11 @@ class Partition:
 
     def __post_init__(self):
         object.__setattr__(self, "domain", check_domain(self.domain))
-        check(is_integer(self.k) and self.k >= 2, "k, the number of children of a node,", "an integer >= 2", self.k)
+        check_integer("k, the number of children of a node,", self.k, 2)
         check(self.cells in CELLS, "cells", f"one of {', '.join(map(repr, CELLS))}", self.cells)
-        check(is_integer(self.seed) and 0 <= self.seed < 2**64, "seed", "an integer in 0..2**64 - 1", self.seed)
-        valid = self.most is None or (is_integer(self.most) and self.most >= 1)
-        check(valid, "most", "an integer >= 1, or None for no limit", self.most)
+        check_integer("seed", self.seed, 0, 2**64 - 1)
+        if self.most is not None:
+            check_integer("most", self.most, 1, more=", or None for no limit")
         object.__setattr__(self, "max_depth", deepest(self.k, self.max_depth))
         reach = self.most is None or self.max_depth <= self.d * self.most
         check(reach, "max_depth", "at most d most, how often the dimensions may be cut in all", self.max_depth)
@@ -85,19 +81,20 @@ class Partition:
             raise ValueError(f"indices at depth {h} are 1..{self.k**h}; got {i.min()}..{i.max()}.")
         if self.d == 1:
             return i[:, None] - 1, np.array([self.k**h])
-        position, parts = np.zeros((len(i), self.d), dtype=np.int64), np.ones((len(i), self.d), dtype=np.int64)
-        rows = np.arange(len(i))
+        if self.cells == "cyclic":
+            powers, weights, parts = _place_values(self.k, h, self.d)
+            return (i[:, None] - 1) // powers % self.k @ weights, parts
+        rows, parts = np.arange(len(i)), np.ones((len(i), self.d), dtype=np.int64)
+        position = np.zeros_like(parts)
         for g in range(h):  # from the root: the ancestor at depth g, the dimension that it is cut along, the part
             above, part = divmod((i - 1) // self.k ** (h - 1 - g), self.k)
-            along = self._dimension(g, above + 1, parts)
+            along = self._draw(g, above + 1, parts)
             position[rows, along] = position[rows, along] * self.k + part
             parts[rows, along] *= self.k
         return position, parts
 
-    def _dimension(self, h: int, i: np.ndarray, parts: np.ndarray) -> np.ndarray:
-        """The dimensions (n,) that the nodes (h, i) are cut along; parts (n, d): how finely they are cut already."""
-        if self.cells == "cyclic":
-            return np.full(len(i), h % self.d)
+    def _draw(self, h: int, i: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        """Random dimensions (n,) for the nodes (h, i); parts (n, d): how finely they are cut along each already."""
         u = (_hash(self.seed, h, i) >> np.uint64(11)) * 2.0**-53  # uniform in [0, 1)
         if self.most is None:
             return (u * self.d).astype(np.int64)
@@ -108,9 +105,9 @@ class Partition:
     def box(self, h: int, i) -> np.ndarray:
         """Boxes (n, d, 2) of the nodes (h, i)."""
         position, parts = self._cell(h, i)
-        low, width = self.domain[:, :1], self.domain[:, 1:] - self.domain[:, :1]
+        low, high = self.domain[:, :1], self.domain[:, 1:]
         edges, parts = np.stack([position, position + 1], axis=-1), parts[..., None]
-        return np.where(edges == parts, self.domain[:, 1:], low + width * (edges / parts))  # the domain's own end
+        return np.where(edges == parts, high, low + (high - low) * (edges / parts))  # the domain's own end
 
     def centers(self, h: int, i) -> np.ndarray:
         """The points (n, d) where the nodes (h, i) are pulled."""
@@ -130,3 +127,15 @@ def _hash(seed: int, h: int, i: np.ndarray) -> np.ndarray:
             bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             bits = bits ^ (bits >> np.uint64(31))
     return bits
+
+
+@functools.lru_cache(maxsize=256)
+def _place_values(k: int, h: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How i - 1 in base k, first digit first, tells a cyclic cell: digit g is its part along dimension g mod d.
+
+    The value (h,) of each digit in i - 1; its value (h, d) in the position along each dimension; parts (d,).
+    """
+    digit = np.arange(h)
+    weights = np.zeros((h, d), dtype=np.int64)
+    weights[digit, digit % d] = k ** ((h - 1 - digit) // d)
+    return k ** (h - 1 - digit), weights, np.array([k ** len(range(j, h, d)) for j in range(d)], dtype=np.int64)

@@ -1,10 +1,7 @@
-"""Random streams, each with a key of its own: nothing depends on the order in which they are used.
+"""Random streams, each with a key that names what it is for, such as ("garland", run, client, "noise").
 
-A stream is named by what it is for, such as ("garland", run, client, "noise"). Another algorithm, a
-client more or another order of either leaves every other stream as it was (common random numbers).
+Another algorithm, a client more or another order of either leaves every other stream as it was (common random numbers).
 """
-
-from __future__ import annotations
 
 import functools
 import hashlib

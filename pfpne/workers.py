@@ -1,7 +1,5 @@
 """Many jobs on worker processes: the same results for any number of workers, in whatever order they finish."""
 
-from __future__ import annotations
-
 import functools
 import os
 import threading
@@ -10,23 +8,21 @@ from collections.abc import Callable, Iterator
 
 from threadpoolctl import ThreadpoolController
 
-from pfpne.checks import check, is_integer
+from pfpne.checks import check_integer
 
 
-def unordered(
-    function: Callable, arguments: list[tuple], n_jobs: int | None = None, bar: Callable | None = None, here=False
-) -> Iterator[tuple[int, object]]:
+def unordered(function: Callable, arguments: list[tuple], n_jobs: int | None = None, bar=None, here=False) -> Iterator:
     """(position, function(*arguments[position])) of every job, as each finishes; they begin in their order.
 
     n_jobs: workers, an integer >= 1 (else ValueError, at once); None for one a core; one is this process.
     bar(done, total) is called after each. here: in this process all the same. What a job raises is raised here.
     """
-    valid = n_jobs is None or is_integer(n_jobs) and n_jobs >= 1
-    check(valid, "n_jobs", "an integer >= 1, or None for one a core", n_jobs)
+    if n_jobs is not None:
+        check_integer("n_jobs", n_jobs, 1, more=", or None for one a core")
     return _finished(function, arguments, 1 if here else min(n_jobs or os.cpu_count(), len(arguments)), bar)
 
 
-def _finished(function: Callable, arguments: list[tuple], n_jobs: int, bar) -> Iterator[tuple]:
+def _finished(function: Callable, arguments: list[tuple], n_jobs: int, bar: Callable | None) -> Iterator:
     results = (_job(function, *job) for job in enumerate(arguments))
     if n_jobs > 1:
         import joblib  # slow, so not before it is needed

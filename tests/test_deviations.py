@@ -2,56 +2,35 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import pfpne
-from pfpne.paper import deviations
-from pfpne.algorithms.pf_pne import tau, transition_depth
-from pfpne.paper.deviations import (
-    READINGS,
-    VARIANTS,
-    DepthOneClient,
-    DepthOneServer,
-    FreshClient,
-    LastClient,
-    LastElimination,
-    Mirrored,
-    OwnBestClient,
-    TauFedPNEServer,
-    TauServer,
-    VariedClient,
-    WholePhasesClient,
-    play_mirrored,
-    play_phased,
-)
-from pfpne.paper.evidence import Evidence
+from pfpne.algorithms import ALGORITHMS, Algorithm
+from pfpne.algorithms.pf_pne import PFPNE, Kept, NodeMeans, PFPNESettings, PhasedServer, make_phased, tau, transition_depth
 from pfpne.federation import Federation, Task
-from pfpne.problems import problem_from_functions
+from pfpne.paper import deviations
+from pfpne.paper.deviations import READINGS, VARIANTS, Last, Mirrored, OwnBest, TauServer
+from pfpne.paper.evidence import Evidence
 from pfpne.partition import Partition
 from pfpne.paths import ROOT
-from pfpne.algorithms.pf_pne import (
-    Elimination,
-    FedPNEClient,
-    Kept,
-    NodeMeans,
-    PFPNEClient,
-    PFPNESettings,
-    PhasedServer,
-    PhasedSettings,
-)
+from pfpne.problems import problem_from_functions
 from pfpne.simulation.simulate import simulate
 
 UNIT = Partition([[0, 1]])
+OURS = ALGORITHMS["pf-pne"]
 
 
-def pulls(server, client, functions, T, settings, partition=UNIT) -> list[list]:
+def variant(name: str) -> Algorithm:
+    return VARIANTS[name][1]
+
+
+def pulls(row: Algorithm, functions, T, settings) -> list[list]:
     """The (point, count) pulls of each client, with no noise."""
-    task = Task(partition, len(functions), T)
-    clients = [client(task, settings) for _ in functions]
-    federation = Federation(server(task, settings), clients, up=(NodeMeans,), down=(Kept,))
+    federation = Federation(*row.make(Task(UNIT, len(functions), T), settings), row.up, row.down)
     made = [[] for _ in functions]
     while federation.running:
         for m, batch in federation.ask():
@@ -59,6 +38,10 @@ def pulls(server, client, functions, T, settings, partition=UNIT) -> list[list]:
             made[m] += zip(x.tolist(), batch.counts.tolist(), strict=True)
             federation.tell(m, np.repeat(functions[m](x), batch.counts))
     return made
+
+
+def final(algorithm, problem, T=2_000, **options) -> float:
+    return float(simulate(algorithm, problem, T, **options).regret[:, -1].mean())
 
 
 # --- one client, no noise: f(x) = x on [0, 1], worked out in test_pf_pne.py ---------------------------
@@ -80,57 +63,35 @@ TOGETHER = [(1 / 4, 1), (3 / 4, 1), (1 / 8, 1), (3 / 8, 1), (5 / 8, 1), (7 / 8, 
 DEPTH_3 = [(i / 16, 3) for i in (5, 7, 9, 11, 13, 15)]
 
 
-def test_ours_and_the_start_at_depth_one():
-    assert pulls(PhasedServer, PFPNEClient, [identity], 25, line(25)) == [FIRST + TOGETHER + DEPTH_3]
-    assert pulls(DepthOneServer, DepthOneClient, [identity], 24, line(24)) == [TOGETHER + DEPTH_3]
-
-
-def test_new_samples_of_what_the_server_eliminated():
-    expected = [FIRST + TOGETHER + [(1 / 8, 1)] + DEPTH_3]  # one more of node 1, its single sample forgotten
-    assert pulls(PhasedServer, FreshClient, [identity], 26, line(26)) == expected
-
-
-def test_no_phase_is_begun_that_the_horizon_cuts():
-    assert pulls(PhasedServer, WholePhasesClient, [identity], 25, line(25)) == [FIRST + TOGETHER + DEPTH_3]
-    # 10 left where depth 4 (from 21/32 on, 11 pulls each) would begin: the best of depth 3 is played
-    assert pulls(PhasedServer, WholePhasesClient, [identity], 35, line(35)) == [
-        [*FIRST, *TOGETHER, *DEPTH_3, (15 / 16, 10)]
-    ]
+@pytest.mark.parametrize(
+    ("row", "T", "wanted"),
+    [
+        (OURS, 25, FIRST + TOGETHER + DEPTH_3),
+        (variant("depth one"), 24, TOGETHER + DEPTH_3),
+        (variant("fresh"), 26, FIRST + TOGETHER + [(1 / 8, 1)] + DEPTH_3),  # node 1's single sample is forgotten
+        (variant("whole phases"), 25, FIRST + TOGETHER + DEPTH_3),
+        # 10 left where depth 4 (from 21/32 on, 11 pulls each) would begin: the best of depth 3 is played
+        (variant("whole phases"), 35, [*FIRST, *TOGETHER, *DEPTH_3, (15 / 16, 10)]),
+    ],
+)
+def test_pulls_by_hand(row, T, wanted):
+    assert pulls(row, [identity], T, line(T)) == [wanted]
 
 
 def test_the_best_of_the_clients_own_nodes():
     """At depth 1 the server keeps node 2; of a client's own nodes, 1 is then the only one, and cannot go."""
-    task, settings = Task(UNIT, 1, 25), line(25)
     b = np.array([0.1])
     shared = {0: (np.array([1]), np.array([0.5]), b), 1: (np.array([2]), np.array([1.0]), b)}
     own = {0: (np.array([1]), np.array([[0.5]]), 1), 1: (np.array([1, 2]), np.array([[0.0, 1.0]]), 1)}
-
-    def stays(client):
-        client = client(task, settings)
-        client._run_pe(shared, own)
-        return client._local.h, client._local.index.tolist()
-
-    assert stays(VariedClient) == (2, [3, 4])  # 0 + 0.2 + 1/2 < 1 - 0.1
-    assert stays(OwnBestClient) == (2, [1, 2, 3, 4])
+    for phases, stays in ((PFPNE, [3, 4]), (OwnBest, [1, 2, 3, 4])):  # 0 + 0.2 + 1/2 < 1 - 0.1
+        want = next(phases(Task(UNIT, 1, 25), line(25), 1).pe(shared, own))
+        assert (want.h, want.index.tolist()) == (2, stays)
 
 
 def test_of_equal_means_the_last():
-    """Two own nodes alike, a protected one between, of the same mean and another half-width, on two clients."""
-    settings, depth_2 = line(25), np.array([1, 2, 3])
-
-    def outcome(kind, middle):
-        local = kind(Task(UNIT, 2, 25), settings, 2, {2: (np.array([2]), np.array([middle]), np.array([0.4]))}, {})
-        local.own = {2: (depth_2, np.array([[0.5, 0.5, 0.5], [0.5, 0.5, 0.9]]), 1)}
-        local.h, local.owner, local.index = 2, np.repeat([0, 1], 3), np.tile(depth_2, 2)
-        local.lacking()
-        h, owners, best = local.eliminate()
-        of = {m: local.index[local.owner == m].tolist() for m in (0, 1)}
-        return dict(zip(owners.tolist(), best.tolist(), strict=True)), of, local.owner.tolist()
-
-    ours, last = outcome(Elimination, 0.5), outcome(LastElimination, 0.5)
-    assert ours[0] == {0: 1, 1: 3} and last[0] == {0: 3, 1: 3}
-    assert ours[1:] == last[1:]
-    assert outcome(Elimination, 0.7)[0] == outcome(LastElimination, 0.7)[0] == {0: 2, 1: 3}
+    means, first = np.array([0.5, 0.5, 0.5, 0.5, 0.7, 0.5]), np.array([0, 3])
+    assert PFPNE.arg_max(means, first).tolist() == [0, 4] and Last.arg_max(means, first).tolist() == [2, 4]
+    assert Last.arg_max(means[:3], first[:1]).tolist() == [2]
 
 
 # --- against the real algorithms ----------------------------------------------------------------------
@@ -140,39 +101,21 @@ def garland(M=3, noise=0.1, **more):
     return pfpne.make_problem("garland", n_clients=M, noise=noise, **more)
 
 
-@pytest.mark.parametrize("noise", [0.1, "bernoulli"])
-@pytest.mark.parametrize("objective", ["garland", "rastrigin"])
-def test_the_real_objects_give_the_real_regret(objective, noise):
-    problem = pfpne.make_problem(objective, n_clients=3, noise=noise)
-    for client in (PFPNEClient, VariedClient):
-        played = play_phased(problem, 2_000, PhasedServer, client, PFPNESettings())
-        assert played == pytest.approx(simulate("pf-pne", problem, 2_000).regret[:, -1].mean(), rel=1e-12)
-
-
 def test_variants_whose_difference_cannot_matter():
-    same = garland(), 2_000
-    ours = simulate("pf-pne", *same).regret[:, -1].mean()
-    assert play_phased(*same, PhasedServer, LastClient, PFPNESettings()) == pytest.approx(ours, rel=1e-12)  # no ties
-    alone = garland(M=1), 2_000  # ceil(tau_h / 1) = tau_h
-    for name, server, client, settings in (
-        ("pf-pne", TauServer, PFPNEClient, PFPNESettings()),
-        ("fed-pne", TauFedPNEServer, FedPNEClient, PhasedSettings()),
-    ):
-        ours = simulate(name, *alone).regret[:, -1].mean()
-        assert play_phased(*alone, server, client, settings) == pytest.approx(ours, rel=1e-12)
+    assert final(variant("last"), garland()) == pytest.approx(final("pf-pne", garland()), rel=1e-12)  # no ties
+    for name, base in (("tau", "pf-pne"), ("tau, fed-pne", "fed-pne")):  # one client: ceil(tau_h / 1) = tau_h
+        assert final(variant(name), garland(M=1)) == pytest.approx(final(base, garland(M=1)), rel=1e-12)
     flat = [lambda x: np.full(len(x), 0.5)] * 2  # nothing is eliminated
-    ours = pulls(PhasedServer, PFPNEClient, flat, 200, PFPNESettings(Delta=0.3))
-    for client in (FreshClient, OwnBestClient):
-        assert pulls(PhasedServer, client, flat, 200, PFPNESettings(Delta=0.3)) == ours
+    ours = pulls(OURS, flat, 200, PFPNESettings(Delta=0.3))
+    for name in ("fresh", "own best"):
+        assert pulls(variant(name), flat, 200, PFPNESettings(Delta=0.3)) == ours
 
 
 def test_b_of_tau_samples_is_wider():
     task, settings = Task(UNIT, 20, 100_000), PFPNESettings()
-    b = {}
-    for server in (PhasedServer, TauServer):
-        b[server] = server(task, settings).conclude(np.zeros((20, 1))).bounds[0]
+    b = [server(task, settings).conclude(np.zeros((20, 1))).bounds[0] for server in (PhasedServer, TauServer)]
     assert tau(0, settings.log_term(task), 0.1, 1.0, 0.5) == 1  # of which each of 20 clients drew one
-    assert b[TauServer] == pytest.approx(b[PhasedServer] * math.sqrt(20))
+    assert b[1] == pytest.approx(b[0] * math.sqrt(20))
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -191,11 +134,10 @@ def test_mirrored_cells_are_the_same_cells(d):
 def test_the_first_child_wins_a_tie(algorithm):
     rising = problem_from_functions([lambda x: x[:, 0]], [[0, 1]], noise=0)
     for kind, first in ((Partition, 3 / 4), (Mirrored, 1 / 4)):
-        regret = simulate(algorithm, rising, 1, partition=kind([[0, 1]])).regret
-        assert regret[0, 0] == pytest.approx(1 - first)
+        assert final(algorithm, rising, 1, partition=kind([[0, 1]])) == pytest.approx(1 - first)
     falling = problem_from_functions([lambda x: 1 - x[:, 0]], [[0, 1]], noise=0)  # the same, seen from the other end
-    ours = simulate(algorithm, falling, 500).regret[:, -1].mean()
-    assert play_mirrored(rising, 500, algorithm) == pytest.approx(ours, rel=1e-12)
+    mirrored = final(algorithm, rising, 500, partition=Mirrored([[0, 1]]))
+    assert mirrored == pytest.approx(final(algorithm, falling, 500), rel=1e-12)
 
 
 # --- the table, and the page ----------------------------------------------------------------------------
@@ -204,9 +146,6 @@ def test_the_first_child_wins_a_tie(algorithm):
 def test_the_readings_that_are_settings():
     assert transition_depth(0.01, 1.0, 0.5) == 7 and transition_depth(2.0**-6, 1.0, 0.5) == 6
     assert deviations.THEORY["c_1"](20) == pytest.approx(800 ** (1 / 8))
-    problem = garland(M=4, noise="bernoulli")
-    bare = play_phased(problem, 2_000, PhasedServer, PFPNEClient, PFPNESettings(Delta=0.0))
-    assert bare == pytest.approx(simulate("pf-pne", problem, 2_000, Delta=0.0).regret[:, -1].mean(), rel=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +176,7 @@ def test_another_maximum_is_added_step_by_step(evidence, table):
 
 def test_measuring_again_reads_what_was_kept(evidence, table, monkeypatch):
     names = sorted(path.name for path in (evidence.folder / "summaries").iterdir())
-    monkeypatch.setattr(deviations, "_play_run", None)
+    monkeypatch.setattr("pfpne.paper.evidence._regret_of", None)
     pd.testing.assert_frame_equal(deviations.measure(evidence), table)
     assert sorted(path.name for path in (evidence.folder / "summaries").iterdir()) == names
 
@@ -249,7 +188,7 @@ def test_a_damaged_file_is_played_again(evidence, table):
 
 
 def test_the_number_of_workers_changes_nothing(evidence, table, monkeypatch, tmp_path):
-    monkeypatch.setattr(deviations, "SMALL", 0)
+    monkeypatch.setattr("pfpne.paper.experiment.SMALL", 0)
     monkeypatch.setenv("PFPNE_TERMINAL", "")
     other = replace(evidence, n_jobs=2, folder=tmp_path)
     ours = deviations.varied("fresh")(evidence, "garland")

@@ -1,7 +1,6 @@
-"""HCT by hand, and its compiled simulation against the objects. Against PyXAB's: test_pyxab.py."""
+"""HCT by hand, and the compiled simulation of all trees (HOO's too) against the objects. PyXAB's: test_pyxab.py."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -9,30 +8,19 @@ from PyXAB.algos.HCT import compute_t_plus
 from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 
 import pfpne
+from pfpne.algorithms.hct import CentralizedServer, HCTSettings, NextPoint, Reward, TreeClient, epoch, hct_theory
+from pfpne.algorithms.hct import make_centralized, pyxab_theory, squared_width_at, threshold_at
 from pfpne.federation import Federation, Task
-from pfpne.algorithms.hct import (
-    CentralizedServer,
-    HCTSettings,
-    NextPoint,
-    Reward,
-    epoch,
-    log_term,
-    make_centralized,
-    make_hct,
-    make_hct_pyxab,
-    tau,
-)
-from pfpne.partition import Partition, PyXABPartition
+from pfpne.partition import Partition
+from pfpne.pyxab import PyXABPartition
 
 UNIT = Partition([[0, 1]])
-NAMES = ("hct", "hct-pyxab", "centralized")
-REGIMES = ("bernoulli", 0.1, 2.0, 0)
+NAMES = ("hct", "hct-pyxab", "centralized", "hoo")
 
 
-def same(a, b):
-    """Whether two runs are equal to the last bit."""
-    fields = ("t", "regret", "global_regret", "simple_regret", "best")
-    return all(np.array_equal(getattr(a, f), getattr(b, f)) for f in fields) and a.communication.equals(b.communication)
+def client(T: int, theory=hct_theory, partition=UNIT, **settings) -> TreeClient:
+    """A client alone."""
+    return TreeClient(Task(partition, 1, T), theory(HCTSettings(**settings), partition, T))
 
 
 def pulls(client, f, n):
@@ -57,9 +45,10 @@ def test_t_plus_is_pyxabs_for_all_horizons_in_use():
 
 def test_thresholds_by_hand():
     s = HCTSettings()  # c_1 = (1/6)^(1/8) = 0.799338
-    assert log_term(1024, 1.0, s) == pytest.approx(0.01 * math.log(1024 / 0.00799338), rel=1e-6)  # 0.117606
-    assert log_term(1, 0.5, HCTSettings(delta=1.0)) == pytest.approx(0.01 * math.log(2))  # c_1 > 1/2: cut
-    assert [tau(h, log_term(1024, 0.5, s), s) for h in range(6)] == [0, 1, 2, 8, 31, 121]  # 0.117606 4^h, rounded up
+    assert squared_width_at(1024, 1.0, s) == pytest.approx(0.01 * math.log(1024 / 0.00799338), rel=1e-6)  # 0.117606
+    assert squared_width_at(1, 0.5, HCTSettings(delta=1.0)) == pytest.approx(0.01 * math.log(2))  # c_1 > 1/2: cut
+    tau = [threshold_at(h, squared_width_at(1024, 0.5, s), s) for h in range(6)]
+    assert tau == [0, 1, 2, 8, 31, 121]  # 0.117606 4^h, rounded up
 
 
 def test_bad_settings_are_refused():
@@ -73,10 +62,10 @@ def test_bad_settings_are_refused():
 
 # --- by hand ----------------------------------------------------------------------------------------
 
-# f(x) = x on [0, 1], no noise, nu_1 = 1, rho = c = 1/2, delta = 1. The log term c^2 log(1/delta~(t^+)), which is
+# f(x) = x on [0, 1], no noise, nu_1 = 1, rho = c = 1/2, delta = 1. The squared width c^2 log(1/delta~(t^+)), which is
 # (log t^+ - log c_1) / 4 with c_1 = 0.799338, is 0.0560, 0.2293, 0.4026, 0.5759 for t^+ = 1, 2, 4, 8. tau_1, four times
 # that (but log 2 = 0.6931 at t^+ = 1, where delta~ is cut at 1/2) rounded up, is 1, 1, 2, 3; tau_2 is 3, 4, 7, 10.
-# U = mean + 2^-h + sqrt(log term / count).
+# U = mean + 2^-h + sqrt(squared width / count).
 #
 #  t  pulled   x     U of the node pulled                 why, and what follows
 #  1  (1,2)  0.75    0.75 + 0.5 + sqrt(0.0560) = 1.487    last of two at infinity; 1 >= tau_1 = 1: split
@@ -96,120 +85,70 @@ BY_HAND = {"nu_1": 1, "rho": 0.5, "c": 0.5, "delta": 1.0}
 
 
 def test_hct_by_hand():
-    client = make_hct(Task(UNIT, 1, 8), HCTSettings(**BY_HAND))[1][0]
-    assert client.best() == [0.5]
-    assert pulls(client, lambda x: x[0], 8) == [0.75, 0.25, 0.75, 0.875, 0.75, 0.625, 0.875, 0.875]
-    assert client.best() == [0.875]
-    assert client.ask().size == 0
+    hct = client(8, **BY_HAND)
+    assert hct.best() == [0.5]
+    assert pulls(hct, lambda x: x[0], 8) == [0.75, 0.25, 0.75, 0.875, 0.75, 0.625, 0.875, 0.875]
+    assert hct.best() == [0.875]
 
 
 def test_hct_pyxab_by_hand():
-    client = make_hct_pyxab(Task(UNIT, 1, 8), HCTSettings(**BY_HAND))[1][0]
-    assert pulls(client, lambda x: x[0], 8) == [0.75, 0.25, 0.75, 0.875, 0.75, 0.875, 0.625, 0.875]
+    assert pulls(client(8, pyxab_theory, **BY_HAND), lambda x: x[0], 8) == [
+        *(0.75, 0.25, 0.75, 0.875, 0.75),
+        *(0.875, 0.625, 0.875),
+    ]
 
 
 def test_best_is_the_most_pulled_of_the_deepest():
-    client = make_hct(Task(UNIT, 1, 20), HCTSettings())[1][0]
-    best = []
+    hct, best = client(20), []
     for _ in range(7):
-        pulls(client, lambda x: x[0], 1)
-        best.append(client.best()[0])
+        pulls(hct, lambda x: x[0], 1)
+        best.append(hct.best()[0])
     # defaults: pulls 0.75, 0.25, 0.875, 0.625, 0.875, 0.9375, 0.8125; of equal counts the smaller index
     assert best == [0.75, 0.25, 0.875, 0.625, 0.875, 0.9375, 0.8125]
 
 
-# --- which form is which -----------------------------------------------------------------------------
+def test_max_depth_is_respected():
+    played = pulls(client(300, partition=Partition([[0, 1]], max_depth=2)), lambda x: 1 - abs(x[0] - 0.4), 300)
+    assert set(played) <= {0.25, 0.75, 0.125, 0.375, 0.625, 0.875}
+    assert played[-100:].count(0.375) > 50
+
+
+# --- the compiled simulation is the objects ---------------------------------------------------------
+
+
+def both(name, problem, T, **given):
+    """The compiled run, which equals that of the objects to the last bit."""
+    fast, slow = (pfpne.simulate(name, problem, T, global_regret=True, objects=o, **given) for o in (False, True))
+    for field in ("t", "regret", "global_regret", "simple_regret", "rounds", "best"):
+        assert np.array_equal(getattr(fast, field), getattr(slow, field)), field
+    return fast
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("noise", ["bernoulli", 0.1, 2.0, 0])
+def test_the_compiled_form_equals_the_objects(name, noise):
+    for objective, T in (("garland", 400), ("rastrigin", 150), ("himmelblau", 2), ("himmelblau", 1)):
+        run = both(name, pfpne.make_problem(objective, n_clients=3, noise=noise, seed=4), T)
+        assert (np.diff(run.regret, axis=1) >= 0).all() and (np.diff(run.global_regret, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_so_it_does_on_other_partitions_and_with_other_settings(name):
+    problem = pfpne.make_problem("himmelblau", n_clients=2, noise=0.1)
+    for partition in (
+        Partition(problem.domain, k=3, max_depth=20),
+        PyXABPartition(RandomBinaryPartition, problem.domain, max_depth=20),
+        *(Partition(problem.domain, max_depth=depth) for depth in (0, 1, 2)),
+    ):
+        both(name, problem, 150, partition=partition)
+    for settings in ({"nu_1": 0.01}, {"rho": 0.9}):
+        both(name, problem, 150, **settings)
 
 
 def test_the_switch_matters():
     problem = pfpne.make_problem("himmelblau", n_clients=2)
     a, b = (pfpne.simulate(name, problem, 3000) for name in ("hct", "hct-pyxab"))
     assert not np.array_equal(a.regret, b.regret)
-
-
-# --- the compiled simulation is the objects ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("noise", REGIMES)
-def test_the_compiled_form_equals_the_objects(name, noise):
-    for objective, T in (("garland", 500), ("rastrigin", 200)):
-        problem = pfpne.make_problem(objective, n_clients=3, noise=noise, seed=4)
-        a, b = (pfpne.simulate(name, problem, T, global_regret=True, objects=objects) for objects in (False, True))
-        assert same(a, b)
-        assert (np.diff(a.regret, axis=1) >= 0).all() and (np.diff(a.global_regret, axis=1) >= 0).all()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_other_partitions(name):
-    problem = pfpne.make_problem("himmelblau", n_clients=2, noise=0.1)
-    for partition in (
-        Partition(problem.domain, k=3, max_depth=20),
-        PyXABPartition(RandomBinaryPartition, problem.domain, max_depth=20),
-        Partition(problem.domain, max_depth=0),
-        Partition(problem.domain, max_depth=2),
-    ):
-        a, b = (pfpne.simulate(name, problem, 150, partition=partition, objects=objects) for objects in (False, True))
-        assert same(a, b)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("T", [1, 2, 10, 2000])
-def test_budgets_and_last_points(name, T):
-    problem = pfpne.make_problem("himmelblau", n_clients=2, noise=0.1)
-    federation = pfpne.make_federation(name, Task(Partition(problem.domain), 2, T, 0.1))
-    told = np.zeros(2, dtype=int)
-    while federation.running:
-        for m, batch in federation.ask():
-            federation.tell(m, np.full(batch.size, 0.5))
-            told[m] += batch.size
-    assert told.tolist() == [T, T] and federation.ask() == []
-    run = pfpne.simulate(name, problem, T)
-    assert run.t[-1] == T and run.regret.shape == (2, min(T, 500))
-    assert ((problem.domain[:, 0] <= run.best) & (run.best <= problem.domain[:, 1])).all()
-
-
-def test_max_depth_is_respected():
-    client = make_hct(Task(Partition([[0, 1]], max_depth=2), 1, 300), HCTSettings())[1][0]
-    played = pulls(client, lambda x: 1 - abs(x[0] - 0.4), 300)
-    assert set(played) <= {0.25, 0.75, 0.125, 0.375, 0.625, 0.875}
-    assert played[-100:].count(0.375) > 50
-
-
-def test_same_seed_same_result_and_no_global_state():
-    problem = pfpne.make_problem("garland", n_clients=2)
-    before = np.random.get_state()
-    a, b, c = (pfpne.simulate("hct-pyxab", problem, 1000, seed=seed) for seed in (0, 0, 1))
-    assert same(a, b) and not same(a, c)
-    after = np.random.get_state()
-    assert before[0] == after[0] and np.array_equal(before[1], after[1]) and before[2:] == after[2:]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_saved_state_goes_on_the_same(name):
-    federation = pfpne.make_federation(name, Task(Partition([[-5, 5], [-5, 5]]), 2, 200))
-
-    def go_on(federation, sweeps):
-        played = []
-        for _ in range(sweeps):
-            for m, batch in federation.ask():
-                federation.tell(m, [1 - abs(batch.points[0, 0] - 1) / 6])
-                played.append((m, *batch.points[0]))
-        return played
-
-    go_on(federation, 100)
-    copy = pickle.loads(pickle.dumps(federation))
-    assert go_on(federation, 80) == go_on(copy, 80)
-
-
-def test_bad_rewards_change_nothing():
-    client = make_hct(Task(UNIT, 1, 10), HCTSettings())[1][0]
-    pulls(client, lambda x: x[0], 3)
-    before = pickle.dumps(client.tree)
-    for bad in ([], [1, 2], [math.nan], [math.inf]):
-        with pytest.raises(ValueError):
-            client.tell(bad)
-    assert pickle.dumps(client.tree) == before and client.t == 3
 
 
 # --- centralized ------------------------------------------------------------------------------------
@@ -243,29 +182,18 @@ def test_centralized_messages_by_hand():
         (2, [(1, [0.875])], []),
     ]
     assert [client.best().tolist() for client in clients] == [[0.75], [0.875]]
-    assert server.best().tolist() == [0.875]
+    assert server.hct.best().tolist() == [0.875]
 
 
 def test_centralized_communication_is_one_row_a_step():
-    problem = pfpne.make_problem("himmelblau", n_clients=3, noise=0)
-    table = pfpne.simulate("centralized", problem, 4).communication
-    assert table[["t", "numbers up", "numbers down"]].values.tolist() == [
-        [0, 0, 2],
-        [1, 3, 6],
-        [2, 3, 6],
-        [3, 3, 6],
-        [4, 3, 4],
-    ]
+    run = pfpne.simulate("centralized", pfpne.make_problem("himmelblau", n_clients=3, noise=0), 4)
+    assert run.rounds.tolist() == [[0, 0, 2], [1, 3, 6], [2, 3, 6], [3, 3, 6], [4, 3, 4]]
 
 
-def test_centralized_takes_rewards_in_turn():
+def test_centralized_refuses_rewards_out_of_turn_or_no_numbers():
     server = CentralizedServer(Task(UNIT, 2, 2), HCTSettings())
     server.start()
-    with pytest.raises(ValueError, match="turn"):
-        server.exchange({1: Reward(1, np.array([0.5]))})
-
-
-def test_clients_alone_say_nothing():
-    problem = pfpne.make_problem("garland", n_clients=2)
-    for name in ("hct", "hct-pyxab"):
-        assert pfpne.simulate(name, problem, 50, messages=True).messages == []
+    for messages, match in (({1: Reward(1, [0.5])}, "turn"), ({0: Reward(1, [math.nan])}, "NaN"), ({}, "turn")):
+        with pytest.raises(ValueError, match=match):
+            server.exchange(messages)
+    assert list(server.exchange({0: Reward(1, [0.5])})) == [1]

@@ -163,8 +163,8 @@ def test_best_is_the_highest_mean_of_the_deepest_finished_depth():
 
 def test_arg_max_of_each_client_takes_the_smallest_index_of_equal_ones():
     values, start = np.array([1.0, 3.0, 3.0, 5.0, 2.0, 2.0]), np.array([0, 3, 4])
-    assert pf_pne.arg_max(values, start).tolist() == [1, 3, 4]
-    assert pf_pne.arg_max(values[:3], start[:1]).tolist() == [1]
+    assert pf_pne.PFPNE.arg_max(values, start).tolist() == [1, 3, 4]
+    assert pf_pne.PFPNE.arg_max(values[:3], start[:1]).tolist() == [1]
 
 
 def test_cut_spends_what_is_left_in_pulling_order():
@@ -225,7 +225,7 @@ def test_K_is_inside_K_m_and_the_budget_is_exact(seed, M, T, Delta, k, max_depth
             if frame["h"] in self.shared:
                 kept = self.shared[frame["h"]][0]
                 seen.append(len(kept) > 0 and np.isin(kept, frame["index"]).all())
-            return pf_pne.arg_max(mean, start)
+            return pf_pne.PFPNE.arg_max(mean, start)
 
     task, settings = Task(Partition([[0, 1]], k, max_depth), M, T), pf_pne.PFPNESettings(Delta=Delta)
     made = pf_pne.make_phased(Spy, pf_pne.PhasedServer, task, settings)

@@ -59,13 +59,13 @@ def test_recorder_by_hand():
     problem = problem_from_functions(functions, [[0, 1]], noise=0, optimum=[1.0, 1.0], global_optimum=1.0)
     recorder = Recorder()
     for owner, x, n in ((0, 0.5, 2), (1, 1.0, 1), (1, 0.25, 3), (0, 0.75, 2)):
-        recorder.pulled(np.array([owner]), np.array([[x]]), np.array([x]), np.array([n]))
+        recorder.pulls.append(tuple(np.array(column) for column in ([owner], [x], [n], [[x]])))
     both = np.array([0, 1])
-    recorder.deploys(both, np.array([0, 0]), np.array([[0.5], [0.5]]))
-    recorder.deploys(both, np.array([2, 1]), np.array([[0.75], [1.0]]))
-    recorder.deploys(np.array([0]), np.array([2]), np.array([[0.9]]))  # at the same step, after the exchange
-    recorder.exchanged(2, 3, 5)
-    recorder.exchanged(2, 1, 0)
+    recorder.bests.append((both, np.array([0, 0]), np.array([[0.5], [0.5]])))
+    recorder.bests.append((both, np.array([2, 1]), np.array([[0.75], [1.0]])))
+    recorder.bests.append((np.array([0]), np.array([2]), np.array([[0.9]])))  # at the same step, after the exchange
+    recorder.rounds[2] += (3, 5)
+    recorder.rounds[2] += (1, 0)
     traces = recorder.traces(problem, np.array([1, 2, 3, 4]), global_regret=True)
     np.testing.assert_allclose(traces.regret, [[0.5, 1.0, 1.25, 1.5], [0.0, 0.75, 1.5, 2.25]])
     np.testing.assert_allclose(traces.global_regret, traces.regret)

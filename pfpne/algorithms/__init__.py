@@ -4,8 +4,6 @@ A new algorithm is a file beside these and a row here; a faster form for simulat
 pfpne.simulation.fast.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,11 +68,10 @@ def make_settings(name: str | Algorithm, values: dict, problem=None):
     for given in values:
         if given not in taken:
             raise ValueError(f"{name}: {unknown('setting', given, taken)}")
-    values = dict(values)
     if values.get("Delta") == "true":
         if problem is None:
             raise ValueError('Delta="true" needs a problem whose optima are known; give a number here.')
-        values["Delta"] = float(problem.Delta)
+        values = {**values, "Delta": float(problem.Delta)}
     return get_algorithm(name).settings(**values)
 
 

@@ -3,16 +3,15 @@
 Source: Azar, Lazaric and Brunskill, "Online Stochastic Optimization under Correlated Bandit Feedback", ICML 2014,
 Algorithm 1 (HCT-iid), in the order of steps of PyXAB 0.3.0's class HCT.
 
-| paper                  | here                       | meaning                                                    |
-|------------------------|----------------------------|------------------------------------------------------------|
-| T_t, (h, i)            | node, depth and index      | the tree; a node is a row of an array, the root row 0      |
-| (h_t, i_t)             | v                          | the node pulled at step t                                  |
-| T_{h,i}                | count                      | its pulls; total is the sum of their rewards               |
-| U_{h,i}, B_{h,i}       | U, B                       | upper bounds of f on its cell: its own, its subtree's      |
-| t, t^+                 | t, 2^epoch                 | step, and the power of two that is not below it            |
-| c^2 log(1/delta~(t^+)) | theory.squared_width[epoch] | T times the square of the confidence interval's half-width |
-| tau_h(t)               | theory.threshold[epoch, h] | pulls of a node of depth h before the search goes deeper   |
-| nu_1, rho, c, delta    | settings                   | constants                                                  |
+| paper                  | here                        | meaning                                                    |
+|------------------------|-----------------------------|------------------------------------------------------------|
+| T_t, (h, i)            | node, depth and index       | the tree; a node is a row of an array, the root row 0      |
+| (h_t, i_t)             | v                           | the node pulled at step t                                  |
+| T_{h,i}                | count                       | its pulls; total is the sum of their rewards               |
+| U_{h,i}, B_{h,i}       | U, B                        | upper bounds of f on its cell: its own, its subtree's      |
+| t, t^+                 | t, 2^epoch                  | step, and the power of two that is not below it            |
+| c^2 log(1/delta~(t^+)) | theory.squared_width[epoch] | the squared half-width of a confidence interval, one pull  |
+| tau_h(t)               | theory.threshold[epoch, h]  | pulls of a node of depth h before the search goes deeper   |
 
 PyXAB's HCT, hct-pyxab here and pull for pull equal to it, splits a node again whenever it is pulled up to a
 threshold that has grown since its children were made, and forgets the subtree. Algorithm 1 splits leaves only:
@@ -22,20 +21,15 @@ the node pulled takes t^+ of its own step, not of the next; in tau_h, delta~ is 
 delta <= 1/2). A cell at the partition's max_depth is not split.
 """
 
-from __future__ import annotations
-
-import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from pfpne.checks import check, check_scale, is_number
-from pfpne.federation import Batch, Client, Message, Server, Task
-
-# --- settings, and the constants that theory makes of them ------------------------------------------
+from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
 
 
 @dataclass(frozen=True)
@@ -66,11 +60,10 @@ class HCTSettings(TreeSettings):
 class Theory(NamedTuple):
     """What the algorithm looks up: epochs e = 0, 1, ... (t^+ = 2^e), depths h = 0..max_depth."""
 
-    threshold: np.ndarray  # (epochs, depths): tau_h
+    threshold: np.ndarray  # (epochs, depths): tau_h; infinite where nodes are never split
     squared_width: np.ndarray  # (epochs,): c^2 log(1/delta~(t^+))
     diameter: np.ndarray  # (depths,): nu_1 rho^h
     k: int  # children of a node
-    max_depth: int
     split_again: bool = False  # PyXAB's re-expansion
     credit_path: bool = False  # HOO (hoo.py): a reward counts at every node above the one pulled, too
 
@@ -80,17 +73,14 @@ def epoch(t: int) -> int:
     return (t - 1).bit_length()
 
 
-def squared_width(t_plus: int, most: float, s: HCTSettings) -> float:
+def squared_width_at(t_plus: int, most: float, s: HCTSettings) -> float:
     """c^2 log(1/delta~(t^+)), delta~(t^+) = min(most, c_1 delta / t^+), c_1 = (rho / (3 nu_1))^(1/8)."""
     c_1 = np.power(s.rho / (3 * s.nu_1), 1.0 / 8)
     return s.c**2 * math.log(1 / min(most, c_1 * s.delta / t_plus))
 
 
-def threshold(h: int, squared_width, s: HCTSettings):
-    """tau_h = c^2 log(1/delta~(t^+)) rho^(-2h) / nu_1^2, rounded up; 0 for the root, which is not pulled.
-
-    Of the shape of squared_width. Infinite at depths that no budget reaches.
-    """
+def threshold_at(h: int, squared_width, s: HCTSettings):
+    """tau_h = squared_width rho^(-2h) / nu_1^2, rounded up, and of that shape; 0 for the root, which is not pulled."""
     with np.errstate(over="ignore"):
         return np.ceil(squared_width * np.float64(s.rho) ** (-2 * h) / s.nu_1**2) * (h > 0)
 
@@ -98,14 +88,10 @@ def threshold(h: int, squared_width, s: HCTSettings):
 def hct_theory(s: HCTSettings, partition, T: int) -> Theory:
     """The constants of HCT for steps 1..T."""
     depths, powers = range(partition.max_depth + 1), [2**e for e in range(epoch(T) + 1)]
-    halved = np.array([squared_width(t_plus, 0.5, s) for t_plus in powers])
-    return Theory(
-        threshold=np.stack([threshold(h, halved, s) for h in depths], axis=1),
-        squared_width=np.array([squared_width(t_plus, 1.0, s) for t_plus in powers]),
-        diameter=np.array([s.nu_1 * s.rho**h for h in depths]),
-        k=partition.k,
-        max_depth=partition.max_depth,
-    )
+    squared_width, cut = (np.array([squared_width_at(t_plus, most, s) for t_plus in powers]) for most in (1.0, 0.5))
+    threshold = np.stack([threshold_at(h, cut, s) for h in depths], axis=1)
+    threshold[:, -1] = np.inf
+    return Theory(threshold, squared_width, np.array([s.nu_1 * s.rho**h for h in depths]), partition.k)
 
 
 def pyxab_theory(s: HCTSettings, partition, T: int) -> Theory:
@@ -115,12 +101,10 @@ def pyxab_theory(s: HCTSettings, partition, T: int) -> Theory:
 
 # --- the algorithm ----------------------------------------------------------------------------------
 
-NODE = np.dtype(  # parent: its row, or -1; child: the row of the first of its k children, or -1
-    [(name, "i8") for name in ("depth", "index", "parent", "child", "count")]
-    + [(name, "f8") for name in ("total", "U", "B")]
-)
-# t: the step to come. size: nodes so far. best: the node to deploy. split: the node whose B has not yet seen its new
-# children, or -1.
+# parent, child: rows, of the first of the k children, or -1. t: the step to come. size: nodes so far. best: the node to
+# deploy. split: the node whose B has not seen its new children yet, or -1.
+INTEGERS, FLOATS = ("depth", "index", "parent", "child", "count"), ("total", "U", "B")
+NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
 STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split")])
 
 
@@ -158,12 +142,10 @@ def learn(node, state, theory, v, reward):
     best = node[s.best]  # of the deepest ever pulled, forgotten ones too, the most pulled; then the smallest index
     if (n.depth, n.count, -n.index) > (best.depth, best.count, -best.index):
         s.best = v
-    splits = n.count >= theory.threshold[s.epoch, n.depth] and n.depth < theory.max_depth
-    if splits and (n.child < 0 or theory.split_again):
+    if n.count >= theory.threshold[s.epoch, n.depth] and (n.child < 0 or theory.split_again):
         split(node, state, theory, v)
     s.t += 1
-    if s.t > 1 << s.epoch:
-        s.epoch += 1
+    s.epoch += s.t > 1 << s.epoch
 
 
 @njit(cache=True)
@@ -179,8 +161,9 @@ def upper_bound(n, epoch, theory):
 @njit(cache=True)
 def bound_of_subtree(node, v, k):
     """B = min(U, the largest B of the children); U at a leaf."""
-    largest = -np.inf if node[v].child >= 0 else np.inf
-    for u in range(node[v].child, node[v].child + k if node[v].child >= 0 else 0):
+    first = node[v].child
+    largest = np.inf if first < 0 else -np.inf
+    for u in range(first, first + k if first >= 0 else first):
         largest = max(largest, node[u].B)
     return min(node[v].U, largest)
 
@@ -188,12 +171,9 @@ def bound_of_subtree(node, v, k):
 @njit(cache=True)
 def update_B(node, v, theory):
     """UpdateB: the B-values from v up to the root, or up to one that stays as it was, if all U-values above it did."""
-    changed = True
-    while v >= 0 and (changed or theory.credit_path):
-        before = node[v].B
-        node[v].B = bound_of_subtree(node, v, theory.k)
-        changed = node[v].B != before
-        v = node[v].parent
+    while v >= 0:
+        before, node[v].B = node[v].B, bound_of_subtree(node, v, theory.k)
+        v = node[v].parent if node[v].B != before or theory.credit_path else -1
 
 
 @njit(cache=True)
@@ -270,7 +250,7 @@ class CentralizedServer(Server):
 
     def __init__(self, task: Task, settings: HCTSettings):
         self.n_clients = task.n_clients
-        alone = dataclasses.replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
+        alone = replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
         self.hct = TreeClient(alone, hct_theory(settings, alone.partition, alone.horizon))
 
     def start(self) -> dict[int, Message]:
@@ -290,17 +270,16 @@ class CentralizedClient(Client):
 
     def __init__(self, task: Task):
         super().__init__(task)
-        self._points = np.empty((0, task.partition.d))  # received, not yet evaluated: one or none
-        self._best = task.partition.centers(0, 1)[0]
+        self._best, self._next = task.partition.centers(0, 1)[0], NOTHING
 
     def receive(self, message: NextPoint) -> None:
-        self._points = message.point[None]
+        self._next = Batch(message.point[None], np.array([1]))
 
     def _ask(self) -> Batch:
-        return Batch(self._points, np.ones(len(self._points), dtype=np.int64))
+        return self._next
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Reward:
-        self._best, self._points = batch.points[0], self._points[:0]
+        self._best, self._next = batch.points[0], NOTHING
         return Reward(self.t, rewards)
 
     def best(self) -> np.ndarray:

@@ -5,16 +5,14 @@ PyXAB 0.3.0's class T_HOO.
 
 | paper                 | here                      | meaning                                                          |
 |-----------------------|---------------------------|------------------------------------------------------------------|
-| T_n, (h, i)           | node, depth and index     | the tree                                                         |
-| (H_n, I_n), r_n       | v, reward                 | the node pulled, always a leaf, and its reward                   |
 | T_{h,i}, mu-hat_{h,i} | count, total / count      | pulls of the node or below it, and the mean of their rewards     |
 | U_{h,i}               | U                         | mu-hat_{h,i} + sqrt(2 ln n_0 / T_{h,i}) + nu_1 rho^h             |
-| B_{h,i}               | B                         | min(U_{h,i}, largest B of the children)                          |
 | n_0, D_{n_0}          | horizon, truncation_depth | T, and the depth of the last nodes that are split                |
 
-It runs on the tree of hct.py, with these constants: a node is passed from its first pull on (tau = 0), and a reward
-counts along the whole path. As PyXAB does, it splits the leaves at depth D_{n_0} too, so that it pulls one depth
-further, and of equal B-values the last child's wins. ln n_0 is a constant, so only the path's bounds change in a step.
+It runs on the tree of hct.py, where the other symbols are, with these constants: a node is passed from its first pull
+on (threshold 0), and a reward counts along the whole path. As PyXAB does, it splits the leaves at depth D_{n_0} too,
+so that it pulls one depth further, and of equal B-values the last child's wins. ln n_0 is a constant, so only the
+path's bounds change in a step.
 """
 
 from __future__ import annotations
@@ -34,11 +32,7 @@ def truncation_depth(T: int, s: TreeSettings) -> int:
 def hoo_theory(s: TreeSettings, partition, T: int) -> Theory:
     """The constants of HOO for steps 1..T."""
     depths, epochs = range(partition.max_depth + 1), epoch(T) + 1
-    return Theory(
-        threshold=np.zeros((epochs, len(depths))),
-        squared_width=np.full(epochs, 2 * math.log(T)),
-        diameter=np.array([s.nu_1 * s.rho**h for h in depths]),
-        k=partition.k,
-        max_depth=min(partition.max_depth, truncation_depth(T, s) + 1),
-        credit_path=True,
-    )
+    threshold = np.zeros((epochs, len(depths)))
+    threshold[:, min(partition.max_depth, max(1, truncation_depth(T, s) + 1)) :] = np.inf
+    diameter = np.array([s.nu_1 * s.rho**h for h in depths])
+    return Theory(threshold, np.full(epochs, 2 * math.log(T)), diameter, partition.k, credit_path=True)

@@ -1,6 +1,4 @@
-"""Noise wraps the noiseless values: one uniform draw a pull, the same for every algorithm of a run."""
-
-from __future__ import annotations
+"""Noise wraps the noiseless values: one uniform draw a pull."""
 
 import numpy as np
 
@@ -8,10 +6,7 @@ from pfpne.rng import stream
 
 
 def noisy(means: np.ndarray, noise, u: np.ndarray) -> np.ndarray:
-    """Rewards of pulls with these means and uniforms u in [0, 1), written over u; means broadcast to u.
-
-    Bernoulli: 1 with probability mean. A number a: mean + a (2u - 1).
-    """
+    """Rewards, written over uniforms u in [0, 1): u < mean (Bernoulli), or mean + a (2u - 1); means broadcast to u."""
     if noise == "bernoulli":
         u[...] = u < means
         return u
@@ -22,15 +17,11 @@ def noisy(means: np.ndarray, noise, u: np.ndarray) -> np.ndarray:
 
 
 def draw_rewards(values: np.ndarray, counts: np.ndarray, noise, rng: np.random.Generator) -> np.ndarray:
-    """Noisy rewards (sum counts,): each of the values (n,) drawn counts (n,) times, in order.
-
-    One uniform a pull, in order, so that the noise of a client's pull t is the same whatever it pulls; none
-    is drawn when noise is 0.
-    """
+    """Noisy rewards (sum counts,): each of the values (n,) drawn counts (n,) times, in order; noise 0 draws nothing."""
     means = np.repeat(values, counts)
     return means if noise == 0 else noisy(means, noise, rng.random(len(means)))
 
 
 def noise_streams(problem, seed: int, run: int) -> list[np.random.Generator]:
-    """One stream a client: the noise of client m at step t is the same for every algorithm of the run."""
+    """One stream a client: the noise of its step t is the same whatever it pulls, for every algorithm of the run."""
     return [stream(seed, problem.name, run, m, "noise") for m in range(problem.n_clients)]

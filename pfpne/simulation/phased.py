@@ -1,27 +1,16 @@
 """PF-PNE, Fed-PNE and PE for all clients of a simulation at once: the loops of pfpne.algorithms.pf_pne, with S = M."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from pfpne.algorithms.pf_pne import Phases, PhasedServer, PhasedSettings, Pull, Report, cut, firsts, steps
-from pfpne.federation import Server, Task
+from pfpne.algorithms.pf_pne import Pull, cut, firsts, steps
+from pfpne.federation import Task
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Recorder, Traces
 
 BLOCK = 2**15  # pulls whose noise is drawn, turned into rewards and summed in one go: they fit into the cache
 
 
-def simulate_phases(
-    phases: type[Phases],
-    server: type[Server],
-    problem,
-    task: Task,
-    settings: PhasedSettings,
-    noise_streams: list,
-    checkpoints: np.ndarray,
-    global_regret: bool,
-) -> Traces:
+def simulate_phases(phases, server, problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces:
     """Run the loop of all clients to the horizon; the server is asked without messages, which are counted."""
     M = task.n_clients
     clients, server, recorder = phases(task, settings, M), server(task, settings), Recorder()
@@ -29,12 +18,12 @@ def simulate_phases(
     loop, result = clients.loop(), None
     while not clients.done.all():
         want = loop.send(result)
-        recorder.deploys(np.arange(M), evaluations.t.copy(), clients.best.copy())
+        recorder.bests.append((np.arange(M), evaluations.t.copy(), clients.best.copy()))
         if isinstance(want, Pull):
             result = evaluations.pull(want, clients.done)
         else:
             result = server.conclude(want.means)
-            recorder.exchanged(int(evaluations.t[0]), want.means.size, M * result.numbers)
+            recorder.rounds[int(evaluations.t[0])] += (want.means.size, M * result.numbers)
     return recorder.traces(problem, checkpoints, global_regret)
 
 
@@ -48,25 +37,23 @@ class Evaluations:
     def pull(self, want: Pull, done: np.ndarray) -> np.ndarray:
         """Sums (N,) of the rewards; owners whom the horizon cuts become done, and their sums mean nothing."""
         h, owner, index, counts = want
-        start = firsts(owner)
+        start, sums = firsts(owner), np.zeros(len(owner))
         left = self.task.horizon - self.t[owner[start]]
         short = np.add.reduceat(counts, start) > left
         done[owner[start][short]] = True
         fitting = cut(counts, start, left) if short.any() else counts
         at = np.flatnonzero(fitting)
-        sums = np.zeros(len(counts))
         if len(at):
             sums[at] = self._evaluate(owner[at], self.task.partition.centers(h, index[at]), fitting[at])
         return sums
 
     def _evaluate(self, owner: np.ndarray, points: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        values, noise = self.problem.paired_values(owner, points), self.problem.noise
-        sums = np.empty(len(owner))
+        values, noise, sums = self.problem.paired_values(owner, points), self.problem.noise, np.empty(len(owner))
         for a, b, u in self._uniforms(owner, counts):
             means = values[a:b, None]
             rewards = np.broadcast_to(means, u.shape) if noise == 0 else noisy(means, noise, u)
             rewards.sum(axis=1, out=sums[a:b])
-        self.recorder.pulled(owner, points, values, counts)
+        self.recorder.pulls.append((owner, values, counts, points))
         start = firsts(owner)
         self.t[owner[start]] += np.add.reduceat(counts, start)
         return sums
@@ -74,8 +61,7 @@ class Evaluations:
     def _uniforms(self, owner: np.ndarray, counts: np.ndarray):
         """The uniforms of the pulls, each owner's from its own stream, block by block: (a, b, u (b - a, n)).
 
-        A block is nodes a..b-1, pulled n times each, of one or more owners. It fits into the cache, and is
-        overwritten by the next. With noise 0 nothing is drawn.
+        A block is nodes a..b-1, pulled n times each, of one or more owners; the next overwrites it. Noise 0 draws none.
         """
         new_block = steps(counts) | steps((np.cumsum(counts) - counts) // BLOCK)
         block = np.flatnonzero(new_block)

@@ -1,7 +1,6 @@
 """What is measured of a run: regret from noiseless values, communication, and the point deployed."""
 
-from __future__ import annotations
-
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,43 +62,31 @@ def gaps(optimum, values: np.ndarray) -> np.ndarray:
 
 
 class Recorder:
-    """Collects what the clients pulled and would deploy, and sums it up at the end."""
+    """Collects what the clients do, n rows a record and a client's own in order, and sums it up at the end.
+
+    pulls: (owner (n,), their noiseless values (n,), counts (n,), points (n, d)). bests: (owner (n,), the steps t (n,)
+    from which on they would deploy, points (n, d)). rounds: t -> the numbers carried then, up and down.
+    """
 
     def __init__(self):
-        self._pulls: list[tuple] = []  # owner (n,), values (n,), counts (n,), points (n, d); a client's own in order
-        self._bests: list[tuple] = []  # owner (n,), t from which on (n,), points (n, d)
-        self._rounds: dict[int, list] = {}  # t -> [numbers up, numbers down]
-
-    def pulled(self, owner: np.ndarray, points: np.ndarray, values: np.ndarray, counts: np.ndarray) -> None:
-        """The clients `owner` (n,) pulled these points (n, d), which are worth `values`, `counts` times each."""
-        self._pulls.append((owner, values, counts, points))
-
-    def deploys(self, owner: np.ndarray, t: np.ndarray, points: np.ndarray) -> None:
-        """From step t (n,) on, the clients `owner` (n,) would deploy these points (n, d)."""
-        self._bests.append((owner, t, points))
-
-    def exchanged(self, t: int, up: int, down: int) -> None:
-        """At step t these numbers were carried up and down."""
-        row = self._rounds.setdefault(t, [0, 0])
-        row[0] += up
-        row[1] += down
+        self.pulls, self.bests = [], []
+        self.rounds = defaultdict(lambda: np.zeros(2, dtype=np.int64))
 
     def traces(self, problem, t: np.ndarray, global_regret: bool) -> Traces:
-        owner, values, counts, points = _by_owner(self._pulls)
-        regret = _cumulative(t, owner, counts, gaps(problem.optimum[owner], values))
-        shared = None
+        owner, values, counts, points = _by_owner(self.pulls)
+        regret, shared = _cumulative(t, owner, counts, gaps(problem.optimum[owner], values)), None
         if global_regret:
             shared = _cumulative(t, owner, counts, gaps(problem.global_optimum, problem.mean_values(points)))
-        owner, since, points = _by_owner(self._bests)
+        owner, since, points = _by_owner(self.bests)
         gap = gaps(problem.optimum[owner], problem.paired_values(owner, points))
         M, T = problem.n_clients, t[-1]
         at = np.searchsorted(owner * (T + 1) + since, np.arange(M)[:, None] * (T + 1) + t, side="right") - 1
-        rounds = np.array([[s, *self._rounds[s]] for s in sorted(self._rounds)], dtype=np.int64).reshape(-1, 3)
+        rounds = np.array([(s, *self.rounds[s]) for s in sorted(self.rounds)], dtype=np.int64).reshape(-1, 3)
         return Traces(regret, shared, gap[at], rounds, points[at[:, -1]])
 
 
 def _by_owner(records: list[tuple]) -> list[np.ndarray]:
-    """The columns of the records, client after client, a client's own in the order they came."""
+    """The columns of the records, client after client."""
     columns = [np.concatenate(column) for column in zip(*records, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     return [column[order] for column in columns]
@@ -109,11 +96,10 @@ def _cumulative(t: np.ndarray, owner: np.ndarray, counts: np.ndarray, gap: np.nd
     """Cumulative regret (M, C) at steps t (C,): every client made t[-1] pulls, counts (n,) in a row with gap (n,)."""
     first = np.searchsorted(owner, np.arange(owner[-1] + 2))  # where each client's rows begin, and the end
     after = np.cumsum(counts)
-    before = after - counts
-    total = np.zeros(len(gap) + 1)
+    total = np.zeros(len(gap) + 1)  # before each row; each client's sum starts anew
     for a, b in zip(first[:-1], first[1:], strict=True):
         np.cumsum(gap[a:b] * counts[a:b], out=total[a + 1 : b + 1])
-    total[first] = 0.0  # each client's sum starts anew
+    total[first] = 0.0
     steps = t[-1] * np.arange(len(first) - 1)[:, None] + t
     at = np.searchsorted(after, steps)  # the row that each step belongs to
-    return np.maximum.accumulate(total[at] + gap[at] * (steps - before[at]), axis=1)
+    return np.maximum.accumulate(total[at] + gap[at] * (steps - (after - counts)[at]), axis=1)

@@ -1,48 +1,42 @@
 """Run one algorithm on one problem, and keep the regret, the communication and the point deployed.
 
-The simulator drives the same clients and server as a deployment would. Where there is a faster form of the same
-(pfpne.simulation.fast) it runs that, which tests show to be equal.
+The simulator drives the same clients and server as a deployment would, or, where there is one, a faster form of the
+same (pfpne.simulation.fast), which tests show to be equal.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import time
 
 import numpy as np
 
-
 from pfpne.algorithms import Algorithm, get_algorithm, make_settings
-from pfpne.checks import check, is_integer
+from pfpne.checks import check, check_integer, is_integer
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.problems import Problem
+from pfpne.simulation.fast import FAST
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Recorder, Run, Traces, checkpoints
 
 
-def _drive(
-    federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, messages
-) -> Traces:
+def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, kept) -> Traces:
     """Drive the objects to the horizon: ask, evaluate, tell, stop."""
     recorder = Recorder()
 
     def deploys(m, client):
-        recorder.deploys(np.array([m]), np.array([client.t]), client.best()[None])
+        recorder.bests.append(([m], [client.t], client.best()[None]))
 
     def on_mail(step, up, down):
-        recorder.exchanged(step, *(sum(message.numbers for _, message in mail) for mail in (up, down)))
-        if messages is not None:
-            messages.extend((step, "up", m, message) for m, message in up)
-            messages.extend((step, "down", m, message) for m, message in down)
+        recorder.rounds[step] += [sum(message.numbers for _, message in mail) for mail in (up, down)]
+        if kept is not None:
+            kept.extend((step, way, m, message) for way, mail in (("up", up), ("down", down)) for m, message in mail)
 
     federation.on_mail = on_mail
     while federation.running:
-        sweep = federation.ask()
-        for m, batch in sweep:
+        for m, batch in federation.ask():
             deploys(m, federation.clients[m])
             values = problem.client_values(m, batch.points)
-            recorder.pulled(np.full(len(values), m), batch.points, values, batch.counts)
+            recorder.pulls.append((np.full(len(values), m), values, batch.counts, batch.points))
             federation.tell(m, draw_rewards(values, batch.counts, problem.noise, noise_streams[m]))
     for m, client in enumerate(federation.clients):
         deploys(m, client)
@@ -74,34 +68,20 @@ def simulate(
     algorithm = get_algorithm(name)
     check(isinstance(problem, Problem), "problem", "made by make_problem or problem_from_functions", problem)
     check(is_integer(horizon) and horizon >= 1, "horizon (T)", "an integer >= 1", horizon)
-    seed = problem.seed if seed is None else seed
-    run = problem.run if run is None else run
-    check(is_integer(run) and run >= 0, "run", "an integer >= 0", run)
-    if partition is not None:
-        holds = np.array_equal(getattr(partition, "domain", None), problem.domain)
-        check(holds, "partition", f"one of the problem's domain, {problem.domain.tolist()}", partition)
-    chosen = make_settings(name, settings, problem)
-    task = Task(
-        partition=partition or Partition(problem.domain, max_depth=problem.max_depth),
-        n_clients=problem.n_clients,
-        horizon=int(horizon),
-        noise=problem.noise,
-        candidates=problem.candidates,
-        seed=seed,
-        key=(problem.name, run),
-    )
-    t = checkpoints(int(horizon))
-    streams = noise_streams(problem, seed, run)
-    mail = [] if messages else None
+    seed, run = problem.seed if seed is None else seed, problem.run if run is None else run
+    check_integer("run", run, 0)
+    if partition is None:
+        partition = Partition(problem.domain, max_depth=problem.max_depth)
+    holds = np.array_equal(getattr(partition, "domain", None), problem.domain)
+    check(holds, "partition", f"one of the problem's domain, {problem.domain.tolist()}", partition)
+    chosen, T = make_settings(name, settings, problem), int(horizon)
+    task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, seed, key=(problem.name, run))
+    t, streams, mail = checkpoints(T), noise_streams(problem, seed, run), [] if messages else None
     start = time.perf_counter()
-    from pfpne.simulation.fast import FAST
-
     fast = None if messages or objects or isinstance(name, Algorithm) else FAST.get(name)
     traces = fast and fast(problem, task, chosen, streams, t, global_regret)
     if traces is None:
         federation = Federation(*algorithm.make(task, chosen), algorithm.up, algorithm.down)
         traces = _drive(federation, problem, streams, t, global_regret, mail)
-    seconds = time.perf_counter() - start
-    return Run(
-        **vars(traces), algorithm=name, settings=dataclasses.asdict(chosen), t=t, seconds=seconds, messages=mail
-    )
+    found = {"t": t, "seconds": time.perf_counter() - start, "messages": mail}
+    return Run(**vars(traces), algorithm=name, settings=dataclasses.asdict(chosen), **found)

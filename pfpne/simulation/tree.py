@@ -1,9 +1,4 @@
-"""The simulation of the algorithms on a tree (hct.py, hoo.py), compiled: pull for pull what the objects do.
-
-The loop steps by the algorithm's own functions. It stops for what it cannot make itself: room, and values.
-"""
-
-from __future__ import annotations
+"""The simulation of hct.py and hoo.py, compiled from the steps of their objects, and so equal to them pull for pull."""
 
 import numpy as np
 from numba import njit
@@ -46,11 +41,13 @@ class Cells:
 def run(node, state, theory, cell, child, value, clients, uniform, bernoulli, a, pulled, best):
     """Steps up to the last evaluation (DONE), or until nodes lack room (FULL), or a node's children values (its row).
 
-    cell (nodes,): the cell of a node, or 0. clients: who make evaluations j = 0, 1, ... in turn. uniform: the draw of
-    evaluation j. pulled, best: the cells that it pulls, and that would be deployed after it.
+    cell (nodes,): the cell of a node, or 0. clients (M,): they pull in turn. uniform (M, T): the draws of their pulls.
+    pulled, best (M, T): the cell of each pull, and of the node to deploy after it.
     """
     s = state[0]
-    while s.t <= len(uniform):
+    M, T = uniform.shape
+    t, m = (s.t - 1) // M, (s.t - 1) % M
+    while t < T:
         if s.size + theory.k > len(node):
             return FULL
         v = traverse(node, state, theory)
@@ -59,44 +56,39 @@ def run(node, state, theory, cell, child, value, clients, uniform, bernoulli, a,
             if child[cell[parent]] == 0:
                 return parent
             cell[v] = child[cell[parent]] + v - node[parent].child
-        j = s.t - 1
-        f, u = value[cell[v], clients[j % len(clients)]], uniform[j]
+        f, u = value[cell[v], clients[m]], uniform[m, t]
         learn(node, state, theory, v, (1.0 if u < f else 0.0) if bernoulli else f + a * (2.0 * u - 1.0))
-        pulled[j], best[j] = cell[v], cell[s.best]
+        pulled[m, t], best[m, t] = cell[v], cell[s.best]
+        t, m = (t, m + 1) if m + 1 < M else (t + 1, 0)
     return DONE
 
 
 def play(cells: Cells, task, theory: Theory, clients: list[int], noise_streams) -> np.ndarray:
     """One tree, the clients' pulls in turn: the cells (2, clients, T) that they pull and, after it, that are best."""
-    M, T, noise = len(clients), task.horizon, cells.problem.noise
-    uniform = np.zeros((T, M))
-    if noise != 0:
-        for j, m in enumerate(clients):
-            uniform[:, j] = noise_streams[m].random(T)
-    tree, cell, played = TreeClient(task, theory), np.zeros(1, dtype=np.int64), np.empty((2, T * M), dtype=np.int32)
-    bernoulli = noise == "bernoulli"
-    draws = np.array(clients), uniform.ravel(), bernoulli, 0.0 if bernoulli else float(noise)
-    stop = FULL
-    while stop != DONE:
-        if stop == FULL:
-            tree.node = with_room(tree.node, tree.state[0]["size"] + theory.k)
-            cell = with_room(cell, len(tree.node))
-        else:
+    bernoulli = cells.problem.noise == "bernoulli"
+    uniform = np.empty((len(clients), task.horizon))
+    for m, row in zip(clients, uniform, strict=True):
+        noise_streams[m].random(out=row)
+    draws = np.array(clients), uniform, bernoulli, 0.0 if bernoulli else float(cells.problem.noise)
+    tree, played = TreeClient(task, theory), np.empty((2, *uniform.shape), dtype=np.int32)
+    cell = np.zeros(len(tree.node), dtype=np.int64)
+    while (stop := run(tree.node, tree.state, theory, cell, cells.child, cells.value, *draws, *played)) != DONE:
+        tree.node = with_room(tree.node, tree.state[0]["size"] + theory.k)
+        cell = with_room(cell, len(tree.node))
+        if stop != FULL:
             cells.look_below(cell[stop], int(tree.node[stop]["depth"]), tree.node[stop]["index"])
-        stop = run(tree.node, tree.state, theory, cell, cells.child, cells.value, *draws, *played)
-    return played.reshape(2, T, M).swapaxes(1, 2)
+    return played
 
 
 def measure(cells: Cells, pulled, deployed, rounds, t: np.ndarray, global_regret: bool) -> Traces:
     """The Traces at the checkpoints t of the cells (M, T) that were pulled, and deployed after each pull."""
-    problem, value, at = cells.problem, cells.value[: cells.n], t - 1
-    local, deployed = gaps(problem.optimum, value), deployed[:, at]
-    regret = np.stack([np.cumsum(local[w, m])[at] for m, w in enumerate(pulled)])
-    simple_regret = np.stack([local[w, m] for m, w in enumerate(deployed)])
-    shared = None
+    problem, at, shared = cells.problem, t - 1, None
+    local, deployed = gaps(problem.optimum, cells.value[: cells.n]).T, deployed[:, at]
+    regret = np.stack([np.cumsum(gap[w])[at] for gap, w in zip(local, pulled, strict=True)])
     if global_regret:
         gap = gaps(problem.global_optimum, problem.mean_values(cells.point[: cells.n]))
         shared = np.stack([np.cumsum(gap[w])[at] for w in pulled])
+    simple_regret = np.take_along_axis(local, deployed, axis=1)
     return Traces(regret, shared, simple_regret, rounds, cells.point[deployed[:, -1]])
 
 
@@ -112,7 +104,7 @@ def simulate_centralized(problem, task, settings, noise_streams, t, global_regre
     cells, M, T, d = Cells(problem, task.partition), task.n_clients, task.horizon, task.partition.d
     theory = hct_theory(settings, task.partition, M * T)
     pulled, _ = play(cells, task, theory, list(range(M)), noise_streams)
-    rounds = np.array([(s, M, M * d) for s in range(T + 1)])
+    rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation
     rounds[T, 2] -= d  # and none after the last
     return measure(cells, pulled, pulled, rounds, t, global_regret)
