@@ -1,7 +1,5 @@
 """The finite sets of arms of the baselines that do not search a continuous domain (fed1-ucb, fn-ucb)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pfpne.federation import Task

@@ -15,8 +15,6 @@ cells, and a cube's 2^d parts are its descendants d depths below. The paper's cl
 occur: batches follow one another to the horizon, which cuts the last one.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

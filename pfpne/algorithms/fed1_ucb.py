@@ -15,15 +15,13 @@ constants that they are tuned from those of the paper. Two things in that code a
 still be the best mean that others are held against, and a phase that the horizon has cut still ends in an exchange.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
-from pfpne.checks import check, check_number, is_number
+from pfpne.checks import check_number
 from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, in_turn
 
 
@@ -36,8 +34,8 @@ class Fed1UCBSettings:
 
     def __post_init__(self):
         check_number("c_pulls", self.c_pulls, "> 0")
-        holds = self.sigma is None or is_number(self.sigma) and self.sigma >= 0
-        check(holds, "sigma", "a number >= 0, or None to follow the noise", self.sigma)
+        if self.sigma is not None:
+            check_number("sigma", self.sigma, ">= 0", ", or None to follow the noise")
 
 
 @dataclass(frozen=True, eq=False)

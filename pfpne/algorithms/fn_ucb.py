@@ -20,14 +20,11 @@ run_fn_ucb.py. Steps t count from 0, as there; the time of a message is the numb
 | alpha_t          | alpha                | weight of UCB_a, the network's, against UCB_b, the linear model's        |
 | D                | D                    | a client with more news than this wants to communicate                   |
 
-Departures from the public code: there theta_0 shares its storage with the networks that are trained, so the
-gradients drift; here they do not. There a client trains on the last evaluation before each communication alone, and
-W is first made at t = 3; here on all evaluations since t = 3, and from the first communication on, which is the same
-when D = 0. There contexts have norm 1; here inputs are points scaled to [0,1]^d, over sqrt d. Of equal bounds the
-smallest index wins.
+Departures from the public code: theta_0 does not drift, and inputs are points scaled to [0,1]^d, over sqrt d, which
+docs/baselines.md explains. There a client trains on the last evaluation before each communication alone, and W is
+first made at t = 3; here on all evaluations since t = 3, and from the first communication on, which is the same when
+D = 0. Of equal bounds the smallest index wins.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -94,10 +91,6 @@ class NewsRequest(Message):
     """Down: another client wants to communicate, so all do. Header: the evaluations made. Carries no number."""
 
 
-# --- the network ------------------------------------------------------------------------------------
-# theta (p,): for each hidden unit its d weights and its bias, then the output's weights (width,) and bias.
-
-
 def network_inputs(points: np.ndarray, domain: np.ndarray) -> np.ndarray:
     """The points (K, d) as inputs (d + 1, K): scaled to [0,1]^d, over sqrt d; a last row of ones for the biases."""
     low, high = domain.T
@@ -107,7 +100,10 @@ def network_inputs(points: np.ndarray, domain: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def forward(theta, inputs, z, f):
-    """Write the hidden units' inputs, before ReLU, into z (width, n), and f(x; theta) into f (n,)."""
+    """Write the hidden units' inputs, before ReLU, into z (width, n), and f(x; theta) into f (n,).
+
+    theta (p,): for each hidden unit its d weights and its bias, then the output's weights (width,) and bias.
+    """
     width, n = z.shape
     q = len(inputs)
     v = theta[width * q :]  # the output's weights, then its bias
@@ -193,7 +189,7 @@ def train(theta: np.ndarray, inputs: np.ndarray, counts: np.ndarray, totals: np.
 
 @dataclass(frozen=True, eq=False)
 class Arms:
-    """What all clients know from the start: arms, initial weights, and the gradients there."""
+    """What all clients know from the start."""
 
     points: np.ndarray  # (K, d)
     inputs: np.ndarray  # (d + 1, K)
@@ -228,6 +224,7 @@ class FNUCBServer(Server):
     """Adds the clients' sums, averages their weights and inverses, and sees to it that all communicate together."""
 
     def __init__(self, M: int, p: int):
+        super().__init__()
         self.M = M
         self.gram, self.moment = np.zeros((p, p)), np.zeros(p)
         self.inbox: dict[int, NeuralSums] = {}

@@ -8,8 +8,6 @@ g_k V^-1 g_a are ever read, a an arm that was played. Their rank-one updates shr
 with it: after 100,000 steps the square roots of the widths are right to 1e-10, where an explicit inverse gives 1e-9.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -123,7 +121,7 @@ class NeuralSimulation:
         self.everyone = make_ridge(arms.g, settings.lambda_)  # V: all data of all clients
         self.each = make_ridge(arms.g, settings.lambda_)  # lambda I + the data of each client alone, its t = 1 apart
         self.first, self.first_rewards = 0, np.zeros(M)  # the arm of t = 0, what each client got
-        self.odd, self.odd_share = np.zeros(0, dtype=np.int64), np.zeros(0)  # arms of t = 1, and their share of clients
+        self.odd = np.zeros(0, dtype=np.int64), np.zeros(0)  # the arms of t = 1, and the share of clients of each
         self.theta = np.tile(arms.theta_0, (M, 1))
         self.value = predict(arms.theta_0, arms.inputs, settings.width)  # of the average network
         self.history, self.totals = np.zeros(K, dtype=np.int64), np.zeros((M, K))  # plays since t = start; rewards
@@ -133,9 +131,8 @@ class NeuralSimulation:
         s, M, end, columns = self.settings, len(self.values), self.t + n, []
         while self.t < end:
             if self.t >= s.stop and s.alpha(self.t) == 1:
-                odd, left = (self.odd, self.odd_share), end - self.t
-                arms = settled_plays(self.each, *odd, self.value, s.nu_2, s.lambda_, left)
-                columns.append(np.broadcast_to(arms, (M, left)))
+                arms = settled_plays(self.each, *self.odd, self.value, s.nu_2, s.lambda_, end - self.t)
+                columns.append(np.broadcast_to(arms, (M, len(arms))))
             else:
                 columns.append(self._step()[:, None])
             self.t += columns[-1].shape[1]
@@ -152,7 +149,7 @@ class NeuralSimulation:
         if alpha < 1:
             bounds += (1 - alpha) * upper_bound(self.everyone.mean, self.everyone.variance, s.nu, s.lambda_)  # UCB_b
         if alpha > 0:
-            variance = mean_variance(self.each, self.odd, self.odd_share)
+            variance = mean_variance(self.each, *self.odd)
             bounds += alpha * upper_bound(self.value, variance, s.nu_2, s.lambda_)  # UCB_a
         return np.full(M, np.argmax(bounds))
 
@@ -167,8 +164,8 @@ class NeuralSimulation:
         if self.t == 0:
             self.first, self.first_rewards = k, rewards
         if self.t == 1:
-            self.odd, counts = np.unique(arms, return_counts=True)
-            self.odd_share = counts / M
+            different, counts = np.unique(arms, return_counts=True)
+            self.odd = different, counts / M
         else:
             add_plays(self.each, k, 1.0, 0.0)
         if alpha < 1:  # it never falls: UCB_b is not read again
