@@ -39,12 +39,11 @@ def seconds_a_round(run: NeuralSimulation, rounds: int) -> float:
     return (time.perf_counter() - begin) / rounds
 
 
-def compare(phase: str, t: int, rounds: int, wanted: float) -> None:
-    """Print a round's time from step t on; wanted: milliseconds."""
+def compare(phase: str, t: int, rounds: int, wanted: float, objects: float) -> None:
+    """Print a round's time from step t on; wanted: milliseconds. objects: seconds that a round takes them."""
     run = start(OBJECTIVE, M)
     run.play(t)
     ours = median(seconds_a_round(run, rounds) for _ in range(5))
-    objects = median(seconds_of_objects(t_first) for t_first in (12, 24))
     print(
         f"fn-ucb, {OBJECTIVE}, K = 1000, d = 10, M = {M}, {phase}: {1e3 * ours:.4f} ms a round (at most {wanted}); "
         f"the objects, in their first rounds: {1e3 * objects:.0f} ms; ratio {objects / ours:.0f}"
@@ -52,9 +51,10 @@ def compare(phase: str, t: int, rounds: int, wanted: float) -> None:
 
 
 def seconds_of_objects(rounds: int) -> float:
-    """A round of the clients and the server, over so many."""
+    """A round of the clients and the server, over the first ones."""
     problem = pfpne.make_problem(OBJECTIVE, n_clients=M, noise="bernoulli")
-    return pfpne.simulate("fn-ucb", problem, rounds, objects=True).seconds / rounds
+    runs = [pfpne.simulate("fn-ucb", problem, rounds, objects=True) for _ in range(3)]
+    return median(run.seconds for run in runs) / rounds
 
 
 def peak_megabytes() -> float:
@@ -69,8 +69,9 @@ def main() -> None:
         while run.t < t:
             run.play(PORTION)
         print(f"fn-ucb, {OBJECTIVE}, M = {M}: peak memory {peak_megabytes():.0f} MB after {run.t} rounds")
-    compare("training", TRAINING, 20, 20)
-    compare("after training", SETTLED, 2_000, 1)
+    objects = seconds_of_objects(12)
+    compare("training", TRAINING, 20, 20, objects)
+    compare("after training", SETTLED, 2_000, 1, objects)
     for objective in ("garland", "himmelblau", OBJECTIVE):
         run = start(objective, 20)
         first = seconds_a_round(run, 2_000)

@@ -45,10 +45,12 @@ ALGORITHMS = {
     "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_theory)),
     "centralized": Algorithm(hct.HCTSettings, hct.make_centralized, (hct.Reward,), (hct.NextPoint,)),
     "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_theory)),
-    "blin": Algorithm(blin.BLiNSettings, blin.make),
-    "fed1-ucb": Algorithm(fed1_ucb.Fed1UCBSettings, fed1_ucb.make, (fed1_ucb.ArmMeans,), (fed1_ucb.SurvivingArms,)),
+    "blin": Algorithm(blin.BLiNSettings, blin.make_blin),
+    "fed1-ucb": Algorithm(
+        fed1_ucb.Fed1UCBSettings, fed1_ucb.make_fed1_ucb, (fed1_ucb.ArmMeans,), (fed1_ucb.SurvivingArms,)
+    ),
     "fn-ucb": Algorithm(
-        fn_ucb.FNUCBSettings, fn_ucb.make, (fn_ucb.NeuralSums,), (fn_ucb.NeuralAggregates, fn_ucb.NewsRequest)
+        fn_ucb.FNUCBSettings, fn_ucb.make_fn_ucb, (fn_ucb.NeuralSums,), (fn_ucb.NeuralAggregates, fn_ucb.NewsRequest)
     ),
 }
 NAMES = tuple(ALGORITHMS)

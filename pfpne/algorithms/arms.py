@@ -1,7 +1,5 @@
 """The finite sets of arms of the baselines that do not search a continuous domain (fed1-ucb, fn-ucb)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pfpne.federation import Task
@@ -17,17 +15,14 @@ def draw_arms(task: Task) -> np.ndarray:
     dimension varying fastest; otherwise 1000 uniform points. Where the task has candidates, values (or
     points) are drawn from theirs without replacement, all of them if there are fewer.
     """
-    rng = task.stream("arms")
+    rng, candidates = task.stream("arms"), task.candidates
     low, high = task.partition.domain.T
-    d = task.partition.d
-    if d > 2:
-        if task.candidates is None:
-            return low + (high - low) * rng.random((POINTS, d))
-        return rng.permutation(np.asarray(task.candidates, dtype=float))[:POINTS]
-    axes = []
-    for j in range(d):
-        if task.candidates is None:
-            axes.append(low[j] + (high[j] - low[j]) * rng.random(VALUES_PER_DIMENSION))
-        else:
-            axes.append(rng.permutation(np.unique(task.candidates[:, j]))[:VALUES_PER_DIMENSION])
+    if len(low) > 2 and candidates is None:
+        return low + (high - low) * rng.random((POINTS, len(low)))
+    if len(low) > 2:
+        return rng.permutation(candidates)[:POINTS]
+    if candidates is None:
+        axes = low[:, None] + (high - low)[:, None] * rng.random((len(low), VALUES_PER_DIMENSION))
+    else:
+        axes = [rng.permutation(np.unique(column))[:VALUES_PER_DIMENSION] for column in candidates.T]
     return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)

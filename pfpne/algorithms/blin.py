@@ -1,22 +1,19 @@
 """BLiN, batched Lipschitz narrowing, in its doubling version D-BLiN: each client alone, cube by cube.
 
 Source: Feng, Huang and Wang, "Lipschitz Bandits with Batched Feedback", NeurIPS 2022, Algorithm 1 with the
-edge lengths of D-BLiN. The domain is scaled to [0, 1]^d.
+edge lengths of D-BLiN, on the domain scaled to [0, 1]^d.
 
-| paper | here      | meaning                                          |
-|-------|-----------|--------------------------------------------------|
-| m     | level + 1 | the batch, or phase                              |
-| r_m   | edge      | edge of the cubes of the batch: 1, 1/2, 1/4, ... |
-| A_m   | cubes     | the cubes of the batch                           |
-| n_m   | pulls     | pulls of each cube                               |
+| paper | here      | meaning                                               |
+|-------|-----------|-------------------------------------------------------|
+| m     | level + 1 | the batch, or phase                                   |
+| r_m   | 2^-level  | edge of the cubes of the batch: 1, 1/2, 1/4, ...      |
+| A_m   | cubes     | the cubes of the batch                                |
+| n_m   | pulls     | pulls of each cube: anywhere in it, here at its centre |
 
-The cubes of edge 2^-l are the cells of the binary partition at depth d l, so they have the same centres as
-everybody's cells, and a cube's 2^d parts are its descendants d depths below. The paper pulls n_m arms anywhere
-in a cube: here its centre n_m times. Its clean-up batch (any arm left) does not occur: batches follow one
-another to the horizon, which cuts the last one.
+The cubes of edge 2^-l are the cells of the binary partition at depth d l, so they have the same centres as everybody's
+cells, and a cube's 2^d parts are its descendants d depths below. The paper's clean-up batch (any arm left) does not
+occur: batches follow one another to the horizon, which cuts the last one.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -30,13 +27,10 @@ from pfpne.partition import Partition
 
 @dataclass(frozen=True)
 class BLiNSettings:
-    """Constants of the paper's Algorithm 1.
+    """Constants of the paper's Algorithm 1."""
 
-    c_pulls > 0: n_m = ceil(c_pulls log T / r_m^2). c_gap >= 0: a cube goes when more than c_gap r_m below the best.
-    """
-
-    c_pulls: float = 16.0
-    c_gap: float = 4.0
+    c_pulls: float = 16.0  # > 0: n_m = ceil(c_pulls log T / r_m^2)
+    c_gap: float = 4.0  # >= 0: a cube goes when more than c_gap r_m below the best
 
     def __post_init__(self):
         check_number("c_pulls", self.c_pulls, "> 0")
@@ -69,13 +63,10 @@ class BLiNClient(Client):
     def __init__(self, task: Task, settings: BLiNSettings):
         super().__init__(task)
         self.settings = settings
-        domain, max_depth = task.partition.domain, task.partition.max_depth
-        self.partition = Partition(domain, k=2, max_depth=max_depth)
-        self.max_level = max_depth // self.partition.d
-        self.level = 0  # the batch's; max_level + 1 when the smallest cubes are done
-        self.cubes = np.array([1])  # A_1 = the whole domain
-        self.n_cubes = 1
-        self._best = self.partition.centers(0, 1)[0]  # of the deepest level finished
+        self.partition = Partition(task.partition.domain, k=2, max_depth=task.partition.max_depth)
+        self.max_level = task.partition.max_depth // self.partition.d
+        self.level, self.cubes, self.n_cubes = 0, np.array([1]), 1  # A_1 = the whole domain
+        self._best = self.partition.centers(0, 1)[0]  # of the last batch finished
 
     @property
     def pulls(self) -> int:
@@ -83,8 +74,8 @@ class BLiNClient(Client):
 
     def _ask(self) -> Batch:
         budget = self.task.horizon - self.t
-        if self.level > self.max_level:
-            return in_turn(self._best[None], budget, budget)  # these cubes are not split
+        if self.level > self.max_level:  # the smallest cubes are done, and not split
+            return in_turn(self._best[None], budget, budget)
         return in_turn(self.partition.centers(self.partition.d * self.level, self.cubes), self.pulls, budget)
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
@@ -94,8 +85,8 @@ class BLiNClient(Client):
         self._best = batch.points[np.argmax(mean)].copy()
         survivors = self.cubes[kept(mean, 2.0**-self.level, self.settings.c_gap)]  # Algorithm 1, elimination
         self.level += 1
+        self.n_cubes = len(survivors) * 2**self.partition.d  # Algorithm 1: survivors are split, A_{m+1}
         if self.level <= self.max_level:
-            self.n_cubes = len(survivors) * 2**self.partition.d  # Algorithm 1: survivors are split, A_{m+1}
             reach = -(-(self.task.horizon - self.t) // self.pulls)
             self.cubes = first_parts(self.partition, survivors, reach)
 
@@ -104,6 +95,6 @@ class BLiNClient(Client):
         return self._best.copy()
 
 
-def make(task: Task, settings: BLiNSettings) -> tuple[Server, list[Client]]:
+def make_blin(task: Task, settings: BLiNSettings) -> tuple[Server, list[Client]]:
     """A server that says nothing, and M clients that run alone."""
     return Server(), [BLiNClient(task, settings) for _ in range(task.n_clients)]

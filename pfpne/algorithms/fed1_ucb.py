@@ -3,22 +3,17 @@
 Source: Shi and Shen, "Federated Multi-Armed Bandits", AAAI 2021, with the constants of its public code,
 github.com/ShenGroup/FMAB, file Fed1_UCB_CR.py. All clients take part from the first phase on.
 
-| paper   | here               | meaning                                                                 |
-|---------|--------------------|-------------------------------------------------------------------------|
-| M, T    | n_clients, horizon | clients; evaluations of one client                                      |
-| K       | len(arms)          | arms, drawn at random in the domain, the same for all clients           |
-| f(p)    | pulls              | pulls of each active arm by each client in a phase, the same in every p |
-| F(p)    | n                  | pulls so far of each active arm by each client                          |
-| B_p     | width              | half-width of the confidence interval of the clients' average           |
-| sigma   | sigma              | standard deviation of a reward, in units of the reward                  |
+| paper | here      | meaning                                                                 |
+|-------|-----------|-------------------------------------------------------------------------|
+| K     | len(arms) | arms, drawn at random in the domain, the same for all clients           |
+| f(p)  | pulls     | pulls of each active arm by each client in a phase, the same in every p |
+| F(p)  | n         | pulls so far of each active arm by each client, p f(p)                  |
+| B_p   | width     | half-width of the confidence interval of the clients' average           |
 
-A client's mean is that of all its pulls so far, and a phase's length and B_p are the public code's, which
-says of its constants that they are tuned from those of the paper. Two things in that code are not repeated:
-an arm once dropped can still be the best mean that others are held against, and a phase that the horizon
-has cut still ends in an exchange.
+A client's mean is that of all its pulls so far, and a phase's length and B_p are the public code's, which says of its
+constants that they are tuned from those of the paper. Two things in that code are not repeated: an arm once dropped can
+still be the best mean that others are held against, and a phase that the horizon has cut still ends in an exchange.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -26,24 +21,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
-from pfpne.checks import check, check_number, is_number
+from pfpne.checks import check_number
 from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, in_turn
 
 
 @dataclass(frozen=True)
 class Fed1UCBSettings:
-    """c_pulls > 0: pulls of an active arm in a phase are ceil(c_pulls log T).
+    """Constants of the public code."""
 
-    sigma >= 0: the standard deviation of the rewards; None: what the task's noise says (`reward_deviation`).
-    """
-
-    c_pulls: float = 10.0
-    sigma: float | None = None
+    c_pulls: float = 10.0  # > 0: an active arm is pulled ceil(c_pulls log T) times in a phase
+    sigma: float | None = None  # >= 0: standard deviation of a reward; None: what the task's noise says
 
     def __post_init__(self):
         check_number("c_pulls", self.c_pulls, "> 0")
-        holds = self.sigma is None or is_number(self.sigma) and self.sigma >= 0
-        check(holds, "sigma", "a number >= 0, or None to follow the noise", self.sigma)
+        if self.sigma is not None:
+            check_number("sigma", self.sigma, ">= 0", ", or None to follow the noise")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +50,6 @@ class SurvivingArms(Message):
     """Down: the arms (n,) that stay active, in increasing order. Header: the phase, from 1."""
 
     arms: np.ndarray
-
-
-# --- the bounds -------------------------------------------------------------------------------------
 
 
 def reward_deviation(noise: float | str | None) -> float:
@@ -83,27 +72,24 @@ def kept(mean: np.ndarray, width: float) -> np.ndarray:
     return ~(mean + width < mean.max() - width)
 
 
-# --- server and clients -----------------------------------------------------------------------------
-
-
 class Fed1UCBServer(Server):
     """Averages the clients' means of the active arms, and drops arms."""
 
     def __init__(self, task: Task, n_arms: int, pulls: int, sigma: float):
-        self.task, self.pulls, self.sigma = task, pulls, sigma
-        self.active = np.arange(n_arms)
-        self.phase = 1
+        super().__init__(task)
+        self.pulls, self.sigma = pulls, sigma
+        self.active, self.phase = np.arange(n_arms), 1
 
     def exchange(self, messages: dict[int, ArmMeans]) -> dict[int, SurvivingArms]:
         M, T = self.task.n_clients, self.task.horizon
         if len(messages) != M:
             raise ValueError(f"phase {self.phase} ends when all {M} clients have sent means; {len(messages)} did.")
         mean = np.mean([messages[m].means for m in range(M)], axis=0)  # server: average of the local means
-        width = confidence_width(self.phase * self.pulls, M, T, self.sigma)  # B_p, with F(p) = p f(p)
+        width = confidence_width(self.phase * self.pulls, M, T, self.sigma)  # B_p, with n = F(p)
         self.active = self.active[kept(mean, width)]  # server: drop E_p
         answer = SurvivingArms(self.phase, self.active)
         self.phase += 1
-        return {m: answer for m in range(M)}
+        return dict.fromkeys(range(M), answer)
 
 
 class Fed1UCBClient(Client):
@@ -115,10 +101,8 @@ class Fed1UCBClient(Client):
     def __init__(self, task: Task, arms: np.ndarray, pulls: int):
         super().__init__(task)
         self.arms, self.pulls = arms, pulls
-        self.active = np.arange(len(arms))
-        self.sums = np.zeros(len(arms))
-        self.n = 0  # F(p): pulls of each active arm in the phases finished
-        self.phase = 1
+        self.active, self.phase = np.arange(len(arms)), 1
+        self.sums = np.zeros(len(arms))  # of the rewards of all phases finished
         self.waiting = False  # for the server's answer
         self._best = arms[0] if len(arms) == 1 else task.partition.centers(0, 1)[0]
 
@@ -126,18 +110,16 @@ class Fed1UCBClient(Client):
         if self.waiting:
             return NOTHING
         budget = self.task.horizon - self.t
-        if len(self.active) == 1:
-            return in_turn(self.arms[self.active], budget, budget)  # one arm left: no more exploration
-        return in_turn(self.arms[self.active], self.pulls, budget)
+        pulls = self.pulls if len(self.active) > 1 else budget  # one arm left: no more exploration
+        return in_turn(self.arms[self.active], pulls, budget)
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> ArmMeans | None:
         n_active = len(self.active)
         if n_active == 1 or batch.size < n_active * self.pulls:
             return None  # nothing left to choose, or a phase that the horizon has cut
         self.sums[self.active] += rewards.reshape(n_active, self.pulls).sum(axis=1)
-        self.n += self.pulls  # F(p) = F(p-1) + f(p)
         self.waiting = True
-        return ArmMeans(self.phase, self.sums[self.active] / self.n)  # client: send the local means
+        return ArmMeans(self.phase, self.sums[self.active] / (self.phase * self.pulls))  # client: send the local means
 
     def receive(self, message: SurvivingArms) -> None:
         self.active = message.arms
@@ -150,10 +132,9 @@ class Fed1UCBClient(Client):
         return self._best.copy()
 
 
-def make(task: Task, settings: Fed1UCBSettings) -> tuple[Server, list[Client]]:
+def make_fed1_ucb(task: Task, settings: Fed1UCBSettings) -> tuple[Server, list[Client]]:
     """The server and the M clients of one run. The arms' order comes from the task's stream "arms-order"."""
-    arms = draw_arms(task)
-    arms = arms[task.stream("arms-order").permutation(len(arms))]
+    arms = task.stream("arms-order").permutation(draw_arms(task))
     pulls = pulls_of_phase(task.horizon, settings.c_pulls)
     sigma = reward_deviation(task.noise) if settings.sigma is None else settings.sigma
     clients = [Fed1UCBClient(task, arms, pulls) for _ in range(task.n_clients)]

@@ -4,34 +4,27 @@ Source: Dai et al., "Federated Neural Bandits", ICLR 2023, the less-communicatio
 diagonal, with the constants of its public code, github.com/daizhongxiang/Federated-Neural-Bandits, file
 run_fn_ucb.py. Steps t count from 0, as there; the time of a message is the number of evaluations made.
 
-| paper                  | here            | meaning                                                                  |
-|------------------------|-----------------|--------------------------------------------------------------------------|
-| N, K                   | M, len(points)  | clients; arms, drawn once a run, the same for all clients                |
-| f(x; theta)            | predict         | network d-width-1, ReLU; p numbers theta                                 |
-| theta_0                | theta_0         | its initial weights and biases, all N(0, 1), the same for all clients    |
-| g(x; theta_0)          | gradients       | gradient of f at theta_0, which stays fixed                              |
-| W_sync, B_sync         | gram, moment    | sum of g g^T, of r g, over all synchronised data of all clients          |
-| W_new,i, B_new,i       | gram_new, ...   | the same over the client's own data since the last communication         |
-| V_{t,i}                | V               | lambda I + W_sync + W_new,i                                              |
-| V_{t,i}^local          | gram_own        | lambda I + gram_own, over all of the client's own data                   |
-| V_sync,NN^-1           | W               | the mean over clients of the inverse of V_{t,i}^local, last communicated |
-| theta_{t,i}            | theta           | the client's weights, trained on its own data                            |
-| theta_sync,NN          | theta_bar       | their mean over clients, last communicated                               |
-| alpha_t                | alpha           | weight of UCB_a, the network's, against UCB_b, the linear model's        |
-| D                      | D               | a client with more news than this wants to communicate                   |
+| paper            | here                 | meaning                                                                  |
+|------------------|----------------------|--------------------------------------------------------------------------|
+| N, K             | M, len(points)       | clients; arms, drawn once a run, the same for all clients                |
+| f(x; theta)      | predict              | network d-width-1, ReLU; p numbers theta                                 |
+| theta_0          | theta_0              | its initial weights and biases, all N(0, 1), the same for all clients    |
+| g(x; theta_0)    | gradients            | gradient of f at theta_0, which stays fixed                              |
+| W_sync, B_sync   | shared.gram, .moment | sum of g g^T, of r g, over all synchronised data of all clients          |
+| W_new,i, B_new,i | gram, moment         | the same over the client's own data since the last communication         |
+| V_{t,i}          | V                    | lambda I + W_sync + W_new,i                                              |
+| V_{t,i}^local    | prior + gram_own     | lambda I + the sum of g g^T over all of the client's own data            |
+| V_sync,NN^-1     | shared.inverse       | the mean over clients of the inverse of V_{t,i}^local, last communicated |
+| theta_{t,i}      | theta                | the client's weights, trained on its own data                            |
+| theta_sync,NN    | shared.weights       | their mean over clients, last communicated                               |
+| alpha_t          | alpha                | weight of UCB_a, the network's, against UCB_b, the linear model's        |
+| D                | D                    | a client with more news than this wants to communicate                   |
 
-Departures from the public code: there theta_0 shares its storage with the networks that are trained, so the
-gradients drift; here they do not. There a client trains on the last evaluation before each communication alone, and
-W is first made at t = 3; here on all evaluations since t = 3, and from the first communication on, which is the same
-when D = 0. There contexts have norm 1; here inputs are points scaled to [0,1]^d, over sqrt d. Of equal bounds the
-smallest index wins.
-
-With D = 0 all communicate at every step but the first, and so share V and the averages: from t = 2 on all clients
-play the same arm. Once training has stopped and alpha_t = 1, no reward changes a choice. pfpne.simulation.neural lives
-on this.
+Departures from the public code: theta_0 does not drift, and inputs are points scaled to [0,1]^d, over sqrt d, which
+docs/baselines.md explains. There a client trains on the last evaluation before each communication alone, and W is
+first made at t = 3; here on all evaluations since t = 3, and from the first communication on, which is the same when
+D = 0. Of equal bounds the smallest index wins.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -45,32 +38,24 @@ from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
 
 @dataclass(frozen=True)
 class FNUCBSettings:
-    """Constants of the public code.
+    """Constants of the public code."""
 
-    lambda_ > 0: regularisation. nu, nu_2 >= 0: width of UCB_b, of UCB_a. width >= 1: hidden units. D >= 0: news
-    that a client keeps to itself. start >= 2: the step from which a client learns its network, and alpha_t = 0;
-    ramp >= 1: steps until alpha_t = 1. stop >= 0: the step from which nothing is trained. steps >= 1: of gradient
-    descent before a communication, at the rate > 0.
-    """
-
-    lambda_: float = 0.1
-    nu: float = 0.1
-    nu_2: float = 0.1
-    width: int = 20
-    D: float = 0.0
-    start: int = 3
-    ramp: int = 700
-    stop: int = 2000
-    steps: int = 30
-    rate: float = 0.01
+    lambda_: float = 0.1  # > 0: regularisation
+    nu: float = 0.1  # >= 0: width of UCB_b
+    nu_2: float = 0.1  # >= 0: width of UCB_a
+    width: int = 20  # >= 1: hidden units
+    D: float = 0.0  # >= 0: news that a client keeps to itself
+    start: int = 3  # >= 2: the step from which a client learns its network, and alpha_t = 0
+    ramp: int = 700  # >= 1: steps until alpha_t = 1
+    stop: int = 2000  # >= 0: the step from which nothing is trained
+    steps: int = 30  # >= 1: of gradient descent before a communication
+    rate: float = 0.01  # > 0: of the descent
 
     def __post_init__(self):
-        for name, low in (("width", 1), ("start", 2), ("ramp", 1), ("stop", 0), ("steps", 1)):
-            check_integer(name, getattr(self, name), low)
-        for name in ("nu", "nu_2", "D"):
-            check_number(name, getattr(self, name), ">= 0")
-        for name in ("lambda_", "rate"):
-            check_number(name, getattr(self, name), "> 0")
+        for name, least in (("width", 1), ("start", 2), ("ramp", 1), ("stop", 0), ("steps", 1)):
+            check_integer(name, getattr(self, name), least)
+        for name, bound in (("lambda_", "> 0"), ("nu", ">= 0"), ("nu_2", ">= 0"), ("D", ">= 0"), ("rate", "> 0")):
+            check_number(name, getattr(self, name), bound)
 
     def alpha(self, t: int) -> float:
         """alpha_t = clip((t - start) / ramp, 0, 1)."""
@@ -81,12 +66,9 @@ class FNUCBSettings:
         return self.start <= t < self.stop
 
 
-# --- messages ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class NeuralSums(Message):
-    """Up: a client's news. Header: the evaluations made. With gram and inverse (p, p), the others (p,)."""
+    """Up: a client's news. Header: the evaluations made. gram and inverse (p, p), moment and weights (p,)."""
 
     gram: np.ndarray  # sum of g g^T since the last communication
     moment: np.ndarray  # sum of r g since the last communication
@@ -96,21 +78,17 @@ class NeuralSums(Message):
 
 @dataclass(frozen=True, eq=False)
 class NeuralAggregates(Message):
-    """Down: what all clients know together. Header: the evaluations made. Shapes as in NeuralSums."""
+    """Down: sums over all data of all clients, and means over clients. Header and shapes as in NeuralSums."""
 
-    gram: np.ndarray  # sum of g g^T over all data of all clients
-    moment: np.ndarray  # sum of r g over all data of all clients
-    weights: np.ndarray  # mean over clients
-    inverse: np.ndarray  # mean over clients
+    gram: np.ndarray
+    moment: np.ndarray
+    weights: np.ndarray
+    inverse: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class NewsRequest(Message):
     """Down: another client wants to communicate, so all do. Header: the evaluations made. Carries no number."""
-
-
-# --- the network ------------------------------------------------------------------------------------
-# theta (p,): for each hidden unit its d weights and its bias, then the output's weights (width,) and bias.
 
 
 def network_inputs(points: np.ndarray, domain: np.ndarray) -> np.ndarray:
@@ -120,46 +98,40 @@ def network_inputs(points: np.ndarray, domain: np.ndarray) -> np.ndarray:
     return np.concatenate([unit.T / np.sqrt(len(domain)), np.ones((1, len(points)))])
 
 
-def n_parameters(d: int, width: int) -> int:
-    """p, the weights and biases of the network."""
-    return width * (d + 1) + width + 1
-
-
 @njit(cache=True, fastmath={"contract", "reassoc"})
-def hidden(theta, inputs, z):
-    """Write the hidden units' inputs (width, n), before ReLU, into z."""
+def forward(theta, inputs, z, f):
+    """Write the hidden units' inputs, before ReLU, into z (width, n), and f(x; theta) into f (n,).
+
+    theta (p,): for each hidden unit its d weights and its bias, then the output's weights (width,) and bias.
+    """
     width, n = z.shape
     q = len(inputs)
+    v = theta[width * q :]  # the output's weights, then its bias
+    f[:] = v[width]
     for j in range(width):
         z[j] = 0.0
         for i in range(q):
             w = theta[j * q + i]
             for k in range(n):
                 z[j, k] += w * inputs[i, k]
-
-
-@njit(cache=True, fastmath={"contract", "reassoc"})
-def predict(theta, inputs, width):
-    """f(x; theta) (n,) at inputs (d + 1, n)."""
-    n = inputs.shape[1]
-    z = np.empty((width, n))
-    hidden(theta, inputs, z)
-    v = theta[len(inputs) * width :]  # the output's weights, then its bias
-    f = np.full(n, v[width])
-    for j in range(width):
         for k in range(n):
             f[k] += v[j] * max(z[j, k], 0.0)
+
+
+def predict(theta: np.ndarray, inputs: np.ndarray, width: int) -> np.ndarray:
+    """f(x; theta) (n,) at inputs (d + 1, n)."""
+    z, f = np.empty((width, inputs.shape[1])), np.empty(inputs.shape[1])
+    forward(theta, inputs, z, f)
     return f
 
 
 def gradients(theta: np.ndarray, inputs: np.ndarray, width: int) -> np.ndarray:
     """The gradients (n, p) of f(x; theta) with respect to theta, at inputs (d + 1, n); ReLU'(0) = 0."""
-    n = inputs.shape[1]
-    z = np.empty((width, n))
-    hidden(theta, inputs, z)
+    z, f = np.empty((width, inputs.shape[1])), np.empty(inputs.shape[1])
+    forward(theta, inputs, z, f)
     v = theta[len(inputs) * width : -1]
     of_hidden = ((z > 0) * v[:, None])[:, None, :] * inputs  # (width, d + 1, n)
-    return np.concatenate([of_hidden.reshape(-1, n), np.maximum(z, 0.0), np.ones((1, n))]).T.copy()
+    return np.concatenate([of_hidden.reshape(-1, len(f)), np.maximum(z, 0.0), np.ones((1, len(f)))]).T.copy()
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
@@ -178,11 +150,7 @@ def descend(theta, inputs, share, mean, decay, rate, steps, width):
         w = theta[m, : width * q].reshape(width, q)
         v = theta[m, width * q :]
         for _ in range(steps):
-            hidden(theta[m], inputs, z)
-            e[:] = v[width]
-            for j in range(width):
-                for k in range(n):
-                    e[k] += v[j] * max(z[j, k], 0.0)
+            forward(theta[m], inputs, z, e)
             total = 0.0
             for k in range(n):
                 e[k] = 2.0 * share[k] * (e[k] - mean[m, k])  # d loss / d f(x_k)
@@ -221,7 +189,7 @@ def train(theta: np.ndarray, inputs: np.ndarray, counts: np.ndarray, totals: np.
 
 @dataclass(frozen=True, eq=False)
 class Arms:
-    """What all clients know from the start: arms, initial weights, and the gradients there."""
+    """What all clients know from the start."""
 
     points: np.ndarray  # (K, d)
     inputs: np.ndarray  # (d + 1, K)
@@ -232,16 +200,14 @@ class Arms:
 def make_arms(task: Task, width: int) -> Arms:
     points = draw_arms(task)
     inputs = network_inputs(points, task.partition.domain)
-    theta_0 = task.stream("weights").standard_normal(n_parameters(task.partition.d, width))
+    theta_0 = task.stream("weights").standard_normal(width * len(inputs) + width + 1)
     return Arms(points, inputs, theta_0, gradients(theta_0, inputs, width))
 
 
-# --- the bounds -------------------------------------------------------------------------------------
-
-
-def upper_bound(value: np.ndarray, width: np.ndarray, nu: float, lambda_: float) -> np.ndarray:
-    """UCB = value + nu sqrt(lambda) sqrt(width) (K,), width = g V^-1 g for UCB_b, g W g for UCB_a (nu: nu_2)."""
-    return value + nu * np.sqrt(lambda_) * np.sqrt(np.maximum(width, 0.0))
+@njit(cache=True)
+def upper_bound(value, variance, nu, lambda_):
+    """UCB = value + nu sqrt(lambda) sqrt(variance) (K,), variance = g V^-1 g for UCB_b, g W g for UCB_a (nu: nu_2)."""
+    return value + nu * np.sqrt(lambda_) * np.sqrt(np.maximum(variance, 0.0))
 
 
 def quadratic(g: np.ndarray, inverse: np.ndarray) -> np.ndarray:
@@ -249,18 +215,16 @@ def quadratic(g: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     return np.einsum("kp,kp->k", g @ inverse, g)
 
 
-def log_diagonal(V: np.ndarray) -> float:
-    """sum log diag V: the information in V, as the public code measures it."""
+def information(V: np.ndarray) -> float:
+    """sum log diag V, as the public code measures it."""
     return float(np.log(np.diag(V)).sum())
-
-
-# --- server and clients -----------------------------------------------------------------------------
 
 
 class FNUCBServer(Server):
     """Adds the clients' sums, averages their weights and inverses, and sees to it that all communicate together."""
 
     def __init__(self, M: int, p: int):
+        super().__init__()
         self.M = M
         self.gram, self.moment = np.zeros((p, p)), np.zeros(p)
         self.inbox: dict[int, NeuralSums] = {}
@@ -270,15 +234,13 @@ class FNUCBServer(Server):
         header = max(message.header for message in messages.values())
         missing = [m for m in range(self.M) if m not in self.inbox]
         if missing:
-            return {m: NewsRequest(header) for m in missing}
-        news = [self.inbox[m] for m in range(self.M)]
-        self.inbox = {}
+            return dict.fromkeys(missing, NewsRequest(header))
+        news = [self.inbox.pop(m) for m in range(self.M)]
         self.gram = self.gram + sum(message.gram for message in news)  # W_sync += sum_i W_new,i
         self.moment = self.moment + sum(message.moment for message in news)  # B_sync += sum_i B_new,i
         weights = np.mean([message.weights for message in news], axis=0)
         inverse = sum(message.inverse for message in news) / self.M  # V_sync,NN^-1
-        answer = NeuralAggregates(header, self.gram, self.moment, weights, inverse)
-        return {m: answer for m in range(self.M)}
+        return dict.fromkeys(range(self.M), NeuralAggregates(header, self.gram, self.moment, weights, inverse))
 
 
 class FNUCBClient(Client):
@@ -289,71 +251,60 @@ class FNUCBClient(Client):
         self.settings, self.arms = settings, arms
         (K, p), identity = arms.g.shape, np.eye(arms.g.shape[1])
         self.prior = settings.lambda_ * identity  # lambda I
-        self.gram, self.moment = np.zeros((p, p)), np.zeros(p)
-        self.gram_new, self.moment_new = np.zeros((p, p)), np.zeros(p)
-        self.gram_own = np.zeros((p, p))
+        # What was communicated last; at first nothing, as of step 0, whose news therefore waits.
+        self.shared = NeuralAggregates(1, np.zeros((p, p)), np.zeros(p), arms.theta_0, identity / settings.lambda_)
+        self.gram, self.moment, self.gram_own = np.zeros((p, p)), np.zeros(p), np.zeros((p, p))
         self.theta = arms.theta_0.copy()
-        self.theta_bar = arms.theta_0.copy()
-        self.W = identity / settings.lambda_
-        self.t_last, self.log_last = 0, log_diagonal(self.prior)
         self.counts = np.zeros(K, dtype=np.int64)
-        self.history = np.zeros(K, dtype=np.int64)  # plays since t = start, and the sums of their rewards
-        self.totals = np.zeros(K)
+        self.history, self.totals = np.zeros(K, dtype=np.int64), np.zeros(K)  # plays since t = start; their rewards
         self.waiting = False  # for the server's answer
 
     @property
     def V(self) -> np.ndarray:
-        return self.prior + self.gram + self.gram_new
+        return self.prior + self.shared.gram + self.gram
 
     def bounds(self) -> np.ndarray:
         """What the arms (K,) are ranked by at this step: alpha_t UCB_a + (1 - alpha_t) UCB_b."""
         s, g = self.settings, self.arms.g
-        alpha = s.alpha(self.t)
-        bounds = np.zeros(len(g))
+        alpha, bounds = s.alpha(self.t), np.zeros(len(g))
         if alpha < 1:
             inverse = np.linalg.inv(self.V)
-            value = g @ (inverse @ (self.moment + self.moment_new))
+            value = g @ (inverse @ (self.shared.moment + self.moment))
             bounds += (1 - alpha) * upper_bound(value, quadratic(g, inverse), s.nu, s.lambda_)  # UCB_b
         if alpha > 0:
-            value = predict(self.theta_bar, self.arms.inputs, s.width)
-            bounds += alpha * upper_bound(value, quadratic(g, self.W), s.nu_2, s.lambda_)  # UCB_a
+            value = predict(self.shared.weights.copy(), self.arms.inputs, s.width)  # writable: compiled once, not twice
+            bounds += alpha * upper_bound(value, quadratic(g, self.shared.inverse), s.nu_2, s.lambda_)  # UCB_a
         return bounds
 
     def _ask(self) -> Batch:
         if self.waiting:
             return NOTHING
-        k = int(np.argmax(self.bounds()))
-        return Batch(self.arms.points[[k]], np.array([1]))
+        return Batch(self.arms.points[[np.argmax(self.bounds())]], np.array([1]))
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> NeuralSums | None:
-        t, reward = self.t - 1, rewards[0]  # the evaluation just told is that of step t
         k = int(np.flatnonzero((self.arms.points == batch.points[0]).all(axis=1))[0])
-        g = self.arms.g[k]
-        self.gram_new += np.outer(g, g)
-        self.moment_new += reward * g
+        g, reward = self.arms.g[k], rewards[0]
+        self.gram += np.outer(g, g)
+        self.moment += reward * g
         self.gram_own += np.outer(g, g)
         self.counts[k] += 1
-        if t >= self.settings.start:
+        if self.t - 1 >= self.settings.start:  # the evaluation just told is that of step t - 1
             self.history[k] += 1
             self.totals[k] += reward
-        wants = (t - self.t_last) * (log_diagonal(self.V) - self.log_last) > self.settings.D
-        return self._news() if wants else None
+        growth = information(self.V) - information(self.prior + self.shared.gram)
+        return self._news() if (self.t - self.shared.header) * growth > self.settings.D else None
 
     def _news(self) -> NeuralSums:
         if self.settings.trains(self.t - 1):
             train(self.theta[None], self.arms.inputs, self.history, self.totals[None], self.settings)
         self.waiting = True
-        inverse = np.linalg.inv(self.prior + self.gram_own)
-        return NeuralSums(self.t, self.gram_new, self.moment_new, self.theta, inverse)
+        return NeuralSums(self.t, self.gram, self.moment, self.theta, np.linalg.inv(self.prior + self.gram_own))
 
     def receive(self, message: NeuralAggregates | NewsRequest) -> NeuralSums | None:
         if isinstance(message, NewsRequest):
             return self._news()
-        self.gram, self.moment = message.gram, message.moment
-        self.gram_new, self.moment_new = np.zeros_like(self.gram_new), np.zeros_like(self.moment_new)
-        self.theta_bar, self.W = message.weights.copy(), message.inverse
-        self.t_last, self.log_last = self.t - 1, log_diagonal(self.prior + self.gram)
-        self.waiting = False
+        self.shared, self.waiting = message, False
+        self.gram[:], self.moment[:] = 0.0, 0.0
         return None
 
     def best(self) -> np.ndarray:
@@ -361,7 +312,7 @@ class FNUCBClient(Client):
         return self.arms.points[int(np.argmax(self.counts))]
 
 
-def make(task: Task, settings: FNUCBSettings) -> tuple[Server, list[Client]]:
+def make_fn_ucb(task: Task, settings: FNUCBSettings) -> tuple[Server, list[Client]]:
     """The server and the M clients of one run."""
     arms = make_arms(task, settings.width)
     clients = [FNUCBClient(task, settings, arms) for _ in range(task.n_clients)]
