@@ -27,6 +27,7 @@ import numpy as np
 from pfpne.checks import check_number, check_scale
 from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
 
+
 def log_term(T: int, c_1: float, delta: float) -> float:
     """log(c_1 T / delta), floored at 0 (deviation 8). c_1 > 0, delta > 0, T >= 1."""
     return max(0.0, math.log(c_1 * T / delta))
