@@ -1,4 +1,4 @@
-"""Checks of what comes in: each says what is wanted and what came."""
+"""Checks of what comes in: unless x is what is wanted, a ValueError says what is wanted and what came."""
 
 import difflib
 import math
@@ -25,11 +25,8 @@ def is_number(x) -> bool:
         return False
 
 
-# Each of these raises ValueError unless x is what is wanted; `more` adds to the sentence what else is allowed.
-
-
 def check_integer(name: str, x, least: int, most: float = math.inf, more: str = "") -> None:
-    """An integer in least..most."""
+    """An integer in least..most; `more` adds to the sentence what else is allowed."""
     wanted = f"an integer >= {least}" if most == math.inf else f"an integer in {least}..{most}"
     check(is_integer(x) and least <= x <= most, name, wanted + more, x)
 

@@ -40,11 +40,12 @@ class Evaluations:
         start, sums = firsts(owner), np.zeros(len(owner))
         left = self.task.horizon - self.t[owner[start]]
         short = np.add.reduceat(counts, start) > left
-        done[owner[start][short]] = True
-        fitting = cut(counts, start, left) if short.any() else counts
-        at = np.flatnonzero(fitting)
+        if short.any():
+            done[owner[start][short]] = True
+            counts = cut(counts, start, left)
+        at = np.flatnonzero(counts)
         if len(at):
-            sums[at] = self._evaluate(owner[at], self.task.partition.centers(h, index[at]), fitting[at])
+            sums[at] = self._evaluate(owner[at], self.task.partition.centers(h, index[at]), counts[at])
         return sums
 
     def _evaluate(self, owner: np.ndarray, points: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -54,8 +55,7 @@ class Evaluations:
             rewards = np.broadcast_to(means, u.shape) if noise == 0 else noisy(means, noise, u)
             rewards.sum(axis=1, out=sums[a:b])
         self.recorder.pulls.append((owner, values, counts, points))
-        start = firsts(owner)
-        self.t[owner[start]] += np.add.reduceat(counts, start)
+        np.add.at(self.t, owner, counts)
         return sums
 
     def _uniforms(self, owner: np.ndarray, counts: np.ndarray):
