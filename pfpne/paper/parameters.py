@@ -274,7 +274,7 @@ def _check_algorithms(notebook: Notebook, algorithms: tuple[str, ...], settings:
 
 
 def _folder(given: str | None, home: Path) -> Path:
-    """Where the figures go: a folder that can be written to, given or home; figures/ only for what has its home there."""
+    """Where the figures go: a folder that can be written to, given or home; figures/ only for what belongs there."""
     try:
         folder = Path(given).expanduser().resolve() if given else home
     except (RuntimeError, ValueError) as error:
