@@ -131,22 +131,22 @@ def test_times_and_ratios_are_shown(monkeypatch):
 
 
 def test_a_block_is_put_between_its_markers(tmp_path):
-    page = tmp_path / "README.md"
+    page = tmp_path / "page.md"
     page.write_text("before\n<!-- claims: begin -->\nstale\n<!-- claims: end -->\nafter\n")
-    (tmp_path / "claims.csv").write_bytes(tables.as_csv(VERDICTS))
     for _ in range(2):
-        tables.update_readme(page, tmp_path)
-        text = page.read_text()
-        assert text.startswith("before\n<!-- claims: begin -->\n*Made by") and "stale" not in text
-        assert text.endswith("|\n<!-- claims: end -->\nafter\n") and rows_of_markdown(text) == SHOWN
+        tables.update(page, "claims", "fresh\n")
+        assert page.read_text() == "before\n<!-- claims: begin -->\nfresh\n<!-- claims: end -->\nafter\n"
     with pytest.raises(ValueError, match="needs the lines"):
         tables.update(page, "measured", "block")
 
 
 @pytest.mark.skipif(not (FIGURES / "claims.csv").exists(), reason="figures/ is not there yet: notebook 4 makes it")
 def test_the_pages_show_what_is_committed(tmp_path):
-    for name, update in (("README.md", tables.update_readme), ("docs/deviations.md", tables.update_deviations)):
-        committed, page = (ROOT / name).read_text(encoding="utf-8"), tmp_path / "page.md"
-        page.write_text(committed, encoding="utf-8")
-        update(page)
-        assert page.read_text(encoding="utf-8") == committed, "run `python -m pfpne.paper readme`"
+    pages = ("README.md", "docs/claims.md", "docs/deviations.md")
+    (tmp_path / "docs").mkdir()
+    for page in pages:
+        (tmp_path / page).write_text((ROOT / page).read_text(encoding="utf-8"), encoding="utf-8")
+    tables.update_pages(tmp_path)
+    for page in pages:
+        same = (tmp_path / page).read_text(encoding="utf-8") == (ROOT / page).read_text(encoding="utf-8")
+        assert same, f"{page}: run `python -m pfpne.paper readme`"

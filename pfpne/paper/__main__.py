@@ -23,7 +23,7 @@ from pfpne.paper.exhibits import LIBRARIES, MIME
 from pfpne.paper.experiment import PROFILES
 from pfpne.paper.parameters import NOTEBOOKS as KNOWN
 from pfpne.paper.parameters import complete, executions
-from pfpne.paper.tables import update_deviations, update_readme
+from pfpne.paper.tables import update_pages
 from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS, shown
 
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
@@ -39,8 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     code = figures(args.profile, args.n_jobs) if args.command == "figures" else 0
     if code == 0 and (args.command == "readme" or args.profile == "paper"):
-        update_readme()
-        update_deviations()
+        update_pages()
     return code
 
 

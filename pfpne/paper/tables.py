@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne.paper import claims, deviations, table1
+from pfpne.paper import claims, deviations, findings, table1
 from pfpne.paper.claim_tests import MUCH, PAPER
 from pfpne.paper.evidence import Evidence
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
@@ -235,21 +235,24 @@ def update(page: Path, name: str, block: str) -> None:
     write_atomically(page, f"{found[1]}{block}{found[2]}".encode())
 
 
-def update_readme(path: Path = ROOT / "README.md", folder: Path = FIGURES) -> None:
-    """Write the verdicts into the README: made of claims.csv alone."""
+def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
+    """Write the findings and the grid of claims into the README, the verdicts and the ratios into their pages.
+
+    All are made of the CSVs in folder alone.
+    """
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
-    block = (
-        "*Made by `python -m pfpne.paper readme` from [figures/claims.csv](figures/claims.csv), where the numbers are; "
-        "do not edit.*\n\n"
-        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. "
-        "Where PF-PNE given the clients' own Delta fares differently, that verdict follows. "
-        f"{READING}\n\n{as_markdown(summary(verdicts))}"
+    compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
+    found = "\n".join(f"- {sentence}" for sentence in findings.sentences(verdicts, compared, regime_in_words))
+    made_by = "*Made by `python -m pfpne.paper readme` from [figures/{0}]({1}figures/{0}); do not edit.*\n\n"
+    reading = (
+        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta fares "
+        f"differently, that verdict follows. {READING}\n\n"
     )
-    update(path, "claims", block)
-
-
-def update_deviations(path: Path = ROOT / "docs" / "deviations.md", folder: Path = FIGURES) -> None:
-    """Write the ratios into the page on deviations: made of deviations.csv alone."""
-    source = "[figures/deviations.csv](../figures/deviations.csv)"
-    table = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
-    update(path, "measured", f"*Made by `python -m pfpne.paper readme` from {source}; do not edit.*\n\n{table}")
+    ours = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
+    for page, name, source, up, block in (
+        ("README.md", "findings", "claims_comparisons.csv", "", f"{found}\n"),
+        ("README.md", "grid", "claims.csv", "", as_markdown(findings.grid(verdicts, regime_in_words))),
+        ("docs/claims.md", "claims", "claims.csv", "../", reading + as_markdown(summary(verdicts))),
+        ("docs/deviations.md", "measured", "deviations.csv", "../", ours),
+    ):
+        update(root / page, name, made_by.format(source, up) + block)
