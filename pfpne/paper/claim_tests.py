@@ -16,7 +16,7 @@ import pandas as pd
 
 from pfpne.algorithms.pf_pne import PFPNESettings, log_term, transition_depth
 from pfpne.paper import stats
-from pfpne.paper.evidence import Evidence, Regime
+from pfpne.paper.evidence import Regime, Study
 from pfpne.paper.looks import label, title
 
 MUCH = 2.0  # "much better", "much slower", "far from": by this factor at least
@@ -38,18 +38,18 @@ class Column:
     own_Delta: whether PF-PNE is given the clients' own Delta, instead of the paper's.
     """
 
-    evidence: Evidence
+    study: Study
     regime: Regime
     objectives: Sequence[str]
     own_Delta: bool = False
 
     def summary(self, objective: str, algorithm: str = "pf-pne", **changes) -> pd.DataFrame:
-        """A row a run, see Evidence.summary; `settings` among the changes come before the column's Delta."""
+        """A row a run, see Study.summary; `settings` among the changes come before the column's Delta."""
         settings = {"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}
         settings |= changes.pop("settings", {})
         if settings.get("Delta") == SETTINGS.Delta:
             del settings["Delta"]  # the default, which the runs of the figures have: not to be run twice
-        return self.evidence.summary(objective, algorithm, self.regime.noise, settings=settings, **changes)
+        return self.study.summary(objective, algorithm, self.regime.noise, settings=settings, **changes)
 
     def regret(self, objective: str, algorithm: str = "pf-pne", **changes) -> np.ndarray:
         """R(T)/M of each run (n,)."""
@@ -118,10 +118,10 @@ def in_words(*deltas: float | str) -> str:
     return ", ".join("the clients' own" if Delta == "true" else f"{Delta:g}" for Delta in deltas)
 
 
-def scale(evidence: Evidence, M: Sequence[int] = (), T: Sequence[int] = (), n: int | None = None) -> str:
+def scale(study: Study, M: Sequence[int] = (), T: Sequence[int] = (), n: int | None = None) -> str:
     """M, T and n of some runs, in words; those of the main comparison where not given."""
-    M, T = ", ".join(map(str, M or [evidence.n_clients])), ", ".join(f"{t:,}" for t in T or [evidence.horizon])
-    return f"M = {M}, T = {T}, n = {n or evidence.n_runs}"
+    M, T = ", ".join(map(str, M or [study.n_clients])), ", ".join(f"{t:,}" for t in T or [study.horizon])
+    return f"M = {M}, T = {T}, n = {n or study.n_runs}"
 
 
 # --- kinds that compare -----------------------------------------------------------------------------
@@ -142,24 +142,24 @@ def compare(column: Column, others, algorithm="pf-pne", below=None, above=None, 
 
     shift: the clients' in all these runs, if not that of the figures. settings: the algorithm's.
     """
-    (objective,), evidence = column.objectives, column.evidence
+    (objective,), study = column.objectives, column.study
     changes = {} if shift is None else {"shift": shift}
     mine, comparisons = column.regret(objective, algorithm, settings=settings, **changes), []
     for other in others:
         theirs = column.regret(objective, other, **changes)
         comparisons += inequalities(mine, theirs, f"{label(algorithm)} - {label(other)}", below, above)
     similar = None not in (below, above) and above < 1 < below
-    runs = f"{'main comparison' if shift is None else f'shift = {shift:g}'}: {scale(evidence)}"
-    runs += f" ({evidence.figure_runs} with FN-UCB)" if "fn-ucb" in others else ""
+    runs = f"{'main comparison' if shift is None else f'shift = {shift:g}'}: {scale(study)}"
+    runs += f" ({study.figure_runs} with FN-UCB)" if "fn-ucb" in others else ""
     return Outcome(f"{DIFFERENCE}, two one-sided tests" if similar else DIFFERENCE, runs, comparisons, every)
 
 
 def compare_shifts(column: Column, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is above so many times what it has with clients that are alike, on one objective."""
-    (objective,), shift = column.objectives, f"{column.evidence.shift:g}"
+    (objective,), shift = column.objectives, f"{column.study.shift:g}"
     apart, alike = column.regret(objective, algorithm), column.regret(objective, algorithm, shift=0.0)
     comparisons = inequalities(apart, alike, f"shift {shift} - shift 0", above=above)
-    runs = f"main comparison: {scale(column.evidence)}, with shift = {shift} and shift = 0"
+    runs = f"main comparison: {scale(column.study)}, with shift = {shift} and shift = 0"
     return Outcome(DIFFERENCE, runs, comparisons)
 
 
@@ -178,7 +178,7 @@ def move_settings(column: Column, within: float) -> Outcome:
         f"place among the paper's five: {place(ours, rivals)}, and {min(places)} to {max(places)} when moved"
     )
     statistic = f"{DIFFERENCE}, two one-sided tests for each value of each setting"
-    return Outcome(statistic, f"{scale(column.evidence)} for each value", comparisons, measured=measured)
+    return Outcome(statistic, f"{scale(column.study)} for each value", comparisons, measured=measured)
 
 
 def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
@@ -188,28 +188,28 @@ def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
 
 def slope_on_M(column: Column, below: float) -> Outcome:
     """With clients that are alike, PF-PNE's R(T)/M ~ M^a with a < below, on one objective."""
-    (objective,), clients = column.objectives, column.evidence.clients
+    (objective,), clients = column.objectives, column.study.clients
     regret = [column.regret(objective, shift=0.0, n_clients=M) for M in clients]
     slopes = stats.power(clients, np.stack(regret, axis=1))
-    runs = f"shift = 0: {scale(column.evidence, M=clients)}"
+    runs = f"shift = 0: {scale(column.study, M=clients)}"
     comparisons = [Comparison("slope", slopes - below, slopes)]
     return Outcome("slope of log R(T)/M on log M, fitted to each run", runs, comparisons)
 
 
 def slope_on_T(column: Column, deltas: Sequence[float | str]) -> Outcome:
     """PF-PNE's R(T) ~ T^a with a < 1, on each objective with each of these Delta."""
-    horizons, comparisons = column.evidence.horizons, []
+    horizons, comparisons = column.study.horizons, []
     for objective, Delta in itertools.product(column.objectives, deltas):
         regret = [column.regret(objective, horizon=T, settings={"Delta": Delta}) for T in horizons]
         slopes = stats.power(horizons, np.stack(regret, axis=1))
         what = f"slope on {title(objective)}, Delta = {in_words(Delta)}"
         comparisons.append(Comparison(what, slopes - 1, slopes))
-    statistic, runs = "slope of log R(T) on log T, fitted to each run", over_horizons(column.evidence, deltas)
+    statistic, runs = "slope of log R(T) on log T, fitted to each run", over_horizons(column.study, deltas)
     return Outcome(statistic, runs, comparisons, measured=f"from {' to '.join(extremes(comparisons))}")
 
 
-def over_horizons(evidence: Evidence, deltas: Sequence[float | str] = DELTAS) -> str:
-    return f"{scale(evidence, T=evidence.horizons)}, Delta = {in_words(*deltas)}"
+def over_horizons(study: Study, deltas: Sequence[float | str] = DELTAS) -> str:
+    return f"{scale(study, T=study.horizons)}, Delta = {in_words(*deltas)}"
 
 
 # --- kinds that count -------------------------------------------------------------------------------
@@ -223,21 +223,21 @@ def count(column: Column, facts: Callable, of: str, runs: Callable | None = None
         found += here
         measured.append(f"{title(objective)}{words}")
         against += measured[-1:] if False in here else []
-    runs = runs(column.evidence) if runs else f"main comparison: {scale(column.evidence)}"
+    runs = runs(column.study) if runs else f"main comparison: {scale(column.study)}"
     return Outcome(of, runs, facts=found, measured="; ".join(measured), against="".join(against[:1]))
 
 
 def grows(column: Column, objective: str) -> tuple[list, str]:
     """Fed-PNE has a round after T/10: if it never stops, it must, for a phase is at most 8 times the one before."""
     fed, pf = (column.summary(objective, name) for name in ("fed-pne", "pf-pne"))
-    later, outlasts = fed["last"] > column.evidence.horizon / 10, fed["last"] > pf["last"]
+    later, outlasts = fed["last"] > column.study.horizon / 10, fed["last"] > pf["last"]
     words = f"after T/10 in {later.sum()}, after PF-PNE's last round in {outlasts.sum()} of {len(fed)} runs"
     return later.tolist(), f": {words}; Fed-PNE: {cost(fed)}"
 
 
 def stops(column: Column, objective: str) -> tuple[list, str]:
     """PF-PNE's stage 1 ends before T, and nothing is sent after it; None if the horizon ends within stage 1."""
-    rows, T = column.summary(objective), column.evidence.horizon
+    rows, T = column.summary(objective), column.study.horizon
     facts = [
         None if rounds < H_0 + 1 else rounds == H_0 + 1 and last < T
         for rounds, last, H_0 in zip(rows["rounds"], rows["last"], last_depth(rows), strict=True)
@@ -247,7 +247,7 @@ def stops(column: Column, objective: str) -> tuple[list, str]:
 
 def costs_bounded(column: Column, objective: str) -> tuple[list, str]:
     """PF-PNE has at most H_0 + 1 rounds, and carries at most what these would if no node were ever eliminated."""
-    rows, M = column.summary(objective), column.evidence.n_clients
+    rows, M = column.summary(objective), column.study.n_clients
     H_0 = last_depth(rows)
     # 2^h nodes at each depth h = 0..H_0: of each, every client sends one number and receives three
     most = H_0.map(lambda h: 4 * M * (2 ** (h + 1) - 1))
@@ -271,13 +271,13 @@ def within_Delta(column: Column, objective: str) -> tuple[list, str]:
 
 def rounds_bounded(column: Column, objective: str) -> tuple[list, str]:
     """PF-PNE's rounds are at most `rounds_bound`, whatever Delta and T."""
-    evidence, facts, by_Delta = column.evidence, [], []
-    first, last = evidence.horizons[0], evidence.horizons[-1]
+    study, facts, by_Delta = column.study, [], []
+    first, last = study.horizons[0], study.horizons[-1]
     for Delta in DELTAS:
         at = {}
-        for T in evidence.horizons:
+        for T in study.horizons:
             rows = column.summary(objective, horizon=T, settings={"Delta": Delta})
-            bounds = [rounds_bound(given, T, evidence.n_clients) for given in rows["Delta"]]
+            bounds = [rounds_bound(given, T, study.n_clients) for given in rows["Delta"]]
             facts += (rows["rounds"] <= bounds).tolist()
             low, high = f"{min(bounds):.1f}", f"{max(bounds):.1f}"
             at[T] = f"{spread(rows['rounds'])} (bound {low if low == high else f'{low} to {high}'})"
@@ -319,7 +319,7 @@ def cost(rows: pd.DataFrame) -> str:
 def count_times(column: Column, fact: str) -> Outcome:
     """A fact of most runs on each objective, "slower" or "alike" of `times`: True of MOST, False of MOST, or None."""
     facts = [True if share >= MOST else False if share <= 1 - MOST else None for share in times(column)[fact]]
-    runs = f"those of the figures: {scale(column.evidence, n=column.evidence.figure_runs)}"
+    runs = f"those of the figures: {scale(column.study, n=column.study.figure_runs)}"
     measured = "see claims_times.csv"  # seconds are not the same twice: kept apart from what must be
     return Outcome("seconds of each run", runs, facts=facts, measured=measured)
 
@@ -330,7 +330,7 @@ def times(column: Column) -> pd.DataFrame:
     slower, alike: the share of these runs in which FN-UCB takes at least MUCH times as long as each of the others, and
     in which none of the others takes more than MUCH times as long as another.
     """
-    n, rows = column.evidence.figure_runs, []
+    n, rows = column.study.figure_runs, []
     for objective in column.objectives:
         seconds = pd.DataFrame({name: column.summary(objective, name)["seconds"][:n] for name in PAPER})
         others = seconds.drop(columns="fn-ucb")

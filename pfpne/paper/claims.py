@@ -49,7 +49,7 @@ from pfpne.paper.claim_tests import (
     stops,
     within_Delta,
 )  # fmt: skip
-from pfpne.paper.evidence import Evidence
+from pfpne.paper.evidence import Study
 from pfpne.paper.looks import title
 from pfpne.paper.parameters import COMMUNICATION, MAIN, SYNTHETIC_NAMES
 from pfpne.rng import stream
@@ -194,7 +194,7 @@ CLAIMS = (
 # --- verdicts ---------------------------------------------------------------------------------------
 
 
-def evaluate(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame]:
+def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Every claim in every regime, with either Delta: (verdicts, comparisons), a row each.
 
     verdicts: id, place, quote, statement, regime, Delta ("0.01", "true", "" where it makes no difference), verdict,
@@ -204,17 +204,17 @@ def evaluate(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.D
     interval; ratio, ratio_low, ratio_high: the same of the ratio of means. Intervals are not corrected.
     """
     outcomes, p, corrected = {}, {}, {}  # of each claim in each column; p (k, 2): of its comparisons, see `together`
-    for case in itertools.product(claims, evidence.regimes, GIVEN):
+    for case in itertools.product(claims, study.regimes, GIVEN):
         claim, regime, Delta = case
         objectives = [name for name in claim.objectives if name in regime.objectives]
         if not objectives or not (claim.by_Delta or Delta == GIVEN[0]):
             continue
-        outcome = claim.kind(Column(evidence, regime, objectives, own_Delta=Delta == "true"), **claim.arguments)
+        outcome = claim.kind(Column(study, regime, objectives, own_Delta=Delta == "true"), **claim.arguments)
         outcomes[case] = outcome
         if outcome.comparisons:
-            rng = stream(evidence.seed, "claims", claim.id, regime.name, Delta)
+            rng = stream(study.seed, "claims", claim.id, regime.name, Delta)
             p[case] = np.array([stats.sign_flip(comparison.excess, rng) for comparison in outcome.comparisons])
-    for column in itertools.product(evidence.regimes, GIVEN):
+    for column in itertools.product(study.regimes, GIVEN):
         cases = [case for case in p if case[1:] == column]
         of_claims = np.ravel([together(p[case], outcomes[case].every) for case in cases])
         corrected |= zip(cases, stats.holm(of_claims).reshape(-1, 2), strict=True)
@@ -226,7 +226,7 @@ def evaluate(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.D
         if case in p:
             verdict = judge(p_right, p_wrong)
             decided_by = deciding(outcome, verdict, p[case], corrected[case]).brief
-            rows = report(outcome, stream(evidence.seed, "claims", claim.id, regime.name, Delta, "interval"))
+            rows = report(outcome, stream(study.seed, "claims", claim.id, regime.name, Delta, "interval"))
             measured = outcome.measured or "; ".join(map(in_one_line, rows))
             comparisons += [head | row for row in rows]
         else:
@@ -298,7 +298,7 @@ def in_one_line(row: dict) -> str:
     return f"{words}, ratio {number(row['ratio'])} [{number(row['ratio_low'])}, {number(row['ratio_high'])}]"
 
 
-def times(evidence: Evidence) -> pd.DataFrame:
+def times(study: Study) -> pd.DataFrame:
     """Seconds behind the claims on time, a row a regime and objective (see claim_tests.times), not the same twice."""
-    columns = [Column(evidence, regime, [f for f in MAIN if f in regime.objectives]) for regime in evidence.regimes]
+    columns = [Column(study, regime, [f for f in MAIN if f in regime.objectives]) for regime in study.regimes]
     return pd.concat([claim_tests.times(column) for column in columns], ignore_index=True)

@@ -33,7 +33,7 @@ from pfpne.algorithms.pf_pne import (
 )
 from pfpne.federation import Batch
 from pfpne.paper import stats
-from pfpne.paper.evidence import Evidence
+from pfpne.paper.evidence import Study
 from pfpne.partition import Partition
 from pfpne.rng import stream
 
@@ -146,9 +146,9 @@ VARIANTS = {
 def given(algorithm: str, noise=NOISE, **settings):
     """A registered algorithm with these settings; one that is a function is called with M."""
 
-    def regret(evidence: Evidence, objective: str) -> np.ndarray:
-        values = {name: value(evidence.n_clients) if callable(value) else value for name, value in settings.items()}
-        return evidence.regret(objective, algorithm, noise, evidence.figure_runs, settings=values)
+    def regret(study: Study, objective: str) -> np.ndarray:
+        values = {name: value(study.n_clients) if callable(value) else value for name, value in settings.items()}
+        return study.regret(objective, algorithm, noise, study.figure_runs, settings=values)
 
     return regret
 
@@ -156,10 +156,10 @@ def given(algorithm: str, noise=NOISE, **settings):
 def varied(name: str):
     """A variant, run once and kept beside the summaries of the other runs."""
 
-    def regret(evidence: Evidence, objective: str) -> np.ndarray:
+    def regret(study: Study, objective: str) -> np.ndarray:
         base, algorithm, partition = VARIANTS[name]
         root = (__name__, "VARIANTS", name)
-        return evidence.variant(objective, base, algorithm, partition, NOISE, evidence.figure_runs, root)
+        return study.variant(objective, base, algorithm, partition, NOISE, study.figure_runs, root)
 
     return regret
 
@@ -167,12 +167,12 @@ def varied(name: str):
 def against(algorithm: str, maximum: Callable):
     """The algorithm's own runs, their regret against another maximum (M,) of each client: maximum(problem)."""
 
-    def regret(evidence: Evidence, objective: str) -> np.ndarray:
-        n_runs, T = evidence.figure_runs, evidence.horizon
-        experiment = evidence.experiment(objective, (algorithm,), NOISE, n_runs)
+    def regret(study: Study, objective: str) -> np.ndarray:
+        n_runs, T = study.figure_runs, study.horizon
+        experiment = study.experiment(objective, (algorithm,), NOISE, n_runs)
         problems = [experiment.problem(run) for run in range(n_runs)]
         more = [T * (maximum(problem) - problem.optimum).mean() for problem in problems]
-        return evidence.regret(objective, algorithm, NOISE, n_runs) + more
+        return study.regret(objective, algorithm, NOISE, n_runs) + more
 
     return regret
 
@@ -193,13 +193,13 @@ GRID = 1_001
 class Reading:
     """Another reading of what a deviation (its number) is about, and the algorithm that it is compared with.
 
-    regret(evidence, objective): R(T)/M (runs,) under this reading, run by run paired with ours.
+    regret(study, objective): R(T)/M (runs,) under this reading, run by run paired with ours.
     """
 
     deviation: int
     algorithm: str
     what: str
-    regret: Callable[[Evidence, str], np.ndarray]
+    regret: Callable[[Study, str], np.ndarray]
     objectives: tuple[str, ...] = OBJECTIVES
 
 
@@ -232,14 +232,14 @@ READINGS = (
 COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
 
 
-def measure(evidence: Evidence) -> pd.DataFrame:
+def measure(study: Study) -> pd.DataFrame:
     """A row a reading and objective. ratio: mean R(T)/M, other reading over ours; low, high: its 95 % interval."""
     rows = []
     for reading in READINGS:
         for objective in reading.objectives:
-            ours = evidence.regret(objective, reading.algorithm, NOISE, evidence.figure_runs)
-            other = reading.regret(evidence, objective)
-            rng = stream(evidence.seed, "deviations", reading.deviation, reading.algorithm, reading.what, objective)
+            ours = study.regret(objective, reading.algorithm, NOISE, study.figure_runs)
+            other = reading.regret(study, objective)
+            rng = stream(study.seed, "deviations", reading.deviation, reading.algorithm, reading.what, objective)
             head = (reading.deviation, reading.algorithm, reading.what, objective, len(ours))
             rows.append((*head, *stats.ratio(other, ours, rng)))
     return pd.DataFrame(rows, columns=COLUMNS)
