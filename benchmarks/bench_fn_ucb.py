@@ -13,7 +13,7 @@ from statistics import median
 from threadpoolctl import threadpool_limits
 
 import pfpne
-from pfpne.algorithms.fn_ucb import FNUCBSettings, make_arms
+from pfpne.algorithms.fn_ucb import FNUCBSettings
 from pfpne.federation import Task
 from pfpne.partition import Partition
 from pfpne.simulation.neural import NeuralSimulation
@@ -28,9 +28,7 @@ def start(objective: str, n_clients: int) -> NeuralSimulation:
     """A run of the compiled form before its first step."""
     problem = pfpne.make_problem(objective, n_clients=n_clients, noise="bernoulli")
     task = Task(Partition(problem.domain), n_clients, 100_000, problem.noise, None, 0, (problem.name, 0))
-    settings = FNUCBSettings()
-    arms = make_arms(task, settings.width)
-    return NeuralSimulation(problem.values(arms.points), problem.noise, noise_streams(problem, 0, 0), settings, arms)
+    return NeuralSimulation(problem, task, FNUCBSettings(), noise_streams(problem, 0, 0))
 
 
 def seconds_a_round(run: NeuralSimulation, rounds: int) -> float:

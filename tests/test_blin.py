@@ -116,7 +116,9 @@ def test_on_the_landmine_grid_every_centre_is_a_grid_point():
     played = play(federation, lambda m, x: -np.abs(x - 100.3).sum(axis=1) / 128)
     points = np.array([x for x, _ in played[0]])
     assert (points == np.round(points)).all()
-    assert federation.clients[0].level == 7  # edges 1, 1/2, ..., 1/64 are done
+    # edges 1, 1/2, ..., 1/64 are done, and the best cube is played to the end
+    assert (points[-1] == federation.clients[0].best()).all()
+    assert [n > pulls_of_cube(6, 100_000, 1e-4) for _, n in played[0][-2:]] == [False, True]
 
 
 def test_a_batch_that_ends_at_the_horizon_counts():
@@ -142,8 +144,8 @@ def test_with_the_published_constants_nothing_is_dropped_by_100_000():
     assert pulls == [185, 737, 2948, 11790]
     assert sum(2**level * n for level, n in enumerate(pulls)) == 107_771
     federation = federate(Task(UNIT, 1, 100_000))
-    play(federation, lambda m, x: (x[:, 0] > 0.9).astype(float))
-    assert federation.clients[0].n_cubes == 8
+    played = play(federation, lambda m, x: (x[:, 0] > 0.9).astype(float))
+    assert len(played[0]) == 1 + 2 + 4 + 8  # the horizon cuts the last cube's pulls
 
 
 # --- what must hold always --------------------------------------------------------------------------
@@ -171,9 +173,8 @@ def test_in_ten_dimensions_only_what_can_be_pulled_is_made():
     tracemalloc.start()
     try:
         play(federation, identity, sweeps=1)
-        client = federation.clients[0]
-        assert client.n_cubes == 1024**2 and len(client.cubes) == 100_000 - 1 - 1024
-        federation.ask()
+        ((_, batch),) = federation.ask()
+        assert len(batch.points) == 100_000 - 1 - 1024
         assert tracemalloc.get_traced_memory()[1] < 50e6  # all the cubes' centres alone would take 84 MB
     finally:
         tracemalloc.stop()
@@ -189,7 +190,7 @@ def test_its_cells_are_those_of_the_shared_partition():
     partition = Partition([[-5, 5], [-5, 5]])
     client = make_blin(Task(partition, 1, 10), BLiNSettings())[1][0]
     cubes = np.arange(1, 17)
-    assert (client.partition.centers(4, cubes) == partition.centers(4, cubes)).all()
+    assert (client.task.partition.centers(4, cubes) == partition.centers(4, cubes)).all()
     assert (np.diff(partition.box(4, cubes), axis=-1) == 10 / 4).all()  # cubes of edge 1/4 of the domain
 
 

@@ -50,7 +50,10 @@ ALGORITHMS = {
         fed1_ucb.Fed1UCBSettings, fed1_ucb.make_fed1_ucb, (fed1_ucb.ArmMeans,), (fed1_ucb.SurvivingArms,)
     ),
     "fn-ucb": Algorithm(
-        fn_ucb.FNUCBSettings, fn_ucb.make_fn_ucb, (fn_ucb.NeuralSums,), (fn_ucb.NeuralAggregates, fn_ucb.NewsRequest)
+        fn_ucb.FNUCBSettings,
+        fn_ucb.make_fn_ucb,
+        (fn_ucb.NeuralStatistics,),
+        (fn_ucb.NeuralStatistics, fn_ucb.NewsRequest),
     ),
 }
 NAMES = tuple(ALGORITHMS)

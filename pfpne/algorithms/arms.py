@@ -4,16 +4,15 @@ import numpy as np
 
 from pfpne.federation import Task
 
-VALUES_PER_DIMENSION = 20  # in 1-D and 2-D: all combinations are arms
+VALUES_PER_DIMENSION = 20  # in 1-D and 2-D: all their combinations are arms
 POINTS = 1000  # in more dimensions: random points
 
 
 def draw_arms(task: Task) -> np.ndarray:
     """The arms (K, d) of a run: the same for every algorithm, since the stream "arms" of the task names them.
 
-    In 1-D and 2-D, 20 uniform values a dimension and all their combinations (K = 20 or 400), the last
-    dimension varying fastest; otherwise 1000 uniform points. Where the task has candidates, values (or
-    points) are drawn from theirs without replacement, all of them if there are fewer.
+    Values and points are uniform; combinations (K = 20 or 400) with the last dimension varying fastest. Where the task
+    has candidates, values or points are drawn from theirs without replacement, all of them if there are fewer.
     """
     rng, candidates = task.stream("arms"), task.candidates
     low, high = task.partition.domain.T

@@ -3,25 +3,26 @@
 Source: Feng, Huang and Wang, "Lipschitz Bandits with Batched Feedback", NeurIPS 2022, Algorithm 1 with the
 edge lengths of D-BLiN, on the domain scaled to [0, 1]^d.
 
-| paper | here      | meaning                                               |
-|-------|-----------|-------------------------------------------------------|
-| m     | level + 1 | the batch, or phase                                   |
-| r_m   | 2^-level  | edge of the cubes of the batch: 1, 1/2, 1/4, ...      |
-| A_m   | cubes     | the cubes of the batch                                |
+| paper | here      | meaning                                                |
+|-------|-----------|--------------------------------------------------------|
+| m     | level + 1 | the batch, or phase                                    |
+| r_m   | 2^-level  | edge of the cubes of the batch: 1, 1/2, 1/4, ...       |
+| A_m   | cubes     | the cubes of the batch, as many as the budget reaches  |
 | n_m   | pulls     | pulls of each cube: anywhere in it, here at its centre |
 
-The cubes of edge 2^-l are the cells of the binary partition at depth d l, so they have the same centres as everybody's
-cells, and a cube's 2^d parts are its descendants d depths below. The paper's clean-up batch (any arm left) does not
-occur: batches follow one another to the horizon, which cuts the last one.
+The cubes of edge 2^-l are the cells of the binary partition at depth d l, and a cube's 2^d parts its descendants d
+depths below. There is no clean-up batch (any arm left): batches follow one another to the horizon, which cuts the last.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
+from pfpne.algorithms.pf_pne import Pull, make_phased
 from pfpne.checks import check_number
-from pfpne.federation import Batch, Client, Server, Task, in_turn
+from pfpne.federation import Client, Server, Task
 from pfpne.partition import Partition
 
 
@@ -57,44 +58,31 @@ def first_parts(partition: Partition, cubes: np.ndarray, limit: int) -> np.ndarr
     return cubes
 
 
-class BLiNClient(Client):
-    """One client, alone. cubes: the part of A_m that the budget can reach; n_cubes: the size of A_m."""
+class BLiN:
+    """One client, S = 1. best (1, d): the centre of the best cube of the last batch finished; at first the domain's."""
 
-    def __init__(self, task: Task, settings: BLiNSettings):
-        super().__init__(task)
-        self.settings = settings
-        self.partition = Partition(task.partition.domain, k=2, max_depth=task.partition.max_depth)
-        self.max_level = task.partition.max_depth // self.partition.d
-        self.level, self.cubes, self.n_cubes = 0, np.array([1]), 1  # A_1 = the whole domain
-        self._best = self.partition.centers(0, 1)[0]  # of the last batch finished
+    def __init__(self, task: Task, settings: BLiNSettings, S: int):
+        self.task, self.settings, self.best = task, settings, task.partition.centers(0, 1)
 
-    @property
-    def pulls(self) -> int:
-        return pulls_of_cube(self.level, self.task.horizon, self.settings.c_pulls)
-
-    def _ask(self) -> Batch:
-        budget = self.task.horizon - self.t
-        if self.level > self.max_level:  # the smallest cubes are done, and not split
-            return in_turn(self._best[None], budget, budget)
-        return in_turn(self.partition.centers(self.partition.d * self.level, self.cubes), self.pulls, budget)
-
-    def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
-        if self.level > self.max_level or batch.size < self.n_cubes * self.pulls:
-            return  # nothing left to choose, or a batch that the horizon has cut
-        mean = rewards.reshape(self.n_cubes, self.pulls).mean(axis=1)
-        self._best = batch.points[np.argmax(mean)].copy()
-        survivors = self.cubes[kept(mean, 2.0**-self.level, self.settings.c_gap)]  # Algorithm 1, elimination
-        self.level += 1
-        self.n_cubes = len(survivors) * 2**self.partition.d  # Algorithm 1: survivors are split, A_{m+1}
-        if self.level <= self.max_level:
-            reach = -(-(self.task.horizon - self.t) // self.pulls)
-            self.cubes = first_parts(self.partition, survivors, reach)
-
-    def best(self) -> np.ndarray:
-        """The centre of the best cube of the last batch finished; the domain's centre before that."""
-        return self._best.copy()
+    def loop(self):
+        """Algorithm 1. Yields the pulls of a batch, and is sent the sums of their rewards once it is finished."""
+        s, T, partition = self.settings, self.task.horizon, self.task.partition
+        cubes, left = np.array([1]), T  # A_1 = the whole domain
+        for level in count():
+            h, pulls = partition.d * level, min(pulls_of_cube(level, T, s.c_pulls), T + 1)
+            if level:
+                cubes = first_parts(partition, cubes, left // pulls + 1)  # A_m: the survivors are split
+            sums = yield Pull(h, np.zeros(len(cubes), dtype=np.int64), cubes, np.full(len(cubes), pulls))
+            left -= len(cubes) * pulls
+            mean = sums / pulls
+            best = cubes[[np.argmax(mean)]]
+            self.best = partition.centers(h, best)
+            if h + partition.d > partition.max_depth:  # the smallest cubes are not split: the best is played to the end
+                yield Pull(h, np.zeros(1, dtype=np.int64), best, np.array([T + 1]))
+            cubes = cubes[kept(mean, 2.0**-level, s.c_gap)]  # Algorithm 1, elimination
 
 
 def make_blin(task: Task, settings: BLiNSettings) -> tuple[Server, list[Client]]:
     """A server that says nothing, and M clients that run alone."""
-    return Server(), [BLiNClient(task, settings) for _ in range(task.n_clients)]
+    halving = Partition(task.partition.domain, k=2, max_depth=task.partition.max_depth)
+    return make_phased(BLiN, Server, replace(task, partition=halving), settings)

@@ -1,7 +1,7 @@
 """Fed1-UCB: all clients pull the same arms, a server averages their means and drops the worst arms.
 
-Source: Shi and Shen, "Federated Multi-Armed Bandits", AAAI 2021, with the constants of its public code,
-github.com/ShenGroup/FMAB, file Fed1_UCB_CR.py. All clients take part from the first phase on.
+Source: Shi and Shen, "Federated Multi-Armed Bandits", AAAI 2021, all clients from the first phase on, with a phase's
+length, B_p and the constants of its public code, github.com/ShenGroup/FMAB, file Fed1_UCB_CR.py.
 
 | paper | here      | meaning                                                                 |
 |-------|-----------|-------------------------------------------------------------------------|
@@ -10,9 +10,8 @@ github.com/ShenGroup/FMAB, file Fed1_UCB_CR.py. All clients take part from the f
 | F(p)  | n         | pulls so far of each active arm by each client, p f(p)                  |
 | B_p   | width     | half-width of the confidence interval of the clients' average           |
 
-A client's mean is that of all its pulls so far, and a phase's length and B_p are the public code's, which says of its
-constants that they are tuned from those of the paper. Two things in that code are not repeated: an arm once dropped can
-still be the best mean that others are held against, and a phase that the horizon has cut still ends in an exchange.
+A client's mean is that of all its pulls so far. Two things in that code are not repeated: an arm once dropped can still
+be the best mean that others are held against, and a phase that the horizon has cut still ends in an exchange.
 """
 
 import math
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
+from pfpne.algorithms.pf_pne import node_sums
 from pfpne.checks import check_number
 from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, in_turn
 
@@ -77,32 +77,25 @@ class Fed1UCBServer(Server):
 
     def __init__(self, task: Task, n_arms: int, pulls: int, sigma: float):
         super().__init__(task)
-        self.pulls, self.sigma = pulls, sigma
-        self.active, self.phase = np.arange(n_arms), 1
+        self.active, self.pulls, self.sigma = np.arange(n_arms), pulls, sigma
 
     def exchange(self, messages: dict[int, ArmMeans]) -> dict[int, SurvivingArms]:
-        M, T = self.task.n_clients, self.task.horizon
+        M, T, phase = self.task.n_clients, self.task.horizon, max(message.header for message in messages.values())
         if len(messages) != M:
-            raise ValueError(f"phase {self.phase} ends when all {M} clients have sent means; {len(messages)} did.")
+            raise ValueError(f"phase {phase} ends when all {M} clients have sent means; {len(messages)} did.")
         mean = np.mean([messages[m].means for m in range(M)], axis=0)  # server: average of the local means
-        width = confidence_width(self.phase * self.pulls, M, T, self.sigma)  # B_p, with n = F(p)
+        width = confidence_width(phase * self.pulls, M, T, self.sigma)  # B_p, with n = F(p)
         self.active = self.active[kept(mean, width)]  # server: drop E_p
-        answer = SurvivingArms(self.phase, self.active)
-        self.phase += 1
-        return dict.fromkeys(range(M), answer)
+        return dict.fromkeys(range(M), SurvivingArms(phase, self.active))
 
 
 class Fed1UCBClient(Client):
-    """Pulls every active arm equally often, one after another, and sends its means; the last arm it plays to the end.
-
-    arms (K, d): the points, already in the order in which they are played; an arm is named by its position in it.
-    """
+    """Pulls every active arm equally often and sends its means. arms (K, d): in the order of play, which names them."""
 
     def __init__(self, task: Task, arms: np.ndarray, pulls: int):
         super().__init__(task)
-        self.arms, self.pulls = arms, pulls
-        self.active, self.phase = np.arange(len(arms)), 1
-        self.sums = np.zeros(len(arms))  # of the rewards of all phases finished
+        self.arms, self.pulls, self.active = arms, pulls, np.arange(len(arms))
+        self.phase, self.sums = 1, np.zeros(len(arms))  # sums: of the rewards of all phases finished
         self.waiting = False  # for the server's answer
         self._best = arms[0] if len(arms) == 1 else task.partition.centers(0, 1)[0]
 
@@ -114,18 +107,15 @@ class Fed1UCBClient(Client):
         return in_turn(self.arms[self.active], pulls, budget)
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> ArmMeans | None:
-        n_active = len(self.active)
-        if n_active == 1 or batch.size < n_active * self.pulls:
+        if len(self.active) == 1 or batch.size < len(self.active) * self.pulls:
             return None  # nothing left to choose, or a phase that the horizon has cut
-        self.sums[self.active] += rewards.reshape(n_active, self.pulls).sum(axis=1)
+        self.sums[self.active] += node_sums(rewards, batch.counts)
         self.waiting = True
         return ArmMeans(self.phase, self.sums[self.active] / (self.phase * self.pulls))  # client: send the local means
 
     def receive(self, message: SurvivingArms) -> None:
-        self.active = message.arms
+        self.active, self.phase, self.waiting = message.arms, message.header + 1, False
         self._best = self.arms[self.active[np.argmax(self.sums[self.active])]]
-        self.phase += 1
-        self.waiting = False
 
     def best(self) -> np.ndarray:
         """Of the arms active after the last finished phase, that of this client's highest mean; at first the centre."""

@@ -1,7 +1,5 @@
 """Figures and tables as files, and how they are written: each with a manifest that says how to make it again."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -18,10 +16,7 @@ from pfpne.problems import NAMES as OBJECTIVES
 from pfpne.problems.landmine import SHA256, load_table
 
 MIME = "application/vnd.pfpne.figure+json"
-LIBRARIES = (
-    *("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "PyXAB"),
-    *("pandas", "matplotlib", "seaborn", "tabulate", "Jinja2"),
-)
+LIBRARIES = (*store.LIBRARIES, "scikit-learn", "PyXAB", "pandas", "matplotlib", "seaborn", "tabulate", "Jinja2")
 SCALE = ("profile", "objective", "algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "seed")
 
 
@@ -57,6 +52,8 @@ def save(p: Parameters, *exhibits: Exhibit) -> None:
 def manifest(p: Parameters, exhibit: Exhibit) -> dict:
     """How to make the exhibit again, and what came out: nothing of the machine, the time or the folder in it."""
     landmine = p.objective in (None, "landmine")
+    simulated = roots(p.algorithms, (p.objective,) if p.objective else OBJECTIVES)
+    sources = {"simulation": simulated, "drawing": [(exhibit.made_by,)]}
     return {
         "figure": exhibit.stem,
         "caption": exhibit.caption,
@@ -65,10 +62,7 @@ def manifest(p: Parameters, exhibit: Exhibit) -> dict:
         "parameters": {name: getattr(p, name) for name in SCALE} | {name: p.settings.get(name) for name in SETTINGS},
         "settings": {name: settings_used(name, p.settings, p.n_clients) for name in p.algorithms},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
-        "source": {
-            "simulation": store.source_hash(*roots(p.algorithms, (p.objective,) if p.objective else OBJECTIVES)),
-            "drawing": store.source_hash((exhibit.made_by,)),
-        },
+        "source": {what: store.source_hash(*reached_from) for what, reached_from in sources.items()},
         "dataset": {"LandmineData.mat": SHA256, "data/landmine_auc.npz": load_table().sha256} if landmine else None,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in exhibit.files.items()},
     }

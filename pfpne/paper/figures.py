@@ -4,15 +4,12 @@ Drawing is apart from simulating: each function returns an Exhibit, rendered as 
 drawn from. The same tables give the same bytes.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import math
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 import pandas as pd
 import seaborn as sns
@@ -25,16 +22,10 @@ from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say fig
 from pfpne.paper.looks import COLUMN, LOOKS, PAGE, STYLE, TITLES, label, noise_in_name, noise_in_words, title
 from pfpne.paper.parameters import Parameters
 
-# --- what all figures share -------------------------------------------------------------------------
+MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
-
-@contextmanager
-def style():
-    """Our looks and matplotlib's defaults for the rest, whatever the user's own configuration says."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
-        yield
+# `with style():` our looks and matplotlib's defaults for the rest, whatever the user's own configuration says.
+style = functools.partial(matplotlib.style.context, STYLE, after_reset=True)
 
 
 def render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Figure], by: str = __name__) -> Exhibit:
@@ -49,46 +40,41 @@ def render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Figu
     return Exhibit(stem, caption, files, {"image/png": png.getvalue()}, by)
 
 
-def _side_by_side(
-    stem: str, caption: str, table: pd.DataFrame, rows: list[list], draw: Callable, ylabels: list[str], more: tuple = ()
-) -> Exhibit:
-    """Axes side by side, a label for each row: one for each (experiment, data) of rows, by draw(ax, data), or None."""
+def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw: Callable, ylabels: list, more=()):
+    """An Exhibit of axes, each drawn by draw(ax, data) for an (experiment, data) of rows, or empty for None.
+
+    ylabels: one for each row. more: handles of the legend after the algorithms'.
+    """
     columns, alone = len(rows[0]), len(rows) == len(rows[0]) == 1
-    names = _in_order(table["algorithm"])
 
     def panel() -> Figure:
-        height = 0.5 + 1.5 * len(rows)
-        figure = Figure(figsize=(COLUMN, 2.7) if alone else (PAGE if columns > 2 else 0.62 * PAGE, height))
+        size = (COLUMN, 2.7) if alone else (PAGE if columns > 2 else 0.62 * PAGE, 0.5 + 1.5 * len(rows))
+        figure = Figure(figsize=size)
         axes = figure.subplots(len(rows), columns, squeeze=False)
-        for i, j in np.ndindex(axes.shape):
+        for (i, j), ax in np.ndenumerate(axes):
             if rows[i][j] is None:
-                axes[i, j].set_axis_off()
+                ax.set_axis_off()
                 continue
             of, data = rows[i][j]
-            draw(axes[i, j], data)
+            draw(ax, data)
             nothing_below = i == len(rows) - 1 or rows[i + 1][j] is None
-            axes[i, j].set(xlabel="evaluations per client $t$" if nothing_below else "", ylabel="" if j else ylabels[i])
-            axes[i, j].set_title(_where(of) if alone or of.objective == "landmine" else TITLES[of.objective])
-        _legend(figure, names, 7 if columns > 2 else 3 if alone else 4, more=more)
+            ax.set(xlabel="evaluations per client $t$" if nothing_below else "", ylabel="" if j else ylabels[i])
+            ax.set_title(_where(of) if alone or of.objective == "landmine" else TITLES[of.objective])
+        _legend(figure, _in_order(table["algorithm"]), 7 if columns > 2 else 3 if alone else 4, more=more)
         return figure
 
     return render(stem, caption, table, panel)
 
 
-def _legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: tuple = ()) -> None:
+def _legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: Iterable = ()) -> None:
     """One legend under the axes, where it hides nothing; of markers alone without lines. more: handles after them."""
     handles = []
-    for look in (LOOKS[name] for name in names):
-        style = "none" if not lines else (0, look.dashes) if look.dashes else "-"
-        handles.append(Line2D([], [], color=look.color, linestyle=style, marker=look.marker, label=look.label))
-    figure.legend(
-        handles=[*handles, *more],
-        loc="outside lower center",
-        ncols=max(1, min(columns, len(handles) + len(more))),
-        columnspacing=1.2,
-        handlelength=2.6 if lines else 1.0,
-        handletextpad=0.5,
-    )
+    for look in map(LOOKS.get, names):
+        dashes = "none" if not lines else (0, look.dashes) if look.dashes else "-"
+        handles.append(Line2D([], [], color=look.color, linestyle=dashes, marker=look.marker, label=look.label))
+    handles += more
+    space = {"columnspacing": 1.2, "handlelength": 2.6 if lines else 1.0, "handletextpad": 0.5}
+    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(columns, len(handles))), **space)
 
 
 def _in_order(algorithms: Iterable[str]) -> list[str]:
@@ -99,53 +85,50 @@ def _in_order(algorithms: Iterable[str]) -> list[str]:
 
 def _lines(names: list[str]) -> dict:
     """How seaborn tells the lines of these algorithms apart."""
+    _, colors, dashes, markers = ({name: LOOKS[name][k] for name in names} for k in range(4))
     return {
-        **dict.fromkeys(("hue", "style"), "algorithm"),
-        **dict.fromkeys(("hue_order", "style_order"), names),
-        "palette": {name: LOOKS[name].color for name in names},
-        "dashes": {name: LOOKS[name].dashes for name in names},
-        "markers": {name: LOOKS[name].marker for name in names},
+        **{"hue": "algorithm", "hue_order": names, "palette": colors, "legend": False},
+        **{"style": "algorithm", "style_order": names, "dashes": dashes, "markers": markers},
         **{"markeredgecolor": "auto", "markeredgewidth": 1},  # seaborn's own edge is white
-        "legend": False,
     }
 
 
-def _where(experiment) -> str:
-    return f"{TITLES[experiment.objective]}, {noise_in_words(experiment.noise)}"
+def _where(of) -> str:
+    return f"{TITLES[of.objective]}, {noise_in_words(of.noise)}"
+
+
+def _name(of, usual: str | None = None) -> str:
+    """The experiment in the name of a file; its noise only where the objective has several, and is not as usual."""
+    plain = of.objective == "landmine" or of.noise == usual
+    return of.objective if plain else f"{of.objective}_{noise_in_name(of.noise)}"
 
 
 def _scale(p: Parameters, runs: int) -> str:
-    """M, T and n in words."""
-    count = f"n = {runs} run" if runs == 1 else f"n = {runs} runs"
-    return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client, {count}"
-
-
-# --- regret -----------------------------------------------------------------------------------------
+    n = f"{runs} {'run' if runs == 1 else 'runs'}"
+    return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client, n = {n}"
 
 
 def regret(results, p: Parameters) -> Exhibit:
     """The average cumulative regret of each algorithm on one objective, under one noise."""
     of = results.experiment
-    name = "landmine" if of.objective == "landmine" else f"{of.objective}_{noise_in_name(of.noise)}"
-    return _regret([[results]], f"regret_{name}", f" on {_where(of)}", p, points=250)
+    return _regret([[results]], f"regret_{_name(of)}", f" on {_where(of)}", p, points=250)
 
 
 def regret_panel(rows: list[list], name: str, p: Parameters) -> Exhibit:
     """Regret on several objectives, side by side: a row of results a noise regime, None for an empty place."""
     regimes = ", ".join(noise_in_words(row[0].experiment.noise) for row in rows)
-    landmine = any(results and results.experiment.objective == "landmine" for row in rows for results in row)
-    without = ", landmine without" if landmine else ""
-    return _regret(rows, f"panel_{name}", f", {regimes}{without}", p, points=60)
+    landmine = any(one and one.experiment.objective == "landmine" for row in rows for one in row)
+    return _regret(rows, f"panel_{name}", f", {regimes}{', landmine without' if landmine else ''}", p, points=60)
 
 
 def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int) -> Exhibit:
-    cells = [[results and (results.experiment, _thinned(results.regret, points)) for results in row] for row in rows]
+    cells = [[one and (one.experiment, _thinned(one.regret, points)) for one in row] for row in rows]
     table = pd.concat([regret_curves(cell[1]) for row in cells for cell in row if cell], ignore_index=True)
     caption = (
         f"Average cumulative regret{what}: {_scale(p, table['runs'].max())}. "
         "Lines are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them."
     )
-    labels = [f"{noise_in_words(row[0].experiment.noise)}\nregret $R(t)/M$" for row in rows]
+    labels = [f"{noise_in_words(of.noise)}\nregret $R(t)/M$" for (of, _), *_ in cells]
     if len(rows[0]) == 1:
         labels = ["average cumulative regret $R(t)/M$"]
     return _side_by_side(stem, caption, table, cells, draw_regret, labels)
@@ -172,8 +155,7 @@ def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
         line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
         color = LOOKS[name].color
         band.set(alpha=None, facecolor=(color, 0.12), edgecolor=(color, 0.5), linewidth=0.3)  # edges tell bands apart
-    ax.set_xlim(0, regret["t"].max())
-    ax.set_ylim(bottom=0)
+    ax.set(xlim=(0, regret["t"].max()), ylim=(0, None))
     for axis, ticks in ((ax.xaxis, 4), (ax.yaxis, 6)):
         axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
         axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}"))
@@ -186,23 +168,15 @@ def final_regret(results) -> pd.DataFrame:
     return table.sort_values("mean").rename(index=label)
 
 
-# --- communication ----------------------------------------------------------------------------------
-
-MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
-
-
 def communication(results, p: Parameters) -> Exhibit:
     """The numbers carried between server and clients against t, on one objective."""
     of = results.experiment
-    usual = of.noise == "bernoulli" or of.objective == "landmine"
-    name = of.objective if usual else f"{of.objective}_{noise_in_name(of.noise)}"
-    return _communication([results], f"communication_{name}", f" on {_where(of)}", p)
+    return _communication([results], f"communication_{_name(of, usual='bernoulli')}", f" on {_where(of)}", p)
 
 
 def communication_panel(results: list, p: Parameters) -> Exhibit:
     """Communication on several objectives, side by side."""
-    what = f", {noise_in_words(results[0].experiment.noise)}"
-    return _communication(results, "panel_communication", what, p)
+    return _communication(results, "panel_communication", f", {noise_in_words(results[0].experiment.noise)}", p)
 
 
 def _communication(results: list, stem: str, what: str, p: Parameters) -> Exhibit:
@@ -210,12 +184,11 @@ def _communication(results: list, stem: str, what: str, p: Parameters) -> Exhibi
     table = pd.concat([steps for _, steps in cells], ignore_index=True)
     silent = ", ".join(label(name) for name in results[0].experiment.algorithms if name not in set(table["algorithm"]))
     caption = (
-        f"Communication{what}: {_scale(p, p.n_runs)}. "
-        "Numbers carried up and down, a broadcast counted once for each client; a mark is a round of communication. "
-        "The bold lines are the first run, the thin ones the others."
+        f"Communication{what}: {_scale(p, p.n_runs)}. Numbers carried up and down, a broadcast counted once for each "
+        "client; a mark is a round of communication. The bold lines are the first run, the thin ones the others."
+        f"{f' Nothing is sent by {silent}.' if silent else ''}"
     )
-    caption += f" Nothing is sent by {silent}." if silent else ""
-    others = (Line2D([], [], color="0.5", linewidth=0.6, label="other runs"),) if p.n_runs > 1 else ()
+    others = [Line2D([], [], color="0.5", linewidth=0.6, label="other runs")] if p.n_runs > 1 else []
     draw = functools.partial(draw_communication, horizon=p.horizon)
     return _side_by_side(stem, caption, table, [cells], draw, ["numbers carried so far"], others)
 
@@ -228,31 +201,24 @@ def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
     table = communication.drop(columns="bytes").assign(cumulative=communication["up"] + communication["down"])
     steps = []
     for _, rounds in table.groupby(["objective", "noise", "algorithm", "run"], sort=False):
-        n = len(rounds)
+        every, n = rounds.assign(cumulative=rounds["cumulative"].cumsum()), len(rounds)
         evenly = np.unique(np.geomspace(1, n, MOST_ROUNDS).round().astype(int)) - 1
-        drawn = evenly if n > MOST_ROUNDS else slice(None)
-        steps.append(rounds.assign(cumulative=rounds["cumulative"].cumsum()).iloc[drawn])
+        steps.append(every.iloc[evenly] if n > MOST_ROUNDS else every)
     return pd.concat(steps or [table], ignore_index=True)
 
 
 def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
-    """Draw the numbers carried against t: a step at each round. The first run is bold, its rounds marked.
-
-    Where there are too many rounds to tell apart, a few are marked.
-    """
+    """Draw the numbers carried against t: a step a round. The first run is bold, its rounds marked, a few if many."""
     if steps.empty:
         return
     names, to_the_end = _in_order(steps["algorithm"]), steps.groupby(["algorithm", "run"]).tail(1).assign(t=horizon)
     looks = {"units": "run", "estimator": None, "sort": False, "drawstyle": "steps-post", **_lines(names)}
     sns.lineplot(pd.concat([steps, to_the_end]), x="t", y="cumulative", ax=ax, **looks)
-    runs = steps.groupby("algorithm")["run"].nunique()
-    first = np.cumsum([0, *runs[names]])  # the lines are ordered by algorithm and run
+    first = np.cumsum([0, *steps.groupby("algorithm")["run"].nunique()[names]])  # lines are by algorithm and run
     for k, line in enumerate(ax.lines):
-        if k not in first:
-            line.set(alpha=0.3, linewidth=0.6, marker="")
-        else:
-            rounds = len(line.get_xdata()) - 1
-            line.set(zorder=3, markevery=list(range(0, rounds, 1 + rounds // 50)))
+        rounds = len(line.get_xdata()) - 1
+        few = {"zorder": 3, "markevery": [*range(0, rounds, 1 + rounds // 50)]}
+        line.set(**few if k in first else {"alpha": 0.3, "linewidth": 0.6, "marker": ""})
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(right=horizon)
     for axis in (ax.xaxis, ax.yaxis):
@@ -267,23 +233,18 @@ def total_communication(results) -> pd.DataFrame:
     return table.groupby("algorithm").mean().rename(index=label)
 
 
-# --- landmine, and times ----------------------------------------------------------------------------
-
-
 def surfaces(results, p: Parameters) -> Exhibit:
-    """What the clients of the first run tune: the AUC of each field in use, as a function of C and gamma.
+    """The AUC of each field in use as a function of C and gamma, in the first run, and what the clients chose of it.
 
-    With the grid's best point, and the point that each client would deploy at the horizon, by the first algorithm.
+    That is, the point that each would deploy at the horizon, by the first algorithm; beside it, the grid's best point.
     """
     look, problem = LOOKS[p.algorithms[0]], results.experiment.problem(run=0)
-    tuned = results.runs[p.algorithms[0], 0].best  # (M, 2)
-    reached = np.array([problem.client_values(m, tuned[m : m + 1])[0] for m in range(p.n_clients)])
-    clients = {"client": np.arange(1, p.n_clients + 1), "field": problem.fields + 1}
-    table = pd.DataFrame(
-        {**clients, "C": tuned[:, 0], "gamma": tuned[:, 1], "auc": reached, "best_auc": problem.optimum}
-    )
+    C, gamma = tuned = results.runs[p.algorithms[0], 0].best.T  # (2, M)
+    reached = [problem.client_values(m, best[None])[0] for m, best in enumerate(tuned.T)]
+    clients = {"client": np.arange(1, p.n_clients + 1), "field": problem.fields + 1, "C": C, "gamma": gamma}
+    table = pd.DataFrame({**clients, "auc": reached, "best_auc": problem.optimum})
     caption = (
-        f"AUC of the support vector machine of each landmine field against C and gamma, in the first run: "
+        "AUC of the support vector machine of each landmine field against C and gamma, in the first run: "
         f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client. "
         f"White stars: the best point of the grid. Marks: the point that {look.label} would deploy at T, "
         "one a client. Titles: the AUC at the marks (their mean, if clients share a field), and the best of the grid."
@@ -297,23 +258,17 @@ def surfaces(results, p: Parameters) -> Exhibit:
         axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for ax in axes.flat[len(by_field) :]:
             ax.set_axis_off()
-        mark = {"linestyle": "none", "clip_on": False, "zorder": 3}
-        star = {"marker": "*", "markersize": 7, "color": "white", "markeredgecolor": "black", "markeredgewidth": 0.5}
-        disc = {"marker": look.marker, "markersize": 4, "color": look.color, "markeredgecolor": "white"}
+        pixels = {"cmap": "cividis", "origin": "lower", "aspect": "auto"}
+        pixels["interpolation"] = "none"  # stored in the PDF as they are, 127 x 127
+        above = {"clip_on": False, "zorder": 3}
+        star = {"markersize": 7, "color": "white", "markeredgecolor": "black", "markeredgewidth": 0.5, **above}
+        disc = {"markersize": 4, "color": look.color, "markeredgecolor": "white", "markeredgewidth": 0.6, **above}
         for ax, (field, mine) in zip(axes.flat, by_field, strict=False):
             surface = auc[mine.index[0]]
-            image = ax.imshow(
-                surface.reshape(math.isqrt(len(surface)), -1).T,  # rows are gamma
-                origin="lower",
-                extent=problem.domain.ravel(),
-                aspect="auto",
-                cmap="cividis",
-                vmin=auc.min(),
-                vmax=auc.max(),
-                interpolation="none",  # stored in the PDF as it is, 127 x 127
-            )
-            ax.plot(*problem.candidates[np.argmax(surface)], **mark, **star)
-            ax.plot(mine["C"], mine["gamma"], **mark, **disc, markeredgewidth=0.6)
+            grid = surface.reshape(math.isqrt(len(surface)), -1).T  # rows are gamma
+            image = ax.imshow(grid, extent=problem.domain.ravel(), vmin=auc.min(), vmax=auc.max(), **pixels)
+            ax.plot(*problem.candidates[np.argmax(surface)], "*", **star)
+            ax.plot(mine["C"], mine["gamma"], look.marker, **disc)
             ax.set_title(f"field {field}: {mine['auc'].mean():.3f} of {mine['best_auc'].iloc[0]:.3f}", fontsize=7.5)
         figure.colorbar(image, ax=axes, label="AUC on the test half", shrink=0.8, pad=0.01)
         figure.supxlabel("regularization $C$", fontsize=8.5)
@@ -326,10 +281,9 @@ def surfaces(results, p: Parameters) -> Exhibit:
 def times(results: list, p: Parameters) -> Exhibit:
     """The measured wall time of one run of each algorithm on each objective. Not the same bytes on another day."""
     seconds = pd.concat([one.seconds for one in results])
-    table = seconds.groupby(["objective", "algorithm"], sort=False)["seconds"].agg(["count", "median", "min", "max"])
-    table = table.reset_index().rename(columns={"count": "runs"})
-    objectives = [name for name in TITLES if name in set(table["objective"])]
-    names = _in_order(table["algorithm"])
+    groups = seconds.groupby(["objective", "algorithm"], sort=False)["seconds"]
+    table = groups.agg(runs="count", median="median", min="min", max="max").reset_index()
+    objectives, names = [name for name in TITLES if name in set(table["objective"])], _in_order(table["algorithm"])
     caption = (
         f"Wall time of one run, {_scale(p, table['runs'].max())}: median, with the range over the runs. "
         "As implemented here, several runs at a time on one machine; the first ones may wait for the compiler."
@@ -339,10 +293,10 @@ def times(results: list, p: Parameters) -> Exhibit:
         figure = Figure(figsize=(COLUMN, 2.8))
         ax = figure.add_subplot()
         ranges = {"estimator": "median", "errorbar": ("pi", 100), "err_kws": {"linewidth": 0.7}, "linestyle": "none"}
-        size = {"markersize": STYLE["lines.markersize"], "markeredgewidth": 1}
         looks = {"palette": [LOOKS[name].color for name in names], "markers": [LOOKS[name].marker for name in names]}
+        looks |= {"markersize": STYLE["lines.markersize"], "markeredgewidth": 1}
         order = {"order": objectives, "hue_order": names, "dodge": 0.8 - 0.8 / len(names), "legend": False}
-        sns.pointplot(seconds, x="objective", y="seconds", hue="algorithm", ax=ax, **ranges, **looks, **size, **order)
+        sns.pointplot(seconds, x="objective", y="seconds", hue="algorithm", ax=ax, **ranges, **looks, **order)
         ax.set(yscale="log", xlabel="", ylabel="seconds a run")
         ax.set_xticks(range(len(objectives)), [title(name) for name in objectives], rotation=25)
         _legend(figure, names, columns=3, lines=False)

@@ -1,12 +1,9 @@
 """How figures and tables look and what they call things, as plain data: labels, colours, line styles, sizes."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """dashes: lengths drawn and left out, in line widths; none for a solid line. marker: as matplotlib names it."""
 
     label: str
@@ -40,29 +37,16 @@ TITLES = {
     "landmine": "Landmine",
 }
 
-COLUMN = 3.4  # inches: a column of a two-column page
-PAGE = 7.0  # inches: its full width
+COLUMN, PAGE = 3.4, 7.0  # inches: a column of a two-column page, and the page's full width
 STYLE = {  # of matplotlib, whose defaults hold for the rest
-    "font.family": "STIXGeneral",
-    "mathtext.fontset": "stix",
-    "font.size": 8,
-    "axes.titlesize": 8.5,
-    "axes.labelsize": 8.5,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 3.2,
-    "legend.frameon": False,
-    "figure.constrained_layout.use": True,
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,  # of a PDF too: else it holds some fonts twice
-    "savefig.dpi": 200,
+    **{"font.family": "STIXGeneral", "mathtext.fontset": "stix", "font.size": 8},
+    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), 8.5),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 7.5),
+    **{"axes.linewidth": 0.6, "lines.linewidth": 1.1, "lines.markersize": 3.2},
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("pdf.fonttype", "ps.fonttype"), 42),  # the second of a PDF too: else it holds some fonts twice
+    **{"figure.constrained_layout.use": True, "savefig.dpi": 200},
 }
-
-
 DASH = "\N{EN DASH}"  # where a table has nothing to say
 
 
@@ -76,9 +60,11 @@ def title(objective: str) -> str:
 
 
 def noise_in_words(noise: float | str) -> str:
-    if noise == "bernoulli":
-        return "Bernoulli rewards"
-    return f"noise \N{PLUS-MINUS SIGN}{noise:g}" if noise else "no noise"
+    """noise: as an Experiment has it, or the name of a regime of the claims ("bernoulli", "0.1", "landmine")."""
+    words = {"bernoulli": "Bernoulli rewards", "landmine": "landmine, no noise"}
+    if noise in words:
+        return words[noise]
+    return f"noise \N{PLUS-MINUS SIGN}{float(noise):g}" if float(noise) else "no noise"
 
 
 def noise_in_name(noise: float | str) -> str:

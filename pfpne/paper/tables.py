@@ -3,8 +3,6 @@
 The Markdown and the LaTeX file of a table come from the same strings, the CSV from the numbers behind them.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -17,36 +15,15 @@ from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tab
 from pfpne.paper.looks import DASH, label, noise_in_words
 from pfpne.paths import FIGURES, ROOT, write_atomically
 
-# --- formats ----------------------------------------------------------------------------------------
-
-
-def as_csv(table: pd.DataFrame) -> bytes:
-    return table.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
-
-
-def as_markdown(table: pd.DataFrame) -> str:
-    """table: of strings, as below."""
-    cells = table.map(lambda cell: cell.replace("|", r"\|"))
-    return cells.to_markdown(index=False, disable_numparse=True, stralign=None) + "\n"
-
-
 IN_LATEX = {
-    "nu_1": r"$\nu_1$",
-    "c_1": "$c_1$",
-    "C_1": "$C_1$",
-    "C_2": "$C_2$",
-    "H_0": "$H_0$",
-    "rho": r"$\rho$",
-    "Delta": r"$\Delta$",
-    "delta": r"$\delta$",
-    "\N{EN DASH}": "--",
-    "\N{PLUS-MINUS SIGN}": r"$\pm$",
+    **{name: rf"$\{name}$" for name in ("nu_1", "rho", "Delta", "delta")},
+    **{name: f"${name}$" for name in ("c_1", "C_1", "C_2", "H_0")},
+    **{"\N{EN DASH}": "--", "\N{PLUS-MINUS SIGN}": r"$\pm$"},
     **{special: rf"\{special}" for special in "&%#_{}"},
     **{accent: rf"\{accent}{{}}" for accent in "~^"},  # of nothing
 }
-_FORMULA_OR_SYMBOL = re.compile(
-    "|".join([r"\$[^$]*\$", *(rf"\b{key}\b" if key[0].isalpha() else re.escape(key) for key in IN_LATEX)])
-)
+_SYMBOLS = (rf"\b{key}\b" if key[0].isalpha() else re.escape(key) for key in IN_LATEX)
+_FORMULA_OR_SYMBOL = re.compile("|".join([r"\$[^$]*\$", *_SYMBOLS]))
 
 
 def in_latex(text: str) -> str:
@@ -62,13 +39,33 @@ def as_latex(table: pd.DataFrame, columns: str, **options) -> str:
     return cells.to_latex(index=False, escape=False, column_format=columns, **options)
 
 
-# --- Table 1 ----------------------------------------------------------------------------------------
+def as_markdown(table: pd.DataFrame) -> str:
+    """table: of strings."""
+    cells = table.map(lambda cell: cell.replace("|", r"\|"))
+    return cells.to_markdown(index=False, disable_numparse=True, stralign=None) + "\n"
+
+
+def _exhibit(stem: str, caption: str, markdown: str, numbers: dict[str, pd.DataFrame], details="", **texts) -> Exhibit:
+    """numbers: what the CSV files hold. texts: of the other files, {ending: content}."""
+    csv = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}
+    files = {f"{name}.csv": table.to_csv(**csv).encode() for name, table in numbers.items()}
+    files |= {f"{stem}.{ending}": text.encode() for ending, text in texts.items()}
+    return Exhibit(stem, caption, files, {"text/markdown": markdown}, __name__, details)
+
+
+READING = (  # how the verdicts are to be read
+    "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
+    "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
+    "or a mean slope. What does not hold can be better than claimed: compare that number with the claim. A slope "
+    "measured over these M and T does not refute an asymptotic bound. Of clients that are alike, their own Delta is 0, "
+    "at which PF-PNE never leaves its federated stage."
+)
 
 
 def make_table1(study: Study) -> Exhibit:
     """The paper's Table 1 beside what is measured: see pfpne.paper.table1."""
-    table = table1.table1(study)
-    shown, caption = table1.shown(table), table1.caption(study)
+    table, caption = table1.table1(study), table1.caption(study)
+    shown = table1.shown(table)
     markdown = as_markdown(shown.set_axis([", ".join(filter(None, pair)) for pair in shown.columns], axis=1))
     latex = (
         "% Needs \\usepackage{booktabs,graphicx}. As wide as a page of two columns.\n"
@@ -77,36 +74,36 @@ def make_table1(study: Study) -> Exhibit:
         f"\\resizebox{{\\textwidth}}{{!}}{{{as_latex(shown, 'lllll rr rrr rrr', multicolumn_format='c')}}}\n"
         "\\end{table*}\n"
     )
-    files = {"table1.csv": as_csv(table), "table1.md": f"{markdown}\n{caption}\n".encode()}
-    return Exhibit("table1", caption, files | {"table1.tex": latex.encode()}, {"text/markdown": markdown}, __name__)
-
-
-# --- claims -----------------------------------------------------------------------------------------
+    return _exhibit("table1", caption, markdown, {"table1": table}, md=f"{markdown}\n{caption}\n", tex=latex)
 
 
 def make_claims(study: Study) -> Exhibit:
     """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
     verdicts, comparisons = claims.evaluate(study)
-    caption, shown = claims_caption(verdicts, study), summary(verdicts)
-    markdown = as_markdown(shown)
+    caption = (
+        f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
+        f"{study.shift:g} and up to {study.n_runs} paired runs ({study.figure_runs} with FN-UCB). "
+        f"The level is {claims.ALPHA:g} for all tests of one column and one Delta, which are sign-flip tests of paired "
+        "differences (they suppose that, on the border of a claim, a difference is as likely as its opposite) with "
+        f"Holm's correction; with {study.figure_runs} runs no p-value is below 1/{2**study.figure_runs:,}, so "
+        "FN-UCB alone seldom refutes anything. Claims on communication and times are counted, not tested. "
+        f"{READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]}; where the clients' own Delta changes the "
+        f"verdict, that one follows. {tally(verdicts)}."
+    )
+    shown = summary(verdicts)
     columns = {"id": "Claim", "regime": "Regime", "Delta": "Delta", "verdict": "Verdict", "measured": "Measured"}
-    measured = verdicts[list(columns)].assign(regime=verdicts["regime"].map(regime_in_words))
-    details = as_markdown(measured.rename(columns=columns))
-    files = {
-        "claims.csv": as_csv(verdicts),
-        "claims.md": f"{markdown}\n{caption}\n\n## What was measured\n\n{details}".encode(),
-        "claims.tex": claims_in_latex(shown, caption).encode(),
-        "claims_comparisons.csv": as_csv(comparisons),
-    }
-    return Exhibit("claims", caption, files, {"text/markdown": markdown}, __name__, details)
+    measured = verdicts[list(columns)].assign(regime=verdicts["regime"].map(noise_in_words))
+    markdown, details = as_markdown(shown), as_markdown(measured.rename(columns=columns))
+    page = f"{markdown}\n{caption}\n\n## What was measured\n\n{details}"
+    numbers = {"claims": verdicts, "claims_comparisons": comparisons}
+    return _exhibit("claims", caption, markdown, numbers, details, md=page, tex=claims_in_latex(shown, caption))
 
 
 def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
     """On as many pages as it needs, with columns of fixed widths."""
-    regimes = len(shown.columns) - 2
-    shares = (0.09, 0.27, *[round(0.56 / regimes, 3)] * regimes)
-    columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{share}\textwidth}}" for share in shares)
-    caption = in_latex(caption)
+    regimes, caption = len(shown.columns) - 2, in_latex(caption)
+    widths = (0.09, 0.27, *[round(0.56 / regimes, 3)] * regimes)
+    columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{width}\textwidth}}" for width in widths)
     latex = as_latex(shown, columns, longtable=True, caption=caption, label="tab:claims")
     latex = latex.replace(rf"\caption[]{{{caption}}}", r"\caption[]{The same, continued.}")
     return (
@@ -129,72 +126,34 @@ def make_times(study: Study) -> Exhibit:
     columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
-    markdown = {"text/markdown": as_markdown(shown)}
-    return Exhibit("claims_times", caption, {"claims_times.csv": as_csv(table)}, markdown, __name__)
-
-
-def regime_in_words(regime: str) -> str:
-    """ "bernoulli", "0.1", "landmine" as the columns of the tables say it."""
-    if regime == "landmine":
-        return "landmine, no noise"
-    return noise_in_words(regime if regime == "bernoulli" else float(regime))
+    return _exhibit("claims_times", caption, as_markdown(shown), {"claims_times": table})
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """A row a claim, a column a regime; in brackets what decides.
-
-    A verdict that the clients' own Delta changes says so.
-    """
+    """A row a claim, a column a regime; in brackets what decides; the clients' own Delta's verdict if it is another."""
     by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)[["verdict", "decided_by"]]
     cells = by_claim.apply(_cell).unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
-    table = cells.rename(columns=regime_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
+    table = cells.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
     return table.rename(columns={"place": "In the paper", "statement": "Claim, as tested"})
 
 
 def _cell(verdicts: pd.DataFrame) -> str:
     """verdicts: with the paper's Delta, then with the clients' own."""
-    pairs = zip(verdicts["verdict"], verdicts["decided_by"], strict=True)
-    cells = [f"{verdict} ({by})" if by else verdict for verdict, by in pairs]
+    cells = [f"{verdict} ({by})" if by else verdict for verdict, by in verdicts.itertuples(index=False)]
     return cells[0] if verdicts["verdict"].nunique() == 1 else f"{cells[0]}; own Delta: {cells[1]}"
 
 
 def tally(verdicts: pd.DataFrame) -> str:
     """How many verdicts of each kind, by regime, with the paper's Delta."""
-    paper = verdicts[verdicts["Delta"] != "true"]
-    tested = pd.to_numeric(paper["p_right"], errors="coerce").notna().map({True: "tested", False: "counted"})
-    words = []
+    words, paper = [], verdicts[verdicts["Delta"] != "true"]
     for regime, mine in paper.groupby("regime", sort=False):
-        counts = pd.crosstab(tested, mine["verdict"]).reindex(["tested", "counted"], fill_value=0)
-        kinds = []
-        for kind, row in counts.reindex(columns=list(claims.VERDICTS), fill_value=0).iterrows():
-            kinds.append(f"{row.sum()} {kind} ({', '.join(f'{verdict} {n}' for verdict, n in row.items())})")
-        words.append(f"{regime_in_words(regime)}: {', '.join(kinds)}")
+        tested, kinds = pd.to_numeric(mine["p_right"], errors="coerce").notna(), []
+        for kind, those in (("tested", tested), ("counted", ~tested)):
+            found = [*mine.loc[those, "verdict"]]
+            counts = ", ".join(f"{verdict} {found.count(verdict)}" for verdict in claims.VERDICTS)
+            kinds.append(f"{len(found)} {kind} ({counts})")
+        words.append(f"{noise_in_words(regime)}: {', '.join(kinds)}")
     return "; ".join(words)
-
-
-READING = (  # how the verdicts are to be read
-    "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
-    "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
-    "or a mean slope. What does not hold can be better than claimed: compare that number with the claim. A slope "
-    "measured over these M and T does not refute an asymptotic bound. Of clients that are alike, their own Delta is 0, "
-    "at which PF-PNE never leaves its federated stage."
-)
-
-
-def claims_caption(verdicts: pd.DataFrame, study: Study) -> str:
-    return (
-        f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
-        f"{study.shift:g} and up to {study.n_runs} paired runs ({study.figure_runs} with FN-UCB). "
-        f"The level is {claims.ALPHA:g} for all tests of one column and one Delta, which are sign-flip tests of paired "
-        "differences (they suppose that, on the border of a claim, a difference is as likely as its opposite) with "
-        f"Holm's correction; with {study.figure_runs} runs no p-value is below 1/{2**study.figure_runs:,}, so "
-        "FN-UCB alone seldom refutes anything. Claims on communication and times are counted, not tested. "
-        f"{READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]}; where the clients' own Delta changes the "
-        f"verdict, that one follows. {tally(verdicts)}."
-    )
-
-
-# --- deviations from the paper -----------------------------------------------------------------------
 
 
 def make_deviations(study: Study) -> Exhibit:
@@ -204,8 +163,7 @@ def make_deviations(study: Study) -> Exhibit:
         f"Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
         f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards."
     )
-    shown = {"text/markdown": as_markdown(ratios(table))}
-    return Exhibit("deviations", caption, {"deviations.csv": as_csv(table)}, shown, __name__)
+    return _exhibit("deviations", caption, as_markdown(ratios(table)), {"deviations": table})
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
@@ -219,11 +177,7 @@ def ratios(table: pd.DataFrame) -> pd.DataFrame:
 def _ratio(row: pd.Series) -> str:
     if all(f"{row[name]:.6g}" == "1" for name in ("ratio", "low", "high")):  # as the CSV has it
         return "1 in every run"
-    interval = "" if pd.isna(row["low"]) else f" [{row['low']:.3f}, {row['high']:.3f}]"
-    return f"{row['ratio']:.3f}{interval}"
-
-
-# --- the pages that show tables -----------------------------------------------------------------------
+    return f"{row['ratio']:.3f}" if pd.isna(row["low"]) else "{ratio:.3f} [{low:.3f}, {high:.3f}]".format(**row)
 
 
 def update(page: Path, name: str, block: str) -> None:
@@ -236,23 +190,20 @@ def update(page: Path, name: str, block: str) -> None:
 
 
 def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
-    """Write the findings and the grid of claims into the README, the verdicts and the ratios into their pages.
-
-    All are made of the CSVs in folder alone.
-    """
+    """Write what the CSVs in folder say into the README (findings, grid of claims) and the pages (verdicts, ratios)."""
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
-    found = "\n".join(f"- {sentence}" for sentence in findings.sentences(verdicts, compared, regime_in_words))
-    made_by = "*Made by `python -m pfpne.paper readme` from [figures/{0}]({1}figures/{0}); do not edit.*\n\n"
+    found = "".join(f"- {sentence}\n" for sentence in findings.sentences(verdicts, compared, noise_in_words))
+    other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
     reading = (
-        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta fares "
-        f"differently, that verdict follows. {READING}\n\n"
+        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta "
+        f"fares differently, that verdict follows. {READING}\n\n"
     )
-    ours = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
-    for page, name, source, up, block in (
-        ("README.md", "findings", "claims_comparisons.csv", "", f"{found}\n"),
-        ("README.md", "grid", "claims.csv", "", as_markdown(findings.grid(verdicts, regime_in_words))),
-        ("docs/claims.md", "claims", "claims.csv", "../", reading + as_markdown(summary(verdicts))),
-        ("docs/deviations.md", "measured", "deviations.csv", "../", ours),
+    for page, name, source, block in (
+        ("README.md", "findings", "claims_comparisons.csv", found),
+        ("README.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts, noise_in_words))),
+        ("docs/claims.md", "claims", "claims.csv", reading + as_markdown(summary(verdicts))),
+        ("docs/deviations.md", "measured", "deviations.csv", other_readings),
     ):
-        update(root / page, name, made_by.format(source, up) + block)
+        source = f"[figures/{source}]({'../' * page.count('/')}figures/{source})"
+        update(root / page, name, f"*Made by `python -m pfpne.paper readme` from {source}; do not edit.*\n\n{block}")

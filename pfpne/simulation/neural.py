@@ -1,11 +1,9 @@
-"""FN-UCB for all clients of a simulation at once, where they communicate at every step (D = 0), equal to the objects.
+"""FN-UCB for all clients at once, equal to the objects, where all send at every step but the first (D = 0).
 
-They then communicate at every step but the first, and so share V and the averages: from t = 2 on all play the same
-arm. Once training has stopped and alpha_t = 1, no reward changes a choice.
-
-The arms are fixed, so V = lambda I + sum_k n_k g_k g_k^T follows from counts, and of its inverse only the numbers
-g_k V^-1 g_a are ever read, a an arm that was played. Their rank-one updates shrink what they update, and its rounding
-with it: after 100,000 steps the square roots of the widths are right to 1e-10, where an explicit inverse gives 1e-9.
+From t = 2 on all then share V and the averages, and play the same arm. Once training has stopped and alpha_t = 1, no
+reward changes a choice. The arms are fixed, so V = lambda I + sum_k n_k g_k g_k^T follows from counts, and of its
+inverse only g_k V^-1 g_a are read, a an arm that was played. Their rank-one updates shrink what they update, and its
+rounding with it: after 100,000 steps square roots of widths are right to 1e-10, from an explicit inverse to 1e-9.
 """
 
 from typing import NamedTuple
@@ -13,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pfpne.algorithms.fn_ucb import Arms, FNUCBSettings, make_arms, predict, train, upper_bound
+from pfpne.algorithms.fn_ucb import Arms, FNUCBSettings, network, train, upper_bound
 from pfpne.federation import Task
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Traces, gaps
@@ -31,13 +29,6 @@ class Ridge(NamedTuple):
     pending: np.ndarray  # (K,): plays
 
 
-def make_ridge(g: np.ndarray, lambda_: float) -> Ridge:
-    """The model before any data."""
-    K, p = g.shape
-    variance = (g * g).sum(axis=1) / lambda_
-    return Ridge(g, np.zeros(K), variance, np.empty((K, K)), np.full(K, -1), np.eye(p) / lambda_, np.zeros(K))
-
-
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def product(matrix, vector):
     """matrix (n, p) . vector (p,), with no thread."""
@@ -53,11 +44,9 @@ def product(matrix, vector):
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def covariance(ridge, a):
     """g_a A^-1 g_k (K,), a view that `add_plays` keeps up to date."""
-    n = 0
-    while ridge.asked[n] >= 0 and ridge.asked[n] != a:
-        n += 1
-    if ridge.asked[n] < 0:
-        for b in ridge.asked[:n]:
+    if not (ridge.asked == a).any():
+        asked = ridge.asked[ridge.asked >= 0]
+        for b in asked:
             if ridge.pending[b] > 0:  # Sherman-Morrison, all plays of an arm at once
                 u = product(ridge.inverse, ridge.g[b])
                 c = ridge.pending[b] / (1.0 + ridge.pending[b] * product(ridge.g[b : b + 1], u)[0])
@@ -66,7 +55,7 @@ def covariance(ridge, a):
                         ridge.inverse[i, j] -= c * u[i] * u[j]
                 ridge.pending[b] = 0.0
         ridge.rows[a] = product(ridge.g, product(ridge.inverse, ridge.g[a]))
-        ridge.asked[n] = a
+        ridge.asked[len(asked)] = a
     return ridge.rows[a]
 
 
@@ -79,9 +68,7 @@ def add_plays(ridge, a, n, total):
     for k in range(len(h)):
         ridge.mean[k] += gain * h[k]
         ridge.variance[k] -= c * h[k] * h[k]
-    for b in ridge.asked:
-        if b < 0:
-            break
+    for b in ridge.asked[ridge.asked >= 0]:
         f = c * ridge.rows[b, a]
         for k in range(len(h)):
             ridge.rows[b, k] -= f * h[k]
@@ -113,17 +100,18 @@ def settled_plays(ridge, odd, share, value, nu_2, lambda_, n):
 class NeuralSimulation:
     """All clients at once: what is common to them is kept once, and no message is made."""
 
-    def __init__(self, values: np.ndarray, noise, streams: list, settings: FNUCBSettings, arms: Arms):
-        """values (M, K): noiseless values of the arms. streams: the clients' noise."""
-        self.values, self.noise, self.streams, self.settings, self.arms = values, noise, streams, settings, arms
-        M, K = values.shape
-        self.t = 0
-        self.everyone = make_ridge(arms.g, settings.lambda_)  # V: all data of all clients
-        self.each = make_ridge(arms.g, settings.lambda_)  # lambda I + the data of each client alone, its t = 1 apart
-        self.first, self.first_rewards = 0, np.zeros(M)  # the arm of t = 0, what each client got
+    def __init__(self, problem, task: Task, settings: FNUCBSettings, noise_streams: list):
+        self.noise, self.streams, self.settings = problem.noise, noise_streams, settings
+        self.arms = arms = Arms(task, settings.width)
+        self.values = problem.values(arms.points)  # (M, K), noiseless
+        (M, K), p, g = self.values.shape, len(arms.theta_0), arms.g
+        prior = np.zeros(K), (g * g).sum(axis=1) / settings.lambda_, np.empty((K, K)), np.full(K, -1)
+        self.everyone = Ridge(g, *prior, np.eye(p) / settings.lambda_, np.zeros(K))  # V: all data of all clients
+        self.each = Ridge(*map(np.copy, self.everyone))  # lambda I + the data of each client alone, its t = 1 apart
+        self.linear = self.everyone  # what UCB_b is made of, which at t = 1 differs from client to client
         self.odd = np.zeros(0, dtype=np.int64), np.zeros(0)  # the arms of t = 1, and the share of clients of each
-        self.theta = np.tile(arms.theta_0, (M, 1))
-        self.value = predict(arms.theta_0, arms.inputs, settings.width)  # of the average network
+        self.theta, self.t = np.tile(arms.theta_0, (M, 1)), 0
+        self.value, _ = network(arms.theta_0, arms.inputs, settings.width)  # of the average network
         self.history, self.totals = np.zeros(K, dtype=np.int64), np.zeros((M, K))  # plays since t = start; rewards
 
     def play(self, n: int) -> np.ndarray:
@@ -138,73 +126,53 @@ class NeuralSimulation:
             self.t += columns[-1].shape[1]
         return np.concatenate(columns, axis=1)  # whose layout in memory decides how sums over steps are rounded
 
-    def _choose(self, alpha: float) -> np.ndarray:
-        """The clients' next arms (M,)."""
-        s, M = self.settings, len(self.values)
-        if self.t == 1:  # each client knows its own reward r, of an arm a: the mean is r g_k V^-1 g_a
-            h, variance = covariance(self.each, self.first), self.each.variance
-            means = (r * h for r in self.first_rewards)
-            return np.array([np.argmax(upper_bound(mean, variance, s.nu, s.lambda_)) for mean in means])
-        bounds = np.zeros(len(self.value))
-        if alpha < 1:
-            bounds += (1 - alpha) * upper_bound(self.everyone.mean, self.everyone.variance, s.nu, s.lambda_)  # UCB_b
-        if alpha > 0:
-            variance = mean_variance(self.each, *self.odd)
-            bounds += alpha * upper_bound(self.value, variance, s.nu_2, s.lambda_)  # UCB_a
-        return np.full(M, np.argmax(bounds))
-
     def _step(self) -> np.ndarray:
         """One step of all clients, with training and, but for t = 0, a communication; return their arms (M,)."""
         s, M, alpha = self.settings, len(self.values), self.settings.alpha(self.t)
-        arms = self._choose(alpha)
+        bounds = (1 - alpha) * upper_bound(self.linear.mean, self.linear.variance, s.nu, s.lambda_)  # UCB_b
+        if alpha > 0:
+            bounds += alpha * upper_bound(self.value, mean_variance(self.each, *self.odd), s.nu_2, s.lambda_)  # UCB_a
+        arms = np.full(M, np.argmax(bounds, axis=-1))
         rewards = self.values[np.arange(M), arms]
         if self.noise != 0:
             rewards = noisy(rewards, self.noise, np.array([rng.random() for rng in self.streams]))
         k = arms[0]  # of all, but for t = 1
-        if self.t == 0:
-            self.first, self.first_rewards = k, rewards
+        different, counts = np.unique(arms, return_counts=True)
         if self.t == 1:
-            different, counts = np.unique(arms, return_counts=True)
-            self.odd = different, counts / M
+            self.odd, self.linear = (different, counts / M), self.everyone
         else:
             add_plays(self.each, k, 1.0, 0.0)
-        if alpha < 1:  # it never falls: UCB_b is not read again
-            for a in np.unique(arms):
-                add_plays(self.everyone, a, float((arms == a).sum()), rewards[arms == a].sum())
+        if self.t == 0:  # each client knows its own reward r alone, of arm a: the mean is r g_k V^-1 g_a
+            self.linear = self.each._replace(mean=np.outer(rewards, covariance(self.each, k)))
+        if alpha < 1:  # it never falls: UCB_b counts no more
+            for a, count in zip(different, counts, strict=True):
+                add_plays(self.everyone, a, float(count), rewards[arms == a].sum())
         if self.t >= s.start:
             self.history[k] += 1
             self.totals[:, k] += rewards
-        if s.trains(self.t):
+        if s.start <= self.t < s.stop:
             train(self.theta, self.arms.inputs, self.history, self.totals, s)
-            self.value = predict(np.mean(self.theta, axis=0), self.arms.inputs, s.width)
+            self.value, _ = network(np.mean(self.theta, axis=0), self.arms.inputs, s.width)
         return arms
 
 
-def simulate_fn_ucb(
-    problem, task: Task, settings: FNUCBSettings, noise_streams, checkpoints, global_regret: bool
-) -> Traces | None:
+def simulate_fn_ucb(problem, task, settings, noise_streams, checkpoints, global_regret: bool) -> Traces | None:
     """Simulate a run: the same arms as the objects'. None with D > 0: it is the objects that run."""
     if settings.D > 0:
         return None
-    arms = make_arms(task, settings.width)
-    values = problem.values(arms.points)
+    run, columns = NeuralSimulation(problem, task, settings, noise_streams), []
+    values, points = run.values, run.arms.points
     tables = [gaps(problem.optimum[:, None], values)]  # (M, K) each: what a play adds to the regret, to the global one
     if global_regret:
-        gap = gaps(problem.global_optimum, problem.mean_values(arms.points))
-        tables.append(np.broadcast_to(gap, values.shape))
-    run = NeuralSimulation(values, problem.noise, noise_streams, settings, arms)
+        tables.append(np.broadcast_to(gaps(problem.global_optimum, problem.mean_values(points)), values.shape))
     clients, counts = np.arange(len(values))[:, None], np.zeros(values.shape, dtype=np.int64)
-    simple = np.empty((len(values), len(checkpoints)))
-    regrets = np.empty((len(tables), *simple.shape))
-    for c, n in enumerate(np.diff(checkpoints, prepend=0)):
+    for n in np.diff(checkpoints, prepend=0):
         played = run.play(int(n))
-        for regret, gap in zip(regrets, tables, strict=True):
-            regret[:, c] = gap[clients, played].sum(axis=1)
         np.add.at(counts, (clients, played), 1)
         best = counts.argmax(axis=1)
-        simple[:, c] = tables[0][clients[:, 0], best]
-    regrets = regrets.cumsum(axis=2)
-    p, t = len(arms.theta_0), np.arange(2, task.horizon + 1)
-    numbers = np.full(len(t), len(values) * (2 * p * p + 2 * p))  # all send at every step but the first
-    rounds = np.stack([t, numbers, numbers], axis=1)
-    return Traces(regrets[0], regrets[1] if global_regret else None, simple, rounds, arms.points[best])
+        columns.append([*(gap[clients, played].sum(axis=1) for gap in tables), tables[0][clients[:, 0], best]])
+    *added, simple = np.stack(columns, axis=-1)
+    regret, *shared = (gap.cumsum(axis=1) for gap in added)
+    p, rounds = len(run.theta[0]), np.empty((task.horizon - 1, 3), dtype=np.int64)
+    rounds[:, 0], rounds[:, 1:] = np.arange(2, task.horizon + 1), len(values) * (2 * p * p + 2 * p)
+    return Traces(regret, shared[0] if global_regret else None, simple, rounds, points[best])
