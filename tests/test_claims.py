@@ -15,8 +15,9 @@ import pytest
 import pfpne
 from pfpne.algorithms import NAMES
 from pfpne.paper import claims, stats, table1
-from pfpne.paper.claim_tests import Column, Comparison, Outcome, inequalities, last_depth, place, rounds_bound
-from pfpne.paper.evidence import COLUMNS, Evidence, Regime, summarize
+from pfpne.paper.claim_tests import MOST, MUCH, Column, Comparison, Outcome, in_words, inequalities, last_depth
+from pfpne.paper.claim_tests import place, rounds_bound
+from pfpne.paper.evidence import COLUMNS, Study, Regime, summarize
 from pfpne.paper.parameters import SYNTHETIC_NAMES
 from pfpne.paths import DATA, NOTEBOOKS
 
@@ -89,8 +90,8 @@ def test_a_ratio_by_hand():
 
 
 @dataclass(frozen=True)
-class MadeUp(Evidence):
-    """Evidence whose runs are computed from `tell(algorithm, run, **what it was asked)`, a dict of COLUMNS."""
+class MadeUp(Study):
+    """Study whose runs are computed from `tell(algorithm, run, **what it was asked)`, a dict of COLUMNS."""
 
     tell: object = None
 
@@ -120,26 +121,23 @@ def with_regrets(**means) -> MadeUp:
 CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 
 
-def outcome(claim_id: str, evidence: Evidence, own_Delta=False) -> Outcome:
+def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
     """What one claim's test finds under Bernoulli rewards."""
-    claim, regime = CLAIMS[claim_id], evidence.regimes[0]
-    objectives = [name for name in claim.objectives if name in regime.objectives]
-    return claim.kind(Column(evidence, regime, objectives, own_Delta), **claim.arguments)
+    return CLAIMS[claim_id].test(study, study.regimes[0], claims.GIVEN[own_Delta])
 
 
-def verdict(claim_id: str, evidence: Evidence) -> str:
+def verdict(claim_id: str, study: Study) -> str:
     """The verdict on one claim alone, without correction."""
-    found = outcome(claim_id, evidence)
+    found = outcome(claim_id, study)
     if not found.comparisons:
         return claims.judge_facts(found.facts)
-    p = np.array([stats.sign_flip(comparison.excess, rng()) for comparison in found.comparisons])
-    return claims.judge(*claims.together(p, found.every))
+    return claims.judge(*claims.together(found.p(rng()), found.every))
 
 
 def test_a_column_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     asked = []
-    evidence = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
-    paper, own = (Column(evidence, evidence.regimes[0], ["garland"], own_Delta) for own_Delta in (False, True))
+    study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
+    paper, own = (Column(study, study.regimes[0], ["garland"], own_Delta) for own_Delta in (False, True))
     for column in (paper, own):
         column.summary("garland")
         column.summary("garland", "fed-pne")
@@ -164,11 +162,10 @@ def test_the_smallest_is_smaller_than_each(hct, expected):
 
 
 def test_ten_runs_count_where_fn_ucb_takes_part_and_too_few_decide_nothing():
-    evidence = with_regrets(pf_pne=100, hct_pyxab=200, **ALL)
-    found = outcome("smallest-garland", evidence)
+    study = with_regrets(pf_pne=100, hct_pyxab=200, **ALL)
+    found = outcome("smallest-garland", study)
     assert [len(comparison.excess) for comparison in found.comparisons] == [30, 30, 10, 30]
-    assert found.runs.endswith("n = 30 (10 with FN-UCB)")
-    assert verdict("smallest-garland", replace(evidence, n_runs=3, figure_runs=3)) == "undecided"
+    assert verdict("smallest-garland", replace(study, n_runs=3, figure_runs=3)) == "undecided"
 
 
 @pytest.mark.parametrize(("pf_pne", "expected"), [(100, "does not hold"), (190, "holds"), (230, "does not hold")])
@@ -300,9 +297,9 @@ MOST_NUMBERS = 20 * (1 + 3) * (1 + 2 + 4 + 8 + 16 + 32 + 64 + 128)  # of 20 clie
 def test_communication_is_counted(claim_id, changed, expected):
     numbers = {"rounds": 8, "last": 5_000, "numbers": 3_000, "fed_last": 40_000, "Delta": 0.01, **changed}
     fed = {"rounds": 12, "last": numbers.pop("fed_last"), "numbers": 9_000, "Delta": math.nan}
-    evidence = made_up(lambda algorithm, run, asked: numbers if algorithm == "pf-pne" else fed)
-    assert verdict(claim_id, evidence) == expected
-    against = outcome(claim_id, evidence).against
+    study = made_up(lambda algorithm, run, asked: numbers if algorithm == "pf-pne" else fed)
+    assert verdict(claim_id, study) == expected
+    against = outcome(claim_id, study).against
     assert against.startswith("Garland: ") if expected == "does not hold" else against == ""
 
 
@@ -318,11 +315,11 @@ def test_rounds_within_the_bound(more, expected):
 
 @pytest.mark.parametrize(("seconds", "expected"), [(20.0, "holds"), (3.0, "does not hold"), (3.95, "undecided")])
 def test_times_decide_without_being_told(seconds, expected):
-    evidence = made_up(lambda algorithm, run, asked: {"seconds": seconds + run / 100 if algorithm == "fn-ucb" else 2.0})
-    assert verdict("time-others", evidence) == "holds"
-    assert verdict("time-fn-ucb", evidence) == expected
-    assert f"{seconds:g}" not in outcome("time-fn-ucb", evidence).measured
-    times = claims.times(evidence)
+    study = made_up(lambda algorithm, run, asked: {"seconds": seconds + run / 100 if algorithm == "fn-ucb" else 2.0})
+    assert verdict("time-others", study) == "holds"
+    assert verdict("time-fn-ucb", study) == expected
+    assert f"{seconds:g}" not in outcome("time-fn-ucb", study).measured
+    times = claims.times(study)
     assert times["fn-ucb"].max() == pytest.approx(seconds + 0.045) and (times["alike"] == 1).all()
     assert times["slower"].tolist() == [np.mean(seconds + np.arange(10) / 100 >= 4)] * len(times)
     assert times["objective"].tolist() == ["garland", "himmelblau", "rastrigin", "landmine"]
@@ -349,7 +346,7 @@ def test_the_comparisons_of_a_claim_taken_together():
 
 def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_hold():
     nearer, further = (Comparison("", np.full(5, margin), np.zeros(5)) for margin in (0.1, 0.3))
-    every, one = (Outcome("", "", (nearer, further), every) for every in (True, False))
+    every, one = (Outcome((nearer, further), every) for every in (True, False))
 
     def decides(found, verdict, p_nearer, p_further, corrected):
         column = 1 if found.every else 0
@@ -384,6 +381,21 @@ def test_every_claim_has_an_id_of_its_own_and_a_place_in_the_paper():
     assert len(CLAIMS) == len(claims.CLAIMS)
     for claim in claims.CLAIMS:
         assert all(re.fullmatch(PLACE, where) for where in claim.place.split(", "))
+
+
+def test_statements_say_what_the_tests_are_given():
+    for claim in claims.CLAIMS:
+        given, said = claim.arguments, claim.statement.replace("1/2", "0.5")
+        compared = claim.kind.startswith("compare") or claim.kind == "costs_as_fed_pne"
+        bounds = [given.get("within"), *(given.get(side) for side in ("below", "above") if compared)]
+        for bound in {max(x, 1 / x) if x != 0.5 else x for x in bounds if x} - {1}:
+            assert f"{bound:g}" in said, claim.id
+        assert ", ".join(map(in_words, given.get("deltas", []))) in said
+        for name, (low, high) in given.get("ranges", {}).items():
+            assert f"{name} to {low:g} or {high:g}" in said
+        if claim.kind == "count_times":
+            assert f" {MUCH:g} times" in said and f"{MOST:.0%}" in said and f"{1 - MOST:.0%}" in said
+    assert f"Delta = {claims.GIVEN[0]} " in CLAIMS["delta-bounds"].statement
 
 
 def _every_number(algorithm, run, asked):
@@ -431,8 +443,8 @@ def test_the_verdicts_are_corrected_for_the_number_of_claims(verdicts):
 
 
 def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
-    evidence = Evidence(2, 60, 2, 2, (), n_jobs=1, folder=tmp_path)
-    rows = evidence.summary("garland", "pf-pne", "bernoulli", global_regret=True, settings={"Delta": "true"})
+    study = Study(2, 60, 2, 2, (), n_jobs=1, folder=tmp_path)
+    rows = study.summary("garland", "pf-pne", "bernoulli", global_regret=True, settings={"Delta": "true"})
     run = pfpne.simulate(
         "pf-pne", pfpne.make_problem("garland", n_clients=2, run=1), 60, global_regret=True, Delta="true"
     )
@@ -442,7 +454,7 @@ def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
     assert row["numbers"] == run.communication["bytes"].sum() / 8 and row["Delta"] == run.settings["Delta"]
     (kept,) = (tmp_path / "summaries").iterdir()
     before = kept.read_bytes()
-    experiment = evidence.experiment(
+    experiment = study.experiment(
         "garland", ("pf-pne",), "bernoulli", 2, global_regret=True, settings={"Delta": "true"}
     )
     pd.testing.assert_frame_equal(rows, summarize(experiment, folder=tmp_path))

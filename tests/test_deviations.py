@@ -13,7 +13,7 @@ from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, tra
 from pfpne.federation import Federation, Task
 from pfpne.paper import deviations
 from pfpne.paper.deviations import READINGS, VARIANTS, Last, Mirrored, OwnBest, TauServer
-from pfpne.paper.evidence import Evidence
+from pfpne.paper.evidence import Study
 from pfpne.partition import Partition
 from pfpne.paths import ROOT
 from pfpne.problems import problem_from_functions
@@ -148,13 +148,13 @@ def test_the_readings_that_are_settings():
 
 
 @pytest.fixture(scope="module")
-def evidence(tmp_path_factory) -> Evidence:
-    return Evidence(2, 60, 4, 2, (), n_jobs=1, folder=tmp_path_factory.mktemp("results"))
+def study(tmp_path_factory) -> Study:
+    return Study(2, 60, 4, 2, (), n_jobs=1, folder=tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture(scope="module")
-def table(evidence) -> pd.DataFrame:
-    return deviations.measure(evidence)
+def table(study) -> pd.DataFrame:
+    return deviations.measure(study)
 
 
 def test_every_reading_is_measured(table):
@@ -164,33 +164,33 @@ def test_every_reading_is_measured(table):
     assert ((table["low"] <= table["ratio"] + 1e-12) & (table["ratio"] <= table["high"] + 1e-12)).all()
 
 
-def test_another_maximum_is_added_step_by_step(evidence, table):
-    experiment = evidence.experiment("garland", ("pf-pne",), "bernoulli", 2)
-    ours = evidence.regret("garland", "pf-pne", "bernoulli", 2)
+def test_another_maximum_is_added_step_by_step(study, table):
+    experiment = study.experiment("garland", ("pf-pne",), "bernoulli", 2)
+    ours = study.regret("garland", "pf-pne", "bernoulli", 2)
     more = [60 * (1 - experiment.problem(run).optimum).mean() for run in range(2)]
     row = table[table["deviation"] == 14].iloc[0]
     assert row["ratio"] == pytest.approx((ours + more).mean() / ours.mean())
     assert (deviations.of_a_grid(experiment.problem(0)) <= experiment.problem(0).optimum).all()
 
 
-def test_measuring_again_reads_what_was_kept(evidence, table, monkeypatch):
-    names = sorted(path.name for path in (evidence.folder / "summaries").iterdir())
+def test_measuring_again_reads_what_was_kept(study, table, monkeypatch):
+    names = sorted(path.name for path in (study.folder / "summaries").iterdir())
     monkeypatch.setattr("pfpne.paper.evidence.unordered", None)  # nothing is to be played
-    pd.testing.assert_frame_equal(deviations.measure(evidence), table)
-    assert sorted(path.name for path in (evidence.folder / "summaries").iterdir()) == names
+    pd.testing.assert_frame_equal(deviations.measure(study), table)
+    assert sorted(path.name for path in (study.folder / "summaries").iterdir()) == names
 
 
-def test_a_damaged_file_is_played_again(evidence, table):
-    for path in (evidence.folder / "summaries").iterdir():
+def test_a_damaged_file_is_played_again(study, table):
+    for path in (study.folder / "summaries").iterdir():
         path.write_bytes(path.read_bytes()[:-5])
-    pd.testing.assert_frame_equal(deviations.measure(evidence), table)
+    pd.testing.assert_frame_equal(deviations.measure(study), table)
 
 
-def test_the_number_of_workers_changes_nothing(evidence, table, monkeypatch, tmp_path):
+def test_the_number_of_workers_changes_nothing(study, table, monkeypatch, tmp_path):
     monkeypatch.setattr("pfpne.paper.experiment.SMALL", 0)
     monkeypatch.setenv("PFPNE_TERMINAL", "")
-    other = replace(evidence, n_jobs=2, folder=tmp_path)
-    ours = deviations.varied("fresh")(evidence, "garland")
+    other = replace(study, n_jobs=2, folder=tmp_path)
+    ours = deviations.varied("fresh")(study, "garland")
     assert deviations.varied("fresh")(other, "garland").tolist() == ours.tolist()
 
 
