@@ -17,7 +17,7 @@ from pfpne.algorithms import NAMES
 from pfpne.paper import claims, stats, table1
 from pfpne.paper.claim_tests import MOST, MUCH, Column, Comparison, Outcome, in_words, inequalities, last_depth
 from pfpne.paper.claim_tests import place, rounds_bound
-from pfpne.paper.evidence import COLUMNS, Study, Regime, summarize
+from pfpne.paper.evidence import COLUMNS, Regime, Study, summarize
 from pfpne.paper.parameters import SYNTHETIC_NAMES
 from pfpne.paths import DATA, NOTEBOOKS
 
@@ -486,7 +486,7 @@ def test_the_notebook_from_end_to_end(project):
     tiny = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
     source, target = NOTEBOOKS / "4_table1_and_claims.ipynb", project.parent / "out.ipynb"
     papermill.execute_notebook(source, target, tiny, progress_bar=False, cwd=project.parent)
-    folder = project / "figures-custom"
+    (folder,) = (project / "figures-custom").iterdir()
     table = pd.read_csv(folder / "table1.csv", keep_default_na=False)
     assert set(table["algorithm"]) == set(NAMES) and table["local_slope"].between(0, 3).all()
     stated = table[table["stated_regret"] != ""]

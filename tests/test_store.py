@@ -290,7 +290,7 @@ def test_another_results_file_is_not_taken(tmp_path):
 def test_a_variant_is_played_once(tmp_path, monkeypatch):
     base, algorithm, partition = deviations.VARIANTS["decreasing"]
     root = (deviations.__name__, "VARIANTS", "decreasing")
-    scale = evidence.Evidence(2, 60, 2, 2, (), folder=tmp_path)
+    scale = evidence.Study(2, 60, 2, 2, (), folder=tmp_path)
     regrets = scale.variant("garland", base, algorithm, partition, "bernoulli", 2, root).tolist()
     problem = pfpne.make_problem("garland", 2, run=1)
     mirrored = pfpne.simulate(algorithm, problem, 60, partition=partition(problem.domain, max_depth=problem.max_depth))

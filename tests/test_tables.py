@@ -43,7 +43,7 @@ SHOWN = [
 
 @pytest.fixture
 def exhibit(monkeypatch) -> Exhibit:
-    monkeypatch.setattr(claims, "evaluate", lambda evidence: (VERDICTS, VERDICTS[["id"]]))
+    monkeypatch.setattr(claims, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]]))
     return tables.make_claims(EVIDENCE)
 
 
@@ -96,7 +96,7 @@ def test_the_files_of_table_1_agree(monkeypatch):
         stated = table1.STATED.get(name, table1.Stated())
         head = {"algorithm": name, "stated_regret": stated.stated_regret, "stated_rounds": stated.stated_rounds}
         heads += [{**head, "personalized": stated.personalized, "objective": f, **row} for f in ("garland", "ackley")]
-    monkeypatch.setattr(table1, "table1", lambda evidence: pd.DataFrame(heads))
+    monkeypatch.setattr(table1, "table1", lambda study: pd.DataFrame(heads))
     found = tables.make_table1(EVIDENCE)
     rows = rows_of_markdown(found.files["table1.md"].decode())
     numbers = ["0.600 (0.010)", "0.500", "8", "50,000", "", "3,000,000,000", "0.00", "1.00"]
@@ -117,7 +117,7 @@ def test_latex_is_escaped_and_symbols_are_formulas():
 
 def test_times_and_ratios_are_shown(monkeypatch):
     seconds = {"regime": ["0.1"], "objective": ["garland"], "runs": [10], **{name: [1 / 3] for name in tables.PAPER}}
-    monkeypatch.setattr(claims, "times", lambda evidence: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
+    monkeypatch.setattr(claims, "times", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
     times = tables.make_times(EVIDENCE)
     assert rows_of_markdown(times.shown["text/markdown"]) == [["0.1", "garland", "10", *["0.333"] * 5, "80%", "100%"]]
     cells = [(1, "pf-pne", "one", "garland", 1.5, 1.25, np.nan), (1, "pf-pne", "one", "ackley", 1.0, 1.0, 1.0)]

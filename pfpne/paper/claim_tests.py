@@ -15,7 +15,7 @@ import pandas as pd
 
 from pfpne.algorithms.pf_pne import PFPNESettings, log_term, transition_depth
 from pfpne.paper import stats
-from pfpne.paper.evidence import Study, Regime
+from pfpne.paper.evidence import Regime, Study
 from pfpne.paper.looks import label, title
 
 MUCH = 2.0  # "much slower": by this factor at least; "similar": by no more

@@ -21,7 +21,7 @@ import pandas as pd
 
 from pfpne.paper import claim_tests, stats
 from pfpne.paper.claim_tests import KINDS, SETTINGS, Column, Comparison, Outcome, number
-from pfpne.paper.evidence import Study, Regime
+from pfpne.paper.evidence import Regime, Study
 from pfpne.paper.looks import title
 from pfpne.paper.parameters import MAIN
 from pfpne.rng import stream

@@ -28,7 +28,7 @@ class Regime:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Study:
     """The scale of every run that a claim or Table 1 uses, and the way to those runs.
 
     n_clients (M), horizon (T), shift, seed: as in Experiment. n_runs: paired runs of the claims. figure_runs: those
@@ -46,7 +46,7 @@ class Evidence:
     folder: Path = RESULTS
 
     @classmethod
-    def of(cls, p: Parameters) -> Evidence:
+    def of(cls, p: Parameters) -> Study:
         """As the notebook's parameters say."""
         profile = PROFILES[p.profile]
         synthetic = tuple(Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises)

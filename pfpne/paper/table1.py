@@ -14,7 +14,7 @@ import pandas as pd
 from pfpne.algorithms import NAMES
 from pfpne.paper import stats
 from pfpne.paper.claim_tests import DIMENSIONS
-from pfpne.paper.evidence import Evidence
+from pfpne.paper.evidence import Study
 from pfpne.paper.experiment import run_experiment
 from pfpne.paper.looks import DASH, label, noise_in_words, title
 
@@ -48,7 +48,7 @@ SYSTEMS = (*STATED, *(name for name in NAMES if name not in STATED))  # the pape
 ANYTIME = ("fn-ucb",)
 
 
-def table1(evidence: Evidence) -> pd.DataFrame:
+def table1(study: Study) -> pd.DataFrame:
     """Table 1: a row an algorithm and objective, under the profile's first noise, means over n runs.
 
     algorithm, stated_regret, stated_rounds, personalized ("" for ours); objective, noise, n; local_slope and
@@ -56,16 +56,16 @@ def table1(evidence: Evidence) -> pd.DataFrame:
     numbers of communication at the longest T; rounds_per_doubling of T; numbers_slope_T, rounds_slope_M,
     numbers_slope_M, exponents of T and M. nan: no communication to fit, or a single run or horizon.
     """
-    return pd.DataFrame([_row(evidence, name, objective) for name in SYSTEMS for objective in DIMENSIONS])
+    return pd.DataFrame([_row(study, name, objective) for name in SYSTEMS for objective in DIMENSIONS])
 
 
-def _row(evidence: Evidence, name: str, objective: str) -> dict:
-    T, noise, n = evidence.horizons, evidence.regimes[0].noise, evidence.figure_runs
+def _row(study: Study, name: str, objective: str) -> dict:
+    T, noise, n = study.horizons, study.regimes[0].noise, study.figure_runs
     measure = _read_off if name in ANYTIME else _run_again
-    local, shared, rounds, numbers = measure(evidence, objective, name, noise, n)
+    local, shared, rounds, numbers = measure(study, objective, name, noise, n)
     local_slopes, global_slopes = stats.power(T, local), stats.power(T, shared)
     talks = rounds[:, -1].min() > 0
-    M_rounds, M_numbers = _against_M(evidence, objective, name, noise, n) if talks else (np.nan, np.nan)
+    M_rounds, M_numbers = _against_M(study, objective, name, noise, n) if talks else (np.nan, np.nan)
     return {
         "algorithm": name,
         **asdict(STATED.get(name, Stated())),
@@ -85,17 +85,17 @@ def _row(evidence: Evidence, name: str, objective: str) -> dict:
     }
 
 
-def _run_again(evidence: Evidence, objective: str, name: str, noise, n: int) -> tuple[np.ndarray, ...]:
+def _run_again(study: Study, objective: str, name: str, noise, n: int) -> tuple[np.ndarray, ...]:
     """Local and global regret, rounds and numbers, each (n, horizons), from a run to each horizon."""
-    tables = [evidence.summary(objective, name, noise, n, horizon=T, global_regret=True) for T in evidence.horizons]
+    tables = [study.summary(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
     return tuple(np.stack([t[c] for t in tables], axis=1) for c in ("regret", "global_regret", "rounds", "numbers"))
 
 
-def _read_off(evidence: Evidence, objective: str, name: str, noise, n: int) -> tuple[np.ndarray, ...]:
+def _read_off(study: Study, objective: str, name: str, noise, n: int) -> tuple[np.ndarray, ...]:
     """The same from the curves of the runs to the longest horizon."""
-    experiment = evidence.experiment(objective, (name,), noise, n, global_regret=True)
-    runs = run_experiment(experiment, n_jobs=evidence.n_jobs, folder=evidence.folder).runs.values()
-    T = np.array(evidence.horizons)
+    experiment = study.experiment(objective, (name,), noise, n, global_regret=True)
+    runs = run_experiment(experiment, n_jobs=study.n_jobs, folder=study.folder).runs.values()
+    T = np.array(study.horizons)
     local = np.stack([np.interp(T, run.t, run.regret.mean(axis=0)) for run in runs])
     shared = np.stack([np.interp(T, run.t, run.global_regret.mean(axis=0)) for run in runs])
     so_far = [run.communication["t"].to_numpy() <= T[:, None] for run in runs]
@@ -104,10 +104,10 @@ def _read_off(evidence: Evidence, objective: str, name: str, noise, n: int) -> t
     return local, shared, rounds, np.stack([at @ x for at, x in zip(so_far, numbers, strict=True)])
 
 
-def _against_M(evidence: Evidence, objective: str, name: str, noise, n: int) -> tuple[float, float]:
+def _against_M(study: Study, objective: str, name: str, noise, n: int) -> tuple[float, float]:
     """The exponents of M in rounds and numbers, from M/4 to 2M clients at an eighth of the horizon; nan if any is 0."""
-    clients, T = evidence.clients[:-1], max(1, evidence.horizon >> 3)
-    tables = [evidence.summary(objective, name, noise, n, horizon=T, n_clients=M) for M in clients]
+    clients, T = study.clients[:-1], max(1, study.horizon >> 3)
+    tables = [study.summary(objective, name, noise, n, horizon=T, n_clients=M) for M in clients]
     rounds, numbers = (np.stack([t[c] for t in tables], axis=1) for c in ("rounds", "numbers"))
     return stats.power(clients, rounds).mean(), stats.power(clients, numbers).mean()
 
@@ -115,21 +115,21 @@ def _against_M(evidence: Evidence, objective: str, name: str, noise, n: int) -> 
 # --- as it is shown ---------------------------------------------------------------------------------
 
 
-def caption(evidence: Evidence) -> str:
-    horizons = ", ".join(f"{T:,}" for T in evidence.horizons)
-    clients = ", ".join(map(str, evidence.clients[:-1]))
-    noise = noise_in_words(evidence.regimes[0].noise).capitalize()
+def caption(study: Study) -> str:
+    horizons = ", ".join(f"{T:,}" for T in study.horizons)
+    clients = ", ".join(map(str, study.clients[:-1]))
+    noise = noise_in_words(study.regimes[0].noise).capitalize()
     return (
         "The paper's Table 1 (average regret, communication rounds and whether the local objectives are optimized, as "
         "it states them, for one near-optimality dimension d of all objectives; a dash for systems that are not in it; "
         "an asterisk where it calls the comparison not completely fair, as the server sees everything or the global "
         "objective is optimized), and what is measured: exponents of T over "
-        f"T = {horizons}, with M = {evidence.n_clients} clients, fitted to each "
-        f"run and averaged over n = {evidence.figure_runs} runs "
+        f"T = {horizons}, with M = {study.n_clients} clients, fitted to each "
+        f"run and averaged over n = {study.figure_runs} runs "
         "(in brackets the standard error over the runs, which knows nothing of how well a power law fits); rounds "
         "(exchanges between the server and all clients; the paper counts each M times) and numbers carried at "
-        f"T = {evidence.horizon:,}, the rounds that the last doubling of T added, and exponents of M over "
-        f"M = {clients} at T = {max(1, evidence.horizon >> 3):,}. {noise}. FN-UCB's are read off its curves. "
+        f"T = {study.horizon:,}, the rounds that the last doubling of T added, and exponents of M over "
+        f"M = {clients} at T = {max(1, study.horizon >> 3):,}. {noise}. FN-UCB's are read off its curves. "
         "Blank: nothing is communicated, at one of these T or M at least."
     )
 

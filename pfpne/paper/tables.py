@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfpne.paper import claims, deviations, findings, table1
 from pfpne.paper.claim_tests import MUCH, PAPER
-from pfpne.paper.evidence import Evidence
+from pfpne.paper.evidence import Study
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
 from pfpne.paper.looks import DASH, label, noise_in_words
 from pfpne.paths import FIGURES, ROOT, write_atomically
@@ -65,10 +65,10 @@ def as_latex(table: pd.DataFrame, columns: str, **options) -> str:
 # --- Table 1 ----------------------------------------------------------------------------------------
 
 
-def make_table1(evidence: Evidence) -> Exhibit:
+def make_table1(study: Study) -> Exhibit:
     """The paper's Table 1 beside what is measured: see pfpne.paper.table1."""
-    table = table1.table1(evidence)
-    shown, caption = table1.shown(table), table1.caption(evidence)
+    table = table1.table1(study)
+    shown, caption = table1.shown(table), table1.caption(study)
     markdown = as_markdown(shown.set_axis([", ".join(filter(None, pair)) for pair in shown.columns], axis=1))
     latex = (
         "% Needs \\usepackage{booktabs,graphicx}. As wide as a page of two columns.\n"
@@ -84,10 +84,10 @@ def make_table1(evidence: Evidence) -> Exhibit:
 # --- claims -----------------------------------------------------------------------------------------
 
 
-def make_claims(evidence: Evidence) -> Exhibit:
+def make_claims(study: Study) -> Exhibit:
     """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
-    verdicts, comparisons = claims.evaluate(evidence)
-    caption, shown = claims_caption(verdicts, evidence), summary(verdicts)
+    verdicts, comparisons = claims.evaluate(study)
+    caption, shown = claims_caption(verdicts, study), summary(verdicts)
     markdown = as_markdown(shown)
     columns = {"id": "Claim", "regime": "Regime", "Delta": "Delta", "verdict": "Verdict", "measured": "Measured"}
     measured = verdicts[list(columns)].assign(regime=verdicts["regime"].map(regime_in_words))
@@ -117,9 +117,9 @@ def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
     )
 
 
-def make_times(evidence: Evidence) -> Exhibit:
+def make_times(study: Study) -> Exhibit:
     """The seconds behind the claims on time, apart from what must be the same twice."""
-    table = claims.times(evidence)
+    table = claims.times(study)
     caption = (
         "Median wall time of one run in seconds, as implemented here, several runs at a time on one machine; the share "
         f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
@@ -181,13 +181,13 @@ READING = (  # how the verdicts are to be read
 )
 
 
-def claims_caption(verdicts: pd.DataFrame, evidence: Evidence) -> str:
+def claims_caption(verdicts: pd.DataFrame, study: Study) -> str:
     return (
-        f"The paper's claims, tested with M = {evidence.n_clients} clients, T = {evidence.horizon:,}, shift "
-        f"{evidence.shift:g} and up to {evidence.n_runs} paired runs ({evidence.figure_runs} with FN-UCB). "
+        f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
+        f"{study.shift:g} and up to {study.n_runs} paired runs ({study.figure_runs} with FN-UCB). "
         f"The level is {claims.ALPHA:g} for all tests of one column and one Delta, which are sign-flip tests of paired "
         "differences (they suppose that, on the border of a claim, a difference is as likely as its opposite) with "
-        f"Holm's correction; with {evidence.figure_runs} runs no p-value is below 1/{2**evidence.figure_runs:,}, so "
+        f"Holm's correction; with {study.figure_runs} runs no p-value is below 1/{2**study.figure_runs:,}, so "
         "FN-UCB alone seldom refutes anything. Claims on communication and times are counted, not tested. "
         f"{READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]}; where the clients' own Delta changes the "
         f"verdict, that one follows. {tally(verdicts)}."
@@ -197,12 +197,12 @@ def claims_caption(verdicts: pd.DataFrame, evidence: Evidence) -> str:
 # --- deviations from the paper -----------------------------------------------------------------------
 
 
-def make_deviations(evidence: Evidence) -> Exhibit:
+def make_deviations(study: Study) -> Exhibit:
     """What other readings of the paper would change: see pfpne.paper.deviations."""
-    table = deviations.measure(evidence)
+    table = deviations.measure(study)
     caption = (
         f"Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
-        f"M = {evidence.n_clients}, T = {evidence.horizon:,}, {evidence.figure_runs} paired runs, Bernoulli rewards."
+        f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards."
     )
     shown = {"text/markdown": as_markdown(ratios(table))}
     return Exhibit("deviations", caption, {"deviations.csv": as_csv(table)}, shown, __name__)
