@@ -14,6 +14,7 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
+from pfpne.paper import __main__ as runner
 from pfpne.paper import claims, stats, table1
 from pfpne.paper.claim_tests import MOST, MUCH, Column, Comparison, Outcome, in_words, inequalities, last_depth
 from pfpne.paper.claim_tests import place, rounds_bound
@@ -396,6 +397,14 @@ def test_statements_say_what_the_tests_are_given():
         if claim.kind == "count_times":
             assert f" {MUCH:g} times" in said and f"{MOST:.0%}" in said and f"{1 - MOST:.0%}" in said
     assert f"Delta = {claims.GIVEN[0]} " in CLAIMS["delta-bounds"].statement
+
+
+def test_another_claim_makes_the_notebooks_again(monkeypatch, tmp_path):
+    notebook = NOTEBOOKS / "4_table1_and_claims.ipynb"
+    before, edited = runner.fingerprint(notebook, {}), tmp_path / claims.TABLE.name
+    edited.write_text(claims.TABLE.read_text(encoding="utf-8").replace("below = 1.25", "below = 1.3"), encoding="utf-8")
+    monkeypatch.setattr(runner, "CLAIMS_TABLE", edited)
+    assert runner.fingerprint(notebook, {}) != before
 
 
 def _every_number(algorithm, run, asked):

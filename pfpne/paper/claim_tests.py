@@ -49,9 +49,9 @@ class Column:
         """R(T)/M of each run (n,)."""
         return self.summary(objective, algorithm, **changes)["regret"].to_numpy()
 
-    def slopes(self, objective: str, name: str, values: Sequence[int], **changes) -> np.ndarray:
-        """Exponents (n,) of `name`, n_clients or horizon, in PF-PNE's R(T)/M, from runs with each of the values."""
-        regret = [self.regret(objective, **{name: value}, **changes) for value in values]
+    def slopes(self, objective: str, of: str, values: Sequence[int], **changes) -> np.ndarray:
+        """Exponents (n,) of n_clients or horizon, as `of` says, in PF-PNE's R(T)/M, from runs with these values."""
+        regret = [self.regret(objective, **{of: value}, **changes) for value in values]
         return stats.power(values, np.stack(regret, axis=1))
 
 
@@ -143,9 +143,7 @@ def inequalities(a: np.ndarray, b: np.ndarray, what: str, below=None, above=None
     return [Comparison(what, excess, a - b, b) for excess in excesses]
 
 
-def compare(
-    column: Column, others, algorithm="pf-pne", below=None, above=None, every=True, settings=None, **changes
-) -> Outcome:
+def compare(column: Column, others, algorithm="pf-pne", below=None, above=None, every=True, settings=None, **changes):
     """The algorithm's R(T)/M is below and above so many times that of every other (or of one), on one objective.
 
     settings: the algorithm's. changes: to all these runs, see Study.experiment.
@@ -208,14 +206,11 @@ def slope_on_T(column: Column, deltas: Sequence[float | str]) -> Outcome:
 
 
 def count(facts: Callable, column: Column, **arguments) -> Outcome:
-    """Facts of every run on each objective. facts(column, objective): (one a run, what was measured, in words)."""
-    found, measured, against = [], [], []
-    for objective in column.objectives:
-        here, words = facts(column, objective, **arguments)
-        found += here
-        measured.append(f"{title(objective)}{words}")
-        against += measured[-1:] if False in here else []
-    return Outcome(facts=found, measured="; ".join(measured), against="".join(against[:1]))
+    """What facts(column, objective) says on each objective: (one fact a run, what was measured, in words)."""
+    found = {title(objective): facts(column, objective, **arguments) for objective in column.objectives}
+    measured = [f"{name}{words}" for name, (_, words) in found.items()]
+    against = next((f"{name}{words}" for name, (here, words) in found.items() if False in here), "")
+    return Outcome(facts=sum((here for here, _ in found.values()), []), measured="; ".join(measured), against=against)
 
 
 def grows(column: Column, objective: str) -> tuple[list, str]:
@@ -260,15 +255,15 @@ def within_Delta(column: Column, objective: str) -> tuple[list, str]:
 
 def rounds_bounded(column: Column, objective: str, deltas: Sequence[float | str]) -> tuple[list, str]:
     """PF-PNE's rounds are at most `rounds_bound`, with each of these Delta and T."""
-    M, horizons, facts, by_Delta = column.study.n_clients, column.study.horizons, [], []
+    horizons, facts, by_Delta = column.study.horizons, [], []
     for Delta in deltas:
-        at = {}
+        at = []
         for T in horizons:
             rows = column.summary(objective, horizon=T, settings={"Delta": Delta})
-            bounds = [rounds_bound(given, T, M) for given in rows["Delta"]]
+            bounds = [rounds_bound(given, T, column.study.n_clients) for given in rows["Delta"]]
             facts += (rows["rounds"] <= bounds).tolist()
-            at[T] = f"{spread(rows['rounds'])} (bound {spread(bounds, '{:.1f}')})"
-        by_Delta.append(f"{in_words(Delta)}: {at[horizons[0]]}, {at[horizons[-1]]}")
+            at.append(f"{spread(rows['rounds'])} (bound {spread(bounds, '{:.1f}')})")
+        by_Delta.append(f"{in_words(Delta)}: {at[0]}, {at[-1]}")
     return facts, f", rounds at T = {horizons[0]:,} and {horizons[-1]:,} by Delta: {', '.join(by_Delta)}"
 
 
@@ -282,11 +277,11 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
 
     The first term: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished depth h has tau_h <= MT.
     """
-    s = SETTINGS
-    by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / math.log(1 / s.rho)) if Delta > 0 else math.inf
+    s, a_depth = SETTINGS, math.log(1 / SETTINGS.rho)
     log = log_term(T, s.c_1, 1 / M if s.delta is None else s.delta)
-    wanted = math.log(s.nu_1**2 / (s.c**2 * log)) if log else math.inf
-    return max(1.0, min(by_depth, 1 + (math.log(M * T) + wanted) / (2 * math.log(1 / s.rho))))
+    by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / a_depth) if Delta > 0 else math.inf
+    by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log))) / (2 * a_depth) if log else math.inf
+    return max(1.0, min(by_depth, by_samples))
 
 
 def count_times(column: Column, fact: str) -> Outcome:

@@ -29,6 +29,7 @@ from pfpne.rng import stream
 ALPHA = 0.05  # the chance, at most, of any false verdict in one column
 GIVEN = (f"{SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
 VERDICTS = ("holds", "does not hold", "undecided")
+TABLE = Path(__file__).with_name("claims.toml")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +55,9 @@ class Claim:
         return KINDS[self.kind](Column(study, regime, objectives, own_Delta=Delta == "true"), **self.arguments)
 
 
-def read(table: Path = Path(__file__).with_name("claims.toml")) -> Iterator[Claim]:
-    """The claims, in their order."""
-    for row in tomllib.loads(table.read_text(encoding="utf-8"))["claim"]:
+def read() -> Iterator[Claim]:
+    """The claims of TABLE, in their order."""
+    for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["claim"]:
         parts, each = row.pop("parts", [{}]), row.pop("each", [""])
         for objective, part in itertools.product(each, parts):
             arguments = row | part
@@ -105,8 +106,8 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
             found = {"verdict": verdict, "decided_by": decided_by, "measured": measured}
             found |= {"runs": claim.runs.format_map(scale), "p_right": p_right, "p_wrong": p_wrong}
             verdicts[claim].append(vars(claim) | head | found)
-    frames = ((verdicts, VERDICT_COLUMNS), (comparisons, COMPARISON_COLUMNS))
-    return tuple(pd.DataFrame(sum(rows.values(), []), columns=list(columns)) for rows, columns in frames)
+    tables = ((verdicts, VERDICT_COLUMNS), (comparisons, COMPARISON_COLUMNS))
+    return tuple(pd.DataFrame(sum(rows.values(), []), columns=list(columns)) for rows, columns in tables)
 
 
 def together(p: np.ndarray, every: bool) -> tuple[float, float]:

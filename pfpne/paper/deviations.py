@@ -1,8 +1,7 @@
 """How much a deviation from the paper changes a curve: R(T)/M under another reading, over R(T)/M under ours.
 
-docs/deviations.md lists the deviations, by number. Some other readings are another setting of a registered algorithm,
-or another one; the rest are small subclasses with one thing changed, which `simulate` runs on the same problems and
-the same noise. READINGS has them all; `measure` makes the table of docs/deviations.md.
+docs/deviations.md lists the deviations, by number, and has the table that `measure` makes of READINGS. The classes are
+VARIANTS of our algorithms, with one thing changed, which `simulate` runs on the same problems and the same noise.
 """
 
 from collections.abc import Callable
@@ -24,8 +23,6 @@ from pfpne.rng import stream
 OBJECTIVES = ("garland", "himmelblau", "rastrigin")
 NOISE = "bernoulli"
 
-# --- variants: one thing changed ----------------------------------------------------------------------
-
 
 class DepthOne(PFPNE):
     """Deviation 3: server, clients and PE start at depth 1, with the root's children. No partition ends at depth 0."""
@@ -36,8 +33,6 @@ class DepthOne(PFPNE):
 
 
 class DepthOneServer(PhasedServer):
-    """Deviation 3."""
-
     start_at = staticmethod(DepthOne.start)
 
 
@@ -117,8 +112,6 @@ VARIANTS = {
     "first child, hct": ("hct", "hct", Mirrored),
     "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),
 }
-
-# --- the readings, and what they change ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)
