@@ -14,8 +14,10 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
+from pfpne.paper import __main__ as runner
 from pfpne.paper import claims, stats, table1
-from pfpne.paper.claim_tests import Column, Comparison, Outcome, inequalities, last_depth, place, rounds_bound
+from pfpne.paper.claim_tests import MOST, MUCH, Column, Comparison, Outcome, in_words, inequalities, last_depth
+from pfpne.paper.claim_tests import place, rounds_bound
 from pfpne.paper.evidence import COLUMNS, Regime, Study, summarize
 from pfpne.paper.parameters import SYNTHETIC_NAMES
 from pfpne.paths import DATA, NOTEBOOKS
@@ -122,9 +124,7 @@ CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 
 def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
     """What one claim's test finds under Bernoulli rewards."""
-    claim, regime = CLAIMS[claim_id], study.regimes[0]
-    objectives = [name for name in claim.objectives if name in regime.objectives]
-    return claim.kind(Column(study, regime, objectives, own_Delta), **claim.arguments)
+    return CLAIMS[claim_id].test(study, study.regimes[0], claims.GIVEN[own_Delta])
 
 
 def verdict(claim_id: str, study: Study) -> str:
@@ -132,8 +132,7 @@ def verdict(claim_id: str, study: Study) -> str:
     found = outcome(claim_id, study)
     if not found.comparisons:
         return claims.judge_facts(found.facts)
-    p = np.array([stats.sign_flip(comparison.excess, rng()) for comparison in found.comparisons])
-    return claims.judge(*claims.together(p, found.every))
+    return claims.judge(*claims.together(found.p(rng()), found.every))
 
 
 def test_a_column_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
@@ -167,7 +166,6 @@ def test_ten_runs_count_where_fn_ucb_takes_part_and_too_few_decide_nothing():
     study = with_regrets(pf_pne=100, hct_pyxab=200, **ALL)
     found = outcome("smallest-garland", study)
     assert [len(comparison.excess) for comparison in found.comparisons] == [30, 30, 10, 30]
-    assert found.runs.endswith("n = 30 (10 with FN-UCB)")
     assert verdict("smallest-garland", replace(study, n_runs=3, figure_runs=3)) == "undecided"
 
 
@@ -349,7 +347,7 @@ def test_the_comparisons_of_a_claim_taken_together():
 
 def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_hold():
     nearer, further = (Comparison("", np.full(5, margin), np.zeros(5)) for margin in (0.1, 0.3))
-    every, one = (Outcome("", "", (nearer, further), every) for every in (True, False))
+    every, one = (Outcome((nearer, further), every) for every in (True, False))
 
     def decides(found, verdict, p_nearer, p_further, corrected):
         column = 1 if found.every else 0
@@ -384,6 +382,29 @@ def test_every_claim_has_an_id_of_its_own_and_a_place_in_the_paper():
     assert len(CLAIMS) == len(claims.CLAIMS)
     for claim in claims.CLAIMS:
         assert all(re.fullmatch(PLACE, where) for where in claim.place.split(", "))
+
+
+def test_statements_say_what_the_tests_are_given():
+    for claim in claims.CLAIMS:
+        given, said = claim.arguments, claim.statement.replace("1/2", "0.5")
+        compared = claim.kind.startswith("compare") or claim.kind == "costs_as_fed_pne"
+        bounds = [given.get("within"), *(given.get(side) for side in ("below", "above") if compared)]
+        for bound in {max(x, 1 / x) if x != 0.5 else x for x in bounds if x} - {1}:
+            assert f"{bound:g}" in said, claim.id
+        assert ", ".join(map(in_words, given.get("deltas", []))) in said
+        for name, (low, high) in given.get("ranges", {}).items():
+            assert f"{name} to {low:g} or {high:g}" in said
+        if claim.kind == "count_times":
+            assert f" {MUCH:g} times" in said and f"{MOST:.0%}" in said and f"{1 - MOST:.0%}" in said
+    assert f"Delta = {claims.GIVEN[0]} " in CLAIMS["delta-bounds"].statement
+
+
+def test_another_claim_makes_the_notebooks_again(monkeypatch, tmp_path):
+    notebook = NOTEBOOKS / "4_table1_and_claims.ipynb"
+    before, edited = runner.fingerprint(notebook, {}), tmp_path / claims.TABLE.name
+    edited.write_text(claims.TABLE.read_text(encoding="utf-8").replace("below = 1.25", "below = 1.3"), encoding="utf-8")
+    monkeypatch.setattr(runner, "CLAIMS_TABLE", edited)
+    assert runner.fingerprint(notebook, {}) != before
 
 
 def _every_number(algorithm, run, asked):

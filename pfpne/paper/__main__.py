@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pfpne.paper import store
+from pfpne.paper.claims import TABLE as CLAIMS_TABLE
 from pfpne.paper.exhibits import LIBRARIES, MIME
 from pfpne.paper.experiment import PROFILES
 from pfpne.paper.parameters import NOTEBOOKS as KNOWN
@@ -125,7 +126,7 @@ def fingerprint(source: Path, parameters: dict) -> str:
         "notebook": _hash(source),
         "parameters": parameters,
         "libraries": {name: version(name) for name in LIBRARIES},
-        "data": _hash(LANDMINE_TABLE) if LANDMINE_TABLE.exists() else None,
+        "data": {path.name: _hash(path) for path in (LANDMINE_TABLE, CLAIMS_TABLE) if path.exists()},
     }
     return store.key(content, *store.roots_of(source))
 

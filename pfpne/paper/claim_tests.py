@@ -1,15 +1,14 @@
-"""How the claims are tested: a kind of test is one function, of the runs of one column and of its arguments.
+"""How the claims are tested: a kind of test (KINDS) is one function, of the runs of one column and of its arguments.
 
-The first kinds give comparisons, which are tested; `count` and `count_times` give facts, which are counted. What
-follows from them for one claim among the others is decided in pfpne.paper.claims.
+The first kinds give comparisons, which are tested; the others give facts, which are counted. What follows from them for
+one claim among the others is decided in pfpne.paper.claims.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,16 +18,11 @@ from pfpne.paper import stats
 from pfpne.paper.evidence import Regime, Study
 from pfpne.paper.looks import label, title
 
-MUCH = 2.0  # "much better", "much slower", "far from": by this factor at least
+MUCH = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST = 0.8  # of the runs, for what is measured with error: times
-SIMILAR = 1.25  # "similar", "slightly", "too much": a ratio within 1/SIMILAR and SIMILAR, or beyond
-
 PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
 DIMENSIONS = ("garland", "himmelblau", "rastrigin")  # one objective of each dimension: 1, 2, 10
 SETTINGS = PFPNESettings()  # the paper's
-DELTAS = (1.0, 0.1, 0.01, 0.0, "true")  # "whatever Delta"
-VALID = (1.0, "true")  # those of DELTAS that bound the clients' real differences, as the theorem supposes
-RANGES = {"nu_1": (0.5, 2.0), "rho": (0.4, 0.6), "c": (0.05, 0.2), "c_1": (0.5, 2.0), "Delta": (0.005, 0.02)}
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class Column:
     def summary(self, objective: str, algorithm: str = "pf-pne", **changes) -> pd.DataFrame:
         """A row a run, see Study.summary; `settings` among the changes come before the column's Delta."""
         settings = {"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}
-        settings |= changes.pop("settings", {})
+        settings |= changes.pop("settings", None) or {}
         if settings.get("Delta") == SETTINGS.Delta:
             del settings["Delta"]  # the default, which the runs of the figures have: not to be run twice
         return self.study.summary(objective, algorithm, self.regime.noise, settings=settings, **changes)
@@ -54,6 +48,11 @@ class Column:
     def regret(self, objective: str, algorithm: str = "pf-pne", **changes) -> np.ndarray:
         """R(T)/M of each run (n,)."""
         return self.summary(objective, algorithm, **changes)["regret"].to_numpy()
+
+    def slopes(self, objective: str, of: str, values: Sequence[int], **changes) -> np.ndarray:
+        """Exponents (n,) of n_clients or horizon, as `of` says, in PF-PNE's R(T)/M, from runs with these values."""
+        regret = [self.regret(objective, **{of: value}, **changes) for value in values]
+        return stats.power(values, np.stack(regret, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,43 +89,50 @@ class Comparison:
 class Outcome:
     """What a test found: comparisons, every one of them claimed, or one at least; or facts, all claimed to be True.
 
-    statistic, runs: what was computed, of which runs. facts: None where a run ended too early to tell. measured: all
-    in words, comparisons one by one if empty; against: of these words, those on what refutes the facts first.
+    facts: None where a run ended too early to tell. measured: all in words, comparisons one by one if empty; against:
+    of these words, those on what refutes the facts first.
     """
 
-    statistic: str
-    runs: str
     comparisons: Sequence[Comparison] = ()
     every: bool = True
     facts: Sequence[bool | None] = ()
     measured: str = ""
     against: str = ""
 
+    def p(self, rng: np.random.Generator) -> np.ndarray:
+        """p-values (k, 2) of "it is false" and "it is true", of each comparison."""
+        return np.array([stats.sign_flip(comparison.excess, rng) for comparison in self.comparisons])
+
+
+# --- words ------------------------------------------------------------------------------------------
+
 
 def number(x: float) -> str:
-    """A number for a sentence: three digits, or whole with commas."""
+    """Three digits, or whole with commas."""
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
-def extremes(comparisons: Sequence[Comparison]) -> list[str]:
-    """The lowest and the highest value, in words, where there are too many to list."""
+def extremes(comparisons: Sequence[Comparison]) -> str:
+    """The lowest and the highest value, where there are too many to list."""
     found = (choose(comparisons, key=lambda comparison: comparison.value) for choose in (min, max))
-    return [f"{number(comparison.value)} ({comparison.what})" for comparison in found]
+    return " to ".join(f"{number(comparison.value)} ({comparison.what})" for comparison in found)
 
 
-def in_words(*deltas: float | str) -> str:
-    return ", ".join("the clients' own" if Delta == "true" else f"{Delta:g}" for Delta in deltas)
+def spread(values: Sequence, form="{:,}") -> str:
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
-def scale(study: Study, M: Sequence[int] = (), T: Sequence[int] = (), n: int | None = None) -> str:
-    """M, T and n of some runs, in words; those of the main comparison where not given."""
-    M, T = ", ".join(map(str, M or [study.n_clients])), ", ".join(f"{t:,}" for t in T or [study.horizon])
-    return f"M = {M}, T = {T}, n = {n or study.n_runs}"
+def cost(rows: pd.DataFrame) -> str:
+    rounds, last, numbers = (spread(rows[column]) for column in ("rounds", "last", "numbers"))
+    return f"{rounds} rounds, the last at t = {last}, {numbers} numbers in all"
+
+
+def in_words(Delta: float | str) -> str:
+    return "the clients' own" if Delta == "true" else f"{Delta:g}"
 
 
 # --- kinds that compare -----------------------------------------------------------------------------
-
-DIFFERENCE = "paired difference of R(T)/M"
 
 
 def inequalities(a: np.ndarray, b: np.ndarray, what: str, below=None, above=None) -> list[Comparison]:
@@ -137,48 +143,41 @@ def inequalities(a: np.ndarray, b: np.ndarray, what: str, below=None, above=None
     return [Comparison(what, excess, a - b, b) for excess in excesses]
 
 
-def compare(column: Column, others, algorithm="pf-pne", below=None, above=None, every=True, shift=None, **settings):
-    """The algorithm's R(T)/M is below and above so many times that of every other (or of one) on one objective.
+def compare(column: Column, others, algorithm="pf-pne", below=None, above=None, every=True, settings=None, **changes):
+    """The algorithm's R(T)/M is below and above so many times that of every other (or of one), on one objective.
 
-    shift: the clients' in all these runs, if not that of the figures. settings: the algorithm's.
+    settings: the algorithm's. changes: to all these runs, see Study.experiment.
     """
-    (objective,), study = column.objectives, column.study
-    changes = {} if shift is None else {"shift": shift}
-    mine, comparisons = column.regret(objective, algorithm, settings=settings, **changes), []
+    (objective,), comparisons = column.objectives, []
+    mine = column.regret(objective, algorithm, settings=settings, **changes)
     for other in others:
         theirs = column.regret(objective, other, **changes)
         comparisons += inequalities(mine, theirs, f"{label(algorithm)} - {label(other)}", below, above)
-    similar = None not in (below, above) and above < 1 < below
-    runs = f"{'main comparison' if shift is None else f'shift = {shift:g}'}: {scale(study)}"
-    runs += f" ({study.figure_runs} with FN-UCB)" if "fn-ucb" in others else ""
-    return Outcome(f"{DIFFERENCE}, two one-sided tests" if similar else DIFFERENCE, runs, comparisons, every)
+    return Outcome(comparisons, every)
 
 
 def compare_shifts(column: Column, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is above so many times what it has with clients that are alike, on one objective."""
-    (objective,), shift = column.objectives, f"{column.study.shift:g}"
+    (objective,) = column.objectives
     apart, alike = column.regret(objective, algorithm), column.regret(objective, algorithm, shift=0.0)
-    comparisons = inequalities(apart, alike, f"shift {shift} - shift 0", above=above)
-    runs = f"main comparison: {scale(column.study)}, with shift = {shift} and shift = 0"
-    return Outcome(DIFFERENCE, runs, comparisons)
+    return Outcome(inequalities(apart, alike, f"shift {column.study.shift:g} - shift 0", above=above))
 
 
-def move_settings(column: Column, within: float) -> Outcome:
-    """Each setting, moved alone through RANGES, changes PF-PNE's R(T)/M by less than a factor, on one objective."""
+def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: float) -> Outcome:
+    """Each setting, moved alone to these values, changes PF-PNE's R(T)/M by less than a factor, on one objective."""
     (objective,) = column.objectives
     ours, *rivals = (column.regret(objective, name) for name in PAPER)
     comparisons, places = [], []
-    for name in [name for name in RANGES if not (name == "Delta" and column.own_Delta)]:
-        for value in RANGES[name]:
+    for name, value in [(name, value) for name in ranges for value in ranges[name]]:
+        if not (name == "Delta" and column.own_Delta):
             moved = column.regret(objective, settings={name: value})
             comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within)
             places.append(place(moved, rivals))
     measured = (
-        f"ratio of R(T)/M to that at the paper's values: {' to '.join(extremes(comparisons))}; "
+        f"ratio of R(T)/M to that at the paper's values: {extremes(comparisons)}; "
         f"place among the paper's five: {place(ours, rivals)}, and {min(places)} to {max(places)} when moved"
     )
-    statistic = f"{DIFFERENCE}, two one-sided tests for each value of each setting"
-    return Outcome(statistic, f"{scale(column.study)} for each value", comparisons, measured=measured)
+    return Outcome(comparisons, measured=measured)
 
 
 def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
@@ -188,43 +187,30 @@ def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
 
 def slope_on_M(column: Column, below: float) -> Outcome:
     """With clients that are alike, PF-PNE's R(T)/M ~ M^a with a < below, on one objective."""
-    (objective,), clients = column.objectives, column.study.clients
-    regret = [column.regret(objective, shift=0.0, n_clients=M) for M in clients]
-    slopes = stats.power(clients, np.stack(regret, axis=1))
-    runs = f"shift = 0: {scale(column.study, M=clients)}"
-    comparisons = [Comparison("slope", slopes - below, slopes)]
-    return Outcome("slope of log R(T)/M on log M, fitted to each run", runs, comparisons)
+    (objective,) = column.objectives
+    slopes = column.slopes(objective, "n_clients", column.study.clients, shift=0.0)
+    return Outcome([Comparison("slope", slopes - below, slopes)])
 
 
 def slope_on_T(column: Column, deltas: Sequence[float | str]) -> Outcome:
     """PF-PNE's R(T) ~ T^a with a < 1, on each objective with each of these Delta."""
-    horizons, comparisons = column.study.horizons, []
+    comparisons = []
     for objective, Delta in itertools.product(column.objectives, deltas):
-        regret = [column.regret(objective, horizon=T, settings={"Delta": Delta}) for T in horizons]
-        slopes = stats.power(horizons, np.stack(regret, axis=1))
+        slopes = column.slopes(objective, "horizon", column.study.horizons, settings={"Delta": Delta})
         what = f"slope on {title(objective)}, Delta = {in_words(Delta)}"
         comparisons.append(Comparison(what, slopes - 1, slopes))
-    statistic, runs = "slope of log R(T) on log T, fitted to each run", over_horizons(column.study, deltas)
-    return Outcome(statistic, runs, comparisons, measured=f"from {' to '.join(extremes(comparisons))}")
-
-
-def over_horizons(study: Study, deltas: Sequence[float | str] = DELTAS) -> str:
-    return f"{scale(study, T=study.horizons)}, Delta = {in_words(*deltas)}"
+    return Outcome(comparisons, measured=f"from {extremes(comparisons)}")
 
 
 # --- kinds that count -------------------------------------------------------------------------------
 
 
-def count(column: Column, facts: Callable, of: str, runs: Callable | None = None) -> Outcome:
-    """Facts of every run on each objective. facts(column, objective): (one a run, what was measured, in words)."""
-    found, measured, against = [], [], []
-    for objective in column.objectives:
-        here, words = facts(column, objective)
-        found += here
-        measured.append(f"{title(objective)}{words}")
-        against += measured[-1:] if False in here else []
-    runs = runs(column.study) if runs else f"main comparison: {scale(column.study)}"
-    return Outcome(of, runs, facts=found, measured="; ".join(measured), against="".join(against[:1]))
+def count(facts: Callable, column: Column, **arguments) -> Outcome:
+    """What facts(column, objective) says on each objective: (one fact a run, what was measured, in words)."""
+    found = {title(objective): facts(column, objective, **arguments) for objective in column.objectives}
+    measured = [f"{name}{words}" for name, (_, words) in found.items()]
+    against = next((f"{name}{words}" for name, (here, words) in found.items() if False in here), "")
+    return Outcome(facts=sum((here for here, _ in found.values()), []), measured="; ".join(measured), against=against)
 
 
 def grows(column: Column, objective: str) -> tuple[list, str]:
@@ -237,11 +223,9 @@ def grows(column: Column, objective: str) -> tuple[list, str]:
 
 def stops(column: Column, objective: str) -> tuple[list, str]:
     """PF-PNE's stage 1 ends before T, and nothing is sent after it; None if the horizon ends within stage 1."""
-    rows, T = column.summary(objective), column.study.horizon
-    facts = [
-        None if rounds < H_0 + 1 else rounds == H_0 + 1 and last < T
-        for rounds, last, H_0 in zip(rows["rounds"], rows["last"], last_depth(rows), strict=True)
-    ]
+    rows = column.summary(objective)
+    runs = zip(rows["rounds"], last_depth(rows) + 1, rows["last"] < column.study.horizon, strict=True)
+    facts = [None if rounds < stage_1 else rounds == stage_1 and before_T for rounds, stage_1, before_T in runs]
     return facts, f": {cost(rows)}"
 
 
@@ -255,12 +239,12 @@ def costs_bounded(column: Column, objective: str) -> tuple[list, str]:
     return facts.tolist(), f": {cost(rows)}, bound {spread(most)}"
 
 
-def costs_as_fed_pne(column: Column, objective: str) -> tuple[list, str]:
-    """With Delta = 0, PF-PNE carries as many numbers as Fed-PNE, within a factor SIMILAR."""
+def costs_as_fed_pne(column: Column, objective: str, within: float) -> tuple[list, str]:
+    """With Delta = 0, PF-PNE carries as many numbers as Fed-PNE, within a factor."""
     zero, fed = column.summary(objective, settings={"Delta": 0.0}), column.summary(objective, "fed-pne")
     ratio = zero["numbers"] / fed["numbers"]
-    facts = (ratio <= SIMILAR) & (ratio >= 1 / SIMILAR)
-    return facts.tolist(), f": {number(ratio.min())} to {number(ratio.max())} times Fed-PNE's numbers"
+    words = f": {number(ratio.min())} to {number(ratio.max())} times Fed-PNE's numbers"
+    return ratio.between(1 / within, within).tolist(), words
 
 
 def within_Delta(column: Column, objective: str) -> tuple[list, str]:
@@ -269,20 +253,18 @@ def within_Delta(column: Column, objective: str) -> tuple[list, str]:
     return (true <= SETTINGS.Delta).tolist(), f": {number(true.min())} to {number(true.max())}"
 
 
-def rounds_bounded(column: Column, objective: str) -> tuple[list, str]:
-    """PF-PNE's rounds are at most `rounds_bound`, whatever Delta and T."""
-    study, facts, by_Delta = column.study, [], []
-    first, last = study.horizons[0], study.horizons[-1]
-    for Delta in DELTAS:
-        at = {}
-        for T in study.horizons:
+def rounds_bounded(column: Column, objective: str, deltas: Sequence[float | str]) -> tuple[list, str]:
+    """PF-PNE's rounds are at most `rounds_bound`, with each of these Delta and T."""
+    horizons, facts, by_Delta = column.study.horizons, [], []
+    for Delta in deltas:
+        at = []
+        for T in horizons:
             rows = column.summary(objective, horizon=T, settings={"Delta": Delta})
-            bounds = [rounds_bound(given, T, study.n_clients) for given in rows["Delta"]]
+            bounds = [rounds_bound(given, T, column.study.n_clients) for given in rows["Delta"]]
             facts += (rows["rounds"] <= bounds).tolist()
-            low, high = f"{min(bounds):.1f}", f"{max(bounds):.1f}"
-            at[T] = f"{spread(rows['rounds'])} (bound {low if low == high else f'{low} to {high}'})"
-        by_Delta.append(f"{in_words(Delta)}: {at[first]}, {at[last]}")
-    return facts, f", rounds at T = {first:,} and {last:,} by Delta: {', '.join(by_Delta)}"
+            at.append(f"{spread(rows['rounds'])} (bound {spread(bounds, '{:.1f}')})")
+        by_Delta.append(f"{in_words(Delta)}: {at[0]}, {at[-1]}")
+    return facts, f", rounds at T = {horizons[0]:,} and {horizons[-1]:,} by Delta: {', '.join(by_Delta)}"
 
 
 def last_depth(rows: pd.DataFrame) -> pd.Series:
@@ -291,37 +273,21 @@ def last_depth(rows: pd.DataFrame) -> pd.Series:
 
 
 def rounds_bound(Delta: float, T: int, M: int) -> float:
-    """The theorem's bound on exchanges (it counts each M times), at the paper's settings, its constants worked out.
+    """The theorem's bound on exchanges, spelt out in claims.toml ("rounds-bound"), at the paper's settings; at least 1.
 
-    min(2 + C_1 log(nu_1/Delta), 1 + C_2 (log MT + log(nu_1^2 / (c^2 log(c_1 T/delta))))), and at least 1, with
-    C_1 = 2 C_2 = 1 / log(1/rho). The first: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished
-    depth h has tau_h <= MT.
+    The first term: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished depth h has tau_h <= MT.
     """
-    s = SETTINGS
-    by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / math.log(1 / s.rho)) if Delta > 0 else math.inf
+    s, a_depth = SETTINGS, math.log(1 / SETTINGS.rho)
     log = log_term(T, s.c_1, 1 / M if s.delta is None else s.delta)
-    if log == 0:
-        return by_depth
-    by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log))) / (2 * math.log(1 / s.rho))
+    by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / a_depth) if Delta > 0 else math.inf
+    by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log))) / (2 * a_depth) if log else math.inf
     return max(1.0, min(by_depth, by_samples))
-
-
-def spread(values: pd.Series) -> str:
-    low, high = values.min(), values.max()
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def cost(rows: pd.DataFrame) -> str:
-    rounds, last, numbers = (spread(rows[column]) for column in ("rounds", "last", "numbers"))
-    return f"{rounds} rounds, the last at t = {last}, {numbers} numbers in all"
 
 
 def count_times(column: Column, fact: str) -> Outcome:
     """A fact of most runs on each objective, "slower" or "alike" of `times`: True of MOST, False of MOST, or None."""
     facts = [True if share >= MOST else False if share <= 1 - MOST else None for share in times(column)[fact]]
-    runs = f"those of the figures: {scale(column.study, n=column.study.figure_runs)}"
-    measured = "see claims_times.csv"  # seconds are not the same twice: kept apart from what must be
-    return Outcome("seconds of each run", runs, facts=facts, measured=measured)
+    return Outcome(facts=facts, measured="see claims_times.csv")  # not the same twice: kept apart from what must be
 
 
 def times(column: Column) -> pd.DataFrame:
@@ -338,3 +304,10 @@ def times(column: Column) -> pd.DataFrame:
         shares = {"slower": (seconds["fn-ucb"] >= MUCH * longest).mean(), "alike": (longest <= MUCH * shortest).mean()}
         rows.append({"regime": column.regime.name, "objective": objective, "runs": n, **seconds.median(), **shares})
     return pd.DataFrame(rows)
+
+
+FACTS = (grows, stops, costs_bounded, costs_as_fed_pne, within_Delta, rounds_bounded)
+KINDS = {
+    **{kind.__name__: kind for kind in (compare, compare_shifts, move_settings, slope_on_M, slope_on_T, count_times)},
+    **{facts.__name__: partial(count, facts) for facts in FACTS},
+}

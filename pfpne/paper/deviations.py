@@ -1,36 +1,19 @@
 """How much a deviation from the paper changes a curve: R(T)/M under another reading, over R(T)/M under ours.
 
-docs/deviations.md lists the deviations, by number. Some other readings are another setting of a registered algorithm,
-or another one; the rest are small subclasses with one thing changed, which `simulate` runs on the same problems and
-the same noise. READINGS has them all; `measure` makes the table of docs/deviations.md.
+docs/deviations.md lists the deviations, by number, and has the table that `measure` makes of READINGS. The classes are
+VARIANTS of our algorithms, with one thing changed, which `simulate` runs on the same problems and the same noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import Algorithm
-from pfpne.algorithms.pf_pne import (
-    PFPNE,
-    FedPNE,
-    FedPNEServer,
-    Kept,
-    KeptIndex,
-    NodeMeans,
-    PFPNESettings,
-    PhasedClient,
-    PhasedServer,
-    PhasedSettings,
-    Pull,
-    find,
-    make_phased,
-    tau,
-)
+from pfpne.algorithms.pf_pne import PFPNE, FedPNE, FedPNEServer, Kept, KeptIndex, NodeMeans, PFPNESettings
+from pfpne.algorithms.pf_pne import PhasedClient, PhasedServer, PhasedSettings, Pull, find, make_phased, tau
 from pfpne.federation import Batch
 from pfpne.paper import stats
 from pfpne.paper.evidence import Study
@@ -39,8 +22,6 @@ from pfpne.rng import stream
 
 OBJECTIVES = ("garland", "himmelblau", "rastrigin")
 NOISE = "bernoulli"
-
-# --- variants: one thing changed ----------------------------------------------------------------------
 
 
 class DepthOne(PFPNE):
@@ -52,8 +33,6 @@ class DepthOne(PFPNE):
 
 
 class DepthOneServer(PhasedServer):
-    """Deviation 3."""
-
     start_at = staticmethod(DepthOne.start)
 
 
@@ -61,10 +40,8 @@ class Fresh(PFPNE):
     """Deviation 5: PE takes tau_h new samples of every node that the server eliminated."""
 
     def pe(self, shared, own):
-        drawn = {}
-        for h, (index, sums, n) in own.items():
-            protected, _ = find(index, shared[h][0])
-            drawn[h] = index[protected], sums[:, protected], n
+        protected = {h: find(index, shared[h][0])[0] for h, (index, *_) in own.items()}
+        drawn = {h: (index[protected[h]], sums[:, protected[h]], n) for h, (index, sums, n) in own.items()}
         return super().pe(shared, drawn)
 
 
@@ -103,9 +80,7 @@ class Last(PFPNE):
     @staticmethod
     def arg_max(values, start):
         ends = np.append(start[1:], len(values))
-        top = np.repeat(np.maximum.reduceat(values, start), ends - start)
-        at = np.flatnonzero(values == top)
-        return at[np.searchsorted(at, ends) - 1]
+        return len(values) - 1 - PFPNE.arg_max(values[::-1], len(values) - ends[::-1])[::-1]
 
 
 class Mirrored(Partition):
@@ -122,17 +97,15 @@ def _pf_pne(phases=PFPNE, server=PhasedServer, client=PhasedClient) -> Algorithm
     return Algorithm(PFPNESettings, partial(make_phased, phases, server, client=client), (NodeMeans,), (Kept,))
 
 
+_FED_PNE = Algorithm(PhasedSettings, partial(make_phased, FedPNE, TauFedPNEServer), (NodeMeans,), (KeptIndex,))
+
 # name -> the algorithm that it is a variant of, what simulate runs, on which partition
 VARIANTS = {
     "depth one": ("pf-pne", _pf_pne(DepthOne, DepthOneServer), Partition),
     "fresh": ("pf-pne", _pf_pne(Fresh), Partition),
     "decreasing": ("pf-pne", _pf_pne(Last), Mirrored),  # ties as ever
     "tau": ("pf-pne", _pf_pne(server=TauServer), Partition),
-    "tau, fed-pne": (
-        "fed-pne",
-        Algorithm(PhasedSettings, partial(make_phased, FedPNE, TauFedPNEServer), (NodeMeans,), (KeptIndex,)),
-        Partition,
-    ),
+    "tau, fed-pne": ("fed-pne", _FED_PNE, Partition),
     "own best": ("pf-pne", _pf_pne(OwnBest), Partition),
     "whole phases": ("pf-pne", _pf_pne(client=WholePhasesClient), Partition),
     "last": ("pf-pne", _pf_pne(Last), Partition),
@@ -140,41 +113,39 @@ VARIANTS = {
     "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),
 }
 
-# --- where the regrets of a reading come from --------------------------------------------------------
 
+@dataclass(frozen=True)
+class Reading:
+    """Another reading of what a deviation (its number) is about, and the algorithm that it is compared with.
 
-def given(algorithm: str, noise=NOISE, **settings):
-    """A registered algorithm with these settings; one that is a function is called with M."""
+    It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise or
+    with other settings (one that is a function is called with M); or the same runs, their regret against another
+    maximum of each client, maximum(problem), one for all or (M,).
+    """
 
-    def regret(study: Study, objective: str) -> np.ndarray:
-        values = {name: value(study.n_clients) if callable(value) else value for name, value in settings.items()}
-        return study.regret(objective, algorithm, noise, study.figure_runs, settings=values)
+    deviation: int
+    algorithm: str
+    what: str
+    variant: str = ""
+    other: str = ""
+    noise: float | str = NOISE
+    settings: dict = field(default_factory=dict)
+    maximum: Callable | None = None
+    objectives: tuple[str, ...] = OBJECTIVES
 
-    return regret
-
-
-def varied(name: str):
-    """A variant, run once and kept beside the summaries of the other runs."""
-
-    def regret(study: Study, objective: str) -> np.ndarray:
-        base, algorithm, partition = VARIANTS[name]
-        root = (__name__, "VARIANTS", name)
-        return study.variant(objective, base, algorithm, partition, NOISE, study.figure_runs, root)
-
-    return regret
-
-
-def against(algorithm: str, maximum: Callable):
-    """The algorithm's own runs, their regret against another maximum (M,) of each client: maximum(problem)."""
-
-    def regret(study: Study, objective: str) -> np.ndarray:
-        n_runs, T = study.figure_runs, study.horizon
-        experiment = study.experiment(objective, (algorithm,), NOISE, n_runs)
+    def regret(self, study: Study, objective: str) -> np.ndarray:
+        """R(T)/M (runs,) under this reading, run by run paired with ours."""
+        n_runs = study.figure_runs
+        if self.variant:
+            root = (__name__, "VARIANTS", self.variant)
+            return study.variant(objective, *VARIANTS[self.variant], NOISE, n_runs, root)
+        settings = {name: x(study.n_clients) if callable(x) else x for name, x in self.settings.items()}
+        regret = study.regret(objective, self.other or self.algorithm, self.noise, n_runs, settings=settings)
+        if self.maximum is None:
+            return regret
+        experiment = study.experiment(objective, (self.algorithm,), NOISE, n_runs)
         problems = [experiment.problem(run) for run in range(n_runs)]
-        more = [T * (maximum(problem) - problem.optimum).mean() for problem in problems]
-        return study.regret(objective, algorithm, NOISE, n_runs) + more
-
-    return regret
+        return regret + [study.horizon * (self.maximum(problem) - problem.optimum).mean() for problem in problems]
 
 
 def of_a_grid(problem) -> np.ndarray:
@@ -184,51 +155,31 @@ def of_a_grid(problem) -> np.ndarray:
 
 
 GRID = 1_001
-
-
-# --- the readings, and what they change ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Another reading of what a deviation (its number) is about, and the algorithm that it is compared with.
-
-    regret(study, objective): R(T)/M (runs,) under this reading, run by run paired with ours.
-    """
-
-    deviation: int
-    algorithm: str
-    what: str
-    regret: Callable[[Study, str], np.ndarray]
-    objectives: tuple[str, ...] = OBJECTIVES
-
-
 THEORY = {"c": 2.0, "c_1": lambda M: (2 * M**2) ** (1 / 8)}
 
 READINGS = (
-    Reading(1, "pf-pne", "H_0 = 6, one less", given("pf-pne", Delta=2.0**-6)),
-    Reading(1, "pf-pne", "the largest h, not the smallest: no transition", given("pf-pne", Delta=0.0)),
-    Reading(1, "pf-pne", "the minus sign as printed: no federated stage, which is pe", given("pe")),
-    Reading(3, "pf-pne", "start at depth 1", varied("depth one")),
-    Reading(5, "pf-pne", "new samples only", varied("fresh")),
-    Reading(5, "pf-pne", "nodes pulled in decreasing index", varied("decreasing")),
-    Reading(6, "pf-pne", "tau_h samples in b", varied("tau")),
-    Reading(6, "fed-pne", "tau_h samples in b", varied("tau, fed-pne")),
-    Reading(7, "pf-pne", "the best of the client's own nodes", varied("own best")),
-    Reading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", given("pf-pne", **THEORY)),
-    Reading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", given("fed-pne", **THEORY)),
-    Reading(9, "pf-pne", "no phase is begun that T cuts; the best node is played", varied("whole phases")),
-    Reading(10, "pf-pne", "the largest index", varied("last")),
-    Reading(10, "hct", "the first child", varied("first child, hct")),
-    Reading(10, "hct-pyxab", "the first child", varied("first child, hct-pyxab")),
-    Reading(11, "fed-pne", "no expansion: the pulls of pf-pne with Delta = 0", given("pf-pne", Delta=0.0)),
-    Reading(14, "pf-pne", "1 for the maximum", against("pf-pne", lambda problem: 1.0), ("garland",)),
-    Reading(15, "hct", "hct-pyxab", given("hct-pyxab")),
-    Reading(16, "pf-pne", f"the maximum of a grid of {GRID:,} points", against("pf-pne", of_a_grid), ("garland",)),
-    Reading(17, "pf-pne", "uniform noise on ±0.1", given("pf-pne", 0.1)),
-    Reading(17, "pf-pne", "uniform noise on ±2", given("pf-pne", 2.0)),
+    Reading(1, "pf-pne", "H_0 = 6, one less", settings={"Delta": 2.0**-6}),
+    Reading(1, "pf-pne", "the largest h, not the smallest: no transition", settings={"Delta": 0.0}),
+    Reading(1, "pf-pne", "the minus sign as printed: no federated stage, which is pe", other="pe"),
+    Reading(3, "pf-pne", "start at depth 1", "depth one"),
+    Reading(5, "pf-pne", "new samples only", "fresh"),
+    Reading(5, "pf-pne", "nodes pulled in decreasing index", "decreasing"),
+    Reading(6, "pf-pne", "tau_h samples in b", "tau"),
+    Reading(6, "fed-pne", "tau_h samples in b", "tau, fed-pne"),
+    Reading(7, "pf-pne", "the best of the client's own nodes", "own best"),
+    Reading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=THEORY),
+    Reading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=THEORY),
+    Reading(9, "pf-pne", "no phase is begun that T cuts; the best node is played", "whole phases"),
+    Reading(10, "pf-pne", "the largest index", "last"),
+    Reading(10, "hct", "the first child", "first child, hct"),
+    Reading(10, "hct-pyxab", "the first child", "first child, hct-pyxab"),
+    Reading(11, "fed-pne", "no expansion: the pulls of pf-pne with Delta = 0", other="pf-pne", settings={"Delta": 0.0}),
+    Reading(14, "pf-pne", "1 for the maximum", maximum=lambda problem: 1.0, objectives=("garland",)),
+    Reading(15, "hct", "hct-pyxab", other="hct-pyxab"),
+    Reading(16, "pf-pne", f"the maximum of a grid of {GRID:,} points", maximum=of_a_grid, objectives=("garland",)),
+    Reading(17, "pf-pne", "uniform noise on ±0.1", noise=0.1),
+    Reading(17, "pf-pne", "uniform noise on ±2", noise=2.0),
 )
-
 COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
 
 
@@ -237,9 +188,8 @@ def measure(study: Study) -> pd.DataFrame:
     rows = []
     for reading in READINGS:
         for objective in reading.objectives:
+            head = (reading.deviation, reading.algorithm, reading.what, objective)
             ours = study.regret(objective, reading.algorithm, NOISE, study.figure_runs)
-            other = reading.regret(study, objective)
-            rng = stream(study.seed, "deviations", reading.deviation, reading.algorithm, reading.what, objective)
-            head = (reading.deviation, reading.algorithm, reading.what, objective, len(ours))
-            rows.append((*head, *stats.ratio(other, ours, rng)))
+            ratio = stats.ratio(reading.regret(study, objective), ours, stream(study.seed, "deviations", *head))
+            rows.append((*head, len(ours), *ratio))
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -1,12 +1,4 @@
-"""The statistics of the claims and of Table 1: each one small function of numbers, a value a paired run.
-
-| what                  | here            | why                                                                      |
-|-----------------------|-----------------|--------------------------------------------------------------------------|
-| sign-flip test        | sign_flip       | exact, and supposes only that a difference is as likely as its opposite  |
-| bootstrap interval    | interval, ratio | how well a mean over the runs is known, whatever the distribution        |
-| Holm's correction     | holm            | many tests are made; the chance of one false verdict stays below alpha   |
-| slope of log on log   | power           | the exponent a of y ~ x^a, fitted to each run by least squares           |
-"""
+"""The statistics of the claims and of Table 1: each one small function of numbers, a value a paired run."""
 
 from __future__ import annotations
 
@@ -22,8 +14,8 @@ RESAMPLES = 9_999  # of the bootstrap, and of the sign-flip test beyond EXACT
 def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """p-values of "the mean is not below 0" and "the mean is not above 0", from paired differences (n,), n >= 1.
 
-    The shares of the 2^n choices of signs, all as likely if differences are symmetric about 0, whose sum is at most,
-    at least the observed one. Exact for n <= EXACT, else of RESAMPLES choices. Both are 1 if a value is not finite.
+    Shares of the 2^n choices of signs, all as likely if differences are symmetric about 0, whose sum is at most, at
+    least the observed one. Exact for n <= EXACT, else of RESAMPLES choices. Both are 1 if a value is not finite.
     """
     values = np.asarray(values, dtype=float)
     n, observed = len(values), values.sum()
@@ -31,13 +23,11 @@ def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, floa
         return 1.0, 1.0
     if n > EXACT:
         how = {"permutation_type": "samples", "n_resamples": RESAMPLES, "rng": rng}
-        sides = (stats.permutation_test((values,), np.mean, alternative=side, **how) for side in ("less", "greater"))
-        return tuple(float(side.pvalue) for side in sides)
+        test = functools.partial(stats.permutation_test, (values,), np.mean, **how)
+        return tuple(float(test(alternative=side).pvalue) for side in ("less", "greater"))
     # Every sum is one of the first half's plus one of the second's: two lists of 2^(n/2), not one of 2^n.
-    first, second = (
-        functools.reduce(lambda sums, value: np.concatenate([sums + value, sums - value]), half, np.zeros(1))
-        for half in (values[: n // 2], values[n // 2 :])
-    )
+    halves = (zip(half, -half) for half in np.split(values, [n // 2]))
+    first, second = (functools.reduce(np.add.outer, signs, np.zeros(1)).ravel() for signs in halves)
     second, rounding = np.sort(second), 1e-12 * np.abs(values).sum()
     # The sums come in pairs s, -s: as many are at least `observed` as are at most -observed.
     limits = (bound + rounding - first for bound in (observed, -observed))
@@ -56,10 +46,9 @@ def interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float
 
 
 def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Mean of a (n,) over mean of b (n,), and the ends of its 95 % bootstrap interval over the pairs.
+    """Mean of a (n,) over mean of b (n,), and the ends of its 95 % bootstrap interval: percentiles, over the pairs.
 
-    Basic percentiles: with few runs they are rough. A point if all pairs have one ratio; nan ends if there is one pair;
-    all nan if a value of b is 0.
+    A point if all pairs have one ratio; nan ends if there is one pair; all nan if a value of b is 0.
     """
     if not b.all():
         return np.nan, np.nan, np.nan
@@ -79,9 +68,8 @@ def holm(p: np.ndarray) -> np.ndarray:
     p (k,): sorted upwards, the j-th, j = 0..k-1, is multiplied by k - j; none is below the one before, or above 1.
     """
     p = np.asarray(p, dtype=float)
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order]))
+    order, adjusted = np.argsort(p, kind="stable"), np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]))
     return adjusted
 
 
