@@ -15,7 +15,6 @@ import pandas as pd
 
 from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.algorithms.pf_pne import PFPNESettings, log_term, pulls_each, transition_depth
-from pfpne.federation import Task
 from pfpne.paper import events, stats
 from pfpne.paper.evidence import ALIKE, Regime, Study
 from pfpne.paper.looks import label, title
@@ -367,7 +366,7 @@ def safe(column: Column, objective: str) -> tuple[list, str]:
 def confidential(column: Column, objective: str) -> tuple[list, str]:
     """Every mean that PF-PNE's clients send is of at least two rewards."""
     T, M = column.study.horizon, column.study.n_clients
-    log, H_0 = SETTINGS.log_term(Task(None, M, T)), transition_depth(SETTINGS.Delta, SETTINGS.nu_1, SETTINGS.rho)
+    log, H_0 = log_term(T, SETTINGS.c_1, 1 / M), transition_depth(SETTINGS.Delta, SETTINGS.nu_1, SETTINGS.rho)
     pulls = [pulls_each(h, log, SETTINGS, M) for h in range(H_0 + 1)]
     single = [h for h, n in enumerate(pulls) if n == 1]
     words = f": a single reward at depths {single[0]} to {single[-1]}" if single else ": none"

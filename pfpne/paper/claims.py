@@ -179,7 +179,7 @@ def report(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[di
 
 def in_one_line(row: dict) -> str:
     words = "{what}: {mean} [{low}, {high}]" + (", ratio {ratio} [{ratio_low}, {ratio_high}]" if "ratio" in row else "")
-    return words.format(**{name: value if name == "what" else number(value) for name, value in row.items()})
+    return words.format(**{name: number(x) if isinstance(x, float) else x for name, x in row.items()})
 
 
 def times(study: Study) -> pd.DataFrame:

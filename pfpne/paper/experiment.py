@@ -101,8 +101,8 @@ class Experiment:
         return {name: value for name, value in self.settings.items() if name in taken}
 
     def problem(self, run: int):
-        """The problem of one run: the same for every algorithm."""
-        return make_problem(**self._problem_arguments(run))
+        """The problem of one run: the same for every algorithm, and made once."""
+        return _problem(**self._problem_arguments(run))
 
     def _problem_arguments(self, run: int) -> dict:
         names = ("n_clients", "noise", "seed", "shift", "common", "d")
@@ -180,7 +180,7 @@ _problem = functools.lru_cache(maxsize=30)(make_problem)
 
 def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type = Partition) -> Run:
     """One run, simulated now; of a variant, if an Algorithm of its own or another class of cells is given."""
-    problem = _problem(**experiment._problem_arguments(run))
+    problem = experiment.problem(run)
     changes = experiment.settings_for(algorithm) | {"global_regret": experiment.global_regret}
     cells = partition_of(problem, experiment.cells, experiment.seed, run, partition)
     return simulate(algorithm, problem, experiment.horizon, partition=cells, **changes)
