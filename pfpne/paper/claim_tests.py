@@ -53,6 +53,11 @@ class Column:
         """R(T)/M of each run (n,)."""
         return self.summary(objective, algorithm, **changes)["regret"].to_numpy()
 
+    @property
+    def sweep(self) -> dict:
+        """What the runs of a study of many values have of their own."""
+        return {"n_runs": self.study.sweep_runs}
+
     def events(self, objective: str, theory: bool = False) -> pd.DataFrame:
         """A row a run of PF-PNE, see pfpne.paper.events; theory: with the constants of THEORY."""
         settings = {name: x(self.study.n_clients) if callable(x) else x for name, x in THEORY.items()} if theory else {}
@@ -64,7 +69,7 @@ class Column:
         Not decidable if why_not, or if at the last of the values half of T is one phase, which the horizon cuts: then
         the regret is a straight line there, whatever the algorithm.
         """
-        rows = [self.summary(objective, **{of: value}, **changes) for value in values]
+        rows = [self.summary(objective, **{of: value}, **self.sweep, **changes) for value in values]
         if (in_one_phase := rows[-1]["idle"].mean()) > 0.5:
             why_not = why_not or f"{in_one_phase:.0%} of T is one phase"
         slopes = stats.power(values, np.stack([table["regret"] for table in rows], axis=1))
@@ -229,7 +234,7 @@ def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: fl
     comparisons, places = [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
         if not (name == "Delta" and column.own_Delta):
-            moved = column.regret(objective, settings={name: value})
+            moved = column.regret(objective, settings={name: value}, **column.sweep)
             comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within)
             places.append(place(moved, rivals))
     of_chance = ours.mean() / column.study.chance(objective).mean()
@@ -247,7 +252,7 @@ def any_Delta(column: Column, deltas: Sequence[float], below: float) -> Outcome:
     (objective,), comparisons = column.objectives, []
     alone = column.regret(objective, "pe")
     for Delta in deltas:
-        mine = column.regret(objective, settings={"Delta": Delta})
+        mine = column.regret(objective, settings={"Delta": Delta}, **column.sweep)
         comparisons += inequalities(mine, alone, f"Delta = {Delta:g}", below)
     return Outcome(comparisons)
 
@@ -256,7 +261,7 @@ def any_shift(column: Column, shifts: Sequence[float], below: float) -> Outcome:
     """With clients this far apart, PF-PNE's R(T)/M is below so many times that of PE alone, on one objective."""
     (objective,), comparisons = column.objectives, []
     for shift in shifts:
-        changes = {"shift": shift} if shift else ALIKE
+        changes = ({"shift": shift} if shift else ALIKE) | column.sweep
         mine, alone = (column.regret(objective, name, **changes) for name in ("pf-pne", "pe"))
         comparisons += inequalities(mine, alone, f"shift {shift:g}" if shift else "alike", below)
     return Outcome(comparisons)
@@ -379,7 +384,7 @@ def rounds_bounded(column: Column, objective: str, deltas: Sequence[float | str]
     for Delta in deltas:
         at = []
         for T in horizons:
-            rows = column.summary(objective, horizon=T, settings={"Delta": Delta})
+            rows = column.summary(objective, horizon=T, settings={"Delta": Delta}, **column.sweep)
             bounds = [rounds_bound(given, T, column.study.n_clients) for given in rows["Delta"]]
             facts += (rows["rounds"] <= bounds).tolist()
             at.append(f"{spread(rows['rounds'])} (bound {spread(bounds, '{:.1f}')})")

@@ -105,7 +105,7 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
     p_right, p_wrong: of this comparison alone. Intervals and these p-values are not corrected.
     """
     clients, horizons = ", ".join(map(str, study.clients)), ", ".join(f"{T:,}" for T in study.horizons)
-    scale = vars(study) | {"clients": clients, "horizons": horizons}  # of the runs, in words
+    scale = vars(study) | {"clients": clients, "horizons": horizons, "sweep_runs": study.sweep_runs}  # in words
     verdicts, comparisons = {claim: [] for claim in claims}, {claim: [] for claim in claims}
     for regime, Delta in itertools.product(study.regimes, GIVEN):
         outcomes = {claim: outcome for claim in claims if (outcome := claim.test(study, regime, Delta))}

@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import Algorithm
-from pfpne.paper import events, store
+from pfpne.paper import events, stats, store
 from pfpne.paper.experiment import PROFILES, Experiment, each_run, simulated
-from pfpne.paper.parameters import SYNTHETIC_NAMES, Parameters, progress
+from pfpne.paper.looks import OWN_DELTA
+from pfpne.paper.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
 from pfpne.paths import RESULTS
 from pfpne.problems import OBJECTIVES
+from pfpne.rng import stream
 from pfpne.simulation.record import Run
 from pfpne.workers import unordered
 
@@ -38,7 +40,7 @@ class Study:
     """The scale of every run that a claim or Table 1 uses, and the way to those runs.
 
     n_clients (M), horizon (T), shift, seed: as in Experiment. n_runs: paired runs of the claims. figure_runs: those
-    of the figures, the first of the claims'; Table 1, the deviations and what takes long have no more.
+    of the figures, the first of the claims'; Table 1, the deviations and what takes long have no more. See sweep_runs.
     """
 
     n_clients: int
@@ -71,6 +73,11 @@ class Study:
             seed=p.seed,
             n_jobs=p.n_jobs,
         )
+
+    @property
+    def sweep_runs(self) -> int:
+        """The paired runs of a study of many M, T, shifts or settings: half of n_runs."""
+        return -(-self.n_runs // 2)
 
     @property
     def horizons(self) -> tuple[int, ...]:
@@ -116,13 +123,13 @@ class Study:
         return pd.DataFrame(self._of_runs(experiment, events.of_run), columns=list(events.EVENTS))
 
     def variant(
-        self, objective: str, base: str, algorithm: str | Algorithm, partition: type, noise, n_runs: int, root: tuple
+        self, objective: str, base: str, algorithm: str | Algorithm, partition: type, noise, n_runs: int, root, **changes
     ) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
 
         algorithm: what simulate runs. root: (module, table, row), where the variant is defined.
         """
-        experiment = self.experiment(objective, (base,), noise, n_runs)
+        experiment = self.experiment(objective, (base,), noise, n_runs, **changes)
         return np.array(self._of_runs(experiment, _regret_of, (algorithm, partition), root))
 
     def _of_runs(self, experiment: Experiment, of: Callable, arguments: tuple = (), *roots) -> list:
@@ -140,6 +147,29 @@ class Study:
         return store.rows(_key(experiment, of, *roots, arguments=() if roots else arguments), make, self.folder)
 
 
+RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
+
+
+def ratios(study: Study) -> pd.DataFrame:
+    """R(T)/M of each of RIVALS over PF-PNE's: regime, objective, algorithm, n, ratio (of means), low, high (95 %).
+
+    Paired runs; of FN-UCB on the appendix's objectives those of the figures.
+    """
+    rows = []
+    for regime in study.regimes:
+        for objective in regime.objectives:
+            ours = study.regret(objective, "pf-pne", regime.noise, cells=regime.cells)
+            for rival in RIVALS:
+                name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
+                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
+                theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
+                rng = stream(study.seed, "ratios", regime.name, objective, rival)
+                ratio, low, high = stats.ratio(theirs, ours[:n], rng)
+                head = {"regime": regime.name, "objective": objective, "algorithm": rival, "n": n}
+                rows.append({**head, "ratio": ratio, "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
 COLUMNS = {
     "algorithm": "name",
     "run": "0, 1, ...",
@@ -149,6 +179,7 @@ COLUMNS = {
     "last": "the step of the last one, 0 if there was none",
     "numbers": "numbers carried, up and down",
     "up": "those of them that went up",
+    "sooner": "R(t)/M at t = T/10 or the next checkpoint",
     "idle": "share of T since a client last deployed another point, mean over the clients",
     "Delta": "what PF-PNE was given, nan for the others",
     "seconds": "wall time, the one column that is not reproducible",
@@ -183,6 +214,7 @@ def _numbers(result: Run) -> list:
         int(carried["t"].max()) if len(carried) else 0,
         int(carried["numbers up"].sum() + carried["numbers down"].sum()),
         int(carried["numbers up"].sum()),
+        float(result.regret[:, np.searchsorted(result.t, result.t[-1] / 10)].mean()),
         idle(result),
         result.settings.get("Delta", math.nan),
         result.seconds,

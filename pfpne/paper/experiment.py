@@ -186,8 +186,15 @@ def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, part
     return simulate(algorithm, problem, experiment.horizon, partition=cells, **changes)
 
 
+@functools.cache
+def _compile(algorithm: str, objective: str, noise: float | str, cells: str) -> None:
+    """Run as little as possible of it: what is compiled, is before the time of a run is taken."""
+    simulated(Experiment(objective, (algorithm,), 2, 20, 1, noise, cells=cells), algorithm, 0)
+
+
 def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path):
     """What is wanted of a run, which is simulated and stored unless another process just did."""
+    _compile(algorithm, experiment.objective, experiment.noise, experiment.cells)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", store.DamagedResult)  # reported before
         return of(store.run(experiment.key(algorithm, run), lambda: simulated(experiment, algorithm, run), folder))
