@@ -180,7 +180,7 @@ _problem = functools.lru_cache(maxsize=30)(make_problem)
 
 def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type = Partition) -> Run:
     """One run, simulated now; of a variant, if an Algorithm of its own or another class of cells is given."""
-    problem = experiment.problem(run)
+    problem = _problem(**experiment._problem_arguments(run))  # named here: the key of a run covers what it reaches
     changes = experiment.settings_for(algorithm) | {"global_regret": experiment.global_regret}
     cells = partition_of(problem, experiment.cells, experiment.seed, run, partition)
     return simulate(algorithm, problem, experiment.horizon, partition=cells, **changes)
