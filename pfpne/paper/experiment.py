@@ -73,7 +73,7 @@ class Experiment:
         names = all(isinstance(name, str) for name in self.algorithms) and len(set(self.algorithms))
         valid = 0 < names == len(self.algorithms)
         check(valid, "algorithms", f"names, each once, at least one of {', '.join(NAMES)}", self.algorithms)
-        one = make_problem(self.objective, 1, self.shift, self.common, self.noise, self.seed, d=self.d)
+        one = make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d, common=self.common)
         Task(Partition(one.domain, cells=self.cells), self.n_clients, self.horizon)
         check(is_integer(self.n_runs) and self.n_runs >= 1, "n_runs", "an integer >= 1", self.n_runs)
         check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)
