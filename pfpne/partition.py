@@ -39,8 +39,8 @@ def deepest(k: int, max_depth: int | None) -> int:
 class Partition:
     """A k-ary partition of a box, domain (d, 2). A cell at max_depth (see `deepest`) is not split.
 
-    cells: what a cell of depth h is cut along, "cyclic": dimension h mod d, or "random": one drawn for each node, as in
-    PyXAB's BinaryPartition, which the paper used, by a hash of (seed, h, i), seed in 0..2**64 - 1. most: how often at
+    cells: what a cell of depth h is cut along, "random": a dimension drawn for each node, as in PyXAB's
+    BinaryPartition, by a hash of (seed, h, i), seed in 0..2**64 - 1, or "cyclic": h mod d. most: how often at
     most a dimension is cut on the way to a random cell, None for no limit; else max_depth is at most d most.
     Depths h are integers in 0..max_depth; indices i are integers in 1..k**h, scalars or (n,).
     """
@@ -48,7 +48,7 @@ class Partition:
     domain: np.ndarray
     k: int = 2
     max_depth: int | None = None
-    cells: str = "cyclic"
+    cells: str = "random"
     seed: int = 0
     most: int | None = None
 

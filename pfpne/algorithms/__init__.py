@@ -29,12 +29,18 @@ from pfpne.federation import Federation, Server, Task
 
 @dataclass(frozen=True)
 class Algorithm:
-    """settings: its frozen settings. make(task, settings) -> (server, clients). up, down: the messages it declares."""
+    """settings: its frozen settings. make(task, settings) -> (server, clients). up, down: the messages it declares.
+
+    on_cells: whether it searches the task's partition. fast: of a variant, its form for simulations, as in
+    pfpne.simulation.fast.
+    """
 
     settings: type
     make: Callable
     up: tuple = ()
     down: tuple = ()
+    on_cells: bool = True
+    fast: Callable | None = None
 
 
 ALGORITHMS = {
@@ -55,15 +61,20 @@ ALGORITHMS = {
     "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_theory)),
     "centralized": Algorithm(hct.HCTSettings, hct.make_centralized, (hct.Reward,), (hct.NextPoint,)),
     "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_theory)),
-    "blin": Algorithm(blin.BLiNSettings, blin.make_blin),
+    "blin": Algorithm(blin.BLiNSettings, blin.make_blin, on_cells=False),
     "fed1-ucb": Algorithm(
-        fed1_ucb.Fed1UCBSettings, fed1_ucb.make_fed1_ucb, (fed1_ucb.ArmMeans,), (fed1_ucb.SurvivingArms,)
+        fed1_ucb.Fed1UCBSettings,
+        fed1_ucb.make_fed1_ucb,
+        (fed1_ucb.ArmMeans,),
+        (fed1_ucb.SurvivingArms,),
+        on_cells=False,
     ),
     "fn-ucb": Algorithm(
         fn_ucb.FNUCBSettings,
         fn_ucb.make_fn_ucb,
         (fn_ucb.NeuralStatistics,),
         (fn_ucb.NeuralStatistics, fn_ucb.NewsRequest),
+        on_cells=False,
     ),
 }
 NAMES = tuple(ALGORITHMS)

@@ -1,7 +1,8 @@
 """BLiN, batched Lipschitz narrowing, in its doubling version D-BLiN: each client alone, cube by cube.
 
 Source: Feng, Huang and Wang, "Lipschitz Bandits with Batched Feedback", NeurIPS 2022, Algorithm 1 with the
-edge lengths of D-BLiN, on the domain scaled to [0, 1]^d.
+edge lengths of D-BLiN, on the domain scaled to [0, 1]^d; constants and order of pulls of its public code,
+github.com/FengYasong-fifol/Batched-Lipschitz-Narrowing.
 
 | paper | here      | meaning                                                |
 |-------|-----------|--------------------------------------------------------|
@@ -10,8 +11,8 @@ edge lengths of D-BLiN, on the domain scaled to [0, 1]^d.
 | A_m   | cubes     | the cubes of the batch, as many as the budget reaches  |
 | n_m   | pulls     | pulls of each cube: anywhere in it, here at its centre |
 
-The cubes of edge 2^-l are the cells of the binary partition at depth d l, and a cube's 2^d parts its descendants d
-depths below. There is no clean-up batch (any arm left): batches follow one another to the horizon, which cuts the last.
+The cubes of edge 2^-l are the cells of the cyclic binary partition at depth d l, and a cube's 2^d parts its descendants
+d depths below. A batch goes round its cubes, one pull each. There is no clean-up batch (any arm left): batches follow one another to the horizon, which cuts the last.
 """
 
 import math
@@ -28,10 +29,10 @@ from pfpne.partition import Partition
 
 @dataclass(frozen=True)
 class BLiNSettings:
-    """Constants of the paper's Algorithm 1."""
+    """Constants of the public code; the theory's are 16 and 4."""
 
-    c_pulls: float = 16.0  # > 0: n_m = ceil(c_pulls log T / r_m^2)
-    c_gap: float = 4.0  # >= 0: a cube goes when more than c_gap r_m below the best
+    c_pulls: float = 0.75  # > 0: n_m = ceil(c_pulls log T / r_m^2)
+    c_gap: float = 0.25  # >= 0: a cube goes when more than c_gap r_m below the best
 
     def __post_init__(self):
         check_number("c_pulls", self.c_pulls, "> 0")
@@ -71,10 +72,12 @@ class BLiN:
         for level in count():
             h, pulls = partition.d * level, min(pulls_of_cube(level, T, s.c_pulls), T + 1)
             if level:
-                cubes = first_parts(partition, cubes, left // pulls + 1)  # A_m: the survivors are split
-            sums = yield Pull(h, np.zeros(len(cubes), dtype=np.int64), cubes, np.full(len(cubes), pulls))
-            left -= len(cubes) * pulls
-            mean = sums / pulls
+                cubes = first_parts(partition, cubes, left + 1)  # A_m: the survivors are split
+            rounds = min(pulls, left // len(cubes) + 1)  # over all cubes, one pull each; no more than T cuts
+            turns = np.tile(cubes, rounds)
+            sums = yield Pull(h, np.zeros_like(turns), turns, np.ones_like(turns))
+            left -= len(turns)
+            mean = sums.reshape(rounds, -1).sum(axis=0) / pulls
             best = cubes[[np.argmax(mean)]]
             self.best = partition.centers(h, best)
             if h + partition.d > partition.max_depth:  # the smallest cubes are not split: the best is played to the end
@@ -84,5 +87,5 @@ class BLiN:
 
 def make_blin(task: Task, settings: BLiNSettings) -> tuple[Server, list[Client]]:
     """A server that says nothing, and M clients that run alone."""
-    halving = Partition(task.partition.domain, k=2, max_depth=task.partition.max_depth)
+    halving = Partition(task.partition.domain, k=2, max_depth=task.partition.max_depth, cells="cyclic")
     return make_phased(BLiN, Server, replace(task, partition=halving), settings)

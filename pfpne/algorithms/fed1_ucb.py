@@ -29,7 +29,7 @@ from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, in_t
 class Fed1UCBSettings:
     """Constants of the public code."""
 
-    c_pulls: float = 10.0  # > 0: an active arm is pulled ceil(c_pulls log T) times in a phase
+    c_pulls: float = 10.0  # > 0: an active arm is pulled int(c_pulls log T) times in a phase
     sigma: float | None = None  # >= 0: standard deviation of a reward; None: what the task's noise says
 
     def __post_init__(self):
@@ -58,8 +58,8 @@ def reward_deviation(noise: float | str | None) -> float:
 
 
 def pulls_of_phase(T: int, c_pulls: float) -> int:
-    """f(p) = ceil(c_pulls log T), at least 1."""
-    return max(1, math.ceil(c_pulls * math.log(T)))
+    """f(p) = c_pulls log T truncated, as in the public code; at least 1."""
+    return max(1, int(c_pulls * math.log(T)))
 
 
 def confidence_width(n: int, M: int, T: int, sigma: float) -> float:

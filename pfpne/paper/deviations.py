@@ -5,13 +5,14 @@ VARIANTS of our algorithms, with one thing changed, which `simulate` runs on the
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms import Algorithm
+from pfpne.algorithms import ALGORITHMS, Algorithm
+from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
 from pfpne.algorithms.pf_pne import PFPNE, FedPNE, FedPNEServer, Kept, KeptIndex, NodeMeans, PFPNESettings
 from pfpne.algorithms.pf_pne import PhasedClient, PhasedServer, PhasedSettings, Pull, find, make_phased, tau
 from pfpne.federation import Batch
@@ -19,6 +20,8 @@ from pfpne.paper import stats
 from pfpne.paper.evidence import Study
 from pfpne.partition import Partition
 from pfpne.rng import stream
+from pfpne.simulation.neural import NeuralSimulation, Ridge, simulate_fn_ucb
+from pfpne.simulation.noise import noisy
 
 OBJECTIVES = ("garland", "himmelblau", "rastrigin")
 NOISE = "bernoulli"
@@ -93,11 +96,71 @@ class Mirrored(Partition):
         return super().centers(h, self.k**h + 1 - np.asarray(i))
 
 
+class Drifting(NeuralSimulation):
+    """Deviation 24: one theta, whose storage all share. The clients train it in turn, and g is taken where it is."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        M, p = self.theta.shape
+        self.own, self.apart = np.zeros((p, p)), np.zeros((p, p))  # sums of g g^T: each client's; all clients' of t = 1
+        self.moments = np.zeros((M, p))  # sums of r g, each client's
+        self.last = np.empty((0, p)), np.empty(0)  # the g of t = 1, and the share of clients of each
+
+    def _step(self):
+        s, M, inputs = self.settings, len(self.theta), self.arms.inputs
+        g, alpha, prior = gradients(self.theta[0], inputs, s.width), s.alpha(self.t), s.lambda_ * np.eye(len(self.own))
+        alone = self.t < 2  # nothing is communicated after t = 0
+        inverse = np.linalg.inv(prior + (self.own if alone else M * self.own + self.apart))
+        mean = (self.moments if alone else self.moments.sum(axis=0)) @ inverse @ g.T  # (M, K) or (K,)
+        bounds = (1 - alpha) * upper_bound(mean, np.einsum("kp,kp->k", g @ inverse, g), s.nu, s.lambda_)
+        if alpha > 0:
+            variance = np.einsum("kp,kp->k", g @ self._mean_inverse(prior), g)
+            bounds += alpha * upper_bound(self.value, variance, s.nu_2, s.lambda_)
+        arms = np.full(M, np.argmax(bounds, axis=-1))
+        rewards = self.values[np.arange(M), arms]
+        if self.noise != 0:
+            rewards = noisy(rewards, self.noise, np.array([rng.random() for rng in self.streams]))
+        self.moments += rewards[:, None] * g[arms]
+        if self.t == 1:
+            different, counts = np.unique(arms, return_counts=True)
+            self.last, self.apart = (g[different], counts / M), (g[different].T * counts) @ g[different]
+        else:
+            self.own += np.outer(g[arms[0]], g[arms[0]])
+        if self.t >= s.start:
+            self.history[arms[0]] += 1
+            self.totals[:, arms[0]] += rewards
+        if s.start <= self.t < s.stop:
+            for m in range(M):
+                train(self.theta[:1], inputs, self.history, self.totals[m : m + 1], s)
+            self.value, _ = network(self.theta[0], inputs, s.width)
+        if self.t + 1 >= s.stop and s.alpha(self.t + 1) == 1:
+            self._settle(prior)
+        return arms
+
+    def _mean_inverse(self, prior):
+        """The mean over clients of (lambda I + the sum of g g^T over the client's own data)^-1."""
+        common = np.linalg.inv(prior + self.own)
+        of_one = (common @ self.last[0].T).T  # by Sherman-Morrison, the one play of t = 1
+        weight = self.last[1] / (1 + np.einsum("np,np->n", of_one, self.last[0]))
+        return common - (of_one.T * weight) @ of_one
+
+    def _settle(self, prior):
+        """Nothing drifts any more: the plays go on from counts, those of t = 1 as arms that are never played."""
+        g = np.concatenate([gradients(self.theta[0], self.arms.inputs, self.settings.width), self.last[0]])
+        inverse, K, none = np.linalg.inv(prior + self.own), len(g), len(self.last[1])
+        variance = np.einsum("kp,kp->k", g @ inverse, g)
+        self.each = Ridge(g, np.zeros(K), variance, np.empty((K, K)), np.full(K, -1), inverse, np.zeros(K))
+        self.odd = np.arange(K - none, K), self.last[1]
+        self.value = np.concatenate([self.value, np.full(none, -np.inf)])
+
+
 def _pf_pne(phases=PFPNE, server=PhasedServer, client=PhasedClient) -> Algorithm:
     return Algorithm(PFPNESettings, partial(make_phased, phases, server, client=client), (NodeMeans,), (Kept,))
 
 
 _FED_PNE = Algorithm(PhasedSettings, partial(make_phased, FedPNE, TauFedPNEServer), (NodeMeans,), (KeptIndex,))
+
+_DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Drifting))
 
 # name -> the algorithm that it is a variant of, what simulate runs, on which partition
 VARIANTS = {
@@ -111,6 +174,7 @@ VARIANTS = {
     "last": ("pf-pne", _pf_pne(Last), Partition),
     "first child, hct": ("hct", "hct", Mirrored),
     "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),
+    "drifting": ("fn-ucb", _DRIFTING, Partition),
 }
 
 
@@ -118,8 +182,8 @@ VARIANTS = {
 class Reading:
     """Another reading of what a deviation (its number) is about, and the algorithm that it is compared with.
 
-    It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise or
-    with other settings (one that is a function is called with M); or the same runs, their regret against another
+    It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise, on
+    other cells or with other settings (one that is a function is called with M); or the same runs, their regret against another
     maximum of each client, maximum(problem), one for all or (M,).
     """
 
@@ -130,6 +194,7 @@ class Reading:
     other: str = ""
     noise: float | str = NOISE
     settings: dict = field(default_factory=dict)
+    cells: str = "random"
     maximum: Callable | None = None
     objectives: tuple[str, ...] = OBJECTIVES
 
@@ -140,7 +205,8 @@ class Reading:
             root = (__name__, "VARIANTS", self.variant)
             return study.variant(objective, *VARIANTS[self.variant], NOISE, n_runs, root)
         settings = {name: x(study.n_clients) if callable(x) else x for name, x in self.settings.items()}
-        regret = study.regret(objective, self.other or self.algorithm, self.noise, n_runs, settings=settings)
+        changes = {"settings": settings, "cells": self.cells}
+        regret = study.regret(objective, self.other or self.algorithm, self.noise, n_runs, **changes)
         if self.maximum is None:
             return regret
         experiment = study.experiment(objective, (self.algorithm,), NOISE, n_runs)
@@ -179,6 +245,12 @@ READINGS = (
     Reading(16, "pf-pne", f"the maximum of a grid of {GRID:,} points", maximum=of_a_grid, objectives=("garland",)),
     Reading(17, "pf-pne", "uniform noise on ±0.1", noise=0.1),
     Reading(17, "pf-pne", "uniform noise on ±2", noise=2.0),
+    *(
+        Reading(20, name, "cyclic cells", cells="cyclic", objectives=("himmelblau", "ackley", "rastrigin"))
+        for name in ("pf-pne", "fed-pne", "pe", "hct", "hct-pyxab")
+    ),
+    Reading(24, "fn-ucb", "theta_0 drifts, as in the public code", "drifting", objectives=("garland", "himmelblau")),
+    Reading(26, "blin", "the theory's 16 and 4", settings={"c_pulls": 16.0, "c_gap": 4.0}),
 )
 COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
 

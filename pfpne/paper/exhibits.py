@@ -17,7 +17,7 @@ from pfpne.problems.landmine import SHA256, load_table
 
 MIME = "application/vnd.pfpne.figure+json"
 LIBRARIES = (*store.LIBRARIES, "scikit-learn", "PyXAB", "pandas", "matplotlib", "seaborn", "tabulate", "Jinja2")
-SCALE = ("profile", "objective", "algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "seed")
+SCALE = ("profile", "objective", "algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "cells", "seed")
 
 
 @dataclass(frozen=True)

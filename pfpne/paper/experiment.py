@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms import NAMES, Algorithm, make_settings, settings_of
+from pfpne.algorithms import NAMES, Algorithm, get_algorithm, make_settings, settings_of
 from pfpne.checks import check, is_integer, unknown
 from pfpne.federation import Task
 from pfpne.paper import store
@@ -19,7 +19,7 @@ from pfpne.partition import Partition
 from pfpne.paths import RESULTS
 from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
-from pfpne.simulation.simulate import simulate
+from pfpne.simulation.simulate import partition_of, simulate
 from pfpne.workers import unordered
 
 SMALL = 300_000  # pulls
@@ -36,6 +36,7 @@ class Profile:
     noises: tuple = ("bernoulli",)
     landmine_noise: float = 0.0
     shift: float = 0.1
+    cells: str = "random"
 
 
 PROFILES = {
@@ -48,8 +49,8 @@ PROFILES = {
 class Experiment:
     """Several algorithms on the same runs of one problem.
 
-    objective, n_clients (M), noise, shift, seed, d: as in make_problem. algorithms: registered names, each once.
-    horizon (T), n_runs: integers >= 1. settings: {name: value}, each given to every algorithm here that takes it.
+    objective, n_clients (M), noise, shift, common, seed, d: as in make_problem. algorithms: registered names, each once.
+    cells: as in simulate. horizon (T), n_runs: integers >= 1. settings: {name: value}, each given to every algorithm here that takes it.
     Everything is checked at once, and made plain: equal experiments have equal keys. data_hash: see Problem.
     """
 
@@ -61,6 +62,8 @@ class Experiment:
     noise: float | str = "bernoulli"
     shift: float = 0.1
     seed: int = 0
+    cells: str = "random"
+    common: float = 0.0
     settings: dict = field(default_factory=dict)
     global_regret: bool = False
     d: int | None = None
@@ -70,8 +73,8 @@ class Experiment:
         names = all(isinstance(name, str) for name in self.algorithms) and len(set(self.algorithms))
         valid = 0 < names == len(self.algorithms)
         check(valid, "algorithms", f"names, each once, at least one of {', '.join(NAMES)}", self.algorithms)
-        one = make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d)
-        Task(Partition(one.domain), self.n_clients, self.horizon)
+        one = make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d, common=self.common)
+        Task(Partition(one.domain, cells=self.cells), self.n_clients, self.horizon)
         check(is_integer(self.n_runs) and self.n_runs >= 1, "n_runs", "an integer >= 1", self.n_runs)
         check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)
         every = sorted({setting for name in self.algorithms for setting in settings_of(name)})
@@ -83,7 +86,8 @@ class Experiment:
         plain = {name: int(getattr(self, name)) for name in ("n_clients", "horizon", "n_runs", "seed")}
         plain["noise"] = self.noise if isinstance(self.noise, str) else float(self.noise)
         plain["settings"] = {k: v.item() if isinstance(v, np.generic) else v for k, v in self.settings.items()}
-        plain |= {"shift": one.shift or 0.0, "d": one.d, "data_hash": one.data_hash}  # landmine has no shift
+        plain |= {"shift": one.shift or 0.0, "common": one.common or 0.0}  # landmine has none
+        plain |= {"d": one.d, "data_hash": one.data_hash}
         for name, value in plain.items():
             object.__setattr__(self, name, value)
 
@@ -101,13 +105,14 @@ class Experiment:
         return make_problem(**self._problem_arguments(run))
 
     def _problem_arguments(self, run: int) -> dict:
-        names = ("n_clients", "noise", "seed", "shift", "d")
+        names = ("n_clients", "noise", "seed", "shift", "common", "d")
         return {"name": self.objective, "run": run, **{name: getattr(self, name) for name in names}}
 
     def key(self, algorithm: str, run: int) -> str:
         """The key of one run in the store."""
         content = {
             "algorithm": algorithm,
+            "cells": self.cells if self.d > 1 and get_algorithm(algorithm).on_cells else None,
             "settings": self.settings_for(algorithm),
             "problem": self._problem_arguments(run),
             "horizon": self.horizon,
@@ -173,11 +178,11 @@ class Results:
 _problem = functools.lru_cache(maxsize=30)(make_problem)
 
 
-def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type | None = None) -> Run:
+def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type = Partition) -> Run:
     """One run, simulated now; of a variant, if an Algorithm of its own or another class of cells is given."""
     problem = _problem(**experiment._problem_arguments(run))
     changes = experiment.settings_for(algorithm) | {"global_regret": experiment.global_regret}
-    cells = partition and partition(problem.domain, max_depth=problem.max_depth)
+    cells = partition_of(problem, experiment.cells, experiment.seed, run, partition)
     return simulate(algorithm, problem, experiment.horizon, partition=cells, **changes)
 
 

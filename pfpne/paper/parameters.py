@@ -22,6 +22,7 @@ from tqdm import tqdm
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
 from pfpne.checks import is_integer, is_number, unknown
 from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
+from pfpne.partition import CELLS
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 
 HEADER = "# Parameters, with their meaning"
@@ -77,6 +78,7 @@ KINDS = {
     **dict.fromkeys(("n_clients", "horizon", "n_runs"), COUNT),
     "noise": ("a number >= 0 or 'bernoulli'", lambda x: _amount(x, "bernoulli")),
     "shift": ("a number >= 0", _amount),
+    "cells": (f"one of {', '.join(map(repr, CELLS))}", lambda x: x if isinstance(x, str) and x in CELLS else None),
     "seed": ("an integer >= 0", lambda x: int(x) if is_integer(x) and x >= 0 else None),
     "nu_1": POSITIVE,
     "rho": ("a number between 0 and 1, both excluded", lambda x: float(x) if is_number(x) and 0 < x < 1 else None),
@@ -107,12 +109,12 @@ class Notebook:
 STORY = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
 NOTEBOOKS = {
     "0_how_it_works": Notebook(
-        ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", "n_jobs", *SETTINGS[:-1])
+        ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", "n_jobs", "cells", *SETTINGS[:-1])
     ),
     "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES),
     "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift")),
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
-    "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", *SETTINGS), claims=True),
+    "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
 }
 
@@ -143,6 +145,7 @@ class Parameters:
     n_runs: int
     noise: float | str | None
     shift: float
+    cells: str
     seed: int
     settings: dict[str, float | str]  # those of the algorithms that were given
     n_jobs: int | None
@@ -154,9 +157,9 @@ class Parameters:
         objective, algorithms = objective or self.objective, algorithms or self.algorithms
         noise = self.noise if noise is None else noise
         noise = _usual_noise(self.profile, objective) if noise is None else noise
-        scale = self.n_clients, self.horizon, self.n_runs
+        scale = self.n_clients, self.horizon, self.n_runs, noise, self.shift, self.seed, self.cells
         try:
-            return Experiment(objective, algorithms, *scale, noise, self.shift, self.seed, self.settings)
+            return Experiment(objective, algorithms, *scale, settings=self.settings)
         except ValueError as error:  # a range that only the algorithm knows
             raise ParameterError(str(error)) from None
 
@@ -249,6 +252,7 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else profile.n_runs,
         "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
         "shift": profile.shift,
+        "cells": profile.cells,
         "seed": 0,
         "settings": {},
     }

@@ -38,11 +38,13 @@ def make_problem(
     seed: int = 0,
     run: int = 0,
     d: int | None = None,
+    common: float = 0.0,
 ) -> Problem:
     """The local objectives of one run.
 
     name: garland, doublesine, himmelblau, ackley, rastrigin or landmine. n_clients: M >= 1.
-    shift >= 0: standard deviation of the shifts, in units of the domain's width; no matter for landmine.
+    shift >= 0, common >= 0: standard deviations of the clients' own shifts, and of the one that all of a run have in
+    common, in units of the domain's width; no matter for landmine.
     noise: "bernoulli" or the half-width >= 0 of uniform noise. (seed, run), integers >= 0, name the
     random streams; a client's shift or field does not depend on M. d: dimension, of rastrigin alone (10).
     Raises ValueError for anything else, with the nearest name if it is the name that is wrong.
@@ -50,8 +52,9 @@ def make_problem(
     if name not in tuple(OBJECTIVES):
         raise ValueError(unknown("objective", name, OBJECTIVES))
     objective = OBJECTIVES[name]
-    check(is_number(shift) and shift >= 0, "shift", "a number >= 0", shift)
+    for setting, value in (("shift", shift), ("common", common)):
+        check(is_number(value) and value >= 0, setting, "a number >= 0", value)
     check(d is None or (is_integer(d) and d >= 1), "d", "an integer >= 1, or None", d)
     d = objective.d if d is None else int(d)
     check(objective.any_d or d == objective.d, "d", f"{objective.d} (or None), the dimension of {name}", d)
-    return objective.problem(objective, name, d, n_clients, shift, noise, seed, run)
+    return objective.problem(objective, name, d, n_clients, shift, common, noise, seed, run)

@@ -35,7 +35,7 @@ SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma
 N_FIELDS = 29
 GRID = 128  # the table holds the points j/128 of each range, j = 1..127
-MAX_DEPTH = 12  # deeper cells have centres off the grid
+MAX_DEPTH, MOST_CUTS = 12, 6  # of the partition, of each range: finer cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
 COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
 HOW_TO_GET_IT = f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{COMMAND} --download` do so"
@@ -164,7 +164,9 @@ class LandmineProblem(Problem):
     fields (M,): the field 0..28 of each client, drawn with replacement.
     """
 
-    def __init__(self, objective, name, d, n_clients, shift, noise, seed, run):
+    most_cuts = MOST_CUTS
+
+    def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
         super().__init__(name, DOMAIN, n_clients, noise, seed, run, MAX_DEPTH)
         table = load_table()
         self.data_hash = table.sha256

@@ -1,7 +1,7 @@
 """The synthetic objectives: PyXAB's functions, scaled to [0, 1], moved by each client's shift and clipped.
 
-f_m(x) = clip(f(x - s_m), 0, 1), where s_m, shifts[m] (d,), is normal with standard deviation shift x width in each
-dimension. Source: paper, Section 4. A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value
+f_m(x) = clip(f(x - s_m), 0, 1), s_m = s_0 + e_m, shifts[m] (d,): in each dimension both are normal, s_0, the same for
+all clients, with standard deviation common x width, e_m with shift x width. Source: paper, Section 4 (deviation 21). A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value
 does not depend on the points beside it.
 """
 
@@ -87,12 +87,14 @@ HIMMELBLAU_PEAKS = _ROOTS, 1.0
 class ShiftedProblem(Problem):
     """f_m(x) = clip(f(x - s_m), 0, 1), largest at its peaks, and searched where the highest has left the domain."""
 
-    def __init__(self, objective, name, d, n_clients, shift, noise, seed, run):
+    def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
         super().__init__(name, [[objective.low, objective.high]] * d, n_clients, noise, seed, run)
-        self.objective, self.function, self.shift = objective, objective.function, float(shift)
+        self.objective, self.function, self.shift, self.common = objective, objective.function, float(shift), float(common)
         self.peaks, self.heights = map(np.asarray, objective.peaks)
         draws = [stream(seed, name, run, m, "shift").standard_normal(d) for m in range(n_clients)]
-        self.shifts = self.shift * (objective.high - objective.low) * np.array(draws)  # (M, d)
+        shared = stream(seed, name, run, "common shift").standard_normal(d)
+        width = objective.high - objective.low
+        self.shifts = self.shift * width * np.array(draws) + self.common * width * shared  # (M, d)
         self.shifts.setflags(write=False)
         self.alike = bool(np.all(self.shifts == self.shifts[0]))
 

@@ -156,11 +156,13 @@ class NeuralSimulation:
         return arms
 
 
-def simulate_fn_ucb(problem, task, settings, noise_streams, checkpoints, global_regret: bool) -> Traces | None:
+def simulate_fn_ucb(
+    problem, task, settings, noise_streams, checkpoints, global_regret: bool, simulation=NeuralSimulation
+) -> Traces | None:
     """Simulate a run: the same arms as the objects'. None with D > 0: it is the objects that run."""
     if settings.D > 0:
         return None
-    run, columns = NeuralSimulation(problem, task, settings, noise_streams), []
+    run, columns = simulation(problem, task, settings, noise_streams), []
     values, points = run.values, run.arms.points
     tables = [gaps(problem.optimum[:, None], values)]  # (M, K) each: what a play adds to the regret, to the global one
     if global_regret:

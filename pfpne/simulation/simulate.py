@@ -14,6 +14,7 @@ from pfpne.checks import check, check_integer, is_integer
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.problems import Problem
+from pfpne.rng import stream
 from pfpne.simulation.fast import FAST
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Recorder, Run, Traces, checkpoints
@@ -36,11 +37,17 @@ def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, 
         for m, batch in federation.ask():
             deploys(m, federation.clients[m])
             values = problem.client_values(m, batch.points)
-            recorder.pulls.append((np.full(len(values), m), values, batch.counts, batch.points))
+            recorder.pulls.append((np.full(len(values), m), values, batch.counts, batch.points if global_regret else batch.points[:, :0]))
             federation.tell(m, draw_rewards(values, batch.counts, problem.noise, noise_streams[m]))
     for m, client in enumerate(federation.clients):
         deploys(m, client)
     return recorder.traces(problem, t, global_regret)
+
+
+def partition_of(problem: Problem, cells: str, seed: int, run: int, kind: type[Partition] = Partition) -> Partition:
+    """The binary partition of a run, the same for all its clients and algorithms. kind: the class of its cells."""
+    drawn = int(stream(seed, problem.name, run, "cells").integers(2**64, dtype=np.uint64)) if cells == "random" else 0
+    return kind(problem.domain, max_depth=problem.max_depth, cells=cells, seed=drawn, most=problem.most_cuts)
 
 
 def simulate(
@@ -50,6 +57,7 @@ def simulate(
     *,
     seed: int | None = None,
     run: int | None = None,
+    cells: str = "random",
     partition=None,
     global_regret: bool = False,
     messages: bool = False,
@@ -58,8 +66,9 @@ def simulate(
 ) -> Run:
     """Run algorithm `name` on `problem` for `horizon` evaluations a client.
 
-    seed, run: of the noise, arms and initial weights, integers >= 0; the problem's by default.
-    partition: a Partition or PyXABPartition of the problem's domain; the halving of SPEC by default.
+    seed, run: of the noise, cells, arms and initial weights, integers >= 0; the problem's by default.
+    cells: "random" or "cyclic", as in Partition. partition: a Partition or PyXABPartition of the problem's domain
+    instead of the one that `partition_of` makes.
     global_regret: also measure the regret against f-bar. messages: keep every message.
     objects: drive the clients and the server even where a faster form is at hand (messages implies it).
     settings: the algorithm's own, by name; Delta="true" stands for the problem's real one.
@@ -69,17 +78,20 @@ def simulate(
     check(isinstance(problem, Problem), "problem", "made by make_problem or problem_from_functions", problem)
     check(is_integer(horizon) and horizon >= 1, "horizon (T)", "an integer >= 1", horizon)
     seed, run = problem.seed if seed is None else seed, problem.run if run is None else run
+    check_integer("seed", seed, 0)
     check_integer("run", run, 0)
     if partition is None:
-        partition = Partition(problem.domain, max_depth=problem.max_depth)
+        partition = partition_of(problem, cells, seed, run)
     holds = np.array_equal(getattr(partition, "domain", None), problem.domain)
     check(holds, "partition", f"one of the problem's domain, {problem.domain.tolist()}", partition)
     chosen, T = make_settings(name, settings, problem), int(horizon)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, seed, key=(problem.name, run))
     t, streams, mail = checkpoints(T), noise_streams(problem, seed, run), [] if messages else None
     start = time.perf_counter()
-    fast = None if messages or objects or isinstance(name, Algorithm) else FAST.get(name)
-    traces = fast and fast(problem, task, chosen, streams, t, global_regret)
+    fast = algorithm.fast if isinstance(name, Algorithm) else FAST.get(name)
+    traces = None
+    if fast is not None and not (messages or objects):
+        traces = fast(problem, task, chosen, streams, t, global_regret)
     if traces is None:
         federation = Federation(*algorithm.make(task, chosen), algorithm.up, algorithm.down)
         traces = _drive(federation, problem, streams, t, global_regret, mail)
