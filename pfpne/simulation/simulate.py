@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from pfpne.algorithms import Algorithm, get_algorithm, make_settings
-from pfpne.checks import check, check_integer, is_integer
+from pfpne.checks import check, check_count
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.problems import Problem
@@ -76,10 +76,10 @@ def simulate(
     """
     algorithm = get_algorithm(name)
     check(isinstance(problem, Problem), "problem", "made by make_problem or problem_from_functions", problem)
-    check(is_integer(horizon) and horizon >= 1, "horizon (T)", "an integer >= 1", horizon)
+    check_count("horizon", horizon)
     seed, run = problem.seed if seed is None else seed, problem.run if run is None else run
-    check_integer("seed", seed, 0)
-    check_integer("run", run, 0)
+    check_count("seed", seed)
+    check_count("run", run)
     if partition is None:
         partition = partition_of(problem, cells, seed, run)
     holds = np.array_equal(getattr(partition, "domain", None), problem.domain)
