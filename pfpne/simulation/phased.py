@@ -13,7 +13,8 @@ BLOCK = 2**15  # pulls whose noise is drawn, turned into rewards and summed in o
 def simulate_phases(phases, server, problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces:
     """Run the loop of all clients to the horizon; the server is asked without messages, which are counted."""
     M = task.n_clients
-    clients, server, recorder = phases(task, settings, M), server(task, settings), Recorder()
+    clients, server = phases(task, settings, M), server(task, settings)
+    recorder = Recorder(problem, checkpoints, global_regret)
     evaluations = Evaluations(problem, task, noise_streams, recorder)
     loop, result = clients.loop(), None
     while not clients.done.all():
@@ -24,7 +25,7 @@ def simulate_phases(phases, server, problem, task, settings, noise_streams, chec
         else:
             result = server.conclude(want.means)
             recorder.rounds[int(evaluations.t[0])] += (want.means.size, M * result.numbers)
-    return recorder.traces(problem, checkpoints, global_regret)
+    return recorder.traces()
 
 
 class Evaluations:
@@ -54,7 +55,7 @@ class Evaluations:
             means = values[a:b, None]
             rewards = np.broadcast_to(means, u.shape) if noise == 0 else noisy(means, noise, u)
             rewards.sum(axis=1, out=sums[a:b])
-        self.recorder.pulls.append((owner, values, counts, points))
+        self.recorder.pulled(owner, values, counts, points)
         np.add.at(self.t, owner, counts)
         return sums
 

@@ -22,7 +22,7 @@ from pfpne.simulation.record import Recorder, Run, Traces, checkpoints
 
 def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, kept) -> Traces:
     """Drive the objects to the horizon: ask, evaluate, tell, stop."""
-    recorder = Recorder()
+    recorder = Recorder(problem, t, global_regret)
 
     def deploys(m, client):
         recorder.bests.append(([m], [client.t], client.best()[None]))
@@ -37,11 +37,11 @@ def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, 
         for m, batch in federation.ask():
             deploys(m, federation.clients[m])
             values = problem.client_values(m, batch.points)
-            recorder.pulls.append((np.full(len(values), m), values, batch.counts, batch.points if global_regret else batch.points[:, :0]))
+            recorder.pulled(np.full(len(values), m), values, batch.counts, batch.points)
             federation.tell(m, draw_rewards(values, batch.counts, problem.noise, noise_streams[m]))
     for m, client in enumerate(federation.clients):
         deploys(m, client)
-    return recorder.traces(problem, t, global_regret)
+    return recorder.traces()
 
 
 def partition_of(problem: Problem, cells: str, seed: int, run: int, kind: type[Partition] = Partition) -> Partition:
