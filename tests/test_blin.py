@@ -32,6 +32,11 @@ def play(federation, value, sweeps=None):
     return played
 
 
+def points(played):
+    """The points of one dimension, one an evaluation, of each client."""
+    return [[x for (x,), n in moves for _ in range(n)] for moves in played]
+
+
 def identity(m, x):
     return x[:, 0]
 
@@ -51,7 +56,7 @@ def test_elimination():
 
 
 def test_parts_of_a_cube():
-    plane = Partition([[-5, 5], [0, 4]])
+    plane = Partition([[-5, 5], [0, 4]], cells="cyclic")
     assert first_parts(plane, np.array([1]), 4).tolist() == [1, 2, 3, 4]
     assert plane.centers(2, [1, 2, 3, 4]).tolist() == [[-2.5, 1], [-2.5, 3], [2.5, 1], [2.5, 3]]
     # cubes 2 and 4 of edge 1/2: cells 5..8 and 13..16 two depths below
@@ -70,41 +75,42 @@ def test_four_batches_by_hand():
     # r = 1:   ceil(1.15) = 2 pulls of 0.5, t = 2.
     # r = 1/2: ceil(4.61) = 5 pulls of 0.25 and 0.75, t = 12; they differ by 0.5 > 1/2 * 1/2: the first goes.
     # r = 1/4: ceil(18.4) = 19 pulls of 0.625 and 0.875, t = 50; they differ by 0.25 > 1/8: the first goes.
-    # r = 1/8: ceil(73.7) = 74 pulls of 0.8125 and 0.9375; 50 are left, all for the first.
+    # r = 1/8: ceil(73.7) = 74 pulls of 0.8125 and 0.9375; 50 are left, 25 for each.
     federation = federate(Task(UNIT, n_clients=2, horizon=100), c_pulls=0.25, c_gap=0.5)
-    expected = [((0.5,), 2), ((0.25,), 5), ((0.75,), 5), ((0.625,), 19), ((0.875,), 19), ((0.8125,), 50)]
-    assert play(federation, identity) == [expected] * 2
+    expected = [0.5] * 2 + [0.25, 0.75] * 5 + [0.625, 0.875] * 19 + [0.8125, 0.9375] * 25
+    assert points(play(federation, identity)) == [expected] * 2
     assert federation.clients[0].best().tolist() == [0.875]  # of the last batch finished
 
 
 def test_a_cube_exactly_at_the_gap_stays():
     # c_gap = 1: at r = 1/2 the two differ by 0.5 = 1 * 1/2; both are split. At r = 1/4 (4 * 19 pulls, t = 88),
-    # 0.625 is exactly 1/4 below 0.875 and stays; the 12 evaluations left go to its lower half.
+    # 0.625 is exactly 1/4 below 0.875 and stays; the 12 evaluations left go to their four halves, in turn.
     federation = federate(Task(UNIT, 1, 100), c_pulls=0.25, c_gap=1.0)
-    played = play(federation, identity)[0][3:]
-    assert played == [((0.125,), 19), ((0.375,), 19), ((0.625,), 19), ((0.875,), 19), ((0.5625,), 12)]
+    played = points(play(federation, identity))[0][12:]
+    assert played == [0.125, 0.375, 0.625, 0.875] * 19 + [0.5625, 0.6875, 0.8125, 0.9375] * 3
 
 
 def test_equal_cubes_all_stay_and_the_first_is_best():
-    # 2, 2 * 5 and 4 * 19 pulls: t = 88; the 12 evaluations left go to the first cube of edge 1/8.
+    # 2, 2 * 5 and 4 * 19 pulls: t = 88; the 12 evaluations left go to the 8 cubes of edge 1/8, and 4 of them again.
     federation = federate(Task(UNIT, 1, 100), c_pulls=0.25, c_gap=0.0)
-    played = play(federation, lambda m, x: np.ones(len(x)))[0][3:]
-    assert [x for (x,), _ in played] == [0.125, 0.375, 0.625, 0.875, 0.0625]
+    played = points(play(federation, lambda m, x: np.ones(len(x))))[0][12:]
+    eighths = [0.0625, 0.1875, 0.3125, 0.4375, 0.5625, 0.6875, 0.8125, 0.9375]
+    assert played == [0.125, 0.375, 0.625, 0.875] * 19 + eighths + eighths[:4]
     assert federation.clients[0].best().tolist() == [0.125]
 
 
 def test_clients_are_alone():
     # Client 1 sees 1 - x: the mirror image of client 0's run.
     federation = federate(Task(UNIT, n_clients=2, horizon=100), c_pulls=0.25, c_gap=0.5)
-    right, left = play(federation, lambda m, x: x[:, 0] if m == 0 else 1 - x[:, 0])
-    assert sorted((x, n) for (x,), n in left[:5]) == sorted((1 - x, n) for (x,), n in right[:5])
+    right, left = points(play(federation, lambda m, x: x[:, 0] if m == 0 else 1 - x[:, 0]))
+    assert sorted(left) == sorted(1 - x for x in right)
     assert federation.clients[1].best().tolist() == [0.125]
 
 
 def test_the_smallest_cubes_are_not_split():
     # max_depth = 1: after r = 1/2 (t = 12) the better of its two cubes is played for the other 88.
     federation = federate(Task(Partition([[0, 1]], max_depth=1), 1, 100), c_pulls=0.25, c_gap=0.5)
-    assert play(federation, identity)[0] == [((0.5,), 2), ((0.25,), 5), ((0.75,), 5), ((0.75,), 88)]
+    assert points(play(federation, identity))[0] == [0.5] * 2 + [0.25, 0.75] * 5 + [0.75] * 88
     # d = 2 and max_depth = 3: a cube of edge 1/4 would be at depth 4, so edge 1/2 is the smallest.
     federation = federate(Task(Partition([[0, 1]] * 2, max_depth=3), 1, 100), c_pulls=0.25, c_gap=0.0)
     assert play(federation, lambda m, x: x.sum(axis=1))[0][-1] == ((0.75, 0.75), 100 - 2 - 4 * 5)
@@ -117,8 +123,8 @@ def test_on_the_landmine_grid_every_centre_is_a_grid_point():
     points = np.array([x for x, _ in played[0]])
     assert (points == np.round(points)).all()
     # edges 1, 1/2, ..., 1/64 are done, and the best cube is played to the end
-    assert (points[-1] == federation.clients[0].best()).all()
-    assert [n > pulls_of_cube(6, 100_000, 1e-4) for _, n in played[0][-2:]] == [False, True]
+    assert (points[-1] == federation.clients[0].best()).all() and played[0][-1][1] > pulls_of_cube(6, 100_000, 1e-4)
+    assert [n for _, n in played[0][:-1]] == [1] * (len(played[0]) - 1)
 
 
 def test_a_batch_that_ends_at_the_horizon_counts():
@@ -130,22 +136,22 @@ def test_a_batch_that_ends_at_the_horizon_counts():
 
 
 def test_a_batch_cut_between_two_cubes_does_not_count():
-    # T = 22, log T = 3.0910: ceil(0.77) = 1 pull, 2 cubes * ceil(3.09) = 4 pulls, t = 9; then ceil(12.36) = 13 pulls
-    # of 0.625, all that is left: that batch has not ended, though every cube pulled was pulled in full.
+    # T = 22, log T = 3.0910: ceil(0.77) = 1 pull, 2 cubes * ceil(3.09) = 4 pulls, t = 9; then 13 of the
+    # 2 * ceil(12.36) = 26 pulls of 0.625 and 0.875.
     federation = federate(Task(UNIT, 1, 22), c_pulls=0.25, c_gap=0.5)
-    assert play(federation, identity)[0][3:] == [((0.625,), 13)]
+    assert points(play(federation, identity))[0][9:] == [0.625, 0.875] * 6 + [0.625]
     assert federation.clients[0].best().tolist() == [0.75]
 
 
-def test_with_the_published_constants_nothing_is_dropped_by_100_000():
+def test_with_the_theorys_constants_nothing_is_dropped_by_100_000():
     # Means in [0, 1] differ by more than 4 r only for r <= 1/8. In 1-D the batches to there take
     # 185 + 2 * 737 + 4 * 2948 + 8 * 11790 = 107,771 evaluations; in 10-D r = 1/2 alone takes 1024 * 737 = 754,688.
     pulls = [pulls_of_cube(level, 100_000, 16.0) for level in range(4)]
     assert pulls == [185, 737, 2948, 11790]
     assert sum(2**level * n for level, n in enumerate(pulls)) == 107_771
-    federation = federate(Task(UNIT, 1, 100_000))
-    played = play(federation, lambda m, x: (x[:, 0] > 0.9).astype(float))
-    assert len(played[0]) == 1 + 2 + 4 + 8  # the horizon cuts the last cube's pulls
+    federation = federate(Task(UNIT, 1, 100_000), c_pulls=16.0, c_gap=4.0)
+    played = points(play(federation, lambda m, x: (x[:, 0] > 0.9).astype(float)))[0]
+    assert len(set(played)) == 1 + 2 + 4 + 8  # the horizon cuts the batch of edge 1/8
 
 
 # --- what must hold always --------------------------------------------------------------------------
@@ -186,9 +192,9 @@ def test_a_cube_may_have_more_parts_than_can_be_counted():
     assert first_parts(partition, np.array([1]), 5).tolist() == [1, 2, 3, 4, 5]
 
 
-def test_its_cells_are_those_of_the_shared_partition():
-    partition = Partition([[-5, 5], [-5, 5]])
-    client = make_blin(Task(partition, 1, 10), BLiNSettings())[1][0]
+def test_its_cells_are_those_of_the_cyclic_partition():
+    partition = Partition([[-5, 5], [-5, 5]], cells="cyclic")
+    client = make_blin(Task(Partition([[-5, 5], [-5, 5]]), 1, 10), BLiNSettings())[1][0]
     cubes = np.arange(1, 17)
     assert (client.task.partition.centers(4, cubes) == partition.centers(4, cubes)).all()
     assert (np.diff(partition.box(4, cubes), axis=-1) == 10 / 4).all()  # cubes of edge 1/4 of the domain

@@ -60,8 +60,8 @@ def three_arms(horizon, noise=None):
 
 
 def test_pulls_of_a_phase():
-    assert pulls_of_phase(100_000, 10.0) == 116  # 10 * 11.5129... = 115.129...
-    assert pulls_of_phase(2, 10.0) == 7  # 10 * 0.6931... = 6.93...
+    assert pulls_of_phase(100_000, 10.0) == 115  # 10 * 11.5129... = 115.129...
+    assert pulls_of_phase(2, 10.0) == 6  # 10 * 0.6931... = 6.93...
     assert pulls_of_phase(1, 10.0) == 1  # log 1 = 0: at least one
 
 
@@ -91,11 +91,11 @@ def test_sigma_follows_the_noise(noise, sigma):
 
 
 def test_two_phases_by_hand():
-    # f = ceil(log 20) = ceil(2.9957) = 3. Phase 1: 3 arms x 3 pulls, t = 9.
+    # f = int(1.1 log 20) = int(3.295) = 3. Phase 1: 3 arms x 3 pulls, t = 9.
     #   B_1 = sqrt(4 * 0.01 * 2.9957 / (2 * 3)) = 0.1413; 0.4 + B < 0.7 - B: b goes, 0.65 stays.
     # Phase 2: 2 arms x 3 pulls, t = 15; B_2 = sqrt(4 * 0.01 * 2.9957 / (2 * 6)) = 0.0999: both stay.
     # Phase 3 would take 6 pulls; 5 are left: the first arm 3 times, the second twice, and no message.
-    federation, mail = federate(three_arms(20), c_pulls=1.0, sigma=0.1)
+    federation, mail = federate(three_arms(20), c_pulls=1.1, sigma=0.1)
     played = play(federation, by_hand)
     order = [tuple(x) for x in federation.clients[0].arms]
     left = [x for x in order if x != (0.5,)]
@@ -106,7 +106,7 @@ def test_two_phases_by_hand():
 
 
 def test_messages_carry_means_up_and_arms_down():
-    federation, mail = federate(three_arms(20), c_pulls=1.0, sigma=0.1)
+    federation, mail = federate(three_arms(20), c_pulls=1.1, sigma=0.1)
     play(federation, by_hand)
     order = [x[0] for x in federation.clients[0].arms]
     (_, up, down), (_, up_2, _) = mail
@@ -119,30 +119,30 @@ def test_messages_carry_means_up_and_arms_down():
 
 def test_means_are_over_all_phases():
     # Client rewards of an arm: 1 in phase 1, 0 in phase 2. The mean sent after phase 2 is 1/2.
-    federation, mail = federate(Task(UNIT, 1, 20, candidates=ARMS), c_pulls=1.0, sigma=10.0)
+    federation, mail = federate(Task(UNIT, 1, 20, candidates=ARMS), c_pulls=1.1, sigma=10.0)
     play(federation, lambda m, x: float(federation.clients[0].t < 9))
     assert mail[0][1][0][1].means.tolist() == [1, 1, 1]
     assert mail[1][1][0][1].means.tolist() == [0.5, 0.5, 0.5]
 
 
 def test_a_phase_that_ends_at_the_horizon_communicates():
-    # f = ceil(log 15) = ceil(2.708) = 3. Phase 1 ends at 9 (B = 0.1344: b goes), phase 2 at 9 + 6 = 15 = T.
-    federation, mail = federate(three_arms(15), c_pulls=1.0, sigma=0.1)
+    # f = int(1.2 log 15) = int(3.250) = 3. Phase 1 ends at 9 (B = 0.1344: b goes), phase 2 at 9 + 6 = 15 = T.
+    federation, mail = federate(three_arms(15), c_pulls=1.2, sigma=0.1)
     play(federation, by_hand)
     assert counted(mail) == [(9, 6, 4), (15, 4, 4)]
 
 
 def test_the_last_arm_is_played_to_the_end_in_silence():
-    # No noise: sigma = 0, B = 0, only the best average stays. f = ceil(10 log 200) = ceil(52.98) = 53, t = 159.
+    # No noise: sigma = 0, B = 0, only the best average stays. f = int(10 log 200) = int(52.98) = 52, t = 156.
     federation, mail = federate(three_arms(200, noise=0))
     played = play(federation, by_hand)
-    assert played[0][3:] == played[1][3:] == [((0.1,), 41)]
-    assert counted(mail) == [(159, 6, 2)]
+    assert played[0][3:] == played[1][3:] == [((0.1,), 44)]
+    assert counted(mail) == [(156, 6, 2)]
     assert federation.clients[1].best().tolist() == [0.1]
 
 
 def test_equal_arms_all_stay_and_the_first_is_best():
-    federation, _ = federate(three_arms(20), c_pulls=1.0, sigma=0.0)
+    federation, _ = federate(three_arms(20), c_pulls=1.1, sigma=0.0)
     play(federation, lambda m, x: 0.5)
     assert federation.server.active.tolist() == [0, 1, 2]
     assert federation.clients[0].best().tolist() == federation.clients[0].arms[0].tolist()
@@ -155,10 +155,10 @@ def test_a_single_arm_needs_no_server():
 
 
 def test_in_ten_dimensions_the_first_phase_is_longer_than_the_horizon():
-    # 1000 arms * 116 pulls = 116,000 > 100,000: 862 arms are pulled in full, the next one 8 times, and no message.
+    # 1000 arms * 115 pulls = 115,000 > 100,000: 869 arms are pulled in full, the next one 65 times, and no message.
     federation, mail = federate(Task(Partition([[0, 1]] * 10), n_clients=1, horizon=100_000))
     counts = [n for _, n in play(federation, lambda m, x: 0.5)[0]]
-    assert counts == [116] * 862 + [8] and mail == []
+    assert counts == [115] * 869 + [65] and mail == []
 
 
 # --- what must hold always --------------------------------------------------------------------------

@@ -116,10 +116,11 @@ def test_table_is_whole():
     assert not table.auc.flags.writeable
 
 
-def test_every_cell_centre_to_depth_12_is_on_the_grid():
+@pytest.mark.parametrize("cells", ["random", "cyclic"])
+def test_every_cell_centre_to_depth_12_is_on_the_grid(cells):
     from pfpne import Partition
 
-    partition = Partition(landmine.DOMAIN, max_depth=landmine.MAX_DEPTH)
+    partition = Partition(landmine.DOMAIN, max_depth=landmine.MAX_DEPTH, cells=cells, seed=7, most=landmine.MOST_CUTS)
     Cs, gammas = landmine.grid_values()
     for h in range(landmine.MAX_DEPTH + 1):
         centers = partition.centers(h, np.arange(1, 2**h + 1))

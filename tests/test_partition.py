@@ -40,7 +40,7 @@ RANDOM = [KaryPartition, RandomBinaryPartition, RandomKaryPartition]
     ],
 )
 def test_box_and_centre(k, domain, h, i, box):
-    partition = Partition(domain, k)
+    partition = Partition(domain, k, cells="cyclic")
     np.testing.assert_allclose(partition.box(h, i), [box], rtol=1e-15)
     np.testing.assert_allclose(partition.centers(h, i), [np.mean(box, axis=1)], rtol=1e-15)
 

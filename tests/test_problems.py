@@ -15,9 +15,10 @@ from PyXAB.synthetic_obj.Himmelblau import Himmelblau_Normalized
 from PyXAB.synthetic_obj.Rastrigin import Rastrigin
 from scipy.optimize import minimize
 
-from pfpne.partition import Partition
+from pfpne.partition import CELLS
 from pfpne.problems import NAMES, OBJECTIVES, landmine, make_problem, problem_from_functions
 from pfpne.problems.synthetic import ShiftedProblem, Synthetic
+from pfpne.simulation.simulate import partition_of
 
 SYNTHETIC = {name: objective for name, objective in OBJECTIVES.items() if isinstance(objective, Synthetic)}
 
@@ -366,9 +367,10 @@ def test_landmine_fields_are_drawn_with_replacement():
     assert set(fields.tolist()) == set(range(29))
 
 
-def test_landmine_holds_every_node_of_the_partition():
+@pytest.mark.parametrize("cells", CELLS)
+def test_landmine_holds_every_node_of_the_partition(cells):
     problem = make_problem("landmine", 2)
-    partition = Partition(problem.domain, max_depth=problem.max_depth)
+    partition = partition_of(problem, cells, seed=3, run=2)
     for h in range(13):
         values = problem.client_values(1, partition.centers(h, np.arange(1, 2**h + 1)))
         assert values.shape == (2**h,) and (values <= problem.optimum[1]).all()

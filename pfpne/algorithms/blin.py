@@ -12,7 +12,7 @@ github.com/FengYasong-fifol/Batched-Lipschitz-Narrowing.
 | n_m   | pulls     | pulls of each cube: anywhere in it, here at its centre |
 
 The cubes of edge 2^-l are the cells of the cyclic binary partition at depth d l, and a cube's 2^d parts its descendants
-d depths below. There is no clean-up batch (any arm left): batches follow one another to the horizon, which cuts the last.
+d depths below. A batch goes round its cubes, one pull each. There is no clean-up batch (any arm left): batches follow one another to the horizon, which cuts the last.
 """
 
 import math
@@ -72,7 +72,7 @@ class BLiN:
         for level in count():
             h, pulls = partition.d * level, min(pulls_of_cube(level, T, s.c_pulls), T + 1)
             if level:
-                cubes = first_parts(partition, cubes, left // pulls + 1)  # A_m: the survivors are split
+                cubes = first_parts(partition, cubes, left + 1)  # A_m: the survivors are split
             rounds = min(pulls, left // len(cubes) + 1)  # over all cubes, one pull each; no more than T cuts
             turns = np.tile(cubes, rounds)
             sums = yield Pull(h, np.zeros_like(turns), turns, np.ones_like(turns))

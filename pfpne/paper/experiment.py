@@ -73,7 +73,7 @@ class Experiment:
         listed = isinstance(self.algorithms, (list, tuple)) and all(isinstance(name, str) for name in self.algorithms)
         valid = listed and 0 < len(set(self.algorithms)) == len(self.algorithms)
         check(valid, "algorithms", f"names, each once, at least one of {', '.join(NAMES)}", self.algorithms)
-        one = make_problem(self.objective, 1, self.shift, self.common, self.noise, self.seed, d=self.d)
+        one = make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d, common=self.common)
         Task(Partition(one.domain, cells=self.cells), self.n_clients, self.horizon)
         check_count("n_runs", self.n_runs)
         check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)

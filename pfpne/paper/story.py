@@ -51,7 +51,7 @@ class _Client(PhasedClient):
     """A client that notes what it kept, first with the server, then alone, and pulled[h, i] = (pulls, rewards)."""
 
     def __init__(self, task, settings, phases):
-        self.cells, self.pulled = _Cells(task.partition.domain, max_depth=task.partition.max_depth), {}
+        self.cells, self.pulled = _Cells(**vars(task.partition)), {}
         super().__init__(replace(task, partition=self.cells), settings, phases)
 
     def _tell(self, batch, rewards):

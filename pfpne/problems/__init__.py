@@ -34,11 +34,11 @@ def make_problem(
     name: str,
     n_clients: int,
     shift: float = 0.1,
-    common: float = 0.0,
     noise: float | str = "bernoulli",
     seed: int = 0,
     run: int = 0,
     d: int | None = None,
+    common: float = 0.0,
 ) -> Problem:
     """The local objectives of one run.
 

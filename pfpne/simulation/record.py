@@ -67,15 +67,15 @@ class Recorder:
     """Sums up what the clients do as they do it: a run of many clients has more evaluations than memory has room for.
 
     bests: records (owner (n,), the steps t (n,) from which on they would deploy, points (n, d)), a client's own in
-    order. rounds: t -> the numbers carried then, up and down.
+    order. rounds: t -> the numbers carried then, up and down. total (kinds, M): the regret so far, local and global.
     """
 
     def __init__(self, problem, t: np.ndarray, global_regret: bool):
         self.problem, self.t, self.bests = problem, t, []
         self.rounds = defaultdict(lambda: np.zeros(2, dtype=np.int64))
-        kinds, M = 1 + global_regret, problem.n_clients  # of regret: local, global
-        self._done, self._total = np.zeros(M, dtype=np.int64), np.zeros((kinds, M))  # of each client, so far
-        self._regret = np.empty((kinds, M, len(t)))
+        kinds, M = 1 + global_regret, problem.n_clients
+        self._done, self.total = np.zeros(M, dtype=np.int64), np.zeros((kinds, M))
+        self._regret = np.zeros((kinds, M, len(t)))
 
     def pulled(self, owner: np.ndarray, values: np.ndarray, counts: np.ndarray, points: np.ndarray) -> None:
         """The next evaluations of some clients: n rows, client after client, each one's own in order.
@@ -96,7 +96,7 @@ class Recorder:
         column = np.arange(len(reached)) - np.repeat(np.cumsum(high - low) - high, high - low)
         step = t[column] - ahead[reached]
         row = np.searchsorted(after, step)  # that the step belongs to
-        for total, regret, g in zip(self._total, self._regret, gap, strict=True):
+        for total, regret, g in zip(self.total, self._regret, gap, strict=True):
             sums = g * counts
             sums[first] += total[client]
             for a, b in zip(first.tolist(), (last + 1).tolist(), strict=True):
@@ -107,7 +107,7 @@ class Recorder:
         self._done[client] = ahead + after[last]
 
     def traces(self) -> Traces:
-        """Once every client has made all its evaluations."""
+        """What was measured, at checkpoints that every client has reached; beyond, 0."""
         problem, t = self.problem, self.t
         regret, *shared = np.maximum.accumulate(self._regret, axis=2, out=self._regret)
         columns = [np.concatenate(column) for column in zip(*self.bests, strict=True)]
