@@ -310,7 +310,7 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
     table: see pfpne.paper.evidence.ratios.
     """
     names = _in_order(table["algorithm"])
-    noises = list(dict.fromkeys(regime.noise for regime in study.regimes if regime.name != "landmine" and regime.objectives[0] != "landmine"))
+    noises = list(dict.fromkeys(regime.noise for regime in study.regimes if regime.name != "landmine"))
     caption = (
         f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, "
         f"{table['n'].min()} to {table['n'].max()} paired runs. Ratios of means with bootstrap 95% intervals; left of "
@@ -320,10 +320,11 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
     def draw() -> Figure:
         panels = {noise: {} for noise in noises}
         for regime in study.regimes:
-            noise = noises[0] if "landmine" in regime.objectives else regime.noise
+            noise = noises[0] if regime.name == "landmine" else regime.noise
             for objective in regime.objectives:
                 where = title(objective) + (", cyclic" if regime.cells == "cyclic" else "")
-                panels[noise][where] = table[(table["regime"] == regime.name) & (table["objective"] == objective)]
+                here = (table["regime"] == regime.name) & (table["cells"] == regime.cells)
+                panels[noise][where] = table[here & (table["objective"] == objective)]
         order = sorted(panels[noises[0]], key=lambda where: [title(f) for f in TITLES].index(where.split(",")[0]))
         figure = Figure(figsize=(PAGE if len(noises) > 1 else 0.6 * PAGE, 0.9 + 0.42 * len(order)))
         axes = figure.subplots(1, len(noises), sharey=True, sharex=True, squeeze=False)[0]
