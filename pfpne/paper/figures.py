@@ -162,7 +162,7 @@ def regret_curves(regret: pd.DataFrame, of: str = "regret") -> pd.DataFrame:
 def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
     """Draw the runs of one objective and noise: mean lines, bands of one standard deviation."""
     names = _in_order(regret["algorithm"])
-    sns.lineplot(regret, x="t", y="regret", errorbar="sd", ax=ax, **_lines(names))
+    sns.lineplot(regret, x="t", y="regret", errorbar="sd", clip_on=False, ax=ax, **_lines(names))
     every = max(1, regret["t"].nunique() // 6)
     for k, (name, line, band) in enumerate(zip(names, ax.lines, ax.collections, strict=True)):
         line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
