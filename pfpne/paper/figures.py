@@ -77,7 +77,8 @@ def _legend(figure: Figure, names: list[str], columns: int, lines: bool = True, 
         handles.append(Line2D([], [], color=look.color, linestyle=dashes, marker=look.marker, label=look.label))
     handles += more
     space = {"columnspacing": 1.2, "handlelength": 2.6 if lines else 1.0, "handletextpad": 0.5}
-    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(columns, len(handles))), **space)
+    rows = -(-len(handles) // columns)
+    figure.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // max(1, rows)), **space)
 
 
 def _in_order(algorithms: Iterable[str]) -> list[str]:
