@@ -7,6 +7,7 @@ drawn from. The same tables give the same bytes.
 import functools
 import io
 import math
+import textwrap
 from collections.abc import Callable, Iterable
 
 import matplotlib.style
@@ -310,50 +311,44 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
 
     table: see pfpne.paper.evidence.ratios.
     """
-    names = _in_order(table["algorithm"])
-    noises = list(dict.fromkeys(regime.noise for regime in study.regimes if regime.name != "landmine"))
+    names, runs = _in_order(table["algorithm"]), sorted(set(table["n"]))
+    noises = list(dict.fromkeys(regime.name for regime in study.regimes if regime.name != "landmine"))
+    where = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
+    table = table.assign(where=where, panel=table["regime"].replace("landmine", noises[0]))
+    order = [place for f in TITLES for place in (title(f), f"{title(f)}, cyclic") if place in set(where)]
     caption = (
-        f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, "
-        f"{table['n'].min()} to {table['n'].max()} paired runs. Ratios of means with bootstrap 95% intervals; left of "
-        "the line an algorithm has less regret than PF-PNE. Landmine, which has no noise of its own, stands with the first."
+        f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, n = "
+        f"{' or '.join(map(str, runs))} paired runs. Ratios of means with bootstrap 95% intervals; left of the line an "
+        "algorithm has less regret than PF-PNE. Cells are random, or cyclic; landmine, without noise, stands in the first panel."
     )
 
     def draw() -> Figure:
-        panels = {noise: {} for noise in noises}
-        for regime in study.regimes:
-            noise = noises[0] if regime.name == "landmine" else regime.noise
-            for objective in regime.objectives:
-                where = title(objective) + (", cyclic" if regime.cells == "cyclic" else "")
-                here = (table["regime"] == regime.name) & (table["cells"] == regime.cells)
-                panels[noise][where] = table[here & (table["objective"] == objective)]
-        order = sorted(panels[noises[0]], key=lambda where: [title(f) for f in TITLES].index(where.split(",")[0]))
-        figure = Figure(figsize=(PAGE if len(noises) > 1 else 0.6 * PAGE, 0.9 + 0.42 * len(order)))
+        alone = len(noises) == 1
+        figure = Figure(figsize=(COLUMN if alone else PAGE, 0.9 + 0.42 * len(order)))
         axes = figure.subplots(1, len(noises), sharey=True, sharex=True, squeeze=False)[0]
-        apart = np.linspace(-0.33, 0.33, len(names))
         for ax, noise in zip(axes, noises, strict=True):
-            for row, where in enumerate(order):
-                found = panels[noise].get(where)
-                for name, shift in zip(names, apart, strict=True):
-                    one = found[found["algorithm"] == name] if found is not None else ()
-                    if not len(one):
-                        continue
-                    (ratio,), (low,), (high,) = one["ratio"], one["low"], one["high"]
-                    look = LOOKS[name]
-                    ax.plot([low, high], [row + shift] * 2, color=look.color, linewidth=1, solid_capstyle="butt")
-                    ax.plot(ratio, row + shift, look.marker, color=look.color, markersize=3.2, markeredgewidth=0.6)
-            ax.axvline(1, color="black", linewidth=0.8)
-            ax.set(xscale="log", title=noise_in_words(noise), ylim=(len(order) - 0.5, -0.5))
-            ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-            ax.xaxis.set_minor_formatter(NullFormatter())
-            for edge in range(1, len(order)):
-                ax.axhline(edge - 0.5, color="0.85", linewidth=0.4)
+            for k, name in enumerate(names):
+                mine, look = table[(table["panel"] == noise) & (table["algorithm"] == name)], LOOKS[name]
+                at = mine["where"].map(order.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)
+                ax.hlines(at, mine["low"], mine["high"], color=look.color, linewidth=1)
+                ax.plot(mine["ratio"], at, look.marker, color=look.color, markersize=3.2, markeredgewidth=0.6)
+            ax.axvline(1, color="black", linewidth=0.8, zorder=0)
+            ax.hlines(np.arange(1, len(order)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform())
+            ax.set(xscale="log", title=noise_in_words(noise), ylim=(len(order) - 0.5, -0.5), xlabel="$R(T)/M$ over PF-PNE's")
+            _plain_log(ax.xaxis)
             ax.tick_params(axis="y", length=0)
         axes[0].set_yticks(range(len(order)), order)
-        figure.supxlabel("$R(T)/M$ over PF-PNE's", fontsize=8.5)
-        _legend(figure, names, columns=6, lines=False)
+        _legend(figure, names, columns=3 if alone else 6, lines=False)
         return figure
 
-    return render("forest", caption, table, draw)
+    return render("forest", caption, table.drop(columns=["where", "panel"]), draw)
+
+
+def _plain_log(axis) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, written out."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def exponents(table: pd.DataFrame, study) -> Exhibit:
@@ -388,19 +383,17 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
     Above, PF-PNE's regret over the least of its rivals' in every reading, in order; in the middle, which choices each
     reading is of, and the share of PF-PNE's firsts among those of each choice; below, the share of each claim.
     """
-    choices, held = [name for name in CHOICES], right(table)
+    held, objectives = right(table), list(table["objective"].unique())
     (first, (ours, rivals)), *_ = CLAIMS.items()
     ratio = table[ours] / table[list(rivals)].min(axis=1)
-    values = [(name, value) for name in choices for value in table[name].unique()]
-    objectives = list(table["objective"].unique())
+    values = [(name, value) for name in CHOICES for value in table[name].unique()]
     counts = ", ".join(f"{(table['objective'] == f).sum()} on {title(f)}" for f in objectives)
     caption = (
-        f"Specification curve: {counts}, every combination of the choices on the left (c, Delta and the cut phase are "
-        f"PF-PNE's, c also Fed-PNE's and PE's; T in units of {study.horizon:,}; clients by their shift, or alike). "
-        f"M = {study.n_clients} clients, means of n = {study.n_runs} runs, no test. Above: PF-PNE's regret over the least "
-        "of the other four's, a reading each, in order. Middle: a mark where a reading has made the choice, and in "
-        "percent how often PF-PNE is the smallest of the five with it. Below: the share of readings in which each claim "
-        "comes out right."
+        f"Specification curve: {counts}, every combination of the choices on the left (Delta and the cut phase are "
+        f"PF-PNE's; c its own, Fed-PNE's and PE's). M = {study.n_clients} clients, means of n = {study.n_runs} runs, no "
+        "test. Above: PF-PNE's regret over the least of the other four's, a reading each, in order. Middle: a mark where a "
+        "reading has made the choice, and how many of these have PF-PNE as the smallest of the five. Below: the share of "
+        "readings in which each claim comes out right."
     )
 
     def draw() -> Figure:
@@ -415,13 +408,14 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
             above.step(rank, mine, color=LOOKS["pf-pne"].color, where="mid")
             above.axhline(1, color="black", linewidth=0.7)
             above.set(yscale="log", xlim=(0, len(mine)), title=TITLES[objective])
-            above.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-            above.yaxis.set_minor_formatter(NullFormatter())
+            _plain_log(above.yaxis)
             chosen = np.array([of[name] == value for name, value in values])
-            middle.imshow(~chosen, cmap="gray", aspect="auto", interpolation="none", vmin=-0.6, extent=(0, len(mine), len(values) - 0.5, -0.5))
+            extent = (0, len(mine), len(values) - 0.5, -0.5)
+            middle.imshow(~chosen, cmap="gray", aspect="auto", interpolation="none", vmin=-0.6, extent=extent)
+            beside = {"xycoords": ("axes fraction", "data"), "fontsize": 6.5, "va": "center"}
             for row, who in enumerate(chosen):
                 if who.any():
-                    middle.annotate(f"{wins.loc[who, first].mean():.0%}", (1.01, row), xycoords=("axes fraction", "data"), fontsize=6.5, va="center")
+                    middle.annotate(f"{wins.loc[who, first].mean():.0%}", (1.01, row), **beside)
             for row in range(1, len(values)):
                 if values[row][0] != values[row - 1][0]:
                     middle.axhline(row - 0.5, color="black", linewidth=0.5)
@@ -435,11 +429,20 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
                 ax.set_xticks([])
             middle.tick_params(axis="y", length=0)
         axes[0, 0].set_ylabel("PF-PNE / best other")
-        axes[1, 0].set_yticks(range(len(values)), [f"{name}: {value:g}" if isinstance(value, float) else f"{name}: {value}" for name, value in values], fontsize=6.5)
-        axes[2, 0].set_yticks(range(len(CLAIMS)), [claim.replace(" than HCT", "\nthan HCT") if len(claim) > 45 else claim for claim in CLAIMS], fontsize=6.5)
+        axes[1, 0].set_yticks(range(len(values)), [_choice(*pair) for pair in values], fontsize=6.5)
+        axes[2, 0].set_yticks(range(len(CLAIMS)), [textwrap.fill(claim, 42) for claim in CLAIMS], fontsize=6.5)
         return figure
 
     return render("specification_curve", caption, pd.concat([table, held], axis=1), draw)
+
+
+def _choice(name: str, value) -> str:
+    """A choice of the specification curve in words."""
+    if name == "noise":
+        return noise_in_words(value)
+    value = {"true": "the clients' own", 0.01: "0.01"}.get(value, value) if name == "Delta" else value
+    value = f"shift {value:g}" if name == "clients" and value != "alike" else value
+    return f"{name}: {value:,}" if name == "T" else f"{name}: {value}"
 
 
 def times(results: list, p: Parameters) -> Exhibit:
