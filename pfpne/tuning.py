@@ -113,6 +113,7 @@ def tune(
         raise ValueError(unknown("algorithm", algorithm, SEARCHES))
     if algorithm == "pf-pne" and "Delta" not in settings:
         raise ValueError("pf-pne needs Delta, the most that a client's best value differs from the best mean of all.")
+    check(algorithm != "random" or not settings, "random", "given no settings", settings)
     asked = {
         "clients": names,
         "space": [[name, repr(parameter)] for name, parameter in space.parameters.items()],
@@ -152,7 +153,8 @@ def _federation(space: Space, reward: Reward, asked: dict, settings: dict) -> Fe
     algorithm = SEARCHES[name]
     if noise == 0:
         settings = {key: x for key, x in NOISELESS.items() if key in settings_of(algorithm)} | settings
-    return Federation(*algorithm.make(task, make_settings(algorithm, settings)), algorithm.up, algorithm.down)
+    chosen = make_settings(name if name in ALGORITHMS else algorithm, settings)
+    return Federation(*algorithm.make(task, chosen), algorithm.up, algorithm.down)
 
 
 class _History:
