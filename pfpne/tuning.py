@@ -26,7 +26,7 @@ from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.space import Reward, Space
 
-DEFAULT = "hct"  # what the evidence supports where nothing is known of the noise and of how clients differ
+DEFAULT = "pf-pne+"  # neither the noise nor how far the clients differ has to be known
 SEARCHES = {**ALGORITHMS, "random": Algorithm(RandomSearchSettings, make_random_search, on_cells=False)}
 NOISELESS = {"c": 1e-9, "noise_aware": False}  # confidence intervals without width: no reason to repeat a point
 
@@ -108,7 +108,7 @@ def tune(
     check_integer("n_evaluations", n_evaluations, 1)
     check_integer("seed", seed, 0)
     if noise is not None:
-        check_noise(noise)
+        check_noise("noise", noise)
     if not isinstance(algorithm, str) or algorithm not in SEARCHES:
         raise ValueError(unknown("algorithm", algorithm, SEARCHES))
     if algorithm == "pf-pne" and "Delta" not in settings:

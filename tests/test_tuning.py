@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 
@@ -194,12 +195,12 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
     result = tune(objectives(), 10, history=file)
     for changed, message in (
         ({"n": 11}, "n_evaluations was 10, and is 11 here"),
-        ({"algorithm": "pe"}, "algorithm was 'hct', and is 'pe' here"),
+        ({"algorithm": "pe"}, "algorithm was 'pf-pne+', and is 'pe' here"),
         ({"seed": 1}, "seed was 0"),
         ({"c": 0.2}, "settings was {}"),
     ):
         for before in (file, result):
-            with pytest.raises(ValueError, match=message):
+            with pytest.raises(ValueError, match=re.escape(message)):
                 tune(objectives(fails=0, how=fail), **{"n": 10, **changed}, history=before)
     lines = file.read_text().splitlines(keepends=True)
     row = json.loads(lines[3])
@@ -225,7 +226,7 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         ({"objectives": {1: abs}}, "the name of a client must be a string"),
         ({"space": {}}, "space must be a dict"),
         ({"space": {"value": pfpne.Int(0, 1)}}, "the name of a parameter must be none of client"),
-        ({"n_evaluations": 0}, "n_evaluations must be an integer >= 1"),
+        ({"n_evaluations": 0}, "n_evaluations must be an integer in 1.."),
         ({"algorithm": "hcct"}, "Did you mean 'hct'?"),
         ({"algorithm": None}, "unknown algorithm None"),
         ({"algorithm": "pf-pne"}, "pf-pne needs Delta"),
