@@ -78,9 +78,14 @@ class Message:
         return tuple(f.name for f in dataclasses.fields(cls) if f.name != "header")
 
     @property
+    def values(self) -> tuple[np.ndarray, ...]:
+        """The arrays of the payload, in their order."""
+        return tuple(getattr(self, name) for name in self.payload())
+
+    @property
     def numbers(self) -> int:
         """How many numbers the message carries."""
-        return sum(getattr(self, name).size for name in self.payload())
+        return sum(value.size for value in self.values)
 
     def to_json(self) -> str:
         content = {name: getattr(self, name).tolist() for name in self.payload()}

@@ -101,9 +101,10 @@ def pyxab_theory(s: HCTSettings, partition, T: int) -> Theory:
 
 # --- the algorithm ----------------------------------------------------------------------------------
 
-# parent, child: rows, of the first of the k children, or -1. t: the step to come. size: nodes so far. best: the node to
-# deploy. split: the node whose B has not seen its new children yet, or -1.
-INTEGERS, FLOATS = ("depth", "index", "parent", "child", "count"), ("total", "U", "B")
+# parent, child: rows, of the first of the k children, or -1. free: 1 where the search goes deeper below the threshold,
+# too. t: the step to come. size: nodes so far. best: the node to deploy. split: the node whose B has not seen its new
+# children yet, or -1. A count need not be whole: what a node starts from may be worth a part of a pull (pf_pne_plus.py).
+INTEGERS, FLOATS = ("depth", "index", "parent", "child", "free"), ("count", "total", "U", "B")
 NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
 STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split")])
 
@@ -113,7 +114,7 @@ def traverse(node, state, theory):
     """OptTraverse: from the root to the child of largest B, down to a leaf or a node short of its threshold."""
     threshold = theory.threshold[state[0].epoch]
     v = 0
-    while node[v].count >= threshold[node[v].depth] and node[v].child >= 0:
+    while node[v].child >= 0 and (node[v].free or node[v].count >= threshold[node[v].depth]):
         v = first = node[v].child
         for u in range(first + 1, first + theory.k):
             if node[u].B >= node[v].B:  # the last of equal children
@@ -126,9 +127,7 @@ def learn(node, state, theory, v, reward):
     """The rest of a step, once v is pulled: refresh at t = t^+, update v and the B-values above it, split it."""
     s, n = state[0], node[v]
     if s.t == 1 << s.epoch:
-        for u in range(s.size - 1, -1, -1):  # a child's row comes after its parent's
-            node[u].U = upper_bound(node[u], s.epoch, theory)
-            node[u].B = bound_of_subtree(node, u, theory.k)
+        refresh(node, state, theory)
     if s.split >= 0:
         update_B(node, s.split, theory)
         s.split = -1
@@ -146,6 +145,14 @@ def learn(node, state, theory, v, reward):
         split(node, state, theory, v)
     s.t += 1
     s.epoch += s.t > 1 << s.epoch
+
+
+@njit(cache=True)
+def refresh(node, state, theory):
+    """All U and B anew, from the leaves up: a child's row comes after its parent's."""
+    for u in range(state[0].size - 1, -1, -1):
+        node[u].U = upper_bound(node[u], state[0].epoch, theory)
+        node[u].B = bound_of_subtree(node, u, theory.k)
 
 
 @njit(cache=True)
@@ -204,7 +211,7 @@ class TreeClient(Client):
         super().__init__(task)
         self.theory = theory
         self.node, self.state = np.zeros(64 + theory.k, NODE), np.zeros(1, STATE)
-        self.node[0] = (0, 1, -1, -1, 0, 0.0, math.inf, math.inf)
+        self.node[0] = (0, 1, -1, -1, 0, 0.0, 0.0, math.inf, math.inf)
         self.state[0] = (1, 0, 1, 0, -1)
         if task.partition.max_depth > 0:
             split(self.node, self.state, theory, 0)

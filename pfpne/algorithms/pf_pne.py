@@ -190,7 +190,8 @@ class Pull(NamedTuple):
 class Phases:
     """S clients that go through the same phases, each alone on its objective: one in a deployment, M in a simulation.
 
-    A subclass's loop() yields what they want, a Pull, or NodeMeans (S, n) for the server, and is sent what came of it.
+    A subclass's loop() yields what they want, a Pull, or a message for the server whose arrays have a row a client, and
+    is sent what came of it.
     done (S,): whose last phase the horizon has cut; set by who runs the loop. best (S, d): what they would deploy.
     """
 
@@ -330,21 +331,22 @@ class PhasedClient(Client):
         self._step = self._loop.send(value)
 
     def _ask(self) -> Batch:
-        if isinstance(self._step, NodeMeans):
+        if isinstance(self._step, Message):
             return NOTHING
         h, _, index, counts = self._step
         counts = cut(counts, np.array([0]), np.array([self.task.horizon - self.t]))
         return Batch(self.task.partition.centers(h, index[counts > 0]), counts[counts > 0])
 
-    def _tell(self, batch: Batch, rewards: np.ndarray) -> NodeMeans | None:
+    def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
         if batch.size < self._step.counts.sum():
             return None  # a phase that the horizon has cut communicates nothing (deviation 9)
         self._go_on(node_sums(rewards, batch.counts))
-        return NodeMeans(self._step.header, self._step.means[0]) if isinstance(self._step, NodeMeans) else None
+        step = self._step
+        return type(step)(step.header, *(rows[0] for rows in step.values)) if isinstance(step, Message) else None
 
-    def receive(self, message: Kept | KeptIndex) -> None:
+    def receive(self, message: Message) -> None:
         """Take the server's answer. One that is late, or comes twice, is ignored; one too early is a ValueError."""
-        h, awaited = message.header, self._step.header if isinstance(self._step, NodeMeans) else None
+        h, awaited = message.header, self._step.header if isinstance(self._step, Message) else None
         if awaited is not None and h > awaited:
             raise ValueError(f"a message of depth {h} came, and that of depth {awaited} is awaited.")
         if h == awaited:
@@ -378,7 +380,7 @@ class PhasedServer(Server):
         h, M = self.h, self.task.n_clients
         if len(messages) != M or any(message.header != h for message in messages.values()):
             raise ValueError(f"phase {h} ends when all {M} clients have sent their means of depth {h}.")
-        answer = self.conclude(np.stack([messages[m].means for m in range(M)]))
+        answer = self.conclude(*map(np.stack, zip(*(messages[m].values for m in range(M)), strict=True)))
         return {m: answer for m in range(M)}
 
     def conclude(self, means: np.ndarray) -> Message:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pfpne.algorithms.pf_pne import Pull, cut, firsts, steps
-from pfpne.federation import Task
+from pfpne.federation import Message, Task
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Recorder, Traces
 
@@ -15,16 +15,24 @@ def simulate_phases(phases, server, problem, task, settings, noise_streams, chec
     M = task.n_clients
     clients, server, recorder = phases(task, settings, M), server(task, settings), Recorder()
     evaluations = Evaluations(problem, task, noise_streams, recorder)
-    loop, result = clients.loop(), None
+    drive(clients, server, evaluations, recorder)
+    return recorder.traces(problem, checkpoints, global_regret)
+
+
+def drive(clients, server, evaluations, recorder: Recorder):
+    """Run the loop until all clients are done, or want what is neither a Pull nor a Message; returns that, or None."""
+    loop, result, M = clients.loop(), None, clients.task.n_clients
     while not clients.done.all():
         want = loop.send(result)
         recorder.bests.append((np.arange(M), evaluations.t.copy(), clients.best.copy()))
         if isinstance(want, Pull):
             result = evaluations.pull(want, clients.done)
+        elif isinstance(want, Message):
+            result = server.conclude(*want.values)
+            recorder.rounds[int(evaluations.t[0])] += (want.numbers, M * result.numbers)
         else:
-            result = server.conclude(want.means)
-            recorder.rounds[int(evaluations.t[0])] += (want.means.size, M * result.numbers)
-    return recorder.traces(problem, checkpoints, global_regret)
+            return want
+    return None
 
 
 class Evaluations:

@@ -38,16 +38,17 @@ class Cells:
 
 
 @njit(cache=True)
-def run(node, state, theory, cell, child, value, clients, uniform, bernoulli, a, pulled, best):
+def run(node, state, theory, cell, child, value, start, clients, uniform, bernoulli, a, pulled, best):
     """Steps up to the last evaluation (DONE), or until nodes lack room (FULL), or a node's children values (its row).
 
-    cell (nodes,): the cell of a node, or 0. clients (M,): they pull in turn. uniform (M, T): the draws of their pulls.
-    pulled, best (M, T): the cell of each pull, and of the node to deploy after it.
+    cell (nodes,): the cell of a node, or 0. start: steps of the tree before the first of these. clients (M,): they pull
+    in turn. uniform (M, n): the draws of their pulls. pulled, best (M, n): the cell of each pull, and of the node to
+    deploy after it.
     """
     s = state[0]
-    M, T = uniform.shape
-    t, m = (s.t - 1) // M, (s.t - 1) % M
-    while t < T:
+    M, n = uniform.shape
+    t, m = (s.t - 1 - start) // M, (s.t - 1 - start) % M
+    while t < n:
         if s.size + theory.k > len(node):
             return FULL
         v = traverse(node, state, theory)
@@ -63,16 +64,22 @@ def run(node, state, theory, cell, child, value, clients, uniform, bernoulli, a,
     return DONE
 
 
-def play(cells: Cells, task, theory: Theory, clients: list[int], noise_streams) -> np.ndarray:
-    """One tree, the clients' pulls in turn: the cells (2, clients, T) that they pull and, after it, that are best."""
+def play(cells: Cells, tree: TreeClient, n: int, clients: list[int], noise_streams) -> np.ndarray:
+    """One tree, n pulls of each client in turn: the cells (2, clients, n) that they pull and, after it, that are best."""
     bernoulli = cells.problem.noise == "bernoulli"
-    uniform = np.empty((len(clients), task.horizon))
+    uniform, start, theory = np.empty((len(clients), n)), int(tree.state[0]["t"]) - 1, tree.theory
     for m, row in zip(clients, uniform, strict=True):
         noise_streams[m].random(out=row)
     draws = np.array(clients), uniform, bernoulli, 0.0 if bernoulli else float(cells.problem.noise)
-    tree, played = TreeClient(task, theory), np.empty((2, *uniform.shape), dtype=np.int32)
+    played = np.empty((2, *uniform.shape), dtype=np.int32)
     cell = np.zeros(len(tree.node), dtype=np.int64)
-    while (stop := run(tree.node, tree.state, theory, cell, cells.child, cells.value, *draws, *played)) != DONE:
+    for v, row in enumerate(tree.node[: tree.state[0]["size"]]):  # those that the tree starts with; it makes the others
+        if v > 0:
+            above = tree.node[row["parent"]]
+            if cells.child[cell[row["parent"]]] == 0:
+                cells.look_below(cell[row["parent"]], int(above["depth"]), above["index"])
+            cell[v] = cells.child[cell[row["parent"]]] + v - above["child"]
+    while (stop := run(tree.node, tree.state, theory, cell, cells.child, cells.value, start, *draws, *played)) != DONE:
         tree.node = with_room(tree.node, tree.state[0]["size"] + theory.k)
         cell = with_room(cell, len(tree.node))
         if stop != FULL:
@@ -95,15 +102,16 @@ def measure(cells: Cells, pulled, deployed, rounds, t: np.ndarray, global_regret
 def simulate_alone(theory, problem, task, settings, noise_streams, t, global_regret) -> Traces:
     """The simulation of make_alone."""
     cells, constants = Cells(problem, task.partition), theory(settings, task.partition, task.horizon)
-    played = [play(cells, task, constants, [m], noise_streams) for m in range(task.n_clients)]
+    trees = [TreeClient(task, constants) for _ in range(task.n_clients)]
+    played = [play(cells, tree, task.horizon, [m], noise_streams) for m, tree in enumerate(trees)]
     return measure(cells, *np.concatenate(played, axis=1), np.empty((0, 3), dtype=np.int64), t, global_regret)
 
 
 def simulate_centralized(problem, task, settings, noise_streams, t, global_regret) -> Traces:
     """The simulation of make_centralized: a client deploys what it pulled last."""
     cells, M, T, d = Cells(problem, task.partition), task.n_clients, task.horizon, task.partition.d
-    theory = hct_theory(settings, task.partition, M * T)
-    pulled, _ = play(cells, task, theory, list(range(M)), noise_streams)
+    tree = TreeClient(task, hct_theory(settings, task.partition, M * T))
+    pulled, _ = play(cells, tree, T, list(range(M)), noise_streams)
     rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation
     rounds[T, 2] -= d  # and none after the last
