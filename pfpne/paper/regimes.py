@@ -55,7 +55,7 @@ OWN = "pf-pne, own Delta"
 PLAYERS = {  # what is compared on the map: the algorithm, its settings
     "pf-pne": ("pf-pne", {}),
     OWN: ("pf-pne", {"Delta": "true"}),
-    **{name: (name, {}) for name in ("fed-pne", "pe", "hct")},
+    **{name: (name, {}) for name in ("pf-pne+", "fed-pne", "pe", "hct", "hct-noise")},
 }
 REGIME = ["objective", "noise", "shift", "clients", "horizon"]
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
