@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
+from pfpne.paper import stats
 from pfpne.paper.evidence import sketch
 from pfpne.paper.experiment import Experiment
 from pfpne.paper.parameters import Parameters, progress
+from pfpne.problems import make_problem
+from pfpne.simulation.simulate import partition_of
 
 COMMON = 0.1  # the shift that the clients of a run share, so that runs of alike clients differ
 
@@ -58,6 +62,8 @@ PLAYERS = {  # what is compared on the map: the algorithm, its settings
     **{name: (name, {}) for name in ("pf-pne+", "fed-pne", "pe", "hct", "hct-noise")},
 }
 REGIME = ["objective", "noise", "shift", "clients", "horizon"]
+RIVALS = [name for name in PLAYERS if name != OWN]
+SEEN = 8
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
 
@@ -78,24 +84,54 @@ def _play(p: Parameters, regimes: list[tuple], players: dict, what: str) -> pd.D
 
 
 def measure(p: Parameters, grid: Grid) -> pd.DataFrame:
-    """A row a regime, REGIME and for each of PLAYERS its mean R(T)/M; Delta, the clients' own; every run is simulated."""
+    """A row a regime: REGIME; for each of PLAYERS the mean R(T)/M; what a person could know of it; who is best.
+
+    sigma: the noise's standard deviation, 1/2 for Bernoulli rewards, which is the most it can be. spread: the standard
+    deviation across clients of f_m at a point, its root mean square over the cells of depth SEEN. Delta: the clients'
+    own. best: of RIVALS; clear: whether its lead over every other is more than twice the lead's standard error.
+    """
     rows = _play(p, grid.regimes(), PLAYERS, "regimes")
-    means = rows.pivot_table("regret", REGIME, "player", sort=False)[[*PLAYERS]]
-    own = rows[rows["player"] == OWN].groupby(REGIME, sort=False)["Delta"].mean()
-    return means.assign(Delta=own).reset_index()
+    regret = rows.pivot_table("regret", [*REGIME, "run"], "player", sort=False)[[*PLAYERS]]
+    groups = regret.groupby(REGIME, sort=False)
+    table = groups.mean()
+    table["Delta"] = rows[rows["player"] == OWN].groupby(REGIME, sort=False)["Delta"].mean()
+    table["best"] = table[RIVALS].idxmin(axis=1)
+    table["clear"] = [_clear(of[RIVALS], table.loc[regime, "best"]) for regime, of in groups]
+    table = table.reset_index()
+    spreads = {key: _spread(p, *key) for key in set(zip(table["objective"], table["shift"], table["clients"], strict=True))}
+    table["spread"] = [spreads[key] for key in zip(table["objective"], table["shift"], table["clients"], strict=True)]
+    table["sigma"] = [0.5 if noise == "bernoulli" else noise / math.sqrt(3) for noise in table["noise"]]
+    return table
+
+
+def _clear(regret: pd.DataFrame, best: str) -> bool:
+    """regret: a row a run, a column an algorithm."""
+    leads = regret.drop(columns=best).sub(regret[best], axis=0)
+    return bool((leads.mean() > 2 * leads.apply(stats.standard_error)).all())
+
+
+def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
+    variances = []
+    for run in range(p.n_runs):
+        problem = make_problem(objective, M, shift, seed=p.seed, run=run, common=COMMON)
+        partition = partition_of(problem, p.cells, p.seed, run)
+        values = problem.values(partition.centers(SEEN, np.arange(1, 2**SEEN + 1)))
+        variances.append(values.var(axis=0, ddof=min(1, M - 1)).mean())
+    return math.sqrt(np.mean(variances))
 
 
 def break_even(p: Parameters, grid: Grid) -> pd.DataFrame:
-    """A row a Delta that PF-PNE may be given, with each objective, shift and M of the grid, at the notebook's noise, T.
+    """A row a Delta that PF-PNE may be given, on each objective, with each shift and M of the grid, at one noise and T.
 
-    REGIME; given, one of DELTAS; ratio, of the mean R(T)/M to PE's; fed, Fed-PNE's; Delta, the clients' own.
+    REGIME; given, one of DELTAS; ratio, of the mean R(T)/M to PE's; those of PF-PNE given the clients' own Delta, own,
+    and of Fed-PNE, fed; Delta, the clients' own.
     """
     players = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in DELTAS}
-    players |= {name: (name, {}) for name in ("pe", "fed-pne")} | {OWN: ("pf-pne", {"Delta": "true"})}
-    one = replace(grid, noises=(p.noise,), horizons=(p.horizon,), most=(p.noise,))
-    rows = _play(p, one.regimes(), players, "break-even")
+    players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN)}
+    rows = _play(p, grid.regimes(), players, "break-even")
     means = rows.pivot_table("regret", REGIME, "player", sort=False)
-    own = rows[rows["player"] == OWN].groupby(REGIME, sort=False)["Delta"].mean()
-    table = means[[*DELTAS]].div(means["pe"], axis=0).rename_axis(columns="given").stack().rename("ratio").reset_index()
-    more = pd.DataFrame({"fed": means["fed-pne"] / means["pe"], "Delta": own}).reset_index()
-    return table.merge(more, on=REGIME)
+    ratios = means.div(means["pe"], axis=0)
+    table = ratios[[*DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
+    more = ratios[[OWN, "fed-pne"]].set_axis(["own", "fed"], axis=1)
+    more["Delta"] = rows[rows["player"] == OWN].groupby(REGIME, sort=False)["Delta"].mean()
+    return table.merge(more.reset_index(), on=REGIME)
