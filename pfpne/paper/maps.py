@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import seaborn as sns
@@ -67,7 +66,7 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
         f"{what}Ratios of mean R(T)/M over n = {p.n_runs} paired runs; below 1, in bold, the first is ahead. "
         f"Letters: {letters}; none where the lead is less than two standard errors of it. Across: the noise, "
         f"uniform on \N{PLUS-MINUS SIGN}a, or Bernoulli rewards (B); up: the standard deviation of the clients' own "
-        f"shifts, in widths of the domain (all share another, of {COMMON:g}). Blank: not run. "
+        f"shifts, in widths of the domain (all share another, of {COMMON:g}; landmine has none). Blank: not run. "
         f"{p.cells.capitalize()} cells."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
@@ -80,17 +79,16 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
             for ax, objective in zip(line, objectives, strict=True):
                 _heat(ax, of[of["objective"] == objective], quantity)
                 ax.set(xlabel="", ylabel="")
-                ax.tick_params(length=0, labelsize=5.5, pad=1)
-                ax.tick_params("x", rotation=0)
+                ax.tick_params(length=0, labelsize=5.5, pad=1, labelrotation=0)
                 if ax not in axes[-1]:
                     ax.set_xticks([])
-                if ax in axes[0]:
-                    ax.set_title(title(objective))
-            line[0].set_ylabel(name, fontsize=7)
-            for ax in line[1:]:
-                if len(ax.get_yticks()) > 1:
+                if ax is not line[0]:
                     ax.set_yticks([])
-        figure.supxlabel("noise", fontsize=7.5)
+            line[0].set_ylabel(name, fontsize=7)
+        for ax, objective in zip(axes[0], objectives, strict=True):
+            ax.set_title(title(objective))
+        for ax in axes[-1]:
+            ax.set_xlabel("noise", fontsize=7)
         if {"best"} != {quantity for *_, quantity in rows}:
             ratios = ScalarMappable(LogNorm(LOW, HIGH), "mako_r")
             bar = figure.colorbar(ratios, ax=axes, shrink=0.5, aspect=40, pad=0.01, extend="both")
@@ -112,7 +110,7 @@ def _heat(ax: Axes, table: pd.DataFrame, quantity: str) -> None:
     cells = table.assign(value=QUANTITIES[quantity][1](table)).pivot(**shape, values="value")[noises].iloc[::-1]
     names = {
         "xticklabels": ["B" if x == "bernoulli" else f"{x:g}" for x in noises],
-        "yticklabels": [f"{x:g}" for x in cells.index] if len(cells) > 1 else ["fields"],
+        "yticklabels": [f"{x:g}" for x in cells.index],
     }
     look = {"ax": ax, "cbar": False, "linewidths": 0.4, "linecolor": "white", "fmt": "", **names}
     text = {"fontsize": 4.6}

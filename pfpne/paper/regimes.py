@@ -12,6 +12,7 @@ import pandas as pd
 from pfpne.paper import stats
 from pfpne.paper.evidence import sketch
 from pfpne.paper.experiment import Experiment
+from pfpne.paper.looks import label
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.problems import make_problem
 from pfpne.simulation.simulate import partition_of
@@ -135,3 +136,87 @@ def break_even(p: Parameters, grid: Grid) -> pd.DataFrame:
     more = ratios[[OWN, "fed-pne"]].set_axis(["own", "fed"], axis=1)
     more["Delta"] = rows[rows["player"] == OWN].groupby(REGIME, sort=False)["Delta"].mean()
     return table.merge(more.reset_index(), on=REGIME)
+
+
+# --- in words -----------------------------------------------------------------------------------------
+
+KNOWN = {"sigma": "the noise's standard deviation", "spread": "the clients' spread", "clients": "M", "horizon": "T"}
+NEAR = 1.1  # as good as the best
+
+
+def guide(table: pd.DataFrame, given: pd.DataFrame) -> list[str]:
+    """When to federate, how, and with which Delta, Markdown. table: of `measure`; given: of `break_even`."""
+    pairs = [("pf-pne+", "hct-noise"), ("pf-pne", "pe"), (OWN, "pe"), ("fed-pne", "pe")]
+    alike = table["shift"].eq(0) & table["objective"].ne("landmine")
+    buys = []
+    for name, other in pairs:
+        ratio = table[name] / table[other]
+        shares = " and ".join(f"{(ratio[of] < 1).mean():.0%} where they {how}" for of, how in ((alike, "are alike"), (~alike, "differ")))
+        buys.append(f"{_label(name)} has less regret than {_label(other)} in {shares}")
+    return [*_rules(table), f"**What federation buys**, in shares of the regimes: {'; '.join(buys)}.", _which_Delta(given)]
+
+
+def _label(name: str) -> str:
+    return f"{label('pf-pne')}, given the clients' own Delta," if name == OWN else label(name)
+
+
+def _rules(table: pd.DataFrame) -> list[str]:
+    """Which of RIVALS to use, by what a person could know: a regression tree of the logarithms of the ratios to the best."""
+    from sklearn.tree import DecisionTreeRegressor  # slow, so not before it is needed
+
+    behind = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0)
+    tree = DecisionTreeRegressor(max_leaf_nodes=5, min_samples_leaf=max(1, len(table) // 20), random_state=0)
+    known = np.log(table[[*KNOWN]].clip(lower=1e-3))
+    leaf = tree.fit(known, np.log(behind)).apply(known)
+    rules = []
+    for node, conditions in _leaves(tree.tree_):
+        mine = behind[leaf == node]
+        means = np.exp(np.log(mine).mean())
+        best = means.idxmin()
+        lost = (
+            f"on average {means[best] - 1:.0%} more regret than the best there, within {NEAR - 1:.0%} of it in "
+            f"{(mine[best] <= NEAR).mean():.0%} of {len(mine)} regimes, {mine[best].max():.2g} times it at worst"
+        )
+        rules.append(f"**{_in_words(conditions)}: {label(best)}** ({lost}).")
+    return rules
+
+
+def _leaves(tree, node: int = 0, conditions: tuple = ()) -> list[tuple]:
+    """(leaf, conditions), a condition (feature, whether below, threshold), of a fitted tree of scikit-learn."""
+    if tree.children_left[node] < 0:
+        return [(node, conditions)]
+    split = [*KNOWN][tree.feature[node]], math.exp(tree.threshold[node])
+    sides = (tree.children_left[node], True), (tree.children_right[node], False)
+    return sum((_leaves(tree, child, (*conditions, (split[0], below, split[1]))) for child, below in sides), [])
+
+
+def _in_words(conditions: tuple) -> str:
+    words = []
+    for feature, name in KNOWN.items():
+        highest = min((x for of, below, x in conditions if of == feature and below), default=None)
+        lowest = max((x for of, below, x in conditions if of == feature and not below), default=None)
+        ends = [f"{lowest:,.2g} < " if lowest else "", name, f" < {highest:,.2g}" if highest else ""]
+        words += ["".join(ends)] if any((lowest, highest)) else []
+    return ", ".join(words) or "Everywhere"
+
+
+def _which_Delta(given: pd.DataFrame) -> str:
+    rows = []
+    for _, of in given.sort_values("given").groupby(REGIME):
+        pays = of["ratio"].le(1)[::-1].cummin()[::-1]  # from this Delta on, up to 1
+        best = of.loc[of["ratio"].idxmin()]
+        rows.append([best["Delta"], best["given"], best["own"] / best["ratio"], best["own"], of.loc[pays, "given"].min()])
+    every = pd.DataFrame(rows, columns=["own", "best", "behind", "ratio", "pays"])
+    differ, alike = every[every["own"] > 0], every[every["own"] == 0]
+    return (
+        f"**Which Delta**, for {label('pf-pne')}. With clients that differ, their own Delta is {_range(differ['own'])}; "
+        f"given it, the regret is within {NEAR - 1:.0%} of that of the best Delta in {(differ['behind'] <= NEAR).sum()} of "
+        f"{len(differ)} cases, and below PE's in {(differ['ratio'] < 1).sum()}. The best Delta is {_range(differ['best'])}; "
+        f"federating stops paying below a Delta of {_range(differ['pays'])} (medians, and quartiles). With clients that are "
+        f"alike, Delta = 0 is within {NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of {len(alike)}."
+    )
+
+
+def _range(values: pd.Series) -> str:
+    low, middle, high = values.quantile([0.25, 0.5, 0.75])
+    return f"{middle:.2g} ({low:.2g} to {high:.2g})"

@@ -206,12 +206,11 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
                     if what == "spent":
                         cut = of["cut"] > of["spent"] / 2
                         ax.plot(of["depth"][cut], y[cut], "x", color="black", markersize=5, zorder=4)
-                if column is axes.T[0]:
-                    ax.set_ylabel(name)
-                ax.set(ylim=(0, None if what == "nodes" else 1))
                 ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
             column[0].set_title(noise_in_words(noise))
             column[-1].set_xlabel("depth $h$")
+        for ax, (what, (name, _)) in zip(axes[:, 0], ROWS.items(), strict=True):
+            ax.set(ylabel=name, ylim=(0, None if what == "nodes" else 1))
         legend(page, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
         return page
 
