@@ -33,6 +33,7 @@ class Profile:
     horizon: int
     n_runs: int
     claim_runs: int
+    grid_runs: int
     noises: tuple = ("bernoulli",)
     landmine_noise: float = 0.0
     shift: float = 0.1
@@ -40,8 +41,8 @@ class Profile:
 
 
 PROFILES = {
-    "smoke": Profile(n_clients=4, horizon=1_000, n_runs=3, claim_runs=3),
-    "paper": Profile(n_clients=20, horizon=100_000, n_runs=10, claim_runs=30, noises=("bernoulli", 0.1, 2.0)),
+    "smoke": Profile(n_clients=4, horizon=1_000, n_runs=3, claim_runs=3, grid_runs=2),
+    "paper": Profile(20, 100_000, n_runs=10, claim_runs=30, grid_runs=5, noises=("bernoulli", 0.1, 2.0)),
 }
 
 

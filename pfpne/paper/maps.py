@@ -21,6 +21,7 @@ from pfpne.paper.regimes import COMMON, OWN, RIVALS
 
 LETTERS = dict(zip(RIVALS, "P+FEHN", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
+PAGES = ("best", "pf_pne", "pf_pne_plus", "federated", "federated_plus")  # of the whole map, one each
 
 
 def _to_others(name: str) -> Callable[[pd.DataFrame], pd.Series]:

@@ -11,18 +11,20 @@ import pandas as pd
 
 from pfpne.paper import stats
 from pfpne.paper.evidence import sketch
+from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.experiment import Experiment
 from pfpne.paper.looks import label
-from pfpne.paper.parameters import Parameters, progress
+from pfpne.paper.parameters import MAP, MAPPED, Parameters, progress
 from pfpne.problems import make_problem
 from pfpne.simulation.simulate import partition_of
 
+LARGEST = 10**7  # M T: a run takes seconds
 COMMON = 0.1  # the shift that the clients of a run share, so that runs of alike clients differ
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The regimes of the map: every combination of these, but for the largest clients x horizon: `most` of the noises.
+    """The regimes of the map: every combination of these, with M T >= LARGEST under the noises `most` alone.
 
     landmine, which has no shift, is in it once.
     """
@@ -37,18 +39,30 @@ class Grid:
     def regimes(self) -> list[tuple]:
         """(objective, noise, shift, M, T) of each, those that share a problem in a row."""
         every = itertools.product(self.objectives, self.noises, self.shifts, self.clients, self.horizons)
-        largest = (self.clients[-1], self.horizons[-1])
         return [
             (objective, noise, shift, M, T)
             for objective, noise, shift, M, T in every
-            if (objective != "landmine" or shift == self.shifts[0]) and ((M, T) != largest or noise in self.most)
+            if (objective != "landmine" or shift == self.shifts[0]) and (M * T < LARGEST or noise in self.most)
         ]
+
+    @classmethod
+    def of(cls, p: Parameters) -> Grid:
+        """The profile's; the parameters that are given narrow it."""
+        given = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "clients": p.n_clients}
+        given |= {"horizons": p.horizon, "most": p.noise}
+        return replace(GRIDS[p.profile], **{name: (value,) for name, value in given.items() if value is not None})
+
+    @property
+    def one_noise(self) -> Grid:
+        """The same under one noise, Bernoulli rewards if they are in it, at the longest T alone."""
+        noise = "bernoulli" if "bernoulli" in self.noises else self.noises[0]
+        return replace(self, noises=(noise,), horizons=(max(self.horizons),), most=(noise,))
 
 
 GRIDS = {
     "smoke": Grid(("garland", "landmine"), ("bernoulli", 0.1), (0.0, 0.1), (4,), (1_000,), ("bernoulli", 0.1)),
     "paper": Grid(
-        ("garland", "doublesine", "himmelblau", "ackley", "landmine"),
+        MAP,
         (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, "bernoulli"),
         (0.0, 0.01, 0.02, 0.05, 0.1, 0.2),
         (5, 20, 100),
@@ -58,12 +72,11 @@ GRIDS = {
 }
 OWN = "pf-pne, own Delta"
 PLAYERS = {  # what is compared on the map: the algorithm, its settings
-    "pf-pne": ("pf-pne", {}),
+    **{name: (name, {}) for name in MAPPED},
     OWN: ("pf-pne", {"Delta": "true"}),
-    **{name: (name, {}) for name in ("pf-pne+", "fed-pne", "pe", "hct", "hct-noise")},
 }
 REGIME = ["objective", "noise", "shift", "clients", "horizon"]
-RIVALS = [name for name in PLAYERS if name != OWN]
+RIVALS = [*MAPPED]
 SEEN = 8
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
@@ -84,14 +97,14 @@ def _play(p: Parameters, regimes: list[tuple], players: dict, what: str) -> pd.D
     return pd.concat(parts, ignore_index=True)
 
 
-def measure(p: Parameters, grid: Grid) -> pd.DataFrame:
+def measure(p: Parameters) -> pd.DataFrame:
     """A row a regime: REGIME; for each of PLAYERS the mean R(T)/M; what a person could know of it; who is best.
 
     sigma: the noise's standard deviation, 1/2 for Bernoulli rewards, which is the most it can be. spread: the standard
     deviation across clients of f_m at a point, its root mean square over the cells of depth SEEN. Delta: the clients'
     own. best: of RIVALS; clear: whether its lead over every other is more than twice the lead's standard error.
     """
-    rows = _play(p, grid.regimes(), PLAYERS, "regimes")
+    rows = _play(p, Grid.of(p).regimes(), PLAYERS, "regimes")
     regret = rows.pivot_table("regret", [*REGIME, "run"], "player", sort=False)[[*PLAYERS]]
     groups = regret.groupby(REGIME, sort=False)
     table = groups.mean()
@@ -121,15 +134,15 @@ def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
     return math.sqrt(np.mean(variances))
 
 
-def break_even(p: Parameters, grid: Grid) -> pd.DataFrame:
-    """A row a Delta that PF-PNE may be given, on each objective, with each shift and M of the grid, at one noise and T.
+def break_even(p: Parameters) -> pd.DataFrame:
+    """A row a Delta that PF-PNE may be given, on each objective, with each shift and M of the map, at one noise and T.
 
     REGIME; given, one of DELTAS; ratio, of the mean R(T)/M to PE's; those of PF-PNE given the clients' own Delta, own,
     and of Fed-PNE, fed; Delta, the clients' own.
     """
     players = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in DELTAS}
     players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN)}
-    rows = _play(p, grid.regimes(), players, "break-even")
+    rows = _play(p, Grid.of(p).one_noise.regimes(), players, "break-even")
     means = rows.pivot_table("regret", REGIME, "player", sort=False)
     ratios = means.div(means["pe"], axis=0)
     table = ratios[[*DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
@@ -144,8 +157,8 @@ KNOWN = {"sigma": "the noise's standard deviation", "spread": "the clients' spre
 NEAR = 1.1  # as good as the best
 
 
-def guide(table: pd.DataFrame, given: pd.DataFrame) -> list[str]:
-    """When to federate, how, and with which Delta, Markdown. table: of `measure`; given: of `break_even`."""
+def guide(table: pd.DataFrame, given: pd.DataFrame) -> Exhibit:
+    """When to federate, how, and with which Delta. table: of `measure`; given: of `break_even`."""
     pairs = [("pf-pne+", "hct-noise"), ("pf-pne", "pe"), (OWN, "pe"), ("fed-pne", "pe")]
     alike = table["shift"].eq(0) & table["objective"].ne("landmine")
     buys = []
@@ -153,7 +166,10 @@ def guide(table: pd.DataFrame, given: pd.DataFrame) -> list[str]:
         ratio = table[name] / table[other]
         shares = " and ".join(f"{(ratio[of] < 1).mean():.0%} where they {how}" for of, how in ((alike, "are alike"), (~alike, "differ")))
         buys.append(f"{_label(name)} has less regret than {_label(other)} in {shares}")
-    return [*_rules(table), f"**What federation buys**, in shares of the regimes: {'; '.join(buys)}.", _which_Delta(given)]
+    buys = f"**What federation buys**, in shares of the regimes: {'; '.join(buys)}."
+    text = "".join(f"- {sentence}\n" for sentence in (*_rules(table), buys, _which_Delta(given)))
+    files, shown = {"regime_guide.md": text.encode()}, {"text/markdown": text}
+    return Exhibit("regime_guide", "When to federate, with which algorithm, and which Delta.", files, shown, __name__)
 
 
 def _label(name: str) -> str:
@@ -161,24 +177,42 @@ def _label(name: str) -> str:
 
 
 def _rules(table: pd.DataFrame) -> list[str]:
-    """Which of RIVALS to use, by what a person could know: a regression tree of the logarithms of the ratios to the best."""
-    from sklearn.tree import DecisionTreeRegressor  # slow, so not before it is needed
-
+    """Which of RIVALS to use, by what a person could know, and how good that is on an objective left out."""
     behind = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0)
-    tree = DecisionTreeRegressor(max_leaf_nodes=5, min_samples_leaf=max(1, len(table) // 20), random_state=0)
     known = np.log(table[[*KNOWN]].clip(lower=1e-3))
-    leaf = tree.fit(known, np.log(behind)).apply(known)
+    tree, leaf = _tree(known, behind)
     rules = []
     for node, conditions in _leaves(tree.tree_):
         mine = behind[leaf == node]
-        means = np.exp(np.log(mine).mean())
-        best = means.idxmin()
-        lost = (
-            f"on average {means[best] - 1:.0%} more regret than the best there, within {NEAR - 1:.0%} of it in "
-            f"{(mine[best] <= NEAR).mean():.0%} of {len(mine)} regimes, {mine[best].max():.2g} times it at worst"
-        )
-        rules.append(f"**{_in_words(conditions)}: {label(best)}** ({lost}).")
+        best = np.log(mine).mean().idxmin()
+        rules.append(f"**{_in_words(conditions)}: {label(best)}** ({_lost(mine[best])}).")
+    parts = []
+    for objective in table["objective"].unique():
+        out = table["objective"] == objective
+        tree, leaf = _tree(known[~out], behind[~out])
+        names = np.log(behind[~out]).groupby(leaf).mean().idxmin(axis=1)
+        chosen = names.loc[tree.apply(known[out])]
+        parts.append(pd.Series([of[name] for (_, of), name in zip(behind[out].iterrows(), chosen, strict=True)]))
+    rules.append(
+        f"How far to trust these rules: made without one objective and followed on it, each in turn, they have "
+        f"{_lost(pd.concat(parts))}."
+    )
     return rules
+
+
+def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
+    """A regression tree of the logarithms of `behind` (ratios to the best), and the leaf of each row."""
+    from sklearn.tree import DecisionTreeRegressor  # slow, so not before it is needed
+
+    tree = DecisionTreeRegressor(max_leaf_nodes=5, min_samples_leaf=max(1, len(known) // 20), random_state=0)
+    return tree, tree.fit(known, np.log(behind)).apply(known)
+
+
+def _lost(behind: pd.Series) -> str:
+    return (
+        f"on average {np.exp(np.log(behind).mean()) - 1:.0%} more regret than the best there, within {NEAR - 1:.0%} of it in "
+        f"{(behind <= NEAR).mean():.0%} of {len(behind)} regimes, {behind.max():.2g} times it at worst"
+    )
 
 
 def _leaves(tree, node: int = 0, conditions: tuple = ()) -> list[tuple]:

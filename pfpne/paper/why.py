@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pfpne.algorithms import make_settings
-from pfpne.algorithms.pf_pne import radius
+from pfpne.algorithms.pf_pne import PhasedSettings, radius
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper import store
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.experiment import PROFILES, Experiment
 from pfpne.paper.figures import legend, render
-from pfpne.paper.looks import COLUMN, LOOKS, PAGE, TITLES, noise_in_words
+from pfpne.paper.looks import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.paper.watch import levels, watch
 from pfpne.partition import Partition
@@ -215,3 +215,45 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
         return page
 
     return render("why", caption, table, figure, __name__)
+
+
+def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """The explanation, made of the table: a paragraph a cause, and what PF-PNE+ does about it."""
+    noises, settings = [*dict.fromkeys(table["noise"])], PhasedSettings()
+    runs = table.groupby(["noise", "algorithm", "run"])
+    last = runs.apply(lambda of: of.loc[of["removed"].last_valid_index() or of.index[0]], include_groups=False)
+    totals = runs[[*COLUMNS]].agg({"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"})  # last that is known
+    both = pd.concat([last[["removed", "nodes", "missed"]], totals], axis=1).groupby(["noise", "algorithm"], sort=False).mean()
+
+    def each(column: str, name: str, form: str = "{:.0%}") -> str:
+        """The column of an algorithm, a noise after another."""
+        found = [both.at[(noise, name), column] for noise in noises]
+        *first, end = [DASH if np.isnan(x) else form.format(x) for x in found]
+        return f"{', '.join(first)} and {end}" if first else end
+
+    log = settings.log_term(Task(Partition([[0, 1]]), p.n_clients, p.horizon))
+    of_noises = f"In this order: {', '.join(map(noise_in_words, noises))}. " if len(noises) > 1 else ""
+    paragraphs = [
+        f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {of_noises}"
+        "A depth is the last that an algorithm finishes.",
+        f"**It removes what it looks for.** No cell around its own optimum is left to {each('removed', 'pf-pne')} of the "
+        f"clients under PF-PNE; under Fed-PNE to {each('removed', 'fed-pne')}, under PE to {each('removed', 'pe')}.",
+        f"**The intervals are narrower than the noise, or the cells wider than nu_1 rho^h.** With c = {settings.c:g} and "
+        f"log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients' own means hold the value at "
+        f"the centre of the cell ({each('global', 'fed-pne')} of Fed-PNE's, for f-bar); the theory, which asks c >= 2, has "
+        "all of them but for a chance of 2 delta / T^6. Where nearly all do and optima go all the same, it is the "
+        "smoothness that fails.",
+        "**What is borrowed is not one's own.** At the nodes that the server keeps, a client takes the mean of all for its "
+        f"own, as if no more than b away: at H_0 that is so in {each('borrowed', 'pf-pne')}.",
+        f"**What the server keeps is spared, and splits for ever.** A client pulls {each('nodes', 'pf-pne', '{:.1f}')} nodes "
+        f"at its last depth under PF-PNE, {each('nodes', 'pe', '{:.1f}')} under PE.",
+        f"**The horizon cuts the longest phase**, from which nothing is learnt: {each('cut', 'pf-pne')} of T under PF-PNE.",
+        "**What PF-PNE+ does about each.** Stage 1 ends where clients are seen to differ, and HCT, which follows, "
+        f"eliminates nothing for good: no optimum is removed. c follows the noise: {each('own', 'pf-pne+')} are covered, the "
+        f"means of others among them. At its deepest depth a client pulls {each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no "
+        "phase that could be cut. The smoothness is still assumed: at that depth, the point that a client would deploy is "
+        f"outside the cell around its own optimum for {each('missed', 'pf-pne+')} of the clients (PF-PNE: "
+        f"{each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
+    ]
+    text = "\n\n".join(paragraphs) + "\n"
+    return Exhibit("why_in_words", f"Why, on {TITLES[p.objective]}.", {"why_in_words.md": text.encode()}, {"text/markdown": text}, __name__)
