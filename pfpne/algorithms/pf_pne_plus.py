@@ -36,7 +36,7 @@ from pfpne.algorithms.pf_pne import (
     transition_depth,
 )
 from pfpne.checks import check, is_number
-from pfpne.federation import Batch, Message, Task
+from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
 
 ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance
 LEAST_C, C_PER_SIGMA = 0.05, 0.7
@@ -73,18 +73,18 @@ class NoiseHCTSettings(TreeSettings):
 class RootStatistics(Message):
     """Up, at depth 0: the client's mean (1,) of the root, and the sample variance (1,) of its rewards there."""
 
-    means: np.ndarray
-    variances: np.ndarray
+    means: np.ndarray = numbers(1)
+    variances: np.ndarray = numbers(1, least=0)
 
 
 @dataclass(frozen=True, eq=False)
 class Shared(Message):
     """Down: the nodes of K^h that stay, the global mean of every node of K^h, sigma^2 and het^2, and 1 or 0: go on?"""
 
-    index: np.ndarray
-    means: np.ndarray
-    variances: np.ndarray
-    going: np.ndarray
+    index: np.ndarray = integers("kept")
+    means: np.ndarray = numbers("n")
+    variances: np.ndarray = numbers(2, least=0)
+    going: np.ndarray = integers(1, most=1)
 
 
 def c_of(noise: float) -> float:
@@ -136,6 +136,8 @@ def pull_root(S: int, n: int):
 
 class PFPNEPlus(Phases):
     """Both stages."""
+
+    answers = (Shared,)
 
     def loop(self):
         s, task, k, shared, own, depths, t = self.settings, self.task, self.task.partition.k, {}, {}, [], 1
@@ -242,7 +244,17 @@ class PlusClient(PhasedClient):
 class PlusServer(PhasedServer):
     """PF-PNE's, which learns of the noise at the root, and ends stage 1 where the clients differ."""
 
+    takes = (RootStatistics, NodeMeans)
     noise: float | None = None
+    going = True  # until then
+
+    def awaits(self, m: int) -> Awaited:
+        if not self.going:
+            return Awaited(self.heard)
+        return super().awaits(m) if self.noise is None else replace(super().awaits(m), kind=NodeMeans)
+
+    def deepest(self):
+        return self.task.partition.max_depth
 
     def conclude(self, means: np.ndarray, variances: np.ndarray | None = None) -> Shared:
         """One phase: from the clients' means (M, n) of K^h, and their variances (M, 1) of the root, to the broadcast."""
@@ -256,5 +268,5 @@ class PlusServer(PhasedServer):
         together = math.sqrt(het2) <= s.nu_1 * s.rho**h
         if not s.heterogeneity_test:
             together = h < transition_depth(s.Delta, s.nu_1, s.rho)
-        going = together and M > 1 and h < self.task.partition.max_depth
-        return Shared(h, kept.index, means.mean(axis=0), [self.noise, het2], [int(going)])
+        self.going = together and M > 1 and h < self.task.partition.max_depth
+        return Shared(h, kept.index, means.mean(axis=0), [self.noise, het2], [int(self.going)])

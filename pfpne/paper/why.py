@@ -116,7 +116,8 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
     """
     settings, M, seed, run = make_settings(name, {}, problem), problem.n_clients, problem.seed, problem.run
     task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
-    streams, recorder = noise_streams(problem, seed, run), Recorder()
+    streams = noise_streams(problem, seed, run)
+    recorder = Recorder(problem, np.array([horizon]), global_regret=False)
     evaluations = _Noted(problem, task, streams, recorder)
     search = drive(PFPNEPlus(task, settings, M), PlusServer(task, settings), evaluations, recorder)
     if search is None:  # the horizon came in stage 1

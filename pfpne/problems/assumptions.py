@@ -147,12 +147,13 @@ def dimension(counts: np.ndarray, nu_1: float, rho: float) -> np.ndarray:
 
 def Delta_4(problem: Problem) -> float:
     """The least Delta for which any omega can satisfy Assumption 4: the largest f_m* - f_m at the maximiser of f-bar."""
-    return float(np.max(problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]))
+    least = float(np.max(problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]))
+    return least if least > TOLERANCE else 0.0
 
 
 def omega(problem: Problem, partition: Partition, H: int, Delta: float) -> float:
     """The least omega >= 1 of Assumption 4 with this Delta, at the centres down to depth H; infinite if none serves."""
-    if Delta < Delta_4(problem) - TOLERANCE:
+    if Delta < Delta_4(problem):
         return math.inf
     found = 1.0
     for h in range(H + 1):
