@@ -15,9 +15,9 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
-from pfpne.paper.looks import LOOKS, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.looks import LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import Parameters
-from pfpne.paper.regimes import COMMON, OWN, RIVALS
+from pfpne.paper.regimes import COMMON, RIVALS
 
 LETTERS = dict(zip(RIVALS, "P+FEHN", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
@@ -40,7 +40,7 @@ QUANTITIES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
     "pf_pne": ("PF-PNE / best other", _to_others("pf-pne")),
     "pf_pne_plus": ("PF-PNE+ / best other", _to_others("pf-pne+")),
     "federated": ("PF-PNE / PE", _to("pf-pne", "pe")),
-    "federated_own": ("PF-PNE, own $\\Delta$ / PE", _to(OWN, "pe")),
+    "federated_own": ("PF-PNE, own $\\Delta$ / PE", _to(OWN_DELTA, "pe")),
     "federated_plus": ("PF-PNE+ / HCT-noise", _to("pf-pne+", "hct-noise")),
 }
 

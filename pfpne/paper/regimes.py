@@ -13,7 +13,7 @@ from pfpne.paper import stats
 from pfpne.paper.evidence import sketch
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.experiment import Experiment
-from pfpne.paper.looks import label
+from pfpne.paper.looks import OWN_DELTA, label
 from pfpne.paper.parameters import MAP, MAPPED, Parameters, progress
 from pfpne.problems import make_problem
 from pfpne.simulation.simulate import partition_of
@@ -70,10 +70,9 @@ GRIDS = {
         (0.1, 1.0, "bernoulli"),
     ),
 }
-OWN = "pf-pne, own Delta"
 PLAYERS = {  # what is compared on the map: the algorithm, its settings
     **{name: (name, {}) for name in MAPPED},
-    OWN: ("pf-pne", {"Delta": "true"}),
+    OWN_DELTA: ("pf-pne", {"Delta": "true"}),
 }
 REGIME = ["objective", "noise", "shift", "clients", "horizon"]
 RIVALS = [*MAPPED]
@@ -108,7 +107,7 @@ def measure(p: Parameters) -> pd.DataFrame:
     regret = rows.pivot_table("regret", [*REGIME, "run"], "player", sort=False)[[*PLAYERS]]
     groups = regret.groupby(REGIME, sort=False)
     table = groups.mean()
-    table["Delta"] = rows[rows["player"] == OWN].groupby(REGIME, sort=False)["Delta"].mean()
+    table["Delta"] = rows[rows["player"] == OWN_DELTA].groupby(REGIME, sort=False)["Delta"].mean()
     table["best"] = table[RIVALS].idxmin(axis=1)
     table["clear"] = [_clear(of[RIVALS], table.loc[regime, "best"]) for regime, of in groups]
     table = table.reset_index()
@@ -141,13 +140,13 @@ def break_even(p: Parameters) -> pd.DataFrame:
     and of Fed-PNE, fed; Delta, the clients' own.
     """
     players = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in DELTAS}
-    players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN)}
+    players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN_DELTA)}
     rows = _play(p, Grid.of(p).one_noise.regimes(), players, "break-even")
     means = rows.pivot_table("regret", REGIME, "player", sort=False)
     ratios = means.div(means["pe"], axis=0)
     table = ratios[[*DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
-    more = ratios[[OWN, "fed-pne"]].set_axis(["own", "fed"], axis=1)
-    more["Delta"] = rows[rows["player"] == OWN].groupby(REGIME, sort=False)["Delta"].mean()
+    more = ratios[[OWN_DELTA, "fed-pne"]].set_axis(["own", "fed"], axis=1)
+    more["Delta"] = rows[rows["player"] == OWN_DELTA].groupby(REGIME, sort=False)["Delta"].mean()
     return table.merge(more.reset_index(), on=REGIME)
 
 
@@ -159,7 +158,7 @@ NEAR = 1.1  # as good as the best
 
 def guide(table: pd.DataFrame, given: pd.DataFrame) -> Exhibit:
     """When to federate, how, and with which Delta. table: of `measure`; given: of `break_even`."""
-    pairs = [("pf-pne+", "hct-noise"), ("pf-pne", "pe"), (OWN, "pe"), ("fed-pne", "pe")]
+    pairs = [("pf-pne+", "hct-noise"), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")]
     alike = table["shift"].eq(0) & table["objective"].ne("landmine")
     buys = []
     for name, other in pairs:
@@ -173,7 +172,7 @@ def guide(table: pd.DataFrame, given: pd.DataFrame) -> Exhibit:
 
 
 def _label(name: str) -> str:
-    return f"{label('pf-pne')}, given the clients' own Delta," if name == OWN else label(name)
+    return f"{label('pf-pne')}, given the clients' own Delta," if name == OWN_DELTA else label(name)
 
 
 def _rules(table: pd.DataFrame) -> list[str]:
