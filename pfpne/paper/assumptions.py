@@ -21,7 +21,7 @@ from pfpne.problems import assumptions as measured
 from pfpne.simulation.simulate import partition_of
 from pfpne.workers import unordered
 
-DEEPEST = 10  # PF-PNE reaches depth 8 or 9 in the paper's profile
+DEEPEST = {"smoke": 7, "paper": 10}  # PF-PNE reaches depth 8 or 9 in the paper's
 OF = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
 PLACE = ["objective", "shift", "cells", "run"]
 COLUMNS = {
@@ -48,11 +48,11 @@ BY_DEPTH = {
 }
 
 
-def of_problem(objective: str, M: int, shift: float, cells: str, seed: int, run: int) -> tuple[list, list[list]]:
-    """The values of COLUMNS, and a row of BY_DEPTH a depth, of the problem of one run."""
+def of_problem(deepest: int, objective: str, M: int, shift: float, cells: str, seed: int, run: int) -> list[list]:
+    """The values of COLUMNS, of the problem of one run, and a row of BY_DEPTH a depth."""
     problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON)
     partition = partition_of(problem, cells, seed, run)
-    H = min(DEEPEST, partition.max_depth - 4)  # of landmine, whose grid ends
+    H = min(deepest, partition.max_depth - 4)  # of landmine, whose grid ends
     lows, highs = measured.ranges(problem, partition, H)
     best = measured.optima(problem)
     diameters = measured.diameters(best, lows, highs)
@@ -64,12 +64,13 @@ def of_problem(objective: str, M: int, shift: float, cells: str, seed: int, run:
     smooth = measured.smoothness(worst), measured.smoothness(diameters[-1])
     found = [problem.Delta, Delta_4, *omegas, *smooth[0], *smooth[1], d[:-1].min(), d[:-1].max(), d[-1], d_new.max()]
     by_depth = worst, diameters[-1], near[:-1].max(axis=0), near[-1], different.max(axis=0)
-    return list(map(float, found)), [[h, *map(float, row)] for h, row in enumerate(zip(*by_depth, strict=True))]
+    return [[*map(float, found)], *([h, *map(float, row)] for h, row in enumerate(zip(*by_depth, strict=True)))]
 
 
-def _stored(objective: str, *arguments) -> list:
-    root = ("pfpne.problems", "OBJECTIVES", objective)
-    return store.rows(store.key({"of": [objective, *arguments]}, of_problem, root), lambda: of_problem(objective, *arguments))
+def _stored(deepest: int, objective: str, *arguments) -> list[list]:
+    arguments = deepest, objective, *arguments
+    key = store.key({"of": arguments}, of_problem, ("pfpne.problems", "OBJECTIVES", objective))
+    return store.rows(key, lambda: of_problem(*arguments))
 
 
 def measure(p: Parameters) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -84,10 +85,11 @@ def measure(p: Parameters) -> tuple[pd.DataFrame, pd.DataFrame]:
         for cells in (CELLS if row.d > 1 else CELLS[:1])
         for run in range(p.n_runs)
     ]
-    jobs = [(objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
+    deepest = DEEPEST[p.profile]
+    jobs = [(deepest, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
     found = dict(unordered(_stored, jobs, p.n_jobs, progress("assumptions")))
     problems = [[*place, *found[k][0]] for k, place in enumerate(places)]
-    depths = [[*place, *row] for k, place in enumerate(places) for row in found[k][1]]
+    depths = [[*place, *row] for k, place in enumerate(places) for row in found[k][1:]]
     columns = [*PLACE, *COLUMNS], [*PLACE, *BY_DEPTH]
     return tuple(pd.DataFrame(rows, columns=names) for rows, names in zip((problems, depths), columns, strict=True))
 
@@ -112,6 +114,8 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
     }
     kinds = {"random": ("random cells", "#009E73", "-"), "cyclic": ("cyclic cells", "#CC79A7", (0, (4, 1.2, 1, 1.2)))}
 
+    depth = np.arange(depths["depth"].max() + 1)
+
     def figure() -> Figure:
         page = Figure(figsize=(PAGE, 3.6))
         axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
@@ -122,11 +126,10 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
                 if cells == "random":
                     for name, (_, color, dashes) in curves.items():
                         bottom.plot(of["depth"], of[name].where(of[name] > 0), color=color, linestyle=dashes)
-            depth = np.arange(DEEPEST + 1)
             top.plot(depth, OF.nu_1 * OF.rho**depth, color="0.5", linewidth=0.8)
             bottom.plot(depth, 2.0**depth, color="0.5", linewidth=0.8)
-            top.set(title=title(objective), yscale="log", ylim=(2.0**-10, 1.5))
-            bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0**DEEPEST), xticks=range(0, DEEPEST + 1, 2))
+            top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
+            bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
         axes[0, 0].set_ylabel("diameter")
         axes[1, 0].set_ylabel("near-optimal cells")
         lines = [*kinds.values(), *curves.values()]

@@ -139,7 +139,7 @@ NOTEBOOKS = {
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
     ),
     "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
-    "9_why": Notebook(("pf-pne", "pf-pne+", "fed-pne", "pe"), SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS)),
+    "9_why": Notebook(("pf-pne", "pf-pne+", "fed-pne", "pe"), SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5),
 }
 
 

@@ -160,7 +160,7 @@ def tally(verdicts: pd.DataFrame) -> str:
 def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     """What the paper assumes, measured: see pfpne.paper.assumptions."""
     caption = (
-        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth {assumptions.DEEPEST}. Delta: "
+        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth {assumptions.DEEPEST[p.profile]}. Delta: "
         "the least of Assumption 3. Delta (4): the least of Assumption 4 that any omega goes with; omega: the least with "
         "Delta, or none, and with Delta (4). nu_1, rho: what the cells of the worst client satisfy, rho by least squares; a "
         "dash where cells do not shrink; the algorithms are given 1 and 0.5, with which the dimensions are counted: of the "
