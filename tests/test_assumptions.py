@@ -39,8 +39,8 @@ def test_ranges_are_those_of_a_fine_grid(name):
     for h in (0, 2, 5):
         for i, box in enumerate(partition.box(h, np.arange(1, 2**h + 1))):
             inside = values[:, ((box[:, 0] <= x) & (x <= box[:, 1])).all(axis=1)]
-            np.testing.assert_allclose(lows[h][:, i], inside.min(axis=1), atol=0.08)  # seen at 64 centres
-            np.testing.assert_allclose(highs[h][:, i], inside.max(axis=1), atol=0.08)
+            np.testing.assert_allclose(lows[h][:, i], inside.min(axis=1), atol=0.05)
+            np.testing.assert_allclose(highs[h][:, i], inside.max(axis=1), atol=0.05)
 
 
 def test_a_peak_of_slope_one_needs_what_its_cells_measure():

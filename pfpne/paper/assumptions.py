@@ -1,6 +1,7 @@
 """What the paper assumes, measured on our objectives: a table, a figure, and what it says in words."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -67,13 +68,13 @@ def of_problem(deepest: int, objective: str, M: int, shift: float, cells: str, s
     return [[*map(float, found)], *([h, *map(float, row)] for h, row in enumerate(zip(*by_depth, strict=True)))]
 
 
-def _stored(deepest: int, objective: str, *arguments) -> list[list]:
+def _stored(folder: Path, deepest: int, objective: str, *arguments) -> list[list]:
     arguments = deepest, objective, *arguments
     key = store.key({"of": arguments}, of_problem, ("pfpne.problems", "OBJECTIVES", objective))
-    return store.rows(key, lambda: of_problem(*arguments))
+    return store.rows(key, lambda: of_problem(*arguments), folder)
 
 
-def measure(p: Parameters) -> tuple[pd.DataFrame, pd.DataFrame]:
+def measure(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A row a problem, PLACE and COLUMNS; and a row a depth of it, PLACE and BY_DEPTH.
 
     Every objective, with the shifts of the map, on both kinds of cells where they differ.
@@ -85,8 +86,8 @@ def measure(p: Parameters) -> tuple[pd.DataFrame, pd.DataFrame]:
         for cells in (CELLS if row.d > 1 else CELLS[:1])
         for run in range(p.n_runs)
     ]
-    deepest = DEEPEST[p.profile]
-    jobs = [(deepest, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
+    scale = folder, DEEPEST[p.profile]
+    jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
     found = dict(unordered(_stored, jobs, p.n_jobs, progress("assumptions")))
     problems = [[*place, *found[k][0]] for k, place in enumerate(places)]
     depths = [[*place, *row] for k, place in enumerate(places) for row in found[k][1:]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.experiment import Experiment
 from pfpne.paper.looks import OWN_DELTA, label
 from pfpne.paper.parameters import MAP, MAPPED, Parameters, progress
+from pfpne.paths import RESULTS
 from pfpne.problems import make_problem
 from pfpne.simulation.simulate import partition_of
 
@@ -80,7 +82,7 @@ SEEN = 8
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
 
-def _play(p: Parameters, regimes: list[tuple], players: dict, what: str) -> pd.DataFrame:
+def _play(p: Parameters, regimes: list[tuple], players: dict, what: str, folder: Path) -> pd.DataFrame:
     """A row a run of each player, (algorithm, settings), in each regime: REGIME, player, run, regret R(T)/M, Delta."""
     places = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON}
 
@@ -89,21 +91,21 @@ def _play(p: Parameters, regimes: list[tuple], players: dict, what: str) -> pd.D
         return [Experiment(objective, (name,), settings=settings, **scale) for name, settings in players.values()]
 
     groups = [[*of] for _, of in itertools.groupby(regimes, key=lambda regime: regime[:4])]  # each shares its problem
-    found = sketch([sum((experiments(*of) for of in group), []) for group in groups], p.n_jobs, progress(what))
+    found = sketch([sum((experiments(*of) for of in group), []) for group in groups], p.n_jobs, progress(what), folder)
     places = [dict(zip(REGIME, regime, strict=True)) for group in groups for regime in group]
     tables = zip(itertools.product(places, players), sum(found, []), strict=True)
     parts = [table[["run", "regret", "Delta"]].assign(**place, player=name) for (place, name), table in tables]
     return pd.concat(parts, ignore_index=True)
 
 
-def measure(p: Parameters) -> pd.DataFrame:
+def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """A row a regime: REGIME; for each of PLAYERS the mean R(T)/M; what a person could know of it; who is best.
 
     sigma: the noise's standard deviation, 1/2 for Bernoulli rewards, which is the most it can be. spread: the standard
     deviation across clients of f_m at a point, its root mean square over the cells of depth SEEN. Delta: the clients'
     own. best: of RIVALS; clear: whether its lead over every other is more than twice the lead's standard error.
     """
-    rows = _play(p, Grid.of(p).regimes(), PLAYERS, "regimes")
+    rows = _play(p, Grid.of(p).regimes(), PLAYERS, "regimes", folder)
     regret = rows.pivot_table("regret", [*REGIME, "run"], "player", sort=False)[[*PLAYERS]]
     groups = regret.groupby(REGIME, sort=False)
     table = groups.mean()
@@ -133,7 +135,7 @@ def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
     return math.sqrt(np.mean(variances))
 
 
-def break_even(p: Parameters) -> pd.DataFrame:
+def break_even(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """A row a Delta that PF-PNE may be given, on each objective, with each shift and M of the map, at one noise and T.
 
     REGIME; given, one of DELTAS; ratio, of the mean R(T)/M to PE's; those of PF-PNE given the clients' own Delta, own,
@@ -141,7 +143,7 @@ def break_even(p: Parameters) -> pd.DataFrame:
     """
     players = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in DELTAS}
     players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN_DELTA)}
-    rows = _play(p, Grid.of(p).one_noise.regimes(), players, "break-even")
+    rows = _play(p, Grid.of(p).one_noise.regimes(), players, "break-even", folder)
     means = rows.pivot_table("regret", REGIME, "player", sort=False)
     ratios = means.div(means["pe"], axis=0)
     table = ratios[[*DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
@@ -185,8 +187,10 @@ def _rules(table: pd.DataFrame) -> list[str]:
         mine = behind[leaf == node]
         best = np.log(mine).mean().idxmin()
         rules.append(f"**{_in_words(conditions)}: {label(best)}** ({_lost(mine[best])}).")
-    parts = []
-    for objective in table["objective"].unique():
+    objectives, parts = table["objective"].unique(), []
+    if len(objectives) == 1:
+        return rules
+    for objective in objectives:
         out = table["objective"] == objective
         tree, leaf = _tree(known[~out], behind[~out])
         names = np.log(behind[~out]).groupby(leaf).mean().idxmin(axis=1)

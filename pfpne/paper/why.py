@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from pfpne.paper.looks import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.paper.watch import levels, watch
 from pfpne.partition import Partition
+from pfpne.paths import RESULTS
 from pfpne.problems import Problem
 from pfpne.problems.assumptions import path
 from pfpne.simulation.noise import noise_streams
@@ -154,20 +156,20 @@ def _rows(experiment: Experiment, name: str, run: int) -> list[list]:
     return [[float(row[column]) for column in COLUMNS] for row in of(name, problem, experiment.horizon, partition)]
 
 
-def _stored(experiment: Experiment, name: str, run: int) -> list[list]:
+def _stored(experiment: Experiment, name: str, run: int, folder: Path) -> list[list]:
     key = store.key({"run": experiment.key(name, run)}, _rows)
-    return store.rows(key, lambda: _rows(experiment, name, run))
+    return store.rows(key, lambda: _rows(experiment, name, run), folder)
 
 
-def measure(p: Parameters) -> pd.DataFrame:
+def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """A row a depth of a run of each algorithm of SHOWN: noise (all of the profile's), algorithm, run, COLUMNS."""
     experiments = [p.experiment(noise=noise, algorithms=SHOWN) for noise in PROFILES[p.profile].noises]
-    jobs = [(e, name, run) for e in experiments for name in SHOWN for run in range(e.n_runs)]
+    jobs = [(e, name, run, folder) for e in experiments for name in SHOWN for run in range(e.n_runs)]
     bar = None if experiments[0].is_small(len(jobs)) else progress("depth by depth")
     found = dict(unordered(_stored, jobs, p.n_jobs, bar, experiments[0].is_small(len(jobs))))
     parts = [
         pd.DataFrame(found[k], columns=[*COLUMNS]).assign(noise=e.noise, algorithm=name, run=run)
-        for k, (e, name, run) in enumerate(jobs)
+        for k, (e, name, run, _) in enumerate(jobs)
     ]
     return pd.concat(parts, ignore_index=True)[["noise", "algorithm", "run", *COLUMNS]]
 

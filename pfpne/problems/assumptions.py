@@ -12,6 +12,7 @@
 Rows 0..M-1 of an array are the clients, the last is f-bar. Depths are h = 0..H.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -38,8 +39,8 @@ def path(partition: Partition, x: np.ndarray, H: int) -> np.ndarray:
 def ranges(problem: Problem, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The lowest and highest values (M + 1, k^h) on the cells of each depth, that of the partition at most.
 
-    Seen at the centres of the cells down to BELOW depths deeper, and at the maximisers: lowest values are a little too
-    high, highest ones of cells without a maximiser too low. Of rastrigin, exact to 1e-4 in any dimension; of its f-bar
+    Seen at the centres of the cells down to BELOW depths deeper, at the corners, and at the maximisers: lowest values
+    are a little too high, highest ones of cells without a maximiser too low. Of rastrigin, exact to 1e-4 in any dimension; of its f-bar
     before the clipping at 0, which is a bound from below.
     """
     if isinstance(problem, Rastrigin):
@@ -48,13 +49,18 @@ def ranges(problem: Problem, partition: Partition, H: int) -> tuple[list[np.ndar
     low = high = None
     lows, highs = [], []
     for h in range(deepest, -1, -1):
-        values = problem.values(partition.centers(h, np.arange(1, k**h + 1)))
-        values = np.concatenate([values, values.mean(axis=0, keepdims=True)])
-        if low is not None:
-            low, high = (side.reshape(len(values), -1, k) for side in (low, high))
-            low, high = np.minimum(values, low.min(axis=-1)), np.maximum(values, high.max(axis=-1))
-        else:
-            low, high = values, values
+        index = np.arange(1, k**h + 1)
+        points = [partition.centers(h, index)]
+        if h <= H and problem.candidates is None:
+            box = partition.box(h, index)
+            points += [box[:, np.arange(problem.d), ends] for ends in itertools.product((0, 1), repeat=problem.d)]
+        values = np.stack([problem.values(x) for x in points])  # (points of a cell, M, k^h)
+        values = np.concatenate([values, values.mean(axis=1, keepdims=True)], axis=1)
+        below = low, high
+        low, high = values.min(axis=0), values.max(axis=0)
+        if below[0] is not None:
+            inner = [side.reshape(len(low), -1, k) for side in below]
+            low, high = np.minimum(low, inner[0].min(axis=-1)), np.maximum(high, inner[1].max(axis=-1))
         if h <= H:
             lows.insert(0, low)
             highs.insert(0, high.copy())
