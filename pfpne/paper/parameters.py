@@ -135,7 +135,7 @@ NOTEBOOKS = {
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
     "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
-    "6_specification_curve": Notebook(
+    "10_specification_curve": Notebook(
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
     ),
     "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
@@ -153,7 +153,7 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
-        ("6_specification_curve", {}),
+        ("10_specification_curve", {}),
         ("9_why", {}),
         ("8_regime_map", {}),
     ]
