@@ -27,6 +27,7 @@ from pfpne.paper.parameters import complete, executions
 from pfpne.paper.tables import update_pages
 from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS, shown
 
+APART = {"smoke": (), "paper": ("8_regime_map",)}  # what takes an hour is made when it is named
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 
 
@@ -36,16 +37,17 @@ def main(arguments: list[str] | None = None) -> int:
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")
     make.add_argument("--profile", choices=PROFILES, default="paper")
     make.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
+    make.add_argument("--only", choices=KNOWN, help="this notebook alone")
     commands.add_parser("readme", help="write claims.csv into the README, and deviations.csv into docs/deviations.md")
     args = parser.parse_args(arguments)
-    code = figures(args.profile, args.n_jobs) if args.command == "figures" else 0
+    code = figures(args.profile, args.n_jobs, args.only) if args.command == "figures" else 0
     if code == 0 and (args.command == "readme" or args.profile == "paper"):
         update_pages()
     return code
 
 
-def figures(profile: str, n_jobs: int | None = None) -> int:
-    """Execute the profile's notebooks, in order, up to the first that fails; returns the exit code."""
+def figures(profile: str, n_jobs: int | None = None, only: str | None = None) -> int:
+    """Execute the profile's notebooks, or one, in order, up to the first that fails; returns the exit code."""
     alone = AT_A_TIME[profile] == 1
     logging.getLogger("tornado").setLevel(logging.CRITICAL)  # it reports what papermill raises, or a kernel's end
     os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if alone and sys.stderr.isatty() and hasattr(os, "ttyname") else ""
@@ -53,7 +55,8 @@ def figures(profile: str, n_jobs: int | None = None) -> int:
     try:
         with ThreadPoolExecutor(AT_A_TIME[profile]) as workers:  # after an error those under way end, no other begins
             in_order = map if alone else workers.map  # alone, in this thread, which an interrupt reaches at once
-            every = executions(profile)
+            wanted = {only} if only else KNOWN.keys() - APART[profile]
+            every = [execution for execution in executions(profile) if execution[0] in wanted]
             print(f"profile {profile}: {len(every)} notebooks to execute, unless nothing has changed", flush=True)
             made = in_order(lambda execution: make_figures(profile, *execution, n_jobs), every)
             for k, lines in enumerate(made, start=1):

@@ -64,13 +64,13 @@ def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw
             nothing_below = i == len(rows) - 1 or rows[i + 1][j] is None
             ax.set(xlabel="evaluations per client $t$" if nothing_below else "", ylabel="" if j else ylabels[i])
             ax.set_title(_where(of) if alone or of.objective == "landmine" else TITLES[of.objective])
-        _legend(figure, _in_order(table["algorithm"]), 7 if columns > 2 else 3 if alone else 4, more=more)
+        legend(figure, _in_order(table["algorithm"]), 7 if columns > 2 else 3 if alone else 4, more=more)
         return figure
 
     return render(stem, caption, table, panel)
 
 
-def _legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: Iterable = ()) -> None:
+def legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: Iterable = ()) -> None:
     """One legend under the axes, where it hides nothing; of markers alone without lines. more: handles after them."""
     handles = []
     for look in map(LOOKS.get, names):
@@ -467,7 +467,7 @@ def times(results: list, p: Parameters) -> Exhibit:
         sns.pointplot(seconds, x="objective", y="seconds", hue="algorithm", ax=ax, **ranges, **looks, **order)
         ax.set(yscale="log", xlabel="", ylabel="seconds a run")
         ax.set_xticks(range(len(objectives)), [title(name) for name in objectives], rotation=25)
-        _legend(figure, names, columns=3, lines=False)
+        legend(figure, names, columns=3, lines=False)
         return figure
 
     return render("times", caption, table, draw)

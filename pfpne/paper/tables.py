@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne.paper import claims, deviations, findings, table1
+from pfpne.paper import assumptions, claims, deviations, findings, table1
 from pfpne.paper.claim_tests import MUCH, PAPER
 from pfpne.paper.evidence import Study
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
 from pfpne.paper.looks import DASH, label, noise_in_words
+from pfpne.paper.parameters import Parameters
 from pfpne.paths import FIGURES, ROOT, write_atomically
 
 IN_LATEX = {
@@ -157,6 +158,22 @@ def tally(verdicts: pd.DataFrame) -> str:
         counts = ", ".join(f"{verdict} {found.count(verdict)}" for verdict in claims.VERDICTS if verdict in found)
         words.append(f"{noise_in_words(regime)}, {cells} cells, {len(found)} claims: {counts}")
     return "; ".join(words)
+
+
+def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
+    """What the paper assumes, measured: see pfpne.paper.assumptions."""
+    caption = (
+        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth {assumptions.DEEPEST[p.profile]}. Delta: "
+        "the least of Assumption 3. Delta (4): the least of Assumption 4 that any omega goes with; omega: the least with "
+        "Delta, or none, and with Delta (4). nu_1, rho: what the cells of the worst client satisfy, rho by least squares; a "
+        "dash where cells do not shrink; the algorithms are given 1 and 0.5, with which the dimensions are counted: of the "
+        "clients, the least and the largest, of f-bar, and d_new, slopes over these depths, no asymptotic ones."
+    )
+    names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
+    shown = assumptions.summary(problems).drop(columns=["nu_1_mean", "rho_mean"])
+    shown = shown.rename(columns=names | {name: name.capitalize() for name in ("objective", "shift", "cells")})
+    markdown, latex = as_markdown(shown), as_latex(shown, "lrl" + "r" * (len(shown.columns) - 3))
+    return _exhibit("assumptions_table", caption, markdown, {"assumptions_table": problems}, md=f"{markdown}\n{caption}\n", tex=latex)
 
 
 def make_deviations(study: Study) -> Exhibit:
