@@ -11,16 +11,19 @@ server, which answers messages with messages. They share nothing else, so they s
 
 import dataclasses
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfpne.checks import check, check_count, check_noise
+from pfpne.checks import check, check_count, check_noise, is_integer
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,26 @@ class Task:
         return stream(self.seed, *self.key, role)
 
 
+LARGEST = 1e100  # number in a message: its square, and sums of those, are still numbers
+LONGEST = 2**26  # text of a message, in characters
+
+
+def numbers(*shape: int | str, least: float = -LARGEST, most: float = LARGEST):
+    """A field of a message: finite numbers in least..most, at least one. shape: lengths, or names of lengths."""
+    return field(metadata={"kinds": "iuf", "shape": shape, "least": least, "most": most})
+
+
+def integers(*shape: int | str, least: int = 0, most: int = 2**62):
+    """A field of a message: integers in least..most, at least one. shape: lengths, or names of lengths."""
+    return field(metadata={"kinds": "i", "shape": shape, "least": least, "most": most})
+
+
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What passes between a client and the server: a header, and the arrays of a subclass, its payload; no more."""
+    """What passes between a client and the server: a header, and the arrays of a subclass, its payload; no more.
+
+    A kind declares its arrays by `numbers` and `integers`; equal names of lengths stand for equal lengths.
+    """
 
     header: int  # the depth or phase, or the step; not counted
 
@@ -87,19 +107,90 @@ class Message:
         """How many numbers the message carries."""
         return sum(value.size for value in self.values)
 
+    def check(self, sizes: dict[str, int] | None = None) -> None:
+        """Raise ValueError unless all is as the kind declares, with these sizes of the lengths that are named."""
+        kind, sizes = type(self).__name__, dict(sizes or {})
+        check(is_integer(self.header) and 0 <= self.header < 2**62, f"{kind}'s header", "an integer >= 0", self.header)
+        for f in dataclasses.fields(self)[1:]:
+            x, declared, name = getattr(self, f.name), f.metadata, f"{kind}'s {f.name}"
+            what = "integers" if declared["kinds"] == "i" else "numbers"
+            check(x.dtype.kind in declared["kinds"], name, what, f"an array of {x.dtype}")
+            lengths = x.shape if x.ndim == len(declared["shape"]) else (0,) * len(declared["shape"])
+            shape = [
+                sizes.setdefault(n, length) if isinstance(n, str) else n
+                for n, length in zip(declared["shape"], lengths, strict=True)
+            ]
+            check(x.shape == tuple(shape) and x.size > 0, name, f"of shape {declared['shape']} {sizes}", x.shape)
+            least, most = declared["least"], declared["most"]
+            check(least <= x.min() and x.max() <= most, name, f"{what} in [{least:g}, {most:g}]", (x.min(), x.max()))
+
     def to_json(self) -> str:
         content = {name: getattr(self, name).tolist() for name in self.payload()}
         return json.dumps({"kind": type(self).__name__, "header": self.header, **content})
 
     @staticmethod
-    def from_json(text: str) -> "Message":
-        """The message that `to_json` wrote; ValueError for a kind that no imported algorithm declares."""
+    def from_json(text: str, longest: int = LONGEST) -> "Message":
+        """The message that `to_json` wrote, of a kind that an imported algorithm declares; ValueError for all else.
+
+        longest: how many characters are read at most.
+        """
         kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
-        content = json.loads(text)
-        kind = kinds.get(content.pop("kind", None)) if isinstance(content, dict) else None
-        if kind is None or set(content) != {"header", *kind.payload()}:
-            raise ValueError(f"not a message: {text[:80]}")
-        return kind(**content)
+        if not isinstance(text, str) or len(text) > longest:
+            raise ValueError(f"not a message: a text of at most {longest} characters is wanted.")
+        try:
+            content = json.loads(text)
+            kind = kinds[content.pop("kind")]
+            if set(content) != {"header", *kind.payload()}:
+                raise ValueError(f"a {kind.__name__} has header, {', '.join(kind.payload())}")
+            message = kind(**content)
+            message.check()
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"not a message: {text[:80]!r} ({error})") from None
+        return message
+
+
+@dataclass(frozen=True, eq=False)
+class Awaited:
+    """The message that a receiver waits for: its kind (None: it waits for none) and which headers it may have.
+
+    after: a message up to this header is late. sizes: of the lengths named. among: name -> the increasing integers that
+    the array must be some of, in increasing order. within: name -> its least and its largest values, each (n,).
+    """
+
+    after: int
+    kind: type[Message] | None = None
+    headers: range = range(0)
+    sizes: dict[str, int] = field(default_factory=dict)
+    among: dict[str, np.ndarray] = field(default_factory=dict)
+    within: dict[str, tuple] = field(default_factory=dict)
+
+    def admits(self, message: Message, declared: tuple[type[Message], ...]) -> bool:
+        """Whether it is the message awaited; False, and a line in the log, if late or repeated; ValueError if wrong.
+
+        declared: the kinds that the receiver takes at any time.
+        """
+        kind = type(message).__name__
+        if type(message) not in declared:
+            takes = ", ".join(each.__name__ for each in declared) or "none"
+            raise ValueError(f"messages taken here: {takes}; got one of kind {kind}.")
+        check(is_integer(message.header), f"{kind}'s header", "an integer", message.header)
+        if type(message) is not self.kind or message.header not in self.headers:
+            if message.header <= self.after:
+                log.warning("a %s of header %d is late or repeated: ignored", kind, message.header)
+                return False
+            wait, headers = "no message", self.headers
+            if self.kind is not None and len(headers):
+                wait = f"a {self.kind.__name__} of header {' to '.join(map(str, sorted({headers[0], headers[-1]})))}"
+            raise ValueError(f"a {kind} of header {message.header} came, and {wait} is awaited.")
+        message.check(self.sizes)
+        for name, known in self.among.items():
+            x = getattr(message, name)
+            holds = (np.diff(x) > 0).all() and np.isin(x, known).all()
+            check(holds, f"{kind}'s {name}", f"some of {known[:9].tolist()} ({len(known)}), increasing", x[:9].tolist())
+        for name, (low, high) in self.within.items():
+            x = getattr(message, name)
+            check(((low <= x) & (x <= high)).all(), f"{kind}'s {name}", f"in {low}..{high}", x)
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +219,12 @@ def in_turn(points: np.ndarray, pulls: int, budget: int) -> Batch:
 
 
 class Client(ABC):
-    """One client. Every state of it can be pickled and restored. t: the evaluations told so far, 0..horizon."""
+    """One client. Every state of it can be pickled and restored. t: the evaluations told so far, 0..horizon.
+
+    takes: the kinds of message that it may receive.
+    """
+
+    takes: tuple[type[Message], ...] = ()
 
     def __init__(self, task: Task):
         self.task, self.t = task, 0
@@ -161,8 +257,19 @@ class Client(ABC):
         return self._tell(batch, rewards)
 
     def receive(self, message: Message) -> Message | None:
-        """Take a message from the server; return an answer, or None."""
-        raise NotImplementedError(f"{type(self).__name__} takes no messages")
+        """Take a message from the server; return an answer, or None.
+
+        One that is late or repeated is ignored, with a line in the log; a wrong one is a ValueError. Neither changes
+        the state.
+        """
+        return self._receive(message) if self.awaits().admits(message, self.takes) else None
+
+    def awaits(self) -> Awaited:
+        """The message that the client waits for now."""
+        return Awaited(-1)
+
+    def _receive(self, message: Message) -> Message | None:
+        """Take the message awaited."""
 
     @abstractmethod
     def _ask(self) -> Batch:
@@ -178,9 +285,11 @@ class Client(ABC):
 
 
 class Server:
-    """The server of an algorithm whose clients send nothing."""
+    """The server of an algorithm whose clients send nothing. takes: the kinds of message that another may be sent."""
 
-    def __init__(self, task: Task | None = None, settings=None):
+    takes: tuple[type[Message], ...] = ()
+
+    def __init__(self, task: Task, settings=None):
         self.task, self.settings = task, settings
 
     def start(self) -> dict[int, Message]:
@@ -188,8 +297,26 @@ class Server:
         return {}
 
     def exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
-        """Answer the clients' messages (client -> message) with messages (client -> message)."""
-        raise NotImplementedError("the clients of this algorithm send nothing")
+        """Answer the clients' messages (client -> message) with messages (client -> message).
+
+        Those that are late or repeated are ignored, with a line in the log. A ValueError if one is wrong, or one that
+        is needed is missing. Neither changes the state.
+        """
+        for m in messages:
+            last = self.task.n_clients - 1
+            check(is_integer(m) and 0 <= m <= last, "the sender of a message", f"a client, 0..{last}", m)
+        taken = {m: message for m, message in messages.items() if self.awaits(m).admits(message, self.takes)}
+        headers = sorted({message.header for message in taken.values()})
+        check(len(headers) <= 1, "messages that are exchanged together", "of one header", headers)
+        return {} if messages and not taken else self._exchange(taken)
+
+    def awaits(self, m: int) -> Awaited:
+        """The message that the server waits for from client m now."""
+        return Awaited(-1)
+
+    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+        """Answer messages that are awaited, not necessarily from all clients."""
+        raise ValueError("there is no message to answer.")
 
 
 class Federation:

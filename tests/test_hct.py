@@ -1,6 +1,7 @@
 """HCT by hand, and the compiled simulation of all trees (HOO's too) against the objects. PyXAB's: test_pyxab.py."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -204,7 +205,9 @@ def test_centralized_communication_is_one_row_a_step():
 def test_centralized_refuses_rewards_out_of_turn_or_no_numbers():
     server = CentralizedServer(Task(UNIT, 2, 2), HCTSettings())
     server.start()
-    for messages, match in (({1: Reward(1, [0.5])}, "turn"), ({0: Reward(1, [math.nan])}, "NaN"), ({}, "turn")):
+    for messages, match in (({1: Reward(1, [0.5])}, "no message is awaited"), ({0: Reward(1, [math.nan])}, "nan")):
         with pytest.raises(ValueError, match=match):
             server.exchange(messages)
+    before = pickle.dumps(server)
     assert list(server.exchange({0: Reward(1, [0.5])})) == [1]
+    assert before != pickle.dumps(server) and server.exchange({0: Reward(1, [0.5])}) == {}

@@ -323,7 +323,7 @@ def test_the_server_waits_for_every_client():
     messages = [client.tell(np.zeros(client.ask().size)) for client in clients]
     with pytest.raises(ValueError, match="all 2 clients"):
         server.exchange({0: messages[0]})
-    with pytest.raises(ValueError, match="depth 0"):
+    with pytest.raises(ValueError, match="header 0 is awaited"):
         server.exchange({0: messages[0], 1: pf_pne.NodeMeans(1, np.zeros(1))})
     assert server.exchange(dict(enumerate(messages)))[1].index.tolist() == [1]
 
@@ -332,7 +332,7 @@ def test_a_broadcast_that_comes_twice_or_late_is_ignored_and_one_too_early_refus
     """Delta = 1: H_0 = 0, so that the first broadcast is the last. Twice, it must not send PE back to the root."""
     server, (client,) = get_algorithm("pf-pne").make(Task(UNIT, 1, 500), pf_pne.PFPNESettings(Delta=1.0))
     answer = server.exchange({0: client.tell(np.zeros(client.ask().size))})[0]
-    with pytest.raises(ValueError, match="depth 1 came, and that of depth 0 is awaited"):
+    with pytest.raises(ValueError, match="header 1 came, and a Kept of header 0 is awaited"):
         client.receive(pf_pne.Kept(1, answer.index, answer.means, answer.bounds))
     client.receive(answer)
     for _ in range(4):

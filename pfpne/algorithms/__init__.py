@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pfpne.algorithms import blin, fed1_ucb, fn_ucb, hct, hoo
+from pfpne.algorithms import blin, fed1_ucb, fn_ucb, hct, hoo, pf_pne_plus
 from pfpne.algorithms.pf_pne import (
     PE,
     PFPNE,
@@ -47,6 +47,16 @@ ALGORITHMS = {
     "pf-pne": Algorithm(PFPNESettings, partial(make_phased, PFPNE, PhasedServer), (NodeMeans,), (Kept,)),
     "fed-pne": Algorithm(PhasedSettings, partial(make_phased, FedPNE, FedPNEServer), (NodeMeans,), (KeptIndex,)),
     "pe": Algorithm(PhasedSettings, partial(make_phased, PE, Server)),
+    "pf-pne+": Algorithm(
+        pf_pne_plus.PlusSettings,
+        partial(make_phased, pf_pne_plus.PFPNEPlus, pf_pne_plus.PlusServer, client=pf_pne_plus.PlusClient),
+        (pf_pne_plus.RootStatistics, NodeMeans),
+        (pf_pne_plus.Shared,),
+    ),
+    "hct-noise": Algorithm(
+        pf_pne_plus.NoiseHCTSettings,
+        partial(make_phased, pf_pne_plus.HCTNoise, Server, client=pf_pne_plus.PlusClient),
+    ),
     "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_theory)),
     "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_theory)),
     "centralized": Algorithm(hct.HCTSettings, hct.make_centralized, (hct.Reward,), (hct.NextPoint,)),

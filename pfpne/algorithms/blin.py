@@ -62,6 +62,8 @@ def first_parts(partition: Partition, cubes: np.ndarray, limit: int) -> np.ndarr
 class BLiN:
     """One client, S = 1. best (1, d): the centre of the best cube of the last batch finished; at first the domain's."""
 
+    answers = ()  # of a server
+
     def __init__(self, task: Task, settings: BLiNSettings, S: int):
         self.task, self.settings, self.best = task, settings, task.partition.centers(0, 1)
 

@@ -22,7 +22,7 @@ import numpy as np
 from pfpne.algorithms.arms import draw_arms
 from pfpne.algorithms.pf_pne import node_sums
 from pfpne.checks import check_amount, check_scale
-from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task, in_turn
+from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, in_turn, integers, numbers
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Fed1UCBSettings:
 class ArmMeans(Message):
     """Up: a client's mean (n,) of every active arm, in increasing order of the arms. Header: the phase, from 1."""
 
-    means: np.ndarray
+    means: np.ndarray = numbers("n")
 
 
 @dataclass(frozen=True, eq=False)
 class SurvivingArms(Message):
     """Down: the arms (n,) that stay active, in increasing order. Header: the phase, from 1."""
 
-    arms: np.ndarray
+    arms: np.ndarray = integers("kept")
 
 
 def reward_deviation(noise: float | str | None) -> float:
@@ -73,24 +73,34 @@ def kept(mean: np.ndarray, width: float) -> np.ndarray:
 
 
 class Fed1UCBServer(Server):
-    """Averages the clients' means of the active arms, and drops arms."""
+    """Averages the clients' means of the active arms, and drops arms. phase: the one that is under way, from 1."""
+
+    takes = (ArmMeans,)
 
     def __init__(self, task: Task, n_arms: int, pulls: int, sigma: float):
         super().__init__(task)
-        self.active, self.pulls, self.sigma = np.arange(n_arms), pulls, sigma
+        self.active, self.pulls, self.sigma, self.phase = np.arange(n_arms), pulls, sigma, 1
 
-    def exchange(self, messages: dict[int, ArmMeans]) -> dict[int, SurvivingArms]:
-        M, T, phase = self.task.n_clients, self.task.horizon, max(message.header for message in messages.values())
+    def awaits(self, m: int) -> Awaited:
+        """The means of this phase, as long as more than one arm is left."""
+        if len(self.active) == 1:
+            return Awaited(self.phase - 1)
+        return Awaited(self.phase - 1, ArmMeans, range(self.phase, self.phase + 1), {"n": len(self.active)})
+
+    def _exchange(self, messages: dict[int, ArmMeans]) -> dict[int, SurvivingArms]:
+        M, T, phase = self.task.n_clients, self.task.horizon, self.phase
         if len(messages) != M:
             raise ValueError(f"phase {phase} ends when all {M} clients have sent means; {len(messages)} did.")
         mean = np.mean([messages[m].means for m in range(M)], axis=0)  # server: average of the local means
         width = confidence_width(phase * self.pulls, M, T, self.sigma)  # B_p, with n = F(p)
-        self.active = self.active[kept(mean, width)]  # server: drop E_p
+        self.active, self.phase = self.active[kept(mean, width)], phase + 1  # server: drop E_p
         return dict.fromkeys(range(M), SurvivingArms(phase, self.active))
 
 
 class Fed1UCBClient(Client):
     """Pulls every active arm equally often and sends its means. arms (K, d): in the order of play, which names them."""
+
+    takes = (SurvivingArms,)
 
     def __init__(self, task: Task, arms: np.ndarray, pulls: int):
         super().__init__(task)
@@ -113,7 +123,12 @@ class Fed1UCBClient(Client):
         self.waiting = True
         return ArmMeans(self.phase, self.sums[self.active] / (self.phase * self.pulls))  # client: send the local means
 
-    def receive(self, message: SurvivingArms) -> None:
+    def awaits(self) -> Awaited:
+        """Which of the active arms stay, once their means are sent."""
+        headers = range(self.phase, self.phase + 1) if self.waiting else range(0)
+        return Awaited(self.phase - 1, SurvivingArms, headers, among={"arms": self.active})
+
+    def _receive(self, message: SurvivingArms) -> None:
         self.active, self.phase, self.waiting = message.arms, message.header + 1, False
         self._best = self.arms[self.active[np.argmax(self.sums[self.active])]]
 

@@ -31,7 +31,7 @@ from numba import njit
 
 from pfpne.algorithms.arms import draw_arms
 from pfpne.checks import check_amount, check_integer, check_scale
-from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
+from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class FNUCBSettings:
 class NeuralStatistics(Message):
     """Up: those of a client. Down: sums over all data of all clients, and means over clients."""
 
-    gram: np.ndarray  # (p, p): sum of g g^T, of a client since the last communication
-    moment: np.ndarray  # (p,): sum of r g, likewise
-    weights: np.ndarray  # (p,): of the client's own network
-    inverse: np.ndarray  # (p, p): of lambda I + sum of g g^T over the client's own data
+    gram: np.ndarray = numbers("p", "p")  # (p, p): sum of g g^T, of a client since the last communication
+    moment: np.ndarray = numbers("p")  # (p,): sum of r g, likewise
+    weights: np.ndarray = numbers("p")  # (p,): of the client's own network
+    inverse: np.ndarray = numbers("p", "p")  # (p, p): of lambda I + sum of g g^T over the client's own data
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,19 +172,35 @@ def upper_bound(value, variance, nu, lambda_):
 
 
 class FNUCBServer(Server):
-    """Adds the clients' sums, averages their weights and inverses, and sees to it that all communicate together."""
+    """Adds the clients' sums, averages their weights and inverses, and sees to it that all communicate together.
 
-    def __init__(self, task: Task):
-        super().__init__(task)
-        self.gram, self.moment, self.inbox = 0.0, 0.0, {}
+    synced: the step of the last communication. inbox: what clients have sent for the next one.
+    """
 
-    def exchange(self, messages: dict[int, NeuralStatistics]) -> dict[int, Message]:
+    takes = (NeuralStatistics,)
+
+    def __init__(self, task: Task, settings: FNUCBSettings):
+        super().__init__(task, settings)
+        self.gram, self.moment, self.inbox, self.synced = 0.0, 0.0, {}, 1
+
+    def awaits(self, m: int) -> Awaited:
+        """The news of a client that has not sent any, of the step that the others have sent theirs of."""
+        step = next((message.header for message in self.inbox.values()), None)
+        headers = range(self.synced + 1, self.task.horizon + 1) if step is None else range(step, step + 1)
+        if m in self.inbox:
+            return Awaited(step)
+        p = self.settings.width * (len(self.task.partition.domain) + 2) + 1
+        return Awaited(self.synced, NeuralStatistics, headers, {"p": p})
+
+    def _exchange(self, messages: dict[int, NeuralStatistics]) -> dict[int, Message]:
+        if not messages:
+            raise ValueError("there is no message to answer.")
         self.inbox.update(messages)
         header, clients = max(message.header for message in messages.values()), range(self.task.n_clients)
         missing = [m for m in clients if m not in self.inbox]
         if missing:
             return dict.fromkeys(missing, NewsRequest(header))
-        news = [self.inbox.pop(m) for m in clients]
+        news, self.synced = [self.inbox.pop(m) for m in clients], header
         self.gram = self.gram + sum(message.gram for message in news)  # W_sync += sum_i W_new,i
         self.moment = self.moment + sum(message.moment for message in news)  # B_sync += sum_i B_new,i
         weights = np.mean([message.weights for message in news], axis=0)
@@ -194,6 +210,8 @@ class FNUCBServer(Server):
 
 class FNUCBClient(Client):
     """Plays the arm of the largest bound alpha_t UCB_a + (1 - alpha_t) UCB_b, one evaluation at a time."""
+
+    takes = (NeuralStatistics, NewsRequest)
 
     def __init__(self, task: Task, settings: FNUCBSettings, arms: Arms):
         super().__init__(task)
@@ -242,7 +260,14 @@ class FNUCBClient(Client):
         self.waiting = True
         return NeuralStatistics(self.t, self.gram, self.moment, self.theta, np.linalg.inv(self.prior + self.gram_own))
 
-    def receive(self, message: NeuralStatistics | NewsRequest) -> NeuralStatistics | None:
+    def awaits(self) -> Awaited:
+        """The aggregates of what it has sent; before, if it has made evaluations since the last, a request to send."""
+        synced, here = self.shared.header, range(self.t, self.t + 1)
+        if self.waiting:
+            return Awaited(self.t, NeuralStatistics, here, {"p": len(self.theta)})
+        return Awaited(synced, NewsRequest, here if self.t > synced else range(0))
+
+    def _receive(self, message: NeuralStatistics | NewsRequest) -> NeuralStatistics | None:
         if isinstance(message, NewsRequest):
             return self._news()
         self.shared, self.waiting = message, False
@@ -256,4 +281,4 @@ class FNUCBClient(Client):
 def make_fn_ucb(task: Task, settings: FNUCBSettings) -> tuple[Server, list[Client]]:
     """The server and the M clients of one run."""
     arms = Arms(task, settings.width)
-    return FNUCBServer(task), [FNUCBClient(task, settings, arms) for _ in range(task.n_clients)]
+    return FNUCBServer(task, settings), [FNUCBClient(task, settings, arms) for _ in range(task.n_clients)]

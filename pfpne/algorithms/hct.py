@@ -29,7 +29,7 @@ import numpy as np
 from numba import njit
 
 from pfpne.checks import check_rho, check_scale
-from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
+from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
 
 
 @dataclass(frozen=True)
@@ -235,27 +235,30 @@ class TreeClient(Client):
 def make_alone(theory, task: Task, settings: TreeSettings) -> tuple[Server, list[Client]]:
     """A server that says nothing, and M clients, each on a tree of its own. theory: hct_theory or another."""
     constants = theory(settings, task.partition, task.horizon)
-    return Server(), [TreeClient(task, constants) for _ in range(task.n_clients)]
+    return Server(task), [TreeClient(task, constants) for _ in range(task.n_clients)]
 
 
 @dataclass(frozen=True, eq=False)
 class Reward(Message):
     """Up (centralized): the reward (1,) of the point received."""
 
-    reward: np.ndarray
+    reward: np.ndarray = numbers(1)
 
 
 @dataclass(frozen=True, eq=False)
 class NextPoint(Message):
     """Down (centralized): the point (d,) to evaluate."""
 
-    point: np.ndarray
+    point: np.ndarray = numbers("d")
 
 
 class CentralizedServer(Server):
     """One HCT for all M T evaluations; client j mod M makes evaluation j = 0, 1, ..."""
 
+    takes = (Reward,)
+
     def __init__(self, task: Task, settings: HCTSettings):
+        super().__init__(task, settings)
         self.n_clients = task.n_clients
         alone = replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
         self.hct = TreeClient(alone, hct_theory(settings, alone.partition, alone.horizon))
@@ -264,22 +267,38 @@ class CentralizedServer(Server):
         """The next point, for the client whose turn it is; nothing after the last."""
         return {self.hct.t % self.n_clients: NextPoint(self.hct.t, point) for point in self.hct.ask().points}
 
-    def exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
-        turn = self.hct.t % self.n_clients
-        if list(messages) != [turn]:
-            raise ValueError(f"it is client {turn}'s turn to send a reward; messages came from {list(messages)}.")
-        self.hct.tell(messages[turn].reward)
+    def awaits(self, m: int) -> Awaited:
+        """The reward of the evaluation under way, from the client whose turn it is. Header: its evaluations, from 1."""
+        rounds, turn = divmod(self.hct.t, self.n_clients)
+        if m != turn or self.hct.t == self.hct.task.horizon:
+            return Awaited(rounds + (m < turn))
+        return Awaited(rounds, Reward, range(rounds + 1, rounds + 2))
+
+    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+        for message in messages.values():  # one, from the client whose turn it is
+            self.hct.tell(message.reward)
         return self.start()
 
 
 class CentralizedClient(Client):
     """Evaluates what the server sends, and sends the reward. It would deploy the last point that it evaluated."""
 
-    def __init__(self, task: Task):
+    takes = (NextPoint,)
+
+    def __init__(self, task: Task, m: int):
         super().__init__(task)
+        self.m = m
         self._best, self._next = task.partition.centers(0, 1)[0], NOTHING
 
-    def receive(self, message: NextPoint) -> None:
+    def awaits(self) -> Awaited:
+        """The point of its next evaluation, unless it has one; it is evaluation m, m + M, m + 2 M, ... of all."""
+        (low, high), M = self.task.partition.domain.T, self.task.n_clients
+        j = self.t * M + self.m
+        if self._next.size or self.t == self.task.horizon:
+            return Awaited(j if self._next.size else j - M)
+        return Awaited(j - M, NextPoint, range(j, j + 1), {"d": len(low)}, within={"point": (low, high)})
+
+    def _receive(self, message: NextPoint) -> None:
         self._next = Batch(message.point[None], np.array([1]))
 
     def _ask(self) -> Batch:
@@ -295,4 +314,4 @@ class CentralizedClient(Client):
 
 def make_centralized(task: Task, settings: HCTSettings) -> tuple[Server, list[Client]]:
     """The server that runs HCT, and its M thin clients."""
-    return CentralizedServer(task, settings), [CentralizedClient(task) for _ in range(task.n_clients)]
+    return CentralizedServer(task, settings), [CentralizedClient(task, m) for m in range(task.n_clients)]

@@ -17,7 +17,6 @@ names the entry of docs/deviations.md that says what is done here and why.
 | nu_1, rho, c, c_1, delta, Delta | settings             | constants fixed by theory or by the user               |
 """
 
-import logging
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pfpne.checks import check_amount, check_rho, check_scale
-from pfpne.federation import NOTHING, Batch, Client, Message, Server, Task
+from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers, numbers
 
 
 def log_term(T: int, c_1: float, delta: float) -> float:
@@ -105,23 +104,23 @@ class PFPNESettings(PhasedSettings):
 class NodeMeans(Message):
     """Up: the client's mean of every node of K^h, in increasing index."""
 
-    means: np.ndarray
+    means: np.ndarray = numbers("n")
 
 
 @dataclass(frozen=True, eq=False)
 class Kept(Message):
     """Down (pf-pne): the nodes that stay, their global means and half-widths."""
 
-    index: np.ndarray
-    means: np.ndarray
-    bounds: np.ndarray
+    index: np.ndarray = integers("kept")
+    means: np.ndarray = numbers("kept")
+    bounds: np.ndarray = numbers("kept", least=0)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptIndex(Message):
     """Down (fed-pne): the nodes that stay."""
 
-    index: np.ndarray
+    index: np.ndarray = integers("kept")
 
 
 # --- the steps, for one client or for many at once ---------------------------------------------------
@@ -193,12 +192,15 @@ class Phases:
     A subclass's loop() yields what they want, a Pull, or a message for the server whose arrays have a row a client, and
     is sent what came of it.
     done (S,): whose last phase the horizon has cut; set by who runs the loop. best (S, d): what they would deploy.
+    answers: the kinds of message that the server answers with; index (n,): the nodes K^h that it is sent the means of.
     """
+
+    answers: tuple[type[Message], ...] = ()
 
     def __init__(self, task: Task, settings: PhasedSettings, S: int):
         self.task, self.settings, self.S = task, settings, S
         self.log = settings.log_term(task)
-        self.done = np.zeros(S, dtype=bool)
+        self.done, self.index = np.zeros(S, dtype=bool), self.start(task)[1]
         self.best, self._best_depth = np.repeat(task.partition.centers(0, 1), S, axis=0), -1
 
     @staticmethod
@@ -215,7 +217,7 @@ class Phases:
 
     def pull_each(self, h: int, index: np.ndarray):
         """Pull each node of K^h ceil(tau_h / M) times; returns the sums (S, n) and that number."""
-        n = min(pulls_each(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
+        self.index, n = index, min(pulls_each(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
         owner = np.repeat(np.arange(self.S), len(index))
         sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n))
         return sums.reshape(self.S, -1), n
@@ -272,6 +274,8 @@ class Phases:
 class PFPNE(Phases):
     """Algorithm 2: evaluate K^h with the others down to depth H_0, then run PE alone."""
 
+    answers = (Kept,)
+
     def loop(self):
         shared, own = {}, {}
         H_0 = transition_depth(self.settings.Delta, self.settings.nu_1, self.settings.rho)  # line 2
@@ -288,6 +292,8 @@ class PFPNE(Phases):
 
 class FedPNE(Phases):
     """Fed-PNE's client: stage 1 of PF-PNE without end, with the expansion criterion (deviation 11)."""
+
+    answers = (KeptIndex,)
 
     def loop(self):
         h, index = self.start(self.task)
@@ -344,15 +350,20 @@ class PhasedClient(Client):
         step = self._step
         return type(step)(step.header, *(rows[0] for rows in step.values)) if isinstance(step, Message) else None
 
-    def receive(self, message: Message) -> None:
-        """Take the server's answer. One that is late, or comes twice, is ignored; one too early is a ValueError."""
-        h, awaited = message.header, self._step.header if isinstance(self._step, Message) else None
-        if awaited is not None and h > awaited:
-            raise ValueError(f"a message of depth {h} came, and that of depth {awaited} is awaited.")
-        if h == awaited:
-            self._go_on(message)
-        else:
-            logging.getLogger(__name__).warning("a message of depth %d is late: ignored", h)
+    @property
+    def takes(self) -> tuple[type[Message], ...]:
+        return self._phases.answers
+
+    def awaits(self) -> Awaited:
+        """The server's answer, on some of the nodes whose means it was sent."""
+        after = max((value.header for value in self._sent if isinstance(value, Message)), default=-1)
+        if not isinstance(self._step, Message):
+            return Awaited(after)
+        h, index = self._step.header, self._phases.index
+        return Awaited(after, self.takes[0], range(h, h + 1), {"n": len(index)}, {"index": index})
+
+    def _receive(self, message: Message) -> None:
+        self._go_on(message)
 
     def best(self) -> np.ndarray:
         """The centre (d,) of the node with the highest mean in the deepest finished depth; at first the domain's."""
@@ -362,10 +373,12 @@ class PhasedClient(Client):
 class PhasedServer(Server):
     """Algorithm 1: average the clients' means, eliminate, broadcast what stays. K^h goes on as the clients' does."""
 
+    takes = (NodeMeans,)
     start_at = staticmethod(Phases.start)
 
     def __init__(self, task: Task, settings: PhasedSettings):
         super().__init__(task, settings)
+        self.heard = -1  # the depth concluded last
         self.log = settings.log_term(task)
         self.h, self.index = self._begin(*self.start_at(task))  # line 2
 
@@ -376,12 +389,23 @@ class PhasedServer(Server):
         """T_{h,i}: what was really drawn of a node, M ceil(tau_h / M) (deviation 6)."""
         return self.task.n_clients * pulls_each(h, self.log, self.settings, self.task.n_clients)
 
-    def exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+    def awaits(self, m: int) -> Awaited:
+        """Means of K^h, down to the last depth that the federation goes to."""
+        if self.heard >= self.deepest():
+            return Awaited(self.heard)
+        return Awaited(self.heard, self.takes[0], range(self.h, self.h + 1), {"n": len(self.index)})
+
+    def deepest(self) -> float:
+        """The last depth whose means the clients send."""
+        s = self.settings
+        return min(self.task.partition.max_depth, transition_depth(s.Delta, s.nu_1, s.rho))
+
+    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         h, M = self.h, self.task.n_clients
-        if len(messages) != M or any(message.header != h for message in messages.values()):
+        if len(messages) != M:
             raise ValueError(f"phase {h} ends when all {M} clients have sent their means of depth {h}.")
         answer = self.conclude(*map(np.stack, zip(*(messages[m].values for m in range(M)), strict=True)))
-        return {m: answer for m in range(M)}
+        return dict.fromkeys(range(M), answer)
 
     def conclude(self, means: np.ndarray) -> Message:
         """One phase: from the clients' means (M, n) of K^h (line 6) to the broadcast; K^{h+1} is next."""
@@ -389,7 +413,7 @@ class PhasedServer(Server):
         mean = means.mean(axis=0)  # lines 7-9
         b = np.full(len(mean), radius(self.samples(h), self.log, s.c))
         keep = kept(mean, b, np.argmax(mean), h, s.nu_1, s.rho)  # lines 10-11
-        index = self.index[keep]  # line 12
+        index, self.heard = self.index[keep], h  # line 12
         if h < self.task.partition.max_depth:
             self.h, self.index = self._begin(h + 1, self.task.partition.children(index))  # lines 14, 4
         return Kept(h, index, mean[keep], b[keep])  # line 13
@@ -397,6 +421,9 @@ class PhasedServer(Server):
 
 class FedPNEServer(PhasedServer):
     """The same with Fed-PNE's expansion, and indices alone in the broadcast."""
+
+    def deepest(self):
+        return self.task.partition.max_depth
 
     def _begin(self, h, index):
         return expand(self.task, self.settings, self.log, h, index)

@@ -102,8 +102,8 @@ class Experiment:
         return {name: value for name, value in self.settings.items() if name in taken}
 
     def problem(self, run: int):
-        """The problem of one run: the same for every algorithm."""
-        return make_problem(**self._problem_arguments(run))
+        """The problem of one run: the same for every algorithm, and made once."""
+        return _problem(**self._problem_arguments(run))
 
     def _problem_arguments(self, run: int) -> dict:
         names = ("n_clients", "noise", "seed", "shift", "common", "d")
@@ -181,14 +181,21 @@ _problem = functools.lru_cache(maxsize=30)(make_problem)
 
 def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type = Partition) -> Run:
     """One run, simulated now; of a variant, if an Algorithm of its own or another class of cells is given."""
-    problem = _problem(**experiment._problem_arguments(run))
+    problem = _problem(**experiment._problem_arguments(run))  # named here: the key of a run covers what it reaches
     changes = experiment.settings_for(algorithm) | {"global_regret": experiment.global_regret}
     cells = partition_of(problem, experiment.cells, experiment.seed, run, partition)
     return simulate(algorithm, problem, experiment.horizon, partition=cells, **changes)
 
 
+@functools.cache
+def _compile(algorithm: str, objective: str, noise: float | str, cells: str) -> None:
+    """Run as little as possible of it: what is compiled, is before the time of a run is taken."""
+    simulated(Experiment(objective, (algorithm,), 2, 20, 1, noise, cells=cells), algorithm, 0)
+
+
 def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path):
     """What is wanted of a run, which is simulated and stored unless another process just did."""
+    _compile(algorithm, experiment.objective, experiment.noise, experiment.cells)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", store.DamagedResult)  # reported before
         return of(store.run(experiment.key(algorithm, run), lambda: simulated(experiment, algorithm, run), folder))

@@ -15,7 +15,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -23,6 +23,7 @@ from tqdm import tqdm
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
 from pfpne.checks import check, check_amount, check_count, check_noise, check_rho, check_scale, shown, unknown
 from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
+from pfpne.paper.looks import OWN_DELTA
 from pfpne.partition import CELLS
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 
@@ -33,6 +34,7 @@ SYNTHETIC_NAMES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")
 MAIN = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
 APPENDIX = ("doublesine", "ackley")  # its appendix's
 COMMUNICATION = ("garland", "himmelblau", "rastrigin", "ackley")  # its communication figure's
+READ = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")  # of the specification curve
 COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
 
 
@@ -111,6 +113,7 @@ class Notebook:
     objectives: tuple[str, ...] = ()  # one of these, the first by default; () for many at a time
     without: tuple[str, ...] = ()  # the parameters that mean nothing for it
     claims: bool = False  # whether n_runs stands for the profile's claim_runs
+    n_runs: int | None = None  # at most, if not the profile's
     communication: bool = False  # whether it shows that alone, so that one algorithm must have some
 
     @property
@@ -129,6 +132,9 @@ NOTEBOOKS = {
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
     "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
+    "6_specification_curve": Notebook(
+        READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
+    ),
 }
 
 
@@ -142,6 +148,7 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
+        ("6_specification_curve", {}),
     ]
 
 
@@ -165,21 +172,30 @@ class Parameters:
     figures_dir: Path
     command: str  # that makes the notebook's figures again, from the project's folder
 
-    def experiment(self, objective: str | None = None, noise=None, algorithms: tuple | None = None) -> Experiment:
-        """What to simulate: for the notebook's own objective, noise and algorithms, or for those given."""
+    def experiment(self, objective: str | None = None, noise=None, algorithms: tuple | None = None, **changes):
+        """The Experiment: of the notebook's own objective, noise and algorithms, or those given; changes: to the rest."""
         objective, algorithms = objective or self.objective, algorithms or self.algorithms
         noise = self.noise if noise is None else noise
         noise = _usual_noise(self.profile, objective) if noise is None else noise
         scale = self.n_clients, self.horizon, self.n_runs, noise, self.shift, self.seed, self.cells
         try:
-            return Experiment(objective, algorithms, *scale, settings=self.settings)
+            return replace(Experiment(objective, algorithms, *scale, settings=self.settings), **changes)
         except ValueError as error:  # a range that only the algorithm knows
             raise ParameterError(str(error)) from None
 
-    def run(self, objective: str | None = None, noise=None, algorithms: tuple | None = None) -> Results:
+    def run(self, objective: str | None = None, noise=None, algorithms: tuple | None = None, **changes) -> Results:
         """The results of `experiment`: read where they are stored, else simulated now."""
-        experiment = self.experiment(objective, noise, algorithms)
+        experiment = self.experiment(objective, noise, algorithms, **changes)
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
+
+    def run_compared(self, objective: str | None = None, noise=None, **changes) -> Results:
+        """The same with PF-PNE once more, given the clients' own Delta, as OWN_DELTA; unless Delta was asked for."""
+        results = self.run(objective, noise, **changes)
+        if "pf-pne" not in self.algorithms or "Delta" in self.settings:
+            return results
+        changes["settings"] = {**self.settings, "Delta": "true"}
+        own = self.run(objective, noise, ("pf-pne",), **changes).runs
+        return Results(results.experiment, {**results.runs, **{(OWN_DELTA, run): own[_, run] for _, run in own}})
 
 
 def complete(notebook: str, given: dict) -> Parameters:
@@ -258,13 +274,14 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         _known("objective", objective, notebook.objectives)
     if objective == "landmine" and "shift" in asked:
         raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
+    n_runs = min(profile.n_runs, notebook.n_runs or profile.n_runs)
     return {
         "profile": asked["profile"],
         "objective": objective,
         "algorithms": notebook.algorithms,
         "n_clients": profile.n_clients,
         "horizon": profile.horizon,
-        "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else profile.n_runs,
+        "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else n_runs,
         "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
         "shift": profile.shift,
         "cells": profile.cells,

@@ -5,9 +5,11 @@ from functools import partial
 from pfpne.algorithms.hct import hct_theory, pyxab_theory
 from pfpne.algorithms.hoo import hoo_theory
 from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer
+from pfpne.algorithms.pf_pne_plus import HCTNoise, PFPNEPlus, PlusServer
 from pfpne.federation import Server
 from pfpne.simulation.neural import simulate_fn_ucb
 from pfpne.simulation.phased import simulate_phases
+from pfpne.simulation.plus import simulate_searches
 from pfpne.simulation.tree import simulate_alone, simulate_centralized
 
 # fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces, equal to the objects; None where
@@ -16,6 +18,8 @@ FAST = {
     "pf-pne": partial(simulate_phases, PFPNE, PhasedServer),
     "fed-pne": partial(simulate_phases, FedPNE, FedPNEServer),
     "pe": partial(simulate_phases, PE, Server),
+    "pf-pne+": partial(simulate_searches, PFPNEPlus, PlusServer),
+    "hct-noise": partial(simulate_searches, HCTNoise, Server),
     "hct": partial(simulate_alone, hct_theory),
     "hct-pyxab": partial(simulate_alone, pyxab_theory),
     "centralized": simulate_centralized,

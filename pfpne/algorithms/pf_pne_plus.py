@@ -1,0 +1,272 @@
+"""PF-PNE+: federate while it is measurably harmless, then let each client search alone on the tree that is left.
+
+Ours. Stage 1 is PF-PNE's (pf_pne.py), with constants that follow the measured noise, and ends where the clients are
+seen to differ; stage 2 is HCT (hct.py), begun on the tree that stage 1 leaves. No Delta and no noise has to be known.
+What each client is guaranteed, and what is sent: docs/pf-pne-plus.md. HCT-noise is stage 2 alone, from the root.
+
+| symbol                  | here           | meaning                                                             |
+|-------------------------|----------------|---------------------------------------------------------------------|
+| sigma^2                 | noise          | variance of a reward, pooled over the clients' pulls of the root    |
+| c_sigma                 | c_of           | confidence constant that the noise asks for                         |
+| n                       | n              | a client's pulls of a node in stage 1                               |
+| het^2                   | het2           | variance across clients of their objectives at the nodes of a depth |
+| W                       | worth          | what the others' mean of a node counts for, in pulls of one's own   |
+
+The parts, each with a switch in the settings (all off: PF-PNE): noise_aware, heterogeneity_test, optimistic,
+shared_means, free_descent.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pfpne.algorithms.hct import NODE, HCTSettings, Theory, TreeClient, TreeSettings, epoch, hct_theory, refresh
+from pfpne.algorithms.pf_pne import (
+    NodeMeans,
+    PFPNESettings,
+    PhasedClient,
+    PhasedServer,
+    Phases,
+    Pull,
+    find,
+    pulls_each,
+    radius,
+    transition_depth,
+)
+from pfpne.checks import check, is_number
+from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
+
+ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance
+LEAST_C, C_PER_SIGMA = 0.05, 0.7
+
+
+@dataclass(frozen=True)
+class PlusSettings(PFPNESettings):
+    """Constants of pf-pne, Delta used without the test alone, and a switch a part."""
+
+    noise_aware: bool = True  # c follows the noise: min(c, c_sigma) in stage 1, c_sigma in stage 2; else c
+    heterogeneity_test: bool = True  # stage 1 ends where the clients differ; else at Delta's H_0
+    optimistic: bool = True  # stage 2 is HCT; else PE
+    shared_means: bool = True  # stage 2 begins with what the others measured; else with the client's own alone
+    free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("noise_aware", "heterogeneity_test", "optimistic", "shared_means", "free_descent"):
+            check(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class NoiseHCTSettings(TreeSettings):
+    """Constants of hct-noise: nu_1, rho and delta of hct."""
+
+    delta: float = HCTSettings.delta
+
+    def __post_init__(self):
+        super().__post_init__()
+        check(is_number(self.delta) and 0 < self.delta <= 1, "delta", "a number in (0, 1]", self.delta)
+
+
+@dataclass(frozen=True, eq=False)
+class RootStatistics(Message):
+    """Up, at depth 0: the client's mean (1,) of the root, and the sample variance (1,) of its rewards there."""
+
+    means: np.ndarray = numbers(1)
+    variances: np.ndarray = numbers(1, least=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared(Message):
+    """Down: the nodes of K^h that stay, the global mean of every node of K^h, sigma^2 and het^2, and 1 or 0: go on?"""
+
+    index: np.ndarray = integers("kept")
+    means: np.ndarray = numbers("n")
+    variances: np.ndarray = numbers(2, least=0)
+    going: np.ndarray = integers(1, most=1)
+
+
+def c_of(noise: float) -> float:
+    """c_sigma of the variance of a reward."""
+    return max(LEAST_C, C_PER_SIGMA * math.sqrt(noise))
+
+
+def with_noise(s: PlusSettings, noise: float) -> PlusSettings:
+    """The settings of stage 1, once the noise is known."""
+    return replace(s, c=min(s.c, c_of(noise))) if s.noise_aware else s
+
+
+def heterogeneity(means: np.ndarray, error: float) -> float:
+    """het^2, from the clients' means (M, n) of n nodes, each with this variance: never above the truth, but by luck.
+
+    The mean over nodes of the variance across clients, less what the error explains, less two standard errors; >= 0.
+    """
+    M, n = means.shape
+    if M == 1:
+        return 0.0
+    spread = np.var(means, axis=0, ddof=1).mean()
+    return max(0.0, spread - error - 2 * error * math.sqrt(2 / ((M - 1) * n)))
+
+
+def worth(n: int, M: int, noise: float, het2: float) -> float:
+    """W = sigma^2 / variance, in pulls, of the mean over the other M - 1 clients, n pulls each, as one of f_m there.
+
+    Its variance is that of M - 1 and of one client around the mean of all, het^2 M / (M - 1), and sigma^2 / (n (M - 1)).
+    """
+    return n * (M - 1) * (noise / (noise + n * M * het2) if het2 > 0 else 1.0)
+
+
+# --- the clients ---------------------------------------------------------------------------------------
+
+
+class Search(NamedTuple):
+    """What a loop ends with: from now on each client is alone, on its tree."""
+
+    trees: list[TreeClient]
+
+
+def pull_root(S: int, n: int):
+    """Pull the root n times, pull by pull; returns the clients' means (S, 1) and sample variances (S, 1)."""
+    root = np.ones(S * n, dtype=np.int64)
+    rewards = yield Pull(0, np.repeat(np.arange(S), n), root, root)
+    rewards = rewards.reshape(S, n)
+    return rewards.mean(axis=1, keepdims=True), rewards.var(axis=1, ddof=1, keepdims=True)
+
+
+class PFPNEPlus(Phases):
+    """Both stages."""
+
+    answers = (Shared,)
+
+    def loop(self):
+        s, task, k, shared, own, depths, t = self.settings, self.task, self.task.partition.k, {}, {}, [], 1
+        (h, index), parents, going, noise = self.start(task), None, True, None
+        while going:
+            if h == 0:
+                n = ROOT_PULLS * pulls_each(0, self.log, s, task.n_clients)
+                means, variances = yield from pull_root(self.S, n)
+                answer = yield RootStatistics(0, means, variances)
+                noise = answer.variances[0]
+                self.settings = with_noise(s, noise)
+            else:
+                sums, n = yield from self.pull_each(h, index)
+                means = sums / n
+                answer = yield NodeMeans(h, means)
+            t, going = t + n * len(index), bool(answer.going[0])
+            depths.append((index, parents, *self.known(means, n, answer)))
+            kept = find(answer.index, index)[1]
+            b = np.full(len(kept), radius(n * task.n_clients, self.log, self.settings.c))
+            own[h], shared[h] = (index, means * n, n), (answer.index, answer.means[kept], b)
+            if going or not s.optimistic:
+                best = answer.index[np.argmax(answer.means[kept])]
+                yield from self.finish(h, np.arange(self.S), np.full(self.S, best))
+            h, index, parents = h + 1, task.partition.children(answer.index), np.repeat(kept, k)
+        if not s.optimistic:
+            yield from self.pe(shared if s.shared_means else {}, own)
+        c = c_of(noise) if s.noise_aware else s.c
+        theory = hct_theory(HCTSettings(s.nu_1, s.rho, c), task.partition, task.horizon)
+        trees = [grown(task, theory, depths, m, t, s.free_descent) for m in range(self.S)]
+        self.best = np.stack([tree.best() for tree in trees])
+        yield Search(trees)
+
+    def known(self, means: np.ndarray, n: int, answer: Shared) -> tuple[np.ndarray, float]:
+        """What stage 2 begins with: the means (S, n) of a depth's nodes, and the pulls that each counts for."""
+        M, (noise, het2) = self.task.n_clients, answer.variances
+        if not self.settings.shared_means or M == 1:
+            return means, n
+        others, W = (M * answer.means - means) / (M - 1), worth(n, M, noise, het2)
+        return (n * means + W * others) / (n + W), n + W
+
+
+class HCTNoise(Phases):
+    """Each client alone, its c from its own pulls of the root."""
+
+    def __init__(self, task: Task, settings: NoiseHCTSettings, S: int):
+        self.task, self.settings, self.S = task, settings, S
+        self.done, self.best = np.zeros(S, dtype=bool), np.repeat(task.partition.centers(0, 1), S, axis=0)
+
+    def loop(self):
+        s, partition, T = self.settings, self.task.partition, self.task.horizon
+        _, variances = yield from pull_root(self.S, ROOT_PULLS)
+        every = [HCTSettings(s.nu_1, s.rho, c_of(noise), s.delta) for noise in variances[:, 0]]
+        yield Search([grown(self.task, hct_theory(each, partition, T), [], 0, 1 + ROOT_PULLS, False) for each in every])
+
+
+def grown(task: Task, theory: Theory, depths: list, m: int, t: int, free: bool) -> TreeClient:
+    """Client m's tree at step t, with the nodes of these depths, known to it: their U and B are of what is known.
+
+    depths: (index, parents, means (S, n), count) for h = 0, 1, ...; parents (n,): positions in the depth above.
+    """
+    tree, k, at, above = TreeClient(task, theory), theory.k, 0, 0
+    size = max(sum(len(index) for index, *_ in depths), tree.state[0]["size"])
+    node = np.zeros(size + k, NODE)
+    node[: len(tree.node)] = tree.node[: len(node)]
+    for h, (index, parents, means, count) in enumerate(depths):
+        rows = node[at : at + len(index)]
+        rows["depth"], rows["index"], rows["count"], rows["total"] = h, index, count, count * means[m]
+        if h > 0:
+            rows["parent"], rows["child"] = above + parents, -1
+            node["child"][rows["parent"][::k]] = np.arange(at, at + len(index), k)
+            node["free"][rows["parent"]] = free
+        above, at = at, at + len(index)
+    best = above + np.argmax(depths[-1][2][m]) if depths else 0
+    tree.node, tree.t = node, t - 1
+    tree.state[0] = (t, epoch(t), size, best, -1)
+    refresh(tree.node, tree.state, theory)
+    return tree
+
+
+class PlusClient(PhasedClient):
+    """One client: as in the phases, then on its tree."""
+
+    tree: TreeClient | None = None
+
+    def _go_on(self, value) -> None:
+        super()._go_on(value)
+        if isinstance(self._step, Search):
+            (self.tree,) = self._step.trees
+
+    def _ask(self) -> Batch:
+        return super()._ask() if self.tree is None else self.tree._ask()
+
+    def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
+        return super()._tell(batch, rewards) if self.tree is None else self.tree._tell(batch, rewards)
+
+    def best(self) -> np.ndarray:
+        """As in the phases, the centre (d,); then the tree's."""
+        return super().best() if self.tree is None else self.tree.best()
+
+
+# --- the server ----------------------------------------------------------------------------------------
+
+
+class PlusServer(PhasedServer):
+    """PF-PNE's, which learns of the noise at the root, and ends stage 1 where the clients differ."""
+
+    takes = (RootStatistics, NodeMeans)
+    noise: float | None = None
+    going = True  # until then
+
+    def awaits(self, m: int) -> Awaited:
+        if not self.going:
+            return Awaited(self.heard)
+        return super().awaits(m) if self.noise is None else replace(super().awaits(m), kind=NodeMeans)
+
+    def deepest(self):
+        return self.task.partition.max_depth
+
+    def conclude(self, means: np.ndarray, variances: np.ndarray | None = None) -> Shared:
+        """One phase: from the clients' means (M, n) of K^h, and their variances (M, 1) of the root, to the broadcast."""
+        h, index, s, M = self.h, self.index, self.settings, self.task.n_clients
+        n = pulls_each(h, self.log, s, M)
+        if variances is not None:
+            n, self.noise = n * ROOT_PULLS, float(variances.mean())
+            self.settings = with_noise(s, self.noise)
+        kept = super().conclude(means)
+        het2 = heterogeneity(means[:, find(kept.index, index)[1]], self.noise / n)
+        together = math.sqrt(het2) <= s.nu_1 * s.rho**h
+        if not s.heterogeneity_test:
+            together = h < transition_depth(s.Delta, s.nu_1, s.rho)
+        self.going = together and M > 1 and h < self.task.partition.max_depth
+        return Shared(h, kept.index, means.mean(axis=0), [self.noise, het2], [int(self.going)])
