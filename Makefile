@@ -7,10 +7,14 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures test test-all lab clean clean-results
+.PHONY: figures map test test-all lab clean clean-results
 
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
+
+# The regime map and its guide: about an hour. It can be stopped, and goes on from where it was.
+map: $(READY)
+	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --only 8_regime_map $(ARGS)
 
 test: $(READY)
 	$(RUN) -m pytest $(ARGS)

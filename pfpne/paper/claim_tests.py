@@ -427,7 +427,7 @@ def times(column: Column) -> pd.DataFrame:
         others = seconds.drop(columns="fn-ucb")
         longest, shortest = others.max(axis=1), others.min(axis=1)
         shares = {"slower": (seconds["fn-ucb"] >= MUCH * longest).mean(), "alike": (longest <= MUCH * shortest).mean()}
-        rows.append({"regime": column.regime.name, "objective": objective, "runs": n, **seconds.median(), **shares})
+        rows.append({"regime": column.regime.name, "cells": column.regime.cells, "objective": objective, "runs": n, **seconds.median(), **shares})
     return pd.DataFrame(rows)
 
 

@@ -35,6 +35,8 @@ SYNTHETIC_NAMES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")
 MAIN = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
 APPENDIX = ("doublesine", "ackley")  # its appendix's
 COMMUNICATION = ("garland", "himmelblau", "rastrigin", "ackley")  # its communication figure's
+MAP = ("garland", "doublesine", "himmelblau", "ackley", "landmine")  # the regime map's
+MAPPED = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # what it compares
 READ = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")  # of the specification curve
 COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
 
@@ -116,6 +118,7 @@ class Notebook:
     objectives: tuple[str, ...] = ()  # one of these, the first by default; () for many at a time
     without: tuple[str, ...] = ()  # the parameters that mean nothing for it
     claims: bool = False  # whether n_runs stands for the profile's claim_runs
+    grid: bool = False  # whether its scale, None by default, narrows the grid of pfpne.paper.regimes
     n_runs: int | None = None  # at most, if not the profile's
     communication: bool = False  # whether it shows that alone, so that one algorithm must have some
 
@@ -135,9 +138,11 @@ NOTEBOOKS = {
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
     "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
-    "6_specification_curve": Notebook(
+    "10_specification_curve": Notebook(
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
     ),
+    "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
+    "9_why": Notebook(("pf-pne", "pf-pne+", "fed-pne", "pe"), SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5),
 }
 
 
@@ -151,7 +156,9 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
-        ("6_specification_curve", {}),
+        ("10_specification_curve", {}),
+        ("9_why", {}),
+        ("8_regime_map", {}),
     ]
 
 
@@ -163,11 +170,11 @@ class Parameters:
     profile: str
     objective: str | None
     algorithms: tuple[str, ...]
-    n_clients: int
-    horizon: int
+    n_clients: int | None
+    horizon: int | None
     n_runs: int
     noise: float | str | None
-    shift: float
+    shift: float | None
     cells: str
     seed: int
     settings: dict[str, float | str]  # those of the algorithms that were given
@@ -280,7 +287,7 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
     if objective == "landmine" and "shift" in asked:
         raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
     n_runs = min(profile.n_runs, notebook.n_runs or profile.n_runs)
-    return {
+    usual = {
         "profile": asked["profile"],
         "objective": objective,
         "algorithms": notebook.algorithms,
@@ -293,6 +300,9 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         "seed": 0,
         "settings": {},
     }
+    if notebook.grid:
+        usual |= dict.fromkeys(("objective", "n_clients", "horizon", "noise", "shift"))
+    return usual
 
 
 def _usual_noise(profile: str, objective: str) -> float | str:
