@@ -51,7 +51,7 @@ class Study:
     regimes: tuple[Regime, ...]
     shift: float = 0.1
     seed: int = 0
-    n_jobs: int | None = None
+    n_jobs: int | str | None = None
     folder: Path = RESULTS
 
     @classmethod
@@ -193,7 +193,7 @@ def _key(experiment: Experiment, *roots, arguments: tuple = ()) -> str:
     return store.key({"runs": keys, "arguments": arguments}, *roots)
 
 
-def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = RESULTS) -> pd.DataFrame:
+def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
     """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
 
