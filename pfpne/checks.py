@@ -2,15 +2,41 @@
 
 import difflib
 import math
+import reprlib
 from collections.abc import Collection
 
 import numpy as np
 
 
+# The integers that are asked for, least and most: beyond, memory or the 64 bits of M T give out.
+COUNTS = {
+    "n_clients": (1, 10**6),
+    "horizon": (1, 10**9),
+    "n_runs": (1, 10**6),
+    "n_jobs": (1, 10**4),
+    "d": (1, 1000),
+    **dict.fromkeys(("seed", "run"), (0, 2**64 - 1)),
+}
+
+
+class _Shown(reprlib.Repr):
+    def repr_int(self, x, level):
+        return repr(x) if abs(x) < 10**40 else f"an integer of {x.bit_length()} bits"
+
+
+_shown = _Shown()
+_shown.maxstring = _shown.maxother = 100
+
+
+def shown(x) -> str:
+    """repr(x), cut where it is long."""
+    return _shown.repr(x)
+
+
 def check(holds: bool, name: str, wanted: str, got) -> None:
     """Raise ValueError, naming the setting, what is wanted and what came, unless `holds`."""
     if not holds:
-        raise ValueError(f"{name} must be {wanted}; got {got!r}.")
+        raise ValueError(f"{name} must be {wanted}; got {shown(got)}.")
 
 
 def is_integer(x) -> bool:
@@ -25,36 +51,44 @@ def is_number(x) -> bool:
         return False
 
 
-def check_integer(name: str, x, least: int, most: float = math.inf, more: str = "") -> None:
+def check_integer(name: str, x, least: int, most: int = 10**9, more: str = "") -> None:
     """An integer in least..most; `more` adds to the sentence what else is allowed."""
-    wanted = f"an integer >= {least}" if most == math.inf else f"an integer in {least}..{most}"
-    check(is_integer(x) and least <= x <= most, name, wanted + more, x)
+    check(is_integer(x) and least <= x <= most, name, f"an integer in {least}..{most}{more}", x)
 
 
-def check_number(name: str, x, bound: str, more: str = "") -> None:
-    """A finite number within the bound, "> 0", ">= 0" or "in (0, 1)"."""
-    holds = {"> 0": lambda: x > 0, ">= 0": lambda: x >= 0, "in (0, 1)": lambda: 0 < x < 1}[bound]
-    check(is_number(x) and holds(), name, f"a number {bound}{more}", x)
+def check_count(name: str, x, more: str = "") -> None:
+    """One of COUNTS, by its name there."""
+    check_integer(name, x, *COUNTS[name], more)
 
 
-def check_scale(name: str, x) -> None:
+def check_scale(name: str, x, most: float = 1e9, more: str = "") -> None:
     """A constant that multiplies or divides: within what its square and its powers can bear."""
-    check(is_number(x) and 1e-9 <= x <= 1e9, name, "a number > 0 (from 1e-9 to 1e9)", x)
+    check(is_number(x) and 1e-9 <= x <= most, name, f"a number from 1e-9 to {most:g}{more}", x)
 
 
-def check_noise(noise) -> None:
-    """Noise is "bernoulli" or a number in 0..1e9, the half-width of uniform noise."""
-    holds = noise == "bernoulli" if isinstance(noise, str) else is_number(noise) and 0 <= noise <= 1e9
-    check(holds, "noise", "a number >= 0 (uniform on +-noise; at most 1e9) or 'bernoulli'", noise)
+def check_amount(name: str, x, more: str = "") -> None:
+    """The same, or nothing of it."""
+    check(is_number(x) and (x == 0 or 1e-9 <= x <= 1e9), name, f"0, or a number from 1e-9 to 1e9{more}", x)
+
+
+def check_rho(name: str, x) -> None:
+    """A share whose powers neither vanish at once nor never."""
+    check(is_number(x) and 1e-6 <= x <= 1 - 1e-6, name, "a number from 1e-6 to 1 - 1e-6", x)
+
+
+def check_noise(name: str, x) -> None:
+    """Noise is "bernoulli" or the half-width of uniform noise."""
+    if not (isinstance(x, str) and x == "bernoulli"):
+        check_amount(name, x, " (uniform noise on +-it), or 'bernoulli'")
 
 
 def unknown(what: str, name, names: Collection[str]) -> str:
     """The sentence about a name that is none of `names`: the one most like it, whatever the case, and all of them."""
-    given = str(name)
+    given = str(name)[:100]
 
     def likeness(known: str) -> list[float]:  # the case tells delta from Delta, no more
         pairs = (given.lower(), known.lower()), (given, known)
         return [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
 
     near = max(names, key=likeness)
-    return f"unknown {what} {name!r}. Did you mean {near!r}? There are: {', '.join(names)}."
+    return f"unknown {what} {shown(name)}. Did you mean {near!r}? There are: {', '.join(names)}."

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfpne.checks import check, check_integer, check_noise, is_integer
+from pfpne.checks import check, check_count, check_noise, is_integer
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class Task:
     """All that an algorithm may know of the problem before it starts.
 
-    n_clients: M >= 1. horizon: T >= 1, evaluations a client. noise: as in `check_noise`, or None when it is not known.
+    n_clients: M. horizon: T, evaluations a client. Ranges: pfpne.checks.COUNTS. noise: as in `check_noise`, or None when it is not known.
     candidates: (n, d), where arms may be drawn from; None for the whole domain. (seed, key): names the random streams.
     """
 
@@ -45,11 +45,11 @@ class Task:
     def __post_init__(self):
         known = isinstance(self.partition, (Partition, PyXABPartition))
         check(known, "partition", "a Partition or a PyXABPartition", self.partition)
-        check_integer("n_clients (M)", self.n_clients, 1)
-        check_integer("horizon (T)", self.horizon, 1)
-        check_integer("seed", self.seed, 0)
+        check_count("n_clients", self.n_clients)
+        check_count("horizon", self.horizon)
+        check_count("seed", self.seed)
         if self.noise is not None:
-            check_noise(self.noise)
+            check_noise("noise", self.noise)
         if self.candidates is not None:
             points, domain = np.array(self.candidates, dtype=float), self.partition.domain
             holds = points.shape[1:] == (len(domain),) and len(points) > 0

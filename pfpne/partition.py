@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, check_integer, is_integer
+from pfpne.checks import check, check_count, check_integer, is_integer
 
 CELLS = ("random", "cyclic")
 
@@ -40,7 +40,7 @@ class Partition:
     """A k-ary partition of a box, domain (d, 2). A cell at max_depth (see `deepest`) is not split.
 
     cells: what a cell of depth h is cut along, "random": a dimension drawn for each node, as in PyXAB's
-    BinaryPartition, by a hash of (seed, h, i), seed in 0..2**64 - 1, or "cyclic": h mod d. most: how often at
+    BinaryPartition, by a hash of (seed, h, i), or "cyclic": h mod d. most: how often at
     most a dimension is cut on the way to a random cell, None for no limit; else max_depth is at most d most.
     Depths h are integers in 0..max_depth; indices i are integers in 1..k**h, scalars or (n,).
     """
@@ -54,11 +54,11 @@ class Partition:
 
     def __post_init__(self):
         object.__setattr__(self, "domain", check_domain(self.domain))
-        check_integer("k, the number of children of a node,", self.k, 2)
+        check_integer("k, the number of children of a node,", self.k, 2, 2**31)
         check(self.cells in CELLS, "cells", f"one of {', '.join(map(repr, CELLS))}", self.cells)
-        check_integer("seed", self.seed, 0, 2**64 - 1)
+        check_count("seed", self.seed)
         if self.most is not None:
-            check_integer("most", self.most, 1, more=", or None for no limit")
+            check_integer("most", self.most, 1, 62, ", or None for no limit")
         object.__setattr__(self, "max_depth", deepest(self.k, self.max_depth))
         reach = self.most is None or self.max_depth <= self.d * self.most
         check(reach, "max_depth", "at most d most, how often the dimensions may be cut in all", self.max_depth)

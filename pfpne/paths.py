@@ -4,10 +4,14 @@ import os
 import tempfile
 from pathlib import Path
 
-ROOT = Path(os.environ.get("PFPNE_ROOT") or Path(__file__).resolve().parent.parent)
-DATA = ROOT / "data"
-NOTEBOOKS = ROOT / "notebooks"
-LANDMINE_TABLE = DATA / "landmine_auc.npz"
+PACKAGE = Path(__file__).resolve().parent
+# data/ and notebooks/ are in the package where it was installed from a wheel, beside it in a checkout.
+SHIPPED = PACKAGE if (PACKAGE / "data").is_dir() else PACKAGE.parent
+# Where results and figures go: the checkout, else the working folder; PFPNE_ROOT names another.
+ROOT = Path(os.environ.get("PFPNE_ROOT") or (Path.cwd() if SHIPPED == PACKAGE else SHIPPED)).absolute()
+DATA = ROOT / "data"  # what one adds to it
+LANDMINE_TABLE = SHIPPED / "data" / "landmine_auc.npz"
+NOTEBOOKS = SHIPPED / "notebooks"
 RESULTS = ROOT / "results"  # stored runs; git ignores it
 EXECUTED = ROOT / "executed"  # executed notebooks; git ignores it
 FIGURES = ROOT / "figures"  # the paper profile's

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from threadpoolctl import ThreadpoolController
 
-from pfpne.checks import check_integer
+from pfpne.checks import check_count
 
 
 def unordered(function: Callable, arguments: list[tuple], n_jobs: int | None = None, bar=None, here=False) -> Iterator:
@@ -18,7 +18,7 @@ def unordered(function: Callable, arguments: list[tuple], n_jobs: int | None = N
     bar(done, total) is called after each. here: in this process all the same. What a job raises is raised here.
     """
     if n_jobs is not None:
-        check_integer("n_jobs", n_jobs, 1, more=", or None for one a core")
+        check_count("n_jobs", n_jobs, ", or None for one a core")
     return _finished(function, arguments, 1 if here else min(n_jobs or os.cpu_count(), len(arguments)), bar)
 
 

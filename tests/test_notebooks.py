@@ -156,7 +156,7 @@ def test_a_notebook_reads_its_own_cells_and_papermills(shell):
     ("injected", "message"),
     [
         ("horizn = 10", "unknown parameter 'horizn'. Did you mean 'horizon'?"),
-        ("horizon = 60.0", "horizon must be an integer >= 1; got 60.0 (float). Write 60."),
+        ("horizon = 60.0", "horizon must be an integer in 1..1000000000; got 60.0. Write 60."),
     ],
 )
 def test_a_wrong_parameter_stops_the_notebook_with_a_sentence(shell, injected, message, capsys):
@@ -176,32 +176,32 @@ def test_elsewhere_there_is_nothing_to_read():
     ("parameters", "message"),
     [
         ({"objective": "garlnd"}, "Did you mean 'garland'?"),
-        ({"objective": 1}, "objective must be the name of an objective; got 1 (int)"),
+        ({"objective": 1}, "objective must be the name of an objective; got 1"),
         ({"profile": "papr"}, "Did you mean 'paper'?"),
         ({"algorithms": "pf-pne,hctt"}, "Did you mean 'hct'?"),
         ({"algorithms": ["pe", "pe"]}, "names 'pe' more than once"),
         ({"algorithms": []}, "algorithms must be a list of names"),
         ({"algorithms": 3}, "algorithms must be a list of names"),
-        ({"n_clients": 0}, "n_clients must be an integer >= 1; got 0"),
-        ({"n_clients": True}, "n_clients must be an integer >= 1; got True (bool)"),
-        ({"horizon": 0}, "horizon must be an integer >= 1"),
-        ({"horizon": "100"}, "horizon must be an integer >= 1; got '100' (str)"),
-        ({"n_runs": 1.5}, "n_runs must be an integer >= 1"),
-        ({"n_jobs": 0}, "n_jobs must be an integer >= 1"),
-        ({"seed": -1}, "seed must be an integer >= 0"),
-        ({"noise": -0.1}, "noise must be a number >= 0 or 'bernoulli'"),
-        ({"noise": "0.1"}, "noise must be a number >= 0 or 'bernoulli'; got '0.1' (str)"),
-        ({"noise": float("nan")}, "noise must be a number >= 0 or 'bernoulli'"),
-        ({"noise": "Bernoulli"}, "noise must be a number >= 0 or 'bernoulli'"),
-        ({"shift": -1}, "shift must be a number >= 0"),
-        ({"rho": 1}, "rho must be a number between 0 and 1"),
-        ({"rho": 0.0}, "rho must be a number between 0 and 1"),
-        ({"nu_1": 0}, "nu_1 must be a number > 0"),
-        ({"c": -1}, "c must be a number > 0"),
-        ({"c_1": 0}, "c_1 must be a number > 0"),
-        ({"delta": 0}, "delta must be a number > 0"),
-        ({"Delta": -0.01}, "Delta must be a number >= 0 or 'true'"),
-        ({"Delta": True}, "Delta must be a number >= 0 or 'true'; got True (bool)"),
+        ({"n_clients": 0}, "n_clients must be an integer in 1..1000000; got 0"),
+        ({"n_clients": True}, "n_clients must be an integer in 1..1000000; got True"),
+        ({"horizon": 0}, "horizon must be an integer in 1..1000000000"),
+        ({"horizon": "100"}, "horizon must be an integer in 1..1000000000; got '100'"),
+        ({"n_runs": 1.5}, "n_runs must be an integer in 1..1000000"),
+        ({"n_jobs": 0}, "n_jobs must be an integer in 1..10000"),
+        ({"seed": -1}, "seed must be an integer in 0.."),
+        ({"noise": -0.1}, "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'"),
+        ({"noise": "0.1"}, "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'; got '0.1'"),
+        ({"noise": float("nan")}, "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'"),
+        ({"noise": "Bernoulli"}, "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'"),
+        ({"shift": -1}, "shift must be 0, or a number from 1e-9"),
+        ({"rho": 1}, "rho must be a number from 1e-6"),
+        ({"rho": 0.0}, "rho must be a number from 1e-6"),
+        ({"nu_1": 0}, "nu_1 must be a number from 1e-9"),
+        ({"c": -1}, "c must be a number from 1e-9"),
+        ({"c_1": 0}, "c_1 must be a number from 1e-9"),
+        ({"delta": 0}, "delta must be a number from 1e-9"),
+        ({"Delta": -0.01}, "Delta must be 0, or a number from 1e-9 to 1e9, or 'true'"),
+        ({"Delta": True}, "Delta must be 0, or a number from 1e-9 to 1e9, or 'true'; got True"),
         ({"figures_dir": 3}, "figures_dir must be the path of a folder"),
         ({"Horizon": 3}, "Did you mean 'horizon'?"),
         ({"algorithms": "hct", "Delta": 0.1}, "Delta is a setting of none of the algorithms hct"),
@@ -307,7 +307,7 @@ def test_what_another_notebook_takes_is_said(notebook, parameters, message):
 
 
 def test_a_range_that_only_the_algorithm_knows_is_a_parameter_error():
-    with pytest.raises(ParameterError, match="delta must be a number in"):
+    with pytest.raises(ParameterError, match="delta must be a number from 1e-9 to 1;"):
         complete("1_synthetic_regret", {"profile": "smoke", "delta": 2.0, "algorithms": "hct"}).experiment()
 
 

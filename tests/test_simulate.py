@@ -57,16 +57,17 @@ def test_recorder_by_hand():
     # optimum 1. Client 0: x = 0.5 twice, then 0.75 twice; client 1: 1.0 once, 0.25 three times
     functions = [lambda x: x[:, 0]] * 2
     problem = problem_from_functions(functions, [[0, 1]], noise=0, optimum=[1.0, 1.0], global_optimum=1.0)
-    recorder = Recorder()
-    for owner, x, n in ((0, 0.5, 2), (1, 1.0, 1), (1, 0.25, 3), (0, 0.75, 2)):
-        recorder.pulls.append(tuple(np.array(column) for column in ([owner], [x], [n], [[x]])))
+    recorder = Recorder(problem, np.array([1, 2, 3, 4]), global_regret=True)
+    recorder.pulled(np.array([0]), np.array([0.5]), np.array([2]), np.array([[0.5]]))
+    owner, x, counts = np.array([0, 1, 1]), np.array([0.75, 1.0, 0.25]), np.array([2, 1, 3])
+    recorder.pulled(owner, x, counts, x[:, None])
     both = np.array([0, 1])
     recorder.bests.append((both, np.array([0, 0]), np.array([[0.5], [0.5]])))
     recorder.bests.append((both, np.array([2, 1]), np.array([[0.75], [1.0]])))
     recorder.bests.append((np.array([0]), np.array([2]), np.array([[0.9]])))  # at the same step, after the exchange
     recorder.rounds[2] += (3, 5)
     recorder.rounds[2] += (1, 0)
-    traces = recorder.traces(problem, np.array([1, 2, 3, 4]), global_regret=True)
+    traces = recorder.traces()
     np.testing.assert_allclose(traces.regret, [[0.5, 1.0, 1.25, 1.5], [0.0, 0.75, 1.5, 2.25]])
     np.testing.assert_allclose(traces.global_regret, traces.regret)
     np.testing.assert_allclose(traces.simple_regret, [[0.5, 0.1, 0.1, 0.1], [0, 0, 0, 0]], atol=1e-15)

@@ -69,9 +69,9 @@ def test_what_decides_no_number_changes_no_key():
         (noise, '"""One stream a client:', '"""A stream a client:'),
         (noise, "    u -= 0.5", "    # why\n    u -= 0.5"),
         (noise, "u: np.ndarray) -> np.ndarray", "u) -> object"),
-        (driver, "is_integer(horizon) and horizon >= 1, ", "is_integer(horizon), "),
+        (driver, 'check_count("horizon", horizon)', 'check_count("horizon", horizon, " or so")'),
         (driver, "holds = np.array_equal(", "holds = np.allclose("),  # what a check alone reads
-        ("pfpne.checks", "1e-9 <= x", "1e-8 <= x"),
+        ("pfpne.checks", "is_number(x) and 1e-9 <= x", "is_number(x) and 1e-8 <= x"),
         ("pfpne.federation", "if m not in self._pending:", "if m >= 0 and m not in self._pending:"),
         ("pfpne.algorithms", '    "pe": ', '    "new": Algorithm(hct.HCTSettings, hct.make_hct),\n    "pe": '),
         ("pfpne.simulation.fast", '    "hct": ', '    "new": hct.fast_hct,\n    "hct": '),

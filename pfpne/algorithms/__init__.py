@@ -103,7 +103,8 @@ def make_settings(name: str | Algorithm, values: dict, problem=None):
     for given in values:
         if given not in taken:
             raise ValueError(f"{name}: {unknown('setting', given, taken)}")
-    if values.get("Delta") == "true":
+    Delta = values.get("Delta")
+    if isinstance(Delta, str) and Delta == "true":
         if problem is None:
             raise ValueError('Delta="true" needs a problem whose optima are known; give a number here.')
         values = {**values, "Delta": float(problem.Delta)}

@@ -22,7 +22,7 @@ from itertools import count
 import numpy as np
 
 from pfpne.algorithms.pf_pne import Pull, make_phased
-from pfpne.checks import check_number
+from pfpne.checks import check_amount, check_scale
 from pfpne.federation import Client, Server, Task
 from pfpne.partition import Partition
 
@@ -35,8 +35,8 @@ class BLiNSettings:
     c_gap: float = 0.25  # >= 0: a cube goes when more than c_gap r_m below the best
 
     def __post_init__(self):
-        check_number("c_pulls", self.c_pulls, "> 0")
-        check_number("c_gap", self.c_gap, ">= 0")
+        check_scale("c_pulls", self.c_pulls)
+        check_amount("c_gap", self.c_gap)
 
 
 def pulls_of_cube(level: int, T: int, c_pulls: float) -> int:

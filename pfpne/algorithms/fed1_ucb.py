@@ -21,7 +21,7 @@ import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
 from pfpne.algorithms.pf_pne import node_sums
-from pfpne.checks import check_number
+from pfpne.checks import check_amount, check_scale
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, in_turn, integers, numbers
 
 
@@ -33,9 +33,9 @@ class Fed1UCBSettings:
     sigma: float | None = None  # >= 0: standard deviation of a reward; None: what the task's noise says
 
     def __post_init__(self):
-        check_number("c_pulls", self.c_pulls, "> 0")
+        check_scale("c_pulls", self.c_pulls)
         if self.sigma is not None:
-            check_number("sigma", self.sigma, ">= 0", ", or None to follow the noise")
+            check_amount("sigma", self.sigma, ", or None to follow the noise")
 
 
 @dataclass(frozen=True, eq=False)

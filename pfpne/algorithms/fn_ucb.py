@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 
 from pfpne.algorithms.arms import draw_arms
-from pfpne.checks import check_integer, check_number
+from pfpne.checks import check_amount, check_integer, check_scale
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
 
 
@@ -50,10 +50,13 @@ class FNUCBSettings:
     rate: float = 0.01  # > 0: of the descent
 
     def __post_init__(self):
-        for name, least in (("width", 1), ("start", 2), ("ramp", 1), ("stop", 0), ("steps", 1)):
+        check_integer("width", self.width, 1, 1000)
+        for name, least in (("start", 2), ("ramp", 1), ("stop", 0), ("steps", 1)):
             check_integer(name, getattr(self, name), least)
-        for name, bound in (("lambda_", "> 0"), ("nu", ">= 0"), ("nu_2", ">= 0"), ("D", ">= 0"), ("rate", "> 0")):
-            check_number(name, getattr(self, name), bound)
+        for name in ("lambda_", "rate"):
+            check_scale(name, getattr(self, name))
+        for name in ("nu", "nu_2", "D"):
+            check_amount(name, getattr(self, name))
 
     def alpha(self, t: int) -> float:
         """alpha_t = clip((t - start) / ramp, 0, 1)."""

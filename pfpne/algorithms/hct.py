@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pfpne.checks import check, check_scale, is_number
+from pfpne.checks import check_rho, check_scale
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
 
 
@@ -41,7 +41,7 @@ class TreeSettings:
 
     def __post_init__(self):
         check_scale("nu_1", self.nu_1)
-        check(is_number(self.rho) and 0 < self.rho < 1, "rho", "a number in (0, 1)", self.rho)
+        check_rho("rho", self.rho)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class HCTSettings(TreeSettings):
     def __post_init__(self):
         super().__post_init__()
         check_scale("c", self.c)
-        check(is_number(self.delta) and 0 < self.delta <= 1, "delta", "a number in (0, 1]", self.delta)
+        check_scale("delta", self.delta, most=1)
 
 
 class Theory(NamedTuple):

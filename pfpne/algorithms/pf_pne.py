@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pfpne.checks import check_number, check_scale
+from pfpne.checks import check_amount, check_rho, check_scale
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers, numbers
 
 
@@ -80,9 +80,9 @@ class PhasedSettings:
     def __post_init__(self):
         for name in ("nu_1", "c", "c_1"):
             check_scale(name, getattr(self, name))
-        check_number("rho", self.rho, "in (0, 1)")
+        check_rho("rho", self.rho)
         if self.delta is not None:
-            check_number("delta", self.delta, "> 0", ", or None for 1/M")
+            check_scale("delta", self.delta, more=", or None for 1/M")
 
     def log_term(self, task: Task) -> float:
         """log(c_1 T / delta) of the bounds."""
@@ -97,7 +97,7 @@ class PFPNESettings(PhasedSettings):
 
     def __post_init__(self):
         super().__post_init__()
-        check_number("Delta", self.Delta, ">= 0")
+        check_amount("Delta", self.Delta)
 
 
 @dataclass(frozen=True, eq=False)

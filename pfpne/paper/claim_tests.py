@@ -1,21 +1,22 @@
 """How the claims are tested: a kind of test (KINDS) is one function, of the runs of one column and of its arguments.
 
-The first kinds give comparisons, which are tested; the others give facts, which are counted. What follows from them for
-one claim among the others is decided in pfpne.paper.claims.
+The first kinds give comparisons, which are tested; the others give facts, which are counted. Either may say why the
+runs cannot decide. What follows for one claim among the others is decided in pfpne.paper.claims.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms.pf_pne import PFPNESettings, log_term, transition_depth
-from pfpne.paper import stats
-from pfpne.paper.evidence import Regime, Study
+from pfpne.algorithms.fed1_ucb import reward_deviation
+from pfpne.algorithms.pf_pne import PFPNESettings, log_term, pulls_each, transition_depth
+from pfpne.paper import events, stats
+from pfpne.paper.evidence import ALIKE, Regime, Study
 from pfpne.paper.looks import label, title
 
 MUCH = 2.0  # "much slower": by this factor at least; "similar": by no more
@@ -23,6 +24,8 @@ MOST = 0.8  # of the runs, for what is measured with error: times
 PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
 DIMENSIONS = ("garland", "himmelblau", "rastrigin")  # one objective of each dimension: 1, 2, 10
 SETTINGS = PFPNESettings()  # the paper's
+THEORY = {"c": 2.0, "c_1": lambda M: (2 * M**2) ** (1 / 8)}  # of c and c_1, what the paper's theory wants
+CHANCE = 0.8  # of the regret of uniformly drawn points: beyond, an algorithm has learnt next to nothing
 
 
 @dataclass(frozen=True)
@@ -43,29 +46,56 @@ class Column:
         settings |= changes.pop("settings", None) or {}
         if settings.get("Delta") == SETTINGS.Delta:
             del settings["Delta"]  # the default, which the runs of the figures have: not to be run twice
+        changes = {"cells": self.regime.cells} | changes
         return self.study.summary(objective, algorithm, self.regime.noise, settings=settings, **changes)
 
     def regret(self, objective: str, algorithm: str = "pf-pne", **changes) -> np.ndarray:
         """R(T)/M of each run (n,)."""
         return self.summary(objective, algorithm, **changes)["regret"].to_numpy()
 
-    def slopes(self, objective: str, of: str, values: Sequence[int], **changes) -> np.ndarray:
-        """Exponents (n,) of n_clients or horizon, as `of` says, in PF-PNE's R(T)/M, from runs with these values."""
-        regret = [self.regret(objective, **{of: value}, **changes) for value in values]
-        return stats.power(values, np.stack(regret, axis=1))
+    @property
+    def sweep(self) -> dict:
+        """What the runs of a study of many values have of their own."""
+        return {"n_runs": self.study.sweep_runs}
+
+    def events(self, objective: str, theory: bool = False) -> pd.DataFrame:
+        """A row a run of PF-PNE, see pfpne.paper.events; theory: with the constants of THEORY."""
+        settings = {name: x(self.study.n_clients) if callable(x) else x for name, x in THEORY.items()} if theory else {}
+        return self.study.events(objective, self.regime, settings | ({"Delta": "true"} if self.own_Delta else {}))
+
+    def slopes(self, objective: str, of: str, values: Sequence[int], what: str, limit: float, why_not="", **changes):
+        """A Comparison: PF-PNE's R(T)/M ~ n_clients^a or horizon^a, as `of` says, with a < limit, over these values.
+
+        Not decidable if why_not, or if at the last of the values half of T is one phase, which the horizon cuts: then
+        the regret is a straight line there, whatever the algorithm.
+        """
+        rows = [self.summary(objective, **{of: value}, **self.sweep, **changes) for value in values]
+        if (in_one_phase := rows[-1]["idle"].mean()) > 0.5:
+            why_not = why_not or f"{in_one_phase:.0%} of T is one phase"
+        slopes = stats.power(values, np.stack([table["regret"] for table in rows], axis=1))
+        return Comparison(what, slopes, limit=limit, why_not=why_not)
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One inequality, a number a run. excess (n,): by how much it fails; below 0 where the claim is right.
+    """One inequality, a number a run: a slope or a difference, shown (n,), with the mean below its limit.
 
-    shown (n,): what is reported, a slope or a difference; base (n,): of a difference, what it is relative to.
+    base (n,): of a difference a - b, the b; the limit is then that of a / b. low: above the limit instead.
+    why_not: what keeps these runs from deciding it, if anything.
     """
 
     what: str
-    excess: np.ndarray
     shown: np.ndarray
     base: np.ndarray | None = None
+    limit: float = 1.0
+    low: bool = False
+    why_not: str = ""
+
+    @property
+    def excess(self) -> np.ndarray:
+        """By how much (n,) it fails; below 0 where it is right."""
+        above = self.shown - self.limit if self.base is None else self.shown + (1 - self.limit) * self.base
+        return -above if self.low else above
 
     @property
     def value(self) -> float:
@@ -87,21 +117,28 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a test found: comparisons, every one of them claimed, or one at least; or facts, all claimed to be True.
+    """What a test found: comparisons, every one of them claimed, or facts, all claimed to be True.
 
     facts: None where a run ended too early to tell. measured: all in words, comparisons one by one if empty; against:
-    of these words, those on what refutes the facts first.
+    of these words, those on what refutes the facts first. vacuous: why it could hardly fail here, if so; excuse: which
+    of its premises fails, if one does: then nothing is decided.
     """
 
     comparisons: Sequence[Comparison] = ()
-    every: bool = True
     facts: Sequence[bool | None] = ()
     measured: str = ""
     against: str = ""
+    vacuous: str = ""
+    excuse: str = ""
+
+    @property
+    def decidable(self) -> list[Comparison]:
+        return [comparison for comparison in self.comparisons if not comparison.why_not]
 
     def p(self, rng: np.random.Generator) -> np.ndarray:
-        """p-values (k, 2) of "it is false" and "it is true", of each comparison."""
-        return np.array([stats.sign_flip(comparison.excess, rng) for comparison in self.comparisons])
+        """p-values (k, 2) of "it is false" and "it is true", of each decidable comparison."""
+        p = [stats.sign_flip(comparison.excess, rng) for comparison in self.decidable]
+        return np.array(p).reshape(-1, 2)
 
 
 # --- words ------------------------------------------------------------------------------------------
@@ -139,45 +176,95 @@ def inequalities(a: np.ndarray, b: np.ndarray, what: str, below=None, above=None
     """a < below * b, and a > above * b, where they are given; of the runs that both have."""
     n = min(len(a), len(b))
     a, b = a[:n], b[:n]
-    excesses = ([] if below is None else [a - below * b]) + ([] if above is None else [above * b - a])
-    return [Comparison(what, excess, a - b, b) for excess in excesses]
+    limits = [(limit, low) for limit, low in ((below, False), (above, True)) if limit is not None]
+    return [Comparison(what, a - b, b, limit, low) for limit, low in limits]
 
 
-def compare(column: Column, others, algorithm="pf-pne", below=None, above=None, every=True, settings=None, **changes):
-    """The algorithm's R(T)/M is below and above so many times that of every other (or of one), on one objective.
+def compare(
+    column: Column,
+    others,
+    algorithm="pf-pne",
+    below=None,
+    above=None,
+    of="regret",
+    settings=None,
+    alike=False,
+    times_T=1.0,
+    few=False,
+    tuned=False,
+) -> Outcome:
+    """The algorithm's R(T)/M is below and above so many times that of every other, on one objective.
 
-    settings: the algorithm's. changes: to all these runs, see Study.experiment.
+    of: the column of COLUMNS that is compared. settings: the algorithm's. alike: with clients of one objective.
+    times_T: at so many times the study's T. few: on the runs of the figures. tuned: the others' c follows the noise.
     """
     (objective,), comparisons = column.objectives, []
-    mine = column.regret(objective, algorithm, settings=settings, **changes)
+    changes = {**ALIKE} if alike else {}
+    if times_T != 1:
+        changes["horizon"] = max(1, round(times_T * column.study.horizon))
+    if few:
+        changes["n_runs"] = column.study.figure_runs
+    theirs = {"c": c_of_noise(column.regime.noise)} if tuned else {}
+    mine = column.summary(objective, algorithm, settings=settings, **changes)[of].to_numpy()
     for other in others:
-        theirs = column.regret(objective, other, **changes)
-        comparisons += inequalities(mine, theirs, f"{label(algorithm)} - {label(other)}", below, above)
-    return Outcome(comparisons, every)
+        found = column.summary(objective, other, settings=theirs, **changes)[of].to_numpy()
+        comparisons += inequalities(mine, found, f"{label(algorithm)} - {label(other)}", below, above)
+    return Outcome(comparisons)
 
 
-def compare_shifts(column: Column, algorithm: str, above: float) -> Outcome:
+def c_of_noise(noise: float | str) -> float:
+    """HCT's c for a noise: 0.7 of its standard deviation (of Bernoulli rewards: 1/2, its bound), at least 0.05."""
+    return max(0.05, 0.7 * reward_deviation(noise))
+
+
+def compare_alike(column: Column, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is above so many times what it has with clients that are alike, on one objective."""
     (objective,) = column.objectives
-    apart, alike = column.regret(objective, algorithm), column.regret(objective, algorithm, shift=0.0)
-    return Outcome(inequalities(apart, alike, f"shift {column.study.shift:g} - shift 0", above=above))
+    apart, alike = column.regret(objective, algorithm), column.regret(objective, algorithm, **ALIKE)
+    return Outcome(inequalities(apart, alike, f"shift {column.study.shift:g} - alike", above=above))
 
 
 def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: float) -> Outcome:
-    """Each setting, moved alone to these values, changes PF-PNE's R(T)/M by less than a factor, on one objective."""
+    """Each setting, moved alone to these values, changes PF-PNE's R(T)/M by less than a factor, on one objective.
+
+    Vacuous where PF-PNE does as badly as points drawn at random: there is nothing to lose.
+    """
     (objective,) = column.objectives
     ours, *rivals = (column.regret(objective, name) for name in PAPER)
     comparisons, places = [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
         if not (name == "Delta" and column.own_Delta):
-            moved = column.regret(objective, settings={name: value})
+            moved = column.regret(objective, settings={name: value}, **column.sweep)
             comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within)
             places.append(place(moved, rivals))
+    of_chance = ours.mean() / column.study.chance(objective).mean()
     measured = (
         f"ratio of R(T)/M to that at the paper's values: {extremes(comparisons)}; "
-        f"place among the paper's five: {place(ours, rivals)}, and {min(places)} to {max(places)} when moved"
+        f"place among the paper's five: {place(ours, rivals)}, and {min(places)} to {max(places)} when moved; "
+        f"{of_chance:.0%} of the regret of points drawn at random"
     )
-    return Outcome(comparisons, measured=measured)
+    vacuous = f"nothing to move: {of_chance:.0%} of the regret of random points" if of_chance > CHANCE else ""
+    return Outcome(comparisons, measured=measured, vacuous=vacuous)
+
+
+def any_Delta(column: Column, deltas: Sequence[float], below: float) -> Outcome:
+    """With each of these Delta, PF-PNE's R(T)/M is below so many times that of PE alone, on one objective."""
+    (objective,), comparisons = column.objectives, []
+    alone = column.regret(objective, "pe")
+    for Delta in deltas:
+        mine = column.regret(objective, settings={"Delta": Delta}, **column.sweep)
+        comparisons += inequalities(mine, alone, f"Delta = {Delta:g}", below)
+    return Outcome(comparisons)
+
+
+def any_shift(column: Column, shifts: Sequence[float], below: float) -> Outcome:
+    """With clients this far apart, PF-PNE's R(T)/M is below so many times that of PE alone, on one objective."""
+    (objective,), comparisons = column.objectives, []
+    for shift in shifts:
+        changes = ({"shift": shift} if shift else ALIKE) | column.sweep
+        mine, alone = (column.regret(objective, name, **changes) for name in ("pf-pne", "pe"))
+        comparisons += inequalities(mine, alone, f"shift {shift:g}" if shift else "alike", below)
+    return Outcome(comparisons)
 
 
 def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
@@ -188,18 +275,23 @@ def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
 def slope_on_M(column: Column, below: float) -> Outcome:
     """With clients that are alike, PF-PNE's R(T)/M ~ M^a with a < below, on one objective."""
     (objective,) = column.objectives
-    slopes = column.slopes(objective, "n_clients", column.study.clients, shift=0.0)
-    return Outcome([Comparison("slope", slopes - below, slopes)])
+    return Outcome([column.slopes(objective, "n_clients", column.study.clients, "slope", below, **ALIKE)])
 
 
 def slope_on_T(column: Column, deltas: Sequence[float | str]) -> Outcome:
-    """PF-PNE's R(T) ~ T^a with a < 1, on each objective with each of these Delta."""
-    comparisons = []
-    for objective, Delta in itertools.product(column.objectives, deltas):
-        slopes = column.slopes(objective, "horizon", column.study.horizons, settings={"Delta": Delta})
-        what = f"slope on {title(objective)}, Delta = {in_words(Delta)}"
-        comparisons.append(Comparison(what, slopes - 1, slopes))
-    return Outcome(comparisons, measured=f"from {extremes(comparisons)}")
+    """PF-PNE's R(T) ~ T^a with a < 1, on one objective, with each of these Delta.
+
+    Not decidable with one that does not bound the clients' differences, as the theorem supposes.
+    """
+    (objective,), comparisons = column.objectives, []
+    true = column.summary(objective, settings={"Delta": "true"})["Delta"].max()
+    for Delta in deltas:
+        bounds = Delta == "true" or Delta >= true
+        why_not = "" if bounds else f"Delta = {in_words(Delta)} is below the clients' differences"
+        of = {"settings": {"Delta": Delta}}
+        what = f"slope, Delta = {in_words(Delta)}"
+        comparisons.append(column.slopes(objective, "horizon", column.study.horizons, what, 1.0, why_not, **of))
+    return Outcome(comparisons)
 
 
 # --- kinds that count -------------------------------------------------------------------------------
@@ -214,11 +306,12 @@ def count(facts: Callable, column: Column, **arguments) -> Outcome:
 
 
 def grows(column: Column, objective: str) -> tuple[list, str]:
-    """Fed-PNE has a round after T/10: if it never stops, it must, for a phase is at most 8 times the one before."""
+    """Fed-PNE has a round after PF-PNE's last, and numbers carried at T that exceed those at T/4."""
     fed, pf = (column.summary(objective, name) for name in ("fed-pne", "pf-pne"))
-    later, outlasts = fed["last"] > column.study.horizon / 10, fed["last"] > pf["last"]
-    words = f"after T/10 in {later.sum()}, after PF-PNE's last round in {outlasts.sum()} of {len(fed)} runs"
-    return later.tolist(), f": {words}; Fed-PNE: {cost(fed)}"
+    before = column.summary(objective, "fed-pne", horizon=max(1, column.study.horizon >> 2))
+    outlasts, more = fed["last"] > pf["last"], fed["numbers"] > before["numbers"]
+    words = f"after PF-PNE's last round in {outlasts.sum()}, more at T than at T/4 in {more.sum()} of {len(fed)} runs"
+    return (outlasts & more).tolist(), f": {words}; Fed-PNE: {cost(fed)}; PF-PNE: {cost(pf)}"
 
 
 def stops(column: Column, objective: str) -> tuple[list, str]:
@@ -239,18 +332,50 @@ def costs_bounded(column: Column, objective: str) -> tuple[list, str]:
     return facts.tolist(), f": {cost(rows)}, bound {spread(most)}"
 
 
-def costs_as_fed_pne(column: Column, objective: str, within: float) -> tuple[list, str]:
-    """With Delta = 0, PF-PNE carries as many numbers as Fed-PNE, within a factor."""
-    zero, fed = column.summary(objective, settings={"Delta": 0.0}), column.summary(objective, "fed-pne")
-    ratio = zero["numbers"] / fed["numbers"]
-    words = f": {number(ratio.min())} to {number(ratio.max())} times Fed-PNE's numbers"
-    return ratio.between(1 / within, within).tolist(), words
-
-
 def within_Delta(column: Column, objective: str) -> tuple[list, str]:
     """|f-bar* - f_m*| is at most the paper's Delta, for every client."""
     true = column.summary(objective, settings={"Delta": "true"})["Delta"]
     return (true <= SETTINGS.Delta).tolist(), f": {number(true.min())} to {number(true.max())}"
+
+
+def near_optimal(column: Column, objective: str) -> tuple[list, str]:
+    """At the global objective's maximum, every client is within the paper's Delta of its own: Assumption 4, epsilon 0."""
+    gaps = column.study.of_problems(events.gap_at_global_maximum, objective, column.regime)  # (n,)
+    return (gaps <= SETTINGS.Delta).tolist(), f": {number(gaps.min())} to {number(gaps.max())}"
+
+
+def smooth(column: Column, objective: str, depth: int) -> tuple[list, str]:
+    """At each depth to this one, the cell with a client's maximum has a centre within nu_1 rho^h of it."""
+    gaps = column.study.of_problems(events.gaps_on_the_way, objective, column.regime, depth)  # (n, depth + 1)
+    ratio = gaps / (SETTINGS.nu_1 * SETTINGS.rho ** np.arange(depth + 1))
+    words = f": up to {number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
+    return (ratio <= 1).all(axis=1).tolist(), words
+
+
+def within_width(column: Column, objective: str, theory: bool) -> tuple[list, str]:
+    """Every mean that PF-PNE eliminates by is within its half-width of what it estimates; theory: with THEORY."""
+    rows = column.events(objective, theory)
+    outside, every = rows["outside"], rows["means"]
+    words = f": {outside.sum():,} of {every.sum():,} means outside, in {(outside > 0).sum()} of {len(rows)} runs"
+    return (outside == 0).tolist(), words
+
+
+def safe(column: Column, objective: str) -> tuple[list, str]:
+    """No client's maximum is eliminated by PF-PNE."""
+    lost = column.events(objective)["lost"]
+    M = column.study.n_clients
+    words = f": eliminated of {number(lost.mean())} of {M} clients on average, in {(lost > 0).sum()} of {len(lost)} runs"
+    return (lost == 0).tolist(), words
+
+
+def confidential(column: Column, objective: str) -> tuple[list, str]:
+    """Every mean that PF-PNE's clients send is of at least two rewards."""
+    T, M = column.study.horizon, column.study.n_clients
+    log, H_0 = log_term(T, SETTINGS.c_1, 1 / M), transition_depth(SETTINGS.Delta, SETTINGS.nu_1, SETTINGS.rho)
+    pulls = [pulls_each(h, log, SETTINGS, M) for h in range(H_0 + 1)]
+    single = [h for h, n in enumerate(pulls) if n == 1]
+    words = f": a single reward at depths {single[0]} to {single[-1]}" if single else ": none"
+    return [n > 1 for n in pulls], f"{words} of 0 to {H_0}"
 
 
 def rounds_bounded(column: Column, objective: str, deltas: Sequence[float | str]) -> tuple[list, str]:
@@ -259,7 +384,7 @@ def rounds_bounded(column: Column, objective: str, deltas: Sequence[float | str]
     for Delta in deltas:
         at = []
         for T in horizons:
-            rows = column.summary(objective, horizon=T, settings={"Delta": Delta})
+            rows = column.summary(objective, horizon=T, settings={"Delta": Delta}, **column.sweep)
             bounds = [rounds_bound(given, T, column.study.n_clients) for given in rows["Delta"]]
             facts += (rows["rounds"] <= bounds).tolist()
             at.append(f"{spread(rows['rounds'])} (bound {spread(bounds, '{:.1f}')})")
@@ -306,8 +431,19 @@ def times(column: Column) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-FACTS = (grows, stops, costs_bounded, costs_as_fed_pne, within_Delta, rounds_bounded)
+def good_event(column: Column, theory: bool) -> Outcome:
+    """`within_width`, whose premise is that the rewards of one point are within an interval of length 1."""
+    found, noise = count(within_width, column, theory=theory), column.regime.noise
+    wide = noise != "bernoulli" and noise > 0.5
+    return replace(found, excuse="rewards are not in [0, 1]") if wide else found
+
+
+FACTS = (
+    *(grows, stops, costs_bounded, rounds_bounded),
+    *(within_Delta, near_optimal, smooth, safe, confidential),
+)
+TESTS = (compare, compare_alike, move_settings, any_Delta, any_shift, slope_on_M, slope_on_T, count_times, good_event)
 KINDS = {
-    **{kind.__name__: kind for kind in (compare, compare_shifts, move_settings, slope_on_M, slope_on_T, count_times)},
+    **{kind.__name__: kind for kind in TESTS},
     **{facts.__name__: partial(count, facts) for facts in FACTS},
 }

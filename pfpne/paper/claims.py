@@ -1,9 +1,15 @@
-"""Every claim of the paper that runs can test, from claims.toml, and its verdict: holds, does not hold, undecided.
+"""Every claim of the paper that runs can test, from claims.toml, and its verdict.
 
-A *tested* claim is one or more comparisons, each a number a paired run (the same clients and the same noise for every
-algorithm) that is below 0 where it is right. Sign-flip tests give p-values of "the claim is false" and "the claim is
-true". Both, of all the tested claims of one column (a noise regime, with one Delta for PF-PNE), go through Holm's
-correction together. A *counted* claim says what happens in every run, or compares measured times, and needs no test.
+The rule. A *tested* claim is one or more comparisons, each a number a paired run (the same clients and the same noise
+for every algorithm) that is on the declared side of its limit where the claim is right. Sign-flip tests give p-values
+of "the claim is false" and "the claim is true". One of these two is true, and only an error about that one is an error:
+so of a family of k claims, k hypotheses can be rejected wrongly, and each p-value times k (Bonferroni's correction,
+which supposes nothing of how the claims depend on each other) keeps the chance of any wrong verdict in the family at
+ALPHA. Families are declared in claims.toml, and hold in one column: a noise regime, a kind of cells, a Delta for PF-PNE.
+"Holds": "it is false" is rejected. "Does not hold": "it is true" is; "better than claimed", if a limit is missed only on
+the better side. "Undecided": neither. A *counted* claim says what happens in every run, and needs no test: one run
+refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable": a premise fails, nothing
+moves, or the runs are of a kind that cannot tell.
 
 No verdict is written down: all come from the runs (pfpne.paper.evidence) through `evaluate`.
 """
@@ -11,6 +17,7 @@ No verdict is written down: all come from the runs (pfpne.paper.evidence) throug
 import itertools
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,9 +33,12 @@ from pfpne.paper.looks import title
 from pfpne.paper.parameters import MAIN
 from pfpne.rng import stream
 
-ALPHA = 0.05  # the chance, at most, of any false verdict in one column
+ALPHA = 0.05  # the chance, at most, of any false verdict in one family
 GIVEN = (f"{SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
-VERDICTS = ("holds", "does not hold", "undecided")
+VERDICTS = (
+    *("holds", "better than claimed", "true by construction"),
+    *("does not hold", "undecided", "not decidable"),
+)
 TABLE = Path(__file__).with_name("claims.toml")
 
 
@@ -46,11 +56,16 @@ class Claim:
     statistic: str = "paired difference of R(T)/M"
     runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, n = {n_runs}"
     by_Delta: bool = True
+    family: str = ""
+    noise: float | str = ""
+    better_low: bool = False
+    by_design: bool = False
+    excuse: str = ""
 
     def test(self, study: Study, regime: Regime, Delta: str) -> Outcome | None:
         """What its test finds, with one of GIVEN; None where there is nothing to test, or the other of GIVEN tells."""
         objectives = [name for name in self.objectives if name in regime.objectives]
-        if not objectives or not (self.by_Delta or Delta == GIVEN[0]):
+        if not objectives or self.noise not in ("", regime.noise) or not (self.by_Delta or Delta == GIVEN[0]):
             return None
         return KINDS[self.kind](Column(study, regime, objectives, own_Delta=Delta == "true"), **self.arguments)
 
@@ -70,94 +85,101 @@ def read() -> Iterator[Claim]:
 
 CLAIMS = tuple(read())
 VERDICT_COLUMNS = (
-    *("id", "place", "quote", "statement", "regime", "Delta"),
-    *("verdict", "decided_by", "measured", "statistic", "runs", "p_right", "p_wrong"),
+    *("id", "family", "place", "quote", "statement", "regime", "Delta"),
+    *("verdict", "decided_by", "measured", "statistic", "runs", "k", "p_right", "p_wrong"),
 )
-COMPARISON_COLUMNS = ("id", "regime", "Delta", "what", "n", "mean", "low", "high", "ratio", "ratio_low", "ratio_high")
+COMPARISON_COLUMNS = (
+    *("id", "regime", "Delta", "what", "n", "mean", "low", "high", "ratio", "ratio_low", "ratio_high"),
+    *("side", "limit", "p_right", "p_wrong", "why_not"),
+)
 
 
 def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Every claim in every regime, with either Delta: (verdicts, comparisons), a row each.
 
     verdicts: Delta "0.01", "true", or "" where it makes no difference; decided_by: the comparison furthest from the
-    claim, or what refutes a counted one; p_right, p_wrong: Holm's, nan for counted claims.
+    claim, or what refutes a counted one, or why nothing is decided; k: the claims of its family that are tested there;
+    p_right, p_wrong: of "it is false" and "it is true", times k; nan for counted claims.
     comparisons: mean, low, high: of the difference or slope over n runs, with its 95 % bootstrap interval; ratio,
-    ratio_low, ratio_high: the same of the ratio of means. Intervals are not corrected.
+    ratio_low, ratio_high: the same of the ratio of means; side, limit: what is claimed of the mean slope or the ratio;
+    p_right, p_wrong: of this comparison alone. Intervals and these p-values are not corrected.
     """
     clients, horizons = ", ".join(map(str, study.clients)), ", ".join(f"{T:,}" for T in study.horizons)
-    scale = vars(study) | {"clients": clients, "horizons": horizons}  # of the runs, in words
+    scale = vars(study) | {"clients": clients, "horizons": horizons, "sweep_runs": study.sweep_runs}  # in words
     verdicts, comparisons = {claim: [] for claim in claims}, {claim: [] for claim in claims}
     for regime, Delta in itertools.product(study.regimes, GIVEN):
         outcomes = {claim: outcome for claim in claims if (outcome := claim.test(study, regime, Delta))}
-        random = {claim: partial(stream, study.seed, "claims", claim.id, regime.name, Delta) for claim in outcomes}
-        p = {claim: outcome.p(random[claim]()) for claim, outcome in outcomes.items() if outcome.comparisons}
-        both = np.ravel([together(p[claim], outcomes[claim].every) for claim in p])
-        corrected = dict(zip(p, stats.holm(both).reshape(-1, 2), strict=True))
+        tested = Counter(claim.family for claim, outcome in outcomes.items() if outcome.comparisons)
         for claim, outcome in outcomes.items():
+            random = partial(stream, study.seed, "claims", claim.id, regime.name, Delta)
+            k, p = tested[claim.family], outcome.p(random())
             head = {"id": claim.id, "regime": regime.name, "Delta": Delta if claim.by_Delta else ""}
-            p_right, p_wrong = corrected.get(claim, (math.nan, math.nan))
-            verdict, decided_by, measured = judge_facts(outcome.facts), outcome.against, outcome.measured
-            if claim in p:
-                verdict = judge(p_right, p_wrong)
-                decided_by = deciding(outcome, verdict, p[claim], corrected[claim]).brief
-                rows = report(outcome, random[claim]("interval"))
-                measured = measured or "; ".join(map(in_one_line, rows))
-                comparisons[claim] += [head | row for row in rows]
-            found = {"verdict": verdict, "decided_by": decided_by, "measured": measured}
-            found |= {"runs": claim.runs.format_map(scale), "p_right": p_right, "p_wrong": p_wrong}
-            verdicts[claim].append(vars(claim) | head | found)
+            rows = report(outcome, p, random("interval"))
+            found = judge(claim, outcome, p, k) if outcome.comparisons else judge_facts(claim, outcome)
+            measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))
+            verdicts[claim].append(vars(claim) | head | found | {"measured": measured, "runs": claim.runs.format_map(scale)})
+            comparisons[claim] += [head | row for row in rows]
     tables = ((verdicts, VERDICT_COLUMNS), (comparisons, COMPARISON_COLUMNS))
     return tuple(pd.DataFrame(sum(rows.values(), []), columns=list(columns)) for rows, columns in tables)
 
 
-def together(p: np.ndarray, every: bool) -> tuple[float, float]:
-    """p-values of "the claim is false" and "the claim is true", from those of its comparisons (k, 2).
+def together(p: np.ndarray) -> tuple[float, float]:
+    """p-values of "the claim is false" and "the claim is true", from those of its comparisons (n, 2), n >= 1.
 
-    A claim of every comparison ("smaller than each of the others") is right if all are, so its first p-value is the
-    largest of theirs; it is wrong if any is: the smallest of theirs times k. For "at least one" it is the other way.
+    It is right if all are ("smaller than each of the others"), so the first is the largest of theirs; it is wrong if
+    any is: the smallest of theirs times n.
     """
-    of_all, of_any = p.max(axis=0), np.minimum(1.0, len(p) * p.min(axis=0))
-    return (of_all[0], of_any[1]) if every else (of_any[0], of_all[1])
+    return p[:, 0].max(), min(1.0, len(p) * p[:, 1].min())
 
 
-def judge(p_right: float, p_wrong: float) -> str:
-    """The verdict on a tested claim, from its corrected p-values: it holds if "it is false" is rejected, and so on."""
-    return "holds" if p_right <= ALPHA else "does not hold" if p_wrong <= ALPHA else "undecided"
+def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
+    """The verdict on a tested claim, by the rule above, from the p-values (n, 2) of its decidable comparisons."""
+    if claim.excuse or outcome.excuse or not outcome.decidable:
+        why_not = next((one.why_not for one in outcome.comparisons if one.why_not), "")
+        why = claim.excuse or outcome.excuse or why_not
+        return {"verdict": "not decidable", "decided_by": why, "k": k, "p_right": math.nan, "p_wrong": math.nan}
+    p_right, p_wrong = (min(1.0, k * x) for x in together(p))
+    refuted = [c for c, alone in zip(outcome.decidable, k * len(p) * p[:, 1] <= ALPHA, strict=True) if alone]
+    furthest = max(refuted or outcome.decidable, key=lambda comparison: comparison.margin).brief
+    why_not = next((one.why_not for one in outcome.comparisons if one.why_not), outcome.vacuous)
+    if refuted:
+        verdict = "better than claimed" if claim.better_low and all(c.low for c in refuted) else "does not hold"
+    elif why_not:
+        verdict, furthest = "not decidable", why_not
+    else:
+        verdict = "undecided" if p_right > ALPHA else "true by construction" if claim.by_design else "holds"
+    return {"verdict": verdict, "decided_by": furthest, "k": k, "p_right": p_right, "p_wrong": p_wrong}
 
 
-def judge_facts(facts: Sequence[bool | None]) -> str:
+def judge_facts(claim: Claim, outcome: Outcome) -> dict:
     """The verdict on a counted claim: one run against it refutes it, one that ended too early leaves it undecided."""
-    return "does not hold" if False in facts else "undecided" if None in facts else "holds"
+    why, found = claim.excuse or outcome.excuse, outcome.facts
+    if why:
+        return {"verdict": "not decidable", "decided_by": why}
+    verdict = "does not hold" if False in found else "undecided" if None in found else "holds"
+    verdict = "true by construction" if verdict == "holds" and claim.by_design else verdict
+    return {"verdict": verdict, "decided_by": outcome.against}
 
 
-def deciding(outcome: Outcome, verdict: str, p: np.ndarray, corrected: Sequence[float]) -> Comparison:
-    """The comparison that says most: where all are claimed, the one furthest from right, else the one closest to it.
-
-    Where one is enough for the verdict, it is one that would be enough alone: by its p (k, 2), times k and the factor
-    of Holm's correction, by which the claim's own two p-values became `corrected` (2,).
-    """
-    candidates, side = outcome.comparisons, int(outcome.every)
-    if verdict == ("does not hold" if outcome.every else "holds"):
-        alone = len(p) * p[:, side] * corrected[side] / together(p, outcome.every)[side] <= ALPHA
-        candidates = itertools.compress(candidates, alone)
-    return (max if outcome.every else min)(candidates, key=lambda comparison: comparison.margin)
-
-
-def report(outcome: Outcome, rng: np.random.Generator) -> list[dict]:
-    """Each comparison once (one that is tested on two sides counts as one), with the intervals of its means."""
-    rows = []
-    for found in {found.what: found for found in outcome.comparisons}.values():
-        low, high = stats.interval(found.shown, rng)
-        rows.append({"what": found.what, "n": len(found.shown), "mean": found.shown.mean(), "low": low, "high": high})
-        if found.base is not None:
-            ratio = stats.ratio(found.shown + found.base, found.base, rng)
-            rows[-1] |= zip(("ratio", "ratio_low", "ratio_high"), ratio, strict=True)
+def report(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[dict]:
+    """A row a comparison, with the intervals of its means; p (n, 2): of the decidable ones."""
+    rows, intervals, alone = [], {}, iter(p)
+    for found in outcome.comparisons:
+        if found.what not in intervals:  # one that is tested on two sides has one
+            shown, base = found.shown, found.base
+            low, high = stats.interval(shown, rng)
+            row = {"what": found.what, "n": len(shown), "mean": shown.mean(), "low": low, "high": high}
+            ratio = () if base is None else stats.ratio(shown + base, base, rng)
+            intervals[found.what] = row | dict(zip(("ratio", "ratio_low", "ratio_high"), ratio))
+        tested = {"side": "above" if found.low else "below", "limit": found.limit, "why_not": found.why_not}
+        p_values = (math.nan, math.nan) if found.why_not else next(alone)
+        rows.append(intervals[found.what] | tested | dict(zip(("p_right", "p_wrong"), p_values)))
     return rows
 
 
 def in_one_line(row: dict) -> str:
     words = "{what}: {mean} [{low}, {high}]" + (", ratio {ratio} [{ratio_low}, {ratio_high}]" if "ratio" in row else "")
-    return words.format(**{name: value if name == "what" else number(value) for name, value in row.items()})
+    return words.format(**{name: number(x) if isinstance(x, float) else x for name, x in row.items()})
 
 
 def times(study: Study) -> pd.DataFrame:

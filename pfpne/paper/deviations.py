@@ -13,15 +13,14 @@ import pandas as pd
 
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
-from pfpne.algorithms.pf_pne import PFPNE, FedPNE, FedPNEServer, Kept, KeptIndex, NodeMeans, PFPNESettings
-from pfpne.algorithms.pf_pne import PhasedClient, PhasedServer, PhasedSettings, Pull, find, make_phased, tau
-from pfpne.federation import Batch
+from pfpne.algorithms.pf_pne import PFPNE, FedPNE, FedPNEServer, PhasedServer, Pull, find, make_phased, tau
 from pfpne.paper import stats
 from pfpne.paper.evidence import Study
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.simulation.neural import NeuralSimulation, Ridge, simulate_fn_ucb
 from pfpne.simulation.noise import noisy
+from pfpne.simulation.phased import simulate_phases
 
 OBJECTIVES = ("garland", "himmelblau", "rastrigin")
 NOISE = "bernoulli"
@@ -67,14 +66,38 @@ class OwnBest(PFPNE):
         return super().pe(never, own)
 
 
-class WholePhasesClient(PhasedClient):
+class WholePhases(PFPNE):
     """Deviation 9: a phase that the horizon would cut is not begun; the best node known is played instead."""
 
-    def _ask(self):
-        left = self.task.horizon - self.t
-        if isinstance(self._step, Pull) and self._step.counts.sum() > left:
-            return Batch(self.best()[None], np.array([left]))
-        return super()._ask()
+    def __init__(self, task, settings, S):
+        super().__init__(task, settings, S)
+        h, index = self.start(task)
+        self.t, self.deepest = np.zeros(S, dtype=np.int64), (h, np.repeat(index[:1], S))
+
+    def finish(self, h, owners, nodes):
+        going = ~self.done[owners]
+        if h >= self._best_depth:
+            nodes_now = self.deepest[1].copy()
+            nodes_now[owners[going]] = nodes[going]
+            self.deepest = h, nodes_now
+        return super().finish(h, owners, nodes)
+
+    def loop(self):
+        loop, told = super().loop(), None
+        while True:
+            want = loop.send(told)
+            if not isinstance(want, Pull):
+                told = yield want
+                continue
+            wanted = np.bincount(want.owner, want.counts, self.S).astype(np.int64)
+            short = np.flatnonzero((self.t + wanted > self.task.horizon) & (wanted > 0))
+            stays, told = ~np.isin(want.owner, short), np.zeros(len(want.owner))
+            if len(short):  # for them it is the end
+                h, nodes = self.deepest
+                yield Pull(h, short, nodes[short], np.full(len(short), self.task.horizon + 1))
+            if stays.any():
+                told[stays] = yield Pull(want.h, *(column[stays] for column in want[1:]))
+            self.t += wanted
 
 
 class Last(PFPNE):
@@ -154,24 +177,23 @@ class Drifting(NeuralSimulation):
         self.value = np.concatenate([self.value, np.full(none, -np.inf)])
 
 
-def _pf_pne(phases=PFPNE, server=PhasedServer, client=PhasedClient) -> Algorithm:
-    return Algorithm(PFPNESettings, partial(make_phased, phases, server, client=client), (NodeMeans,), (Kept,))
+def _phased(base: str, phases=PFPNE, server=PhasedServer) -> Algorithm:
+    make, fast = partial(make_phased, phases, server), partial(simulate_phases, phases, server)
+    return replace(ALGORITHMS[base], make=make, fast=fast)
 
-
-_FED_PNE = Algorithm(PhasedSettings, partial(make_phased, FedPNE, TauFedPNEServer), (NodeMeans,), (KeptIndex,))
 
 _DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Drifting))
 
 # name -> the algorithm that it is a variant of, what simulate runs, on which partition
 VARIANTS = {
-    "depth one": ("pf-pne", _pf_pne(DepthOne, DepthOneServer), Partition),
-    "fresh": ("pf-pne", _pf_pne(Fresh), Partition),
-    "decreasing": ("pf-pne", _pf_pne(Last), Mirrored),  # ties as ever
-    "tau": ("pf-pne", _pf_pne(server=TauServer), Partition),
-    "tau, fed-pne": ("fed-pne", _FED_PNE, Partition),
-    "own best": ("pf-pne", _pf_pne(OwnBest), Partition),
-    "whole phases": ("pf-pne", _pf_pne(client=WholePhasesClient), Partition),
-    "last": ("pf-pne", _pf_pne(Last), Partition),
+    "depth one": ("pf-pne", _phased("pf-pne", DepthOne, DepthOneServer), Partition),
+    "fresh": ("pf-pne", _phased("pf-pne", Fresh), Partition),
+    "decreasing": ("pf-pne", _phased("pf-pne", Last), Mirrored),  # ties as ever
+    "tau": ("pf-pne", _phased("pf-pne", server=TauServer), Partition),
+    "tau, fed-pne": ("fed-pne", _phased("fed-pne", FedPNE, TauFedPNEServer), Partition),
+    "own best": ("pf-pne", _phased("pf-pne", OwnBest), Partition),
+    "whole phases": ("pf-pne", _phased("pf-pne", WholePhases), Partition),
+    "last": ("pf-pne", _phased("pf-pne", Last), Partition),
     "first child, hct": ("hct", "hct", Mirrored),
     "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),
     "drifting": ("fn-ucb", _DRIFTING, Partition),

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import Algorithm
-from pfpne.paper import store
+from pfpne.paper import events, stats, store
 from pfpne.paper.experiment import PROFILES, Experiment, each_run, simulated
-from pfpne.paper.parameters import SYNTHETIC_NAMES, Parameters, progress
+from pfpne.paper.looks import OWN_DELTA
+from pfpne.paper.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
 from pfpne.paths import RESULTS
+from pfpne.problems import OBJECTIVES
+from pfpne.rng import stream
 from pfpne.simulation.record import Run
 from pfpne.workers import unordered
 
 
+ALIKE = {"shift": 0.0, "common": 0.1}  # clients with one objective, another in each run (deviation 21)
+
+
 @dataclass(frozen=True)
 class Regime:
-    """One column of verdicts: a noise, and the objectives that are run under it."""
+    """One column of verdicts: a noise, the kind of cells, and the objectives that are run under these."""
 
     name: str
     noise: float | str
     objectives: tuple[str, ...]
+    cells: str = "random"
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,7 @@ class Study:
     """The scale of every run that a claim or Table 1 uses, and the way to those runs.
 
     n_clients (M), horizon (T), shift, seed: as in Experiment. n_runs: paired runs of the claims. figure_runs: those
-    of the figures, the first of the claims'; FN-UCB, Table 1 and the deviations have no more.
+    of the figures, the first of the claims'; Table 1, the deviations and what takes long have no more. See sweep_runs.
     """
 
     n_clients: int
@@ -49,17 +57,27 @@ class Study:
     def of(cls, p: Parameters) -> Study:
         """As the notebook's parameters say."""
         profile = PROFILES[p.profile]
-        synthetic = tuple(Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises)
+        regimes = [Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises]
+        regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
+        regimes += [  # in one dimension the two kinds of cells are the same
+            Regime(f"{name}, cyclic", noise, tuple(f for f in objectives if OBJECTIVES[f].d > 1), "cyclic")
+            for name, noise, objectives in (astuple(regime)[:3] for regime in regimes)
+        ]
         return cls(
             n_clients=p.n_clients,
             horizon=p.horizon,
             n_runs=p.n_runs,
             figure_runs=min(p.n_runs, profile.n_runs),
-            regimes=(*synthetic, Regime("landmine", profile.landmine_noise, ("landmine",))),
+            regimes=tuple(regimes),
             shift=p.shift,
             seed=p.seed,
             n_jobs=p.n_jobs,
         )
+
+    @property
+    def sweep_runs(self) -> int:
+        """The paired runs of a study of many M, T, shifts or settings: half of n_runs."""
+        return -(-self.n_runs // 2)
 
     @property
     def horizons(self) -> tuple[int, ...]:
@@ -71,11 +89,8 @@ class Study:
         """Five numbers of clients: M/4 to 4M."""
         return tuple(sorted({max(1, int(self.n_clients * factor)) for factor in (0.25, 0.5, 1, 2, 4)}))
 
-    def runs_of(self, algorithm: str) -> int:
-        return self.figure_runs if algorithm == "fn-ucb" else self.n_runs
-
     def experiment(self, objective: str, algorithms: tuple[str, ...], noise, n_runs: int, **changes) -> Experiment:
-        """The experiment of this scale, with changes to n_clients, horizon, shift, settings or global_regret."""
+        """The experiment of this scale, with changes to n_clients, horizon, shift, common, cells, settings or global_regret."""
         scale = {"n_clients": self.n_clients, "horizon": self.horizon, "shift": self.shift, "seed": self.seed}
         return Experiment(
             objective=objective, algorithms=algorithms, noise=noise, n_runs=n_runs, **{**scale, **changes}
@@ -84,29 +99,75 @@ class Study:
     def summary(self, objective: str, algorithms: str | tuple[str, ...], noise, n_runs: int | None = None, **changes):
         """A row a run (see `summarize`) of one or several algorithms; n_runs: of the main comparison by default."""
         algorithms = (algorithms,) if isinstance(algorithms, str) else algorithms
-        n_runs = self.runs_of(algorithms[0]) if n_runs is None else n_runs
+        n_runs = self.n_runs if n_runs is None else n_runs
         return summarize(self.experiment(objective, algorithms, noise, n_runs, **changes), self.n_jobs, self.folder)
 
     def regret(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> np.ndarray:
         """R(T)/M of each run (n_runs,)."""
         return self.summary(objective, algorithm, noise, n_runs, **changes)["regret"].to_numpy()
 
+    def chance(self, objective: str) -> np.ndarray:
+        """R(T)/M of each run (n_runs,) of points that are drawn at random from the domain."""
+        experiment = self.experiment(objective, ("pe",), "bernoulli", self.n_runs)  # any algorithm, any noise
+        return self.horizon * np.array(self._of_runs(experiment, events.gap_of_chance))
+
+    def of_problems(self, of: Callable, objective: str, regime: Regime, *arguments) -> np.ndarray:
+        """What of(experiment, run, *arguments) says of the problem and the cells of each run (n_runs, ...)."""
+        experiment = self.experiment(objective, ("pe",), "bernoulli", self.n_runs, cells=regime.cells)  # any noise
+        return np.array(self._of_runs(experiment, of, arguments))
+
+    def events(self, objective: str, regime: Regime, settings: dict) -> pd.DataFrame:
+        """A row a run of PF-PNE with these settings: columns as in pfpne.paper.events.EVENTS."""
+        changes = {"cells": regime.cells, "settings": settings}
+        experiment = self.experiment(objective, ("pf-pne",), regime.noise, self.n_runs, **changes)
+        return pd.DataFrame(self._of_runs(experiment, events.of_run), columns=list(events.EVENTS))
+
     def variant(
-        self, objective: str, base: str, algorithm: str | Algorithm, partition: type, noise, n_runs: int, root: tuple
+        self, objective: str, base: str, algorithm: str | Algorithm, partition: type, noise, n_runs: int, root, **changes
     ) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
 
         algorithm: what simulate runs. root: (module, table, row), where the variant is defined.
         """
-        experiment = self.experiment(objective, (base,), noise, n_runs)
-        small = experiment.is_small(n_runs)
-        bar = None if small else progress(f"{objective}, {root[-1]}")
+        experiment = self.experiment(objective, (base,), noise, n_runs, **changes)
+        return np.array(self._of_runs(experiment, _regret_of, (algorithm, partition), root))
 
-        def play() -> list[float]:
-            jobs = [(experiment, algorithm, run, partition) for run in range(n_runs)]
-            return [regret for _, regret in sorted(unordered(_regret_of, jobs, self.n_jobs, bar, small))]
+    def _of_runs(self, experiment: Experiment, of: Callable, arguments: tuple = (), *roots) -> list:
+        """What of(experiment, run, *arguments) makes of each run, in plain numbers: kept, and read the next time.
 
-        return np.array(store.rows(_key(experiment, _regret_of, root), play, self.folder))
+        roots: where the arguments are defined, if they are not plain.
+        """
+        small = experiment.is_small(experiment.n_runs)
+        bar = None if small else progress(f"{experiment.objective}, {roots[-1][-1] if roots else of.__name__}")
+
+        def make() -> list:
+            jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
+            return [made for _, made in sorted(unordered(of, jobs, self.n_jobs, bar, small))]
+
+        return store.rows(_key(experiment, of, *roots, arguments=() if roots else arguments), make, self.folder)
+
+
+RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
+
+
+def ratios(study: Study) -> pd.DataFrame:
+    """R(T)/M of each of RIVALS over PF-PNE's: regime, objective, algorithm, n, ratio (of means), low, high (95 %).
+
+    Paired runs; of FN-UCB on the appendix's objectives those of the figures.
+    """
+    rows = []
+    for regime in study.regimes:
+        for objective in regime.objectives:
+            ours = study.regret(objective, "pf-pne", regime.noise, cells=regime.cells)
+            for rival in RIVALS:
+                name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
+                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
+                theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
+                rng = stream(study.seed, "ratios", regime.name, objective, rival)
+                ratio, low, high = stats.ratio(theirs, ours[:n], rng)
+                head = {"regime": regime.name, "objective": objective, "algorithm": rival, "n": n}
+                rows.append({**head, "ratio": ratio, "low": low, "high": high})
+    return pd.DataFrame(rows)
 
 
 COLUMNS = {
@@ -117,15 +178,18 @@ COLUMNS = {
     "rounds": "rounds of communication",
     "last": "the step of the last one, 0 if there was none",
     "numbers": "numbers carried, up and down",
+    "up": "those of them that went up",
+    "sooner": "R(t)/M at t = T/10 or the next checkpoint",
+    "idle": "share of T since a client last deployed another point, mean over the clients",
     "Delta": "what PF-PNE was given, nan for the others",
     "seconds": "wall time, the one column that is not reproducible",
 }
 
 
-def _key(experiment: Experiment, *roots) -> str:
-    """The key of what these roots make of the runs of an experiment."""
+def _key(experiment: Experiment, *roots, arguments: tuple = ()) -> str:
+    """The key of what these roots make of the runs of an experiment, with these arguments."""
     keys = [experiment.key(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
-    return store.key({"runs": keys}, *roots)
+    return store.key({"runs": keys, "arguments": arguments}, *roots)
 
 
 def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = RESULTS) -> pd.DataFrame:
@@ -149,10 +213,21 @@ def _numbers(result: Run) -> list:
         len(carried),
         int(carried["t"].max()) if len(carried) else 0,
         int(carried["numbers up"].sum() + carried["numbers down"].sum()),
+        int(carried["numbers up"].sum()),
+        float(result.regret[:, np.searchsorted(result.t, result.t[-1] / 10)].mean()),
+        idle(result),
         result.settings.get("Delta", math.nan),
         result.seconds,
     ]
 
 
-def _regret_of(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type) -> float:
+def idle(result: Run) -> float:
+    """The share of T since a client last deployed another point, mean over the clients: for phased algorithms that of
+    the last phase, which the horizon cuts."""
+    changes = np.diff(result.simple_regret, axis=1, prepend=np.inf) != 0
+    last = result.t[result.t.size - 1 - np.argmax(changes[:, ::-1], axis=1)]
+    return float(1 - last.mean() / result.t[-1])
+
+
+def _regret_of(experiment: Experiment, run: int, algorithm: str | Algorithm, partition: type) -> float:
     return float(simulated(experiment, algorithm, run, partition).regret[:, -1].mean())

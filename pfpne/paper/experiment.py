@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import NAMES, Algorithm, get_algorithm, make_settings, settings_of
-from pfpne.checks import check, is_integer, unknown
+from pfpne.checks import check, check_count, unknown
 from pfpne.federation import Task
 from pfpne.paper import store
 from pfpne.partition import Partition
@@ -50,7 +50,7 @@ class Experiment:
     """Several algorithms on the same runs of one problem.
 
     objective, n_clients (M), noise, shift, common, seed, d: as in make_problem. algorithms: registered names, each once.
-    cells: as in simulate. horizon (T), n_runs: integers >= 1. settings: {name: value}, each given to every algorithm here that takes it.
+    cells: as in simulate. horizon (T), n_runs: see pfpne.checks.COUNTS. settings: {name: value}, each given to every algorithm here that takes it.
     Everything is checked at once, and made plain: equal experiments have equal keys. data_hash: see Problem.
     """
 
@@ -70,13 +70,14 @@ class Experiment:
     data_hash: str | None = field(init=False, repr=False)
 
     def __post_init__(self):
-        names = all(isinstance(name, str) for name in self.algorithms) and len(set(self.algorithms))
-        valid = 0 < names == len(self.algorithms)
+        listed = isinstance(self.algorithms, (list, tuple)) and all(isinstance(name, str) for name in self.algorithms)
+        valid = listed and 0 < len(set(self.algorithms)) == len(self.algorithms)
         check(valid, "algorithms", f"names, each once, at least one of {', '.join(NAMES)}", self.algorithms)
         one = make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d, common=self.common)
         Task(Partition(one.domain, cells=self.cells), self.n_clients, self.horizon)
-        check(is_integer(self.n_runs) and self.n_runs >= 1, "n_runs", "an integer >= 1", self.n_runs)
+        check_count("n_runs", self.n_runs)
         check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)
+        check(isinstance(self.settings, dict), "settings", "a dict, {name: value}", self.settings)
         every = sorted({setting for name in self.algorithms for setting in settings_of(name)})
         for setting in self.settings:
             if setting not in every:
@@ -101,8 +102,8 @@ class Experiment:
         return {name: value for name, value in self.settings.items() if name in taken}
 
     def problem(self, run: int):
-        """The problem of one run: the same for every algorithm."""
-        return make_problem(**self._problem_arguments(run))
+        """The problem of one run: the same for every algorithm, and made once."""
+        return _problem(**self._problem_arguments(run))
 
     def _problem_arguments(self, run: int) -> dict:
         names = ("n_clients", "noise", "seed", "shift", "common", "d")
@@ -180,14 +181,21 @@ _problem = functools.lru_cache(maxsize=30)(make_problem)
 
 def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type = Partition) -> Run:
     """One run, simulated now; of a variant, if an Algorithm of its own or another class of cells is given."""
-    problem = _problem(**experiment._problem_arguments(run))
+    problem = _problem(**experiment._problem_arguments(run))  # named here: the key of a run covers what it reaches
     changes = experiment.settings_for(algorithm) | {"global_regret": experiment.global_regret}
     cells = partition_of(problem, experiment.cells, experiment.seed, run, partition)
     return simulate(algorithm, problem, experiment.horizon, partition=cells, **changes)
 
 
+@functools.cache
+def _compile(algorithm: str, objective: str, noise: float | str, cells: str) -> None:
+    """Run as little as possible of it: what is compiled, is before the time of a run is taken."""
+    simulated(Experiment(objective, (algorithm,), 2, 20, 1, noise, cells=cells), algorithm, 0)
+
+
 def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path):
     """What is wanted of a run, which is simulated and stored unless another process just did."""
+    _compile(algorithm, experiment.objective, experiment.noise, experiment.cells)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", store.DamagedResult)  # reported before
         return of(store.run(experiment.key(algorithm, run), lambda: simulated(experiment, algorithm, run), folder))

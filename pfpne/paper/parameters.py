@@ -8,20 +8,22 @@ when a name is unknown or a value is not of the type wanted.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import os
 import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tqdm import tqdm
 
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
-from pfpne.checks import is_integer, is_number, unknown
+from pfpne.checks import check, check_amount, check_count, check_noise, check_rho, check_scale, shown, unknown
 from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
+from pfpne.paper.looks import OWN_DELTA
 from pfpne.partition import CELLS
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 
@@ -32,6 +34,7 @@ SYNTHETIC_NAMES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")
 MAIN = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
 APPENDIX = ("doublesine", "ackley")  # its appendix's
 COMMUNICATION = ("garland", "himmelblau", "rastrigin", "ackley")  # its communication figure's
+READ = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")  # of the specification curve
 COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
 
 
@@ -42,50 +45,62 @@ class ParameterError(ValueError):
         return [f"ParameterError: {self}"]
 
 
-# What each parameter must be: in words, and as a function that makes plain Python of it, or None if it is not that.
-# An algorithm's own, narrower ranges are checked with the experiment.
+TEXTS = {
+    "profile": "the name of a profile",
+    "objective": "the name of an objective",
+    "figures_dir": "the path of a folder, as a string",
+}
 
 
-def _text(x) -> str | None:
-    return x if isinstance(x, str) and x.strip() else None
+def _check_text(name: str, x) -> None:
+    check(isinstance(x, str) and x.strip() != "", name, TEXTS[name], x)
 
 
-def _names(x) -> tuple[str, ...] | None:
+def _check_cells(name: str, x) -> None:
+    check(isinstance(x, str) and x in CELLS, name, f"one of {', '.join(map(repr, CELLS))}", x)
+
+
+def _check_delta(name: str, x) -> None:
+    if not (isinstance(x, str) and x == "true"):
+        check_amount(name, x, ", or 'true'")
+
+
+def _names(name: str, x) -> tuple[str, ...]:
     """Names, in a list, with commas between them, or as the text of a list: a shell passes nothing but text."""
-    if isinstance(x, str) and x.lstrip().startswith("["):
-        try:
-            x = ast.literal_eval(x.strip())
-        except (ValueError, SyntaxError):
-            return None
-    parts = x.split(",") if isinstance(x, str) else x
-    listed = isinstance(parts, (list, tuple)) and parts and all(map(_text, parts))
-    return tuple(name.strip() for name in parts) if listed else None
+    parts = x
+    if isinstance(x, str) and len(x) < 1000:
+        with contextlib.suppress(ValueError, SyntaxError):
+            parts = ast.literal_eval(x.strip()) if x.lstrip().startswith("[") else x.split(",")
+    listed = isinstance(parts, (list, tuple)) and parts and all(isinstance(p, str) and p.strip() for p in parts)
+    check(listed, name, "a list of names, or names with commas between them", x)
+    return tuple(part.strip() for part in parts)
 
 
-def _amount(x, word: str | None = None) -> float | str | None:
-    """A number >= 0, or this word."""
-    if isinstance(x, str):
-        return x if x == word else None
-    return float(x) if is_number(x) and x >= 0 else None
+def _plain(kind: type, check_it: Callable) -> Callable:
+    def read(name: str, x):
+        check_it(name, x)
+        return x if isinstance(x, str) else kind(x)  # a word stays one
+
+    return read
 
 
-COUNT = ("an integer >= 1", lambda x: int(x) if is_integer(x) and x >= 1 else None)
-POSITIVE = ("a number > 0", lambda x: float(x) if is_number(x) and x > 0 else None)
+# What makes plain Python of each parameter, (name, value) -> value; ValueError unless it is what the name wants, in the
+# range of pfpne.checks. An algorithm's own, narrower ranges are checked with the experiment.
 KINDS = {
-    "profile": ("the name of a profile", _text),
-    "objective": ("the name of an objective", _text),
-    "algorithms": ("a list of names, or names with commas between them", _names),
-    **dict.fromkeys(("n_clients", "horizon", "n_runs"), COUNT),
-    "noise": ("a number >= 0 or 'bernoulli'", lambda x: _amount(x, "bernoulli")),
-    "shift": ("a number >= 0", _amount),
-    "cells": (f"one of {', '.join(map(repr, CELLS))}", lambda x: x if isinstance(x, str) and x in CELLS else None),
-    "seed": ("an integer >= 0", lambda x: int(x) if is_integer(x) and x >= 0 else None),
-    "nu_1": POSITIVE,
-    "rho": ("a number between 0 and 1, both excluded", lambda x: float(x) if is_number(x) and 0 < x < 1 else None),
-    **dict.fromkeys(("c", "c_1", "delta"), POSITIVE),
-    "Delta": ("a number >= 0 or 'true'", lambda x: _amount(x, "true")),
-    "n_jobs": COUNT,
-    "figures_dir": ("the path of a folder, as a string", _text),
+    "profile": _plain(str, _check_text),
+    "objective": _plain(str, _check_text),
+    "algorithms": _names,
+    **dict.fromkeys(("n_clients", "horizon", "n_runs"), _plain(int, check_count)),
+    "noise": _plain(float, check_noise),
+    "shift": _plain(float, check_amount),
+    "cells": _plain(str, _check_cells),
+    "seed": _plain(int, check_count),
+    "nu_1": _plain(float, check_scale),
+    "rho": _plain(float, check_rho),
+    **dict.fromkeys(("c", "c_1", "delta"), _plain(float, check_scale)),
+    "Delta": _plain(float, _check_delta),
+    "n_jobs": _plain(int, check_count),
+    "figures_dir": _plain(str, _check_text),
 }
 SETTINGS = ("nu_1", "rho", "c", "c_1", "delta", "Delta")  # of algorithms; each goes to those that take it
 
@@ -98,6 +113,7 @@ class Notebook:
     objectives: tuple[str, ...] = ()  # one of these, the first by default; () for many at a time
     without: tuple[str, ...] = ()  # the parameters that mean nothing for it
     claims: bool = False  # whether n_runs stands for the profile's claim_runs
+    n_runs: int | None = None  # at most, if not the profile's
     communication: bool = False  # whether it shows that alone, so that one algorithm must have some
 
     @property
@@ -116,6 +132,9 @@ NOTEBOOKS = {
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
     "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
+    "6_specification_curve": Notebook(
+        READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
+    ),
 }
 
 
@@ -129,6 +148,7 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
+        ("6_specification_curve", {}),
     ]
 
 
@@ -152,21 +172,30 @@ class Parameters:
     figures_dir: Path
     command: str  # that makes the notebook's figures again, from the project's folder
 
-    def experiment(self, objective: str | None = None, noise=None, algorithms: tuple | None = None) -> Experiment:
-        """What to simulate: for the notebook's own objective, noise and algorithms, or for those given."""
+    def experiment(self, objective: str | None = None, noise=None, algorithms: tuple | None = None, **changes):
+        """The Experiment: of the notebook's own objective, noise and algorithms, or those given; changes: to the rest."""
         objective, algorithms = objective or self.objective, algorithms or self.algorithms
         noise = self.noise if noise is None else noise
         noise = _usual_noise(self.profile, objective) if noise is None else noise
         scale = self.n_clients, self.horizon, self.n_runs, noise, self.shift, self.seed, self.cells
         try:
-            return Experiment(objective, algorithms, *scale, settings=self.settings)
+            return replace(Experiment(objective, algorithms, *scale, settings=self.settings), **changes)
         except ValueError as error:  # a range that only the algorithm knows
             raise ParameterError(str(error)) from None
 
-    def run(self, objective: str | None = None, noise=None, algorithms: tuple | None = None) -> Results:
+    def run(self, objective: str | None = None, noise=None, algorithms: tuple | None = None, **changes) -> Results:
         """The results of `experiment`: read where they are stored, else simulated now."""
-        experiment = self.experiment(objective, noise, algorithms)
+        experiment = self.experiment(objective, noise, algorithms, **changes)
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
+
+    def run_compared(self, objective: str | None = None, noise=None, **changes) -> Results:
+        """The same with PF-PNE once more, given the clients' own Delta, as OWN_DELTA; unless Delta was asked for."""
+        results = self.run(objective, noise, **changes)
+        if "pf-pne" not in self.algorithms or "Delta" in self.settings:
+            return results
+        changes["settings"] = {**self.settings, "Delta": "true"}
+        own = self.run(objective, noise, ("pf-pne",), **changes).runs
+        return Results(results.experiment, {**results.runs, **{(OWN_DELTA, run): own[_, run] for _, run in own}})
 
 
 def complete(notebook: str, given: dict) -> Parameters:
@@ -223,13 +252,15 @@ def _known(what: str, name: str, names: Iterable[str]) -> None:
 
 
 def _checked(name: str, value):
-    """The value as plain Python; ParameterError, with the type wanted and what came, unless `name` may be that."""
-    wanted, plain = KINDS[name]
-    if plain(value) is not None:
-        return plain(value)
-    whole = isinstance(value, float) and value.is_integer() and plain(int(value)) is not None
-    instead = f" Write {int(value)}." if whole else ""
-    raise ParameterError(f"{name} must be {wanted}; got {value!r} ({type(value).__name__}).{instead}")
+    """The value as plain Python; ParameterError, with what is wanted and what came, unless `name` may be that."""
+    try:
+        return KINDS[name](name, value)
+    except ValueError as error:
+        sentence = str(error)
+    if isinstance(value, float) and value.is_integer():
+        with contextlib.suppress(ValueError):
+            sentence += f" Write {KINDS[name](name, int(value))}."
+    raise ParameterError(sentence)
 
 
 def _usual(notebook: Notebook, asked: dict) -> dict:
@@ -243,13 +274,14 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         _known("objective", objective, notebook.objectives)
     if objective == "landmine" and "shift" in asked:
         raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
+    n_runs = min(profile.n_runs, notebook.n_runs or profile.n_runs)
     return {
         "profile": asked["profile"],
         "objective": objective,
         "algorithms": notebook.algorithms,
         "n_clients": profile.n_clients,
         "horizon": profile.horizon,
-        "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else profile.n_runs,
+        "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else n_runs,
         "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
         "shift": profile.shift,
         "cells": profile.cells,
@@ -281,13 +313,11 @@ def _folder(given: str | None, home: Path) -> Path:
     """Where the figures go: a folder that can be written to, given or home; figures/ only for what belongs there."""
     try:
         folder = Path(given).expanduser().resolve() if given else home
-    except (RuntimeError, ValueError) as error:
-        raise ParameterError(f"figures_dir {given!r} is no path: {error}") from None
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ParameterError(f"figures_dir {shown(given)} is no path that can be used: {shown(str(error))}") from None
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        raise ParameterError(
-            f"figures_dir {given or str(folder)!r} cannot be written to: {there} is no folder, or locked."
-        )
+        raise ParameterError(f"figures_dir {given or str(folder)!r} cannot be written to: {there} is no folder, or locked.")
     if folder.is_relative_to(FIGURES.resolve()) and home != FIGURES:
         raise ParameterError("figures_dir must be another folder: figures/ is for the paper profile's own, unchanged.")
     return folder

@@ -62,17 +62,6 @@ def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float
     return found, float(ends.low), float(ends.high)
 
 
-def holm(p: np.ndarray) -> np.ndarray:
-    """Holm's adjusted p-values: reject those <= alpha, and the chance of any false rejection is <= alpha.
-
-    p (k,): sorted upwards, the j-th, j = 0..k-1, is multiplied by k - j; none is below the one before, or above 1.
-    """
-    p = np.asarray(p, dtype=float)
-    order, adjusted = np.argsort(p, kind="stable"), np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]))
-    return adjusted
-
-
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The exponents (n,) of y ~ x^a: slopes of log y on log x by least squares, a row of y (n, k) each, x (k,).
 

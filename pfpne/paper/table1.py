@@ -5,12 +5,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper import stats
 from pfpne.paper.claim_tests import DIMENSIONS
-from pfpne.paper.evidence import Study
+from pfpne.paper.evidence import ALIKE, Study
 from pfpne.paper.experiment import run_experiment
 from pfpne.paper.looks import DASH, label, noise_in_words, title
+from pfpne.rng import stream
 
 
 class Stated(NamedTuple):
@@ -41,52 +42,70 @@ ANYTIME = ("fn-ucb",)
 def table1(study: Study) -> pd.DataFrame:
     """Table 1: a row an algorithm (the paper's, then ours) and objective, one of each dimension.
 
-    Means over n runs, under the profile's first noise; exponents are fitted to each run and averaged. algorithm,
-    stated_regret, stated_rounds, personalized ("" for ours); objective, noise, n; local_slope and global_slope, the
-    exponents of T in R(T)/M and in the global regret, with their standard errors *_se; rounds and numbers of
-    communication at the longest T; rounds_per_doubling of T; numbers_slope_T, rounds_slope_M, numbers_slope_M,
-    exponents of T and M. nan: no communication to fit, or a single run or horizon.
+    Over n runs, under the profile's first noise. algorithm, stated_regret, stated_rounds, personalized ("" for ours);
+    objective, noise, n; local, global: mean R(T)/M and global regret, with their standard deviations *_sd; M_slope,
+    M_low, M_high: the exponent of M in R(T)/M, with alike clients, and its 95 % bootstrap interval, of the paper's
+    systems that communicate; rounds and numbers of communication; rounds_per_doubling of T. nan: not measured.
     """
     names = dict.fromkeys([*STATED, *NAMES])
     return pd.DataFrame([_row(study, name, objective) for name in names for objective in DIMENSIONS])
 
 
 def _row(study: Study, name: str, objective: str) -> dict:
-    horizons = study.horizons
-    each = [{"horizon": T, "global_regret": True} for T in horizons]
-    measured = _read_off(study, objective, name) if name in ANYTIME else _again(study, objective, name, each)
+    measured = _at_horizons(study, objective, name)
     row = {"algorithm": name, **STATED.get(name, Stated())._asdict()}
     row |= {"objective": objective, "noise": study.regimes[0].noise, "n": study.figure_runs}
     for kind in ("local", "global"):
-        slopes = stats.power(horizons, measured[kind])
-        row |= {f"{kind}_slope": slopes.mean(), f"{kind}_slope_se": stats.standard_error(slopes)}
-    rounds, numbers = measured["rounds"], measured["numbers"]
-    row |= {"rounds": rounds[:, -1].mean(), "numbers": numbers[:, -1].mean()}
-    talks = rounds[:, -1].min() > 0
-    row["rounds_per_doubling"] = (rounds[:, -1] - rounds[:, -2]).mean() if talks and len(horizons) > 1 else np.nan
-    row["numbers_slope_T"] = stats.power(horizons, numbers).mean()
-    clients, T = _on_M(study)
-    again = _again(study, objective, name, [{"horizon": T, "n_clients": M} for M in clients]) if talks else {}
-    for what in ("rounds", "numbers"):
-        row[f"{what}_slope_M"] = stats.power(clients, again[what]).mean() if talks else np.nan
-    return row
+        at_T = measured[kind][:, -1]
+        row |= {kind: at_T.mean(), f"{kind}_sd": at_T.std(ddof=1) if len(at_T) > 1 else np.nan}
+    rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up
+    slopes = _slopes_of_M(study, objective, name) if together else np.array([np.nan])
+    low, high = stats.interval(slopes, stream(study.seed, "table 1", name, objective))
+    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high}
+    row |= {"rounds": rounds[:, -1].mean(), "numbers": measured["numbers"][:, -1].mean()}
+    talks = rounds[:, -1].min() > 0 and rounds.shape[1] > 1
+    return row | {"rounds_per_doubling": (rounds[:, -1] - rounds[:, -2]).mean() if talks else np.nan}
 
 
-def _on_M(study: Study) -> tuple[tuple[int, ...], int]:
-    """The M and the T that the exponents of M are fitted over: M/4 to 2M clients, an eighth of the horizon."""
-    return study.clients[:-1], max(1, study.horizon >> 3)
-
-
-def _again(study: Study, objective: str, name: str, each: list[dict]) -> dict[str, np.ndarray]:
-    """Local and global regret, rounds and numbers, (n, k), of runs with each of k changes to the study's scale."""
+def _slopes_of_M(study: Study, objective: str, name: str) -> np.ndarray:
+    """Exponents (n,) of M in R(T)/M, with alike clients."""
     noise, n = study.regimes[0].noise, study.figure_runs
-    tables = [study.summary(objective, name, noise, n, **changes) for changes in each]
+    clients = study.clients[:-1]  # the last takes as long as the others together
+    regret = [study.regret(objective, name, noise, n, n_clients=M, **ALIKE) for M in clients]
+    return stats.power(clients, np.stack(regret, axis=1))
+
+
+def exponents(study: Study) -> pd.DataFrame:
+    """Local exponents: log2 of R(T)/M at T over that at T/2, at each of the study's horizons but the first.
+
+    A row an algorithm, objective and T: algorithm, objective, T, n, exponent (mean over n runs), low, high (its 95 %
+    bootstrap interval).
+    """
+    rows = []
+    for name in dict.fromkeys([*STATED, *NAMES]):
+        for objective in DIMENSIONS:
+            regret = _at_horizons(study, objective, name)["local"]
+            rng = stream(study.seed, "exponents", name, objective)
+            for T, before, after in zip(study.horizons[1:], regret.T, regret.T[1:], strict=False):
+                found = np.log2(after / before) if before.all() else np.full(len(before), np.nan)
+                low, high = stats.interval(found, rng)
+                head = {"algorithm": name, "objective": objective, "T": T, "n": len(found)}
+                rows.append({**head, "exponent": found.mean(), "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
+def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
+    """Local and global regret, rounds and numbers, (n, k), at each of the study's k horizons."""
+    if name in ANYTIME:
+        return _read_off(study, objective, name)
+    noise, n = study.regimes[0].noise, study.figure_runs
+    tables = [study.summary(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
     columns = {"local": "regret", "global": "global_regret", "rounds": "rounds", "numbers": "numbers"}
     return {kind: np.stack([table[column] for table in tables], axis=1) for kind, column in columns.items()}
 
 
 def _read_off(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
-    """The same at each horizon, from the curves of the runs to the longest."""
+    """The same, from the curves of the runs to the longest."""
     noise, n, T = study.regimes[0].noise, study.figure_runs, np.array(study.horizons)
     experiment = study.experiment(objective, (name,), noise, n, global_regret=True)
     rows = []
@@ -99,19 +118,17 @@ def _read_off(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
 
 
 def caption(study: Study) -> str:
-    M, T = _on_M(study)
     return (
         "The paper's Table 1 (average regret, communication rounds and whether the local objectives are optimized, as "
         "it states them, for one near-optimality dimension d of all objectives; a dash for systems that are not in it; "
         "an asterisk where it calls the comparison not completely fair, as the server sees everything or the global "
-        "objective is optimized), and what is measured: exponents of T over "
-        f"T = {', '.join(map('{:,}'.format, study.horizons))}, with M = {study.n_clients} clients, fitted to "
-        f"each run and averaged over n = {study.figure_runs} runs (in brackets the standard error over the runs, "
-        "which knows nothing of how well a power law fits); rounds (exchanges between the server and all clients; the "
-        f"paper counts each M times) and numbers carried at T = {study.horizon:,}, the rounds that the last "
-        f"doubling of T added, and exponents of M over M = {', '.join(map(str, M))} at T = {T:,}. "
-        f"{noise_in_words(study.regimes[0].noise).capitalize()}. FN-UCB's are read off its curves. "
-        "Blank: nothing is communicated, at one of these T or M at least."
+        f"objective is optimized), and what is measured at T = {study.horizon:,} with M = {study.n_clients} clients: "
+        f"R(T)/M, local and global, mean (standard deviation) over n = {study.figure_runs} runs; the exponent of M in "
+        f"R(T)/M over M = {', '.join(map(str, study.clients[:-1]))} alike clients, fitted to each run, with the bootstrap "
+        "95% interval of the mean; rounds (exchanges between the server and all clients; the paper counts each M "
+        "times), those that the last doubling of T added, and numbers carried. "
+        f"{noise_in_words(study.regimes[0].noise).capitalize()}, random cells. How regret grows with T is a figure: "
+        "table1_exponents. Blank: nothing is communicated."
     )
 
 
@@ -124,18 +141,16 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     columns = {("", heading): stated[name] for heading, name in zip(headings, stated, strict=True)}
     columns["", "Objective"] = table["objective"].map(title)
     for kind in ("local", "global"):
-        pairs = zip(table[f"{kind}_slope"], table[f"{kind}_slope_se"], strict=True)
-        cells = [f"{mean:.3f}" if np.isnan(error) else f"{mean:.3f} ({error:.3f})" for mean, error in pairs]
-        columns["Exponent of T in regret", kind] = cells
-    for group, heading, name, cell in (
-        ("Rounds", "at T", "rounds", "{:,.0f}".format),
-        ("Rounds", "per doubling of T", "rounds_per_doubling", _decimal),
-        ("Rounds", "exponent of M", "rounds_slope_M", _decimal),
-        ("Numbers", "at T", "numbers", "{:,.0f}".format),
-        ("Numbers", "exponent of T", "numbers_slope_T", _decimal),
-        ("Numbers", "exponent of M", "numbers_slope_M", _decimal),
+        pairs = zip(table[kind], table[f"{kind}_sd"], strict=True)
+        columns["R(T)/M", kind] = [f"{x:,.0f}" if np.isnan(sd) else f"{x:,.0f} ({sd:,.0f})" for x, sd in pairs]
+    slopes = table[["M_slope", "M_low", "M_high"]].map(_decimal).itertuples(index=False)
+    columns["R(T)/M", "exponent of M"] = [f"{x} [{low}, {high}]" if low else x for x, low, high in slopes]
+    for heading, name, cell in (
+        ("at T", "rounds", "{:,.0f}".format),
+        ("per doubling of T", "rounds_per_doubling", _decimal),
     ):
-        columns[group, heading] = table[name].map(cell)
+        columns["Rounds", heading] = table[name].map(cell)
+    columns["Numbers", "at T"] = table["numbers"].map("{:,.0f}".format)
     return pd.DataFrame(columns)
 
 

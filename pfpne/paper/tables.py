@@ -71,7 +71,7 @@ def make_table1(study: Study) -> Exhibit:
         "% Needs \\usepackage{booktabs,graphicx}. As wide as a page of two columns.\n"
         "\\begin{table*}\n\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n"
         f"\\caption{{{in_latex(caption)}}}\n\\label{{tab:table1}}\n"
-        f"\\resizebox{{\\textwidth}}{{!}}{{{as_latex(shown, 'lllll rr rrr rrr', multicolumn_format='c')}}}\n"
+        f"\\resizebox{{\\textwidth}}{{!}}{{{as_latex(shown, 'lllll rrl rr r', multicolumn_format='c')}}}\n"
         "\\end{table*}\n"
     )
     return _exhibit("table1", caption, markdown, {"table1": table}, md=f"{markdown}\n{caption}\n", tex=latex)

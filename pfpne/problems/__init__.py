@@ -8,7 +8,7 @@ A new synthetic objective is a function (n, d) -> (n,) beside the others and a r
 a kind of Problem, and a row. What every problem has is in base.py; how maxima are found, in maxima.py.
 """
 
-from pfpne.checks import check, is_integer, is_number, unknown
+from pfpne.checks import check, check_amount, check_count, unknown
 from pfpne.problems import synthetic
 from pfpne.problems.base import Objective, Problem
 from pfpne.problems.landmine import LandmineProblem
@@ -53,8 +53,9 @@ def make_problem(
         raise ValueError(unknown("objective", name, OBJECTIVES))
     objective = OBJECTIVES[name]
     for setting, value in (("shift", shift), ("common", common)):
-        check(is_number(value) and value >= 0, setting, "a number >= 0", value)
-    check(d is None or (is_integer(d) and d >= 1), "d", "an integer >= 1, or None", d)
+        check_amount(setting, value)
+    if d is not None:
+        check_count("d", d, ", or None")
     d = objective.d if d is None else int(d)
     check(objective.any_d or d == objective.d, "d", f"{objective.d} (or None), the dimension of {name}", d)
     return objective.problem(objective, name, d, n_clients, shift, common, noise, seed, run)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, check_noise, is_integer
+from pfpne.checks import check_count, check_integer, check_noise, is_integer
 from pfpne.partition import check_domain
 from pfpne.problems.maxima import ACCURACY, raised, search
 
@@ -43,10 +43,10 @@ class Problem:
     data_hash: str | None = None
 
     def __init__(self, name, domain, n_clients, noise, seed, run, max_depth=MAX_DEPTH):
-        check(is_integer(n_clients) and n_clients >= 1, "n_clients (M)", "an integer >= 1", n_clients)
-        for setting, value in (("seed", seed), ("run", run), ("max_depth", max_depth)):
-            check(is_integer(value) and value >= 0, setting, "an integer >= 0", value)
-        check_noise(noise)
+        for setting, value in (("n_clients", n_clients), ("seed", seed), ("run", run)):
+            check_count(setting, value)
+        check_integer("max_depth", max_depth, 0, 62)
+        check_noise("noise", noise)
         self.name, self.n_clients, self.noise, self.seed, self.run = name, int(n_clients), noise, int(seed), int(run)
         self.domain, self.max_depth, self.alike = check_domain(domain), int(max_depth), n_clients == 1
         self.d = len(self.domain)

@@ -13,10 +13,11 @@ BLOCK = 2**15  # pulls whose noise is drawn, turned into rewards and summed in o
 def simulate_phases(phases, server, problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces:
     """Run the loop of all clients to the horizon; the server is asked without messages, which are counted."""
     M = task.n_clients
-    clients, server, recorder = phases(task, settings, M), server(task, settings), Recorder()
+    clients, server = phases(task, settings, M), server(task, settings)
+    recorder = Recorder(problem, checkpoints, global_regret)
     evaluations = Evaluations(problem, task, noise_streams, recorder)
     drive(clients, server, evaluations, recorder)
-    return recorder.traces(problem, checkpoints, global_regret)
+    return recorder.traces()
 
 
 def drive(clients, server, evaluations, recorder: Recorder):
@@ -62,7 +63,7 @@ class Evaluations:
             means = values[a:b, None]
             rewards = np.broadcast_to(means, u.shape) if noise == 0 else noisy(means, noise, u)
             rewards.sum(axis=1, out=sums[a:b])
-        self.recorder.pulls.append((owner, values, counts, points))
+        self.recorder.pulled(owner, values, counts, points)
         np.add.at(self.t, owner, counts)
         return sums
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from pfpne.algorithms.pf_pne import firsts
+
 SLACK = 1e-9  # how far above its optimum a value may be by rounding; beyond, the optimum is wrong
 
 
@@ -62,44 +64,57 @@ def gaps(optimum, values: np.ndarray) -> np.ndarray:
 
 
 class Recorder:
-    """Collects what the clients do, n rows a record and a client's own in order, and sums it up at the end.
+    """Sums up what the clients do as they do it: a run of many clients has more evaluations than memory has room for.
 
-    pulls: (owner (n,), their noiseless values (n,), counts (n,), points (n, d)). bests: (owner (n,), the steps t (n,)
-    from which on they would deploy, points (n, d)). rounds: t -> the numbers carried then, up and down.
+    bests: records (owner (n,), the steps t (n,) from which on they would deploy, points (n, d)), a client's own in
+    order. rounds: t -> the numbers carried then, up and down. total (kinds, M): the regret so far, local and global.
     """
 
-    def __init__(self):
-        self.pulls, self.bests = [], []
+    def __init__(self, problem, t: np.ndarray, global_regret: bool):
+        self.problem, self.t, self.bests = problem, t, []
         self.rounds = defaultdict(lambda: np.zeros(2, dtype=np.int64))
+        kinds, M = 1 + global_regret, problem.n_clients
+        self._done, self.total = np.zeros(M, dtype=np.int64), np.zeros((kinds, M))
+        self._regret = np.zeros((kinds, M, len(t)))
 
-    def traces(self, problem, t: np.ndarray, global_regret: bool) -> Traces:
-        owner, values, counts, points = _by_owner(self.pulls)
-        regret, shared = _cumulative(t, owner, counts, gaps(problem.optimum[owner], values)), None
-        if global_regret:
-            shared = _cumulative(t, owner, counts, gaps(problem.global_optimum, problem.mean_values(points)))
-        owner, since, points = _by_owner(self.bests)
+    def pulled(self, owner: np.ndarray, values: np.ndarray, counts: np.ndarray, points: np.ndarray) -> None:
+        """The next evaluations of some clients: n rows, client after client, each one's own in order.
+
+        owner (n,); values (n,), noiseless; counts (n,) >= 1, in a row; points (n, d).
+        """
+        problem, t = self.problem, self.t
+        gap = [gaps(problem.optimum[owner], values)]
+        if len(self._regret) == 2:
+            gap.append(gaps(problem.global_optimum, problem.mean_values(points)))
+        first = firsts(owner)
+        client, last = owner[first], np.append(first[1:], len(owner)) - 1
+        after = np.cumsum(counts)
+        before = after - counts
+        ahead = self._done[client] - before[first]  # of this record's own count of steps
+        low, high = np.searchsorted(t, [self._done[client], ahead + after[last]], side="right")
+        reached = np.repeat(np.arange(len(client)), high - low)  # a checkpoint each: whose, and which
+        column = np.arange(len(reached)) - np.repeat(np.cumsum(high - low) - high, high - low)
+        step = t[column] - ahead[reached]
+        row = np.searchsorted(after, step)  # that the step belongs to
+        for total, regret, g in zip(self.total, self._regret, gap, strict=True):
+            sums = g * counts
+            sums[first] += total[client]
+            for a, b in zip(first.tolist(), (last + 1).tolist(), strict=True):
+                np.cumsum(sums[a:b], out=sums[a:b])
+            sum_before = np.where(row > first[reached], sums[row - 1], total[client[reached]])
+            regret[client[reached], column] = sum_before + g[row] * (step - before[row])
+            total[client] = sums[last]
+        self._done[client] = ahead + after[last]
+
+    def traces(self) -> Traces:
+        """What was measured, at checkpoints that every client has reached; beyond, 0."""
+        problem, t = self.problem, self.t
+        regret, *shared = np.maximum.accumulate(self._regret, axis=2, out=self._regret)
+        columns = [np.concatenate(column) for column in zip(*self.bests, strict=True)]
+        order = np.argsort(columns[0], kind="stable")
+        owner, since, points = (column[order] for column in columns)
         gap = gaps(problem.optimum[owner], problem.paired_values(owner, points))
         M, T = problem.n_clients, t[-1]
         at = np.searchsorted(owner * (T + 1) + since, np.arange(M)[:, None] * (T + 1) + t, side="right") - 1
         rounds = np.array([(s, *self.rounds[s]) for s in sorted(self.rounds)], dtype=np.int64).reshape(-1, 3)
-        return Traces(regret, shared, gap[at], rounds, points[at[:, -1]])
-
-
-def _by_owner(records: list[tuple]) -> list[np.ndarray]:
-    """The columns of the records, client after client."""
-    columns = [np.concatenate(column) for column in zip(*records, strict=True)]
-    order = np.argsort(columns[0], kind="stable")
-    return [column[order] for column in columns]
-
-
-def _cumulative(t: np.ndarray, owner: np.ndarray, counts: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    """Cumulative regret (M, C) at steps t (C,): every client made t[-1] pulls, counts (n,) in a row with gap (n,)."""
-    first = np.searchsorted(owner, np.arange(owner[-1] + 2))  # where each client's rows begin, and the end
-    after = np.cumsum(counts)
-    total = np.zeros(len(gap) + 1)  # before each row; each client's sum starts anew
-    for a, b in zip(first[:-1], first[1:], strict=True):
-        np.cumsum(gap[a:b] * counts[a:b], out=total[a + 1 : b + 1])
-    total[first] = 0.0
-    steps = t[-1] * np.arange(len(first) - 1)[:, None] + t
-    at = np.searchsorted(after, steps)  # the row that each step belongs to
-    return np.maximum.accumulate(total[at] + gap[at] * (steps - (after - counts)[at]), axis=1)
+        return Traces(regret, shared[0] if shared else None, gap[at], rounds, points[at[:, -1]])

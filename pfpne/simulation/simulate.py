@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from pfpne.algorithms import Algorithm, get_algorithm, make_settings
-from pfpne.checks import check, check_integer, is_integer
+from pfpne.checks import check, check_count
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.problems import Problem
@@ -22,7 +22,7 @@ from pfpne.simulation.record import Recorder, Run, Traces, checkpoints
 
 def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, kept) -> Traces:
     """Drive the objects to the horizon: ask, evaluate, tell, stop."""
-    recorder = Recorder()
+    recorder = Recorder(problem, t, global_regret)
 
     def deploys(m, client):
         recorder.bests.append(([m], [client.t], client.best()[None]))
@@ -37,11 +37,11 @@ def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, 
         for m, batch in federation.ask():
             deploys(m, federation.clients[m])
             values = problem.client_values(m, batch.points)
-            recorder.pulls.append((np.full(len(values), m), values, batch.counts, batch.points if global_regret else batch.points[:, :0]))
+            recorder.pulled(np.full(len(values), m), values, batch.counts, batch.points)
             federation.tell(m, draw_rewards(values, batch.counts, problem.noise, noise_streams[m]))
     for m, client in enumerate(federation.clients):
         deploys(m, client)
-    return recorder.traces(problem, t, global_regret)
+    return recorder.traces()
 
 
 def partition_of(problem: Problem, cells: str, seed: int, run: int, kind: type[Partition] = Partition) -> Partition:
@@ -76,10 +76,10 @@ def simulate(
     """
     algorithm = get_algorithm(name)
     check(isinstance(problem, Problem), "problem", "made by make_problem or problem_from_functions", problem)
-    check(is_integer(horizon) and horizon >= 1, "horizon (T)", "an integer >= 1", horizon)
+    check_count("horizon", horizon)
     seed, run = problem.seed if seed is None else seed, problem.run if run is None else run
-    check_integer("seed", seed, 0)
-    check_integer("run", run, 0)
+    check_count("seed", seed)
+    check_count("run", run)
     if partition is None:
         partition = partition_of(problem, cells, seed, run)
     holds = np.array_equal(getattr(partition, "domain", None), problem.domain)

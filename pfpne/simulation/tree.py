@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from pfpne.algorithms.hct import Theory, TreeClient, hct_theory, learn, traverse, with_room
+from pfpne.algorithms.hct import TreeClient, hct_theory, learn, traverse, with_room
 from pfpne.simulation.record import Traces, gaps
 
 LOOK_AHEAD = 64  # cells of the last depth whose values are computed at once: few calls, few cells never pulled
