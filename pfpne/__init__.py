@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pfpne.partition import Partition
     from pfpne.problems import make_problem, problem_from_functions
     from pfpne.pyxab import PyXABPartition, to_pyxab
+    from pfpne.saving import load, save
     from pfpne.simulation.simulate import simulate
 
 # Where each name lives. It is loaded when it is first used: compilers and tables take longer than the rest.
@@ -20,9 +21,11 @@ _WHERE = {
     "Partition": "pfpne.partition",
     "PyXABPartition": "pfpne.pyxab",
     "Task": "pfpne.federation",
+    "load": "pfpne.saving",
     "make_federation": "pfpne.algorithms",
     "make_problem": "pfpne.problems",
     "problem_from_functions": "pfpne.problems",
+    "save": "pfpne.saving",
     "simulate": "pfpne.simulation.simulate",
     "to_pyxab": "pfpne.pyxab",
 }
