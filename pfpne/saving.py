@@ -25,7 +25,7 @@ from pfpne.paths import write_atomically
 
 FORMAT = 1
 NUMPY = {"_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar"}  # what arrays and numbers are rebuilt by
-STATES = ("pfpne.federation", "pfpne.partition", "pfpne.algorithms.")  # modules whose classes make up a state
+STATES = ("pfpne.federation", "pfpne.partition", "pfpne.algorithms.", "pfpne.live")  # where the classes of states are
 SAVED = (Client, Server, Federation, dict)
 
 
@@ -38,8 +38,9 @@ def _is_known(module: str, name: str) -> bool:
 class _Pickler(pickle.Pickler):
     def reducer_override(self, x):
         named = x if isinstance(x, type | FunctionType) else type(x)
-        if not isinstance(x, np.ndarray | np.generic | np.dtype) and not _is_known(named.__module__, named.__qualname__):
-            raise ValueError(f"a state that holds {named.__module__}.{named.__qualname__} cannot be saved.")
+        module, name = named.__module__, named.__qualname__
+        if not isinstance(x, np.ndarray | np.generic | np.dtype) and not _is_known(module, name):
+            raise ValueError(f"a state that holds {module}.{name} cannot be saved.")
         return NotImplemented
 
 
@@ -73,7 +74,7 @@ def to_bytes(state: Client | Server | Federation | dict) -> bytes:
 
 
 def from_bytes(content: bytes) -> Client | Server | Federation | dict:
-    """The state that `to_bytes` wrote; ValueError for anything else: damaged, of another version, or no state at all."""
+    """The state that `to_bytes` wrote; ValueError for anything else: damaged, of another version, or no state."""
     first, _, rest = content.partition(b"\n")
     wanted, found = _header(rest).split(), first.split()
     if len(found) != 4 or found[0] != wanted[0]:
