@@ -1,20 +1,17 @@
 """Live use, done to real processes: clients that are killed, gone, back, slow, that repeat themselves and fail."""
 
-import json
 import logging
 import math
+import multiprocessing
 import queue
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
-from live_client import objective, task
+from live_client import main, objective, task
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
@@ -23,7 +20,6 @@ from pfpne.federation import Message
 from pfpne.live import Journal, LiveClient, LiveServer, drive
 
 M, T = 3, 60
-HERE = Path(__file__).parent
 
 
 def journal(folder, m: int) -> list[dict]:
@@ -43,43 +39,49 @@ def together(name: str, horizon: int, **settings):
     return run
 
 
-class Processes:
-    """Clients in processes of their own, spoken to line by line. One that has died is started again when it is asked.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["live_client"])  # it is imported once, not by each process
 
-    gone: clients that are not there. busy: those that have not answered yet, and are not asked again. twice: every line
+
+class Processes:
+    """Clients in processes of their own. One that has died is started again when it is asked.
+
+    gone: clients that are not there. busy: those that have not answered yet, and are not asked again. twice: everything
     is said twice, both ways. traffic: (way, m, text).
     """
 
     def __init__(self, name, folder, horizon=T, settings=None, how=None):
         self.arguments = {"name": name, "M": M, "horizon": horizon, "settings": settings or {}}
         self.folder, self.how, self.gone, self.twice = folder, how or {}, set(), False
-        self.busy, self.processes, self.came, self.traffic, self.starts = set(), {}, queue.Queue(), [], [0] * M
+        self.processes, self.connections, self.starts = {}, {}, [0] * M
+        self.busy, self.came, self.traffic = set(), queue.Queue(), []
 
     def start(self, m: int):
-        folder = self.folder / f"client-{m}"
-        arguments = {**self.arguments, "m": m, "folder": str(folder), **self.how.get(m, {})}
-        command = [sys.executable, str(HERE / "live_client.py"), json.dumps(arguments)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
-        self.processes[m] = process
+        arguments = {**self.arguments, "m": m, "folder": self.folder / f"client-{m}", **self.how.get(m, {})}
+        self.connections[m], theirs = CONTEXT.Pipe()
+        self.processes[m] = CONTEXT.Process(target=main, args=(theirs,), kwargs=arguments, daemon=True)
+        self.processes[m].start()
+        theirs.close()
         self.starts[m] += 1
-        threading.Thread(target=self._listen, args=(m, process), daemon=True).start()
+        threading.Thread(target=self._listen, args=(m, self.connections[m]), daemon=True).start()
 
-    def _listen(self, m: int, process):
-        for line in process.stdout:
-            self.came.put((m, line.strip()))
-        self.came.put((m, None))
+    def _listen(self, m: int, connection):
+        try:
+            while True:
+                self.came.put((m, connection.recv()))
+        except (EOFError, OSError):
+            self.came.put((m, None))
 
     def send(self, m: int, text: str):
         self.traffic.append(("down", m, text))
         if m in self.gone or m in self.busy:
             return
-        if m not in self.processes or self.processes[m].poll() is not None:
+        if m not in self.processes or not self.processes[m].is_alive():
             self.start(m)
         self.busy.add(m)
         try:
             for _ in range(1 + self.twice):
-                self.processes[m].stdin.write(text + "\n")
-            self.processes[m].stdin.flush()
+                self.connections[m].send(text)
         except BrokenPipeError:
             self.came.put((m, None))
 
@@ -99,7 +101,7 @@ class Processes:
     def __exit__(self, *_):
         for process in self.processes.values():
             process.kill()
-            process.wait()
+            process.join()
 
 
 def serve(server, processes):
@@ -194,8 +196,8 @@ def test_a_client_that_lost_its_state_goes_on_from_its_journal(tmp_path):
     with Processes("pf-pne", tmp_path, how={1: {"dies_at": 17}}) as clients:
 
         def send(m, text):
-            if m == 1 and clients.starts[1] == 1 and clients.processes[1].poll() is not None:
-                assert clients.processes[1].wait() == -signal.SIGKILL
+            if m == 1 and clients.starts[1] == 1 and not clients.processes[1].is_alive():
+                assert clients.processes[1].exitcode == -signal.SIGKILL
                 (tmp_path / "client-1" / "state").unlink()
             clients.send(m, text)
 
