@@ -40,6 +40,17 @@ from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
 
 ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance
 LEAST_C, C_PER_SIGMA = 0.05, 0.7
+STANDARD_ERRORS = 2.0
+EARLY_RHO = 0.7
+S1RHO, S1C = 0.5, 0.1
+PARTS = {  # the switches, in words
+    "noise_aware": "noise-aware constants",
+    "heterogeneity_test": "heterogeneity test",
+    "optimistic": "optimistic second stage",
+    "shared_means": "shared means",
+    "free_descent": "free descent",
+    "early_descent": "early descent",
+}
 
 
 @dataclass(frozen=True)
@@ -51,10 +62,11 @@ class PlusSettings(PFPNESettings):
     optimistic: bool = True  # stage 2 is HCT; else PE
     shared_means: bool = True  # stage 2 begins with what the others measured; else with the client's own alone
     free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
+    early_descent: bool = True  # HCT's thresholds are those of rho = EARLY_RHO, if that is more; else of rho
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("noise_aware", "heterogeneity_test", "optimistic", "shared_means", "free_descent"):
+        for name in PARTS:
             check(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
 
 
@@ -94,7 +106,7 @@ def c_of(noise: float) -> float:
 
 def with_noise(s: PlusSettings, noise: float) -> PlusSettings:
     """The settings of stage 1, once the noise is known."""
-    return replace(s, c=min(s.c, c_of(noise))) if s.noise_aware else s
+    return replace(s, c=min(max(S1C, s.c), c_of(noise)) if s.noise_aware else s.c, rho=max(s.rho, S1RHO))
 
 
 def heterogeneity(means: np.ndarray, error: float) -> float:
@@ -106,7 +118,7 @@ def heterogeneity(means: np.ndarray, error: float) -> float:
     if M == 1:
         return 0.0
     spread = np.var(means, axis=0, ddof=1).mean()
-    return max(0.0, spread - error - 2 * error * math.sqrt(2 / ((M - 1) * n)))
+    return max(0.0, spread - error - STANDARD_ERRORS * error * math.sqrt(2 / ((M - 1) * n)))
 
 
 def worth(n: int, M: int, noise: float, het2: float) -> float:
@@ -165,7 +177,11 @@ class PFPNEPlus(Phases):
         if not s.optimistic:
             yield from self.pe(shared if s.shared_means else {}, own)
         c = c_of(noise) if s.noise_aware else s.c
-        theory = hct_theory(HCTSettings(s.nu_1, s.rho, c), task.partition, task.horizon)
+        theory, early = (
+            hct_theory(HCTSettings(s.nu_1, rho, c), task.partition, task.horizon)
+            for rho in (s.rho, max(s.rho, EARLY_RHO if s.early_descent else 0.0))
+        )
+        theory = theory._replace(threshold=early.threshold)
         trees = [grown(task, theory, depths, m, t, s.free_descent) for m in range(self.S)]
         self.best = np.stack([tree.best() for tree in trees])
         yield Search(trees)

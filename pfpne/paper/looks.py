@@ -23,7 +23,7 @@ LOOKS = {
     "fed-pne": Look("Fed-PNE", "#0072B2", (3.7, 1.6), "s"),
     "pe": Look("PE", "#009E73", (6.4, 1.6, 1, 1.6), "^"),
     "hct": Look("HCT", "#000000", (1, 1.65), "v"),
-    "hct-noise": Look("HCT, noise measured", "#117733", (1, 1, 3, 1), "p"),
+    "hct-noise": Look("HCT, noise measured", "#117733", (1, 1, 3, 1), "d"),
     "hct-pyxab": Look("HCT (PyXAB)", "#7F7F7F", (4, 1, 1, 1), "D"),
     "fed1-ucb": Look("Fed1-UCB", "#E69F00", (6, 2), ">"),
     "fn-ucb": Look("FN-UCB", "#CC79A7", (3, 1, 1, 1, 1, 1), "<"),

@@ -36,6 +36,7 @@ APPENDIX = ("doublesine", "ackley")  # its appendix's
 COMMUNICATION = ("garland", "himmelblau", "rastrigin", "ackley")  # its communication figure's
 READ = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")  # of the specification curve
 COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
+BEYOND = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
 
 
 class ParameterError(ValueError):
@@ -114,6 +115,7 @@ class Notebook:
     without: tuple[str, ...] = ()  # the parameters that mean nothing for it
     claims: bool = False  # whether n_runs stands for the profile's claim_runs
     n_runs: int | None = None  # at most, if not the profile's
+    horizon: int | None = None  # at most, if not the profile's
     communication: bool = False  # whether it shows that alone, so that one algorithm must have some
 
     @property
@@ -135,6 +137,7 @@ NOTEBOOKS = {
     "6_specification_curve": Notebook(
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
     ),
+    "7_beyond": Notebook(BEYOND, without=("objective", "algorithms", "noise", *SETTINGS), n_runs=5, horizon=20_000),
 }
 
 
@@ -149,6 +152,7 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
         ("6_specification_curve", {}),
+        ("7_beyond", {}),
     ]
 
 
@@ -280,7 +284,7 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         "objective": objective,
         "algorithms": notebook.algorithms,
         "n_clients": profile.n_clients,
-        "horizon": profile.horizon,
+        "horizon": min(profile.horizon, notebook.horizon or profile.horizon),
         "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else n_runs,
         "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
         "shift": profile.shift,
