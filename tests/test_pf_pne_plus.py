@@ -34,9 +34,9 @@ def pulls(name: str, T: int, noise=0.0, **settings) -> tuple[list, list]:
 
 def test_constants_by_hand():
     assert c_of(0.0) == 0.05 and c_of(0.25) == pytest.approx(0.35)
-    # two nodes, three clients: variances 0.01 and 0.03, mean 0.02; less 0.001, less 2 x 0.001 sqrt(2 / 4)
+    # two nodes, three clients: variances 0.01 and 0.03, mean 0.02; less 0.001, less 3 x 0.001 sqrt(2 / 4)
     means = np.array([[0.1, 0.0], [0.2, np.sqrt(0.03)], [0.3, -np.sqrt(0.03)]])
-    assert heterogeneity(means, 0.001) == pytest.approx(0.02 - 0.001 - 0.002 * np.sqrt(0.5))
+    assert heterogeneity(means, 0.001) == pytest.approx(0.02 - 0.001 - 0.003 * np.sqrt(0.5))
     assert heterogeneity(means, 0.02) == 0.0 and heterogeneity(means[:1], 0.0) == 0.0
     assert worth(4, 5, 0.3, 0.0) == 16 and worth(4, 5, 0.0, 0.1) == 0
     # het^2 M / (M - 1) + sigma^2 / (n (M - 1)) = 0.125 + 0.3 / 16; 0.3 over that
@@ -46,7 +46,7 @@ def test_constants_by_hand():
 def test_the_lower_bound_of_het_is_seldom_above_nothing():
     rng = np.random.default_rng(1)
     found = [heterogeneity(rng.normal(0, 0.5, (20, 4)), 0.25) for _ in range(400)]
-    assert np.mean(np.array(found) > 0) < 0.06
+    assert np.mean(np.array(found) > 0) < 0.02
 
 
 def test_a_tree_is_handed_over_with_its_bounds():
@@ -76,7 +76,7 @@ def test_without_its_parts_it_is_pf_pne_save_for_the_root():
 
 
 def test_every_part_matters():
-    problem = pfpne.make_problem("himmelblau", n_clients=4, shift=0.05, noise=1.0)
+    problem = pfpne.make_problem("garland", n_clients=6, shift=0.2, noise=0.3)
     whole = pfpne.simulate("pf-pne+", problem, 3_000).regret
     for part in PARTS:
         assert not np.array_equal(whole, pfpne.simulate("pf-pne+", problem, 3_000, **{part: False}).regret), part
