@@ -39,6 +39,7 @@ MAP = ("garland", "doublesine", "himmelblau", "ackley", "landmine")  # the regim
 MAPPED = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # what it compares
 READ = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")  # of the specification curve
 COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
+BEYOND = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
 
 
 class ParameterError(ValueError):
@@ -120,6 +121,7 @@ class Notebook:
     claims: bool = False  # whether n_runs stands for the profile's claim_runs
     grid: bool = False  # whether its scale, None by default, narrows the grid of pfpne.paper.regimes
     n_runs: int | None = None  # at most, if not the profile's
+    horizon: int | None = None  # at most, if not the profile's
     communication: bool = False  # whether it shows that alone, so that one algorithm must have some
 
     @property
@@ -141,6 +143,7 @@ NOTEBOOKS = {
     "10_specification_curve": Notebook(
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
     ),
+    "7_beyond": Notebook(BEYOND, without=("objective", "algorithms", "noise", *SETTINGS), n_runs=5, horizon=20_000),
     "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
     "9_why": Notebook(("pf-pne", "pf-pne+", "fed-pne", "pe"), SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5),
 }
@@ -156,9 +159,10 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
-        ("10_specification_curve", {}),
-        ("9_why", {}),
+        ("7_beyond", {}),
         ("8_regime_map", {}),
+        ("9_why", {}),
+        ("10_specification_curve", {}),
     ]
 
 
@@ -292,7 +296,7 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         "objective": objective,
         "algorithms": notebook.algorithms,
         "n_clients": profile.n_clients,
-        "horizon": profile.horizon,
+        "horizon": min(profile.horizon, notebook.horizon or profile.horizon),
         "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else n_runs,
         "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
         "shift": profile.shift,
