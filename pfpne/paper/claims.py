@@ -85,8 +85,8 @@ def read() -> Iterator[Claim]:
 
 CLAIMS = tuple(read())
 VERDICT_COLUMNS = (
-    *("id", "family", "place", "quote", "statement", "regime", "cells", "Delta"),
-    *("verdict", "decided_by", "measured", "statistic", "runs", "k", "p_right", "p_wrong"),
+    *("id", "family", "place", "statement", "regime", "cells", "Delta"),
+    *("verdict", "decided_by", "measured", "runs", "k", "p_right", "p_wrong"),
 )
 COMPARISON_COLUMNS = (
     *("id", "regime", "cells", "Delta", "what", "n", "mean", "low", "high", "ratio", "ratio_low", "ratio_high"),

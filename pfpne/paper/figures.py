@@ -338,7 +338,7 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
             _plain_log(ax.xaxis)
             ax.tick_params(axis="y", length=0)
         axes[0].set_yticks(range(len(order)), order)
-        _legend(figure, names, columns=3 if alone else 6, lines=False)
+        legend(figure, names, columns=3 if alone else 6, lines=False)
         return figure
 
     return render("forest", caption, table.drop(columns=["where", "panel"]), draw)
@@ -371,7 +371,7 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
             ax.set(xscale="log", xlabel="$T$", ylabel="exponent of $T$", title=TITLES[objective])
             ax.set_xticks(mine["T"].unique(), [THOUSANDS(T, None) for T in mine["T"].unique()])
             ax.xaxis.set_minor_locator(NullLocator())
-        _legend(figure, names, columns=6)
+        legend(figure, names, columns=6)
         return figure
 
     return render("table1_exponents", caption, table, draw)
