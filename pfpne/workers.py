@@ -6,16 +6,21 @@ Workers are processes of this machine (joblib), or those of a Dask scheduler, on
 import contextlib
 import ctypes
 import functools
+import hashlib
+import importlib.metadata
 import os
+import platform
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from threadpoolctl import ThreadpoolController
 
 from pfpne.checks import check, check_count
+from pfpne.paths import PACKAGE, RESULTS
 
 
 class WorkersError(RuntimeError):
@@ -73,7 +78,9 @@ def _of_dask(function: Callable, arguments: list[tuple], address: str) -> Iterat
     client = _client(address)
     from distributed import KilledWorker, as_completed
 
-    jobs = client.map(functools.partial(_job, function), range(len(arguments)), arguments, pure=False)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    job = functools.partial(_remote_job, identity(), RESULTS, function)
+    jobs = client.map(job, range(len(arguments)), arguments, pure=False)
     try:
         for job in as_completed(jobs):
             yield job.result()
@@ -95,6 +102,24 @@ def _client(address: str):
         return Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise WorkersError(f"no Dask scheduler answers at {address}: {error}") from None
+
+
+@functools.cache
+def identity() -> dict[str, str]:
+    """What a result may depend on, besides the job: workers that differ in it would make another."""
+    sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PACKAGE.rglob("*.py")))).hexdigest()
+    libraries = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "numba", "llvmlite")}
+    return {"python": platform.python_version(), "machine": platform.machine(), **libraries, "pfpne": sources}
+
+
+def _remote_job(wanted: dict, shared: Path, function: Callable, position: int, arguments: tuple) -> tuple:
+    mine = identity()
+    differ = ", ".join(name for name in wanted if wanted[name] != mine[name])
+    if differ:
+        raise WorkersError(f"a worker on {platform.node()} has another version of {differ}.")
+    if not shared.is_dir():
+        raise WorkersError(f"a worker on {platform.node()} does not see {shared}, where results are kept for all.")
+    return _job(function, position, arguments)
 
 
 def _job(function: Callable, position: int, arguments: tuple) -> tuple:

@@ -157,7 +157,7 @@ class PFPNEPlus(Phases):
         (h, index), parents, going, noise = self.start(task), None, True, None
         while going:
             if h == 0:
-                n = ROOT_PULLS * pulls_each(0, self.log, s, task.n_clients)
+                n = min(ROOT_PULLS * pulls_each(0, self.log, s, task.n_clients), task.horizon + 1)
                 means, variances = yield from pull_root(self.S, n)
                 answer = yield RootStatistics(0, means, variances)
                 noise = answer.variances[0]

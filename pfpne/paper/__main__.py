@@ -39,55 +39,41 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")
     make.add_argument("--profile", choices=PROFILES, default="paper")
-<<<<<<< HEAD
     who = make.add_mutually_exclusive_group()
     who.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
     who.add_argument("--scheduler", help="the address of a Dask scheduler whose workers simulate")
+    make.add_argument("--only", choices=KNOWN, help="this notebook alone")
     commands.add_parser("readme", help="write claims.csv into the README, and deviations.csv into docs/deviations.md")
     args = parser.parse_args(arguments)
     if "MAKELEVEL" in os.environ:
         end_with(os.getppid())  # make, without which nobody waits for this
-    code = figures(args.profile, args.n_jobs, args.scheduler) if args.command == "figures" else 0
-=======
-    make.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
-    make.add_argument("--only", choices=KNOWN, help="this notebook alone")
-    commands.add_parser("readme", help="write claims.csv into the README, and deviations.csv into docs/deviations.md")
-    args = parser.parse_args(arguments)
-    code = figures(args.profile, args.n_jobs, args.only) if args.command == "figures" else 0
->>>>>>> main
+    code = 0
+    if args.command == "figures":
+        code = figures(args.profile, {"n_jobs": args.n_jobs, "scheduler": args.scheduler}, args.only)
     if code == 0 and (args.command == "readme" or args.profile == "paper"):
         update_pages()
     return code
 
 
-<<<<<<< HEAD
-def figures(profile: str, n_jobs: int | None = None, scheduler: str | None = None) -> int:
-    """Execute the profile's notebooks, in order, up to the first that fails; returns the exit code."""
-    workers = {"n_jobs": n_jobs, "scheduler": scheduler}
-=======
-def figures(profile: str, n_jobs: int | None = None, only: str | None = None) -> int:
-    """Execute the profile's notebooks, or one, in order, up to the first that fails; returns the exit code."""
->>>>>>> main
+def figures(profile: str, workers: dict | None = None, only: str | None = None) -> int:
+    """Execute the profile's notebooks, or one, in order, up to the first that fails; returns the exit code.
+
+    workers: the notebooks' parameters that say who simulates.
+    """
     alone = AT_A_TIME[profile] == 1
     logging.getLogger("tornado").setLevel(logging.CRITICAL)  # it reports what papermill raises, or a kernel's end
     os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if alone and sys.stderr.isatty() and hasattr(os, "ttyname") else ""
     os.environ["PFPNE_RUNNER"] = f"{os.getpid()}"
     start = time.perf_counter()
     try:
-<<<<<<< HEAD
         EXECUTED.mkdir(parents=True, exist_ok=True)
         # after an error the notebooks under way end, no other begins
         with FileLock(EXECUTED / f"{profile}.lock", timeout=0), ThreadPoolExecutor(AT_A_TIME[profile]) as threads:
             in_order = map if alone else threads.map  # alone, in this thread, which an interrupt reaches at once
-            every = executions(profile)
-=======
-        with ThreadPoolExecutor(AT_A_TIME[profile]) as workers:  # after an error those under way end, no other begins
-            in_order = map if alone else workers.map  # alone, in this thread, which an interrupt reaches at once
             wanted = {only} if only else KNOWN.keys() - APART[profile]
             every = [execution for execution in executions(profile) if execution[0] in wanted]
->>>>>>> main
             print(f"profile {profile}: {len(every)} notebooks to execute, unless nothing has changed", flush=True)
-            made = in_order(lambda execution: make_figures(profile, *execution, workers), every)
+            made = in_order(lambda execution: make_figures(profile, *execution, workers or {}), every)
             for k, lines in enumerate(made, start=1):
                 print(*(f"[{k}/{len(every)}] {line}" for line in lines), sep="\n", flush=True)
     except Timeout:

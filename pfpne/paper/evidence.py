@@ -204,7 +204,7 @@ def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: P
     return pd.DataFrame(store.rows(_key(experiment, _numbers), run, folder), columns=list(COLUMNS))
 
 
-def sketch(groups: list[list[Experiment]], n_jobs: int | None = None, bar=None, folder: Path = RESULTS) -> list:
+def sketch(groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS) -> list:
     """The rows of `summarize` of each experiment, in groups: for tens of thousands of runs, which are not kept.
 
     One worker makes a group; the experiments of one that share their problems look for its maxima once. What is kept

@@ -193,19 +193,12 @@ def _compile(algorithm: str, objective: str, noise: float | str, cells: str) -> 
     simulated(Experiment(objective, (algorithm,), 2, 20, 1, noise, cells=cells), algorithm, 0)
 
 
-def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path, key: str):
-    """What is wanted of a run, which is simulated and stored unless another process just did.
-
-    RuntimeError on a worker of another machine that would make another run, or keep it elsewhere.
-    """
-    if experiment.key(algorithm, run) != key:
-        raise RuntimeError("a worker has another version of the package, of Python or of a numerical library.")
-    if not folder.is_dir():
-        raise RuntimeError(f"a worker does not see {folder}: workers must share the folder where runs are stored.")
+def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path):
+    """What is wanted of a run, which is simulated and stored unless another process just did."""
     _compile(algorithm, experiment.objective, experiment.noise, experiment.cells)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", store.DamagedResult)  # reported before
-        return of(store.run(key, lambda: simulated(experiment, algorithm, run), folder))
+        return of(store.run(experiment.key(algorithm, run), lambda: simulated(experiment, algorithm, run), folder))
 
 
 def each_run(
@@ -220,9 +213,9 @@ def each_run(
     One run at a time is in memory: a run with a round of communication at every pull can take 100 MB.
     """
     made = {(algorithm, run): None for algorithm in experiment.algorithms for run in range(experiment.n_runs)}
-    keys, missing = {pair: experiment.key(*pair) for pair in made}, []
+    missing = []
     for pair in made:
-        found = store.load(keys[pair], folder)
+        found = store.load(experiment.key(*pair), folder)
         if found is None:
             missing.append(pair)
         else:
@@ -234,9 +227,7 @@ def each_run(
             progress(len(made) - len(missing) + done, len(made))
 
     bar(0, len(missing))
-    jobs = [(experiment, *pair, of, folder, keys[pair]) for pair in missing]
-    if jobs:
-        folder.mkdir(parents=True, exist_ok=True)
+    jobs = [(experiment, *pair, of, folder) for pair in missing]
     for position, result in unordered(_stored, jobs, n_jobs, bar, experiment.is_small(len(missing))):
         made[missing[position]] = result
     return made
