@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper import stats
 from pfpne.paper.exhibits import Exhibit
-from pfpne.paper.figures import _in_order, _legend, _scale, draw_regret, render
+from pfpne.paper.figures import _in_order, _scale, draw_regret, legend, render
 from pfpne.paper.looks import LOOKS, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import BEYOND, PROFILES, SYNTHETIC_NAMES, Parameters
 from pfpne.rng import stream
@@ -199,7 +199,7 @@ def curves(found: dict, p: Parameters) -> Exhibit:
         for ax in axes[-1]:
             ax.set_xlabel("evaluations per client $t$")
         grey = Line2D([], [], color="0.5", linewidth=1.6, linestyle=(0, (1, 1)), label="lower curve")
-        _legend(figure, [name for name in _in_order(LOOKS) if name in (OURS, *RIVALS)], 7, more=[grey])
+        legend(figure, [name for name in _in_order(LOOKS) if name in (OURS, *RIVALS)], 7, more=[grey])
         return figure
 
     return render("beyond_curves", caption, pd.concat(means, ignore_index=True), draw, by=__name__)
