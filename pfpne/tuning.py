@@ -31,6 +31,7 @@ SEARCHES = {**ALGORITHMS, "random": Algorithm(RandomSearchSettings, make_random_
 NOISELESS = {"c": 1e-9, "noise_aware": False}  # confidence intervals without width: no reason to repeat a point
 
 
+SAFE = 2  # standard errors
 ROW = {"client", "u", "parameters", "value"}  # of a history
 COLUMNS = ("client", "evaluation", "evaluations", "choice", "value")  # of the tables, beside the parameters
 
@@ -47,9 +48,9 @@ class EvaluationError(RuntimeError):
 class Tuned:
     """What a search found.
 
-    deploy: {client: parameters}, what the algorithm would deploy. found: the same, where the client's own mean value is
-    best; where values are noisy, it is partly by luck. summary: a row a client and choice: the client's mean value there
-    and of how many evaluations (none: NaN and 0). history: a row a call of an objective: client, evaluation (1, 2, ...
+    deploy: {client: parameters}, where the client's own mean value, less two standard errors, is best: what to deploy.
+    found: the same, where the mean itself is best; of noisy values, partly by luck. summary: a row a client and choice,
+    with that mean and of how many evaluations. history: a row a call of an objective: client, evaluation (1, 2, ...
     of that client), the parameters, value. communication: a row a round: evaluation (of the client furthest on), round,
     numbers up, numbers down, bytes. asked: what was asked for; rows: the history as in its file.
     """
@@ -276,18 +277,20 @@ class _Search:
 
     def result(self) -> Tuned:
         """What is found so far."""
-        best = max if self.reward.direction == "maximize" else min
-        deploy = {name: self.space.point(client.best()) for name, client in zip(self.names, self.federation.clients)}
-        found, summary = {}, []
-        for name, seen in zip(self.names, self.seen):
-            means = {point: float(np.mean(values)) for point, values in seen.items() if values}
-            if means:
-                found[name] = dict(zip(self.space.parameters, best(means, key=means.get)))
-            for choice, chosen in (("deploy", deploy), ("found", found)):
-                if name in chosen:
-                    point = tuple(chosen[name].values())
-                    at = {"value": means.get(point, np.nan), "evaluations": len(seen.get(point, ()))}
-                    summary.append({"client": name, "choice": choice, **chosen[name], **at})
+        sign = 1 if self.reward.direction == "maximize" else -1
+        deploy, found, summary = {}, {}, []
+        for name, seen in zip(self.names, self.seen, strict=True):
+            seen = {point: np.array(values) for point, values in seen.items() if values}
+            if not seen:
+                continue
+            mean, error = {point: values.mean() for point, values in seen.items()}, _noise([*seen.values()])
+            safe = {point: sign * mean[point] - SAFE * error / np.sqrt(len(values)) for point, values in seen.items()}
+            likely = {point: sign * mean[point] for point in seen}
+            for choice, chosen, worth in (("deploy", deploy, safe), ("found", found, likely)):
+                point = max(worth, key=worth.get)
+                chosen[name] = dict(zip(self.space.parameters, point, strict=True))
+                at = {"value": float(mean[point]), "evaluations": len(seen[point])}
+                summary.append({"client": name, "choice": choice, **chosen[name], **at})
         history = pd.DataFrame(
             [{"client": row["client"], **row["parameters"], "value": row["value"]} for row in self.history.rows],
             columns=["client", *self.space.parameters, "value"],
@@ -299,3 +302,9 @@ class _Search:
         communication["bytes"] = 8 * (communication["numbers up"] + communication["numbers down"])
         summary, rows = pd.DataFrame(summary), list(self.history.rows)
         return Tuned(self.asked, deploy, found, summary, history, communication, rows)
+
+
+def _noise(values: list[np.ndarray]) -> float:
+    """The standard deviation of a value, from those of equal points together; 0 if no point was evaluated twice."""
+    more = sum(len(each) - 1 for each in values)
+    return float(np.sqrt(sum(((each - each.mean()) ** 2).sum() for each in values) / more)) if more else 0.0
