@@ -112,7 +112,8 @@ def test_communication_as_in_jupyterlab(executed):
 def test_panels_and_times(executed):
     futures, project, _ = executed
     shown = [stem for stem, _ in runner.figure_times(futures["5_panels_and_times"].result(), total=1.0)]
-    panels = ["panel_main_bernoulli", "panel_appendix_bernoulli", "panel_main_regimes", "panel_communication"]
+    panels = ["panel_main_bernoulli", "panel_appendix_bernoulli", "panel_main_regimes", "panel_main_cyclic"]
+    panels += ["panel_simple_regimes", "panel_communication"]
     assert shown == [*panels, "times"]
     for stem in shown:
         check_files(project / "figures-custom", stem)

@@ -185,6 +185,7 @@ def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
     for k, line in enumerate(ax.lines):
         line.set_markevery((k * every // len(names), every))
     ax.set(xlim=(0, regret["t"].max()), yscale="log")
+    _plain_log(ax.yaxis, (1, 2, 3, 5))
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(THOUSANDS)
 
@@ -338,15 +339,15 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
             _plain_log(ax.xaxis)
             ax.tick_params(axis="y", length=0)
         axes[0].set_yticks(range(len(order)), order)
-        _legend(figure, names, columns=3 if alone else 6, lines=False)
+        legend(figure, names, columns=3 if alone else 6, lines=False)
         return figure
 
     return render("forest", caption, table.drop(columns=["where", "panel"]), draw)
 
 
-def _plain_log(axis) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, written out."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
+    """Ticks at so many times powers of ten, written out."""
+    axis.set_major_locator(LogLocator(subs=at))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_locator(NullLocator())
 
@@ -371,7 +372,7 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
             ax.set(xscale="log", xlabel="$T$", ylabel="exponent of $T$", title=TITLES[objective])
             ax.set_xticks(mine["T"].unique(), [THOUSANDS(T, None) for T in mine["T"].unique()])
             ax.xaxis.set_minor_locator(NullLocator())
-        _legend(figure, names, columns=6)
+        legend(figure, names, columns=6)
         return figure
 
     return render("table1_exponents", caption, table, draw)
