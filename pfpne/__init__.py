@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pfpne.partition import Partition
     from pfpne.problems import make_problem, problem_from_functions
     from pfpne.pyxab import PyXABPartition, to_pyxab
+    from pfpne.saving import load, save
     from pfpne.simulation.simulate import simulate
     from pfpne.space import Float, Int, Ordinal, Space
     from pfpne.tuning import EvaluationError, tune
@@ -31,9 +32,11 @@ _WHERE = {
     "PyXABPartition": "pfpne.pyxab",
     "Space": "pfpne.space",
     "Task": "pfpne.federation",
+    "load": "pfpne.saving",
     "make_federation": "pfpne.algorithms",
     "make_problem": "pfpne.problems",
     "problem_from_functions": "pfpne.problems",
+    "save": "pfpne.saving",
     "simulate": "pfpne.simulation.simulate",
     "to_pyxab": "pfpne.pyxab",
     "tune": "pfpne.tuning",

@@ -173,7 +173,7 @@ class Awaited:
         if type(message) not in declared:
             takes = ", ".join(each.__name__ for each in declared) or "none"
             raise ValueError(f"messages taken here: {takes}; got one of kind {kind}.")
-        check(is_integer(message.header), f"{kind}'s header", "an integer", message.header)
+        check(is_integer(message.header) and message.header >= 0, f"{kind}'s header", "an integer >= 0", message.header)
         if type(message) is not self.kind or message.header not in self.headers:
             if message.header <= self.after:
                 log.warning("a %s of header %d is late or repeated: ignored", kind, message.header)
@@ -185,6 +185,7 @@ class Awaited:
         message.check(self.sizes)
         for name, known in self.among.items():
             x = getattr(message, name)
+            check(len(x) <= len(known), f"the length of {kind}'s {name}", f"at most {len(known)}", len(x))
             holds = (np.diff(x) > 0).all() and np.isin(x, known).all()
             check(holds, f"{kind}'s {name}", f"some of {known[:9].tolist()} ({len(known)}), increasing", x[:9].tolist())
         for name, (low, high) in self.within.items():

@@ -9,10 +9,11 @@ from pfpne.paths import ROOT
 
 PACKAGE = ROOT / "pfpne"
 # A room may import from those above it, and from itself.
-ROOMS = ("base", "algorithms", "problems", "simulation", "tuning", "paper")
+ROOMS = ("base", "algorithms", "live", "problems", "simulation", "tuning", "paper")
 MAY = {
     "base": {"base"},
     "algorithms": {"base", "algorithms"},
+    "live": {"base", "algorithms", "live"},
     "problems": {"base", "problems"},
     "simulation": {"base", "algorithms", "problems", "simulation"},
     "tuning": {"base", "algorithms", "tuning"},

@@ -51,7 +51,7 @@ class Study:
     regimes: tuple[Regime, ...]
     shift: float = 0.1
     seed: int = 0
-    n_jobs: int | None = None
+    n_jobs: int | str | None = None
     folder: Path = RESULTS
 
     @classmethod
@@ -193,7 +193,7 @@ def _key(experiment: Experiment, *roots, arguments: tuple = ()) -> str:
     return store.key({"runs": keys, "arguments": arguments}, *roots)
 
 
-def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = RESULTS) -> pd.DataFrame:
+def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
     """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
 
@@ -204,7 +204,7 @@ def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = 
     return pd.DataFrame(store.rows(_key(experiment, _numbers), run, folder), columns=list(COLUMNS))
 
 
-def sketch(groups: list[list[Experiment]], n_jobs: int | None = None, bar=None, folder: Path = RESULTS) -> list:
+def sketch(groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS) -> list:
     """The rows of `summarize` of each experiment, in groups: for tens of thousands of runs, which are not kept.
 
     One worker makes a group; the experiments of one that share their problems look for its maxima once. What is kept

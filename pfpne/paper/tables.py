@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne.paper import assumptions, claims, deviations, findings, table1
+from pfpne.paper import assumptions, beyond, claims, deviations, findings, table1
 from pfpne.paper.claim_tests import MUCH, PAPER
 from pfpne.paper.evidence import Study
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
@@ -200,6 +200,9 @@ def _ratio(row: pd.Series) -> str:
     return f"{row['ratio']:.3f}" if pd.isna(row["low"]) else "{ratio:.3f} [{low:.3f}, {high:.3f}]".format(**row)
 
 
+MADE = "*Made by `python -m pfpne.paper readme` from {}; do not edit.*\n\n"
+
+
 def update(page: Path, name: str, block: str) -> None:
     """Write the block between the page's lines that say where `name` begins and ends; ValueError without them."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
@@ -221,6 +224,11 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta fares "
         f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
     )
+    beyond_table = folder / "beyond.csv"  # of a notebook that may not have been run yet
+    if beyond_table.exists():
+        picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
+        text = "".join(f"- {sentence}\n" for sentence in beyond.sentences(pd.read_csv(beyond_table)))
+        update(root / "README.md", "beyond", f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n")
     for page, name, source, block in (
         ("README.md", "findings", "claims_comparisons.csv", found),
         ("README.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts, noise_in_words))),
@@ -228,4 +236,4 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         ("docs/deviations.md", "measured", "deviations.csv", other_readings),
     ):
         source = f"[figures/{source}]({'../' * page.count('/')}figures/{source})"
-        update(root / page, name, f"*Made by `python -m pfpne.paper readme` from {source}; do not edit.*\n\n{block}")
+        update(root / page, name, f"{MADE.format(source)}{block}")

@@ -1,0 +1,421 @@
+"""Live use: clients in places of their own, that are slow, go, come back, start again and repeat themselves.
+
+`LiveClient` and `LiveServer` wrap the objects of a federation (see pfpne.federation) for that. They know no network:
+texts come in and go out, each the JSON of a message, or "" for a request to go on and for having nothing to say;
+`drive` passes them on, over whatever carries texts (examples/flower: Flower). Each keeps what it knows in a folder, and
+goes on from there however its process ended.
+
+What holds when something is missing:
+
+- A phase ends when all clients have answered. At the deadline it ends with those that have, if they are a quorum: the
+  mean of a node is the mean over those, and T_{h,i}, of which its half-width is made, their evaluations alone. With
+  fewer, a TimeoutError names who is missing. pf-pne, fed-pne and fed1-ucb bear it; the others need every client.
+- A client that comes back tells where it stopped, is sent what it has missed, phase by phase, and makes the same
+  evaluations as the others; what is late counts for itself alone.
+- A message twice, or late, is answered again as it was the first time, and changes nothing.
+- An evaluation that fails, or gives no finite number, is missing. A node's missing rewards count as the mean of its
+  others of the same batch, and as the declared `missing` if there are none; half-widths are not widened.
+"""
+
+import copy
+import json
+import logging
+import math
+import os
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+
+from pfpne.algorithms import make_federation
+from pfpne.algorithms.fed1_ucb import Fed1UCBServer
+from pfpne.algorithms.pf_pne import FedPNEServer, PhasedServer
+from pfpne.checks import check, check_integer, is_number
+from pfpne.federation import Batch, Message, Task
+from pfpne.paths import write_atomically
+from pfpne.saving import load, save
+
+log = logging.getLogger(__name__)
+
+
+# --- servers that bear it when clients are missing -----------------------------------------------------
+
+
+class _SomeOfThem:
+    """Of a phased server: a phase may be concluded with the means of some clients alone."""
+
+    def samples(self, h: int) -> int:
+        """T_{h,i}: what those who answered have drawn of a node."""
+        return super().samples(h) // self.task.n_clients * self.present
+
+    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+        self.present = len(messages)
+        return dict.fromkeys(messages, self.conclude(np.stack([message.means for message in messages.values()])))
+
+
+class SomePFPNEServer(_SomeOfThem, PhasedServer):
+    """Algorithm 1, with the clients that answered."""
+
+
+class SomeFedPNEServer(_SomeOfThem, FedPNEServer):
+    """Fed-PNE's, with the clients that answered."""
+
+
+class SomeFed1UCBServer(Fed1UCBServer):
+    """Fed1-UCB's, with the clients that answered: means over those, and widths for as many."""
+
+    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+        of_some = copy.copy(self)
+        of_some.task = replace(self.task, n_clients=len(messages))
+        answer = Fed1UCBServer._exchange(of_some, dict(enumerate(messages.values())))[0]
+        self.active, self.phase = of_some.active, of_some.phase
+        return dict.fromkeys(messages, answer)
+
+
+BEARS_MISSING = {PhasedServer: SomePFPNEServer, FedPNEServer: SomeFedPNEServer, Fed1UCBServer: SomeFed1UCBServer}
+
+
+def plan_of(name: str, task: Task, settings: dict) -> str:
+    """What server and clients must agree on, as text: the algorithm, the task, the settings."""
+
+    def plain(x):
+        return x.tolist() if hasattr(x, "tolist") else {"kind": type(x).__name__, **vars(x)}
+
+    return json.dumps([name, task, settings], default=plain, sort_keys=True)
+
+
+def _restored(path: Path, plan: str) -> dict | None:
+    """What was saved there, or None; ValueError if it is of another plan."""
+    if not path.exists():
+        return None
+    saved = load(path)
+    if saved.get("plan") != plan:
+        raise ValueError(f"{path} is the state of another run: give this one a folder of its own, or remove that one.")
+    return saved
+
+
+# --- a client --------------------------------------------------------------------------------------------
+
+
+class Journal:
+    """Every evaluation of a client, a line of JSON each, on disk before anything else happens: t, point, reward, why.
+
+    t: from 1. reward: None if it is missing, and why.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def read(self) -> list[dict]:
+        """The lines; one that was cut off by a crash is removed. ValueError for what is no journal."""
+        if not self.path.exists():
+            return []
+        whole, end, cut_off = self.path.read_bytes().rpartition(b"\n")
+        if cut_off:
+            write_atomically(self.path, whole + end)
+        try:
+            lines = [json.loads(line) for line in whole.splitlines()]
+            assert all(line["t"] == t for t, line in enumerate(lines, 1))
+        except (ValueError, KeyError, TypeError, AssertionError):
+            raise ValueError(f"{self.path} is damaged: its lines are not evaluations 1, 2, ...") from None
+        return lines
+
+    def append(self, **line) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class LiveClient:
+    """Client m: it evaluates, and keeps a journal and its state in the folder.
+
+    evaluate(x) -> reward, x (d,); it may fail, and is tried `retries` >= 0 times more; after `give_up` >= 1 evaluations
+    in a row that all failed, the error is raised. missing: the reward of a point that has none, the worst there is.
+    known: the journal of an earlier run (say, of a shorter horizon): its rewards, point by point and in their order,
+    serve before anything is evaluated. Other arguments: as of `pfpne.make_federation`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        m: int,
+        evaluate: Callable[[np.ndarray], float],
+        folder: str | Path,
+        *,
+        missing: float = 0.0,
+        retries: int = 0,
+        give_up: int = 10,
+        known: str | Path | None = None,
+        **settings,
+    ):
+        check_integer("m, the client's number,", m, 0, task.n_clients - 1)
+        check(is_number(missing), "missing", "a finite number", missing)
+        check_integer("retries", retries, 0)
+        check_integer("give_up", give_up, 1)
+        self.m, self.evaluate, self.missing, self.retries, self.give_up = m, evaluate, missing, retries, give_up
+        self.folder, self.plan = Path(folder), plan_of(name, task, {**settings, "client": m})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.journal, self._failed = Journal(self.folder / "evaluations.jsonl"), 0
+        self._known = [] if known is None else Journal(Path(known)).read()
+        self._make = lambda: make_federation(name, task, **settings).clients[m]
+        with self._alone():
+            self._restore()
+
+    def _alone(self) -> FileLock:
+        return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
+
+    def _restore(self) -> None:
+        saved = _restored(self.folder / "state", self.plan)
+        self.client, self.outbox = (saved["client"], saved["outbox"]) if saved else (self._make(), "")
+        lines, self._tape = self.journal.read(), defaultdict(deque)
+        for line in self._known:
+            if line["reward"] is not None:
+                self._tape[str(line["point"])].append(line["reward"])
+        for line in lines:
+            self._from_tape(line["point"])
+        self._ahead = deque(lines[self.client.t :])
+
+    def _from_tape(self, point: list) -> float | None:
+        left = self._tape.get(str(point))
+        return left.popleft() if left else None
+
+    def _save(self) -> None:
+        save(self.folder / "state", {"plan": self.plan, "client": self.client, "outbox": self.outbox})
+
+    def answer(self, text: str = "") -> str:
+        """Take what the server sent, or "", and work until there is something to tell it; "" if there never will be.
+
+        Evaluations go on from where the last process stopped. Raises ValueError for a text that is no message, or not
+        the one awaited, and leaves everything as it was; the error of `evaluate` after `give_up` failures in a row.
+        """
+        with self._alone():
+            self._restore()
+            self._receive(text)
+            while not self.outbox and (batch := self.client.ask()).size:
+                message = self.client.tell(self._rewards(batch))
+                self.outbox = "" if message is None else message.to_json()
+            self._save()
+            return self.outbox
+
+    def _receive(self, text: str) -> None:
+        """A message that is late, or too early for one who has lost its state, leaves the outbox to be sent again."""
+        if text == "":
+            return
+        message, wanted = Message.from_json(text), self.client.awaits()
+        if type(message) in self.client.takes and message.header > max((wanted.after, *wanted.headers)):
+            log.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
+        elif wanted.admits(message, self.client.takes):
+            answer = self.client.receive(message)
+            self.outbox = "" if answer is None else answer.to_json()
+            self._save()
+
+    def _rewards(self, batch: Batch) -> np.ndarray:
+        points = np.repeat(batch.points, batch.counts, axis=0)
+        rewards = np.array([self._reward(self.client.t + i, x) for i, x in enumerate(points, 1)])
+        if np.isnan(rewards).any():
+            for x, of_node in zip(batch.points, np.split(rewards, np.cumsum(batch.counts)[:-1]), strict=True):
+                gone = np.isnan(of_node)
+                if gone.any():
+                    of_node[gone] = self.missing if gone.all() else of_node[~gone].mean()
+                    told = (self.m, gone.sum(), len(of_node), x.tolist(), of_node[gone][0])
+                    log.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *told)
+        return rewards
+
+    def _reward(self, t: int, x: np.ndarray) -> float:
+        """The reward of evaluation t, NaN if it is missing: from the journal, else made and written there."""
+        point = x.tolist()
+        if self._ahead:
+            line = self._ahead.popleft()
+            if line["point"] != point:
+                raise ValueError(f"{self.journal.path} is of another run: evaluation {t} is not of {point}.")
+            return math.nan if line["reward"] is None else line["reward"]
+        reward, why = self._from_tape(point), ""
+        if reward is None:
+            reward, why = self._evaluate(x)
+        self.journal.append(t=t, point=point, reward=reward, **({"why": why} if reward is None else {}))
+        return math.nan if reward is None else reward
+
+    def _evaluate(self, x: np.ndarray) -> tuple[float | None, str]:
+        for _ in range(1 + self.retries):
+            try:
+                reward = float(self.evaluate(x.copy()))
+                failure, why = None, f"it gave {reward}"
+            except Exception as error:  # whatever an objective may raise
+                failure, why = error, f"{type(error).__name__}: {error}"
+            if failure is None and math.isfinite(reward):
+                self._failed = 0
+                return reward, ""
+            log.warning("client %d: an evaluation of %s failed: %s", self.m, x.tolist(), why)
+        self._failed += 1
+        if self._failed >= self.give_up:
+            self._failed = 0
+            in_a_row = f"{self.give_up} evaluations in a row failed"
+            raise RuntimeError(f"client {self.m}: {in_a_row}, at last: {why}") from failure
+        return None, why
+
+    @property
+    def t(self) -> int:
+        """The evaluations told to the algorithm."""
+        return self.client.t
+
+    def best(self) -> np.ndarray:
+        """The point (d,) that the client would deploy now."""
+        return self.client.best()
+
+
+# --- the server ------------------------------------------------------------------------------------------
+
+
+class LiveServer:
+    """The server: it waits for the clients, until a deadline, and keeps its state in the folder.
+
+    deadline: seconds > 0 from one exchange to the next, as long as there is one to come. last_deadline: the same for
+    what the clients do alone after the last exchange; no limit by default. quorum: how many clients make an exchange at
+    the deadline, 1..M; M, all, by default. Other arguments: as of `pfpne.make_federation`. Raises ValueError for a
+    quorum below M with an algorithm that cannot do without a client, and for fn-ucb with D > 0.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        folder: str | Path,
+        *,
+        deadline: float,
+        last_deadline: float = math.inf,
+        quorum: int | None = None,
+        **settings,
+    ):
+        M, server = task.n_clients, make_federation(name, task, **settings).server
+        check(is_number(deadline) and deadline > 0, "deadline", "a number of seconds > 0", deadline)
+        quorum = M if quorum is None else quorum
+        check_integer("quorum", quorum, 1, M)
+        bears = type(server) in BEARS_MISSING or not server.takes
+        check(bears or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
+        D = getattr(server.settings, "D", 0)
+        check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
+        self.name, self.M, self.deadline, self.last_deadline, self.quorum = name, M, deadline, last_deadline, quorum
+        self.path, self.plan = Path(folder) / "state", plan_of(name, task, settings)
+        self.stopped, self._since = False, time.monotonic()
+        saved = _restored(self.path, self.plan)
+        if saved:
+            self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
+            self._mail, self._past = saved["mail"], saved["past"]
+            return
+        self.server = object.__new__(BEARS_MISSING.get(type(server), type(server)))
+        vars(self.server).update(vars(server))
+        self.inbox: dict[int, Message] = {}  # what has come for the next exchange
+        self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
+        self._mail = {m: message.to_json() for m, message in self.server.start().items()}
+        self._past: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
+        self._save()
+
+    def _save(self) -> None:
+        state = {"plan": self.plan, "server": self.server, "inbox": self.inbox, "idle": self.idle}
+        save(self.path, {**state, "mail": self._mail, "past": self._past})
+
+    @property
+    def running(self) -> bool:
+        """Whether a client has something to do, and `stop` has not been called."""
+        return len(self.idle) < self.M and not self.stopped
+
+    def stop(self) -> None:
+        """End `drive`. All is saved: another LiveServer on this folder goes on."""
+        self.stopped = True
+
+    def wanted(self) -> list[int]:
+        """The clients to be asked now: those that have not answered and have something to do."""
+        return [m for m in range(self.M) if m not in self.inbox and m not in self.idle]
+
+    def mail(self, m: int) -> str:
+        """What client m is to be sent when it is asked: a message, or "" to go on."""
+        return self._mail.get(m, "")
+
+    def take(self, m: int, text: str) -> None:
+        """Take what client m answered. ValueError, and nothing changes, if it is no message or a wrong one."""
+        check_integer("the sender", m, 0, self.M - 1)
+        message = Message.from_json(text) if text else None
+        if message is None:
+            self.idle.update({} if m in self.inbox else {m: True})
+        elif m in self.inbox and message.header <= self.inbox[m].header:
+            log.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
+        elif self.server.awaits(m).admits(message, self.server.takes):
+            self.inbox[m] = message
+            self.idle.pop(m, None)
+        elif message.header in self._past:  # it has been away: it is sent what answered its message then
+            self._mail[m] = self._past[message.header]
+            self.idle.pop(m, None)
+        if self.inbox and not self.wanted():
+            if len(self.inbox) >= self._needed():
+                self._exchange()
+            else:
+                self._end(f"clients {sorted(self.idle)} are done")
+        self._save()
+
+    def _needed(self) -> int:
+        """How many answers make an exchange: a quorum, or all that are awaited if they are fewer."""
+        return min(self.quorum, sum(self.server.awaits(m).kind is not None for m in range(self.M)))
+
+    def _exchange(self) -> None:
+        came, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
+        answers = {m: message.to_json() for m, message in self.server.exchange(came).items()}
+        self._mail = answers
+        for m in answers:
+            self.idle.pop(m, None)
+        self.idle.update({m: True for m in came if m not in answers})
+        if came.keys() <= answers.keys():
+            if not isinstance(self.server, PhasedServer | Fed1UCBServer):
+                self._past.clear()  # of those, nobody can be more than one behind
+            header = next(iter(came.values())).header
+            self._past[header] = answers[next(iter(came))]
+
+    def _end(self, why: str) -> None:
+        """No exchange can come about any more: who waits for one is done."""
+        log.warning("it ends here for clients %s: %s", [m for m in range(self.M) if m not in self.idle], why)
+        self.idle = dict.fromkeys(range(self.M), True)
+        self.inbox = {}
+
+    def tick(self) -> None:
+        """See to the deadline: conclude with a quorum, or raise a TimeoutError that says who is missing."""
+        needed = self._needed()
+        limit = self.deadline if needed else self.last_deadline
+        if not self.running or time.monotonic() - self._since < limit:
+            return
+        missing, self._since = self.wanted(), time.monotonic()
+        why = f"clients {missing} have not answered within {limit:g} s"
+        if needed and len(self.inbox) >= needed:
+            log.warning("%s: concluded with clients %s", why, sorted(self.inbox))
+            self._exchange()
+        elif self.idle and len(self.inbox) + len(self.idle) >= self.quorum:
+            self._end(why)
+        else:
+            raise TimeoutError(f"{why}; {len(self.inbox) + len(self.idle)} have, and {self.quorum} are needed.")
+        self._save()
+
+
+def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callable[[], Iterable]) -> None:
+    """Serve until no client has anything to do, `server.stop` is called, or the server raises TimeoutError.
+
+    send(m, text): ask client m. receive() -> what has come, (m, text) each, text None if m could not be reached: it is
+    then asked again. receive waits for a moment if there is nothing.
+    """
+    asked = set()
+    while server.running:
+        for m in server.wanted():
+            if m not in asked:
+                asked.add(m)
+                send(m, server.mail(m))
+        for m, text in receive():
+            asked.discard(m)
+            try:
+                if text is not None:
+                    server.take(m, text)
+            except ValueError as error:
+                log.error("client %d: refused: %s", m, error)
+        server.tick()

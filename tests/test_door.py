@@ -1,0 +1,220 @@
+"""Messages at the door, of every algorithm: what is wrong is refused, what is late is ignored, and nothing changes."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.federation import Message, Task, numbers
+from pfpne.partition import Partition
+
+M = 3
+KINDS = sorted({kind for row in ALGORITHMS.values() for kind in row.up + row.down}, key=lambda kind: kind.__name__)
+FEDERATED = [name for name in NAMES if ALGORITHMS[name].up]
+HORIZON = {"fed1-ucb": 3_000, "fn-ucb": 5, "centralized": 3}  # evaluations in which much is exchanged; else 60
+HEADERS = (-1, 10**30, 1.5, True, "1", None, np.nan, [0])
+
+
+def make(name: str):
+    return make_federation(name, Task(Partition([[0.0, 1.0]]), M, HORIZON.get(name, 60), noise="bernoulli"))
+
+
+def with_array(message: Message, name: str, values) -> Message:
+    """The message with another array, as it came, of whatever type and size."""
+    other = type(message)(message.header, *message.values)
+    object.__setattr__(other, name, np.asarray(values))
+    return other
+
+
+def wrong_messages(message: Message, many: bool):
+    """(what is wrong, the message) for all that can be wrong about an awaited one. many: try 10^8 numbers, too."""
+    for header in (*HEADERS, message.header + 1, message.header + 7):
+        yield f"header {header}", type(message)(header, *message.values)
+    for kind in KINDS:
+        if kind is not type(message) and kind.payload():  # one without, a request, is at most repeated
+            yield kind.__name__, kind(message.header, *(np.ones(1, dtype=int) for _ in kind.payload()))
+    for other in (None, "message", 3, message.to_json()):
+        yield repr(other)[:20], other
+    for name in message.payload():
+        x, declared = getattr(message, name), type(message).__dataclass_fields__[name].metadata
+        arrays = {
+            "twice": np.concatenate([x, x]),
+            "none": x[:0],
+            "another dimension": x[None],
+            "no dimension": x.ravel()[0],
+            "strings": np.full(x.shape, "0.5"),
+            "objects": np.full(x.shape, None),
+            "truth values": np.ones(x.shape, dtype=bool),
+            "complex": x + 1j,
+            "too small": np.full(x.shape, declared["least"] * 10 - 1),
+            "too large": np.full(x.shape, declared["most"] * 2),
+        }
+        if many:
+            arrays["many"] = np.broadcast_to(x.ravel()[0], 10**8)
+        if declared["kinds"] == "i":
+            arrays |= {"fractions": x + 0.5, "unknown": np.append(x[:-1], x[-1] + 10**6)}
+            if len(x) > 1:
+                arrays |= {"twice the same": np.append(x[:-1], x[-2]), "another order": x[::-1]}
+        else:
+            arrays |= {"one more": np.concatenate([x, x[-1:]]), "one fewer": x[:-1]}
+            arrays |= {str(bad): np.append(x.ravel()[:-1], bad).reshape(x.shape) for bad in (np.nan, np.inf, -np.inf)}
+        if name == "point":
+            arrays["outside"] = x + 100.0
+        for what, values in arrays.items():
+            yield f"{name}: {what}", with_array(message, name, values)
+
+
+def assert_refused(receiver, take, message, what):
+    before = pickle.dumps(receiver)
+    with pytest.raises(ValueError):
+        take(message)
+        pytest.fail(f"{what} was taken")
+    assert pickle.dumps(receiver) == before, what
+
+
+def assert_ignored(receiver, take, message, nothing, caplog):
+    before, said = pickle.dumps(receiver), len(caplog.records)
+    assert take(message) == nothing and pickle.dumps(receiver) == before
+    assert "late or repeated" in caplog.records[said].message
+
+
+class Post:
+    """Carries the messages of a federation, and tries wrong ones on who awaits one; all that passed is kept."""
+
+    def __init__(self, run, caplog, tries: int):
+        self.run, self.caplog, self.tries, self.past = run, caplog, tries, []
+
+    def deliver(self, down: dict) -> dict:
+        """Hand the server's messages over; what the clients answer."""
+        answers = {}
+        for m, message in down.items():
+            client = self.run.clients[m]
+            if self.tries > 0:
+                for what, wrong in wrong_messages(message, many=self.tries == 3):
+                    assert_refused(client, client.receive, wrong, what)
+            answer = client.receive(message)
+            self.past.append((m, message, None))
+            for to, late, sent in self.past[-4:]:
+                if sent is None and to == m:
+                    assert_ignored(client, client.receive, late, None, self.caplog)
+            if answer is not None:
+                answers[m] = answer
+        return answers
+
+    def exchange(self, up: dict) -> dict:
+        server = self.run.server
+        if self.tries > 0:
+            for sender in (-1, M, "0", None, 0.5):
+                assert_refused(server, server.exchange, {**up, sender: next(iter(up.values()))}, f"sender {sender}")
+            m = max(up)
+            for what, wrong in wrong_messages(up[m], many=self.tries == 3):
+                assert_refused(server, server.exchange, {**up, m: wrong}, what)
+        down = server.exchange(up)
+        for late in (up, {next(iter(up)): next(iter(up.values()))}):
+            assert_ignored(server, server.exchange, late, {}, self.caplog)
+        return down
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_wrong_messages_are_refused_and_late_ones_ignored_and_nothing_changes(name, caplog):
+    run = make(name)
+    post = Post(run, caplog, tries=3)
+    waiting = post.deliver(run.server.start())
+    exchanges = 0
+    while run.running:
+        for m, client in enumerate(run.clients):
+            batch = client.ask()
+            if batch.size:
+                message = client.tell(np.linspace(0, 1, batch.size) * (m + 1) / M)
+                if message is not None:
+                    waiting[m] = message
+        while waiting:
+            waiting = post.deliver(post.exchange(waiting))
+            post.tries, exchanges = post.tries - 1, exchanges + 1
+    assert exchanges >= 2
+    for m, message, _ in post.past:  # at the end nothing is awaited any more
+        assert_ignored(run.clients[m], run.clients[m].receive, message, None, caplog)
+        later = type(message)(message.header + 10**6, *message.values)
+        assert_refused(run.clients[m], run.clients[m].receive, later, "after the end")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_nobody_waits_for_is_refused_before_anything_began(name):
+    run = make(name)
+    for kind in KINDS:
+        for dtype in (int, float):
+            message = kind(2, *(np.full(4, 7, dtype=dtype) for _ in kind.payload()))
+            for client in run.clients:
+                assert_refused(client, client.receive, message, kind.__name__)
+            assert_refused(run.server, run.server.exchange, {0: message}, kind.__name__)
+
+
+@pytest.mark.parametrize("name", [name for name in FEDERATED if name not in ("fn-ucb", "centralized")])
+def test_an_exchange_waits_for_all_clients(name):
+    run = make(name)
+    up = {m: client.tell(np.zeros(client.ask().size)) for m, client in enumerate(run.clients)}
+    assert_refused(run.server, run.server.exchange, dict(list(up.items())[:-1]), "one client is missing")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+ARRAY = JSON | st.lists(st.floats() | st.integers(-3, 40), max_size=4) | st.lists(st.integers(0, 4), max_size=3)
+ALMOST = st.sampled_from(KINDS).flatmap(
+    lambda kind: st.fixed_dictionaries(
+        {"kind": st.just(kind.__name__), "header": JSON | st.integers(-1, 3)} | {name: ARRAY for name in kind.payload()}
+    )
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.one_of(JSON, ALMOST, ALMOST.map(lambda content: content | {"more": 1})))
+def test_any_json_is_a_message_or_a_value_error(content):
+    text = json.dumps(content)
+    try:
+        message = Message.from_json(text)
+    except ValueError:
+        return
+    message.check()
+    assert set(content) == {"kind", "header", *message.payload()}
+    assert Message.from_json(message.to_json()).to_json() == message.to_json()
+    assert all(np.isfinite(values).all() for values in message.values)
+
+
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 10**6,
+        '{"kind": "KeptIndex", "header": 0, "index": ' + "[" * 10**5 + "]" * 10**5 + "}",
+        '{"kind": "KeptIndex", "header": 0, "index": [' + "1," * 10**8 + "1]}",
+        '{"kind": "NodeMeans", "header": 0, "means": [1e400]}',
+        '{"kind": "NodeMeans", "header": 0, "means": [' + "9" * 400 + ", 0.5]}",
+        '{"kind": "NodeMeans", "header": 0, "means": [' + "9" * 5000 + "]}",
+        '{"kind": "NodeMeans", "header": 0, "means": [[1], 2]}',
+        '{"kind": "NodeMeans", "header": 0, "means": {"0": 1}}',
+        '{"kind": ["NodeMeans"], "header": 0, "means": [1]}',
+        '{"kind": "Message", "header": 0}',
+        '{"header": 0}',
+        "",
+        b"{}",
+        None,
+    ],
+    ids=range(14),
+)
+def test_a_text_that_is_no_message_is_refused(text):
+    with pytest.raises(ValueError, match="not a message") as refused:
+        Message.from_json(text)
+    assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_array_of_a_message_is_declared(kind):
+    assert all(set(kind.__dataclass_fields__[name].metadata) == set(numbers().metadata) for name in kind.payload())

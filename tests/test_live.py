@@ -1,0 +1,389 @@
+"""Live use, done to real processes: clients that are killed, gone, back, slow, that repeat themselves and fail."""
+
+import logging
+import math
+import multiprocessing
+import queue
+import re
+import signal
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+from live_client import main, objective, task
+
+import pfpne
+from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms.pf_pne import KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
+from pfpne.federation import Message
+from pfpne.live import Journal, LiveClient, LiveServer, drive
+
+M, T = 3, 60
+
+
+def journal(folder, m: int) -> list[dict]:
+    return Journal(folder / f"client-{m}" / "evaluations.jsonl").read()
+
+
+def state(folder, m: int):
+    return pfpne.load(folder / f"client-{m}" / "state")["client"]
+
+
+def together(name: str, horizon: int, **settings):
+    """The same run in one process, with nothing missing: its federation at the end."""
+    run = make_federation(name, task(M, horizon), **settings)
+    while run.running:
+        for m, batch in run.ask():
+            run.tell(m, np.repeat([objective(m, x) for x in batch.points], batch.counts))
+    return run
+
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["live_client"])  # it is imported once, not by each process
+
+
+class Processes:
+    """Clients in processes of their own. One that has died is started again when it is asked.
+
+    gone: clients that are not there. busy: those that have not answered yet, and are not asked again. twice: everything
+    is said twice, both ways. traffic: (way, m, text).
+    """
+
+    def __init__(self, name, folder, horizon=T, settings=None, how=None):
+        self.arguments = {"name": name, "M": M, "horizon": horizon, "settings": settings or {}}
+        self.folder, self.how, self.gone, self.twice = folder, how or {}, set(), False
+        self.processes, self.connections, self.starts = {}, {}, [0] * M
+        self.busy, self.came, self.traffic = set(), queue.Queue(), []
+
+    def start(self, m: int):
+        arguments = {**self.arguments, "m": m, "folder": self.folder / f"client-{m}", **self.how.get(m, {})}
+        self.connections[m], theirs = CONTEXT.Pipe()
+        self.processes[m] = CONTEXT.Process(target=main, args=(theirs,), kwargs=arguments, daemon=True)
+        self.processes[m].start()
+        theirs.close()
+        self.starts[m] += 1
+        threading.Thread(target=self._listen, args=(m, self.connections[m]), daemon=True).start()
+
+    def _listen(self, m: int, connection):
+        try:
+            while True:
+                self.came.put((m, connection.recv()))
+        except (EOFError, OSError):
+            self.came.put((m, None))
+
+    def send(self, m: int, text: str):
+        self.traffic.append(("down", m, text))
+        if m in self.gone or m in self.busy:
+            return
+        if m not in self.processes or not self.processes[m].is_alive():
+            self.start(m)
+        self.busy.add(m)
+        try:
+            for _ in range(1 + self.twice):
+                self.connections[m].send(text)
+        except BrokenPipeError:
+            self.came.put((m, None))
+
+    def receive(self):
+        try:
+            m, text = self.came.get(timeout=0.05)
+        except queue.Empty:
+            return []
+        self.busy.discard(m)
+        if text is not None:
+            self.traffic.append(("up", m, text))
+        return [(m, text)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            process.kill()
+            process.join()
+
+
+def serve(server, processes):
+    """Drive to the end, however slow the machine: a deadline without a quorum is waited for again."""
+    while server.running:
+        try:
+            drive(server, processes.send, processes.receive)
+        except TimeoutError:
+            pass
+
+
+def assert_as_together(folder, run):
+    for m, client in enumerate(run.clients):
+        assert state(folder, m).t == client.t == len(journal(folder, m))
+        assert np.array_equal(state(folder, m).best(), client.best())
+        assert all(line["reward"] == objective(m, line["point"]) for line in journal(folder, m))
+
+
+def test_a_client_that_is_killed_starts_again_and_nothing_is_lost_nor_paid_twice(tmp_path):
+    with Processes("pf-pne", tmp_path, how={1: {"dies_at": 17}}) as clients:
+        serve(LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600), clients)
+        assert clients.starts == [1, 2, 1]
+    assert_as_together(tmp_path, together("pf-pne", T))
+
+
+def test_only_declared_messages_pass_and_no_reward(tmp_path):
+    with Processes("pf-pne", tmp_path) as clients:
+        serve(LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600), clients)
+    row = ALGORITHMS["pf-pne"]
+    passed = {"up": set(), "down": set()}
+    for way, _, text in clients.traffic:
+        if text:
+            message = Message.from_json(text)
+            passed[way].add(type(message))
+            assert message.to_json() == text
+    assert passed == {"up": set(row.up), "down": set(row.down)}
+
+
+def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_those_that_answered(tmp_path, caplog):
+    with Processes("pf-pne", tmp_path, settings={"Delta": 0.2}) as clients:
+        clients.gone.add(2)
+        server = LiveServer(
+            "pf-pne", task(M, T), tmp_path / "server", deadline=1, quorum=2, last_deadline=1, Delta=0.2
+        )
+        serve(server, clients)
+    settings, up = PFPNESettings(Delta=0.2), {}
+    log_term = settings.log_term(task(M, T))
+    answers = 0
+    for way, m, text in clients.traffic:
+        message = Message.from_json(text) if text else None
+        if way == "up" and message:
+            up.setdefault(message.header, {})[m] = message.means
+        elif message:
+            means = np.mean([up[message.header][m] for m in (0, 1)], axis=0)
+            kept = [np.flatnonzero(means == mean)[0] for mean in message.means]
+            assert np.array_equal(message.means, means[kept])
+            n = 2 * pulls_each(message.header, log_term, settings, M)
+            assert np.array_equal(message.bounds, np.full(len(message.index), radius(n, log_term, settings.c)))
+            answers += 1
+    assert answers >= 4 and "concluded with clients [0, 1]" in caplog.text and not (tmp_path / "client-2").exists()
+    assert [state(tmp_path, m).t for m in (0, 1)] == [T, T]
+
+
+def test_a_client_that_comes_back_is_sent_what_it_missed(tmp_path, caplog):
+    """It is gone for the first two exchanges; from then on all are waited for, and the means are over three."""
+    with Processes("fed-pne", tmp_path, horizon=300) as clients:
+        clients.gone.add(2)
+        server = LiveServer("fed-pne", task(M, 300), tmp_path / "server", deadline=1, quorum=2)
+
+        def receive():
+            if len(server._past) >= 2 and 2 in clients.gone:
+                clients.gone.clear()
+                server.deadline = math.inf
+                clients.came.put((2, None))  # it can be asked again
+            return clients.receive()
+
+        while server.running:
+            try:
+                drive(server, clients.send, receive)
+            except TimeoutError:
+                pass
+    assert caplog.text.count("concluded with clients [0, 1]") == 2
+    said = {m: [text for way, k, text in clients.traffic if (way, k) == ("up", m) and text] for m in (0, 2)}
+    up = {m: [Message.from_json(text).header for text in texts] for m, texts in said.items()}
+    assert up[0] == up[2] and len(up[0]) > 2  # the same phases, all of them
+    assert [state(tmp_path, m).t for m in range(M)] == [300] * M
+    assert server.server.present == 3
+
+
+def test_a_client_that_lost_its_state_goes_on_from_its_journal(tmp_path):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    with Processes("pf-pne", tmp_path, how={1: {"dies_at": 17}}) as clients:
+
+        def send(m, text):
+            if m == 1 and clients.starts[1] == 1 and not clients.processes[1].is_alive():
+                assert clients.processes[1].exitcode == -signal.SIGKILL
+                (tmp_path / "client-1" / "state").unlink()
+            clients.send(m, text)
+
+        drive(server, send, clients.receive)
+    assert_as_together(tmp_path, together("pf-pne", T))
+
+
+def test_the_server_starts_again_from_what_it_saved(tmp_path):
+    """After every single answer; its clients as well."""
+    servers = 0
+    with Processes("pf-pne", tmp_path) as clients:
+        while (server := LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)).running:
+
+            def receive(server=server):
+                came = clients.receive()
+                if came:
+                    server.stop()
+                return came
+
+            drive(server, clients.send, receive)
+            servers += 1
+    assert servers > 6
+    assert_as_together(tmp_path, together("pf-pne", T))
+
+
+def test_what_is_said_twice_counts_once(tmp_path, caplog):
+    with Processes("pf-pne", tmp_path) as clients:
+        clients.twice = True
+        serve(LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600), clients)
+    assert_as_together(tmp_path, together("pf-pne", T))
+    assert "late" in caplog.text and not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_an_evaluation_that_fails_is_missing_and_the_others_of_its_node_count(tmp_path):
+    """pf-pne begins with the root, pulled twice by each: of client 0 the first fails, of client 1 both are nan."""
+    how = {0: {"fails": [1]}, 1: {"nan": [1, 2]}}
+    settings = {"c": 1.0, "missing": 0.25}
+    with Processes("pf-pne", tmp_path, horizon=9, settings=settings, how=how) as clients:
+        serve(LiveServer("pf-pne", task(M, 9), tmp_path / "server", deadline=600, c=1.0), clients)
+    root = {m: Message.from_json(text) for way, m, text in reversed(clients.traffic) if way == "up" and text}
+    assert {m: message.header for m, message in root.items()} == dict.fromkeys(range(M), 0)
+    assert [root[m].means.tolist() for m in range(M)] == [[objective(0, [0.5])], [0.25], [objective(2, [0.5])]]
+    lines = journal(tmp_path, 0)[:1] + journal(tmp_path, 1)[:2]
+    assert [line["why"] for line in lines] == ["ZeroDivisionError: evaluation 1", "it gave nan", "it gave nan"]
+    assert [len(journal(tmp_path, m)) for m in range(M)] == [9, 9, 9]
+
+
+def in_one_process(name, folder, horizon, evaluate=objective, known=None, stop_after=None, **settings):
+    """Server and clients as in live use, called by turns."""
+    server = LiveServer(name, task(M, horizon), folder / "server", deadline=600, **settings)
+    clients, came, answers = {}, [], 0
+
+    def send(m, text):
+        of_m = None if known is None else known / f"client-{m}" / "evaluations.jsonl"
+        arguments = (name, task(M, horizon), m, lambda x: evaluate(m, x), folder / f"client-{m}")
+        clients[m] = LiveClient(*arguments, known=of_m, **settings)
+        came.append((m, clients[m].answer(text)))
+
+    def receive():
+        nonlocal answers
+        answers += len(came)
+        if stop_after is not None and answers >= stop_after:
+            server.stop()
+        yield from list(came)
+        came.clear()
+
+    drive(server, send, receive)
+    return clients
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_lives_as_it_is_simulated(name, tmp_path):
+    horizon = {"fed1-ucb": 1_500, "fn-ucb": 5, "centralized": 5}.get(name, 40)
+    in_one_process(name, tmp_path, horizon)
+    run = together(name, horizon)
+    for m, client in enumerate(run.clients):
+        assert state(tmp_path, m).t == horizon and np.array_equal(state(tmp_path, m).best(), client.best())
+
+
+def test_stopped_early_it_has_a_best_and_goes_on_later(tmp_path):
+    clients = in_one_process("pf-pne", tmp_path, T, stop_after=7)
+    assert all(0 < client.t < T and 0 <= client.best()[0] <= 1 for client in clients.values())
+    in_one_process("pf-pne", tmp_path, T)
+    assert_as_together(tmp_path, together("pf-pne", T))
+
+
+def test_longer_than_planned_what_was_evaluated_serves_again(tmp_path):
+    """A longer plan in a new folder: the same as from the start, and only what was not known is evaluated."""
+    made = []
+
+    def evaluate(m, x):
+        made.append(m)
+        return objective(m, x)
+
+    in_one_process("pf-pne", tmp_path / "short", T)
+    in_one_process("pf-pne", tmp_path / "long", 2 * T, evaluate, known=tmp_path / "short")
+    assert_as_together(tmp_path / "long", together("pf-pne", 2 * T))
+    reused = 0
+    for m in range(M):
+        short, long = (Counter(str(line["point"]) for line in journal(tmp_path / run, m)) for run in ("short", "long"))
+        reused += (short & long).total()
+    assert len(made) == 2 * M * T - reused and reused > M * T / 2
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
+def test_who_cannot_do_without_a_client_says_so(name, tmp_path):
+    arguments = (name, task(M, T), tmp_path)
+    if name in ("pf-pne", "fed-pne", "fed1-ucb"):
+        LiveServer(*arguments, deadline=1, quorum=2)
+        return
+    with pytest.raises(ValueError, match=f"{re.escape(name)} cannot do without one of its clients"):
+        LiveServer(*arguments, deadline=1, quorum=2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_fed1_ucb_without_a_client_averages_those_it_has(tmp_path):
+    server = LiveServer("fed1-ucb", task(M, 2_000), tmp_path / "server", deadline=1e-9, quorum=2)
+    two = make_federation("fed1-ucb", task(2, 2_000))
+    up = {m: client.tell(np.linspace(0, 1, client.ask().size)) for m, client in enumerate(two.clients)}
+    expected = two.server.exchange(up)
+    for m, message in up.items():
+        server.take(m, message.to_json())
+    server.tick()
+    assert [server.mail(m) for m in range(M)] == [expected[0].to_json(), expected[1].to_json(), ""]
+    assert server.server.phase == 2 and server.server.task.n_clients == M
+
+
+def test_without_a_quorum_a_deadline_says_who_is_missing_and_one_may_wait_on(tmp_path):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=1e-9, quorum=2)
+    message = make_federation("pf-pne", task(M, T)).clients[0].tell([0.5])
+    server.take(0, message.to_json())
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match=r"clients \[1, 2\] have not answered .* 1 have, and 2 are needed"):
+            server.tick()
+    server.take(2, message.to_json())
+    server.tick()
+    assert server.mail(0) == server.mail(2) != "" and server.mail(1) == "" and server.wanted() == [0, 1, 2]
+
+
+def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    before = (tmp_path / "server" / "state").read_bytes()
+    of_another, too_long = KeptIndex(0, [1]).to_json(), NodeMeans(0, [0.5, 0.5]).to_json()
+    wrong = iter(["rubbish", too_long, of_another])
+
+    def receive():
+        text = next(wrong, None)
+        if text is None:
+            server.stop()
+        return [(0, text)]
+
+    drive(server, lambda m, text: None, receive)
+    assert caplog.text.count("client 0: refused") == 3 and (tmp_path / "server" / "state").read_bytes() == before
+
+
+def test_a_client_that_only_fails_stops_and_says_why(tmp_path):
+    def evaluate(x):
+        raise OSError("no such table")
+
+    client = LiveClient("pe", task(1, 50), 0, evaluate, tmp_path, give_up=4)
+    with pytest.raises(RuntimeError, match="4 evaluations in a row failed, at last: OSError: no such table"):
+        client.answer()
+    assert len(Journal(tmp_path / "evaluations.jsonl").read()) == 3
+    client = LiveClient("pe", task(1, 50), 0, lambda x: 0.5, tmp_path)
+    assert client.answer() == "" and client.t == 50
+
+
+def test_an_evaluation_is_tried_again(tmp_path):
+    values = iter([math.inf, 0.3, math.nan, 0.4])
+    client = LiveClient("hct", task(1, 2), 0, lambda x: next(values), tmp_path, retries=1)
+    assert client.answer() == ""
+    assert [line["reward"] for line in client.journal.read()] == [0.3, 0.4]
+
+
+def test_a_folder_of_another_run_is_refused_and_a_torn_line_mended(tmp_path):
+    LiveClient("hct", task(1, 3), 0, lambda x: 0.5, tmp_path).answer()
+    for other in (("hct", task(1, 4)), ("hoo", task(1, 3))):
+        with pytest.raises(ValueError, match="another run"):
+            LiveClient(*other, 0, lambda x: 0.5, tmp_path)
+    path = tmp_path / "evaluations.jsonl"
+    (tmp_path / "state").unlink()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    client = LiveClient("hct", task(1, 3), 0, lambda x: 0.5, tmp_path)
+    assert client.answer() == "" and client.t == 3 and path.read_bytes() == whole
+    (tmp_path / "state").unlink()
+    path.write_bytes(whole.replace(b'"t": 2', b'"t": 7'))
+    with pytest.raises(ValueError, match="damaged"):
+        LiveClient("hct", task(1, 3), 0, lambda x: 0.5, tmp_path)
