@@ -7,13 +7,21 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures test lab clean clean-results
+.PHONY: figures map test test-all lab clean clean-results
 
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
 
+# The regime map and its guide: about an hour. It can be stopped, and goes on from where it was.
+map: $(READY)
+	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --only 8_regime_map $(ARGS)
+
 test: $(READY)
 	$(RUN) -m pytest $(ARGS)
+
+# And the tests that kill a batch, count processes, fill a disk, or set up another machine: half an hour.
+test-all: $(READY)
+	$(RUN) -m pytest -m "" $(ARGS)
 
 # JupyterLab, on the page that shows the notebooks. ARGS goes to it, such as ARGS="--no-browser --port 9000".
 lab: $(READY)

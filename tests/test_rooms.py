@@ -9,13 +9,14 @@ from pfpne.paths import ROOT
 
 PACKAGE = ROOT / "pfpne"
 # A room may import from those above it, and from itself.
-ROOMS = ("base", "algorithms", "live", "problems", "simulation", "paper")
+ROOMS = ("base", "algorithms", "live", "problems", "simulation", "tuning", "paper")
 MAY = {
     "base": {"base"},
     "algorithms": {"base", "algorithms"},
     "live": {"base", "algorithms", "live"},
     "problems": {"base", "problems"},
     "simulation": {"base", "algorithms", "problems", "simulation"},
+    "tuning": {"base", "algorithms", "tuning"},
     "paper": set(ROOMS),
 }
 FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room but paper/

@@ -7,13 +7,13 @@ What each client is guaranteed, and what is sent: docs/pf-pne-plus.md. HCT-noise
 | symbol                  | here           | meaning                                                             |
 |-------------------------|----------------|---------------------------------------------------------------------|
 | sigma^2                 | noise          | variance of a reward, pooled over the clients' pulls of the root    |
-| c_sigma                 | c_of           | confidence constant that the noise asks for                         |
+| c_sigma                 | c_of           | confidence constant that the noise asks for, in stage 2             |
 | n                       | n              | a client's pulls of a node in stage 1                               |
 | het^2                   | het2           | variance across clients of their objectives at the nodes of a depth |
 | W                       | worth          | what the others' mean of a node counts for, in pulls of one's own   |
 
 The parts, each with a switch in the settings (all off: PF-PNE): noise_aware, heterogeneity_test, optimistic,
-shared_means, free_descent.
+shared_means, free_descent, early_descent.
 """
 
 import math
@@ -35,26 +35,38 @@ from pfpne.algorithms.pf_pne import (
     radius,
     transition_depth,
 )
-from pfpne.checks import check, is_number
+from pfpne.checks import check, check_scale
 from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
 
 ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance
 LEAST_C, C_PER_SIGMA = 0.05, 0.7
+C_TOGETHER = 0.2  # per sigma, in stage 1: what it eliminates is not lost
+EARLY_RHO = 0.7
+STANDARD_ERRORS = 3
+PARTS = {  # the switches, in words
+    "noise_aware": "noise-aware constants",
+    "heterogeneity_test": "heterogeneity test",
+    "optimistic": "optimistic second stage",
+    "shared_means": "shared means",
+    "free_descent": "free descent",
+    "early_descent": "early descent",
+}
 
 
 @dataclass(frozen=True)
 class PlusSettings(PFPNESettings):
     """Constants of pf-pne, Delta used without the test alone, and a switch a part."""
 
-    noise_aware: bool = True  # c follows the noise: min(c, c_sigma) in stage 1, c_sigma in stage 2; else c
+    noise_aware: bool = True  # c follows the noise: max(0.05, 0.2 sigma) in stage 1, c_sigma in stage 2; else c
     heterogeneity_test: bool = True  # stage 1 ends where the clients differ; else at Delta's H_0
     optimistic: bool = True  # stage 2 is HCT; else PE
     shared_means: bool = True  # stage 2 begins with what the others measured; else with the client's own alone
     free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
+    early_descent: bool = True  # stage 1 and HCT's thresholds have EARLY_RHO for rho, if that is more; else rho
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("noise_aware", "heterogeneity_test", "optimistic", "shared_means", "free_descent"):
+        for name in PARTS:
             check(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
 
 
@@ -66,7 +78,7 @@ class NoiseHCTSettings(TreeSettings):
 
     def __post_init__(self):
         super().__post_init__()
-        check(is_number(self.delta) and 0 < self.delta <= 1, "delta", "a number in (0, 1]", self.delta)
+        check_scale("delta", self.delta, most=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,21 +104,22 @@ def c_of(noise: float) -> float:
     return max(LEAST_C, C_PER_SIGMA * math.sqrt(noise))
 
 
-def with_noise(s: PlusSettings, noise: float) -> PlusSettings:
+def together(s: PlusSettings, noise: float) -> PlusSettings:
     """The settings of stage 1, once the noise is known."""
-    return replace(s, c=min(s.c, c_of(noise))) if s.noise_aware else s
+    c = max(LEAST_C, C_TOGETHER * math.sqrt(noise)) if s.noise_aware else s.c
+    return replace(s, c=c, rho=max(s.rho, EARLY_RHO) if s.early_descent else s.rho)
 
 
 def heterogeneity(means: np.ndarray, error: float) -> float:
     """het^2, from the clients' means (M, n) of n nodes, each with this variance: never above the truth, but by luck.
 
-    The mean over nodes of the variance across clients, less what the error explains, less two standard errors; >= 0.
+    The mean over nodes of the variance across clients, less what the error explains, less STANDARD_ERRORS of its own; >= 0.
     """
     M, n = means.shape
     if M == 1:
         return 0.0
     spread = np.var(means, axis=0, ddof=1).mean()
-    return max(0.0, spread - error - 2 * error * math.sqrt(2 / ((M - 1) * n)))
+    return max(0.0, spread - error - STANDARD_ERRORS * error * math.sqrt(2 / ((M - 1) * n)))
 
 
 def worth(n: int, M: int, noise: float, het2: float) -> float:
@@ -144,11 +157,11 @@ class PFPNEPlus(Phases):
         (h, index), parents, going, noise = self.start(task), None, True, None
         while going:
             if h == 0:
-                n = ROOT_PULLS * pulls_each(0, self.log, s, task.n_clients)
+                n = min(ROOT_PULLS * pulls_each(0, self.log, s, task.n_clients), task.horizon + 1)
                 means, variances = yield from pull_root(self.S, n)
                 answer = yield RootStatistics(0, means, variances)
                 noise = answer.variances[0]
-                self.settings = with_noise(s, noise)
+                self.settings = together(s, noise)
             else:
                 sums, n = yield from self.pull_each(h, index)
                 means = sums / n
@@ -165,7 +178,10 @@ class PFPNEPlus(Phases):
         if not s.optimistic:
             yield from self.pe(shared if s.shared_means else {}, own)
         c = c_of(noise) if s.noise_aware else s.c
-        theory = hct_theory(HCTSettings(s.nu_1, s.rho, c), task.partition, task.horizon)
+        theory, early = (
+            hct_theory(HCTSettings(s.nu_1, rho, c), task.partition, task.horizon) for rho in (s.rho, together(s, noise).rho)
+        )
+        theory = theory._replace(threshold=early.threshold)
         trees = [grown(task, theory, depths, m, t, s.free_descent) for m in range(self.S)]
         self.best = np.stack([tree.best() for tree in trees])
         yield Search(trees)
@@ -262,11 +278,11 @@ class PlusServer(PhasedServer):
         n = pulls_each(h, self.log, s, M)
         if variances is not None:
             n, self.noise = n * ROOT_PULLS, float(variances.mean())
-            self.settings = with_noise(s, self.noise)
+            self.settings = together(s, self.noise)
         kept = super().conclude(means)
         het2 = heterogeneity(means[:, find(kept.index, index)[1]], self.noise / n)
-        together = math.sqrt(het2) <= s.nu_1 * s.rho**h
+        alike = math.sqrt(het2) <= s.nu_1 * s.rho**h
         if not s.heterogeneity_test:
-            together = h < transition_depth(s.Delta, s.nu_1, s.rho)
-        self.going = together and M > 1 and h < self.task.partition.max_depth
+            alike = h < transition_depth(s.Delta, s.nu_1, s.rho)
+        self.going = alike and M > 1 and h < self.task.partition.max_depth
         return Shared(h, kept.index, means.mean(axis=0), [self.noise, het2], [int(self.going)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 
 from pfpne.algorithms import Algorithm
 from pfpne.paper import events, stats, store
-from pfpne.paper.experiment import PROFILES, Experiment, each_run, simulated
+from pfpne.paper.experiment import PROFILES, SMALL, Experiment, each_run, simulated
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.paper.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
 from pfpne.paths import RESULTS
@@ -27,7 +28,7 @@ ALIKE = {"shift": 0.0, "common": 0.1}  # clients with one objective, another in 
 
 @dataclass(frozen=True)
 class Regime:
-    """One column of verdicts: a noise, the kind of cells, and the objectives that are run under these."""
+    """Where claims are tested: a noise (its name), the kind of cells, and the objectives that are run there."""
 
     name: str
     noise: float | str
@@ -50,7 +51,7 @@ class Study:
     regimes: tuple[Regime, ...]
     shift: float = 0.1
     seed: int = 0
-    n_jobs: int | None = None
+    n_jobs: int | str | None = None
     folder: Path = RESULTS
 
     @classmethod
@@ -60,7 +61,7 @@ class Study:
         regimes = [Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises]
         regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
         regimes += [  # in one dimension the two kinds of cells are the same
-            Regime(f"{name}, cyclic", noise, tuple(f for f in objectives if OBJECTIVES[f].d > 1), "cyclic")
+            Regime(name, noise, tuple(f for f in objectives if OBJECTIVES[f].d > 1), "cyclic")
             for name, noise, objectives in (astuple(regime)[:3] for regime in regimes)
         ]
         return cls(
@@ -151,7 +152,7 @@ RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
 
 
 def ratios(study: Study) -> pd.DataFrame:
-    """R(T)/M of each of RIVALS over PF-PNE's: regime, objective, algorithm, n, ratio (of means), low, high (95 %).
+    """R(T)/M of each of RIVALS over PF-PNE's: regime, cells, objective, algorithm, n, ratio (of means), low, high (95 %).
 
     Paired runs; of FN-UCB on the appendix's objectives those of the figures.
     """
@@ -163,9 +164,9 @@ def ratios(study: Study) -> pd.DataFrame:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
                 theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
-                rng = stream(study.seed, "ratios", regime.name, objective, rival)
+                rng = stream(study.seed, "ratios", regime.name, regime.cells, objective, rival)
                 ratio, low, high = stats.ratio(theirs, ours[:n], rng)
-                head = {"regime": regime.name, "objective": objective, "algorithm": rival, "n": n}
+                head = {"regime": regime.name, "cells": regime.cells, "objective": objective, "algorithm": rival, "n": n}
                 rows.append({**head, "ratio": ratio, "low": low, "high": high})
     return pd.DataFrame(rows)
 
@@ -192,7 +193,7 @@ def _key(experiment: Experiment, *roots, arguments: tuple = ()) -> str:
     return store.key({"runs": keys, "arguments": arguments}, *roots)
 
 
-def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = RESULTS) -> pd.DataFrame:
+def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
     """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
 
@@ -201,6 +202,32 @@ def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = 
         return [[algorithm, run, *of_run] for (algorithm, run), of_run in numbers.items()]
 
     return pd.DataFrame(store.rows(_key(experiment, _numbers), run, folder), columns=list(COLUMNS))
+
+
+def sketch(groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS) -> list:
+    """The rows of `summarize` of each experiment, in groups: for tens of thousands of runs, which are not kept.
+
+    One worker makes a group; the experiments of one that share their problems look for its maxima once. What is kept
+    is the rows of an experiment, written as it ends. bar(done, total) is called after each group.
+    """
+    pulls = sum(len(e.algorithms) * e.n_runs * e.n_clients * e.horizon for group in groups for e in group)
+    jobs, made = [(group, folder) for group in groups], {}
+    for position, tables in unordered(_sketched, jobs, n_jobs, bar, here=pulls < SMALL):
+        made[position] = tables
+    return [made[position] for position in range(len(groups))]
+
+
+def _sketched(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
+    def run(experiment: Experiment) -> list[list]:
+        pairs = [(name, run) for name in experiment.algorithms for run in range(experiment.n_runs)]
+        return [[*pair, *_numbers(simulated(experiment, *pair))] for pair in pairs]
+
+    def key(experiment: Experiment) -> str:
+        runs = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
+        return store.key({"first runs": runs, "n_runs": experiment.n_runs}, _numbers)
+
+    rows = (store.rows(key(experiment), partial(run, experiment), folder) for experiment in group)
+    return [pd.DataFrame(of, columns=list(COLUMNS)) for of in rows]
 
 
 def _numbers(result: Run) -> list:

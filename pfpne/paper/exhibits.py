@@ -68,9 +68,9 @@ def manifest(p: Parameters, exhibit: Exhibit) -> dict:
     }
 
 
-def settings_used(algorithm: str, given: dict, M: int) -> dict:
+def settings_used(algorithm: str, given: dict, M: int | None) -> dict:
     """The algorithm's settings, its defaults where none was given. Delta may be "true": the problem's own."""
     taken = {name: value for name, value in given.items() if name in settings_of(algorithm)}
     numbers = {name: value for name, value in taken.items() if value != "true"}
     settings = {**dataclasses.asdict(make_settings(algorithm, numbers)), **taken}
-    return {name: 1 / M if name == "delta" and value is None else value for name, value in settings.items()}
+    return {name: 1 / M if name == "delta" and value is None and M else value for name, value in settings.items()}

@@ -204,7 +204,7 @@ def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, fold
 def each_run(
     experiment: Experiment,
     of: Callable[[Run], object],
-    n_jobs: int | None = None,
+    n_jobs: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
     folder: Path = RESULTS,
 ) -> dict[tuple[str, int], object]:
@@ -235,13 +235,13 @@ def each_run(
 
 def run_experiment(
     experiment: Experiment,
-    n_jobs: int | None = None,
+    n_jobs: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
     folder: Path = RESULTS,
 ) -> Results:
     """The runs of the experiment: those stored are read, the others computed and stored as each finishes.
 
-    n_jobs: workers, >= 1; None for one a core. progress(done, total) is called as runs finish.
+    n_jobs: workers, as in pfpne.workers.unordered. progress(done, total) is called as runs finish.
     The result does not depend on n_jobs, nor on interruptions.
     """
     return Results(experiment, each_run(experiment, _whole, n_jobs, progress, folder))

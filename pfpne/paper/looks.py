@@ -18,12 +18,12 @@ OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own, beside PF-PNE 
 # line style and marker tell them apart in grey.
 LOOKS = {
     "pf-pne": Look("PF-PNE", "#D55E00", (), "o"),
-    OWN_DELTA: Look("PF-PNE, own Delta", "#F0986E", (2, 1.2), "p"),
+    OWN_DELTA: Look("PF-PNE, own Delta", "#F0986E", (2, 1.2), "d"),
     "pf-pne+": Look("PF-PNE+", "#882255", (), "*"),
     "fed-pne": Look("Fed-PNE", "#0072B2", (3.7, 1.6), "s"),
     "pe": Look("PE", "#009E73", (6.4, 1.6, 1, 1.6), "^"),
     "hct": Look("HCT", "#000000", (1, 1.65), "v"),
-    "hct-noise": Look("HCT, noise measured", "#117733", (1, 1, 3, 1), "p"),
+    "hct-noise": Look("HCT, noise measured", "#117733", (1, 1, 3, 1), "d"),
     "hct-pyxab": Look("HCT (PyXAB)", "#7F7F7F", (4, 1, 1, 1), "D"),
     "fed1-ucb": Look("Fed1-UCB", "#E69F00", (6, 2), ">"),
     "fn-ucb": Look("FN-UCB", "#CC79A7", (3, 1, 1, 1, 1, 1), "<"),

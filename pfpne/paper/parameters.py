@@ -26,6 +26,7 @@ from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.partition import CELLS
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.workers import check_scheduler, end_with
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
@@ -34,8 +35,11 @@ SYNTHETIC_NAMES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")
 MAIN = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
 APPENDIX = ("doublesine", "ackley")  # its appendix's
 COMMUNICATION = ("garland", "himmelblau", "rastrigin", "ackley")  # its communication figure's
+MAP = ("garland", "doublesine", "himmelblau", "ackley", "landmine")  # the regime map's
+MAPPED = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # what it compares
 READ = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")  # of the specification curve
 COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
+BEYOND = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
 
 
 class ParameterError(ValueError):
@@ -100,8 +104,10 @@ KINDS = {
     **dict.fromkeys(("c", "c_1", "delta"), _plain(float, check_scale)),
     "Delta": _plain(float, _check_delta),
     "n_jobs": _plain(int, check_count),
+    "scheduler": _plain(str, check_scheduler),
     "figures_dir": _plain(str, _check_text),
 }
+WORKERS = ("n_jobs", "scheduler")  # who simulates: no matter for the results
 SETTINGS = ("nu_1", "rho", "c", "c_1", "delta", "Delta")  # of algorithms; each goes to those that take it
 
 
@@ -113,7 +119,9 @@ class Notebook:
     objectives: tuple[str, ...] = ()  # one of these, the first by default; () for many at a time
     without: tuple[str, ...] = ()  # the parameters that mean nothing for it
     claims: bool = False  # whether n_runs stands for the profile's claim_runs
+    grid: bool = False  # whether its scale, None by default, narrows the grid of pfpne.paper.regimes
     n_runs: int | None = None  # at most, if not the profile's
+    horizon: int | None = None  # at most, if not the profile's
     communication: bool = False  # whether it shows that alone, so that one algorithm must have some
 
     @property
@@ -125,16 +133,19 @@ class Notebook:
 STORY = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
 NOTEBOOKS = {
     "0_how_it_works": Notebook(
-        ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", "n_jobs", "cells", *SETTINGS[:-1])
+        ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
     ),
     "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES),
     "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift")),
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
     "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
-    "6_specification_curve": Notebook(
+    "10_specification_curve": Notebook(
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
     ),
+    "7_beyond": Notebook(BEYOND, without=("objective", "algorithms", "noise", *SETTINGS), n_runs=5, horizon=20_000),
+    "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
+    "9_why": Notebook(("pf-pne", "pf-pne+", "fed-pne", "pe"), SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5),
 }
 
 
@@ -148,7 +159,10 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
-        ("6_specification_curve", {}),
+        ("7_beyond", {}),
+        ("8_regime_map", {}),
+        ("9_why", {}),
+        ("10_specification_curve", {}),
     ]
 
 
@@ -160,15 +174,15 @@ class Parameters:
     profile: str
     objective: str | None
     algorithms: tuple[str, ...]
-    n_clients: int
-    horizon: int
+    n_clients: int | None
+    horizon: int | None
     n_runs: int
     noise: float | str | None
-    shift: float
+    shift: float | None
     cells: str
     seed: int
     settings: dict[str, float | str]  # those of the algorithms that were given
-    n_jobs: int | None
+    n_jobs: int | str | None  # workers, or the scheduler that has some
     figures_dir: Path
     command: str  # that makes the notebook's figures again, from the project's folder
 
@@ -218,13 +232,15 @@ def complete(notebook: str, given: dict) -> Parameters:
     _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], decided["settings"])
     alike = [_completed(usual, parameters) for name, parameters in executions(asked["profile"]) if name == notebook]
     home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
-    n_jobs, folder = asked.pop("n_jobs", None), asked.pop("figures_dir", None)
+    n_jobs, scheduler, folder = (asked.pop(name, None) for name in (*WORKERS, "figures_dir"))
+    if n_jobs and scheduler:
+        raise ParameterError("n_jobs is for workers of this machine, and scheduler has its own: leave one of them None.")
     as_text = {name: ",".join(value) if isinstance(value, tuple) else f"{given[name]}" for name, value in asked.items()}
     folder = _folder(folder, home / _name_of(as_text) if home == FIGURES_CUSTOM else home)
     words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
     for name, text in as_text.items():
         words += ["-p", name, text]
-    return Parameters(notebook, **decided, n_jobs=n_jobs, figures_dir=folder, command=shlex.join(words))
+    return Parameters(notebook, **decided, n_jobs=scheduler or n_jobs, figures_dir=folder, command=shlex.join(words))
 
 
 def _completed(usual: dict, asked: dict) -> dict:
@@ -275,12 +291,12 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
     if objective == "landmine" and "shift" in asked:
         raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
     n_runs = min(profile.n_runs, notebook.n_runs or profile.n_runs)
-    return {
+    usual = {
         "profile": asked["profile"],
         "objective": objective,
         "algorithms": notebook.algorithms,
         "n_clients": profile.n_clients,
-        "horizon": profile.horizon,
+        "horizon": min(profile.horizon, notebook.horizon or profile.horizon),
         "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else n_runs,
         "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
         "shift": profile.shift,
@@ -288,6 +304,9 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         "seed": 0,
         "settings": {},
     }
+    if notebook.grid:
+        usual |= dict.fromkeys(("objective", "n_clients", "horizon", "noise", "shift"))
+    return usual
 
 
 def _usual_noise(profile: str, objective: str) -> float | str:
@@ -327,7 +346,9 @@ def read(notebook: str) -> Parameters:
     """The parameters of the notebook that calls this, checked and completed. Raises ParameterError, see `complete`."""
     from IPython import get_ipython
 
-    shell = get_ipython()
+    shell, runner = get_ipython(), os.environ.get("PFPNE_RUNNER")
+    if runner == f"{os.getppid()}":  # `python -m pfpne.paper figures`, without which nobody waits for this
+        end_with(int(runner))
     if shell is None:
         raise ParameterError("read() reads a notebook's cells; elsewhere call complete(notebook, {name: value}).")
     _known("notebook", notebook, NOTEBOOKS)

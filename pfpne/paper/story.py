@@ -4,7 +4,6 @@ What is drawn is what the algorithm did: its own clients and server run; the cli
 """
 
 import io
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,15 +12,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from pfpne.algorithms import Algorithm, make_settings
-from pfpne.algorithms.pf_pne import PFPNE, Kept, NodeMeans, PFPNESettings, PhasedClient, PhasedServer, make_phased
+from pfpne.algorithms import make_settings
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render, style
 from pfpne.paper.looks import PAGE, noise_in_words
-from pfpne.partition import Partition
+from pfpne.paper.watch import levels, watch
 from pfpne.problems import Problem, make_problem
 from pfpne.simulation.record import Run
-from pfpne.simulation.simulate import simulate
 
 LINES, BLUE, GREY = ("-", "--", ":"), "#004C7F", "0.35"  # LINES: of the clients that are drawn
 FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
@@ -34,32 +31,6 @@ FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
     "cut by the horizon": ("white", ""),
 }
 BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, CUT = FATES
-
-
-@dataclass(frozen=True, eq=False)
-class _Cells(Partition):
-    """A partition that notes of which nodes the children were asked for, one depth after another: of those kept."""
-
-    kept: list = field(default_factory=list)
-
-    def children(self, i):
-        self.kept.append(i)
-        return super().children(i)
-
-
-class _Client(PhasedClient):
-    """A client that notes what it kept, first with the server, then alone, and pulled[h, i] = (pulls, rewards)."""
-
-    def __init__(self, task, settings, phases):
-        self.cells, self.pulled = _Cells(**vars(task.partition)), {}
-        super().__init__(replace(task, partition=self.cells), settings, phases)
-
-    def _tell(self, batch, rewards):
-        sums = np.add.reduceat(rewards, np.cumsum(batch.counts) - batch.counts)
-        for i, n, total in zip(self._step.index.tolist(), batch.counts, sums, strict=False):  # the horizon may cut some
-            before = self.pulled.get((self._step.h, i), (0, 0.0))
-            self.pulled[self._step.h, i] = before[0] + n, before[1] + total
-        return super()._tell(batch, rewards)
 
 
 class Trace(NamedTuple):
@@ -77,30 +48,22 @@ class Trace(NamedTuple):
 
 def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     """Run PF-PNE on a problem of one dimension for `horizon` evaluations a client, and note what happened."""
-    made, cells = [], []
-
-    def make(task, chosen):
-        made.extend(make_phased(PFPNE, PhasedServer, task, chosen, _Client))
-        return made
-
-    algorithm = Algorithm(PFPNESettings, make, (NodeMeans,), (Kept,))
-    run = simulate(algorithm, problem, horizon, seed=seed, messages=True, **settings)
+    cells, seen = [], watch("pf-pne", problem, horizon, seed=seed, **settings)
+    run, server, shared = seen.run, seen.server, seen.shared
     sent = [(m.header, t, m.numbers * (way == "up"), m.numbers * (way == "down")) for t, way, _, m in run.messages]
     sent = pd.DataFrame(sent, columns=["depth", "t", "up", "down"]).groupby(["depth", "t"], as_index=False).sum()
-    server, clients = made
-    partition, shared = server.task.partition, clients[0].cells.kept[: len(sent)]
-    K = _levels(partition, shared)
+    partition = server.task.partition
+    K = levels(partition, shared)
     for h, kept in enumerate(shared):
-        means = [mail.means for _, way, _, mail in run.messages if way == "up" and mail.header == h]
         fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
-        drawn = {"pulls": server.samples(h), "mean": np.mean(means, axis=0)}
+        drawn = {"pulls": server.samples(h), "mean": seen.means[h].mean(axis=0)}
         cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **drawn})
-    for m, client in enumerate(clients):
-        own = client.cells.kept[len(sent) :]  # by PE, from the root; empty if the horizon came before
-        for h, index in enumerate(_levels(partition, [*own, *shared[len(own) : -1]] if own else shared)):
-            protected, seen = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
+    for m, (client, own) in enumerate(zip(seen.clients, seen.own, strict=True)):
+        # own: by PE, from the root; empty if the horizon came before
+        for h, index in enumerate(levels(partition, [*own, *shared[len(own) : -1]] if own else shared)):
+            protected, shown = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
             mine, cut = np.isin(index, own[h] if h < len(own) else []), np.full(len(index), h >= len(own))
-            cases = {BY_SERVER: protected, CUT: cut, BROUGHT_BACK: seen & mine, NOT_BY_BOTH: seen, BY_CLIENT: mine}
+            cases = {BY_SERVER: protected, CUT: cut, BROUGHT_BACK: shown & mine, NOT_BY_BOTH: shown, BY_CLIENT: mine}
             fate = np.select(list(cases.values()), list(cases), NOT_BY_CLIENT)
             pulls, total = np.array([client.pulled.get((h, i), (0, np.nan)) for i in index.tolist()]).T
             drawn = {"pulls": pulls.astype(int), "mean": total / np.maximum(pulls, 1)}
@@ -109,11 +72,6 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     ends = [partition.box(h, i)[0, 0] for h, i in zip(cells["depth"], cells["index"], strict=True)]
     cells[["low", "high"]] = np.array(ends)
     return Trace(run, cells, sent)
-
-
-def _levels(partition: Partition, kept: list) -> list[np.ndarray]:
-    """The nodes of each depth before elimination: the root, then the children of those kept."""
-    return [np.array([1]), *map(partition.children, kept)]
 
 
 def draw(trace: Trace, problem: Problem) -> Exhibit:

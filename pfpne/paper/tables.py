@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne.paper import claims, deviations, findings, table1
+from pfpne.paper import assumptions, beyond, claims, deviations, findings, table1
 from pfpne.paper.claim_tests import MUCH, PAPER
 from pfpne.paper.evidence import Study
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
 from pfpne.paper.looks import DASH, label, noise_in_words
+from pfpne.paper.parameters import Parameters
 from pfpne.paths import FIGURES, ROOT, write_atomically
 
 IN_LATEX = {
@@ -56,9 +57,8 @@ def _exhibit(stem: str, caption: str, markdown: str, numbers: dict[str, pd.DataF
 READING = (  # how the verdicts are to be read
     "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
     "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
-    "or a mean slope. What does not hold can be better than claimed: compare that number with the claim. A slope "
-    "measured over these M and T does not refute an asymptotic bound. Of clients that are alike, their own Delta is 0, "
-    "at which PF-PNE never leaves its federated stage."
+    "or a mean slope; of a counted claim, what refutes it; or why nothing is decided. Of alike clients, their own Delta "
+    "is 0, at which PF-PNE never leaves its federated stage."
 )
 
 
@@ -82,16 +82,17 @@ def make_claims(study: Study) -> Exhibit:
     verdicts, comparisons = claims.evaluate(study)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
-        f"{study.shift:g} and up to {study.n_runs} paired runs ({study.figure_runs} with FN-UCB). "
-        f"The level is {claims.ALPHA:g} for all tests of one column and one Delta, which are sign-flip tests of paired "
-        "differences (they suppose that, on the border of a claim, a difference is as likely as its opposite) with "
-        f"Holm's correction; with {study.figure_runs} runs no p-value is below 1/{2**study.figure_runs:,}, so "
-        "FN-UCB alone seldom refutes anything. Claims on communication and times are counted, not tested. "
-        f"{READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]}; where the clients' own Delta changes the "
-        f"verdict, that one follows. {tally(verdicts)}."
+        f"{study.shift:g} and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). "
+        f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells and "
+        "one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is true, so k "
+        "can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they suppose that, on "
+        "the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
+        f"counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
+        f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}."
     )
     shown = summary(verdicts)
-    columns = {"id": "Claim", "regime": "Regime", "Delta": "Delta", "verdict": "Verdict", "measured": "Measured"}
+    columns = {"id": "Claim", "regime": "Regime", "cells": "Cells", "Delta": "Delta"}
+    columns |= {"verdict": "Verdict", "measured": "Measured"}
     measured = verdicts[list(columns)].assign(regime=verdicts["regime"].map(noise_in_words))
     markdown, details = as_markdown(shown), as_markdown(measured.rename(columns=columns))
     page = f"{markdown}\n{caption}\n\n## What was measured\n\n{details}"
@@ -122,7 +123,7 @@ def make_times(study: Study) -> Exhibit:
         f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
         f"none of these takes more than {MUCH:g} times as long as another."
     )
-    columns = {"regime": "Regime", "objective": "Objective", "runs": "Runs", **{name: label(name) for name in PAPER}}
+    columns = {"regime": "Regime", "cells": "Cells", "objective": "Objective", "runs": "Runs", **{name: label(name) for name in PAPER}}
     columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
@@ -130,30 +131,49 @@ def make_times(study: Study) -> Exhibit:
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """A row a claim, a column a regime; in brackets what decides; the clients' own Delta's verdict if it is another."""
-    by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)[["verdict", "decided_by"]]
-    cells = by_claim.apply(_cell).unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
+    """A row a claim, a column a regime; in brackets what decides; other Delta's and cells' verdicts if they differ."""
+    by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
+    cells = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_cell)
+    cells = cells.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
     table = cells.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
     return table.rename(columns={"place": "In the paper", "statement": "Claim, as tested"})
 
 
 def _cell(verdicts: pd.DataFrame) -> str:
-    """verdicts: with the paper's Delta, then with the clients' own."""
-    cells = [f"{verdict} ({by})" if by else verdict for verdict, by in verdicts.itertuples(index=False)]
-    return cells[0] if verdicts["verdict"].nunique() == 1 else f"{cells[0]}; own Delta: {cells[1]}"
+    """verdicts: with the paper's Delta first, then with the clients' own; then the same on cyclic cells."""
+    words = []
+    for row in verdicts.to_dict("records"):
+        found = f"{row['verdict']} ({row['decided_by']})" if row["decided_by"] else row["verdict"]
+        where = ["cyclic cells"] * (row["cells"] == "cyclic") + ["own Delta"] * (row["Delta"] == "true")
+        if not words or row["verdict"] != verdicts["verdict"].iloc[0]:
+            words.append(f"{', '.join(where)}: {found}" if words else found)
+    return "; ".join(words)
 
 
 def tally(verdicts: pd.DataFrame) -> str:
-    """How many verdicts of each kind, by regime, with the paper's Delta."""
+    """How many verdicts of each kind, by regime and cells, with the paper's Delta."""
     words, paper = [], verdicts[verdicts["Delta"] != "true"]
-    for regime, mine in paper.groupby("regime", sort=False):
-        tested, kinds = pd.to_numeric(mine["p_right"], errors="coerce").notna(), []
-        for kind, those in (("tested", tested), ("counted", ~tested)):
-            found = [*mine.loc[those, "verdict"]]
-            counts = ", ".join(f"{verdict} {found.count(verdict)}" for verdict in claims.VERDICTS)
-            kinds.append(f"{len(found)} {kind} ({counts})")
-        words.append(f"{noise_in_words(regime)}: {', '.join(kinds)}")
+    for (regime, cells), mine in paper.groupby(["regime", "cells"], sort=False):
+        found = [*mine["verdict"]]
+        counts = ", ".join(f"{verdict} {found.count(verdict)}" for verdict in claims.VERDICTS if verdict in found)
+        words.append(f"{noise_in_words(regime)}, {cells} cells, {len(found)} claims: {counts}")
     return "; ".join(words)
+
+
+def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
+    """What the paper assumes, measured: see pfpne.paper.assumptions."""
+    caption = (
+        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth {assumptions.DEEPEST[p.profile]}. Delta: "
+        "the least of Assumption 3. Delta (4): the least of Assumption 4 that any omega goes with; omega: the least with "
+        "Delta, or none, and with Delta (4). nu_1, rho: what the cells of the worst client satisfy, rho by least squares; a "
+        "dash where cells do not shrink; the algorithms are given 1 and 0.5, with which the dimensions are counted: of the "
+        "clients, the least and the largest, of f-bar, and d_new, slopes over these depths, no asymptotic ones."
+    )
+    names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
+    shown = assumptions.summary(problems).drop(columns=["nu_1_mean", "rho_mean"])
+    shown = shown.rename(columns=names | {name: name.capitalize() for name in ("objective", "shift", "cells")})
+    markdown, latex = as_markdown(shown), as_latex(shown, "lrl" + "r" * (len(shown.columns) - 3))
+    return _exhibit("assumptions_table", caption, markdown, {"assumptions_table": problems}, md=f"{markdown}\n{caption}\n", tex=latex)
 
 
 def make_deviations(study: Study) -> Exhibit:
@@ -180,6 +200,9 @@ def _ratio(row: pd.Series) -> str:
     return f"{row['ratio']:.3f}" if pd.isna(row["low"]) else "{ratio:.3f} [{low:.3f}, {high:.3f}]".format(**row)
 
 
+MADE = "*Made by `python -m pfpne.paper readme` from {}; do not edit.*\n\n"
+
+
 def update(page: Path, name: str, block: str) -> None:
     """Write the block between the page's lines that say where `name` begins and ends; ValueError without them."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
@@ -193,12 +216,19 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     """Write what the CSVs in folder say into the README (findings, grid of claims) and the pages (verdicts, ratios)."""
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
-    found = "".join(f"- {sentence}\n" for sentence in findings.sentences(verdicts, compared, noise_in_words))
+    readings = pd.read_csv(folder / "specification_curve.csv")
+    said = findings.sentences(verdicts, compared, readings, noise_in_words)
+    found = "".join(f"- {sentence}\n" for sentence in said)
     other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
     reading = (
-        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta "
-        f"fares differently, that verdict follows. {READING}\n\n"
+        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta fares "
+        f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
     )
+    beyond_table = folder / "beyond.csv"  # of a notebook that may not have been run yet
+    if beyond_table.exists():
+        picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
+        text = "".join(f"- {sentence}\n" for sentence in beyond.sentences(pd.read_csv(beyond_table)))
+        update(root / "README.md", "beyond", f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n")
     for page, name, source, block in (
         ("README.md", "findings", "claims_comparisons.csv", found),
         ("README.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts, noise_in_words))),
@@ -206,4 +236,4 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         ("docs/deviations.md", "measured", "deviations.csv", other_readings),
     ):
         source = f"[figures/{source}]({'../' * page.count('/')}figures/{source})"
-        update(root / page, name, f"*Made by `python -m pfpne.paper readme` from {source}; do not edit.*\n\n{block}")
+        update(root / page, name, f"{MADE.format(source)}{block}")

@@ -1,0 +1,159 @@
+"""What the paper assumes, measured on our objectives: a table, a figure, and what it says in words."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from pfpne.algorithms.pf_pne import PhasedSettings
+from pfpne.paper import store
+from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.figures import render
+from pfpne.paper.looks import DASH, PAGE, TITLES, title
+from pfpne.paper.parameters import Parameters, progress
+from pfpne.paper.regimes import COMMON, GRIDS
+from pfpne.partition import CELLS
+from pfpne.paths import RESULTS
+from pfpne.problems import OBJECTIVES, make_problem
+from pfpne.problems import assumptions as measured
+from pfpne.simulation.simulate import partition_of
+from pfpne.workers import unordered
+
+DEEPEST = {"smoke": 7, "paper": 10}  # PF-PNE reaches depth 8 or 9 in the paper's
+OF = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
+PLACE = ["objective", "shift", "cells", "run"]
+COLUMNS = {
+    "Delta": "the least of Assumption 3",
+    "Delta_4": "the least of Assumption 4, with any omega",
+    "omega": "the least of Assumption 4, with the Delta of Assumption 3",
+    "omega_4": "the same with Delta_4",
+    "nu_1": "of the worst client, with rho: what its cells satisfy; infinite where no rho < 1 serves",
+    "rho": "",
+    "nu_1_mean": "of f-bar",
+    "rho_mean": "",
+    "d_min": "near-optimality dimension, with nu_1 = 1 and rho = 0.5, of the clients",
+    "d_max": "",
+    "d_mean": "of f-bar",
+    "d_new": "optimality-difference dimension",
+}
+BY_DEPTH = {
+    "depth": "h",
+    "diameter": "the least that Assumption 2 allows a cell, of the worst client",
+    "diameter_mean": "of f-bar",
+    "near": "cells that hold a point within 12 nu_1 rho^h of the optimum, of the client that has most",
+    "near_mean": "within 6 nu_1 rho^h, of f-bar",
+    "different": "of the first kind and not of the second, of the client that has most",
+}
+
+
+def of_problem(deepest: int, objective: str, M: int, shift: float, cells: str, seed: int, run: int) -> list[list]:
+    """The values of COLUMNS, of the problem of one run, and a row of BY_DEPTH a depth."""
+    problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON)
+    partition = partition_of(problem, cells, seed, run)
+    H = min(deepest, partition.max_depth - 4)  # of landmine, whose grid ends
+    lows, highs = measured.ranges(problem, partition, H)
+    best = measured.optima(problem)
+    diameters = measured.diameters(best, lows, highs)
+    near, different = measured.near_optimal(best, highs, OF.nu_1, OF.rho)
+    d = measured.dimension(near, OF.nu_1, OF.rho)
+    d_new = np.minimum(d[:-1], measured.dimension(different, OF.nu_1, OF.rho))  # what serves f_m serves its part
+    worst, Delta_4 = diameters[:-1].max(axis=0), measured.Delta_4(problem)
+    omegas = [measured.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
+    smooth = measured.smoothness(worst), measured.smoothness(diameters[-1])
+    found = [problem.Delta, Delta_4, *omegas, *smooth[0], *smooth[1], d[:-1].min(), d[:-1].max(), d[-1], d_new.max()]
+    by_depth = worst, diameters[-1], near[:-1].max(axis=0), near[-1], different.max(axis=0)
+    return [[*map(float, found)], *([h, *map(float, row)] for h, row in enumerate(zip(*by_depth, strict=True)))]
+
+
+def _stored(folder: Path, deepest: int, objective: str, *arguments) -> list[list]:
+    arguments = deepest, objective, *arguments
+    key = store.key({"of": arguments}, of_problem, ("pfpne.problems", "OBJECTIVES", objective))
+    return store.rows(key, lambda: of_problem(*arguments), folder)
+
+
+def measure(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A row a problem, PLACE and COLUMNS; and a row a depth of it, PLACE and BY_DEPTH.
+
+    Every objective, with the shifts of the map, on both kinds of cells where they differ.
+    """
+    places = [
+        (objective, shift, cells, run)
+        for objective, row in OBJECTIVES.items()
+        for shift in (GRIDS[p.profile].shifts if objective != "landmine" else (0.0,))
+        for cells in (CELLS if row.d > 1 else CELLS[:1])
+        for run in range(p.n_runs)
+    ]
+    scale = folder, DEEPEST[p.profile]
+    jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
+    found = dict(unordered(_stored, jobs, p.n_jobs, progress("assumptions")))
+    problems = [[*place, *found[k][0]] for k, place in enumerate(places)]
+    depths = [[*place, *row] for k, place in enumerate(places) for row in found[k][1:]]
+    columns = [*PLACE, *COLUMNS], [*PLACE, *BY_DEPTH]
+    return tuple(pd.DataFrame(rows, columns=names) for rows, names in zip((problems, depths), columns, strict=True))
+
+
+def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
+    """The diameters that the cells need, and the near-optimal cells, against depth: a column an objective."""
+    shown = depths[(depths["shift"] == _shown_shift(depths, p)) | (depths["objective"] == "landmine")]
+    keys = ["objective", "cells", "depth"]
+    table = shown.drop(columns=["run", "shift"]).groupby(keys, sort=False).mean().reset_index()
+    caption = (
+        f"What the cells of the partition satisfy: M = {p.n_clients} clients, shift {_shown_shift(depths, p):g}, means "
+        f"of {p.n_runs} problems. Top: the least diameter that the paper's smoothness (Assumption 2) leaves a cell of "
+        "depth h, for the worst cell of the worst client, against the nu_1 rho^h that the algorithms assume. Bottom: "
+        "cells that hold a near-optimal point, 12 nu_1 rho^h for a client (the one that has most), 6 nu_1 rho^h for "
+        "f-bar; those of the client that are none of f-bar's; and all the cells there are; random cells."
+    )
+    objectives = [name for name in TITLES if name in set(table["objective"])]
+    curves = {  # in the lower row: colour, dashes
+        "near": ("$f_m$", "#D55E00", "-"),
+        "near_mean": (r"$\bar f$", "#0072B2", (0, (3.7, 1.6))),
+        "different": (r"$f_m$, not $\bar f$", "#000000", (0, (1, 1.2))),
+    }
+    kinds = {"random": ("random cells", "#009E73", "-"), "cyclic": ("cyclic cells", "#CC79A7", (0, (4, 1.2, 1, 1.2)))}
+
+    depth = np.arange(depths["depth"].max() + 1)
+
+    def figure() -> Figure:
+        page = Figure(figsize=(PAGE, 3.6))
+        axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
+        for (top, bottom), objective in zip(axes.T, objectives, strict=True):
+            for cells, of in table[table["objective"] == objective].groupby("cells"):
+                _, color, dashes = kinds[cells]
+                top.plot(of["depth"], of["diameter"], color=color, linestyle=dashes)
+                if cells == "random":
+                    for name, (_, color, dashes) in curves.items():
+                        bottom.plot(of["depth"], of[name].where(of[name] > 0), color=color, linestyle=dashes)
+            top.plot(depth, OF.nu_1 * OF.rho**depth, color="0.5", linewidth=0.8)
+            bottom.plot(depth, 2.0**depth, color="0.5", linewidth=0.8)
+            top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
+            bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
+        axes[0, 0].set_ylabel("diameter")
+        axes[1, 0].set_ylabel("near-optimal cells")
+        lines = [*kinds.values(), *curves.values()]
+        handles = [Line2D([], [], color=color, linestyle=dashes, label=name) for name, color, dashes in lines]
+        handles.append(Line2D([], [], color="0.5", linewidth=0.8, label=r"$\nu_1\rho^h$; all cells"))
+        page.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
+        return page
+
+    return render("assumptions", caption, table, figure, __name__)
+
+
+def _shown_shift(depths: pd.DataFrame, p: Parameters) -> float:
+    """The profile's own, or the nearest that was measured."""
+    shifts = depths["shift"].unique()
+    return float(shifts[np.abs(shifts - p.shift).argmin()])
+
+
+def summary(problems: pd.DataFrame) -> pd.DataFrame:
+    """Medians over runs: a row an objective, shift and kind of cells."""
+    medians = problems.drop(columns="run").groupby(PLACE[:-1], sort=False).median().reset_index()
+    numbers = medians[[*COLUMNS]].map(lambda x: "none" if math.isinf(x) else f"{x:.3g}")
+    for end in ("", "_mean"):  # a rho of 1 is no smoothness
+        none = medians[f"rho{end}"] > 0.995
+        numbers.loc[none, [f"nu_1{end}", f"rho{end}"]] = DASH
+    head = medians[PLACE[:-1]].assign(objective=medians["objective"].map(title), shift=medians["shift"].map("{:g}".format))
+    return pd.concat([head, numbers], axis=1)

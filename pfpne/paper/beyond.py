@@ -1,0 +1,205 @@
+"""PF-PNE+, part by part: its regret with each part switched off, beside its rivals', and how far a lower curve is.
+
+A cell is an objective, a noise of the profile, and clients that are alike or shifted (landmine's are as they are).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from pfpne.algorithms.pf_pne_plus import PARTS
+from pfpne.paper import stats
+from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.figures import _in_order, _scale, draw_regret, legend, render
+from pfpne.paper.looks import LOOKS, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.parameters import BEYOND, PROFILES, SYNTHETIC_NAMES, Parameters
+from pfpne.rng import stream
+from pfpne.simulation.simulate import partition_of
+
+OURS, *RIVALS = BEYOND
+COMMON = 0.1  # the shift that all clients of a run have in common, so that runs with alike clients differ
+CLIENTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
+OWN = "as they are"  # landmine's clients
+DRAWN = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
+DEEPEST = 24  # of the lower curve: beyond, cells differ by less than any regret
+
+
+def cells(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
+    """(objective, noise, clients, changes of the experiment) of each cell."""
+    for clients, shift in CLIENTS.items():
+        changes = {"shift": p.shift if shift is None else shift, "common": COMMON}
+        for objective in SYNTHETIC_NAMES:
+            for noise in PROFILES[p.profile].noises:
+                yield objective, noise, clients, changes
+    yield "landmine", PROFILES[p.profile].landmine_noise, OWN, {}
+
+
+def results(p: Parameters) -> dict[tuple, dict]:
+    """{(objective, noise, clients): {variant: Results}}; a variant is an algorithm, or a part of PF-PNE+ switched off."""
+    found = {}
+    for objective, noise, clients, changes in cells(p):
+        every = p.run(objective, noise, (OURS, *RIVALS), **changes)
+        found[objective, noise, clients] = {name: every for name in (OURS, *RIVALS)} | {
+            part: p.run(objective, noise, (OURS,), **changes, settings={**p.settings, part: False}) for part in PARTS
+        }
+    return found
+
+
+def regrets(one, variant: str) -> np.ndarray:
+    """R(T)/M of each run (n,)."""
+    name = OURS if variant in PARTS else variant
+    return np.array([one.runs[name, run].regret[:, -1].mean() for run in range(one.experiment.n_runs)])
+
+
+def compared(found: dict, p: Parameters) -> pd.DataFrame:
+    """A row a cell and variant: its mean R(T)/M over that of PF-PNE+ in the same runs, and how sure that is.
+
+    ratio, low, high: with its 95 % interval; p_better, p_worse: of the sign-flip test of the differences, as in
+    pfpne.paper.stats; regret, n: the mean and the runs; lower: R(T)/M of the lower curve.
+    """
+    rows = []
+    for (objective, noise, clients), variants in found.items():
+        ours, of = regrets(variants[OURS], OURS), variants[OURS].experiment
+        lower = np.mean([lower_curve(of, run, np.array([of.horizon]))[0] for run in range(of.n_runs)])
+        for variant, one in variants.items():
+            theirs = regrets(one, variant)
+            rng = stream(p.seed, objective, str(noise), clients, variant, "beyond")
+            ratio, low, high = stats.ratio(theirs, ours, rng)
+            better, worse = stats.sign_flip(theirs - ours, rng)
+            row = {"objective": objective, "noise": noise, "clients": clients, "variant": variant, "n": of.n_runs}
+            row |= {"regret": theirs.mean(), "ratio": ratio, "low": low, "high": high}
+            rows.append(row | {"p_better": better, "p_worse": worse, "lower": lower})
+    return pd.DataFrame(rows)
+
+
+def lower_curve(of, run: int, t: np.ndarray) -> np.ndarray:
+    """R(t)/M (C,) at steps t (C,) of an oracle: nobody who searches cell by cell can be much below it.
+
+    It is told all but which child of the cell of each depth holds f_m*, and pays no more than the gap of the best
+    centre so far; it samples the children only until a likelihood test of their values would err once in six,
+    (sigma / gap)^2 times 2 each, with all clients' samples as if they were its own, and not at all if T is too short.
+    """
+    problem = of.problem(run)
+    partition = partition_of(problem, of.cells, problem.seed, problem.run)
+    return np.mean([_client_curve(problem, partition, m, of.horizon, t) for m in range(problem.n_clients)], axis=0)
+
+
+def _client_curve(problem, partition, m: int, T: int, t: np.ndarray) -> np.ndarray:
+    x, index, best, steps, regret = problem.maximisers[m], np.array([1]), -np.inf, [0.0], [0.0]
+    for h in range(min(partition.max_depth, DEEPEST)):
+        children = partition.children(index)
+        box, values = partition.box(h + 1, children), problem.client_values(m, partition.centers(h + 1, children))
+        best = max(best, values.max())
+        variance = np.mean(values * (1 - values)) if problem.noise == "bernoulli" else problem.noise**2 / 3
+        gap = np.ptp(values)
+        pulls = partition.k * max(1.0, 2 * variance / gap**2) / problem.n_clients if gap > 0 else np.inf
+        if pulls <= T:
+            steps.append(steps[-1] + pulls)
+            regret.append(regret[-1] + pulls * max(0.0, problem.optimum[m] - best))
+        index = children[((box[..., 0] <= x) & (x <= box[..., 1])).all(axis=1).argmax()][None]
+    last = max(0.0, problem.optimum[m] - best) * np.maximum(0.0, t - steps[-1])
+    return np.interp(t, steps, regret) + last
+
+
+def sentences(table: pd.DataFrame) -> list[str]:
+    """What the table says, Markdown; counts and numbers are the table's."""
+    by_cell = table.groupby(["objective", "noise", "clients"], sort=False)
+    best = by_cell[["variant", "regret"]].apply(lambda cell: cell[cell["variant"].isin(RIVALS)]["regret"].min())
+    ours = by_cell[["variant", "regret", "lower"]].apply(lambda cell: cell[cell["variant"] == OURS].iloc[0])
+    ratio = ours["regret"].astype(float) / best
+    alike = ratio[ratio.index.get_level_values("clients") == "alike"]
+    worst = ratio.idxmax()
+    where = f"{title(worst[0])}, {noise_in_words(worst[1])}, clients {worst[2]}"
+    parts = table[table["variant"].isin(PARTS)].groupby("variant", sort=False)["ratio"]
+    factors = ", ".join(f"{PARTS[name]} {np.exp(np.log(of).mean()):.2f}" for name, of in parts)
+    far = (ours["regret"] / ours["lower"].replace(0, np.nan)).astype(float).dropna()
+    text = [
+        f"**PF-PNE+** has the smallest mean regret, of itself and {len(RIVALS)} rivals, in {(ratio <= 1).sum()} of "
+        f"{len(ratio)} cells, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}; where clients are alike it is "
+        f"at least 30 % ahead in {(alike <= 0.7).sum()} of {len(alike)}. At its worst ({where}) it has {ratio.max():.2f} "
+        "times the best rival's regret.",
+        f"Regret with a part switched off, over that with all of them (geometric mean over cells): {factors}.",
+    ]
+    if len(far):
+        text.append(f"Its regret is {far.min():.3g} to {far.max():.3g} times the lower curve's (median {far.median():.3g}).")
+    return text
+
+
+def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """The ratios of `compared` as a picture: a row a variant, a column a cell."""
+    caption = (
+        f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {_scale(p, p.n_runs)}. Above 1 (red), "
+        "the variant does worse. Left, clients alike; right, shifted; landmine's are as they are. 'B' is Bernoulli rewards."
+    )
+
+    def draw() -> Figure:
+        order = [name for name in table["variant"].unique() if name in PARTS]
+        rows = [*order, *RIVALS]
+        names = [*(f"without {PARTS[name]}" for name in order), *map(label, RIVALS)]
+        figure = Figure(figsize=(PAGE, 0.9 + 0.26 * len(rows)))
+        sides = [table[table["clients"] == "alike"], table[table["clients"] != "alike"]]
+        widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]
+        axes = figure.subplots(1, 2, sharey=True, width_ratios=widths)
+        for ax, side in zip(axes, sides, strict=True):
+            column = [f"{title(o)} {'B' if n == 'bernoulli' else f'{n:g}'}" for o, n in side[["objective", "noise"]].to_numpy()]
+            wide = side.assign(cell=column).pivot(index="variant", columns="cell", values="ratio")
+            wide = wide.loc[rows, list(dict.fromkeys(column))].set_axis(names)
+            text = {"annot": wide.map(lambda x: f"{x:.1f}" if x < 9.95 else f"{x:.0f}"), "fmt": "", "annot_kws": {"size": 5.5}}
+            sns.heatmap(wide, ax=ax, cmap="vlag", norm=LogNorm(1 / 8, 8), cbar=False, linewidths=0.3, **text)
+            ax.axhline(len(order), color="black", linewidth=0.8)
+            ax.set(xlabel="", ylabel="", title="clients alike" if ax is axes[0] else "clients shifted")
+            ax.tick_params(axis="x", rotation=90, length=0)
+            ax.tick_params(axis="y", length=0)
+        return figure
+
+    return render("beyond", caption, table, draw, by=__name__)
+
+
+def curves(found: dict, p: Parameters) -> Exhibit:
+    """Regret against t under the profile's first noise, clients alike and shifted, with the lower curve."""
+    noise = PROFILES[p.profile].noises[0]
+    tables = {}
+    for clients in CLIENTS:
+        for objective in DRAWN:
+            one = found[objective, noise, clients][OURS]
+            regret = one.regret[["objective", "algorithm", "run", "t", "regret"]]
+            t = np.sort(regret["t"].unique())[:: max(1, regret["t"].nunique() // 100)]
+            lower = np.mean([lower_curve(one.experiment, run, t) for run in range(one.experiment.n_runs)], axis=0)
+            tables[clients, objective] = regret[regret["t"].isin(t)], t, lower
+    means = [
+        pd.concat(
+            [
+                data.groupby("algorithm", sort=False)[["t", "regret"]].apply(lambda x: x.groupby("t").mean()).reset_index(),
+                pd.DataFrame({"algorithm": "lower curve", "t": t, "regret": lower}),
+            ]
+        ).assign(clients=clients, objective=objective)
+        for (clients, objective), (data, t, lower) in tables.items()
+    ]
+    caption = (
+        f"Average cumulative regret, {noise_in_words(noise)}: {_scale(p, p.n_runs)}; clients alike (above) and shifted. Lines "
+        "are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them. Grey: the lower curve, of an oracle."
+    )
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PAGE, 3.5))
+        axes = figure.subplots(len(CLIENTS), len(DRAWN), squeeze=False)
+        for ax, ((clients, objective), (data, t, lower)) in zip(axes.flat, tables.items(), strict=True):
+            draw_regret(ax, data)
+            ax.plot(t, lower, color="0.5", linewidth=1.6, linestyle=(0, (1, 1)))
+            ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
+        for clients, ax in zip(CLIENTS, axes[:, 0], strict=True):
+            ax.set_ylabel(f"clients {clients}\nregret $R(t)/M$")
+        for ax in axes[-1]:
+            ax.set_xlabel("evaluations per client $t$")
+        grey = Line2D([], [], color="0.5", linewidth=1.6, linestyle=(0, (1, 1)), label="lower curve")
+        legend(figure, [name for name in _in_order(LOOKS) if name in (OURS, *RIVALS)], 7, more=[grey])
+        return figure
+
+    return render("beyond_curves", caption, pd.concat(means, ignore_index=True), draw, by=__name__)

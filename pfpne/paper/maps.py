@@ -1,0 +1,175 @@
+"""The pictures of pfpne.paper.regimes: heat maps of who wins and by how much, and regret against Delta."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, LogNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.figures import render
+from pfpne.paper.looks import LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.parameters import Parameters
+from pfpne.paper.regimes import COMMON, RIVALS
+
+LETTERS = dict(zip(RIVALS, "P+FEHN", strict=True))
+LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
+PAGES = ("best", "pf_pne", "pf_pne_plus", "federated", "federated_plus")  # of the whole map, one each
+
+
+def _to_others(name: str) -> Callable[[pd.DataFrame], pd.Series]:
+    """The algorithm's mean regret over that of the best of the others."""
+    others = [other for other in RIVALS if other != name]
+    return lambda table: table[name] / table[others].min(axis=1)
+
+
+def _to(name: str, other: str) -> Callable[[pd.DataFrame], pd.Series]:
+    return lambda table: table[name] / table[other]
+
+
+# What a heat map may show: what it is called, and the values of a table's rows.
+QUANTITIES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
+    "best": ("smallest regret", lambda table: table["best"]),
+    "pf_pne": ("PF-PNE / best other", _to_others("pf-pne")),
+    "pf_pne_plus": ("PF-PNE+ / best other", _to_others("pf-pne+")),
+    "federated": ("PF-PNE / PE", _to("pf-pne", "pe")),
+    "federated_own": ("PF-PNE, own $\\Delta$ / PE", _to(OWN_DELTA, "pe")),
+    "federated_plus": ("PF-PNE+ / HCT-noise", _to("pf-pne+", "hct-noise")),
+}
+
+
+def overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Every quantity of one M and T, the middle one and the longest: a row a quantity, a column an objective."""
+    M, T = sorted(table["clients"].unique())[table["clients"].nunique() // 2], table["horizon"].max()
+    one = table[(table["clients"] == M) & (table["horizon"] == T)]
+    rows = [(name.replace(" / ", "\n/ "), one, quantity) for quantity, (name, _) in QUANTITIES.items()]
+    return _maps("regime_map", f"Who has the smallest regret, and by how much: M = {M}, T = {T:,}. ", one, rows, p, 1.0)
+
+
+def whole(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
+    """One quantity in all of the map: a row an M and T, a column an objective."""
+    places = table.groupby(["clients", "horizon"])
+    rows = [(f"$M = {M}$\n$T = 10^{{{np.log10(T):.2g}}}$", of, quantity) for (M, T), of in places]
+    return _maps(f"regime_{quantity}", f"{QUANTITIES[quantity][0].capitalize()}. ", table, rows, p, 0.83)
+
+
+def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:
+    """Heat maps of noise and shift: a row each (its name, table, quantity), a column an objective."""
+    letters = ", ".join(f"{letter} {label(name)}" for name, letter in LETTERS.items())
+    caption = (
+        f"{what}Ratios of mean R(T)/M over n = {p.n_runs} paired runs; below 1, in bold, the first is ahead. "
+        f"Letters: {letters}; none where the lead is less than two standard errors of it. Across: the noise, "
+        f"uniform on \N{PLUS-MINUS SIGN}a, or Bernoulli rewards (B); up: the standard deviation of the clients' own "
+        f"shifts, in widths of the domain (all share another, of {COMMON:g}; landmine has none). Blank: not run. "
+        f"{p.cells.capitalize()} cells."
+    )
+    objectives = [name for name in TITLES if name in set(table["objective"])]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PAGE, 0.75 + height * len(rows)))
+        widths = [1.0 if name != "landmine" else 0.8 for name in objectives]
+        axes = figure.subplots(len(rows), len(objectives), squeeze=False, width_ratios=widths)
+        for (name, of, quantity), line in zip(rows, axes, strict=True):
+            for ax, objective in zip(line, objectives, strict=True):
+                _heat(ax, of[of["objective"] == objective], quantity)
+                ax.set(xlabel="", ylabel="")
+                ax.tick_params(length=0, labelsize=5.5, pad=1, labelrotation=0)
+                if ax not in axes[-1]:
+                    ax.set_xticks([])
+                if ax is not line[0]:
+                    ax.set_yticks([])
+            line[0].set_ylabel(name, fontsize=7)
+        for ax, objective in zip(axes[0], objectives, strict=True):
+            ax.set_title(title(objective))
+        for ax in axes[-1]:
+            ax.set_xlabel("noise", fontsize=7)
+        if {"best"} != {quantity for *_, quantity in rows}:
+            ratios = ScalarMappable(LogNorm(LOW, HIGH), "mako_r")
+            bar = figure.colorbar(ratios, ax=axes, shrink=0.5, aspect=40, pad=0.01, extend="both")
+            bar.set_ticks([LOW, 1, 2, HIGH], labels=[f"{LOW:g}", "1", "2", f"{HIGH:g}"])
+            bar.ax.yaxis.set_minor_locator(NullLocator())
+        if "best" in {quantity for *_, quantity in rows}:
+            patches = [Patch(color=LOOKS[name].color, label=f"{LETTERS[name]}  {label(name)}") for name in RIVALS]
+            figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=7)
+        return figure
+
+    return render(stem, caption, table, draw, __name__)
+
+
+def _heat(ax: Axes, table: pd.DataFrame, quantity: str) -> None:
+    """Draw one map: rows the shifts, the largest on top; columns the noises."""
+    noises = [*sorted(x for x in table["noise"].unique() if x != "bernoulli"), "bernoulli"]
+    noises = [x for x in noises if x in set(table["noise"])]
+    shape = {"index": "shift", "columns": "noise"}
+    cells = table.assign(value=QUANTITIES[quantity][1](table)).pivot(**shape, values="value")[noises].iloc[::-1]
+    names = {
+        "xticklabels": ["B" if x == "bernoulli" else f"{x:g}" for x in noises],
+        "yticklabels": [f"{x:g}" for x in cells.index],
+    }
+    look = {"ax": ax, "cbar": False, "linewidths": 0.4, "linecolor": "white", "fmt": "", **names}
+    text = {"fontsize": 4.6}
+    if quantity == "best":
+        clear = table.pivot(**shape, values="clear")[noises].iloc[::-1]
+        letters = cells.replace(LETTERS).where(clear.astype(bool), "").fillna("")
+        numbers = cells.replace({name: k for k, name in enumerate(RIVALS)}).astype(float)
+        palette = ListedColormap([LOOKS[name].color for name in RIVALS])
+        limits = {"vmin": -0.5, "vmax": len(RIVALS) - 0.5}
+        sns.heatmap(numbers, annot=letters, cmap=palette, annot_kws={**text, "fontsize": 5.5}, **limits, **look)
+        return
+    words = cells.map(lambda x: f"{x:.2f}" if x < 0.995 else f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
+    sns.heatmap(cells, annot=words, cmap="mako_r", norm=LogNorm(LOW, HIGH), annot_kws=text, **look)
+    for number in ax.texts:
+        if "." in number.get_text() and float(number.get_text()) < 0.995:
+            number.set_fontweight("bold")
+
+
+def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """PF-PNE's regret over PE's against the Delta that it is given: a row an M, a column an objective."""
+    objectives = [name for name in TITLES if name in set(table["objective"])]
+    clients, shifts = sorted(table["clients"].unique()), sorted(table["shift"].unique())
+    noise, T = table["noise"].iloc[0], table["horizon"].iloc[0]
+    caption = (
+        f"Mean R(T)/M of PF-PNE over that of PE alone, against the Delta that PF-PNE is given: {noise_in_words(noise)}, "
+        f"T = {T:,}, n = {p.n_runs} paired runs, {p.cells} cells. Shades are the standard deviations of the clients' "
+        f"own shifts (all share another, of {COMMON:g}). Discs: PF-PNE given the clients' own Delta, at the left end "
+        "where that is 0. Squares: Fed-PNE. Below 1 federation pays."
+    )
+    colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
+    at_zero = min(x for x in table["given"].unique() if x > 0) / 4
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PAGE, 0.7 + 1.35 * len(clients)))
+        axes = figure.subplots(len(clients), len(objectives), squeeze=False, sharex=True, sharey=True)
+        for M, line in zip(clients, axes, strict=True):
+            for ax, objective in zip(line, objectives, strict=True):
+                of = table[(table["objective"] == objective) & (table["clients"] == M)]
+                for shift, mine in of.groupby("shift"):
+                    x = mine["given"].where(mine["given"] > 0, at_zero)
+                    ax.plot(x, mine["ratio"], color=colors[shift], linewidth=0.9)
+                    one = mine.iloc[0]
+                    disc = {"markersize": 4, "color": colors[shift], "markeredgecolor": "black", "zorder": 3}
+                    ax.plot(max(one["Delta"], at_zero), one["own"], "o", markeredgewidth=0.5, **disc)
+                    ax.plot(at_zero / 2.5, one["fed"], "s", markersize=2.6, color=colors[shift], zorder=3)
+                ax.axhline(1, color="0.4", linewidth=0.6, linestyle=":")
+                ax.set(xscale="log", yscale="log", xlabel="given $\\Delta$" if M == clients[-1] else "")
+                if M == clients[0]:
+                    ax.set_title(title(objective))
+            line[0].set_ylabel(f"$M = {M}$\nregret / PE's")
+        axes[0, 0].set_xticks([at_zero, 1e-3, 1e-2, 1e-1, 1], labels=["0", "", ".01", ".1", "1"])
+        axes[0, 0].xaxis.set_minor_locator(NullLocator())
+        axes[0, 0].set_yticks([0.25, 0.5, 1, 2, 4], labels=["1/4", "1/2", "1", "2", "4"])
+        axes[0, 0].yaxis.set_minor_locator(NullLocator())
+        handles = [Line2D([], [], color=color, label=f"shift {shift:g}") for shift, color in colors.items()]
+        marks = (("o", "own $\\Delta$"), ("s", label("fed-pne")))
+        handles += [Line2D([], [], color="0.5", marker=mark, linestyle="none", label=name) for mark, name in marks]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
+        return figure
+
+    return render("break_even", caption, table, draw, __name__)

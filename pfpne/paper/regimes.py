@@ -1,0 +1,259 @@
+"""When federation pays: who has the smallest regret over a grid of regimes, and PF-PNE's regret against its Delta."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.paper import stats
+from pfpne.paper.evidence import sketch
+from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.experiment import Experiment
+from pfpne.paper.looks import OWN_DELTA, label
+from pfpne.paper.parameters import MAP, MAPPED, Parameters, progress
+from pfpne.paths import RESULTS
+from pfpne.problems import make_problem
+from pfpne.simulation.simulate import partition_of
+
+LARGEST = 10**7  # M T: a run takes seconds
+COMMON = 0.1  # the shift that the clients of a run share, so that runs of alike clients differ
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The regimes of the map: every combination of these, with M T >= LARGEST under the noises `most` alone.
+
+    landmine, which has no shift, is in it once.
+    """
+
+    objectives: tuple[str, ...]
+    noises: tuple
+    shifts: tuple[float, ...]
+    clients: tuple[int, ...]
+    horizons: tuple[int, ...]
+    most: tuple
+
+    def regimes(self) -> list[tuple]:
+        """(objective, noise, shift, M, T) of each, those that share a problem in a row."""
+        every = itertools.product(self.objectives, self.noises, self.shifts, self.clients, self.horizons)
+        return [
+            (objective, noise, shift, M, T)
+            for objective, noise, shift, M, T in every
+            if (objective != "landmine" or shift == self.shifts[0]) and (M * T < LARGEST or noise in self.most)
+        ]
+
+    @classmethod
+    def of(cls, p: Parameters) -> Grid:
+        """The profile's; the parameters that are given narrow it."""
+        given = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "clients": p.n_clients}
+        given |= {"horizons": p.horizon, "most": p.noise}
+        return replace(GRIDS[p.profile], **{name: (value,) for name, value in given.items() if value is not None})
+
+    @property
+    def one_noise(self) -> Grid:
+        """The same under one noise, Bernoulli rewards if they are in it, at the longest T alone."""
+        noise = "bernoulli" if "bernoulli" in self.noises else self.noises[0]
+        return replace(self, noises=(noise,), horizons=(max(self.horizons),), most=(noise,))
+
+
+GRIDS = {
+    "smoke": Grid(("garland", "landmine"), ("bernoulli", 0.1), (0.0, 0.1), (4,), (1_000,), ("bernoulli", 0.1)),
+    "paper": Grid(
+        MAP,
+        (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, "bernoulli"),
+        (0.0, 0.01, 0.02, 0.05, 0.1, 0.2),
+        (5, 20, 100),
+        (1_000, 10_000, 100_000),
+        (0.1, 1.0, "bernoulli"),
+    ),
+}
+PLAYERS = {  # what is compared on the map: the algorithm, its settings
+    **{name: (name, {}) for name in MAPPED},
+    OWN_DELTA: ("pf-pne", {"Delta": "true"}),
+}
+REGIME = ["objective", "noise", "shift", "clients", "horizon"]
+RIVALS = [*MAPPED]
+SEEN = 8
+DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
+
+
+def _play(p: Parameters, regimes: list[tuple], players: dict, what: str, folder: Path) -> pd.DataFrame:
+    """A row a run of each player, (algorithm, settings), in each regime: REGIME, player, run, regret R(T)/M, Delta."""
+    places = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON}
+
+    def experiments(objective, noise, shift, M, T) -> list[Experiment]:
+        scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, **places}
+        return [Experiment(objective, (name,), settings=settings, **scale) for name, settings in players.values()]
+
+    groups = [[*of] for _, of in itertools.groupby(regimes, key=lambda regime: regime[:4])]  # each shares its problem
+    found = sketch([sum((experiments(*of) for of in group), []) for group in groups], p.n_jobs, progress(what), folder)
+    places = [dict(zip(REGIME, regime, strict=True)) for group in groups for regime in group]
+    tables = zip(itertools.product(places, players), sum(found, []), strict=True)
+    parts = [table[["run", "regret", "Delta"]].assign(**place, player=name) for (place, name), table in tables]
+    return pd.concat(parts, ignore_index=True)
+
+
+def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """A row a regime: REGIME; for each of PLAYERS the mean R(T)/M; what a person could know of it; who is best.
+
+    sigma: the noise's standard deviation, 1/2 for Bernoulli rewards, which is the most it can be. spread: the standard
+    deviation across clients of f_m at a point, its root mean square over the cells of depth SEEN. Delta: the clients'
+    own. best: of RIVALS; clear: whether its lead over every other is more than twice the lead's standard error.
+    """
+    rows = _play(p, Grid.of(p).regimes(), PLAYERS, "regimes", folder)
+    regret = rows.pivot_table("regret", [*REGIME, "run"], "player", sort=False)[[*PLAYERS]]
+    groups = regret.groupby(REGIME, sort=False)
+    table = groups.mean()
+    table["Delta"] = rows[rows["player"] == OWN_DELTA].groupby(REGIME, sort=False)["Delta"].mean()
+    table["best"] = table[RIVALS].idxmin(axis=1)
+    table["clear"] = [_clear(of[RIVALS], table.loc[regime, "best"]) for regime, of in groups]
+    table = table.reset_index()
+    spreads = {key: _spread(p, *key) for key in set(zip(table["objective"], table["shift"], table["clients"], strict=True))}
+    table["spread"] = [spreads[key] for key in zip(table["objective"], table["shift"], table["clients"], strict=True)]
+    table["sigma"] = [0.5 if noise == "bernoulli" else noise / math.sqrt(3) for noise in table["noise"]]
+    return table
+
+
+def _clear(regret: pd.DataFrame, best: str) -> bool:
+    """regret: a row a run, a column an algorithm."""
+    leads = regret.drop(columns=best).sub(regret[best], axis=0)
+    return bool((leads.mean() > 2 * leads.apply(stats.standard_error)).all())
+
+
+def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
+    variances = []
+    for run in range(p.n_runs):
+        problem = make_problem(objective, M, shift, seed=p.seed, run=run, common=COMMON)
+        partition = partition_of(problem, p.cells, p.seed, run)
+        values = problem.values(partition.centers(SEEN, np.arange(1, 2**SEEN + 1)))
+        variances.append(values.var(axis=0, ddof=min(1, M - 1)).mean())
+    return math.sqrt(np.mean(variances))
+
+
+def break_even(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """A row a Delta that PF-PNE may be given, on each objective, with each shift and M of the map, at one noise and T.
+
+    REGIME; given, one of DELTAS; ratio, of the mean R(T)/M to PE's; those of PF-PNE given the clients' own Delta, own,
+    and of Fed-PNE, fed; Delta, the clients' own.
+    """
+    players = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in DELTAS}
+    players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN_DELTA)}
+    rows = _play(p, Grid.of(p).one_noise.regimes(), players, "break-even", folder)
+    means = rows.pivot_table("regret", REGIME, "player", sort=False)
+    ratios = means.div(means["pe"], axis=0)
+    table = ratios[[*DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
+    more = ratios[[OWN_DELTA, "fed-pne"]].set_axis(["own", "fed"], axis=1)
+    more["Delta"] = rows[rows["player"] == OWN_DELTA].groupby(REGIME, sort=False)["Delta"].mean()
+    return table.merge(more.reset_index(), on=REGIME)
+
+
+# --- in words -----------------------------------------------------------------------------------------
+
+KNOWN = {"sigma": "the noise's standard deviation", "spread": "the clients' spread", "clients": "M", "horizon": "T"}
+NEAR = 1.1  # as good as the best
+
+
+def guide(table: pd.DataFrame, given: pd.DataFrame) -> Exhibit:
+    """When to federate, how, and with which Delta. table: of `measure`; given: of `break_even`."""
+    pairs = [("pf-pne+", "hct-noise"), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")]
+    alike = table["shift"].eq(0) & table["objective"].ne("landmine")
+    buys = []
+    for name, other in pairs:
+        ratio = table[name] / table[other]
+        shares = " and ".join(f"{(ratio[of] < 1).mean():.0%} where they {how}" for of, how in ((alike, "are alike"), (~alike, "differ")))
+        buys.append(f"{_label(name)} has less regret than {_label(other)} in {shares}")
+    buys = f"**What federation buys**, in shares of the regimes: {'; '.join(buys)}."
+    text = "".join(f"- {sentence}\n" for sentence in (*_rules(table), buys, _which_Delta(given)))
+    files, shown = {"regime_guide.md": text.encode()}, {"text/markdown": text}
+    return Exhibit("regime_guide", "When to federate, with which algorithm, and which Delta.", files, shown, __name__)
+
+
+def _label(name: str) -> str:
+    return f"{label('pf-pne')}, given the clients' own Delta," if name == OWN_DELTA else label(name)
+
+
+def _rules(table: pd.DataFrame) -> list[str]:
+    """Which of RIVALS to use, by what a person could know, and how good that is on an objective left out."""
+    behind = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0)
+    known = np.log(table[[*KNOWN]].clip(lower=1e-3))
+    tree, leaf = _tree(known, behind)
+    rules = []
+    for node, conditions in _leaves(tree.tree_):
+        mine = behind[leaf == node]
+        best = np.log(mine).mean().idxmin()
+        rules.append(f"**{_in_words(conditions)}: {label(best)}** ({_lost(mine[best])}).")
+    objectives, parts = table["objective"].unique(), []
+    if len(objectives) == 1:
+        return rules
+    for objective in objectives:
+        out = table["objective"] == objective
+        tree, leaf = _tree(known[~out], behind[~out])
+        names = np.log(behind[~out]).groupby(leaf).mean().idxmin(axis=1)
+        chosen = names.loc[tree.apply(known[out])]
+        parts.append(pd.Series([of[name] for (_, of), name in zip(behind[out].iterrows(), chosen, strict=True)]))
+    rules.append(
+        f"How far to trust these rules: made without one objective and followed on it, each in turn, they have "
+        f"{_lost(pd.concat(parts))}."
+    )
+    return rules
+
+
+def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
+    """A regression tree of the logarithms of `behind` (ratios to the best), and the leaf of each row."""
+    from sklearn.tree import DecisionTreeRegressor  # slow, so not before it is needed
+
+    tree = DecisionTreeRegressor(max_leaf_nodes=5, min_samples_leaf=max(1, len(known) // 20), random_state=0)
+    return tree, tree.fit(known, np.log(behind)).apply(known)
+
+
+def _lost(behind: pd.Series) -> str:
+    return (
+        f"on average {np.exp(np.log(behind).mean()) - 1:.0%} more regret than the best there, within {NEAR - 1:.0%} of it in "
+        f"{(behind <= NEAR).mean():.0%} of {len(behind)} regimes, {behind.max():.2g} times it at worst"
+    )
+
+
+def _leaves(tree, node: int = 0, conditions: tuple = ()) -> list[tuple]:
+    """(leaf, conditions), a condition (feature, whether below, threshold), of a fitted tree of scikit-learn."""
+    if tree.children_left[node] < 0:
+        return [(node, conditions)]
+    split = [*KNOWN][tree.feature[node]], math.exp(tree.threshold[node])
+    sides = (tree.children_left[node], True), (tree.children_right[node], False)
+    return sum((_leaves(tree, child, (*conditions, (split[0], below, split[1]))) for child, below in sides), [])
+
+
+def _in_words(conditions: tuple) -> str:
+    words = []
+    for feature, name in KNOWN.items():
+        highest = min((x for of, below, x in conditions if of == feature and below), default=None)
+        lowest = max((x for of, below, x in conditions if of == feature and not below), default=None)
+        ends = [f"{lowest:,.2g} < " if lowest else "", name, f" < {highest:,.2g}" if highest else ""]
+        words += ["".join(ends)] if any((lowest, highest)) else []
+    return ", ".join(words) or "Everywhere"
+
+
+def _which_Delta(given: pd.DataFrame) -> str:
+    rows = []
+    for _, of in given.sort_values("given").groupby(REGIME):
+        pays = of["ratio"].le(1)[::-1].cummin()[::-1]  # from this Delta on, up to 1
+        best = of.loc[of["ratio"].idxmin()]
+        rows.append([best["Delta"], best["given"], best["own"] / best["ratio"], best["own"], of.loc[pays, "given"].min()])
+    every = pd.DataFrame(rows, columns=["own", "best", "behind", "ratio", "pays"])
+    differ, alike = every[every["own"] > 0], every[every["own"] == 0]
+    return (
+        f"**Which Delta**, for {label('pf-pne')}. With clients that differ, their own Delta is {_range(differ['own'])}; "
+        f"given it, the regret is within {NEAR - 1:.0%} of that of the best Delta in {(differ['behind'] <= NEAR).sum()} of "
+        f"{len(differ)} cases, and below PE's in {(differ['ratio'] < 1).sum()}. The best Delta is {_range(differ['best'])}; "
+        f"federating stops paying below a Delta of {_range(differ['pays'])} (medians, and quartiles). With clients that are "
+        f"alike, Delta = 0 is within {NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of {len(alike)}."
+    )
+
+
+def _range(values: pd.Series) -> str:
+    low, middle, high = values.quantile([0.25, 0.5, 0.75])
+    return f"{middle:.2g} ({low:.2g} to {high:.2g})"

@@ -1,0 +1,262 @@
+"""Why PF-PNE wins or loses, depth by depth: what its elimination removes, what its intervals cover, where T goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from pfpne.algorithms import make_settings
+from pfpne.algorithms.pf_pne import PhasedSettings, radius
+from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
+from pfpne.federation import Task
+from pfpne.paper import store
+from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.experiment import PROFILES, Experiment
+from pfpne.paper.figures import legend, render
+from pfpne.paper.looks import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
+from pfpne.paper.parameters import Parameters, progress
+from pfpne.paper.watch import levels, watch
+from pfpne.partition import Partition
+from pfpne.paths import RESULTS
+from pfpne.problems import Problem
+from pfpne.problems.assumptions import path
+from pfpne.simulation.noise import noise_streams
+from pfpne.simulation.phased import Evaluations, drive
+from pfpne.simulation.record import Recorder
+from pfpne.simulation.simulate import partition_of
+from pfpne.simulation.tree import Cells, play
+from pfpne.workers import unordered
+
+PHASED, SHOWN = ("pf-pne", "fed-pne", "pe"), ("pf-pne", "fed-pne", "pe", "pf-pne+")
+COLUMNS = {  # of a depth of a run; nan where there is nothing to count
+    "depth": "0, 1, ...",
+    "removed": "share of the clients for which no cell around their own optimum is kept",
+    "own": "share of the intervals of clients' own means that hold f_m at the centre",
+    "global": "share of the server's intervals that hold f-bar at the centre",
+    "borrowed": "share of the server's intervals of nodes that stay, which every client uses, that hold f_m at the centre",
+    "missed": "share of the clients that would deploy, at T, a point outside the cell around their own optimum",
+    "nodes": "nodes that a client pulls, in phases that end before T",
+    "spent": "share of T",
+    "cut": "share of T in phases that the horizon cuts",
+}
+
+
+_NONE = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
+
+
+def _by_depth(pulled: dict) -> dict[int, tuple]:
+    """What WatchedClient.pulled says, {h: (indices, pulls, means)}."""
+    found = {}
+    for (h, i), (n, total) in sorted(pulled.items()):
+        found.setdefault(h, []).append((i, n, total / n))
+    return {h: tuple(map(np.array, zip(*rows, strict=True))) for h, rows in found.items()}
+
+
+def _mean(values: list) -> float:
+    return float(np.mean(values)) if values else np.nan
+
+
+def depths_of_phases(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
+    """A row a depth, COLUMNS, of a run of pf-pne, fed-pne or pe."""
+    seen = watch(name, problem, horizon, partition=partition)
+    M, s = problem.n_clients, seen.server.settings
+    log = s.log_term(seen.server.task)
+    kept = [seen.shared] * M if name == "fed-pne" else seen.own
+    pulls = [_by_depth(client.pulled) for client in seen.clients]
+    H = max(max(of) for of in pulls)
+    optima = np.array([path(partition, x, H) for x in problem.maximisers])  # (M, H + 1)
+    deployed = np.array([path(partition, x, H) for x in seen.run.best])
+    K, rows = levels(partition, seen.shared), []
+    for h in range(H + 1):
+        row, protected = dict.fromkeys(COLUMNS, np.nan) | {"depth": h}, np.empty(0, dtype=np.int64)
+        if h in seen.means:
+            mean, b = seen.means[h].mean(axis=0), radius(seen.server.samples(h), log, s.c)
+            f = problem.values(partition.centers(h, K[h]))
+            row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
+            protected = seen.shared[h]
+            stays = np.isin(K[h], protected)
+            row["borrowed"] = np.mean(np.abs(mean - f)[:, stays] <= b)
+        done = [m for m in range(M) if h < len(kept[m])]
+        row["missed"] = np.mean(deployed[:, h] != optima[:, h])
+        row["removed"] = _mean([optima[m, h] not in kept[m][h] for m in done])
+        covered, nodes = [], []
+        for m in done:
+            index, n, mean = pulls[m].get(h, _NONE)
+            alone = ~np.isin(index, protected)
+            if name != "fed-pne" and alone.any():
+                f = problem.client_values(m, partition.centers(h, index[alone]))
+                covered += (np.abs(mean[alone] - f) <= radius(n[alone], log, s.c)).tolist()
+            nodes.append(len(index))
+        row["own"], row["nodes"] = _mean(covered), _mean(nodes)
+        spent = np.array([of[h][1].sum() if h in of else 0 for of in pulls]) / horizon
+        row["spent"], row["cut"] = spent.mean(), sum(spent[m] for m in range(M) if m not in done) / M
+        rows.append(row)
+    return rows
+
+
+class _Noted(Evaluations):
+    """Evaluations that note how many a client makes at each depth."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.made = Counter()
+
+    def pull(self, want, done):
+        self.made[want.h] += want.counts.sum() / self.task.n_clients
+        return super().pull(want, done)
+
+
+def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
+    """The same of pf-pne+, which eliminates nothing for good and has no phase that the horizon cuts.
+
+    own: of the intervals of its trees at T, which hold what the others measured, too.
+    """
+    settings, M, seed, run = make_settings(name, {}, problem), problem.n_clients, problem.seed, problem.run
+    task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
+    streams = noise_streams(problem, seed, run)
+    recorder = Recorder(problem, np.array([horizon]), global_regret=False)
+    evaluations = _Noted(problem, task, streams, recorder)
+    search = drive(PFPNEPlus(task, settings, M), PlusServer(task, settings), evaluations, recorder)
+    if search is None:  # the horizon came in stage 1
+        spent = {h: {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()}
+        return [dict.fromkeys(COLUMNS, np.nan) | row for row in spent.values()]
+    cells, left, parts, deployed = Cells(problem, partition), horizon - int(evaluations.t[0]), [], []
+    for m, tree in enumerate(search.trees):
+        size = tree.state[0]["size"]
+        before = tree.node["count"][:size].copy()
+        _, best = play(cells, tree, left, [m], streams)
+        deployed.append(cells.point[best[0, -1]])
+        node, state = tree.node[: tree.state[0]["size"]], tree.state[0]
+        made = node["count"] - np.pad(before, (0, len(node) - size))
+        table = pd.DataFrame({"m": m, "depth": node["depth"], "index": node["index"], "made": made})
+        table["b"] = np.sqrt(tree.theory.squared_width[state["epoch"]] / np.maximum(node["count"], 1))
+        table["mean"] = node["total"] / np.maximum(node["count"], 1)
+        parts.append(table[node["count"] > 0])
+    table, rows = pd.concat(parts), []
+    H = table["depth"].max()
+    deployed, optima = (np.array([path(partition, x, H) for x in points]) for points in (deployed, problem.maximisers))
+    for h, of in table.groupby("depth"):
+        f = problem.paired_values(of["m"].to_numpy(), partition.centers(h, of["index"].to_numpy()))
+        row = dict.fromkeys(COLUMNS, np.nan) | {"depth": h, "removed": 0.0, "cut": 0.0}
+        row["missed"] = np.mean(deployed[:, h] != optima[:, h])
+        row |= {"own": np.mean(np.abs(of["mean"] - f) <= of["b"]), "nodes": (of["made"] > 0).sum() / M}
+        rows.append(row | {"spent": (of["made"].sum() / M + evaluations.made[h]) / horizon})
+    return rows
+
+
+def _rows(experiment: Experiment, name: str, run: int) -> list[list]:
+    problem = experiment.problem(run)
+    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    of = depths_of_phases if name in PHASED else depths_of_trees
+    return [[float(row[column]) for column in COLUMNS] for row in of(name, problem, experiment.horizon, partition)]
+
+
+def _stored(experiment: Experiment, name: str, run: int, folder: Path) -> list[list]:
+    key = store.key({"run": experiment.key(name, run)}, _rows)
+    return store.rows(key, lambda: _rows(experiment, name, run), folder)
+
+
+def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """A row a depth of a run of each algorithm of SHOWN: noise (all of the profile's), algorithm, run, COLUMNS."""
+    experiments = [p.experiment(noise=noise, algorithms=SHOWN) for noise in PROFILES[p.profile].noises]
+    jobs = [(e, name, run, folder) for e in experiments for name in SHOWN for run in range(e.n_runs)]
+    bar = None if experiments[0].is_small(len(jobs)) else progress("depth by depth")
+    found = dict(unordered(_stored, jobs, p.n_jobs, bar, experiments[0].is_small(len(jobs))))
+    parts = [
+        pd.DataFrame(found[k], columns=[*COLUMNS]).assign(noise=e.noise, algorithm=name, run=run)
+        for k, (e, name, run, _) in enumerate(jobs)
+    ]
+    return pd.concat(parts, ignore_index=True)[["noise", "algorithm", "run", *COLUMNS]]
+
+
+ROWS = {  # of the figure: what is drawn, its name, for each algorithm the column where it is another
+    "removed": ("optimum removed\n(share of clients)", {}),
+    "own": ("covered\n(share of intervals)", {"fed-pne": "global"}),
+    "nodes": ("nodes pulled\nby a client", {}),
+    "spent": ("share of $T$", {}),
+}
+
+
+def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Against depth: a column a noise, a row what is removed, covered, pulled, spent."""
+    means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
+    caption = (
+        f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, means "
+        f"of {p.n_runs} runs, with the settings of the paper. From the top: clients for which no cell around their own "
+        "optimum is left; intervals that hold the value that they are of, f_m, or f-bar of Fed-PNE's; the thin line is "
+        "of PF-PNE's means of all clients, as each uses them for its own f_m; nodes that a client pulls, in phases that "
+        "end; the share of T that goes to each depth, crosses: mostly to phases that the horizon cuts."
+    )
+    noises = [*dict.fromkeys(table["noise"])]
+
+    def figure() -> Figure:
+        page = Figure(figsize=(PAGE if len(noises) > 1 else COLUMN, 5.4))
+        axes = page.subplots(len(ROWS), len(noises), sharex=True, sharey="row", squeeze=False)
+        for noise, column in zip(noises, axes.T, strict=True):
+            for ax, (what, (name, others)) in zip(column, ROWS.items(), strict=True):
+                for algorithm in SHOWN:
+                    of = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
+                    look, y = LOOKS[algorithm], of[others.get(algorithm, what)]
+                    dashes = (0, look.dashes) if look.dashes else "-"
+                    ax.plot(of["depth"], y, color=look.color, linestyle=dashes, marker=look.marker, clip_on=False)
+                    if what == "own" and algorithm == "pf-pne":
+                        ax.plot(of["depth"], of["borrowed"], color=look.color, linewidth=0.6)
+                    if what == "spent":
+                        cut = of["cut"] > of["spent"] / 2
+                        ax.plot(of["depth"][cut], y[cut], "x", color="black", markersize=5, zorder=4)
+                ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+            column[0].set_title(noise_in_words(noise))
+            column[-1].set_xlabel("depth $h$")
+        for ax, (what, (name, _)) in zip(axes[:, 0], ROWS.items(), strict=True):
+            ax.set(ylabel=name, ylim=(0, None if what == "nodes" else 1))
+        legend(page, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
+        return page
+
+    return render("why", caption, table, figure, __name__)
+
+
+def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """The explanation, made of the table: a paragraph a cause, and what PF-PNE+ does about it."""
+    noises, settings = [*dict.fromkeys(table["noise"])], PhasedSettings()
+    runs = table.groupby(["noise", "algorithm", "run"])
+    last = runs.apply(lambda of: of.loc[of["removed"].last_valid_index() or of.index[0]], include_groups=False)
+    totals = runs[[*COLUMNS]].agg({"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"})  # last that is known
+    both = pd.concat([last[["removed", "nodes", "missed"]], totals], axis=1).groupby(["noise", "algorithm"], sort=False).mean()
+
+    def each(column: str, name: str, form: str = "{:.0%}") -> str:
+        """The column of an algorithm, a noise after another."""
+        found = [both.at[(noise, name), column] for noise in noises]
+        *first, end = [DASH if np.isnan(x) else form.format(x) for x in found]
+        return f"{', '.join(first)} and {end}" if first else end
+
+    log = settings.log_term(Task(Partition([[0, 1]]), p.n_clients, p.horizon))
+    of_noises = f"In this order: {', '.join(map(noise_in_words, noises))}. " if len(noises) > 1 else ""
+    paragraphs = [
+        f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {of_noises}"
+        "A depth is the last that an algorithm finishes.",
+        f"**It removes what it looks for.** No cell around its own optimum is left to {each('removed', 'pf-pne')} of the "
+        f"clients under PF-PNE; under Fed-PNE to {each('removed', 'fed-pne')}, under PE to {each('removed', 'pe')}.",
+        f"**The intervals are narrower than the noise, or the cells wider than nu_1 rho^h.** With c = {settings.c:g} and "
+        f"log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients' own means hold the value at "
+        f"the centre of the cell ({each('global', 'fed-pne')} of Fed-PNE's, for f-bar); the theory, which asks c >= 2, has "
+        "all of them but for a chance of 2 delta / T^6. Where nearly all do and optima go all the same, it is the "
+        "smoothness that fails.",
+        "**What is borrowed is not one's own.** At the nodes that the server keeps, a client takes the mean of all for its "
+        f"own, as if no more than b away: at H_0 that is so in {each('borrowed', 'pf-pne')}.",
+        f"**What the server keeps is spared, and splits for ever.** A client pulls {each('nodes', 'pf-pne', '{:.1f}')} nodes "
+        f"at its last depth under PF-PNE, {each('nodes', 'pe', '{:.1f}')} under PE.",
+        f"**The horizon cuts the longest phase**, from which nothing is learnt: {each('cut', 'pf-pne')} of T under PF-PNE.",
+        "**What PF-PNE+ does about each.** Stage 1 ends where clients are seen to differ, and HCT, which follows, "
+        f"eliminates nothing for good: no optimum is removed. c follows the noise: {each('own', 'pf-pne+')} are covered, the "
+        f"means of others among them. At its deepest depth a client pulls {each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no "
+        "phase that could be cut. The smoothness is still assumed: at that depth, the point that a client would deploy is "
+        f"outside the cell around its own optimum for {each('missed', 'pf-pne+')} of the clients (PF-PNE: "
+        f"{each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
+    ]
+    text = "\n\n".join(paragraphs) + "\n"
+    return Exhibit("why_in_words", f"Why, on {TITLES[p.objective]}.", {"why_in_words.md": text.encode()}, {"text/markdown": text}, __name__)

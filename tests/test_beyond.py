@@ -1,0 +1,33 @@
+"""The ablation's table, sentences and lower curve."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfpne.paper import beyond
+from pfpne.paper.experiment import Experiment
+
+
+def test_the_lower_curve_by_hand():
+    """Garland, two alike clients, no noise: each depth costs both children once, shared by two, at the best centre so far."""
+    of = Experiment("garland", ("pf-pne+",), 2, 1_000, 1, noise=0.0, shift=0.0)
+    problem = of.problem(0)
+    best = problem.client_values(0, np.array([[0.25], [0.75]])).max()
+    curve = beyond.lower_curve(of, 0, np.array([1, 1_000]))
+    assert curve[0] == pytest.approx(problem.optimum[0] - best)  # one step: two pulls over two clients
+    assert 0 <= curve[0] <= curve[1] < 0.05 * 1_000
+    noisy = Experiment("garland", ("pf-pne+",), 2, 1_000, 1, noise=1.0, shift=0.0)
+    assert beyond.lower_curve(noisy, 0, np.array([1_000])) > curve[1]
+
+
+def test_the_sentences_say_what_the_table_says():
+    rows = []
+    for clients, ours, rival in (("alike", 6.0, 10.0), ("shifted", 10.0, 8.0)):
+        cell = {"objective": "garland", "noise": 0.1, "clients": clients, "lower": 2.0}
+        rows += [{**cell, "variant": "pf-pne+", "regret": ours, "ratio": 1.0}]
+        rows += [{**cell, "variant": name, "regret": rival, "ratio": rival / ours} for name in beyond.RIVALS]
+        rows += [{**cell, "variant": part, "regret": 2 * ours, "ratio": 2.0} for part in beyond.PARTS]
+    first, second, third = beyond.sentences(pd.DataFrame(rows))
+    assert "in 1 of 2 cells" in first and "best rival in 1;" in first and "in 1 of 1" in first and "1.25 times" in first
+    assert second.count("2.00") == len(beyond.PARTS)
+    assert "3 to 5 times" in third

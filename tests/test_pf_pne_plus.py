@@ -1,0 +1,116 @@
+"""PF-PNE+ and HCT-noise: the small functions by hand, the tree handed over, the switches, and the fast form."""
+
+import numpy as np
+import pytest
+
+import pfpne
+from pfpne.algorithms import make_federation
+from pfpne.algorithms.hct import HCTSettings, hct_theory
+from pfpne.algorithms.pf_pne_plus import PARTS, ROOT_PULLS, PlusSettings, c_of, grown, heterogeneity, worth
+from pfpne.federation import Task
+from pfpne.partition import Partition
+
+LINE = Partition([[0.0, 1.0]])
+PEAKS = (0.2, 0.9)
+
+
+def value(m: int, x: np.ndarray) -> np.ndarray:
+    return 1 - np.abs(x[:, 0] - PEAKS[m])
+
+
+def pulls(name: str, T: int, noise=0.0, **settings) -> tuple[list, list]:
+    """What client 0 pulls, (point, times) in order, and all messages of a run of two clients."""
+    run, pulled, mail = make_federation(name, Task(LINE, 2, T), **settings), [], []
+    run.on_mail = lambda t, up, down: mail.append((t, [m for _, m in up], [m for _, m in down]))
+    rng = np.random.default_rng(0)
+    while run.running:
+        for m, batch in run.ask():
+            if m == 0:
+                pulled += zip(batch.points[:, 0].tolist(), batch.counts.tolist(), strict=True)
+            rewards = np.repeat(value(m, batch.points), batch.counts)
+            run.tell(m, rewards + noise * (2 * rng.random(len(rewards)) - 1))
+    return pulled, mail
+
+
+def test_constants_by_hand():
+    assert c_of(0.0) == 0.05 and c_of(0.25) == pytest.approx(0.35)
+    # two nodes, three clients: variances 0.01 and 0.03, mean 0.02; less 0.001, less 3 x 0.001 sqrt(2 / 4)
+    means = np.array([[0.1, 0.0], [0.2, np.sqrt(0.03)], [0.3, -np.sqrt(0.03)]])
+    assert heterogeneity(means, 0.001) == pytest.approx(0.02 - 0.001 - 0.003 * np.sqrt(0.5))
+    assert heterogeneity(means, 0.02) == 0.0 and heterogeneity(means[:1], 0.0) == 0.0
+    assert worth(4, 5, 0.3, 0.0) == 16 and worth(4, 5, 0.0, 0.1) == 0
+    # het^2 M / (M - 1) + sigma^2 / (n (M - 1)) = 0.125 + 0.3 / 16; 0.3 over that
+    assert worth(4, 5, 0.3, 0.1) == pytest.approx(0.3 / (0.125 + 0.3 / 16))
+
+
+def test_the_lower_bound_of_het_is_seldom_above_nothing():
+    rng = np.random.default_rng(1)
+    found = [heterogeneity(rng.normal(0, 0.5, (20, 4)), 0.25) for _ in range(400)]
+    assert np.mean(np.array(found) > 0) < 0.02
+
+
+def test_a_tree_is_handed_over_with_its_bounds():
+    theory = hct_theory(HCTSettings(), LINE, 100)
+    depths = [
+        (np.array([1]), None, np.array([[0.5]]), 8),
+        (np.array([1, 2]), np.array([0, 0]), np.array([[0.3, 0.7]]), 4.5),
+        (np.array([3, 4]), np.array([1, 1]), np.array([[0.6, 0.9]]), 2),
+    ]
+    tree = grown(Task(LINE, 1, 100), theory, depths, 0, 15, free=True)
+    node = tree.node[:5]
+    assert node["index"].tolist() == [1, 1, 2, 3, 4] and node["depth"].tolist() == [0, 1, 1, 2, 2]
+    assert node["parent"].tolist() == [-1, 0, 0, 2, 2] and node["child"].tolist() == [1, -1, 3, -1, -1]
+    assert node["free"].tolist() == [1, 0, 1, 0, 0] and node["count"].tolist() == [8, 4.5, 4.5, 2, 2]
+    U = 0.9 + 0.25 + np.sqrt(theory.squared_width[4] / 2)  # t = 15: t+ = 16
+    assert node["U"][4] == pytest.approx(U) and node["B"][2] == min(node["U"][2], node["B"][3:].max())
+    assert tree.best() == [7 / 8] and tree._ask().points.tolist() == [[7 / 8]]
+
+
+def test_without_its_parts_it_is_pf_pne_save_for_the_root():
+    off = dict.fromkeys([part for part in PARTS if part != "shared_means"], False)
+    for Delta in (0.1, 0.01):
+        plain, _ = pulls("pf-pne", 2_000, c=0.3, Delta=Delta)
+        ours, _ = pulls("pf-pne+", 2_000, c=0.3, Delta=Delta, **off)
+        n = min(len(plain), len(ours) - ROOT_PULLS * plain[0][1]) - 2  # the horizon cuts the last at another pull
+        assert n > 10 and ours[ROOT_PULLS * plain[0][1] :][:n] == plain[1:][:n]
+
+
+def test_every_part_matters():
+    problem = pfpne.make_problem("garland", n_clients=6, shift=0.2, noise=0.3)
+    whole = pfpne.simulate("pf-pne+", problem, 3_000).regret
+    for part in PARTS:
+        assert not np.array_equal(whole, pfpne.simulate("pf-pne+", problem, 3_000, **{part: False}).regret), part
+
+
+def test_stage_1_ends_where_clients_are_seen_to_differ_and_goes_on_where_they_are_alike():
+    _, mail = pulls("pf-pne+", 5_000, noise=0.1)
+    assert [answer[0].going.tolist() for _, _, answer in mail][-1] == [0] and mail[-1][0] < 100
+    alike = pfpne.make_problem("garland", n_clients=5, shift=0.0, common=0.1, noise=0)
+    assert pfpne.simulate("pf-pne+", alike, 2_000).communication["t"].max() > 1_000
+
+
+def test_what_is_sent():
+    _, mail = pulls("pf-pne+", 500, noise=0.1)
+    for depth, (_, up, down) in enumerate(mail):
+        assert [type(m).__name__ for m in up] == ["RootStatistics" if depth == 0 else "NodeMeans"] * 2
+        n = len(up[0].means)
+        assert up[0].numbers == (2 if depth == 0 else n)
+        assert down[0].numbers == len(down[0].index) + n + 3
+
+
+@pytest.mark.parametrize("name", ["pf-pne+", "hct-noise"])
+@pytest.mark.parametrize("noise", ["bernoulli", 0.5])
+def test_the_fast_form_is_the_objects(name, noise):
+    problem = pfpne.make_problem("himmelblau", n_clients=3, shift=0.02, noise=noise)
+    tries = [{"partition": Partition(problem.domain, max_depth=depth)} for depth in (0, 1, 5)]
+    tries += [{}, {"partition": Partition(problem.domain, k=3, max_depth=20)}]
+    tries += [{part: False} for part in PARTS if name == "pf-pne+"]
+    for given in tries:
+        fast, slow = (pfpne.simulate(name, problem, 300, global_regret=True, objects=o, **given) for o in (False, True))
+        for field in ("regret", "global_regret", "simple_regret", "rounds", "best"):
+            assert np.array_equal(getattr(fast, field), getattr(slow, field)), (given, field)
+
+
+def test_switches_are_booleans():
+    with pytest.raises(ValueError, match="optimistic"):
+        PlusSettings(optimistic=1)

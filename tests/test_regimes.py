@@ -1,0 +1,111 @@
+"""The regime map: which runs there are, that they are the ones of everything else, what is drawn and said of them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfpne.paper import maps, regimes
+from pfpne.paper.evidence import sketch, summarize
+from pfpne.paper.experiment import Experiment
+from pfpne.paper.looks import OWN_DELTA
+from pfpne.paper.parameters import complete
+from pfpne.paper.regimes import GRIDS, LARGEST, REGIME, RIVALS, Grid
+
+TINY = {"profile": "smoke", "objective": "garland", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def parameters():
+    return complete("8_regime_map", TINY)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def table(parameters, folder):
+    return regimes.measure(parameters, folder)
+
+
+def test_the_map_has_every_regime_once_but_the_largest_under_few_noises():
+    grid = GRIDS["paper"]
+    every = grid.regimes()
+    assert len(set(every)) == len(every)
+    plain = [regime for regime in every if regime[0] == "garland"]
+    assert len(plain) == 7 * 6 * 9 - 4 * 6  # of the largest M and T, three noises of seven
+    assert sum(regime[0] == "landmine" for regime in every) == 7 * 9 - 4
+    assert {noise for _, noise, _, M, T in every if M * T >= LARGEST} == set(grid.most)
+
+
+def test_parameters_that_are_given_narrow_it():
+    grid = Grid.of(complete("8_regime_map", {"objective": "rastrigin", "noise": 0.3, "horizon": 10**6}))
+    assert {regime[:2] + regime[4:] for regime in grid.regimes()} == {("rastrigin", 0.3, 10**6)}
+    assert len(grid.regimes()) == 6 * 3
+    assert Grid.of(complete("8_regime_map", {})) == GRIDS["paper"]
+    one = GRIDS["paper"].one_noise
+    assert (one.noises, one.horizons) == (("bernoulli",), (100_000,)) and len(one.regimes()) == 4 * 6 * 3 + 3
+
+
+def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
+    experiment = Experiment("garland", ("pf-pne", "hct"), 2, 60, 2, common=0.1)
+    (table,) = sketch([[experiment]], 1, folder=folder)[0]
+    expected = summarize(experiment, 1, folder)
+    pd.testing.assert_frame_equal(table.drop(columns="seconds"), expected.drop(columns="seconds"))
+    monkeypatch.setattr("pfpne.paper.evidence.simulated", None)  # not called again
+    pd.testing.assert_frame_equal(sketch([[experiment]], 1, folder=folder)[0][0], table)
+
+
+def test_measured_regimes(parameters, table):
+    assert len(table) == 4 and not table.duplicated(REGIME).any()
+    first = table.iloc[0]
+    experiment = Experiment("garland", ("hct",), 2, 60, 2, first["noise"], first["shift"], common=regimes.COMMON)
+    assert first["hct"] == pytest.approx(summarize(experiment, 1)["regret"].mean())
+    assert (table[RIVALS].min(axis=1) == [row[row["best"]] for _, row in table.iterrows()]).all()
+    alike = table[table["shift"] == 0]
+    assert (alike["spread"] < 1e-12).all() and (alike["Delta"] == 0).all() and (table["spread"].iloc[-1] > 0.01)
+    assert set(table["sigma"]) == {0.5, 0.1 / np.sqrt(3)}
+
+
+def made_up(behind: dict) -> pd.DataFrame:
+    """A map in which the algorithm behind(sigma) is 1, every other 2, on two objectives."""
+    rows = []
+    for objective in ("garland", "ackley"):
+        for sigma in (0.05, 0.1, 0.5, 1.0):
+            for M in (5, 20):
+                values = dict.fromkeys([*RIVALS, OWN_DELTA], 2.0) | {behind[sigma > 0.2]: 1.0}
+                place = {"objective": objective, "noise": sigma, "shift": 0.1 * (M == 5), "clients": M, "horizon": 100}
+                rows.append({**place, **values, "sigma": sigma, "spread": 0.1, "Delta": 0.1})
+    return pd.DataFrame(rows)
+
+
+def test_the_rules_find_what_decides():
+    rules = regimes._rules(made_up({False: "hct", True: "pf-pne+"}))
+    low, high = (next(rule for rule in rules if rule.startswith(begin)) for begin in ("**the noise", "**0.22"))
+    assert "< 0.22: HCT** (on average 0% more regret" in low and ": PF-PNE+** (" in high and len(rules) == 3
+    assert rules[-1].endswith("within 10% of it in 100% of 16 regimes, 1 times it at worst.")
+
+
+def test_which_Delta_is_read_off_the_curves(parameters, folder):
+    given = regimes.break_even(parameters, folder)
+    assert len(given) == 2 * len(regimes.DELTAS) and set(given["given"]) == set(regimes.DELTAS)
+    made = pd.DataFrame({"given": [0.0, 0.25, 0.5, 1.0], "ratio": [2.0, 0.5, 0.8, 1.0], "own": 0.9, "fed": 2.0, "Delta": 0.3})
+    words = regimes._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
+    assert "in 0 of 1 cases, and below PE's in 1" in words and "stops paying below a Delta of 0.25 (" in words
+
+
+def test_pictures(parameters, table, folder):
+    given = regimes.break_even(parameters, folder)
+    for drawing in (maps.whole(table, "best", parameters), maps.break_even(given, parameters)):
+        pdf = drawing.files[f"{drawing.stem}.pdf"]
+        assert len(pdf) < 200_000 and b"/Subtype /CIDFontType2" in pdf and b"/Type3" not in pdf
+    guide = regimes.guide(table, given)
+    assert guide.files["regime_guide.md"].decode().count("- **") >= 3
+
+
+def test_quantities_by_hand():
+    row = pd.DataFrame([dict(zip(RIVALS, [4.0, 2.0, 8.0, 2.5, 1.0, 16.0], strict=True)) | {OWN_DELTA: 5.0, "best": "hct"}])
+    assert RIVALS == ["pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise"]
+    wanted = {"best": "hct", "pf_pne": 4, "pf_pne_plus": 2, "federated": 1.6, "federated_own": 2, "federated_plus": 0.125}
+    assert {name: of(row).iloc[0] for name, (_, of) in maps.QUANTITIES.items()} == wanted
