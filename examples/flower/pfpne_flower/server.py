@@ -1,6 +1,5 @@
 """The ServerApp: it passes the texts on, and knows which SuperNode is which client."""
 
-import logging
 import time
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from pfpne.live import LiveServer, drive
 from pfpne_flower.problem import SETTINGS, plan
 
 app = ServerApp()
-log = logging.getLogger("pfpne_flower")
 
 
 class Mail:
@@ -32,7 +30,7 @@ class Mail:
             self.waiting[m] = text
 
     def _push(self, node: int, m: int | None, text: str) -> None:
-        log.info("down to %s: %s", m, text)
+        print(f"to client {'?' if m is None else m}: {text or 'go on'}", flush=True)
         content = RecordDict({"mail": ConfigRecord({"text": text})})
         (message_id,) = self.grid.push_messages([Message(content, dst_node_id=node, message_type="query")])
         self.open[message_id] = node, m
@@ -50,12 +48,14 @@ class Mail:
         for reply in self.grid.pull_messages(list(self.open)):
             node, m = self.open.pop(reply.metadata.reply_to_message_id)
             if reply.has_error():
-                log.error("client %s failed: %s", m, reply.error.reason)
-                self.greeted.discard(node if m is None else None)
-                came.append((m, None))
+                print(f"client {'?' if m is None else m} failed: {reply.error.reason}", flush=True)
+                if m is None:
+                    self.greeted.discard(node)  # it is asked again
+                else:
+                    came.append((m, None))
             else:
                 m, text = reply.content["mail"]["client"], reply.content["mail"]["text"]
-                log.info("up from %s: %s", m, text)
+                print(f"from client {m}: {text or 'done'}", flush=True)
                 self.nodes[m] = node
                 self.waiting.pop(m, None)
                 came.append((m, text))
@@ -67,9 +67,8 @@ class Mail:
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Serve to the end, or until the deadline with less than a quorum; run again, it goes on from there."""
-    logging.basicConfig(level=logging.INFO)
     config = context.run_config
     limits = {"deadline": config["deadline"], "last_deadline": config["last-deadline"], "quorum": config["quorum"]}
     server, mail = LiveServer(*plan(config), Path(config["folder"]) / "server", **limits, **SETTINGS), Mail(grid)
     drive(server, mail.send, mail.receive)
-    log.info("all clients are done")
+    print("all clients are done", flush=True)
