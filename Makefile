@@ -7,7 +7,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures map test lab clean clean-results
+.PHONY: figures map test test-all lab clean clean-results
 
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
@@ -18,6 +18,10 @@ map: $(READY)
 
 test: $(READY)
 	$(RUN) -m pytest $(ARGS)
+
+# And the tests that kill a batch, count processes, fill a disk, or set up another machine: half an hour.
+test-all: $(READY)
+	$(RUN) -m pytest -m "" $(ARGS)
 
 # JupyterLab, on the page that shows the notebooks. ARGS goes to it, such as ARGS="--no-browser --port 9000".
 lab: $(READY)

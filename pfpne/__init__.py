@@ -2,6 +2,8 @@
 
 problem = pfpne.make_problem("garland", n_clients=20, shift=0.1, noise="bernoulli", seed=0, run=0)
 run = pfpne.simulate("pf-pne", problem, horizon=100_000)
+
+result = pfpne.tune([f, g], {"C": pfpne.Float(1e-3, 1e3, log=True)}, n_evaluations=200)
 """
 
 from importlib import import_module
@@ -14,17 +16,27 @@ if TYPE_CHECKING:
     from pfpne.problems import make_problem, problem_from_functions
     from pfpne.pyxab import PyXABPartition, to_pyxab
     from pfpne.simulation.simulate import simulate
+    from pfpne.space import Float, Int, Ordinal, Space
+    from pfpne.tuning import EvaluationError, tune
+
+__version__ = "0.1.0"
 
 # Where each name lives. It is loaded when it is first used: compilers and tables take longer than the rest.
 _WHERE = {
+    "EvaluationError": "pfpne.tuning",
+    "Float": "pfpne.space",
+    "Int": "pfpne.space",
+    "Ordinal": "pfpne.space",
     "Partition": "pfpne.partition",
     "PyXABPartition": "pfpne.pyxab",
+    "Space": "pfpne.space",
     "Task": "pfpne.federation",
     "make_federation": "pfpne.algorithms",
     "make_problem": "pfpne.problems",
     "problem_from_functions": "pfpne.problems",
     "simulate": "pfpne.simulation.simulate",
     "to_pyxab": "pfpne.pyxab",
+    "tune": "pfpne.tuning",
 }
 __all__ = list(_WHERE)
 

@@ -1,39 +1,100 @@
-"""Many jobs on worker processes: the same results for any number of workers, in whatever order they finish."""
+"""Many jobs on worker processes: the same results for any workers, in whatever order they finish.
 
+Workers are processes of this machine (joblib), or those of a Dask scheduler, on as many machines as it has.
+"""
+
+import contextlib
+import ctypes
 import functools
 import os
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 from threadpoolctl import ThreadpoolController
 
-from pfpne.checks import check_count
+from pfpne.checks import check, check_count
 
 
-def unordered(function: Callable, arguments: list[tuple], n_jobs: int | None = None, bar=None, here=False) -> Iterator:
+class WorkersError(RuntimeError):
+    """Workers could not be had, or one was killed. The message says what to do."""
+
+
+def check_scheduler(name: str, x) -> None:
+    """The address of a Dask scheduler."""
+    holds = isinstance(x, str) and "://" in x and len(x) < 1000
+    check(holds, name, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786", x)
+
+
+def unordered(
+    function: Callable, arguments: list[tuple], n_jobs: int | str | None = None, bar=None, here=False
+) -> Iterator:
     """(position, function(*arguments[position])) of every job, as each finishes; they begin in their order.
 
-    n_jobs: workers, an integer >= 1 (else ValueError, at once); None for one a core; one is this process.
-    bar(done, total) is called after each. here: in this process all the same. What a job raises is raised here.
+    n_jobs: a number of processes, 1 for this one, None for one a core; or the address of a Dask scheduler, whose workers
+    it is then: ValueError, at once, for anything else. bar(done, total) is called after each. here: in this process all
+    the same. What a job raises is raised here; WorkersError if a worker was killed (Dask first lets others try).
     """
-    if n_jobs is not None:
+    if isinstance(n_jobs, str):
+        check_scheduler("n_jobs", n_jobs)
+    elif n_jobs is not None:
         check_count("n_jobs", n_jobs, ", or None for one a core")
-    return _finished(function, arguments, 1 if here else min(n_jobs or os.cpu_count(), len(arguments)), bar)
+    return _finished(function, arguments, 1 if here or not arguments else n_jobs, bar)
 
 
-def _finished(function: Callable, arguments: list[tuple], n_jobs: int, bar: Callable | None) -> Iterator:
-    results = (_job(function, *job) for job in enumerate(arguments))
-    if n_jobs > 1:
-        import joblib  # slow, so not before it is needed
-
-        start = {"initializer": _end_with, "initargs": (os.getpid(),)}
-        workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, **start)
-        results = workers(joblib.delayed(_job)(function, *job) for job in enumerate(arguments))
-    for done, result in enumerate(results, start=1):
+def _finished(function: Callable, arguments: list[tuple], n_jobs: int | str | None, bar: Callable | None) -> Iterator:
+    backend = _of_dask if isinstance(n_jobs, str) else _of_joblib
+    for done, result in enumerate(backend(function, arguments, n_jobs), start=1):
         yield result
         if bar is not None:
             bar(done, len(arguments))
+
+
+def _of_joblib(function: Callable, arguments: list[tuple], n_jobs: int | None) -> Iterator:
+    n_jobs = min(n_jobs or os.cpu_count(), len(arguments))
+    if n_jobs <= 1:
+        yield from (_job(function, *job) for job in enumerate(arguments))
+        return
+    import joblib  # slow, so not before it is needed
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    start = {"initializer": end_with, "initargs": (os.getpid(),)}
+    workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, **start)
+    try:
+        yield from workers(joblib.delayed(_job)(function, *job) for job in enumerate(arguments))
+    except BrokenProcessPool:
+        lost = "a worker process was killed: was there memory enough? Run again; what had finished is stored."
+        raise WorkersError(lost) from None
+
+
+def _of_dask(function: Callable, arguments: list[tuple], address: str) -> Iterator:
+    client = _client(address)
+    from distributed import KilledWorker, as_completed
+
+    jobs = client.map(functools.partial(_job, function), range(len(arguments)), arguments, pure=False)
+    try:
+        for job in as_completed(jobs):
+            yield job.result()
+            job.release()
+    except KilledWorker as error:
+        raise WorkersError(f"workers of {address} were killed, one after another, by the same job: {error}") from None
+    finally:
+        client.cancel(jobs)
+
+
+@functools.cache
+def _client(address: str):
+    """Kept: to connect takes longer than a small job."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise WorkersError("a scheduler needs Dask: pip install 'pfpne[dask]'") from None
+    try:
+        return Client(address, timeout=10, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise WorkersError(f"no Dask scheduler answers at {address}: {error}") from None
 
 
 def _job(function: Callable, position: int, arguments: tuple) -> tuple:
@@ -49,12 +110,15 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _end_with(parent: int) -> None:
-    """Let this worker end when the process that started it was killed, instead of waiting for more work for ever."""
+def end_with(parent: int) -> None:
+    """Let this process end at once when `parent`, which started it, is gone, however it was killed."""
+    if sys.platform == "linux":  # by the kernel, for compiled code may hold the interpreter
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
     def watch():
         while os.getppid() == parent:
-            time.sleep(1)
+            time.sleep(0.5)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -1,56 +1,86 @@
 """The findings and the grid say what the verdicts and the comparisons say."""
 
 import pandas as pd
+import pytest
 
-from pfpne.paper import claims, findings
-from pfpne.paper.findings import SHORT, grid, sentences
-from pfpne.paper.looks import DASH
+from pfpne.paper import claims, findings, specification
+from pfpne.paper.findings import SHORT, SIGNS, grid, sentences
+from pfpne.paper.looks import DASH, title
 
-REGIMES = ("bernoulli", "2.0")
+REGIMES = (("bernoulli", "random"), ("2.0", "random"), ("2.0", "cyclic"))
 
 
 def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Every claim with this verdict in two regimes and, where it may, with either Delta; one comparison a cell."""
+    """Every claim with this verdict in three columns and, where it may, with either Delta; one comparison a cell."""
     heads = [
-        {"id": claim.id, "regime": regime, "Delta": Delta}
+        {"id": claim.id, "regime": regime, "cells": cells, "Delta": Delta}
         for claim in claims.CLAIMS
-        for regime in REGIMES
+        for regime, cells in REGIMES
         for Delta in (claims.GIVEN if claim.by_Delta else ("",))
     ]
-    verdicts = pd.DataFrame([{**head, "verdict": verdict, "decided_by": "Garland: 3"} for head in heads])
-    compared = pd.DataFrame([{**head, "ratio": 2.0 + k % 7, "mean": -0.25} for k, head in enumerate(heads)])
-    return verdicts, compared
+    more = {"verdict": verdict, "decided_by": "Garland: 3", "measured": "Garland: none"}
+    verdicts = pd.DataFrame([{**head, **more} for head in heads])
+    rows = [{**head, "what": "PF-PNE - PE", "ratio": 2.0 + k % 7, "mean": -0.25} for k, head in enumerate(heads)]
+    return verdicts, pd.DataFrame(rows)
 
 
-def test_every_claim_has_a_line_of_its_own_and_every_verdict_a_sign():
+@pytest.fixture
+def readings():
+    names = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")
+    rows = [("garland", 1, 2, 3, 4, 5, 6), ("garland", 3, 2, 3, 4, 5, 6), ("rastrigin", 1, 2, 3, 4, 5, 6)]
+    return pd.DataFrame(rows, columns=["objective", *names])
+
+
+def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     verdicts, _ = made_up("holds")
-    verdicts.loc[(verdicts["id"] == "pf-stops") & (verdicts["regime"] == "2.0"), "verdict"] = "undecided"
+    verdicts.loc[(verdicts["id"] == "pf-stops") & (verdicts["cells"] == "cyclic"), "verdict"] = "undecided"
+    verdicts.loc[(verdicts["id"] == "smallest-himmelblau") & (verdicts["regime"] == "2.0"), "verdict"] = "does not hold"
     verdicts = verdicts[(verdicts["id"] != "bounded") | (verdicts["regime"] == "2.0")]
     table = grid(verdicts, str.upper)
-    assert list(table) == ["Claim", "BERNOULLI", "2.0"] and len(table) == len(claims.CLAIMS)
-    assert table["Claim"].is_unique and "PF-PNE has the smallest regret of the paper's five · Garland" in set(
-        table["Claim"]
-    )
+    assert list(table) == ["Claim", "BERNOULLI", "2.0"] and len(table) == len(SHORT)
     signs = table.set_index("Claim")
-    assert signs.loc[SHORT["pf-stops"]].tolist() == ["\N{CHECK MARK}", "?"]
-    assert signs.loc[SHORT["bounded"]].tolist() == [DASH, "\N{CHECK MARK}"]
+    first = f"{SHORT['smallest']} · Garland, Himmelblau, Rastrigin, Landmine"
+    assert signs.loc[first].tolist() == ["✓ ✓ ✓ ✓", "✓ ✗ ✓ ✓"]
+    assert signs.loc[SHORT["pf-stops"]].tolist() == ["✓", "✓/?"]
+    assert signs.loc[SHORT["bounded"]].tolist() == [DASH, "✓"]
     assert {findings._parts(claim.id)[0] for claim in claims.CLAIMS} == set(SHORT)
+    assert len(set(SIGNS.values())) == len(claims.VERDICTS)
 
 
-def test_the_sentences_count_what_holds_and_name_the_ends():
+def test_the_sentences_count_what_holds_and_name_the_ends(readings):
     verdicts, compared = made_up("does not hold")
-    said = sentences(verdicts, compared, str)
-    assert said[0].startswith("**PF-PNE has the smallest regret of the paper's five in 0 of 8 panels**")
-    assert "in 0 of 2 regimes** (Garland: 3)" in said[1] and "in 0 of 6 cells" in said[2]
-    mine = (verdicts["id"] == "smallest-garland") & (verdicts["regime"] == "2.0") & (verdicts["Delta"] == "0.01")
+    said = sentences(verdicts, compared, readings, str)
+    assert said[0].startswith("**PF-PNE has the smallest regret of the paper's five in 0 of 12 comparisons**")
+    mine = verdicts["id"].eq("smallest-garland") & verdicts["regime"].eq("2.0") & verdicts["Delta"].eq("0.01")
+    mine &= verdicts["cells"] == "cyclic"
     verdicts.loc[mine, "verdict"] = "holds"
     compared.loc[mine, "ratio"] = 99.0  # not among those where it does not hold
-    compared.loc[(compared["id"] == "smallest-rastrigin") & (compared["regime"] == "2.0"), "ratio"] = 50.0
-    said = sentences(verdicts, compared, str)[0]
-    assert "in 1 of 8 panels** of the main figure (Garland, 2.0)" in said
+    worst = compared["id"].eq("smallest-rastrigin") & compared["regime"].eq("2.0") & compared["cells"].eq("random")
+    compared.loc[worst, "ratio"] = 50.0
+    said = sentences(verdicts, compared, readings, str)[0]
+    assert "in 1 of 12 comparisons** (objective, noise, kind of cells; Garland, 2.0, cyclic cells)" in said
     assert said.endswith("to 50 (Rastrigin, 2.0) times that of the best rival.") and "99" not in said
 
 
-def test_where_all_holds_nothing_is_left_to_say_of_the_rest():
-    said = sentences(*made_up("holds"), str)
-    assert "in 8 of 8 panels" in said[0] and "Where it has not" not in said[0]
+def test_where_all_holds_nothing_is_left_to_say_of_the_rest(readings):
+    said = sentences(*made_up("holds"), readings, str)
+    assert "in 12 of 12 comparisons" in said[0] and "Where it has not" not in said[0]
+
+
+def test_what_changes_with_T_is_a_ratio_an_objective():
+    verdicts, compared = made_up("holds")
+    compared["what"] = "PF-PNE - HCT (PyXAB)"
+    found = findings._Verdicts(verdicts, compared, str).against("HCT (PyXAB)", ("sooner", "smallest", "later"), "2.0")
+    ratio = compared[(compared["regime"] == "2.0") & (compared["Delta"] == "0.01")].drop_duplicates("id")
+    ratio = ratio.set_index("id")["ratio"]
+    three = ("garland", "himmelblau", "rastrigin")
+    each = {f: ", ".join(f"{ratio[f'{k}-{f}']:g}" for k in ("sooner", "smallest", "later")) for f in three}
+    assert found == "; ".join(f"{title(f)} {ratios}" for f, ratios in each.items())
+
+
+def test_shares_of_readings(readings):
+    shares = specification.shares(readings)
+    assert list(shares) == ["garland", "rastrigin"] and shares.iloc[0].tolist() == [0.5, 1.0]
+    held = specification.right(readings)
+    assert held["PF-PNE has less regret than PE alone"].all()
+    assert not held[list(specification.CLAIMS)[-1]].any()  # Fed-PNE is behind all three

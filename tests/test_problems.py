@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from pfpne.partition import CELLS
 from pfpne.problems import NAMES, OBJECTIVES, landmine, make_problem, problem_from_functions
 from pfpne.problems.synthetic import ShiftedProblem, Synthetic
-from pfpne.simulation.simulate import partition_of
+from pfpne.simulation.simulate import partition_of, simulate
 
 SYNTHETIC = {name: objective for name, objective in OBJECTIVES.items() if isinstance(objective, Synthetic)}
 
@@ -421,25 +421,46 @@ def test_given_maxima_are_used():
     assert problem.Delta == pytest.approx(0.05)
 
 
+def test_own_functions_are_evaluated_when_asked_and_not_before():
+    points = []
+
+    def function(x):
+        points.append(len(x))
+        return 0.5 * x[:, 0]
+
+    problem = problem_from_functions([function], [[0, 1]], noise=0, optimum=math.nan)
+    assert not points
+    run = simulate("hct", problem, horizon=30, objects=True)
+    assert np.isnan(run.regret).all() and np.isnan(run.simple_regret).all() and 0.5 < run.best[0, 0] <= 1
+    assert sum(points) < 100  # the pulls, and the points deployed on the way
+    known = problem_from_functions([function], [[0, 1]], noise=0, optimum=0.5)
+    assert simulate("hct", known, horizon=30, objects=True).regret[0, -1] > 0 and sum(points) < 200
+    with pytest.raises(RuntimeError, match="above the recorded optimum"):
+        simulate("hct", problem_from_functions([function], [[0, 1]], noise=0, optimum=0.3), horizon=30)
+    asked = problem_from_functions([function], [[0, 1]])
+    del points[:]
+    assert asked.optimum == pytest.approx(0.5) and sum(points) > 10_000
+
+
 def test_own_functions_that_are_refused():
     domain = [[0, 1]]
     with pytest.raises(ValueError, match=r"functions\[1\] must have its values in \[0, 1\]; it is 1\.\d+ at"):
-        problem_from_functions([lambda x: x[:, 0], lambda x: 1.5 * x[:, 0]], domain)
+        problem_from_functions([lambda x: x[:, 0], lambda x: 1.5 * x[:, 0]], domain).optimum
     with pytest.raises(ValueError, match=r"values in \[0, 1\]; it is nan"):
-        problem_from_functions([lambda x: np.full(len(x), np.nan)], domain)
+        problem_from_functions([lambda x: np.full(len(x), np.nan)], domain).optimum
     with pytest.raises(ValueError, match=r"must return 16385 values"):
-        problem_from_functions([lambda x: x], domain)
+        problem_from_functions([lambda x: x], domain).optimum
     with pytest.raises(ValueError, match=r"functions\[0\] must be callable"):
         problem_from_functions([0.5], domain)
     with pytest.raises(ValueError, match=r"n_clients"):
         problem_from_functions([], domain)
     with pytest.raises(ValueError, match=r"shape \(d, 2\)"):
         problem_from_functions([lambda x: x[:, 0]], [0, 1])
-    with pytest.raises(ValueError, match=r"optimum must be at most 1, and at least \[1\.0\]"):
-        problem_from_functions([lambda x: x[:, 0]], domain, optimum=[0.9])
-    with pytest.raises(ValueError, match=r"optimum must be of shape \(1,\)"):
+    with pytest.raises(ValueError, match=r"optimum must be in \[0, 1\]"):
+        problem_from_functions([lambda x: x[:, 0]], domain, optimum=[-0.9])
+    with pytest.raises(ValueError, match=r"optimum must be a number, or of shape \(1,\)"):
         problem_from_functions([lambda x: x[:, 0]], domain, optimum=[1, 1])
-    with pytest.raises(ValueError, match=r"global_optimum must be at most 1"):
+    with pytest.raises(ValueError, match=r"global_optimum must be in \[0, 1\]"):
         problem_from_functions([lambda x: x[:, 0]], domain, global_optimum=1.5)
     with pytest.raises(ValueError, match=r"noise"):
         problem_from_functions([lambda x: x[:, 0]], domain, noise="gaussian")

@@ -9,12 +9,13 @@ from pfpne.paths import ROOT
 
 PACKAGE = ROOT / "pfpne"
 # A room may import from those above it, and from itself.
-ROOMS = ("base", "algorithms", "problems", "simulation", "paper")
+ROOMS = ("base", "algorithms", "problems", "simulation", "tuning", "paper")
 MAY = {
     "base": {"base"},
     "algorithms": {"base", "algorithms"},
     "problems": {"base", "problems"},
     "simulation": {"base", "algorithms", "problems", "simulation"},
+    "tuning": {"base", "algorithms", "tuning"},
     "paper": set(ROOMS),
 }
 FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room but paper/

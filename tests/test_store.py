@@ -179,7 +179,7 @@ def test_a_key_covers_everything_that_a_run_calls(name, objects):
 def test_a_variant_and_a_notebook_follow_their_own_code():
     row = (deviations.__name__, "VARIANTS", "fresh")
     own = {node[1] for node in LOADED.closure(row)[1] if node[0] == deviations.__name__}
-    assert own == {"VARIANTS", "Fresh", "_pf_pne"}
+    assert own == {"VARIANTS", "Fresh", "_phased"}
     found = store.roots_of(NOTEBOOKS / "1_synthetic_regret.ipynb")
     assert ("pfpne.paper.figures", "regret") in found and ("pfpne.paper.figures", "surfaces") not in found
     assert ("pfpne.algorithms", "ALGORITHMS") in LOADED.closure(*found)[1]  # all of it

@@ -18,25 +18,30 @@ EVIDENCE = SimpleNamespace(
     horizons=(50_000, 100_000),
     clients=(5, 10, 20, 40, 80),
     n_runs=30,
+    sweep_runs=15,
     figure_runs=10,
     shift=0.1,
     regimes=(SimpleNamespace(noise="bernoulli"),),
 )
+FIRST, SECOND, THIRD = ("smallest", "Figure 1", "PF-PNE | 50%"), ("stops", "Remark 3.5", "at most H_0 + 1"), ("field", "Section 4", "on Landmine")
 VERDICTS = pd.DataFrame(
     [  # two claims with two Delta, one counted, one on landmine alone
-        ("smallest", "Figure 1", "PF-PNE | 50%", "bernoulli", "0.01", "does not hold", "A / B = 1.4", 0.9, "A - B: 2"),
-        ("smallest", "Figure 1", "PF-PNE | 50%", "bernoulli", "true", "holds", "A / B = 0.7", 0.01, "A - B: -2"),
-        ("smallest", "Figure 1", "PF-PNE | 50%", "0.1", "0.01", "holds", "rho = 0.4", 0.02, "A - B: -1"),
-        ("smallest", "Figure 1", "PF-PNE | 50%", "0.1", "true", "holds", "rho = 0.6", 0.02, "A - B: -1"),
-        ("stops", "Remark 3.5", "at most H_0 + 1", "bernoulli", "", "undecided", "", np.nan, "never"),
-        ("field", "Section 4", "on Landmine", "landmine", "0.01", "does not hold", "slope: 1", 1.0, "-"),
+        (*FIRST, "bernoulli", "random", "0.01", "does not hold", "A / B = 1.4", 0.9, "A - B: 2"),
+        (*FIRST, "bernoulli", "random", "true", "holds", "A / B = 0.7", 0.01, "A - B: -2"),
+        (*FIRST, "0.1", "random", "0.01", "holds", "rho = 0.4", 0.02, "A - B: -1"),
+        (*FIRST, "0.1", "random", "true", "holds", "rho = 0.6", 0.02, "A - B: -1"),
+        (*SECOND, "bernoulli", "random", "", "undecided", "", np.nan, "never"),
+        (*THIRD, "landmine", "random", "0.01", "does not hold", "slope: 1", 1.0, "-"),
+        (*FIRST, "bernoulli", "cyclic", "0.01", "does not hold", "A / B = 1.3", 0.9, "A - B: 2"),
+        (*FIRST, "bernoulli", "cyclic", "true", "undecided", "A / B = 1.1", 0.9, "A - B: 2"),
+        (*SECOND, "bernoulli", "cyclic", "", "not decidable", "too short", np.nan, "never"),
     ],
-    columns=["id", "place", "statement", "regime", "Delta", "verdict", "decided_by", "p_right", "measured"],
+    columns=["id", "place", "statement", "regime", "cells", "Delta", "verdict", "decided_by", "p_right", "measured"],
 )
-BOTH = "does not hold (A / B = 1.4); own Delta: holds (A / B = 0.7)"
+BOTH = "does not hold (A / B = 1.4); own Delta: holds (A / B = 0.7); cyclic cells, own Delta: undecided (A / B = 1.1)"
 SHOWN = [
     ["Figure 1", "PF-PNE | 50%", BOTH, "holds (rho = 0.4)", DASH],
-    ["Remark 3.5", "at most H_0 + 1", "undecided", DASH, DASH],
+    ["Remark 3.5", "at most H_0 + 1", "undecided; cyclic cells: not decidable (too short)", DASH, DASH],
     ["Section 4", "on Landmine", DASH, DASH, "does not hold (slope: 1)"],
 ]
 
@@ -64,12 +69,10 @@ def test_verdicts_are_shown_a_row_a_claim():
     assert list(table.columns) == ["In the paper", "Claim, as tested", *headings]
     assert table.to_numpy().tolist() == SHOWN
     assert tables.tally(VERDICTS).split("; ") == [
-        "Bernoulli rewards: 1 tested (holds 0, does not hold 1, undecided 0), "
-        "1 counted (holds 0, does not hold 0, undecided 1)",
-        "noise \N{PLUS-MINUS SIGN}0.1: 1 tested (holds 1, does not hold 0, undecided 0), "
-        "0 counted (holds 0, does not hold 0, undecided 0)",
-        "landmine, no noise: 1 tested (holds 0, does not hold 1, undecided 0), "
-        "0 counted (holds 0, does not hold 0, undecided 0)",
+        "Bernoulli rewards, random cells, 2 claims: does not hold 1, undecided 1",
+        "noise \N{PLUS-MINUS SIGN}0.1, random cells, 1 claims: holds 1",
+        "landmine, no noise, random cells, 1 claims: does not hold 1",
+        "Bernoulli rewards, cyclic cells, 2 claims: does not hold 1, not decidable 1",
     ]
 
 
@@ -82,15 +85,15 @@ def test_the_files_of_the_claims_agree(exhibit):
     assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")
     assert latex.count(tables.in_latex(exhibit.caption)) == 1 and "The same, continued." in latex
     measured = rows_of_markdown(exhibit.details)
-    assert measured[0] == ["smallest", "Bernoulli rewards", "0.01", "does not hold", "A - B: 2"]
+    assert measured[0] == ["smallest", "Bernoulli rewards", "random", "0.01", "does not hold", "A - B: 2"]
     assert len(measured) == len(VERDICTS) and exhibit.details in exhibit.files["claims.md"].decode()
     assert exhibit == tables.make_claims(EVIDENCE)  # the same bytes twice
 
 
 def test_the_files_of_table_1_agree(monkeypatch):
-    row = {"n": 10, "local_slope": 0.6, "local_slope_se": 0.01, "global_slope": 0.5, "global_slope_se": np.nan}
-    row |= {"rounds": 8.0, "numbers": 3e9, "rounds_per_doubling": 50_000.0, "numbers_slope_T": -0.001}
-    row |= {"rounds_slope_M": np.nan, "numbers_slope_M": 1.0, "noise": "bernoulli"}
+    row = {"n": 10, "local": 1234.5, "local_sd": 10.0, "global": 50.0, "global_sd": np.nan}
+    row |= {"M_slope": -0.25, "M_low": -0.5, "M_high": -0.001, "rounds": 8.0, "numbers": 3e9, "noise": "bernoulli"}
+    row |= {"rounds_per_doubling": 50_000.0}
     heads = []
     for name in ("hoo", "fed-pne", "pe"):
         stated = table1.STATED.get(name, table1.Stated())
@@ -99,13 +102,13 @@ def test_the_files_of_table_1_agree(monkeypatch):
     monkeypatch.setattr(table1, "table1", lambda study: pd.DataFrame(heads))
     found = tables.make_table1(EVIDENCE)
     rows = rows_of_markdown(found.files["table1.md"].decode())
-    numbers = ["0.600 (0.010)", "0.500", "8", "50,000", "", "3,000,000,000", "0.00", "1.00"]
+    numbers = ["1,234 (10)", "50", "-0.25 [-0.50, 0.00]", "8", "50,000", "3,000,000,000"]
     assert rows[0] == ["HOO", f"${table1.STATED['hoo'].stated_regret}$", "N.A.", "yes", "Garland", *numbers]
     assert rows[1] == ["", "", "", "", "Ackley", *numbers]
     assert rows[2][0] == "Fed-PNE*" and rows[4][:4] == ["PE", DASH, DASH, DASH]
     latex = found.files["table1.tex"].decode()
     assert rows_of_latex(latex) == [[tables.in_latex(cell) for cell in row] for row in rows]
-    assert latex.count(r"\addlinespace") == 2 and r"\multicolumn{3}{c}{Rounds}" in latex
+    assert latex.count(r"\addlinespace") == 2 and r"\multicolumn{2}{c}{Rounds}" in latex
 
 
 def test_latex_is_escaped_and_symbols_are_formulas():
@@ -116,10 +119,10 @@ def test_latex_is_escaped_and_symbols_are_formulas():
 
 
 def test_times_and_ratios_are_shown(monkeypatch):
-    seconds = {"regime": ["0.1"], "objective": ["garland"], "runs": [10], **{name: [1 / 3] for name in tables.PAPER}}
+    seconds = {"regime": ["0.1"], "cells": ["random"], "objective": ["garland"], "runs": [10], **{name: [1 / 3] for name in tables.PAPER}}
     monkeypatch.setattr(claims, "times", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
     times = tables.make_times(EVIDENCE)
-    assert rows_of_markdown(times.shown["text/markdown"]) == [["0.1", "garland", "10", *["0.333"] * 5, "80%", "100%"]]
+    assert rows_of_markdown(times.shown["text/markdown"]) == [["0.1", "random", "garland", "10", *["0.333"] * 5, "80%", "100%"]]
     cells = [(1, "pf-pne", "one", "garland", 1.5, 1.25, np.nan), (1, "pf-pne", "one", "ackley", 1.0, 1.0, 1.0)]
     cells += [(2, "pe", "two", "ackley", 0.5, 0.25, 0.75), (1, "pe", "one", "garland", 0.5, np.nan, np.nan)]
     names = ["deviation", "algorithm", "other reading", "objective", "ratio", "low", "high"]

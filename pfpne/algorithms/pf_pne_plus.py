@@ -35,7 +35,7 @@ from pfpne.algorithms.pf_pne import (
     radius,
     transition_depth,
 )
-from pfpne.checks import check, is_number
+from pfpne.checks import check, check_scale
 from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
 
 ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance
@@ -66,7 +66,7 @@ class NoiseHCTSettings(TreeSettings):
 
     def __post_init__(self):
         super().__post_init__()
-        check(is_number(self.delta) and 0 < self.delta <= 1, "delta", "a number in (0, 1]", self.delta)
+        check_scale("delta", self.delta, most=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,17 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from pfpne.paper import store
 from pfpne.paper.claims import TABLE as CLAIMS_TABLE
 from pfpne.paper.exhibits import LIBRARIES, MIME
 from pfpne.paper.experiment import PROFILES
 from pfpne.paper.parameters import NOTEBOOKS as KNOWN
-from pfpne.paper.parameters import complete, executions
+from pfpne.paper.parameters import ParameterError, complete, executions
 from pfpne.paper.tables import update_pages
-from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS, shown
+from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS, read_whole, shown
+from pfpne.workers import end_with
 
 APART = {"smoke": (), "paper": ("8_regime_map",)}  # what takes an hour is made when it is named
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
@@ -36,32 +39,61 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")
     make.add_argument("--profile", choices=PROFILES, default="paper")
+<<<<<<< HEAD
+    who = make.add_mutually_exclusive_group()
+    who.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
+    who.add_argument("--scheduler", help="the address of a Dask scheduler whose workers simulate")
+    commands.add_parser("readme", help="write claims.csv into the README, and deviations.csv into docs/deviations.md")
+    args = parser.parse_args(arguments)
+    if "MAKELEVEL" in os.environ:
+        end_with(os.getppid())  # make, without which nobody waits for this
+    code = figures(args.profile, args.n_jobs, args.scheduler) if args.command == "figures" else 0
+=======
     make.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
     make.add_argument("--only", choices=KNOWN, help="this notebook alone")
     commands.add_parser("readme", help="write claims.csv into the README, and deviations.csv into docs/deviations.md")
     args = parser.parse_args(arguments)
     code = figures(args.profile, args.n_jobs, args.only) if args.command == "figures" else 0
+>>>>>>> main
     if code == 0 and (args.command == "readme" or args.profile == "paper"):
         update_pages()
     return code
 
 
+<<<<<<< HEAD
+def figures(profile: str, n_jobs: int | None = None, scheduler: str | None = None) -> int:
+    """Execute the profile's notebooks, in order, up to the first that fails; returns the exit code."""
+    workers = {"n_jobs": n_jobs, "scheduler": scheduler}
+=======
 def figures(profile: str, n_jobs: int | None = None, only: str | None = None) -> int:
     """Execute the profile's notebooks, or one, in order, up to the first that fails; returns the exit code."""
+>>>>>>> main
     alone = AT_A_TIME[profile] == 1
     logging.getLogger("tornado").setLevel(logging.CRITICAL)  # it reports what papermill raises, or a kernel's end
     os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if alone and sys.stderr.isatty() and hasattr(os, "ttyname") else ""
+    os.environ["PFPNE_RUNNER"] = f"{os.getpid()}"
     start = time.perf_counter()
     try:
+<<<<<<< HEAD
+        EXECUTED.mkdir(parents=True, exist_ok=True)
+        # after an error the notebooks under way end, no other begins
+        with FileLock(EXECUTED / f"{profile}.lock", timeout=0), ThreadPoolExecutor(AT_A_TIME[profile]) as threads:
+            in_order = map if alone else threads.map  # alone, in this thread, which an interrupt reaches at once
+            every = executions(profile)
+=======
         with ThreadPoolExecutor(AT_A_TIME[profile]) as workers:  # after an error those under way end, no other begins
             in_order = map if alone else workers.map  # alone, in this thread, which an interrupt reaches at once
             wanted = {only} if only else KNOWN.keys() - APART[profile]
             every = [execution for execution in executions(profile) if execution[0] in wanted]
+>>>>>>> main
             print(f"profile {profile}: {len(every)} notebooks to execute, unless nothing has changed", flush=True)
-            made = in_order(lambda execution: make_figures(profile, *execution, n_jobs), every)
+            made = in_order(lambda execution: make_figures(profile, *execution, workers), every)
             for k, lines in enumerate(made, start=1):
                 print(*(f"[{k}/{len(every)}] {line}" for line in lines), sep="\n", flush=True)
-    except FailedNotebook as error:
+    except Timeout:
+        print(f"profile {profile} is being made already, by another process: wait until it has ended", file=sys.stderr)
+        return 1
+    except (FailedNotebook, ParameterError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -76,33 +108,32 @@ class FailedNotebook(RuntimeError):
     """A notebook stopped with an error; the message says which, why, and where its copy is."""
 
 
-def make_figures(profile: str, notebook: str, parameters: dict, n_jobs: int | None) -> list[str]:
+def make_figures(profile: str, notebook: str, parameters: dict, workers: dict) -> list[str]:
     """Execute one notebook, unless nothing has changed since, and keep its copy; returns a line a figure."""
     given = {"profile": profile, **parameters}
+    asked = given | {who: value for who, value in workers.items() if who in KNOWN[notebook].parameters}
     name = "_".join([notebook, *(str(value) for name, value in parameters.items() if name in ("objective", "noise"))])
     source, target = NOTEBOOKS / f"{notebook}.ipynb", EXECUTED / profile / f"{name}.ipynb"
-    folder, inputs = complete(notebook, given).figures_dir, fingerprint(source, given)
+    folder, inputs = complete(notebook, asked).figures_dir, fingerprint(source, given)
     made = made_before(target, inputs, folder)
     if made is not None:
         return [f"unchanged  {shown(folder / stem)}" for stem in made]
 
     import papermill  # slow, so not before it is needed
-    from nbclient.exceptions import DeadKernelError
 
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished, failed = target.with_suffix(".unfinished.ipynb"), target.with_suffix(".failed.ipynb")
     start = time.perf_counter()
     # All of them by name: a value that somebody changed and saved in the notebook itself is not this profile's.
-    everything = {**dict.fromkeys(KNOWN[notebook].parameters), **given}
-    everything |= {"n_jobs": n_jobs} if "n_jobs" in everything else {}
+    everything = dict.fromkeys(KNOWN[notebook].parameters) | asked
     try:
         quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
         done = papermill.execute_notebook(source, unfinished, everything, **quiet)
     except papermill.PapermillExecutionError as error:
         unfinished.replace(failed)
         raise FailedNotebook(f"{name} failed: {error.ename}: {error.evalue}\n(all of it: {failed})") from error
-    except DeadKernelError as error:
-        raise FailedNotebook(f"{name} failed: its process was killed; was there memory enough?") from error
+    except RuntimeError as error:  # nbclient's, of a kernel that is gone
+        raise FailedNotebook(f"{name} failed: its process was killed; was there memory enough? ({error})") from error
     times = figure_times(done, time.perf_counter() - start)
     done.metadata["pfpne"] = {"inputs": inputs, "files": {stem: file_hashes(folder, stem) for stem, _ in times}}
     papermill.iorw.write_ipynb(done, str(unfinished))
@@ -135,27 +166,23 @@ def fingerprint(source: Path, parameters: dict) -> str:
 
 
 def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_whole(path)).hexdigest()
 
 
 def file_hashes(folder: Path, stem: str) -> dict[str, str]:
-    """{name: SHA-256} of a figure's or table's files, its manifest among them; empty if one is missing."""
+    """{name: SHA-256} of a figure's or table's files, its manifest among them."""
     manifest = folder / f"{stem}.json"
-    try:
-        names = [*json.loads(manifest.read_text())["files"], manifest.name]
-        return {name: _hash(folder / name) for name in names}
-    except (FileNotFoundError, KeyError, ValueError):
-        return {}
+    return {name: _hash(folder / name) for name in (*json.loads(read_whole(manifest))["files"], manifest.name)}
 
 
 def made_before(target: Path, inputs: str, folder: Path) -> list[str] | None:
     """What the executed copy made, if it was of the same inputs and all the files are as it left them; else None."""
     try:
-        made = json.loads(target.read_text())["metadata"]["pfpne"]
-    except (FileNotFoundError, KeyError, ValueError):
+        made = json.loads(read_whole(target))["metadata"]["pfpne"]
+        whole = made["files"] and all(file_hashes(folder, stem) == files for stem, files in made["files"].items())
+        return list(made["files"]) if whole and made["inputs"] == inputs else None
+    except Exception:  # a file is missing or damaged, in whatever way: all of them are made again
         return None
-    whole = all(files and file_hashes(folder, stem) == files for stem, files in made["files"].items())
-    return list(made["files"]) if whole and made["inputs"] == inputs else None
 
 
 if __name__ == "__main__":

@@ -298,20 +298,22 @@ def slope_on_T(column: Column, deltas: Sequence[float | str]) -> Outcome:
 
 
 def count(facts: Callable, column: Column, **arguments) -> Outcome:
-    """What facts(column, objective) says on each objective: (one fact a run, what was measured, in words)."""
+    """What facts(column, objective) says on each objective: (one fact a run, what was measured, in words).
+
+    Of these words the part before the first semicolon says what refutes.
+    """
     found = {title(objective): facts(column, objective, **arguments) for objective in column.objectives}
     measured = [f"{name}{words}" for name, (_, words) in found.items()]
-    against = next((f"{name}{words}" for name, (here, words) in found.items() if False in here), "")
+    against = next((f"{name}{words.split(';')[0]}" for name, (here, words) in found.items() if False in here), "")
     return Outcome(facts=sum((here for here, _ in found.values()), []), measured="; ".join(measured), against=against)
 
 
 def grows(column: Column, objective: str) -> tuple[list, str]:
-    """Fed-PNE has a round after PF-PNE's last, and numbers carried at T that exceed those at T/4."""
+    """Fed-PNE has a round after T/10 and after PF-PNE's last."""
     fed, pf = (column.summary(objective, name) for name in ("fed-pne", "pf-pne"))
-    before = column.summary(objective, "fed-pne", horizon=max(1, column.study.horizon >> 2))
-    outlasts, more = fed["last"] > pf["last"], fed["numbers"] > before["numbers"]
-    words = f"after PF-PNE's last round in {outlasts.sum()}, more at T than at T/4 in {more.sum()} of {len(fed)} runs"
-    return (outlasts & more).tolist(), f": {words}; Fed-PNE: {cost(fed)}; PF-PNE: {cost(pf)}"
+    later = (fed["last"] > column.study.horizon / 10) & (fed["last"] > pf["last"])
+    words = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
+    return later.tolist(), f"{words}; Fed-PNE: {cost(fed)}; PF-PNE: {cost(pf)}"
 
 
 def stops(column: Column, objective: str) -> tuple[list, str]:
@@ -427,7 +429,7 @@ def times(column: Column) -> pd.DataFrame:
         others = seconds.drop(columns="fn-ucb")
         longest, shortest = others.max(axis=1), others.min(axis=1)
         shares = {"slower": (seconds["fn-ucb"] >= MUCH * longest).mean(), "alike": (longest <= MUCH * shortest).mean()}
-        rows.append({"regime": column.regime.name, "objective": objective, "runs": n, **seconds.median(), **shares})
+        rows.append({"regime": column.regime.name, "cells": column.regime.cells, "objective": objective, "runs": n, **seconds.median(), **shares})
     return pd.DataFrame(rows)
 
 

@@ -85,11 +85,11 @@ def read() -> Iterator[Claim]:
 
 CLAIMS = tuple(read())
 VERDICT_COLUMNS = (
-    *("id", "family", "place", "quote", "statement", "regime", "Delta"),
-    *("verdict", "decided_by", "measured", "statistic", "runs", "k", "p_right", "p_wrong"),
+    *("id", "family", "place", "statement", "regime", "cells", "Delta"),
+    *("verdict", "decided_by", "measured", "runs", "k", "p_right", "p_wrong"),
 )
 COMPARISON_COLUMNS = (
-    *("id", "regime", "Delta", "what", "n", "mean", "low", "high", "ratio", "ratio_low", "ratio_high"),
+    *("id", "regime", "cells", "Delta", "what", "n", "mean", "low", "high", "ratio", "ratio_low", "ratio_high"),
     *("side", "limit", "p_right", "p_wrong", "why_not"),
 )
 
@@ -111,9 +111,9 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
         outcomes = {claim: outcome for claim in claims if (outcome := claim.test(study, regime, Delta))}
         tested = Counter(claim.family for claim, outcome in outcomes.items() if outcome.comparisons)
         for claim, outcome in outcomes.items():
-            random = partial(stream, study.seed, "claims", claim.id, regime.name, Delta)
+            random = partial(stream, study.seed, "claims", claim.id, regime.name, regime.cells, Delta)
             k, p = tested[claim.family], outcome.p(random())
-            head = {"id": claim.id, "regime": regime.name, "Delta": Delta if claim.by_Delta else ""}
+            head = {"id": claim.id, "regime": regime.name, "cells": regime.cells, "Delta": Delta if claim.by_Delta else ""}
             rows = report(outcome, p, random("interval"))
             found = judge(claim, outcome, p, k) if outcome.comparisons else judge_facts(claim, outcome)
             measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))

@@ -28,7 +28,7 @@ ALIKE = {"shift": 0.0, "common": 0.1}  # clients with one objective, another in 
 
 @dataclass(frozen=True)
 class Regime:
-    """One column of verdicts: a noise, the kind of cells, and the objectives that are run under these."""
+    """Where claims are tested: a noise (its name), the kind of cells, and the objectives that are run there."""
 
     name: str
     noise: float | str
@@ -51,7 +51,7 @@ class Study:
     regimes: tuple[Regime, ...]
     shift: float = 0.1
     seed: int = 0
-    n_jobs: int | None = None
+    n_jobs: int | str | None = None
     folder: Path = RESULTS
 
     @classmethod
@@ -61,7 +61,7 @@ class Study:
         regimes = [Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises]
         regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
         regimes += [  # in one dimension the two kinds of cells are the same
-            Regime(f"{name}, cyclic", noise, tuple(f for f in objectives if OBJECTIVES[f].d > 1), "cyclic")
+            Regime(name, noise, tuple(f for f in objectives if OBJECTIVES[f].d > 1), "cyclic")
             for name, noise, objectives in (astuple(regime)[:3] for regime in regimes)
         ]
         return cls(
@@ -152,7 +152,7 @@ RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
 
 
 def ratios(study: Study) -> pd.DataFrame:
-    """R(T)/M of each of RIVALS over PF-PNE's: regime, objective, algorithm, n, ratio (of means), low, high (95 %).
+    """R(T)/M of each of RIVALS over PF-PNE's: regime, cells, objective, algorithm, n, ratio (of means), low, high (95 %).
 
     Paired runs; of FN-UCB on the appendix's objectives those of the figures.
     """
@@ -164,9 +164,9 @@ def ratios(study: Study) -> pd.DataFrame:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
                 theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
-                rng = stream(study.seed, "ratios", regime.name, objective, rival)
+                rng = stream(study.seed, "ratios", regime.name, regime.cells, objective, rival)
                 ratio, low, high = stats.ratio(theirs, ours[:n], rng)
-                head = {"regime": regime.name, "objective": objective, "algorithm": rival, "n": n}
+                head = {"regime": regime.name, "cells": regime.cells, "objective": objective, "algorithm": rival, "n": n}
                 rows.append({**head, "ratio": ratio, "low": low, "high": high})
     return pd.DataFrame(rows)
 
@@ -193,7 +193,7 @@ def _key(experiment: Experiment, *roots, arguments: tuple = ()) -> str:
     return store.key({"runs": keys, "arguments": arguments}, *roots)
 
 
-def summarize(experiment: Experiment, n_jobs: int | None = None, folder: Path = RESULTS) -> pd.DataFrame:
+def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
     """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
 

@@ -193,18 +193,25 @@ def _compile(algorithm: str, objective: str, noise: float | str, cells: str) -> 
     simulated(Experiment(objective, (algorithm,), 2, 20, 1, noise, cells=cells), algorithm, 0)
 
 
-def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path):
-    """What is wanted of a run, which is simulated and stored unless another process just did."""
+def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path, key: str):
+    """What is wanted of a run, which is simulated and stored unless another process just did.
+
+    RuntimeError on a worker of another machine that would make another run, or keep it elsewhere.
+    """
+    if experiment.key(algorithm, run) != key:
+        raise RuntimeError("a worker has another version of the package, of Python or of a numerical library.")
+    if not folder.is_dir():
+        raise RuntimeError(f"a worker does not see {folder}: workers must share the folder where runs are stored.")
     _compile(algorithm, experiment.objective, experiment.noise, experiment.cells)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", store.DamagedResult)  # reported before
-        return of(store.run(experiment.key(algorithm, run), lambda: simulated(experiment, algorithm, run), folder))
+        return of(store.run(key, lambda: simulated(experiment, algorithm, run), folder))
 
 
 def each_run(
     experiment: Experiment,
     of: Callable[[Run], object],
-    n_jobs: int | None = None,
+    n_jobs: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
     folder: Path = RESULTS,
 ) -> dict[tuple[str, int], object]:
@@ -213,9 +220,9 @@ def each_run(
     One run at a time is in memory: a run with a round of communication at every pull can take 100 MB.
     """
     made = {(algorithm, run): None for algorithm in experiment.algorithms for run in range(experiment.n_runs)}
-    missing = []
+    keys, missing = {pair: experiment.key(*pair) for pair in made}, []
     for pair in made:
-        found = store.load(experiment.key(*pair), folder)
+        found = store.load(keys[pair], folder)
         if found is None:
             missing.append(pair)
         else:
@@ -227,7 +234,9 @@ def each_run(
             progress(len(made) - len(missing) + done, len(made))
 
     bar(0, len(missing))
-    jobs = [(experiment, *pair, of, folder) for pair in missing]
+    jobs = [(experiment, *pair, of, folder, keys[pair]) for pair in missing]
+    if jobs:
+        folder.mkdir(parents=True, exist_ok=True)
     for position, result in unordered(_stored, jobs, n_jobs, bar, experiment.is_small(len(missing))):
         made[missing[position]] = result
     return made
@@ -235,13 +244,13 @@ def each_run(
 
 def run_experiment(
     experiment: Experiment,
-    n_jobs: int | None = None,
+    n_jobs: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
     folder: Path = RESULTS,
 ) -> Results:
     """The runs of the experiment: those stored are read, the others computed and stored as each finishes.
 
-    n_jobs: workers, >= 1; None for one a core. progress(done, total) is called as runs finish.
+    n_jobs: workers, as in pfpne.workers.unordered. progress(done, total) is called as runs finish.
     The result does not depend on n_jobs, nor on interruptions.
     """
     return Results(experiment, each_run(experiment, _whole, n_jobs, progress, folder))

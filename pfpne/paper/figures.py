@@ -7,6 +7,7 @@ drawn from. The same tables give the same bytes.
 import functools
 import io
 import math
+import textwrap
 from collections.abc import Callable, Iterable
 
 import matplotlib.style
@@ -16,13 +17,16 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say figures.save)
-from pfpne.paper.looks import COLUMN, LOOKS, PAGE, STYLE, TITLES, label, noise_in_name, noise_in_words, title
+from pfpne.paper.looks import COLUMN, LOOKS, OWN_DELTA, PAGE, STYLE, TITLES, label, noise_in_name, noise_in_words, title
 from pfpne.paper.parameters import Parameters
+from pfpne.paper.specification import CHOICES, CLAIMS, right
 
 MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
+
+THOUSANDS = FuncFormatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}")
 
 # `with style():` our looks and matplotlib's defaults for the rest, whatever the user's own configuration says.
 style = functools.partial(matplotlib.style.context, STYLE, after_reset=True)
@@ -74,7 +78,8 @@ def legend(figure: Figure, names: list[str], columns: int, lines: bool = True, m
         handles.append(Line2D([], [], color=look.color, linestyle=dashes, marker=look.marker, label=look.label))
     handles += more
     space = {"columnspacing": 1.2, "handlelength": 2.6 if lines else 1.0, "handletextpad": 0.5}
-    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(columns, len(handles))), **space)
+    rows = -(-len(handles) // columns)
+    figure.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // max(1, rows)), **space)
 
 
 def _in_order(algorithms: Iterable[str]) -> list[str]:
@@ -114,24 +119,34 @@ def regret(results, p: Parameters) -> Exhibit:
     return _regret([[results]], f"regret_{_name(of)}", f" on {_where(of)}", p, points=250)
 
 
-def regret_panel(rows: list[list], name: str, p: Parameters) -> Exhibit:
-    """Regret on several objectives, side by side: a row of results a noise regime, None for an empty place."""
+def regret_panel(rows: list[list], name: str, p: Parameters, simple: bool = False) -> Exhibit:
+    """Regret on several objectives, side by side: a row of results a noise regime, None for an empty place.
+
+    simple: the simple regret instead, of the points that the clients would deploy.
+    """
     regimes = ", ".join(noise_in_words(row[0].experiment.noise) for row in rows)
     landmine = any(one and one.experiment.objective == "landmine" for row in rows for one in row)
-    return _regret(rows, f"panel_{name}", f", {regimes}{', landmine without' if landmine else ''}", p, points=60)
+    what = f", {regimes}{', landmine without' if landmine else ''}"
+    return _regret(rows, f"panel_{name}", what, p, points=60, simple=simple)
 
 
-def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int) -> Exhibit:
+def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int, simple: bool = False) -> Exhibit:
+    of = "simple_regret" if simple else "regret"
     cells = [[one and (one.experiment, _thinned(one.regret, points)) for one in row] for row in rows]
-    table = pd.concat([regret_curves(cell[1]) for row in cells for cell in row if cell], ignore_index=True)
-    caption = (
-        f"Average cumulative regret{what}: {_scale(p, table['runs'].max())}. "
-        "Lines are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them."
+    table = pd.concat([regret_curves(cell[1], of) for row in cells for cell in row if cell], ignore_index=True)
+    name = "Simple regret of the point deployed" if simple else "Average cumulative regret"
+    bands = "" if simple else (
+        ", bands \N{PLUS-MINUS SIGN}1 standard deviation over them, cut where they leave the range of the lines"
     )
-    labels = [f"{noise_in_words(of.noise)}\nregret $R(t)/M$" for (of, _), *_ in cells]
+    caption = (
+        f"{name}{what}: {_scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
+        f"Lines are means over the runs{bands}."
+    )
+    symbol = "simple regret" if simple else "regret $R(t)/M$"
+    labels = [f"{noise_in_words(of.noise)}\n{symbol}" for (of, _), *_ in cells]
     if len(rows[0]) == 1:
-        labels = ["average cumulative regret $R(t)/M$"]
-    return _side_by_side(stem, caption, table, cells, draw_regret, labels)
+        labels = [f"average cumulative {symbol}"]
+    return _side_by_side(stem, caption, table, cells, draw_simple_regret if simple else draw_regret, labels)
 
 
 def _thinned(regret: pd.DataFrame, points: int) -> pd.DataFrame:
@@ -140,9 +155,9 @@ def _thinned(regret: pd.DataFrame, points: int) -> pd.DataFrame:
     return regret[regret["t"].isin(steps[::-1][:: -(-len(steps) // points)])]
 
 
-def regret_curves(regret: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over runs of the average cumulative regret R(t)/M, at each t."""
-    groups = regret.groupby(["objective", "noise", "algorithm", "t"], sort=False)["regret"]
+def regret_curves(regret: pd.DataFrame, of: str = "regret") -> pd.DataFrame:
+    """Mean and standard deviation over runs of a column of Results.regret, R(t)/M by default, at each t."""
+    groups = regret.groupby(["objective", "noise", "algorithm", "t"], sort=False)[of]
     return groups.agg(runs="count", mean="mean", std="std").reset_index().fillna({"std": 0.0})  # of one run
 
 
@@ -155,10 +170,23 @@ def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
         line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
         color = LOOKS[name].color
         band.set(alpha=None, facecolor=(color, 0.12), edgecolor=(color, 0.5), linewidth=0.3)  # edges tell bands apart
-    ax.set(xlim=(0, regret["t"].max()), ylim=(0, None))
+    highest = max(line.get_ydata().max() for line in ax.lines)  # a wide band hides no line
+    ax.set(xlim=(0, regret["t"].max()), ylim=(0, 1.08 * highest or None))
     for axis, ticks in ((ax.xaxis, 4), (ax.yaxis, 6)):
         axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}"))
+        axis.set_major_formatter(THOUSANDS)
+
+
+def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
+    """Draw the mean simple regret of one objective and noise."""
+    names = _in_order(regret["algorithm"])
+    sns.lineplot(regret, x="t", y="simple_regret", errorbar=None, ax=ax, **_lines(names))
+    every = max(1, regret["t"].nunique() // 6)
+    for k, line in enumerate(ax.lines):
+        line.set_markevery((k * every // len(names), every))
+    ax.set(xlim=(0, regret["t"].max()), yscale="log")
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    ax.xaxis.set_major_formatter(THOUSANDS)
 
 
 def final_regret(results) -> pd.DataFrame:
@@ -278,15 +306,155 @@ def surfaces(results, p: Parameters) -> Exhibit:
     return render("landmine_surfaces", caption, table, draw)
 
 
+def forest(table: pd.DataFrame, study) -> Exhibit:
+    """Ratios of regret to PF-PNE's with their intervals: one row an objective and kind of cells, one panel a noise.
+
+    table: see pfpne.paper.evidence.ratios.
+    """
+    names, runs = _in_order(table["algorithm"]), sorted(set(table["n"]))
+    noises = list(dict.fromkeys(regime.name for regime in study.regimes if regime.name != "landmine"))
+    where = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
+    table = table.assign(where=where, panel=table["regime"].replace("landmine", noises[0]))
+    order = [place for f in TITLES for place in (title(f), f"{title(f)}, cyclic") if place in set(where)]
+    caption = (
+        f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, n = "
+        f"{' or '.join(map(str, runs))} paired runs. Ratios of means with bootstrap 95% intervals; left of the line an "
+        "algorithm has less regret than PF-PNE. Cells are random, or cyclic; landmine, without noise, stands in the first panel."
+    )
+
+    def draw() -> Figure:
+        alone = len(noises) == 1
+        figure = Figure(figsize=(COLUMN if alone else PAGE, 0.9 + 0.42 * len(order)))
+        axes = figure.subplots(1, len(noises), sharey=True, sharex=True, squeeze=False)[0]
+        for ax, noise in zip(axes, noises, strict=True):
+            for k, name in enumerate(names):
+                mine, look = table[(table["panel"] == noise) & (table["algorithm"] == name)], LOOKS[name]
+                at = mine["where"].map(order.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)
+                ax.hlines(at, mine["low"], mine["high"], color=look.color, linewidth=1)
+                ax.plot(mine["ratio"], at, look.marker, color=look.color, markersize=3.2, markeredgewidth=0.6)
+            ax.axvline(1, color="black", linewidth=0.8, zorder=0)
+            ax.hlines(np.arange(1, len(order)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform())
+            ax.set(xscale="log", title=noise_in_words(noise), ylim=(len(order) - 0.5, -0.5), xlabel="$R(T)/M$ over PF-PNE's")
+            _plain_log(ax.xaxis)
+            ax.tick_params(axis="y", length=0)
+        axes[0].set_yticks(range(len(order)), order)
+        legend(figure, names, columns=3 if alone else 6, lines=False)
+        return figure
+
+    return render("forest", caption, table.drop(columns=["where", "panel"]), draw)
+
+
+def _plain_log(axis) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, written out."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def exponents(table: pd.DataFrame, study) -> Exhibit:
+    """Local exponents of regret against T, a panel an objective: see pfpne.paper.table1.exponents."""
+    names, objectives = _in_order(table["algorithm"]), list(table["objective"].unique())
+    caption = (
+        f"Local exponents of regret, log2 of R(T)/M at T over that at T/2, in runs to these horizons: M = "
+        f"{study.n_clients} clients, {noise_in_words(study.regimes[0].noise)}, random cells, means over n = "
+        f"{table['n'].max()} runs. At 1 regret grows as T (solid line); the paper's (d+1)/(d+2) is 1/2 for d = 0 (dotted)."
+    )
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PAGE, 2.3))
+        axes = figure.subplots(1, len(objectives), sharey=True, squeeze=False)[0]
+        for ax, objective in zip(axes, objectives, strict=True):
+            mine = table[table["objective"] == objective]
+            sns.lineplot(mine, x="T", y="exponent", ax=ax, **_lines(names))
+            for at, dots in ((1, "-"), (0.5, ":")):
+                ax.axhline(at, color="black", linewidth=0.7, linestyle=dots, zorder=0)
+            ax.set(xscale="log", xlabel="$T$", ylabel="exponent of $T$", title=TITLES[objective])
+            ax.set_xticks(mine["T"].unique(), [THOUSANDS(T, None) for T in mine["T"].unique()])
+            ax.xaxis.set_minor_locator(NullLocator())
+        legend(figure, names, columns=6)
+        return figure
+
+    return render("table1_exponents", caption, table, draw)
+
+
+def specification(table: pd.DataFrame, study) -> Exhibit:
+    """The specification curve, a column of panels an objective. table: see pfpne.paper.specification.readings.
+
+    Above, PF-PNE's regret over the least of its rivals' in every reading, in order; in the middle, which choices each
+    reading is of, and the share of PF-PNE's firsts among those of each choice; below, the share of each claim.
+    """
+    held, objectives = right(table), list(table["objective"].unique())
+    (first, (ours, rivals)), *_ = CLAIMS.items()
+    ratio = table[ours] / table[list(rivals)].min(axis=1)
+    values = [(name, value) for name in CHOICES for value in table[name].unique()]
+    counts = ", ".join(f"{(table['objective'] == f).sum()} on {title(f)}" for f in objectives)
+    caption = (
+        f"Specification curve: {counts}, every combination of the choices on the left (Delta and the cut phase are "
+        f"PF-PNE's; c its own, Fed-PNE's and PE's). M = {study.n_clients} clients, means of n = {study.n_runs} runs, no "
+        "test. Above: PF-PNE's regret over the least of the other four's, a reading each, in order. Middle: a mark where a "
+        "reading has made the choice, and how many of these have PF-PNE as the smallest of the five. Below: the share of "
+        "readings in which each claim comes out right."
+    )
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PAGE, 6.6))
+        grid = {"height_ratios": [1.3, 3.2, 1.0]}
+        axes = figure.subplots(3, len(objectives), sharey="row", squeeze=False, gridspec_kw=grid)
+        for (above, middle, below), objective in zip(axes.T, objectives, strict=True):
+            mine = ratio[table["objective"] == objective].sort_values()
+            of, wins = table.loc[mine.index], held.loc[mine.index]
+            rank = np.arange(len(mine))
+            above.fill_between(rank, 1, mine, color=LOOKS["pf-pne"].color, alpha=0.35, step="mid", linewidth=0)
+            above.step(rank, mine, color=LOOKS["pf-pne"].color, where="mid")
+            above.axhline(1, color="black", linewidth=0.7)
+            above.set(yscale="log", xlim=(0, len(mine)), title=TITLES[objective])
+            _plain_log(above.yaxis)
+            chosen = np.array([of[name] == value for name, value in values])
+            extent = (0, len(mine), len(values) - 0.5, -0.5)
+            middle.imshow(~chosen, cmap="gray", aspect="auto", interpolation="none", vmin=-0.6, extent=extent)
+            beside = {"xycoords": ("axes fraction", "data"), "fontsize": 6.5, "va": "center"}
+            for row, who in enumerate(chosen):
+                if who.any():
+                    middle.annotate(f"{wins.loc[who, first].mean():.0%}", (1.01, row), **beside)
+            for row in range(1, len(values)):
+                if values[row][0] != values[row - 1][0]:
+                    middle.axhline(row - 0.5, color="black", linewidth=0.5)
+            middle.set_xlabel("readings, in order")
+            shares = wins.mean()
+            below.barh(range(len(shares)), shares, color="0.6", height=0.7)
+            for row, share in enumerate(shares):
+                below.annotate(f"{share:.0%}", (share + 0.02, row), va="center", fontsize=6.5)
+            below.set(xlim=(0, 1.18), ylim=(len(shares) - 0.5, -0.5), xticks=[])
+            for ax in (above, middle):
+                ax.set_xticks([])
+            middle.tick_params(axis="y", length=0)
+        axes[0, 0].set_ylabel("PF-PNE / best other")
+        axes[1, 0].set_yticks(range(len(values)), [_choice(*pair) for pair in values], fontsize=6.5)
+        axes[2, 0].set_yticks(range(len(CLAIMS)), [textwrap.fill(claim, 42) for claim in CLAIMS], fontsize=6.5)
+        return figure
+
+    return render("specification_curve", caption, pd.concat([table, held], axis=1), draw)
+
+
+def _choice(name: str, value) -> str:
+    """A choice of the specification curve in words."""
+    if name == "noise":
+        return noise_in_words(value)
+    value = {"true": "the clients' own", 0.01: "0.01"}.get(value, value) if name == "Delta" else value
+    value = f"shift {value:g}" if name == "clients" and value != "alike" else value
+    return f"{name}: {value:,}" if name == "T" else f"{name}: {value}"
+
+
 def times(results: list, p: Parameters) -> Exhibit:
     """The measured wall time of one run of each algorithm on each objective. Not the same bytes on another day."""
     seconds = pd.concat([one.seconds for one in results])
+    seconds = seconds[seconds["algorithm"] != OWN_DELTA]  # the same program
     groups = seconds.groupby(["objective", "algorithm"], sort=False)["seconds"]
     table = groups.agg(runs="count", median="median", min="min", max="max").reset_index()
     objectives, names = [name for name in TITLES if name in set(table["objective"])], _in_order(table["algorithm"])
     caption = (
         f"Wall time of one run, {_scale(p, table['runs'].max())}: median, with the range over the runs. "
-        "As implemented here, several runs at a time on one machine; the first ones may wait for the compiler."
+        "As implemented here, compiled before, several runs at a time on one machine."
     )
 
     def draw() -> Figure:

@@ -26,6 +26,7 @@ from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.partition import CELLS
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.workers import check_scheduler, end_with
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
@@ -102,8 +103,10 @@ KINDS = {
     **dict.fromkeys(("c", "c_1", "delta"), _plain(float, check_scale)),
     "Delta": _plain(float, _check_delta),
     "n_jobs": _plain(int, check_count),
+    "scheduler": _plain(str, check_scheduler),
     "figures_dir": _plain(str, _check_text),
 }
+WORKERS = ("n_jobs", "scheduler")  # who simulates: no matter for the results
 SETTINGS = ("nu_1", "rho", "c", "c_1", "delta", "Delta")  # of algorithms; each goes to those that take it
 
 
@@ -128,14 +131,14 @@ class Notebook:
 STORY = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
 NOTEBOOKS = {
     "0_how_it_works": Notebook(
-        ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", "n_jobs", "cells", *SETTINGS[:-1])
+        ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
     ),
     "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES),
     "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift")),
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
     "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
-    "6_specification_curve": Notebook(
+    "10_specification_curve": Notebook(
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
     ),
     "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
@@ -153,7 +156,7 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
-        ("6_specification_curve", {}),
+        ("10_specification_curve", {}),
         ("9_why", {}),
         ("8_regime_map", {}),
     ]
@@ -175,7 +178,7 @@ class Parameters:
     cells: str
     seed: int
     settings: dict[str, float | str]  # those of the algorithms that were given
-    n_jobs: int | None
+    n_jobs: int | str | None  # workers, or the scheduler that has some
     figures_dir: Path
     command: str  # that makes the notebook's figures again, from the project's folder
 
@@ -225,13 +228,15 @@ def complete(notebook: str, given: dict) -> Parameters:
     _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], decided["settings"])
     alike = [_completed(usual, parameters) for name, parameters in executions(asked["profile"]) if name == notebook]
     home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
-    n_jobs, folder = asked.pop("n_jobs", None), asked.pop("figures_dir", None)
+    n_jobs, scheduler, folder = (asked.pop(name, None) for name in (*WORKERS, "figures_dir"))
+    if n_jobs and scheduler:
+        raise ParameterError("n_jobs is for workers of this machine, and scheduler has its own: leave one of them None.")
     as_text = {name: ",".join(value) if isinstance(value, tuple) else f"{given[name]}" for name, value in asked.items()}
     folder = _folder(folder, home / _name_of(as_text) if home == FIGURES_CUSTOM else home)
     words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
     for name, text in as_text.items():
         words += ["-p", name, text]
-    return Parameters(notebook, **decided, n_jobs=n_jobs, figures_dir=folder, command=shlex.join(words))
+    return Parameters(notebook, **decided, n_jobs=scheduler or n_jobs, figures_dir=folder, command=shlex.join(words))
 
 
 def _completed(usual: dict, asked: dict) -> dict:
@@ -337,7 +342,9 @@ def read(notebook: str) -> Parameters:
     """The parameters of the notebook that calls this, checked and completed. Raises ParameterError, see `complete`."""
     from IPython import get_ipython
 
-    shell = get_ipython()
+    shell, runner = get_ipython(), os.environ.get("PFPNE_RUNNER")
+    if runner == f"{os.getppid()}":  # `python -m pfpne.paper figures`, without which nobody waits for this
+        end_with(int(runner))
     if shell is None:
         raise ParameterError("read() reads a notebook's cells; elsewhere call complete(notebook, {name: value}).")
     _known("notebook", notebook, NOTEBOOKS)

@@ -40,7 +40,9 @@ def readings(study: Study) -> pd.DataFrame:
     noises = [regime.noise for regime in study.regimes if regime.cells == "random" and OBJECTIVES[0] in regime.objectives]
     rows = []
     for objective in OBJECTIVES:
-        values = {**CHOICES, "noise": noises, "cells": CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)}
+        horizons = [max(1, round(part * study.horizon)) for part in CHOICES["T"]]
+        cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same
+        values = {**CHOICES, "cells": cells, "T": horizons, "noise": noises}
         regrets = functools.cache(functools.partial(_mean_regret, study, objective))
         for chosen in itertools.product(*values.values()):
             choice = dict(zip(values, chosen, strict=True))
@@ -63,8 +65,8 @@ def _mean_regret(study: Study, objective: str, name: str, cells, T, noise, clien
     n, clients = study.n_runs, ALIKE if clients == "alike" else {"shift": clients}
     changes = {"cells": cells, "settings": dict(settings), **clients}
     if name == "fn-ucb":  # whose choices do not depend on T
-        return study.summary(objective, name, noise, n, **changes)["regret" if T == 1 else "sooner"].mean()
-    changes["horizon"] = max(1, round(T * study.horizon))
+        return study.summary(objective, name, noise, n, **changes)["regret" if T == study.horizon else "sooner"].mean()
+    changes["horizon"] = T
     if variant:
         root = deviations.__name__, "VARIANTS", variant
         return study.variant(objective, *deviations.VARIANTS[variant], noise, n, root, **changes).mean()

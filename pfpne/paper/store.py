@@ -22,7 +22,7 @@ import numpy as np
 from filelock import FileLock
 
 from pfpne.paper.closure import Definitions, read_sources
-from pfpne.paths import RESULTS, write_atomically
+from pfpne.paths import RESULTS, read_whole, write_atomically
 from pfpne.simulation.record import Run
 
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
@@ -123,7 +123,7 @@ def load(key: str, folder: Path = RESULTS) -> Run | None:
     """The stored run, or None. A damaged file is reported with a DamagedResult warning, and is None."""
 
     def content(path: Path) -> Run:
-        with np.load(path, allow_pickle=False) as z:
+        with np.load(io.BytesIO(read_whole(path)), allow_pickle=False) as z:
             arrays = dict(z)
         meta = json.loads(str(arrays.pop("meta")))
         if meta.pop("key") != key:
@@ -141,7 +141,7 @@ def rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
         return hashlib.sha256(json.dumps([key, rows]).encode()).hexdigest()
 
     def content(path: Path) -> list:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(read_whole(path))
         if kept["sha256"] != digest(kept["rows"]):
             raise ValueError("its rows are not the ones written, or another's")
         return kept["rows"]
@@ -156,8 +156,6 @@ def rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
 def _read(path: Path, content: Callable[[Path], object]):
     """content(path), or None if there is no such file or, with a warning, if it is damaged."""
     try:
-        if path.exists() and not path.is_file():
-            raise ValueError("it is no file; move it away")
         return content(path)
     except FileNotFoundError:
         return None

@@ -57,9 +57,8 @@ def _exhibit(stem: str, caption: str, markdown: str, numbers: dict[str, pd.DataF
 READING = (  # how the verdicts are to be read
     "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
     "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
-    "or a mean slope. What does not hold can be better than claimed: compare that number with the claim. A slope "
-    "measured over these M and T does not refute an asymptotic bound. Of clients that are alike, their own Delta is 0, "
-    "at which PF-PNE never leaves its federated stage."
+    "or a mean slope; of a counted claim, what refutes it; or why nothing is decided. Of alike clients, their own Delta "
+    "is 0, at which PF-PNE never leaves its federated stage."
 )
 
 
@@ -83,16 +82,17 @@ def make_claims(study: Study) -> Exhibit:
     verdicts, comparisons = claims.evaluate(study)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
-        f"{study.shift:g} and up to {study.n_runs} paired runs ({study.figure_runs} with FN-UCB). "
-        f"The level is {claims.ALPHA:g} for all tests of one column and one Delta, which are sign-flip tests of paired "
-        "differences (they suppose that, on the border of a claim, a difference is as likely as its opposite) with "
-        f"Holm's correction; with {study.figure_runs} runs no p-value is below 1/{2**study.figure_runs:,}, so "
-        "FN-UCB alone seldom refutes anything. Claims on communication and times are counted, not tested. "
-        f"{READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]}; where the clients' own Delta changes the "
-        f"verdict, that one follows. {tally(verdicts)}."
+        f"{study.shift:g} and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). "
+        f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells and "
+        "one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is true, so k "
+        "can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they suppose that, on "
+        "the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
+        f"counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
+        f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}."
     )
     shown = summary(verdicts)
-    columns = {"id": "Claim", "regime": "Regime", "Delta": "Delta", "verdict": "Verdict", "measured": "Measured"}
+    columns = {"id": "Claim", "regime": "Regime", "cells": "Cells", "Delta": "Delta"}
+    columns |= {"verdict": "Verdict", "measured": "Measured"}
     measured = verdicts[list(columns)].assign(regime=verdicts["regime"].map(noise_in_words))
     markdown, details = as_markdown(shown), as_markdown(measured.rename(columns=columns))
     page = f"{markdown}\n{caption}\n\n## What was measured\n\n{details}"
@@ -123,7 +123,7 @@ def make_times(study: Study) -> Exhibit:
         f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
         f"none of these takes more than {MUCH:g} times as long as another."
     )
-    columns = {"regime": "Regime", "objective": "Objective", "runs": "Runs", **{name: label(name) for name in PAPER}}
+    columns = {"regime": "Regime", "cells": "Cells", "objective": "Objective", "runs": "Runs", **{name: label(name) for name in PAPER}}
     columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
@@ -131,29 +131,32 @@ def make_times(study: Study) -> Exhibit:
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """A row a claim, a column a regime; in brackets what decides; the clients' own Delta's verdict if it is another."""
-    by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)[["verdict", "decided_by"]]
-    cells = by_claim.apply(_cell).unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
+    """A row a claim, a column a regime; in brackets what decides; other Delta's and cells' verdicts if they differ."""
+    by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
+    cells = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_cell)
+    cells = cells.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
     table = cells.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
     return table.rename(columns={"place": "In the paper", "statement": "Claim, as tested"})
 
 
 def _cell(verdicts: pd.DataFrame) -> str:
-    """verdicts: with the paper's Delta, then with the clients' own."""
-    cells = [f"{verdict} ({by})" if by else verdict for verdict, by in verdicts.itertuples(index=False)]
-    return cells[0] if verdicts["verdict"].nunique() == 1 else f"{cells[0]}; own Delta: {cells[1]}"
+    """verdicts: with the paper's Delta first, then with the clients' own; then the same on cyclic cells."""
+    words = []
+    for row in verdicts.to_dict("records"):
+        found = f"{row['verdict']} ({row['decided_by']})" if row["decided_by"] else row["verdict"]
+        where = ["cyclic cells"] * (row["cells"] == "cyclic") + ["own Delta"] * (row["Delta"] == "true")
+        if not words or row["verdict"] != verdicts["verdict"].iloc[0]:
+            words.append(f"{', '.join(where)}: {found}" if words else found)
+    return "; ".join(words)
 
 
 def tally(verdicts: pd.DataFrame) -> str:
-    """How many verdicts of each kind, by regime, with the paper's Delta."""
+    """How many verdicts of each kind, by regime and cells, with the paper's Delta."""
     words, paper = [], verdicts[verdicts["Delta"] != "true"]
-    for regime, mine in paper.groupby("regime", sort=False):
-        tested, kinds = pd.to_numeric(mine["p_right"], errors="coerce").notna(), []
-        for kind, those in (("tested", tested), ("counted", ~tested)):
-            found = [*mine.loc[those, "verdict"]]
-            counts = ", ".join(f"{verdict} {found.count(verdict)}" for verdict in claims.VERDICTS)
-            kinds.append(f"{len(found)} {kind} ({counts})")
-        words.append(f"{noise_in_words(regime)}: {', '.join(kinds)}")
+    for (regime, cells), mine in paper.groupby(["regime", "cells"], sort=False):
+        found = [*mine["verdict"]]
+        counts = ", ".join(f"{verdict} {found.count(verdict)}" for verdict in claims.VERDICTS if verdict in found)
+        words.append(f"{noise_in_words(regime)}, {cells} cells, {len(found)} claims: {counts}")
     return "; ".join(words)
 
 
@@ -211,11 +214,13 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     """Write what the CSVs in folder say into the README (findings, grid of claims) and the pages (verdicts, ratios)."""
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
-    found = "".join(f"- {sentence}\n" for sentence in findings.sentences(verdicts, compared, noise_in_words))
+    readings = pd.read_csv(folder / "specification_curve.csv")
+    said = findings.sentences(verdicts, compared, readings, noise_in_words)
+    found = "".join(f"- {sentence}\n" for sentence in said)
     other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
     reading = (
-        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta "
-        f"fares differently, that verdict follows. {READING}\n\n"
+        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta fares "
+        f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
     )
     for page, name, source, block in (
         ("README.md", "findings", "claims_comparisons.csv", found),

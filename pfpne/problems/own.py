@@ -6,16 +6,16 @@ import numpy as np
 
 from pfpne.checks import check
 from pfpne.problems.base import MAX_DEPTH, Problem
-from pfpne.problems.maxima import ACCURACY, scan
 
 
 class FunctionsProblem(Problem):
     """A problem made of one's own functions, one a client, each (n, d) -> (n,) with values in [0, 1].
 
-    domain: (d, 2), [low, high] a dimension. optimum (M,), global_optimum: the maxima over the domain where
-    they are known; else they are searched for when first asked for, which is reliable in one or two dimensions
-    for functions that vary on scales above 1/100 of the width, and without warranty otherwise.
-    Raises ValueError if a value is outside [0, 1], or a given maximum is below a value found.
+    domain: (d, 2), [low, high] a dimension. Nothing is evaluated before a simulation asks for it. optimum (M,) or
+    one number, global_optimum: the maxima over the domain where they are known; None: searched for when first asked
+    for, by tens of thousands of evaluations, which is reliable in one or two dimensions for functions that vary on
+    scales above 1/100 of the width, and without warranty otherwise; NaN: done without, and the regret is NaN.
+    Raises ValueError where a value is outside [0, 1]; a simulation raises RuntimeError where one is above its maximum.
     """
 
     def __init__(
@@ -36,13 +36,10 @@ class FunctionsProblem(Problem):
         for m, function in enumerate(self.functions):
             check(callable(function), f"functions[{m}]", "callable, (n, d) -> (n,)", function)
         super().__init__(name, domain, len(self.functions), noise, seed, run, max_depth)
-        points = scan(self.domain)
-        highest = np.array([self.client_values(m, points).max() for m in range(self.n_clients)])
         if optimum is not None:
-            self.optimum = _given("optimum", optimum, highest)
+            self.optimum = _given("optimum", optimum, (self.n_clients,))
         if global_optimum is not None:
-            highest = np.array(self.mean_values(points).max())
-            self.global_optimum = float(_given("global_optimum", global_optimum, highest))
+            self.global_optimum = float(_given("global_optimum", global_optimum, ()))
 
     def _evaluated(self, clients, x):
         if np.ndim(clients):
@@ -62,13 +59,11 @@ class FunctionsProblem(Problem):
         return value
 
 
-def _given(name: str, maximum, highest: np.ndarray) -> np.ndarray:
-    """A given maximum, raised to the highest value found; ValueError if it is below that, rounding apart."""
+def _given(name: str, maximum, shape: tuple) -> np.ndarray:
     maximum = np.array(maximum, dtype=float)
-    check(maximum.shape == highest.shape, name, f"of shape {highest.shape}", maximum.shape)
-    wanted = f"at most 1, and at least {highest.tolist()}, which is attained"
-    check(bool(((highest <= maximum + ACCURACY) & (maximum <= 1)).all()), name, wanted, maximum.tolist())
-    return np.maximum(maximum, highest)
+    check(maximum.shape in ((), shape), name, f"a number, or of shape {shape}", maximum.shape)
+    check(not ((maximum < 0) | (maximum > 1)).any(), name, "in [0, 1], or NaN where it is not known", maximum.tolist())
+    return np.broadcast_to(maximum, shape)
 
 
 problem_from_functions = FunctionsProblem  # what it does, beside make_problem

@@ -1,0 +1,180 @@
+"""Named parameters as people think of them, and the unit cube where the algorithms search.
+
+    space = Space({"C": Float(1e-3, 1e3, log=True), "depth": Int(1, 12), "size": Ordinal(["S", "M", "L"])})
+    space.point([0.5, 0.0, 0.99])  # {"C": 1.0, "depth": 1, "size": "L"}
+
+The words are those of Optuna and ConfigSpace. What lies close in the cube should behave alike: hence log scales, and
+choices only where their order makes sense. Every integer, and every choice, has an equal share of its side of the cube
+(in ConfigSpace and scikit-optimize those at the ends have half of one).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pfpne.checks import check, is_integer, is_number
+
+LARGEST_INT = 2**52  # above, floats between 0 and 1 do not tell integers apart
+DIRECTIONS = ("maximize", "minimize")
+
+
+@dataclass(frozen=True)
+class Float:
+    """A real number in [low, high], low < high; on a log scale (low > 0) equal ratios have equal shares."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self):
+        _check_range(self, is_number, "a number", 0)
+        for name in ("low", "high"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    def at(self, u: float) -> float:
+        """The value at u in [0, 1]."""
+        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        value = low * (1 - u) + high * u
+        return min(max(math.exp(value) if self.log else value, self.low), self.high)
+
+    def unit(self, value) -> float:
+        """The u of a value; ValueError unless it is a number in [low, high]."""
+        check(is_number(value) and self.low <= value <= self.high, "a value", f"a number of {self}", value)
+        scale = math.log if self.log else float
+        return (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
+
+
+@dataclass(frozen=True)
+class Int:
+    """An integer in low..high, low < high; on a log scale (low >= 1) n has the share of [n - 1/2, n + 1/2]."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    def __post_init__(self):
+        _check_range(self, is_integer, "an integer", 1)
+        holds = -LARGEST_INT <= self.low and self.high <= LARGEST_INT
+        check(holds, "low and high", f"within +-{LARGEST_INT}", (self.low, self.high))
+        for name in ("low", "high"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+
+    @property
+    def _between(self) -> Float:
+        return Float(self.low - 0.5, self.high + 0.5, self.log)
+
+    def at(self, u: float) -> int:
+        """The value at u in [0, 1]."""
+        return min(max(math.floor(self._between.at(u) + 0.5), self.low), self.high)
+
+    def unit(self, value) -> float:
+        """The u of a value; ValueError unless it is an integer in low..high."""
+        check(is_integer(value) and self.low <= value <= self.high, "a value", f"an integer of {self}", value)
+        return self._between.unit(int(value))
+
+
+@dataclass(frozen=True)
+class Ordinal:
+    """One of some choices, two or more, in an order in which neighbours behave alike."""
+
+    choices: Sequence
+
+    def __post_init__(self):
+        listed = isinstance(self.choices, Sequence) and not isinstance(self.choices, str)
+        check(listed, "choices", "a list, in an order that makes sense", self.choices)
+        object.__setattr__(self, "choices", tuple(self.choices))
+        try:
+            different = len(set(self.choices)) == len(self.choices) >= 2
+        except TypeError:  # a list among them
+            different = False
+        check(different, "choices", "two or more, all different and hashable (tuples, no lists)", self.choices)
+
+    def at(self, u: float):
+        """The choice at u in [0, 1]."""
+        return self.choices[min(int(u * len(self.choices)), len(self.choices) - 1)]
+
+    def unit(self, value) -> float:
+        """The u of a choice; ValueError for another value."""
+        check(value in self.choices, "a value", f"a choice of {self}", value)
+        return (self.choices.index(value) + 0.5) / len(self.choices)
+
+
+Parameter = Float | Int | Ordinal
+
+
+def _check_range(parameter: Float | Int, is_right, what: str, least_log: int) -> None:
+    low, high, log = parameter.low, parameter.high, parameter.log
+    check(isinstance(log, bool), "log", "True or False", log)
+    check(is_right(low), "low", what, low)
+    check(is_right(high) and high > low, "high", f"{what} > low = {low!r}", high)
+    if log:
+        check(low >= least_log and low > 0, "low", "> 0 on a log scale", low)
+
+
+class Space:
+    """Parameters by name, in the order given. d: how many; the algorithms search [0, 1]^d."""
+
+    def __init__(self, parameters: "Mapping[str, Parameter] | Space"):
+        if isinstance(parameters, Space):
+            parameters = parameters.parameters
+        holds = isinstance(parameters, Mapping) and len(parameters) > 0
+        check(holds, "space", 'a dict, such as {"C": Float(1e-3, 1e3, log=True)}', parameters)
+        for name, parameter in parameters.items():
+            check(isinstance(name, str) and name != "", "the name of a parameter", "a string", name)
+            check(isinstance(parameter, Parameter), f"parameter {name!r}", "a Float, an Int or an Ordinal", parameter)
+        self.parameters = dict(parameters)
+
+    def __repr__(self) -> str:
+        return f"Space({self.parameters})"
+
+    @property
+    def d(self) -> int:
+        return len(self.parameters)
+
+    @property
+    def domain(self) -> np.ndarray:
+        """The unit cube (d, 2), for a Partition."""
+        return np.tile([0.0, 1.0], (self.d, 1))
+
+    def point(self, u) -> dict:
+        """The parameters, {name: value}, at u (d,) of the unit cube."""
+        return {name: p.at(float(x)) for (name, p), x in zip(self.parameters.items(), u, strict=True)}
+
+    def unit(self, point: Mapping) -> np.ndarray:
+        """The u (d,) of parameters {name: value}, such that point(u) gives them back, floats to rounding."""
+        check(set(point) == set(self.parameters), "a point", f"a dict of {', '.join(self.parameters)}", point)
+        return np.array([p.unit(point[name]) for name, p in self.parameters.items()])
+
+
+class Reward(NamedTuple):
+    """What an objective returns: a number in [low, high], to be maximized or minimized; learned from in [0, 1]."""
+
+    low: float = 0.0
+    high: float = 1.0
+    direction: str = "maximize"
+
+    def checked(self) -> "Reward":
+        """Itself; ValueError unless low < high are numbers and the direction is one of DIRECTIONS."""
+        holds = is_number(self.low) and is_number(self.high) and self.low < self.high
+        check(holds, "reward_range", "(low, high), two numbers, low < high", (self.low, self.high))
+        check(self.direction in DIRECTIONS, "direction", " or ".join(map(repr, DIRECTIONS)), self.direction)
+        return Reward(float(self.low), float(self.high), self.direction)
+
+    def number(self, value) -> float:
+        """The value as a float; ValueError, naming the range, unless it is within it (rounding apart)."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        slack = 1e-9 * (self.high - self.low)
+        wanted = f"a number in [{self.low:g}, {self.high:g}], the reward_range"
+        check(self.low - slack <= number <= self.high + slack, "a value", wanted, value)
+        return min(max(number, self.low), self.high)
+
+    def scaled(self, number: float) -> float:
+        """In [0, 1], 1 the best."""
+        share = (number - self.low) / (self.high - self.low)
+        return share if self.direction == "maximize" else 1.0 - share

@@ -1,0 +1,301 @@
+"""Tune functions of one's own, one a client, in one call.
+
+    result = pfpne.tune({"Oslo": f, "Rome": g}, {"C": pfpne.Float(1e-3, 1e3, log=True)}, n_evaluations=200)
+    result.deploy  # {"Oslo": {"C": ...}, "Rome": {"C": ...}}
+
+Each function takes a dict of parameters and returns a number. All are called here, in this process, one after another;
+what passes between the server and the clients is what would pass between sites (pfpne.federation).
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tqdm.auto import tqdm
+
+from pfpne import __version__
+from pfpne.algorithms import ALGORITHMS, Algorithm, make_settings, settings_of
+from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
+from pfpne.checks import check, check_integer, check_noise, unknown
+from pfpne.federation import Federation, Task
+from pfpne.partition import Partition
+from pfpne.rng import stream
+from pfpne.space import Reward, Space
+
+DEFAULT = "pf-pne+"  # neither the noise nor how far the clients differ has to be known
+SEARCHES = {**ALGORITHMS, "random": Algorithm(RandomSearchSettings, make_random_search, on_cells=False)}
+NOISELESS = {"c": 1e-9, "noise_aware": False}  # confidence intervals without width: no reason to repeat a point
+
+
+ROW = {"client", "u", "parameters", "value"}  # of a history
+COLUMNS = ("client", "evaluation", "evaluations", "choice", "value")  # of the tables, beside the parameters
+
+
+class EvaluationError(RuntimeError):
+    """An objective failed, or returned what is no reward. result (Tuned): what was found before, to go on from."""
+
+    def __init__(self, message: str, result: "Tuned"):
+        super().__init__(message)
+        self.result = result
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What a search found.
+
+    deploy: {client: parameters}, what the algorithm would deploy. found: the same, where the client's own mean value is
+    best; where values are noisy, it is partly by luck. summary: a row a client and choice: the client's mean value there
+    and of how many evaluations (none: NaN and 0). history: a row a call of an objective: client, evaluation (1, 2, ...
+    of that client), the parameters, value. communication: a row a round: evaluation (of the client furthest on), round,
+    numbers up, numbers down, bytes. asked: what was asked for; rows: the history as in its file.
+    """
+
+    asked: dict
+    deploy: dict[str, dict]
+    found: dict[str, dict]
+    summary: pd.DataFrame
+    history: pd.DataFrame
+    communication: pd.DataFrame
+    rows: list[dict] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"{self.asked['algorithm']}, {len(self.history)} evaluations\n{self.summary.to_string(index=False)}"
+
+
+def tune(
+    objectives: Mapping[str, Callable[[dict], float]] | Sequence[Callable[[dict], float]],
+    space: Mapping | Space,
+    n_evaluations: int,
+    *,
+    algorithm: str = DEFAULT,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    direction: str = "maximize",
+    noise: float | str | None = None,
+    seed: int = 0,
+    history: str | Path | Tuned | None = None,
+    progress: bool = True,
+    **settings,
+) -> Tuned:
+    """For each objective, the parameters that make it best.
+
+    objectives: functions, one a client, in a list or a dict by name; each takes {name: value} and returns a number
+    within reward_range, (low, high). space: {name: Float, Int or Ordinal}. direction: "maximize" or "minimize".
+    n_evaluations: how often each objective is called, >= 1: no more, and no less unless noise is 0.
+    noise: None if not known; "bernoulli"; or the half-width of uniform noise, in units of the value. 0: equal parameters
+    give equal values. Then a point met again, which counts, is not evaluated again, and intervals have no width.
+    algorithm: a registered name or "random". settings: its own; those in units of the reward, such as Delta, in units of
+    the width of the range. pf-pne alone needs one: no Delta is safe for it.
+    history: a file, which is read if it is there and written as the search goes, so that the same call goes on where it
+    was stopped; or an earlier result, such as that of an EvaluationError.
+
+    Raises ValueError for what is wrong in a call, before anything is evaluated; EvaluationError, which names the client
+    and the point, if an objective raises an error, or returns no number of the range.
+    """
+    names = _names(objectives)
+    functions = list(objectives.values() if isinstance(objectives, Mapping) else objectives)
+    for name, function in zip(names, functions, strict=True):
+        check(callable(function), f"the objective of client {name}", "a function of a dict of parameters", function)
+    space = Space(space)
+    for name in space.parameters:
+        check(name not in COLUMNS, "the name of a parameter", f"none of {', '.join(COLUMNS)}", name)
+    two = isinstance(reward_range, (tuple, list)) and len(reward_range) == 2
+    check(two, "reward_range", "(low, high)", reward_range)
+    reward = Reward(*reward_range, direction).checked()
+    check_integer("n_evaluations", n_evaluations, 1)
+    check_integer("seed", seed, 0)
+    if noise is not None:
+        check_noise("noise", noise)
+    if not isinstance(algorithm, str) or algorithm not in SEARCHES:
+        raise ValueError(unknown("algorithm", algorithm, SEARCHES))
+    if algorithm == "pf-pne" and "Delta" not in settings:
+        raise ValueError("pf-pne needs Delta, the most that a client's best value differs from the best mean of all.")
+    check(algorithm != "random" or not settings, "random", "given no settings", settings)
+    asked = {
+        "clients": names,
+        "space": [[name, repr(parameter)] for name, parameter in space.parameters.items()],
+        "n_evaluations": int(n_evaluations),
+        "algorithm": algorithm,
+        "reward": [*reward],
+        "noise": noise,
+        "seed": int(seed),
+        "settings": {name: repr(value) for name, value in sorted(settings.items())},
+    }
+    federation = _federation(space, reward, asked, settings)
+    with _History(history, asked) as kept:
+        return _Search(functions, space, reward, asked, federation, kept).run(progress)
+
+
+def _names(objectives) -> list[str]:
+    listed = isinstance(objectives, (Mapping, Sequence)) and len(objectives) > 0
+    check(listed, "objectives", "functions, in a list, or in a dict by the clients' names", objectives)
+    names = list(objectives) if isinstance(objectives, Mapping) else [str(m) for m in range(len(objectives))]
+    for name in names:
+        check(isinstance(name, str), "the name of a client", "a string", name)
+    return names
+
+
+def _federation(space: Space, reward: Reward, asked: dict, settings: dict) -> Federation:
+    """The server and the clients of a search, on the unit cube and rewards in [0, 1]."""
+    seed, noise, name = asked["seed"], asked["noise"], asked["algorithm"]
+    cells = int(stream(seed, "tune", "cells").integers(2**64, dtype=np.uint64))
+    task = Task(
+        Partition(space.domain, seed=cells),
+        n_clients=len(asked["clients"]),
+        horizon=asked["n_evaluations"],
+        noise=noise if noise is None or isinstance(noise, str) else noise / (reward.high - reward.low),
+        seed=seed,
+        key=("tune",),
+    )
+    algorithm = SEARCHES[name]
+    if noise == 0:
+        settings = {key: x for key, x in NOISELESS.items() if key in settings_of(algorithm)} | settings
+    chosen = make_settings(name if name in ALGORITHMS else algorithm, settings)
+    return Federation(*algorithm.make(task, chosen), algorithm.up, algorithm.down)
+
+
+class _History:
+    """The evaluations of a search, in order: those of before, which are taken first, and those made now.
+
+    A row: {client, u, parameters, value}; u, the point of the unit cube, tells whether it is the one asked for.
+    """
+
+    def __init__(self, before: str | Path | Tuned | None, asked: dict):
+        check(before is None or isinstance(before, (str, Path, Tuned)), "history", "a path or a result", before)
+        self.rows, self.taken, self._file = [], 0, None
+        if isinstance(before, Tuned):
+            _check_same(before.asked, asked, "the result given as history")
+            self.rows = list(before.rows)
+        elif before is not None:
+            self._read(Path(before), json.loads(json.dumps(asked)))
+
+    def __enter__(self) -> "_History":
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _read(self, path: Path, asked: dict) -> None:
+        """Take what the file holds, but for a last line that a killed process left unfinished, and open it to add."""
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        whole = [line for line in lines if line.endswith(b"\n")]
+        try:
+            before, *self.rows = map(json.loads, whole) if whole else [asked]
+            right = before.keys() >= asked.keys() and all(row.keys() == ROW for row in self.rows)
+        except (ValueError, AttributeError):  # no JSON, or no dict
+            right = False
+        check(right and (bool(whole) or not lines), "history", "a file that tune wrote, or a new one", str(path))
+        _check_same(before, asked, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab")
+        self._file.truncate(sum(map(len, whole)))
+        if not whole:
+            self._write({"pfpne": __version__, **asked})
+
+    def _write(self, content: dict) -> None:
+        self._file.write(json.dumps(content, default=repr).encode() + b"\n")
+        self._file.flush()
+
+    def take(self, client: str, u: list[float]) -> float | None:
+        """The value of the next evaluation of before, which must be this one; None if there is none left."""
+        if self.taken == len(self.rows):
+            return None
+        row = self.rows[self.taken]
+        self.taken += 1
+        same = (row["client"], row["u"]) == (client, u)
+        check(same, f"evaluation {self.taken} of the history", f"of client {client} at {u}, as now asked for", row)
+        return row["value"]
+
+    def add(self, **row) -> None:
+        self.rows.append(row)
+        self.taken += 1
+        if self._file is not None:
+            self._write(row)
+
+
+def _check_same(before: dict, asked: dict, where) -> None:
+    for name, value in asked.items():
+        if before.get(name) != value:
+            raise ValueError(
+                f"{where} is of another search: {name} was {before.get(name)!r}, and is {value!r} here. Give what was "
+                "given then, or another history."
+            )
+
+
+class _Search:
+    """One search under way."""
+
+    def __init__(self, functions: list, space: Space, reward: Reward, asked: dict, federation: Federation, history):
+        self.functions, self.space, self.reward, self.asked = functions, space, reward, asked
+        self.federation, self.history, self.names = federation, history, asked["clients"]
+        self.seen = [{} for _ in self.names]  # of each client: parameters -> its values there
+        self.rounds = defaultdict(lambda: np.zeros(2, dtype=np.int64))  # t -> numbers up and down
+        federation.on_mail = self._on_mail
+
+    def _on_mail(self, t: int, up: list, down: list) -> None:
+        self.rounds[t] += [sum(message.numbers for _, message in mail) for mail in (up, down)]
+
+    def run(self, progress: bool) -> Tuned:
+        total = self.asked["n_evaluations"] * len(self.names)
+        with tqdm(total=total, desc=self.asked["algorithm"], unit="evaluation", disable=not progress) as bar:
+            while self.federation.running:
+                for m, batch in self.federation.ask():
+                    rewards = []
+                    for u in np.repeat(batch.points, batch.counts, axis=0):
+                        rewards.append(self.reward.scaled(self._value(m, u.tolist())))
+                        bar.update()
+                    self.federation.tell(m, rewards)
+        return self.result()
+
+    def _value(self, m: int, u: list[float]) -> float:
+        """The value of objective m at u: from memory, from the history of before, or evaluated now."""
+        parameters = self.space.point(u)
+        values = self.seen[m].setdefault(tuple(parameters.values()), [])
+        if values and self.asked["noise"] == 0:
+            return values[0]
+        value = self.history.take(self.names[m], u)
+        if value is None:
+            value = self._evaluated(m, parameters)
+            self.history.add(client=self.names[m], u=u, parameters=parameters, value=value)
+        values.append(value)
+        return value
+
+    def _evaluated(self, m: int, parameters: dict) -> float:
+        try:
+            return self.reward.number(self.functions[m](dict(parameters)))
+        except Exception as error:
+            raise EvaluationError(
+                f"client {self.names[m]} at {parameters}: {type(error).__name__}: {error} Nothing is lost: the same call "
+                f"with history=error.result, or with its file, goes on from here ({len(self.history.rows)} evaluations).",
+                self.result(),
+            ) from error
+
+    def result(self) -> Tuned:
+        """What is found so far."""
+        best = max if self.reward.direction == "maximize" else min
+        deploy = {name: self.space.point(client.best()) for name, client in zip(self.names, self.federation.clients)}
+        found, summary = {}, []
+        for name, seen in zip(self.names, self.seen):
+            means = {point: float(np.mean(values)) for point, values in seen.items() if values}
+            if means:
+                found[name] = dict(zip(self.space.parameters, best(means, key=means.get)))
+            for choice, chosen in (("deploy", deploy), ("found", found)):
+                if name in chosen:
+                    point = tuple(chosen[name].values())
+                    at = {"value": means.get(point, np.nan), "evaluations": len(seen.get(point, ()))}
+                    summary.append({"client": name, "choice": choice, **chosen[name], **at})
+        history = pd.DataFrame(
+            [{"client": row["client"], **row["parameters"], "value": row["value"]} for row in self.history.rows],
+            columns=["client", *self.space.parameters, "value"],
+        )
+        history.insert(1, "evaluation", history.groupby("client").cumcount() + 1)
+        rounds = [(t, *self.rounds[t]) for t in sorted(self.rounds)]
+        communication = pd.DataFrame(rounds, columns=["t", "numbers up", "numbers down"])
+        communication.insert(1, "round", np.arange(1, len(rounds) + 1))
+        communication["bytes"] = 8 * (communication["numbers up"] + communication["numbers down"])
+        summary, rows = pd.DataFrame(summary), list(self.history.rows)
+        return Tuned(self.asked, deploy, found, summary, history, communication, rows)

@@ -1,0 +1,95 @@
+"""Runs on the workers of a Dask scheduler: bit-equal to those of this process, whoever is killed on the way."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from pfpne.paper import experiment
+from pfpne.paper.experiment import Experiment, run_experiment
+from pfpne.paper.parameters import ParameterError, complete
+from pfpne.workers import WorkersError, unordered
+
+WANTED = Experiment("himmelblau", ("pf-pne", "fed-pne", "hct", "fn-ucb"), 4, 300, 4, 0.3, global_regret=True)
+
+
+def dask(*arguments: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-m", "dask", *arguments], stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A scheduler of this machine and its three workers, processes of their own: (address, workers)."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(experiment, "SMALL", 0)  # even small runs go to the workers
+    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "spawn")
+    known = tmp_path / "scheduler.json"
+    scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", f"{known}")
+    own = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", f"{tmp_path}"]
+    workers = [dask("worker", "--scheduler-file", f"{known}", *own) for _ in range(3)]
+    while not known.exists():
+        assert scheduler.poll() is None
+        time.sleep(0.1)
+    yield json.loads(known.read_text())["address"], workers
+    for process in (*workers, scheduler):
+        process.kill()
+        process.wait()
+
+
+def same(one, other) -> bool:
+    names = ("t", "regret", "global_regret", "simple_regret", "best", "rounds")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+@pytest.mark.slow
+def test_any_workers_make_the_same_runs_and_one_may_be_killed(cluster, tmp_path):
+    address, workers = cluster
+    alone = run_experiment(WANTED, n_jobs=1, folder=tmp_path / "1").runs
+
+    def kill_one():
+        while len(list((tmp_path / address[-5:]).rglob("*.npz"))) < 4:
+            time.sleep(0.05)
+        workers[0].kill()
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    for n_jobs in (2, 4, address):
+        runs = run_experiment(WANTED, n_jobs=n_jobs, folder=tmp_path / f"{n_jobs}"[-5:]).runs
+        assert all(same(runs[pair], alone[pair]) for pair in alone), n_jobs
+    killer.join()
+    assert workers[0].wait() < 0 and all(worker.poll() is None for worker in workers[1:])
+
+
+def _threads_of(what: str) -> list[int]:
+    import threadpoolctl
+
+    return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
+
+
+def _end(what: str) -> None:
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_a_worker_has_one_thread_and_a_job_that_kills_workers_is_named(cluster):
+    address, workers = cluster
+    found = [threads for _, threads in unordered(_threads_of, [("a",), ("b",)], address)]
+    assert found and all(threads and set(threads) == {1} for threads in found)
+    with pytest.raises(WorkersError, match="were killed, one after another"):
+        list(unordered(_end, [("a",)], address))
+
+
+def test_a_scheduler_that_is_none_is_said():
+    pytest.importorskip("distributed")
+    with pytest.raises(WorkersError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
+        list(unordered(divmod, [(7, 2)], "tcp://127.0.0.1:9"))
+    with pytest.raises(ValueError, match="address of a Dask scheduler"):
+        unordered(divmod, [(7, 2)], "127.0.0.1")
+    with pytest.raises(ParameterError, match="leave one of them None"):
+        complete("1_synthetic_regret", {"n_jobs": 2, "scheduler": "tcp://127.0.0.1:9"})
+    assert complete("1_synthetic_regret", {"scheduler": "tcp://127.0.0.1:9"}).n_jobs == "tcp://127.0.0.1:9"

@@ -1,0 +1,77 @@
+"""What is looked up in a run of PF-PNE: the way to a maximum, the good event, what was eliminated."""
+
+import numpy as np
+import pytest
+
+from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer
+from pfpne.federation import Task
+from pfpne.paper import events
+from pfpne.paper.experiment import Experiment
+from pfpne.partition import Partition
+from pfpne.problems import problem_from_functions
+from pfpne.simulation.noise import noise_streams
+from pfpne.simulation.phased import simulate_phases
+
+
+@pytest.mark.parametrize("cells", ["cyclic", "random"])
+def test_the_way_to_a_point_leads_through_the_cells_that_hold_it(cells):
+    partition, points = Partition([[0, 1], [-5, 5]], cells=cells, seed=3), np.random.default_rng(0).uniform(0, 1, (50, 2))
+    for h, index in enumerate(events.way(partition, points, 9)):
+        box = partition.box(h, index)
+        assert ((box[..., 0] <= points) & (points <= box[..., 1])).all()
+    assert [index.tolist() for index in events.way(Partition([[0, 1]]), np.array([[0.7]]), 3)] == [[1], [2], [3], [6]]
+
+
+def watched(functions, T, **settings) -> events.Watched:
+    problem = problem_from_functions(functions, [[0.0, 1.0]], noise=0.0)
+    task, made = Task(Partition(problem.domain), problem.n_clients, T), []
+
+    def phases(*arguments):
+        made.append(events.Watched(*arguments, problem))
+        return made[0]
+
+    run = noise_streams(problem, 0, 0), np.array([T]), False
+    simulate_phases(phases, PhasedServer, problem, task, PFPNESettings(**settings), *run)
+    return made[0]
+
+
+def hill(peak):
+    return lambda x: 1 - np.abs(x[:, 0] - peak)
+
+
+def test_no_maximum_of_smooth_functions_is_eliminated_and_no_mean_is_off():
+    found = watched([hill(0.2), hill(0.3), hill(0.25)], 20_000, c=0.1, Delta=0.1)
+    assert not found.lost.any() and sum(map(len, found.errors)) > 50 and not np.concatenate(found.errors).any()
+
+
+def test_a_maximum_that_the_cells_centres_hide_is_eliminated():
+    """A spike at 0.9 that no centre above depth 9 sees, beside a hill at 0.2: its cells look bad at depth 2 or 3."""
+
+    def spike(x):
+        return np.where(np.abs(x[:, 0] - 0.9) < 2e-4, 1.0, 0.9 * hill(0.2)(x))
+
+    found = watched([spike, hill(0.2)], 20_000, c=0.1, Delta=0.1)
+    assert found.problem.maximisers[:, 0] == pytest.approx([0.9, 0.2], abs=1e-3)
+    assert found.lost.tolist() == [True, False]
+
+
+def test_means_that_are_off_are_counted():
+    """With a c of nothing every half-width is nothing, and noise puts nearly every mean outside."""
+    experiment = Experiment("garland", ("pf-pne",), 3, 300, 1, 0.1, settings={"c": 1e-6, "Delta": 0.3})
+    means, outside, _ = events.of_run(experiment, 0)
+    assert outside > 0.9 * means > 0
+    wide = Experiment("garland", ("pf-pne",), 3, 300, 1, 0.1, settings={"c": 5.0})
+    assert events.of_run(wide, 0)[1] == 0
+
+
+def test_gaps_of_a_problem():
+    experiment = Experiment("himmelblau", ("pe",), 4, 100, 1)
+    problem, gaps = experiment.problem(0), events.gaps_on_the_way(experiment, 0, 12)
+    middle = problem.values(problem.domain.mean(axis=1)[None])[:, 0]
+    assert len(gaps) == 13 and gaps[0] == pytest.approx((problem.optimum - middle).max()) and gaps[12] < gaps[0] / 10
+    assert events.gap_at_global_maximum(experiment, 0) >= 0
+    one = Experiment("himmelblau", ("pe",), 1, 100, 1)
+    assert events.gap_at_global_maximum(one, 0) == pytest.approx(0, abs=1e-6)
+    chance = events.gap_of_chance(experiment, 0)
+    fine = np.stack(np.meshgrid(*[np.linspace(low, high, 200) for low, high in problem.domain]), axis=-1).reshape(-1, 2)
+    assert chance == pytest.approx((problem.optimum - problem.values(fine).mean(axis=1)).mean(), rel=0.1)

@@ -1,0 +1,264 @@
+"""Kill a batch at any moment, damage what it left, run two at once: nothing wrong, nothing lost, nobody left behind."""
+
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from pfpne.paper import __main__ as runner
+from pfpne.paper import experiment, store
+from pfpne.paths import PACKAGE
+
+MEASURED = ("times", "claims_times")  # figures and tables of seconds, which are never the same twice
+FIGURES = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke"]
+
+
+def start(root: Path, command=FIGURES, **options) -> subprocess.Popen:
+    """A smoke batch in a project's folder of its own, in a process group of its own."""
+    root.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "PFPNE_ROOT": str(root), "PYTHONPATH": str(PACKAGE.parent)}
+    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, **options}
+    return subprocess.Popen(command, env=environment, cwd=PACKAGE.parent, start_new_session=True, **options)
+
+
+def finished(root: Path, **options) -> subprocess.CompletedProcess:
+    batch = start(root, **options)
+    _, said = batch.communicate(timeout=1800)
+    return subprocess.CompletedProcess(batch.args, batch.returncode, stderr=said)
+
+
+def figures(root: Path) -> dict[str, str]:
+    """{file: SHA-256} of all that must be the same twice."""
+    files = (root / "figures-smoke").iterdir()
+    return {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in files if f.stem not in MEASURED}
+
+
+def by_make(root: Path) -> list[str]:
+    ready = root / "ready"  # what is set up already, says make
+    ready.touch()
+    return ["make", "--no-print-directory", "figures", "PROFILE=smoke", f"RUN={sys.executable}", f"READY={ready}"]
+
+
+def whole(root: Path) -> None:
+    """Every manifest's files are there, and as it says."""
+    for manifest in (root / "figures-smoke").glob("*.json"):
+        for name, digest in json.loads(manifest.read_text())["files"].items():
+            assert hashlib.sha256((manifest.parent / name).read_bytes()).hexdigest() == digest
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The folder of a batch that nobody disturbed, and how long it took."""
+    root, begun = tmp_path_factory.mktemp("undisturbed"), time.monotonic()
+    done = finished(root)
+    assert done.returncode == 0, done.stderr
+    return root, time.monotonic() - begun
+
+
+@pytest.fixture
+def copy(undisturbed, tmp_path):
+    """The same once more, to be damaged."""
+    return Path(shutil.copytree(undisturbed[0], tmp_path / "copy"))
+
+
+@pytest.mark.slow
+def test_a_batch_killed_at_twenty_moments_ends_with_the_same_bytes(undisturbed, tmp_path):
+    reference, seconds = undisturbed
+    rng, kills = random.Random(0), 0
+    while kills < 20:
+        victim = ("group", "make", "parent", "kernel")[kills % 4]
+        batch = start(tmp_path, by_make(tmp_path))
+        time.sleep(rng.uniform(1, seconds / 4))
+        if batch.poll() is not None:  # all was made: once more from nothing
+            assert batch.returncode == 0
+            shutil.rmtree(tmp_path / "executed")
+            shutil.rmtree(tmp_path / "results")
+            continue
+        make = psutil.Process(batch.pid)
+        everyone = make.children(recursive=True)
+        kernels = [process for process in everyone if "ipykernel" in " ".join(process.cmdline())]
+        of_group = [make, *(process for process in everyone if os.getpgid(process.pid) == batch.pid)]
+        targets = {"group": of_group, "make": [make], "parent": everyone[:1], "kernel": kernels[:1]}[victim]
+        if not targets:
+            batch.kill()
+        for process in targets:
+            process.kill()
+        _, said = batch.communicate(timeout=600)
+        assert batch.returncode == (-signal.SIGKILL if make in targets or not targets else 2)
+        assert victim != "kernel" or not targets or "its process was killed" in said
+        _, left = psutil.wait_procs(everyone, timeout=3)
+        assert left == [], (victim, left)
+        whole(tmp_path)
+        kills += 1
+    done = finished(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert figures(tmp_path) == figures(reference)
+    begun = time.monotonic()
+    assert finished(tmp_path).returncode == 0
+    assert time.monotonic() - begun < seconds / 3  # nothing was made again
+
+
+@pytest.mark.slow
+def test_damage_is_made_good(undisturbed, copy):
+    shutil.rmtree(copy / "executed" / "smoke")
+    runs = sorted((copy / "results").glob("*/*.npz"))
+    rows = sorted((copy / "results" / "summaries").glob("*.json"))
+    for one, other in ((runs[0], runs[1]), (rows[0], rows[1])):  # each other's name
+        content = one.read_bytes()
+        one.write_bytes(other.read_bytes())
+        other.write_bytes(content)
+    runs[2].write_bytes(runs[2].read_bytes()[:-100])
+    rows[2].write_text("null")
+    for path in (runs[3], rows[3], next((copy / "figures-smoke").glob("*.csv"))):
+        path.unlink()
+        os.mkfifo(path)
+    next((copy / "figures-smoke").glob("*.json")).write_text("[]")
+    done = finished(copy)
+    assert done.returncode == 0, done.stderr
+    assert figures(copy) == figures(undisturbed[0])
+
+
+@pytest.mark.slow
+def test_a_folder_in_the_place_of_a_file_is_named(copy):
+    for place in (next((copy / "figures-smoke").glob("*.pdf")), next((copy / "executed" / "smoke").glob("*.ipynb"))):
+        place.unlink()
+        place.mkdir()
+        done = finished(copy)
+        assert done.returncode == 1 and place.name in done.stderr and "Traceback" not in done.stderr
+        place.rmdir()
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_said_and_nothing_is_half_written(undisturbed, tmp_path):
+    limit = 30_000  # bytes a file: a picture is larger
+
+    def full():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = finished(tmp_path, preexec_fn=full)
+    assert done.returncode == 1 and "File too large" in done.stderr and "Traceback" not in done.stderr
+    whole(tmp_path)
+    assert finished(tmp_path).returncode == 0
+    assert figures(tmp_path) == figures(undisturbed[0])
+
+
+def read_only(folder: Path) -> list[str]:
+    """What to write before a command that shall find the folder read-only; skip where that cannot be had."""
+    if os.geteuid():
+        folder.chmod(0o555)
+        return []
+    bind = f'mount --bind "{folder}" "{folder}" && mount -o remount,ro,bind "{folder}" && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", bind, "sh"]
+    if subprocess.run([*command, "true"], capture_output=True).returncode:
+        pytest.skip("root may write anywhere here")
+    return command
+
+
+@pytest.mark.slow
+def test_results_that_are_read_only_are_read_and_where_they_lack_it_is_said(undisturbed, copy):
+    shutil.rmtree(copy / "executed" / "smoke")
+    shutil.rmtree(copy / "figures-smoke")
+    done = finished(copy, command=[*read_only(copy / "results"), *FIGURES])
+    assert done.returncode == 0, done.stderr
+    assert figures(copy) == figures(undisturbed[0])
+    (copy / "results").chmod(0o755)
+    shutil.rmtree(copy / "results")
+    shutil.rmtree(copy / "executed" / "smoke")
+    (copy / "results").mkdir()
+    done = finished(copy, command=[*read_only(copy / "results"), *FIGURES])
+    (copy / "results").chmod(0o755)
+    assert done.returncode == 1 and str(copy / "results") in done.stderr and "Traceback" not in done.stderr
+    assert figures(copy) == figures(undisturbed[0])
+
+
+@pytest.mark.slow
+def test_of_two_batches_at_once_the_second_is_refused(tmp_path):
+    first = start(tmp_path)
+    while not (tmp_path / "executed" / "smoke").exists():
+        assert first.poll() is None
+        time.sleep(0.1)
+    second = finished(tmp_path)
+    assert second.returncode == 1 and "being made already, by another process" in second.stderr
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_named_and_nobody_is_left_behind(tmp_path):
+    code = (
+        "from pathlib import Path; from pfpne.paper import experiment; experiment.SMALL = 0\n"
+        "wanted = experiment.Experiment('garland', ('pf-pne',), 4, 5000, 5000)\n"
+        f"experiment.run_experiment(wanted, n_jobs=2, folder=Path({str(tmp_path)!r}))"
+    )
+    job = start(tmp_path, [sys.executable, "-c", code])
+    while len(list(tmp_path.rglob("*.npz"))) < 5:
+        assert job.poll() is None
+        time.sleep(0.05)
+    children = psutil.Process(job.pid).children(recursive=True)
+    next(child for child in children if "LokyProcess" in " ".join(child.cmdline())).kill()
+    _, said = job.communicate(timeout=30)
+    assert job.returncode == 1 and "WorkersError: a worker process was killed" in said
+    _, left = psutil.wait_procs(children, timeout=5)
+    assert left == []
+
+
+# --- what a damaged file may look like ----------------------------------------------------------------
+
+
+def make_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def make_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+TEXTS = ("", "[]", "null", "3", "{", "[" * 100_000, '{"metadata": null}', '{"metadata": {"pfpne": {"files": {}}}}')
+DAMAGES = [make_folder, make_fifo, *(lambda path, text=text: path.write_text(text) for text in TEXTS)]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("place", ["executed.ipynb", "picture.json", "picture.csv"])
+def test_a_notebook_is_executed_again_where_anything_is_damaged(tmp_path, damage, place):
+    (tmp_path / "picture.csv").write_bytes(b"csv")
+    (tmp_path / "picture.json").write_text(json.dumps({"files": {"picture.csv": "as in the manifest"}}))
+    made = {"inputs": "inputs", "files": {"picture": runner.file_hashes(tmp_path, "picture")}}
+    executed = tmp_path / "executed.ipynb"
+    executed.write_text(json.dumps({"metadata": {"pfpne": made}}))
+    assert runner.made_before(executed, "inputs", tmp_path) == ["picture"]
+    damage(tmp_path / place)
+    assert runner.made_before(executed, "inputs", tmp_path) is None
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_of_a_stored_run_changes_nothing_or_is_seen(tmp_path):
+    wanted = experiment.Experiment("garland", ("pf-pne",), 2, 20, 1)
+    key = wanted.key("pf-pne", 0)
+    first = store.run(key, lambda: experiment.simulated(wanted, "pf-pne", 0), tmp_path)
+    path = store.path_of(key, tmp_path)
+    content, seen = path.read_bytes(), 0
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = store.load(key, tmp_path)
+        seen += found is None
+        same = found is None or all(np.array_equal(getattr(found, name), value) for name, value in vars(first).items())
+        assert same, bit
+    assert seen > 4 * len(content)

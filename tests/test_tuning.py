@@ -1,0 +1,255 @@
+"""One call that tunes one's own functions: what it finds, how often it calls, and that nothing is lost."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pfpne
+from pfpne.tuning import SEARCHES
+
+SPACE = {"C": pfpne.Float(1e-3, 1e3, log=True), "n": pfpne.Int(1, 4)}
+PEAKS = {"Oslo": 1.0, "Rome": -1.0}
+
+
+class Objective:
+    """A peak at log10 C = `peak`, noisy if told so; counts its calls, and does at call `fails` what it is told."""
+
+    def __init__(self, peak: float, noise: float = 0.0, fails: int | None = None, how=None):
+        self.peak, self.noise, self.fails, self.how = peak, noise, fails, how
+        self.calls, self.rng = [], np.random.default_rng(0)
+
+    def __call__(self, p: dict) -> float:
+        if len(self.calls) == self.fails:
+            self.fails = None
+            return self.how()
+        self.calls.append(dict(p))
+        u = self.rng.random()
+        return 0.9 - abs(math.log10(p["C"]) - self.peak) / 8 + self.noise * (2 * u - 1)
+
+
+def objectives(**how) -> dict[str, Objective]:
+    return {name: Objective(peak, **how) for name, peak in PEAKS.items()}
+
+
+def tune(functions, n=60, **how):
+    return pfpne.tune(functions, SPACE, n, progress=False, **how)
+
+
+@pytest.mark.parametrize("algorithm", SEARCHES)
+def test_each_function_is_called_as_often_as_the_budget_says_and_not_once_more(algorithm):
+    functions = objectives(noise=0.05)
+    result = tune(functions, 25, algorithm=algorithm, **({"Delta": 0.1} if algorithm == "pf-pne" else {}))
+    assert [len(f.calls) for f in functions.values()] == [25, 25]
+    assert result.history.groupby("client").size().to_dict() == {"Oslo": 25, "Rome": 25}
+    for name, f in functions.items():
+        own = result.history[result.history["client"] == name]
+        assert own["evaluation"].tolist() == list(range(1, 26))
+        assert own[["C", "n"]].to_dict("records") == f.calls
+        assert set(result.deploy[name]) == {"C", "n"} and 1e-3 <= result.deploy[name]["C"] <= 1e3
+        assert isinstance(result.deploy[name]["n"], int)
+
+
+def test_what_comes_back():
+    functions = objectives(noise=0.02)
+    result = tune(functions, 300)
+    for name, peak in PEAKS.items():
+        assert abs(math.log10(result.deploy[name]["C"]) - peak) < 0.5
+        means = result.history[result.history["client"] == name].groupby(["C", "n"])["value"].mean()
+        assert (result.found[name]["C"], result.found[name]["n"]) == means.idxmax()
+        row = result.summary.query("client == @name and choice == 'found'").iloc[0]
+        assert row["value"] == pytest.approx(means.max())
+        at = result.history.query("client == @name and C == @row.C and n == @row.n")
+        assert row["evaluations"] == len(at)
+    assert result.summary[["client", "choice"]].values.tolist() == [[m, c] for m in PEAKS for c in ("deploy", "found")]
+    assert "Oslo deploy" in repr(result)
+    assert list(result.history) == ["client", "evaluation", "C", "n", "value"]
+
+
+def test_clients_in_a_list_have_numbers_for_names():
+    assert list(tune(list(objectives().values()), 5).deploy) == ["0", "1"]
+
+
+def test_the_best_of_a_loss_is_the_lowest():
+    loss = {name: lambda p, f=f: 40 * (1 - f(p)) for name, f in objectives().items()}
+    high = tune(objectives(), 80, noise=0)
+    low = tune(loss, 80, noise=0, direction="minimize", reward_range=(0, 40))
+    for name in PEAKS:
+        assert low.deploy[name] == high.deploy[name] and low.found[name] == high.found[name]
+    value = low.summary.query("choice == 'found'")["value"]
+    assert value.max() < 40 * 0.12 and value.tolist() == [40 * (1 - v) for v in high.summary.query("choice == 'found'")["value"]]
+
+
+@pytest.mark.parametrize("algorithm", ["hct", "pe", "random"])
+def test_without_noise_no_point_is_paid_for_twice(algorithm):
+    functions = objectives()
+    result = tune(functions, 100, noise=0, algorithm=algorithm)
+    for f in functions.values():
+        different = {tuple(p.values()) for p in f.calls}
+        assert len(different) == len(f.calls) <= 100
+        assert len(f.calls) >= 20
+    assert (result.summary["evaluations"] <= 1).all()
+    if algorithm != "random":
+        assert all(abs(math.log10(result.deploy[name]["C"]) - peak) < 0.05 for name, peak in PEAKS.items())
+
+
+def test_messages_are_counted_as_in_a_simulation():
+    result = tune(objectives(noise=0.1), 60, algorithm="fed-pne")
+    table = result.communication
+    assert (table["numbers up"] > 0).all() and (table["numbers down"] > 0).all()
+    assert (table["bytes"] == 8 * (table["numbers up"] + table["numbers down"])).all()
+    assert table["round"].tolist() == list(range(1, len(table) + 1)) and table["t"].is_monotonic_increasing
+    problem = pfpne.problem_from_functions([lambda x: 0.5 + 0 * x[:, 0]] * 2, [[0, 1]] * 2, noise=0.1, optimum=0.5)
+    run = pfpne.simulate("fed-pne", problem, horizon=60)
+    assert list(table) == list(run.communication)
+    assert table["numbers up"].iloc[0] == run.communication["numbers up"].iloc[0]
+    assert tune(objectives(), 20, algorithm="random").communication.empty
+
+
+def test_the_seed_decides():
+    runs = [tune(objectives(noise=0.1), 40, seed=seed, algorithm="random").history for seed in (3, 3, 4)]
+    pd.testing.assert_frame_equal(runs[0], runs[1])
+    assert not runs[0]["C"].equals(runs[2]["C"])
+    state = np.random.get_state()[1].tolist()
+    tune(objectives(), 20)
+    assert state == np.random.get_state()[1].tolist()
+
+
+# --- what goes wrong --------------------------------------------------------------------------------
+
+
+def fail():
+    raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (fail, "OSError: the disk is full"),
+        (lambda: math.nan, r"a value must be a number in \[0, 1\], the reward_range; got nan"),
+        (lambda: 1.5, r"a number in \[0, 1\], the reward_range; got 1.5"),
+        (lambda: None, "the reward_range; got None"),
+    ],
+)
+@pytest.mark.parametrize("algorithm", ["hct", "fed-pne", "random"])
+def test_an_evaluation_that_fails_is_named_and_nothing_is_lost(how, message, algorithm):
+    whole = tune(objectives(noise=0.1), 40, algorithm=algorithm)
+    functions = objectives(noise=0.1)
+    functions["Rome"].fails, functions["Rome"].how = 17, how
+    with pytest.raises(pfpne.EvaluationError, match=message) as caught:
+        tune(functions, 40, algorithm=algorithm)
+    assert str(caught.value).startswith("client Rome at {'C': ")
+    before = caught.value.result
+    assert len(before.history.query("client == 'Rome'")) == 17
+    pd.testing.assert_frame_equal(before.history, whole.history[: len(before.history)])
+    after = tune(functions, 40, algorithm=algorithm, history=before)
+    pd.testing.assert_frame_equal(after.history, whole.history)
+    assert [len(f.calls) for f in functions.values()] == [40, 40]
+    assert after.deploy == whole.deploy
+
+
+def test_the_first_evaluation_may_fail():
+    with pytest.raises(pfpne.EvaluationError) as caught:
+        tune([Objective(0.0, fails=0, how=fail)])
+    assert caught.value.result.history.empty and caught.value.result.found == {}
+
+
+def test_a_search_goes_on_from_its_file(tmp_path):
+    whole, file = tune(objectives(noise=0.1), 40), tmp_path / "new folder" / "history.jsonl"
+    functions = objectives(noise=0.1, fails=12, how=fail)
+    for _ in PEAKS:  # each client fails once
+        with pytest.raises(pfpne.EvaluationError):
+            tune(functions, 40, history=file)
+    with file.open("ab") as half:
+        half.write(b'{"client": "Oslo", "u": [0.')  # a process killed while it wrote
+    found = tune(functions, 40, history=str(file))
+    pd.testing.assert_frame_equal(found.history, whole.history)
+    assert [len(f.calls) for f in functions.values()] == [40, 40]
+    done = file.read_bytes()
+    again = tune(objectives(fails=0, how=fail), 40, history=file)  # nothing is called
+    pd.testing.assert_frame_equal(again.history, whole.history)
+    assert file.read_bytes() == done and len(done.splitlines()) == 81
+
+
+def test_a_killed_process_loses_one_evaluation_at_most(tmp_path):
+    file = tmp_path / "history.jsonl"
+    script = (
+        "import os, pfpne\n"
+        "def f(p):\n    f.n = getattr(f, 'n', 0) + 1\n    return os._exit(9) if f.n == 20 else 0.5\n"
+        f"pfpne.tune([f], {{'C': pfpne.Float(0, 1)}}, 30, history={str(file)!r}, progress=False)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 9
+    assert len(file.read_bytes().splitlines()) == 1 + 19
+    calls = []
+    pfpne.tune([lambda p: calls.append(p) or 0.5], {"C": pfpne.Float(0, 1)}, 30, history=file, progress=False)
+    assert len(calls) == 11
+
+
+def test_another_search_does_not_go_on_from_a_file(tmp_path):
+    file = tmp_path / "history.jsonl"
+    result = tune(objectives(), 10, history=file)
+    for changed, message in (
+        ({"n": 11}, "n_evaluations was 10, and is 11 here"),
+        ({"algorithm": "pe"}, "algorithm was 'pf-pne+', and is 'pe' here"),
+        ({"seed": 1}, "seed was 0"),
+        ({"c": 0.2}, "settings was {}"),
+    ):
+        for before in (file, result):
+            with pytest.raises(ValueError, match=re.escape(message)):
+                tune(objectives(fails=0, how=fail), **{"n": 10, **changed}, history=before)
+    lines = file.read_text().splitlines(keepends=True)
+    row = json.loads(lines[3])
+    for wrong in ("", "[1]\n", "\x00\xff\n", "{}\n", lines[0] + "{}\n", lines[0] + "[]\n", "no JSON"):
+        (tmp_path / "wrong").write_text(wrong, encoding="latin-1")
+        if wrong == "":  # a process killed before it wrote anything
+            assert len(tune(objectives(), 10, history=tmp_path / "wrong").history) == 20
+            continue
+        with pytest.raises(ValueError, match="history must be a file that tune wrote, or a new one"):
+            tune(objectives(fails=0, how=fail), 10, history=tmp_path / "wrong")
+        assert (tmp_path / "wrong").read_text(encoding="latin-1") == wrong
+    moved = lines[:3] + [json.dumps({**row, "u": [0.1, 0.1]}) + "\n"] + lines[4:]
+    (tmp_path / "moved").write_text("".join(moved))
+    with pytest.raises(ValueError, match="evaluation 3 of the history must be of client"):
+        tune(objectives(fails=0, how=fail), 10, history=tmp_path / "moved")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"objectives": []}, "objectives must be functions, in a list"),
+        ({"objectives": {"Oslo": 3}}, "the objective of client Oslo must be a function of a dict"),
+        ({"objectives": {1: abs}}, "the name of a client must be a string"),
+        ({"space": {}}, "space must be a dict"),
+        ({"space": {"value": pfpne.Int(0, 1)}}, "the name of a parameter must be none of client"),
+        ({"n_evaluations": 0}, "n_evaluations must be an integer in 1.."),
+        ({"algorithm": "hcct"}, "Did you mean 'hct'?"),
+        ({"algorithm": None}, "unknown algorithm None"),
+        ({"algorithm": "pf-pne"}, "pf-pne needs Delta"),
+        ({"Delta": 0.1, "algorithm": "hct"}, "hct: unknown setting 'Delta'"),
+        ({"Delta": 0.1, "algorithm": "random"}, "random must be given no settings"),
+        ({"reward_range": 1}, "reward_range must be"),
+        ({"reward_range": (1, 0)}, "reward_range must be"),
+        ({"direction": "max"}, "direction must be"),
+        ({"noise": -1}, "noise must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"history": 3}, "history must be a path or a result"),
+    ],
+)
+def test_what_is_wrong_in_a_call_is_said_before_anything_is_evaluated(wrong, message):
+    function = Objective(0.0)
+    call = {"objectives": [function], "space": SPACE, "n_evaluations": 5, "progress": False} | wrong
+    with pytest.raises(ValueError) as caught:
+        pfpne.tune(**call)
+    assert message in str(caught.value) and not function.calls
+
+
+def test_the_progress_bar_is_shown_and_can_be_switched_off(capsys):
+    pfpne.tune([Objective(0.0)], SPACE, 5)
+    assert "5/5" in capsys.readouterr().err
+    tune([Objective(0.0)], 5)
+    assert capsys.readouterr().err == ""
