@@ -94,7 +94,7 @@ def test_which_Delta_is_read_off_the_curves(parameters, folder):
         {"given": [0.0, 0.25, 0.5, 1.0], "ratio": [2.0, 0.5, 0.8, 1.0], "own": 0.9, "fed": 2.0, "Delta": 0.3}
     )
     words = regimes._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
-    assert "in 0 of 1 cases, and below PE's in 1" in words and "stops paying below a Delta of 0.25 (" in words
+    assert "in 0 of 1 cases, and below PE's in 1" in words and "stops paying below a Delta of 0.25 (" in words and "again at 0 in 0." in words
 
 
 def test_pictures(parameters, table, folder):

@@ -41,7 +41,7 @@ QUANTITIES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
     "pf_pne_plus": ("PF-PNE+ / best other", _to_others("pf-pne+")),
     "federated": ("PF-PNE / PE", _to("pf-pne", "pe")),
     "federated_own": ("PF-PNE, own $\\Delta$ / PE", _to(OWN_DELTA, "pe")),
-    "federated_plus": ("PF-PNE+ / HCT-noise", _to("pf-pne+", "hct-noise")),
+    "federated_plus": (f"PF-PNE+ / {label('hct-noise')}", _to("pf-pne+", "hct-noise")),
 }
 
 

@@ -245,8 +245,10 @@ def _which_Delta(given: pd.DataFrame) -> str:
         pays = of["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
         best = of.loc[of["ratio"].idxmin()]
         behind = best["own"] / best["ratio"]
-        rows.append([best["Delta"], best["given"], behind, best["own"], of.loc[pays, "given"].min()])
-    every = pd.DataFrame(rows, columns=["own", "best", "behind", "ratio", "pays"])
+        rows.append(
+            [best["Delta"], best["given"], behind, best["own"], of.loc[pays, "given"].min(), of["ratio"].iloc[0]]
+        )
+    every = pd.DataFrame(rows, columns=["own", "best", "behind", "ratio", "pays", "zero"])
     differ, alike = every[every["own"] > 0], every[every["own"] == 0]
     return (
         f"**Which Delta**, for {label('pf-pne')}. With clients that differ, their own Delta is "
