@@ -167,11 +167,12 @@ def tally(verdicts: pd.DataFrame) -> str:
 def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     """What the paper assumes, measured: see pfpne.paper.assumptions."""
     caption = (
-        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth {assumptions.DEEPEST[p.profile]}. Delta: "
-        "the least of Assumption 3. Delta (4): the least of Assumption 4 that any omega goes with; omega: the least with "
-        "Delta, or none, and with Delta (4). nu_1, rho: what the cells of the worst client satisfy, rho by least squares; a "
-        "dash where cells do not shrink; the algorithms are given 1 and 0.5, with which the dimensions are counted: of the "
-        "clients, the least and the largest, of f-bar, and d_new, slopes over these depths, no asymptotic ones."
+        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth "
+        f"{assumptions.DEEPEST[p.profile]}. Delta: the least of Assumption 3. Delta (4): the least of Assumption 4 "
+        "that any omega goes with; omega: the least with Delta, or none, and with Delta (4). nu_1, rho: what the "
+        "cells of the worst client satisfy, rho by least squares; a dash where cells do not shrink; the algorithms "
+        "are given 1 and 0.5, with which the dimensions are counted: of the clients, the least and the largest, of "
+        "f-bar, and d_new, slopes over these depths, no asymptotic ones."
     )
     names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
     shown = assumptions.summary(problems).drop(columns=["nu_1_mean", "rho_mean"])
