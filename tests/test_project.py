@@ -28,9 +28,14 @@ def pyproject() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+def asked_for(*extras: str) -> list[str]:
+    project = pyproject()
+    return [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+
+
 def test_environment_asks_for_what_pyproject_asks_for():
     project = pyproject()
-    wanted = {requirement(line) for line in [*project["dependencies"], *project["optional-dependencies"]["test"]]}
+    wanted = {requirement(line) for line in asked_for("paper", "test")}
     wanted.add(("python", project["requires-python"]))
     lines = [line.split("#")[0].strip() for line in (ROOT / "environment.yml").read_text().splitlines()]
     asked = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
@@ -43,8 +48,7 @@ def test_lock_pins_every_dependency_and_names_no_index():
     text = (ROOT / "requirements.lock").read_text()
     assert not re.search(r"://|^\s*-", text, re.MULTILINE)
     pinned = {line.split("==")[0].lower() for line in text.splitlines() if line}
-    project = pyproject()
-    for line in [*project["dependencies"], *project["optional-dependencies"]["test"]]:
+    for line in asked_for("paper", "test", "docs"):
         assert requirement(line)[0] in pinned
 
 
