@@ -93,11 +93,15 @@ def test_committed_files_hold_no_path_of_a_machine():
     assert not found
 
 
-def test_readme_code_runs(tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
+def test_readme_code_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", text, re.DOTALL)
+    assert len(blocks) == 3 and blocks[0][1]
+    for block, said in blocks:
         exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+        shown = capsys.readouterr().out
+        assert not said or shown == said
 
 
 def test_readme_commands_use_parameters_that_exist():
