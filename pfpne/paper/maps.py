@@ -139,7 +139,8 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
         "Mean R(T)/M of PF-PNE over that of PE alone, against the Delta that PF-PNE is given: "
         f"{noise_in_words(noise)}, T = {T:,}, n = {p.n_runs} paired runs, {p.cells} cells. Shades are the standard "
         f"deviations of the clients' own shifts (all share another, of {COMMON:g}). Discs: PF-PNE given the clients' "
-        "own Delta, at the left end where that is 0. Squares: Fed-PNE. Below 1 federation pays."
+        "own Delta, at the left end where that is 0. Squares: Fed-PNE. Below 1 federation pays, and it stops where a "
+        "curve rises above."
     )
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
     at_zero = min(x for x in table["given"].unique() if x > 0) / 4

@@ -242,21 +242,21 @@ def _in_words(conditions: tuple) -> str:
 def _which_Delta(given: pd.DataFrame) -> str:
     rows = []
     for _, of in given.sort_values("given").groupby(REGIME):
+        first, best = of.iloc[0], of.loc[of["ratio"].idxmin()]  # Delta = 0, and the best of them
         pays = of["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
-        best = of.loc[of["ratio"].idxmin()]
-        behind = best["own"] / best["ratio"]
-        rows.append(
-            [best["Delta"], best["given"], behind, best["own"], of.loc[pays, "given"].min(), of["ratio"].iloc[0]]
-        )
-    every = pd.DataFrame(rows, columns=["own", "best", "behind", "ratio", "pays", "zero"])
+        row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best["ratio"]}
+        rows.append({**row, "best": best["given"], "pays": of.loc[pays, "given"].min(), "zero": first["ratio"]})
+    every = pd.DataFrame(rows)
     differ, alike = every[every["own"] > 0], every[every["own"] == 0]
+    again = (differ["pays"] > 0) & (differ["zero"] < 1)
     return (
         f"**Which Delta**, for {label('pf-pne')}. With clients that differ, their own Delta is "
         f"{_range(differ['own'])}; given it, the regret is within {NEAR - 1:.0%} of that of the best Delta in "
         f"{(differ['behind'] <= NEAR).sum()} of {len(differ)} cases, and below PE's in {(differ['ratio'] < 1).sum()}. "
         f"The best Delta is {_range(differ['best'])}; federating stops paying below a Delta of "
-        f"{_range(differ['pays'])} (medians, and quartiles). With clients that are alike, Delta = 0 is within "
-        f"{NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of {len(alike)}."
+        f"{_range(differ['pays'])} (medians, and quartiles), and pays again at 0 in {again.sum()}. With clients that "
+        f"are alike, Delta = 0 is within {NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of "
+        f"{len(alike)}."
     )
 
 
