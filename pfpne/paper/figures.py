@@ -185,6 +185,7 @@ def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
     for k, line in enumerate(ax.lines):
         line.set_markevery((k * every // len(names), every))
     ax.set(xlim=(0, regret["t"].max()), yscale="log")
+    _plain_log(ax.yaxis, (1, 2, 3, 5))
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(THOUSANDS)
 
@@ -344,9 +345,9 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
     return render("forest", caption, table.drop(columns=["where", "panel"]), draw)
 
 
-def _plain_log(axis) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, written out."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
+    """Ticks at so many times powers of ten, written out."""
+    axis.set_major_locator(LogLocator(subs=at))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_locator(NullLocator())
 

@@ -137,7 +137,8 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
     rest = behind and f" Where it has not, its regret is {behind} times that of the best rival."
     shares = specification.shares(readings).iloc[0]
     firsts = ", ".join(f"{share:.0%} on {title(objective)}" for objective, share in shares.items())
-    differences = verdicts[verdicts["id"] == "delta-bounds"]["decided_by"].iloc[0]
+    bounded = verdicts[verdicts["id"] == "delta-bounds"]
+    differences = bounded["decided_by"].iloc[0] or bounded["measured"].iloc[0]
     longer = found.against("HCT (PyXAB)", ("sooner", "smallest", "later"), "bernoulli")
     lost = verdicts[verdicts["id"] == "safe-garland"]["measured"].iloc[0]
     return [
@@ -150,7 +151,7 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
         f"**Its place changes with T**: PF-PNE's regret over HCT's (PyXAB) at T/10, T and 10 T, Bernoulli rewards: "
         f"{longer or DASH}.",
         f"**Delta = {Delta}, as the paper sets it, bounds the clients' real differences in {found.among('delta-bounds')} "
-        f"columns** ({differences}); nowhere else can the theory's promise be tested.",
+        f"columns** (a noise and a kind of cells; {differences}). Where it does not, the theorem says nothing.",
         f"**Against PE, its own second stage without any federation**, PF-PNE has less regret in "
         f"{found.among('beats-pe')} comparisons with the paper's clients (in {found.among('beats-pe', own)} with their "
         f"own Delta), and with alike clients in {found.among('better-than-pe')} ({found.among('better-than-pe', own)}).",
@@ -159,7 +160,7 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
         f"clients' own (slopes {found.span('falls-with-M', 'mean', own)}).",
         f"**Elimination**: with the experiments' c = 0.1 all confidence intervals hold in "
         f"{found.among('good-event-as-run')} columns, with the theory's c = 2 in {found.among('good-event')}; no client's "
-        f"maximum is lost in {found.among('safe')} ({lost}).",
+        f"maximum is lost in {found.among('safe')} comparisons ({lost}).",
         f"**Communication** stops by design; PF-PNE carries fewer numbers than Fed-PNE in {found.among('less-talk')} "
         f"comparisons, {found.span('less-talk', 'ratio')} times as many. No mean sent is a single reward in "
         f"{found.among('confidential')} columns. Fed-PNE has twice the regret that it has with alike clients, or more, "

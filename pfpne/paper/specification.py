@@ -35,8 +35,11 @@ CLAIMS = {  # name -> the algorithm, and those that it has less regret than
 }
 
 
-def readings(study: Study) -> pd.DataFrame:
-    """A row an objective and reading: objective, the CHOICES, and mean R(T)/M over the study's runs, an algorithm each."""
+def readings(study: Study, most: int | None = None) -> pd.DataFrame:
+    """A row an objective and reading: objective, the CHOICES, and mean R(T)/M over the study's runs, an algorithm each.
+
+    most: so many values of each choice, the first; all of them by default.
+    """
     noises = [regime.noise for regime in study.regimes if regime.cells == "random" and OBJECTIVES[0] in regime.objectives]
     rows = []
     for objective in OBJECTIVES:
@@ -44,7 +47,7 @@ def readings(study: Study) -> pd.DataFrame:
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same
         values = {**CHOICES, "cells": cells, "T": horizons, "noise": noises}
         regrets = functools.cache(functools.partial(_mean_regret, study, objective))
-        for chosen in itertools.product(*values.values()):
+        for chosen in itertools.product(*(of_one[:most] for of_one in values.values())):
             choice = dict(zip(values, chosen, strict=True))
             rows.append({"objective": objective, **choice, **_regrets(regrets, choice)})
     return pd.DataFrame(rows)
