@@ -86,10 +86,10 @@ def tune(
     objectives: functions, one a client, in a list or a dict by name; each takes {name: value} and returns a number
     within reward_range, (low, high). space: {name: Float, Int or Ordinal}. direction: "maximize" or "minimize".
     n_evaluations: how often each objective is called, >= 1: no more, and no less unless noise is 0.
-    noise: None if not known; "bernoulli"; or the half-width of uniform noise, in units of the value. 0: equal parameters
-    give equal values. Then a point met again, which counts, is not evaluated again, and intervals have no width.
-    algorithm: a registered name or "random". settings: its own; those in units of the reward, such as Delta, in units of
-    the width of the range. pf-pne alone needs one: no Delta is safe for it.
+    noise: None if not known; "bernoulli"; or the half-width of uniform noise, in units of the value. 0: equal
+    parameters give equal values. Then a point met again, which counts, is not evaluated again, and intervals have no
+    width. algorithm: a registered name or "random". settings: its own; those in units of the reward, such as Delta, in
+    units of the width of the range. pf-pne alone needs one: no Delta is safe for it.
     history: a file, which is read if it is there and written as the search goes, so that the same call goes on where it
     was stopped; or an earlier result, such as that of an EvaluationError.
 
@@ -270,8 +270,8 @@ class _Search:
             return self.reward.number(self.functions[m](dict(parameters)))
         except Exception as error:
             raise EvaluationError(
-                f"client {self.names[m]} at {parameters}: {type(error).__name__}: {error} Nothing is lost: the same call "
-                f"with history=error.result, or with its file, goes on from here ({len(self.history.rows)} evaluations).",
+                f"client {self.names[m]} at {parameters}: {type(error).__name__}: {error} Nothing is lost: the same "
+                f"call with history=error.result, or its file, goes on after these {len(self.history.rows)} evaluations.",
                 self.result(),
             ) from error
 

@@ -148,7 +148,7 @@ def test_a_block_is_put_between_its_markers(tmp_path):
 
 @pytest.mark.skipif(not (FIGURES / "claims.csv").exists(), reason="figures/ is not there yet: notebook 4 makes it")
 def test_the_pages_show_what_is_committed(tmp_path):
-    pages = ("README.md", "docs/claims.md", "docs/deviations.md")
+    pages = ("README.md", "docs/claims.md", "docs/deviations.md", "docs/choosing.md")
     (tmp_path / "docs").mkdir()
     for page in pages:
         (tmp_path / page).write_text((ROOT / page).read_text(encoding="utf-8"), encoding="utf-8")

@@ -29,7 +29,9 @@ from pfpne.tuning import tune
 from pfpne.workers import unordered
 
 SPACE = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 1.0, log=True)}
-LARGEST, SHARE, LEAST, UNSEEN = 400, 0.4, 40, 900  # images of the first site; at least of any; unseen ones, of all sites
+LARGEST, SHARE, LEAST = 400, 0.4, 40  # images of the first site, and of any at least
+UNSEEN = 900  # images to judge by, of all sites
+FEWEST = 6  # runs that a verdict is given on
 MOST = 9  # sites: there are no more images
 BLUR = 0.3, 0.8  # standard deviation of the noise on a pixel in [0, 1], from the first site to the last
 TILT = 0.8  # the digits 5 to 9 are so much rarer at the last site than at the first
@@ -51,7 +53,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_sites(M: int, seed: int, run: int) -> list[tuple[tuple, tuple]]:
-    """Of each site, its own images and those never seen, (x (n, 64), even (n,)) each; no two have an image in common."""
+    """Of each site, its own images and those never seen, (x (n, 64), even (n,)) each; none is there twice."""
     check_integer("n_clients (M)", M, 1, MOST, ": there are no images for more")
     images, digit = _digits()
     rng, free, sites = stream(seed, "sites", run), np.ones(len(digit), dtype=bool), []
@@ -122,7 +124,8 @@ def compared(table: pd.DataFrame, seed: int) -> pd.DataFrame:
             if way != OURS:
                 difference = (wide[OURS] - wide[way]).to_numpy()
                 low, high = stats.interval(difference, stream(seed, "sites", way, str(site)))
-                rows.append({"against": way, "site": site, "difference": difference.mean(), "low": low, "high": high})
+                head = {"against": way, "site": site, "n": len(wide)}
+                rows.append({**head, "difference": difference.mean(), "low": low, "high": high})
     return pd.DataFrame(rows)
 
 
@@ -130,8 +133,8 @@ def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Ex
     """The AUC of each way at each site, and the differences."""
     fits = p.n_clients * p.horizon
     caption = (
-        f"Left: AUC on images never seen, by site (number of own images), {p.n_runs} paired runs; a dot a run, a bar the "
-        f"mean. Right: AUC of PF-PNE+ less that of each other way, all sites, with a bootstrap 95 % interval. "
+        f"Left: AUC on images never seen, by site (number of own images), {p.n_runs} paired runs; a dot a run, a bar "
+        f"the mean. Right: AUC of PF-PNE+ less that of each other way, all sites, with a bootstrap 95 % interval. "
         f"{fits} fits a way and run: {p.horizon} a site, or all on the pooled images."
     )
 
@@ -148,7 +151,8 @@ def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Ex
         right.axvline(0, color="0.6", linewidth=0.8)
         ends = np.abs(every[["low", "high"]].to_numpy().T - every["difference"].to_numpy())
         right.errorbar(every["difference"], range(len(every)), xerr=np.nan_to_num(ends), fmt="o", color="black")
-        right.set_yticks(range(len(every)), [f"less {way.replace(', each', ',' + chr(10) + 'each')}" for way in every["against"]])
+        names = [f"less {way}".replace(", each", ",\neach") for way in every["against"]]
+        right.set_yticks(range(len(every)), names)
         right.set(xlabel="difference of AUC", ylim=(-0.6, len(every) - 0.4))
         return figure
 
@@ -164,6 +168,8 @@ def sentences(differences: pd.DataFrame) -> list[str]:
             f"Against **{row.against}**, PF-PNE+ is {sure} beyond chance: difference of AUC {row.difference:+.4f}, "
             f"95 % interval [{row.low:+.4f}, {row.high:+.4f}]."
         )
+    if differences["n"].min() < FEWEST:
+        return ["**Too few runs for a verdict.**", *(line.replace("beyond chance", "in these runs") for line in found)]
     alone = differences[(differences["site"] == "all") & differences["against"].str.contains("alone")]
     paid, lost = (alone["low"] > 0).all(), (alone["high"] < 0).any()
     verdict = (

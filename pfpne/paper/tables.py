@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne.paper import assumptions, beyond, claims, deviations, findings, table1
+from pfpne.paper import assumptions, beyond, claims, deviations, findings, sites, table1
 from pfpne.paper.claim_tests import MUCH, PAPER
 from pfpne.paper.evidence import Study
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
@@ -236,6 +236,11 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
         text = "".join(f"- {sentence}\n" for sentence in beyond.sentences(pd.read_csv(beyond_table)))
         update(root / "README.md", "beyond", f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n")
+    sites_table = folder / "tune_your_own.csv"  # the same
+    if sites_table.exists():
+        text = "".join(f"- {line}\n" for line in sites.sentences(sites.compared(pd.read_csv(sites_table), seed=0)))
+        source = MADE.format("[figures/tune_your_own.csv](../figures/tune_your_own.csv)")
+        update(root / "docs/choosing.md", "sites", f"{source}{text}")
     for page, name, source, block in (
         ("README.md", "findings", "claims_comparisons.csv", found),
         ("README.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts, noise_in_words))),
