@@ -19,7 +19,7 @@ map: $(READY)
 test: $(READY)
 	$(RUN) -m pytest $(ARGS)
 
-# And the tests that kill a batch, count processes, fill a disk, or set up another machine: half an hour.
+# And the tests that kill a batch, count processes, fill a disk, install a wheel, or set up another machine: half an hour.
 test-all: $(READY)
 	$(RUN) -m pytest -m "" $(ARGS)
 

@@ -78,8 +78,11 @@ def make_table1(study: Study) -> Exhibit:
 
 
 def make_claims(study: Study) -> Exhibit:
-    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
-    verdicts, comparisons = claims.evaluate(study)
+    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison.
+
+    Those on time are make_times'.
+    """
+    verdicts, comparisons = claims.evaluate(study, claims.REPRODUCIBLE)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
         f"{study.shift:g} and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). "
@@ -116,10 +119,10 @@ def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
 
 
 def make_times(study: Study) -> Exhibit:
-    """The seconds behind the claims on time, apart from what must be the same twice."""
-    table = claims.times(study)
+    """The claims on time and the seconds behind them, apart from what must be the same twice."""
+    table, (verdicts, _) = claims.times(study), claims.evaluate(study, claims.ON_TIME)
     caption = (
-        "Median wall time of one run in seconds, as implemented here, several runs at a time on one machine; the share "
+        "The claims on time. Median wall time of one run in seconds, as implemented here, several runs at a time on one machine; the share "
         f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
         f"none of these takes more than {MUCH:g} times as long as another."
     )
@@ -127,7 +130,8 @@ def make_times(study: Study) -> Exhibit:
     columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
-    return _exhibit("claims_times", caption, as_markdown(shown), {"claims_times": table})
+    markdown = f"{as_markdown(summary(verdicts))}\n{as_markdown(shown)}"
+    return _exhibit("claims_times", caption, markdown, {"claims_times": table, "claims_times_verdicts": verdicts})
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -163,11 +167,12 @@ def tally(verdicts: pd.DataFrame) -> str:
 def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     """What the paper assumes, measured: see pfpne.paper.assumptions."""
     caption = (
-        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth {assumptions.DEEPEST[p.profile]}. Delta: "
-        "the least of Assumption 3. Delta (4): the least of Assumption 4 that any omega goes with; omega: the least with "
-        "Delta, or none, and with Delta (4). nu_1, rho: what the cells of the worst client satisfy, rho by least squares; a "
-        "dash where cells do not shrink; the algorithms are given 1 and 0.5, with which the dimensions are counted: of the "
-        "clients, the least and the largest, of f-bar, and d_new, slopes over these depths, no asymptotic ones."
+        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth "
+        f"{assumptions.DEEPEST[p.profile]}. Delta: the least of Assumption 3. Delta (4): the least of Assumption 4 "
+        "that any omega goes with; omega: the least with Delta, or none, and with Delta (4). nu_1, rho: what the "
+        "cells of the worst client satisfy, rho by least squares; a dash where cells do not shrink; the algorithms "
+        "are given 1 and 0.5, with which the dimensions are counted: of the clients, the least and the largest, of "
+        "f-bar, and d_new, slopes over these depths, no asymptotic ones."
     )
     names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
     shown = assumptions.summary(problems).drop(columns=["nu_1_mean", "rho_mean"])
@@ -214,7 +219,9 @@ def update(page: Path, name: str, block: str) -> None:
 
 def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     """Write what the CSVs in folder say into the README (findings, grid of claims) and the pages (verdicts, ratios)."""
-    verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
+    kept = [folder / "claims.csv", *folder.glob("claims_times_verdicts.csv")]
+    as_written = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in kept]
+    verdicts = pd.concat(as_written, ignore_index=True)
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     readings = pd.read_csv(folder / "specification_curve.csv")
     said = findings.sentences(verdicts, compared, readings, noise_in_words)
