@@ -57,8 +57,8 @@ def _exhibit(stem: str, caption: str, markdown: str, numbers: dict[str, pd.DataF
 READING = (  # how the verdicts are to be read
     "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
     "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
-    "or a mean slope; of a counted claim, what refutes it; or why nothing is decided. Of alike clients, their own Delta "
-    "is 0, at which PF-PNE never leaves its federated stage."
+    "or a mean slope; of a counted claim, what refutes it; or why nothing is decided. Of alike clients, their own "
+    "Delta is 0, at which PF-PNE never leaves its federated stage."
 )
 
 
@@ -86,9 +86,9 @@ def make_claims(study: Study) -> Exhibit:
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
         f"{study.shift:g} and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). "
-        f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells and "
-        "one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is true, so k "
-        "can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they suppose that, on "
+        f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells "
+        "and one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is "
+        "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they suppose that, on "
         "the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
         f"counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
         f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}."
@@ -126,7 +126,13 @@ def make_times(study: Study) -> Exhibit:
         f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
         f"none of these takes more than {MUCH:g} times as long as another."
     )
-    columns = {"regime": "Regime", "cells": "Cells", "objective": "Objective", "runs": "Runs", **{name: label(name) for name in PAPER}}
+    columns = {
+        "regime": "Regime",
+        "cells": "Cells",
+        "objective": "Objective",
+        "runs": "Runs",
+        **{name: label(name) for name in PAPER},
+    }
     columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
@@ -178,7 +184,14 @@ def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     shown = assumptions.summary(problems).drop(columns=["nu_1_mean", "rho_mean"])
     shown = shown.rename(columns=names | {name: name.capitalize() for name in ("objective", "shift", "cells")})
     markdown, latex = as_markdown(shown), as_latex(shown, "lrl" + "r" * (len(shown.columns) - 3))
-    return _exhibit("assumptions_table", caption, markdown, {"assumptions_table": problems}, md=f"{markdown}\n{caption}\n", tex=latex)
+    return _exhibit(
+        "assumptions_table",
+        caption,
+        markdown,
+        {"assumptions_table": problems},
+        md=f"{markdown}\n{caption}\n",
+        tex=latex,
+    )
 
 
 def make_deviations(study: Study) -> Exhibit:
@@ -228,14 +241,18 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     found = "".join(f"- {sentence}\n" for sentence in said)
     other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
     reading = (
-        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta fares "
-        f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
+        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta "
+        f"fares differently, or on cyclic cells, that verdict follows. {READING}\n\n"
     )
     beyond_table = folder / "beyond.csv"  # of a notebook that may not have been run yet
     if beyond_table.exists():
         picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
         text = "".join(f"- {sentence}\n" for sentence in beyond.sentences(pd.read_csv(beyond_table)))
-        update(root / "README.md", "beyond", f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n")
+        update(
+            root / "README.md",
+            "beyond",
+            f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n",
+        )
     for page, name, source, block in (
         ("README.md", "findings", "claims_comparisons.csv", found),
         ("README.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts, noise_in_words))),
