@@ -621,10 +621,7 @@ def test_the_notebook_from_end_to_end(project):
     stated = table[table["stated_regret"] != ""]
     assert set(stated["algorithm"]) == set(table1.STATED)
     kept = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
-    assert set(kept["id"]) == {claim.id for claim in claims.REPRODUCIBLE} and set(kept["regime"]) == {
-        "bernoulli",
-        "landmine",
-    }
+    assert set(kept["id"]) == {claim.id for claim in claims.CLAIMS} and set(kept["regime"]) == {"bernoulli", "landmine"}
     for stem in ("table1", "table1_exponents", "forest", "claims", "claims_times"):
         manifest = json.loads((folder / f"{stem}.json").read_text())
         assert manifest["parameters"]["horizon"] == 60

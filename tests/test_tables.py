@@ -52,7 +52,7 @@ SHOWN = [
 
 @pytest.fixture
 def exhibit(monkeypatch) -> Exhibit:
-    monkeypatch.setattr(claims, "evaluate", lambda study, of: (VERDICTS, VERDICTS[["id"]]))
+    monkeypatch.setattr(claims, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]]))
     return tables.make_claims(EVIDENCE)
 
 
@@ -131,11 +131,8 @@ def test_times_and_ratios_are_shown(monkeypatch):
         **{name: [1 / 3] for name in tables.PAPER},
     }
     monkeypatch.setattr(claims, "times", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
-    monkeypatch.setattr(claims, "evaluate", lambda study, of: (VERDICTS[:1], None))
     times = tables.make_times(EVIDENCE)
-    assert VERDICTS["place"][0] in times.shown["text/markdown"]
-    assert set(times.files) == {"claims_times.csv", "claims_times_verdicts.csv"}
-    assert rows_of_markdown(times.shown["text/markdown"])[-1:] == [
+    assert rows_of_markdown(times.shown["text/markdown"]) == [
         ["0.1", "random", "garland", "10", *["0.333"] * 5, "80%", "100%"]
     ]
     cells = [(1, "pf-pne", "one", "garland", 1.5, 1.25, np.nan), (1, "pf-pne", "one", "ackley", 1.0, 1.0, 1.0)]

@@ -84,8 +84,6 @@ def read() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read())
-ON_TIME = tuple(claim for claim in CLAIMS if claim.kind == "count_times")  # of what is not the same twice
-REPRODUCIBLE = tuple(claim for claim in CLAIMS if claim not in ON_TIME)
 VERDICT_COLUMNS = (
     *("id", "family", "place", "statement", "regime", "cells", "Delta"),
     *("verdict", "decided_by", "measured", "runs", "k", "p_right", "p_wrong"),

@@ -151,7 +151,8 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
         f"**Its place changes with T**: PF-PNE's regret over HCT's (PyXAB) at T/10, T and 10 T, Bernoulli rewards: "
         f"{longer or DASH}.",
         f"**Delta = {Delta}, as the paper sets it, bounds the clients' real differences in "
-        f"{found.among('delta-bounds')} columns** (a noise and a kind of cells; {differences}). Where it does not, the theorem says nothing.",
+        f"{found.among('delta-bounds')} columns** (a noise and a kind of cells; {differences}). Where it "
+        "does not, the theorem says nothing.",
         f"**Against PE, its own second stage without any federation**, PF-PNE has less regret in "
         f"{found.among('beats-pe')} comparisons with the paper's clients (in {found.among('beats-pe', own)} with their "
         f"own Delta), and with alike clients in {found.among('better-than-pe')} "

@@ -78,18 +78,15 @@ def make_table1(study: Study) -> Exhibit:
 
 
 def make_claims(study: Study) -> Exhibit:
-    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison.
-
-    Those on time are make_times'.
-    """
-    verdicts, comparisons = claims.evaluate(study, claims.REPRODUCIBLE)
+    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
+    verdicts, comparisons = claims.evaluate(study)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
         f"{study.shift:g} and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). "
         f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells "
         "and one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is "
-        "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they suppose that, on "
-        "the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
+        "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they "
+        "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
         f"counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
         f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}."
     )
@@ -119,10 +116,10 @@ def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
 
 
 def make_times(study: Study) -> Exhibit:
-    """The claims on time and the seconds behind them, apart from what must be the same twice."""
-    table, (verdicts, _) = claims.times(study), claims.evaluate(study, claims.ON_TIME)
+    """The seconds behind the claims on time, apart from what must be the same twice."""
+    table = claims.times(study)
     caption = (
-        "The claims on time. Median wall time of one run in seconds, as implemented here, several runs at a time on one machine; the share "
+        "Median wall time of one run in seconds, as implemented here, several runs at a time on one machine; the share "
         f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
         f"none of these takes more than {MUCH:g} times as long as another."
     )
@@ -136,8 +133,7 @@ def make_times(study: Study) -> Exhibit:
     columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
-    markdown = f"{as_markdown(summary(verdicts))}\n{as_markdown(shown)}"
-    return _exhibit("claims_times", caption, markdown, {"claims_times": table, "claims_times_verdicts": verdicts})
+    return _exhibit("claims_times", caption, as_markdown(shown), {"claims_times": table})
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -232,9 +228,7 @@ def update(page: Path, name: str, block: str) -> None:
 
 def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     """Write what the CSVs in folder say into the README (findings, grid of claims) and the pages (verdicts, ratios)."""
-    kept = [folder / "claims.csv", *folder.glob("claims_times_verdicts.csv")]
-    as_written = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in kept]
-    verdicts = pd.concat(as_written, ignore_index=True)
+    verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     readings = pd.read_csv(folder / "specification_curve.csv")
     said = findings.sentences(verdicts, compared, readings, noise_in_words)
