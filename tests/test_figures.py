@@ -117,11 +117,18 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
     assert list(figures.forest(pd.DataFrame(rows, columns=columns), study)) == columns
     first, *others = drawn[0].axes
     places = [text.get_text() for text in first.get_yticklabels()]
-    assert places[:4] == ["Garland", "DoubleSine", "Himmelblau", "Himmelblau, cyclic"] and places[-1] == "Landmine, cyclic"
+    assert (
+        places[:4] == ["Garland", "DoubleSine", "Himmelblau", "Himmelblau, cyclic"] and places[-1] == "Landmine, cyclic"
+    )
     for ax, many in ((first, 10), (others[0], 8)):  # landmine is in the first alone
         for line, ratio in zip(ax.lines[:2], (2.0, 3.0), strict=True):
             assert len(line.get_xdata()) == many and set(line.get_xdata()) == {ratio}
-    rows = [(name, f, T, 10, 0.7, 0.6, 0.8) for name in ("hoo", "pf-pne") for f in ("garland", "rastrigin") for T in (50, 100)]
+    rows = [
+        (name, f, T, 10, 0.7, 0.6, 0.8)
+        for name in ("hoo", "pf-pne")
+        for f in ("garland", "rastrigin")
+        for T in (50, 100)
+    ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "T", "n", "exponent", "low", "high"])
     figures.exponents(table, study)
     assert [line.get_ydata().tolist() for line in drawn[1].axes[0].lines[:2]] == [[0.7, 0.7]] * 2

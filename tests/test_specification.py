@@ -15,7 +15,9 @@ from pfpne.paper.specification import CHOICES, CLAIMS, readings
 
 @pytest.fixture
 def study(tmp_path) -> Study:
-    p = complete("10_specification_curve", {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 1, "n_jobs": 1})
+    p = complete(
+        "10_specification_curve", {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 1, "n_jobs": 1}
+    )
     return replace(Study.of(p), folder=tmp_path)
 
 
@@ -24,7 +26,11 @@ def test_every_combination_once(study, monkeypatch):
     monkeypatch.setattr(specification, "_mean_regret", lambda study, *what: asked.append(what) or float(len(asked)))
     table = readings(study)
     per_cells = int(np.prod([len(values) for name, values in CHOICES.items() if name not in ("cells", "noise")]))
-    assert table.groupby("objective").size().to_dict() == {"garland": per_cells, "himmelblau": 2 * per_cells, "rastrigin": 2 * per_cells}
+    assert table.groupby("objective").size().to_dict() == {
+        "garland": per_cells,
+        "himmelblau": 2 * per_cells,
+        "rastrigin": 2 * per_cells,
+    }
     assert not table[["objective", *CHOICES]].duplicated().any() and set(table["T"]) == {60, 6}
     assert len(asked) == len(set(asked))  # each mean regret once
 
@@ -45,7 +51,9 @@ def test_a_reading_is_run_as_it_says(study):
     on = {"horizon": 6, **ALIKE, "settings": {"c": 0.05, "Delta": "true"}}
     whole = study.variant("garland", *deviations.VARIANTS["whole phases"], "bernoulli", 1, root, **on)
     assert garland.loc[other, "pf-pne"] == whole.mean()
-    assert garland.loc[other, "hct-pyxab"] == mean("hct-pyxab", horizon=6, **ALIKE, settings={"c": c_of_noise("bernoulli")})
+    assert garland.loc[other, "hct-pyxab"] == mean(
+        "hct-pyxab", horizon=6, **ALIKE, settings={"c": c_of_noise("bernoulli")}
+    )
     assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **ALIKE, settings={"c": 0.05})
     assert garland.loc[other, "fn-ucb"] == mean("fn-ucb", horizon=6, **ALIKE)  # read off the curve to 60
     exhibit = figures.specification(table, study)
