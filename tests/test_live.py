@@ -21,7 +21,7 @@ from pfpne.federation import Message
 from pfpne.live import Journal, LiveClient, LiveServer, drive
 from pfpne.paths import ROOT
 
-M, T = 3, 60
+M, T = 3, 40
 
 
 def journal(folder, m: int) -> list[dict]:

@@ -15,7 +15,7 @@ app = ClientApp()
 def query(message: Message, context: Context) -> Message:
     """One request. The site's number is the partition-id of its SuperNode's --node-config, its folder may be there."""
     config, m = context.run_config, int(context.node_config["partition-id"])
-    folder = Path(context.node_config.get("folder", config["folder"])) / f"client-{m}"
+    folder = Path(context.node_config.get("folder", config["folder"])).expanduser() / f"client-{m}"
     client = LiveClient(*plan(config), m, objective(m, config), folder, **SETTINGS)
     text = client.answer(message.content["mail"]["text"])
     print(f"client {m}: {client.t} evaluations made, best so far {client.best().tolist()}", flush=True)

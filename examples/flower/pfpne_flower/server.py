@@ -69,6 +69,7 @@ def main(grid: Grid, context: Context) -> None:
     """Serve to the end, or until the deadline with less than a quorum; run again, it goes on from there."""
     config = context.run_config
     limits = {"deadline": config["deadline"], "last_deadline": config["last-deadline"], "quorum": config["quorum"]}
-    server, mail = LiveServer(*plan(config), Path(config["folder"]) / "server", **limits, **SETTINGS), Mail(grid)
+    folder = Path(config["folder"]).expanduser() / "server"
+    server, mail = LiveServer(*plan(config), folder, **limits, **SETTINGS), Mail(grid)
     drive(server, mail.send, mail.receive)
     print("all clients are done", flush=True)
