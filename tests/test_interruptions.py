@@ -22,11 +22,12 @@ from pfpne.paper import experiment, store
 from pfpne.paths import PACKAGE
 
 MEASURED = ("times", "claims_times")  # figures and tables of seconds, which are never the same twice
-FIGURES = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke"]
+SMOKE = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke"]
+FEW = [*SMOKE, "--only", "3_communication_cost"]  # notebooks: where what is damaged matters, not when
 
 
-def start(root: Path, command=FIGURES, **options) -> subprocess.Popen:
-    """A smoke batch in a project's folder of its own, in a process group of its own."""
+def start(root: Path, command=FEW, **options) -> subprocess.Popen:
+    """A batch in a project's folder of its own, in a process group of its own."""
     root.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PFPNE_ROOT": str(root), "PYTHONPATH": str(PACKAGE.parent)}
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, **options}
@@ -59,75 +60,35 @@ def whole(root: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """The folder of a batch that nobody disturbed, and how long it took."""
-    root, begun = tmp_path_factory.mktemp("undisturbed"), time.monotonic()
+def undisturbed(tmp_path_factory) -> Path:
+    """The folder of a batch that nobody disturbed."""
+    root = tmp_path_factory.mktemp("undisturbed")
     done = finished(root)
     assert done.returncode == 0, done.stderr
-    return root, time.monotonic() - begun
+    return root
 
 
 @pytest.fixture
-def copy(undisturbed, tmp_path):
+def copy(undisturbed, tmp_path) -> Path:
     """The same once more, to be damaged."""
-    return Path(shutil.copytree(undisturbed[0], tmp_path / "copy"))
-
-
-@pytest.mark.slow
-def test_a_batch_killed_at_twenty_moments_ends_with_the_same_bytes(undisturbed, tmp_path):
-    reference, seconds = undisturbed
-    rng, kills = random.Random(0), 0
-    while kills < 20:
-        victim = ("group", "make", "parent", "kernel")[kills % 4]
-        batch = start(tmp_path, by_make(tmp_path))
-        time.sleep(rng.uniform(1, seconds / 4))
-        if batch.poll() is not None:  # all was made: once more from nothing
-            assert batch.returncode == 0
-            shutil.rmtree(tmp_path / "executed")
-            shutil.rmtree(tmp_path / "results")
-            continue
-        make = psutil.Process(batch.pid)
-        everyone = make.children(recursive=True)
-        kernels = [process for process in everyone if "ipykernel" in " ".join(process.cmdline())]
-        of_group = [make, *(process for process in everyone if os.getpgid(process.pid) == batch.pid)]
-        targets = {"group": of_group, "make": [make], "parent": everyone[:1], "kernel": kernels[:1]}[victim]
-        if not targets:
-            batch.kill()
-        for process in targets:
-            process.kill()
-        _, said = batch.communicate(timeout=600)
-        assert batch.returncode == (-signal.SIGKILL if make in targets or not targets else 2)
-        assert victim != "kernel" or not targets or "its process was killed" in said
-        _, left = psutil.wait_procs(everyone, timeout=3)
-        assert left == [], (victim, left)
-        whole(tmp_path)
-        kills += 1
-    done = finished(tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert figures(tmp_path) == figures(reference)
-    begun = time.monotonic()
-    assert finished(tmp_path).returncode == 0
-    assert time.monotonic() - begun < seconds / 3  # nothing was made again
+    return Path(shutil.copytree(undisturbed, tmp_path / "copy"))
 
 
 @pytest.mark.slow
 def test_damage_is_made_good(undisturbed, copy):
     shutil.rmtree(copy / "executed" / "smoke")
     runs = sorted((copy / "results").glob("*/*.npz"))
-    rows = sorted((copy / "results" / "summaries").glob("*.json"))
-    for one, other in ((runs[0], runs[1]), (rows[0], rows[1])):  # each other's name
-        content = one.read_bytes()
-        one.write_bytes(other.read_bytes())
-        other.write_bytes(content)
+    first, second = (path.read_bytes() for path in runs[:2])
+    runs[0].write_bytes(second)  # each under the other's name
+    runs[1].write_bytes(first)
     runs[2].write_bytes(runs[2].read_bytes()[:-100])
-    rows[2].write_text("null")
-    for path in (runs[3], rows[3], next((copy / "figures-smoke").glob("*.csv"))):
+    for path in (runs[3], next((copy / "figures-smoke").glob("*.csv"))):
         path.unlink()
         os.mkfifo(path)
     next((copy / "figures-smoke").glob("*.json")).write_text("[]")
     done = finished(copy)
     assert done.returncode == 0, done.stderr
-    assert figures(copy) == figures(undisturbed[0])
+    assert figures(copy) == figures(undisturbed)
 
 
 @pytest.mark.slow
@@ -151,7 +112,7 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(undisturbed, tmp_path):
     assert done.returncode == 1 and "File too large" in done.stderr and "Traceback" not in done.stderr
     whole(tmp_path)
     assert finished(tmp_path).returncode == 0
-    assert figures(tmp_path) == figures(undisturbed[0])
+    assert figures(tmp_path) == figures(undisturbed)
 
 
 def read_only(folder: Path) -> list[str]:
@@ -170,17 +131,17 @@ def read_only(folder: Path) -> list[str]:
 def test_results_that_are_read_only_are_read_and_where_they_lack_it_is_said(undisturbed, copy):
     shutil.rmtree(copy / "executed" / "smoke")
     shutil.rmtree(copy / "figures-smoke")
-    done = finished(copy, command=[*read_only(copy / "results"), *FIGURES])
+    done = finished(copy, command=[*read_only(copy / "results"), *FEW])
     assert done.returncode == 0, done.stderr
-    assert figures(copy) == figures(undisturbed[0])
+    assert figures(copy) == figures(undisturbed)
     (copy / "results").chmod(0o755)
     shutil.rmtree(copy / "results")
     shutil.rmtree(copy / "executed" / "smoke")
     (copy / "results").mkdir()
-    done = finished(copy, command=[*read_only(copy / "results"), *FIGURES])
+    done = finished(copy, command=[*read_only(copy / "results"), *FEW])
     (copy / "results").chmod(0o755)
     assert done.returncode == 1 and str(copy / "results") in done.stderr and "Traceback" not in done.stderr
-    assert figures(copy) == figures(undisturbed[0])
+    assert figures(copy) == figures(undisturbed)
 
 
 @pytest.mark.slow
@@ -212,6 +173,46 @@ def test_a_killed_worker_is_named_and_nobody_is_left_behind(tmp_path):
     assert job.returncode == 1 and "WorkersError: a worker process was killed" in said
     _, left = psutil.wait_procs(children, timeout=5)
     assert left == []
+
+
+@pytest.mark.slow
+def test_a_batch_killed_at_twenty_moments_ends_with_the_same_bytes(tmp_path_factory, tmp_path):
+    reference, begun = tmp_path_factory.mktemp("reference"), time.monotonic()
+    done = finished(reference, command=SMOKE)
+    assert done.returncode == 0, done.stderr
+    seconds = time.monotonic() - begun
+    rng, kills = random.Random(0), 0
+    while kills < 20:
+        victim = ("group", "make", "parent", "kernel")[kills % 4]
+        batch = start(tmp_path, by_make(tmp_path))
+        time.sleep(rng.uniform(1, seconds / 4))
+        if batch.poll() is not None:  # all was made: once more from nothing
+            assert batch.returncode == 0
+            shutil.rmtree(tmp_path / "executed")
+            shutil.rmtree(tmp_path / "results")
+            continue
+        make = psutil.Process(batch.pid)
+        everyone = make.children(recursive=True)
+        kernels = [process for process in everyone if "ipykernel" in " ".join(process.cmdline())]
+        of_group = [make, *(process for process in everyone if os.getpgid(process.pid) == batch.pid)]
+        targets = {"group": of_group, "make": [make], "parent": everyone[:1], "kernel": kernels[:1]}[victim]
+        if not targets:
+            batch.kill()
+        for process in targets:
+            process.kill()
+        _, said = batch.communicate(timeout=600)
+        assert batch.returncode == (-signal.SIGKILL if make in targets or not targets else 2)
+        assert victim != "kernel" or not targets or "its process was killed" in said
+        _, left = psutil.wait_procs(everyone, timeout=3)
+        assert left == [], (victim, left)
+        whole(tmp_path)
+        kills += 1
+    done = finished(tmp_path, command=SMOKE)
+    assert done.returncode == 0, done.stderr
+    assert figures(tmp_path) == figures(reference)
+    begun = time.monotonic()
+    assert finished(tmp_path, command=SMOKE).returncode == 0
+    assert time.monotonic() - begun < seconds / 3  # nothing was made again
 
 
 # --- what a damaged file may look like ----------------------------------------------------------------
