@@ -247,6 +247,11 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
             "beyond",
             f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n",
         )
+    guide = folder / "regime_guide.md"  # the same
+    if guide.exists():
+        picture = "![Who has the smallest regret, over noise and shift, and by how much](figures/regime_map.png)"
+        source = MADE.format("[figures/regime_guide.md](figures/regime_guide.md)")
+        update(root / "README.md", "guide", f"{source}{guide.read_text(encoding='utf-8')}\n{picture}\n")
     sites_table = folder / "tune_your_own.csv"  # the same
     if sites_table.exists():
         text = "".join(f"- {line}\n" for line in sites.sentences(sites.compared(pd.read_csv(sites_table), seed=0)))

@@ -220,29 +220,36 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     return render("why", caption, table, figure, __name__)
 
 
+def _listed(words) -> str:
+    *first, end = map(str, words)
+    return f"{', '.join(first)} and {end}" if first else end
+
+
 def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """The explanation, made of the table: a paragraph a cause, and what PF-PNE+ does about it."""
     noises, settings = [*dict.fromkeys(table["noise"])], PhasedSettings()
     runs = table.groupby(["noise", "algorithm", "run"])
     last = runs.apply(lambda of: of.loc[of["removed"].last_valid_index() or of.index[0]], include_groups=False)
     how = {"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"}  # last: that is known
-    both = pd.concat([last[["removed", "nodes", "missed"]], runs[[*how]].agg(how)], axis=1)
+    both = pd.concat([last["removed"], runs[[*how]].agg(how)], axis=1)
     means = both.groupby(["noise", "algorithm"], sort=False).mean()
+    depth = last.xs("pf-pne", level="algorithm")["depth"].groupby("noise").min()  # the last that PF-PNE finishes
+    there = table[table["depth"] == table["noise"].map(depth)].groupby(["noise", "algorithm"])
+    means = means.join(there[["nodes", "missed"]].mean())
 
     def each(column: str, name: str, form: str = "{:.0%}") -> str:
         """The column of an algorithm, a noise after another."""
         found = [means.at[(noise, name), column] for noise in noises]
-        *first, end = [DASH if np.isnan(x) else form.format(x) for x in found]
-        return f"{', '.join(first)} and {end}" if first else end
+        return _listed(DASH if np.isnan(x) else form.format(x) for x in found)
 
     log = settings.log_term(Task(Partition([[0, 1]]), p.n_clients, p.horizon))
     of_noises = f"In this order: {', '.join(map(noise_in_words, noises))}. " if len(noises) > 1 else ""
     paragraphs = [
         f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {of_noises}"
-        "A depth is the last that an algorithm finishes.",
+        f"The last depth that PF-PNE finishes is {_listed(int(depth[noise]) for noise in noises)}.",
         f"**It removes what it looks for.** No cell around its own optimum is left to {each('removed', 'pf-pne')} of "
-        f"the clients under PF-PNE; under Fed-PNE to {each('removed', 'fed-pne')}, under PE to "
-        f"{each('removed', 'pe')}.",
+        "the clients under PF-PNE, at the last depth that it finishes; under Fed-PNE to "
+        f"{each('removed', 'fed-pne')}, under PE to {each('removed', 'pe')}.",
         f"**The intervals are narrower than the noise, or the cells wider than nu_1 rho^h.** With c = {settings.c:g} "
         f"and log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients' own means hold the "
         f"value at the centre of the cell ({each('global', 'fed-pne')} of Fed-PNE's, for f-bar); the theory, which "
@@ -251,13 +258,13 @@ def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
         "**What is borrowed is not one's own.** At the nodes that the server keeps, a client takes the mean of all "
         f"for its own, as if no more than b away: at H_0 that is so in {each('borrowed', 'pf-pne')}.",
         "**What the server keeps is spared, and splits for ever.** A client pulls "
-        f"{each('nodes', 'pf-pne', '{:.1f}')} nodes at its last depth under PF-PNE, {each('nodes', 'pe', '{:.1f}')} "
-        "under PE.",
+        f"{each('nodes', 'pf-pne', '{:.1f}')} nodes at the last depth that PF-PNE finishes, under PE "
+        f"{each('nodes', 'pe', '{:.1f}')}.",
         f"**The horizon cuts the longest phase**, from which nothing is learnt: {each('cut', 'pf-pne')} of T under "
         "PF-PNE.",
         "**What PF-PNE+ does about each.** Stage 1 ends where clients are seen to differ, and HCT, which follows, "
         f"eliminates nothing for good: no optimum is removed. c follows the noise: {each('own', 'pf-pne+')} are "
-        "covered, the means of others among them. At its deepest depth a client pulls "
+        "covered, the means of others among them. At the same depth a client pulls "
         f"{each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that could be cut. The smoothness is still assumed: "
         "at that depth, the point that a client would deploy is outside the cell around its own optimum for "
         f"{each('missed', 'pf-pne+')} of the clients (PF-PNE: {each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
