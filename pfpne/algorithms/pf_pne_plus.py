@@ -72,13 +72,15 @@ class PlusSettings(PFPNESettings):
 
 @dataclass(frozen=True)
 class NoiseHCTSettings(TreeSettings):
-    """Constants of hct-noise: nu_1, rho and delta of hct."""
+    """Constants of hct-noise: nu_1, rho and delta of hct, and the one part of PF-PNE+ that needs no federation."""
 
     delta: float = HCTSettings.delta
+    early_descent: bool = False  # HCT's thresholds have EARLY_RHO for rho, if that is more
 
     def __post_init__(self):
         super().__post_init__()
         check_scale("delta", self.delta, most=1)
+        check(isinstance(self.early_descent, bool), "early_descent", "True or False", self.early_descent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +109,18 @@ def c_of(noise: float) -> float:
 def together(s: PlusSettings, noise: float) -> PlusSettings:
     """The settings of stage 1, once the noise is known."""
     c = max(LEAST_C, C_TOGETHER * math.sqrt(noise)) if s.noise_aware else s.c
-    return replace(s, c=c, rho=max(s.rho, EARLY_RHO) if s.early_descent else s.rho)
+    return replace(s, c=c, rho=early(s))
+
+
+def early(s: PlusSettings | NoiseHCTSettings) -> float:
+    """The rho that says how soon to go deeper."""
+    return max(s.rho, EARLY_RHO) if s.early_descent else s.rho
+
+
+def alone(s: PlusSettings | NoiseHCTSettings, c: float, task: Task, **more) -> Theory:
+    """The constants of HCT with this c, its thresholds those of early descent."""
+    bounds, sooner = (hct_theory(HCTSettings(s.nu_1, rho, c, **more), task.partition, task.horizon) for rho in (s.rho, early(s)))
+    return bounds._replace(threshold=sooner.threshold)
 
 
 def heterogeneity(means: np.ndarray, error: float) -> float:
@@ -177,14 +190,9 @@ class PFPNEPlus(Phases):
             h, index, parents = h + 1, task.partition.children(answer.index), np.repeat(kept, k)
         if not s.optimistic:
             yield from self.pe(shared if s.shared_means else {}, own)
-        c = c_of(noise) if s.noise_aware else s.c
-        theory, early = (
-            hct_theory(HCTSettings(s.nu_1, rho, c), task.partition, task.horizon) for rho in (s.rho, together(s, noise).rho)
-        )
-        theory = theory._replace(threshold=early.threshold)
-        trees = [grown(task, theory, depths, m, t, s.free_descent) for m in range(self.S)]
-        self.best = np.stack([tree.best() for tree in trees])
-        yield Search(trees)
+        theory, (index, _, means, _) = alone(s, c_of(noise) if s.noise_aware else s.c, task), depths[-1]
+        self.best = task.partition.centers(h - 1, index[means.argmax(axis=1)])
+        yield Search([grown(task, theory, depths, m, t, s.free_descent) for m in range(self.S)])
 
     def known(self, means: np.ndarray, n: int, answer: Shared) -> tuple[np.ndarray, float]:
         """What stage 2 begins with: the means (S, n) of a depth's nodes, and the pulls that each counts for."""
@@ -203,16 +211,17 @@ class HCTNoise(Phases):
         self.done, self.best = np.zeros(S, dtype=bool), np.repeat(task.partition.centers(0, 1), S, axis=0)
 
     def loop(self):
-        s, partition, T = self.settings, self.task.partition, self.task.horizon
+        s, task = self.settings, self.task
         _, variances = yield from pull_root(self.S, ROOT_PULLS)
-        every = [HCTSettings(s.nu_1, s.rho, c_of(noise), s.delta) for noise in variances[:, 0]]
-        yield Search([grown(self.task, hct_theory(each, partition, T), [], 0, 1 + ROOT_PULLS, False) for each in every])
+        every = [alone(s, c_of(noise), task, delta=s.delta) for noise in variances[:, 0]]
+        yield Search([grown(task, theory, [], 0, 1 + ROOT_PULLS, False) for theory in every])
 
 
 def grown(task: Task, theory: Theory, depths: list, m: int, t: int, free: bool) -> TreeClient:
     """Client m's tree at step t, with the nodes of these depths, known to it: their U and B are of what is known.
 
-    depths: (index, parents, means (S, n), count) for h = 0, 1, ...; parents (n,): positions in the depth above.
+    depths: (index, parents, means (S, n), count) for h = 0, 1, ...; parents (n,): positions in the depth above. The node
+    to deploy is HCT's among those that it pulls itself: a depth that stage 1 reached is not always pulled again.
     """
     tree, k, at, above = TreeClient(task, theory), theory.k, 0, 0
     size = max(sum(len(index) for index, *_ in depths), tree.state[0]["size"])
@@ -226,9 +235,8 @@ def grown(task: Task, theory: Theory, depths: list, m: int, t: int, free: bool) 
             node["child"][rows["parent"][::k]] = np.arange(at, at + len(index), k)
             node["free"][rows["parent"]] = free
         above, at = at, at + len(index)
-    best = above + np.argmax(depths[-1][2][m]) if depths else 0
     tree.node, tree.t = node, t - 1
-    tree.state[0] = (t, epoch(t), size, best, -1)
+    tree.state[0] = (t, epoch(t), size, 0, -1)
     refresh(tree.node, tree.state, theory)
     return tree
 
@@ -250,8 +258,9 @@ class PlusClient(PhasedClient):
         return super()._tell(batch, rewards) if self.tree is None else self.tree._tell(batch, rewards)
 
     def best(self) -> np.ndarray:
-        """As in the phases, the centre (d,); then the tree's."""
-        return super().best() if self.tree is None else self.tree.best()
+        """As in the phases, the centre (d,); then the tree's, once it has made a step of its own."""
+        alone = self.tree is not None and self.tree.state[0]["t"] > self.tree.t + 1
+        return self.tree.best() if alone else super().best()
 
 
 # --- the server ----------------------------------------------------------------------------------------
