@@ -75,6 +75,8 @@ def _of_joblib(function: Callable, arguments: list[tuple], n_jobs: int | None) -
 
 
 def _of_dask(function: Callable, arguments: list[tuple], address: str) -> Iterator:
+    if _client(address).status != "running":  # it was cut off
+        _client.cache_clear()
     client = _client(address)
     from distributed import KilledWorker, as_completed
 

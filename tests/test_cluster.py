@@ -85,10 +85,14 @@ def test_a_worker_that_would_make_other_runs_is_refused(cluster, monkeypatch):
         list(unordered(divmod, [(7, 2)], address))
 
 
-def test_a_scheduler_that_is_none_is_said():
+@pytest.mark.slow  # to give up takes ten seconds
+def test_a_scheduler_that_does_not_answer_is_said():
     pytest.importorskip("distributed")
     with pytest.raises(WorkersError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
         list(unordered(divmod, [(7, 2)], "tcp://127.0.0.1:9"))
+
+
+def test_what_is_no_address_is_refused():
     with pytest.raises(ValueError, match="address of a Dask scheduler"):
         unordered(divmod, [(7, 2)], "127.0.0.1")
     with pytest.raises(ParameterError, match="leave one of them None"):
