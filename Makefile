@@ -7,7 +7,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures map test test-all lab clean clean-results
+.PHONY: figures map test test-all lab site clean clean-results
 
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
@@ -19,13 +19,17 @@ map: $(READY)
 test: $(READY)
 	$(RUN) -m pytest $(ARGS)
 
-# And the tests that kill a batch, count processes, fill a disk, or set up another machine: half an hour.
+# And the tests that kill a batch, count processes, fill a disk, install a wheel, or set up another machine: half an hour.
 test-all: $(READY)
 	$(RUN) -m pytest -m "" $(ARGS)
 
 # JupyterLab, on the page that shows the notebooks. ARGS goes to it, such as ARGS="--no-browser --port 9000".
 lab: $(READY)
 	$(RUN) -m jupyterlab --config=notebooks/lab_config.py $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+# The pages, the reference and the notebooks as executed last, as one static site: open site/index.html.
+site: $(READY)
+	$(RUN) -m sphinx -q -b html docs site $(ARGS)
 
 # The stamp is removed first and made last, so an interrupted set-up does not count; without it we start afresh.
 $(READY): requirements.lock pyproject.toml
@@ -41,7 +45,7 @@ $(READY): requirements.lock pyproject.toml
 
 # What is made again in a moment. Stored runs (hours, perhaps) and your own figures stay.
 clean:
-	rm -rf executed figures-smoke .pytest_cache .hypothesis
+	rm -rf executed site jupyter_execute docs/executed docs/apidocs figures-smoke .pytest_cache .hypothesis
 	find pfpne tests benchmarks data -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stored runs, too: everything is simulated again next time. figures-custom/ is yours, and stays.

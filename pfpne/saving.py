@@ -12,7 +12,6 @@ change, so only the version that wrote a state reads it. A file of a stranger ca
 
 import copy
 import hashlib
-import importlib.metadata
 import io
 import pickle
 from pathlib import Path
@@ -20,6 +19,7 @@ from types import FunctionType
 
 import numpy as np
 
+from pfpne import __version__
 from pfpne.federation import Client, Federation, Server
 from pfpne.paths import write_atomically
 
@@ -54,8 +54,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _header(content: bytes) -> bytes:
-    version, digest = importlib.metadata.version("pfpne"), hashlib.sha256(content).hexdigest()
-    return f"pfpne-state {FORMAT} {version} {digest}\n".encode()
+    return f"pfpne-state {FORMAT} {__version__} {hashlib.sha256(content).hexdigest()}\n".encode()
 
 
 def to_bytes(state: Client | Server | Federation | dict) -> bytes:

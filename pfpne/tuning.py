@@ -31,6 +31,7 @@ SEARCHES = {**ALGORITHMS, "random": Algorithm(RandomSearchSettings, make_random_
 NOISELESS = {"c": 1e-9, "noise_aware": False}  # confidence intervals without width: no reason to repeat a point
 
 
+SAFE = 2  # standard errors
 ROW = {"client", "u", "parameters", "value"}  # of a history
 COLUMNS = ("client", "evaluation", "evaluations", "choice", "value")  # of the tables, beside the parameters
 
@@ -47,9 +48,9 @@ class EvaluationError(RuntimeError):
 class Tuned:
     """What a search found.
 
-    deploy: {client: parameters}, what the algorithm would deploy. found: the same, where the client's own mean value is
-    best; where values are noisy, it is partly by luck. summary: a row a client and choice: the client's mean value there
-    and of how many evaluations (none: NaN and 0). history: a row a call of an objective: client, evaluation (1, 2, ...
+    deploy: {client: parameters}, where the client's own mean value, less two standard errors, is best: what to deploy.
+    found: the same, where the mean itself is best; of noisy values, partly by luck. summary: a row a client and choice,
+    with that mean and of how many evaluations. history: a row a call of an objective: client, evaluation (1, 2, ...
     of that client), the parameters, value. communication: a row a round: evaluation (of the client furthest on), round,
     numbers up, numbers down, bytes. asked: what was asked for; rows: the history as in its file.
     """
@@ -85,10 +86,10 @@ def tune(
     objectives: functions, one a client, in a list or a dict by name; each takes {name: value} and returns a number
     within reward_range, (low, high). space: {name: Float, Int or Ordinal}. direction: "maximize" or "minimize".
     n_evaluations: how often each objective is called, >= 1: no more, and no less unless noise is 0.
-    noise: None if not known; "bernoulli"; or the half-width of uniform noise, in units of the value. 0: equal parameters
-    give equal values. Then a point met again, which counts, is not evaluated again, and intervals have no width.
-    algorithm: a registered name or "random". settings: its own; those in units of the reward, such as Delta, in units of
-    the width of the range. pf-pne alone needs one: no Delta is safe for it.
+    noise: None if not known; "bernoulli"; or the half-width of uniform noise, in units of the value. 0: equal
+    parameters give equal values. Then a point met again, which counts, is not evaluated again, and intervals have no
+    width. algorithm: a registered name or "random". settings: its own; those in units of the reward, such as Delta, in
+    units of the width of the range. pf-pne alone needs one: no Delta is safe for it.
     history: a file, which is read if it is there and written as the search goes, so that the same call goes on where it
     was stopped; or an earlier result, such as that of an EvaluationError.
 
@@ -269,25 +270,27 @@ class _Search:
             return self.reward.number(self.functions[m](dict(parameters)))
         except Exception as error:
             raise EvaluationError(
-                f"client {self.names[m]} at {parameters}: {type(error).__name__}: {error} Nothing is lost: the same call "
-                f"with history=error.result, or with its file, goes on from here ({len(self.history.rows)} evaluations).",
+                f"client {self.names[m]} at {parameters}: {type(error).__name__}: {error} Nothing is lost: the same "
+                f"call with history=error.result, or its file, goes on after these {len(self.history.rows)} evaluations.",
                 self.result(),
             ) from error
 
     def result(self) -> Tuned:
         """What is found so far."""
-        best = max if self.reward.direction == "maximize" else min
-        deploy = {name: self.space.point(client.best()) for name, client in zip(self.names, self.federation.clients)}
-        found, summary = {}, []
-        for name, seen in zip(self.names, self.seen):
-            means = {point: float(np.mean(values)) for point, values in seen.items() if values}
-            if means:
-                found[name] = dict(zip(self.space.parameters, best(means, key=means.get)))
-            for choice, chosen in (("deploy", deploy), ("found", found)):
-                if name in chosen:
-                    point = tuple(chosen[name].values())
-                    at = {"value": means.get(point, np.nan), "evaluations": len(seen.get(point, ()))}
-                    summary.append({"client": name, "choice": choice, **chosen[name], **at})
+        sign = 1 if self.reward.direction == "maximize" else -1
+        deploy, found, summary = {}, {}, []
+        for name, seen in zip(self.names, self.seen, strict=True):
+            seen = {point: np.array(values) for point, values in seen.items() if values}
+            if not seen:
+                continue
+            mean, error = {point: values.mean() for point, values in seen.items()}, _noise([*seen.values()])
+            safe = {point: sign * mean[point] - SAFE * error / np.sqrt(len(values)) for point, values in seen.items()}
+            likely = {point: sign * mean[point] for point in seen}
+            for choice, chosen, worth in (("deploy", deploy, safe), ("found", found, likely)):
+                point = max(worth, key=worth.get)
+                chosen[name] = dict(zip(self.space.parameters, point, strict=True))
+                at = {"value": float(mean[point]), "evaluations": len(seen[point])}
+                summary.append({"client": name, "choice": choice, **chosen[name], **at})
         history = pd.DataFrame(
             [{"client": row["client"], **row["parameters"], "value": row["value"]} for row in self.history.rows],
             columns=["client", *self.space.parameters, "value"],
@@ -299,3 +302,9 @@ class _Search:
         communication["bytes"] = 8 * (communication["numbers up"] + communication["numbers down"])
         summary, rows = pd.DataFrame(summary), list(self.history.rows)
         return Tuned(self.asked, deploy, found, summary, history, communication, rows)
+
+
+def _noise(values: list[np.ndarray]) -> float:
+    """The standard deviation of a value, from those of equal points together; 0 if no point was evaluated twice."""
+    more = sum(len(each) - 1 for each in values)
+    return float(np.sqrt(sum(((each - each.mean()) ** 2).sum() for each in values) / more)) if more else 0.0

@@ -96,7 +96,6 @@ class MadeUp(Study):
         rows = [{"algorithm": algorithms, "run": run, **self.tell(algorithms, run, asked)} for run in range(n_runs)]
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
-
     def chance(self, objective):
         return np.full(self.n_runs, 1_000.0)
 
@@ -254,8 +253,12 @@ def test_sublinear_where_Delta_bounds_the_differences(worst, exponent, expected)
 
     bounds = worst == 1.0  # the true one is 0.2
     assert verdict("sublinear-garland", made_up(tell)) == (expected if bounds else "holds")
-    assert verdict("sublinear-any-garland", made_up(tell)) == ("does not hold" if bounds and exponent > 1 else "not decidable")
-    why = claims.judge(CLAIMS["sublinear-any-garland"], found := outcome("sublinear-any-garland", made_up(tell)), found.p(rng()), 1)
+    assert verdict("sublinear-any-garland", made_up(tell)) == (
+        "does not hold" if bounds and exponent > 1 else "not decidable"
+    )
+    why = claims.judge(
+        CLAIMS["sublinear-any-garland"], found := outcome("sublinear-any-garland", made_up(tell)), found.p(rng()), 1
+    )
     assert exponent > 1 or why["decided_by"] == "Delta = 0.1 is below the clients' differences"
 
 
@@ -335,7 +338,9 @@ def test_with_Delta_0_as_many_numbers_go_up(up, expected):
 
 def test_whose_c_follows_the_noise():
     asked = []
-    study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {"regret": 1.0}, n_runs=1)
+    study = made_up(
+        lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {"regret": 1.0}, n_runs=1
+    )
     outcome("beats-tuned-hct-garland", study)
     assert asked == [("pf-pne", {}), ("hct-pyxab", {"c": 0.35})]
     assert c_of_noise(2.0) == pytest.approx(1.4 / math.sqrt(3)) and c_of_noise(0.1) == 0.05
@@ -395,7 +400,9 @@ def test_judging():
     assert judged(wrong, excuse="not these") == ("not decidable", "not these")
 
 
-@pytest.mark.parametrize(("facts", "expected"), [([True], "holds"), ([None, True], "undecided"), ([None, False], "does not hold")])
+@pytest.mark.parametrize(
+    ("facts", "expected"), [([True], "holds"), ([None, True], "undecided"), ([None, False], "does not hold")]
+)
 def test_judging_facts(facts, expected):
     assert claims.judge_facts(CLAIMS["delta-bounds"], Outcome(facts=facts))["verdict"] == expected
     assert claims.judge_facts(CLAIMS["delta-bounds"], Outcome(facts=facts, excuse="x"))["verdict"] == "not decidable"
@@ -554,7 +561,9 @@ def test_the_verdicts_are_corrected_for_the_number_of_claims_of_the_family(verdi
     table = verdicts[0].query("regime == 'bernoulli' and cells == 'random' and Delta != 'true'")
     of = table[table["k"].notna()].groupby("family")["id"].nunique()
     assert of["comparison"] == len([c for c in claims.CLAIMS if c.family == "comparison" and "landmine" not in c.id])
-    assert (table.dropna(subset="k").set_index("id")["k"] == table.dropna(subset="k").set_index("id")["family"].map(of)).all()
+    assert (
+        table.dropna(subset="k").set_index("id")["k"] == table.dropna(subset="k").set_index("id")["family"].map(of)
+    ).all()
 
 
 # --- runs -------------------------------------------------------------------------------------------
@@ -612,7 +621,7 @@ def test_the_notebook_from_end_to_end(project):
     stated = table[table["stated_regret"] != ""]
     assert set(stated["algorithm"]) == set(table1.STATED)
     kept = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
-    assert set(kept["id"]) == {claim.id for claim in claims.REPRODUCIBLE} and set(kept["regime"]) == {"bernoulli", "landmine"}
+    assert set(kept["id"]) == {claim.id for claim in claims.CLAIMS} and set(kept["regime"]) == {"bernoulli", "landmine"}
     for stem in ("table1", "table1_exponents", "forest", "claims", "claims_times"):
         manifest = json.loads((folder / f"{stem}.json").read_text())
         assert manifest["parameters"]["horizon"] == 60

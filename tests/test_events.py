@@ -15,7 +15,10 @@ from pfpne.simulation.phased import simulate_phases
 
 @pytest.mark.parametrize("cells", ["cyclic", "random"])
 def test_the_way_to_a_point_leads_through_the_cells_that_hold_it(cells):
-    partition, points = Partition([[0, 1], [-5, 5]], cells=cells, seed=3), np.random.default_rng(0).uniform(0, 1, (50, 2))
+    partition, points = (
+        Partition([[0, 1], [-5, 5]], cells=cells, seed=3),
+        np.random.default_rng(0).uniform(0, 1, (50, 2)),
+    )
     for h, index in enumerate(events.way(partition, points, 9)):
         box = partition.box(h, index)
         assert ((box[..., 0] <= points) & (points <= box[..., 1])).all()

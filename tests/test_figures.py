@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from pfpne.algorithms import NAMES
 from pfpne.paper import figures, looks
 from pfpne.paper.exhibits import LIBRARIES, save
+from pfpne.paper.evidence import Study
 from pfpne.paper.experiment import run_experiment
 from pfpne.paper.parameters import complete
 
@@ -103,3 +104,38 @@ def test_every_algorithm_has_its_own_look():
     every = list(looks.LOOKS.values())
     assert len({look.color for look in every}) == len({look.marker for look in every}) == len(every)
     assert set(NAMES) <= set(looks.LOOKS) and all(re.fullmatch("#[0-9A-F]{6}", look.color) for look in every)
+
+
+@pytest.mark.filterwarnings("error")
+def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
+    study = Study.of(complete("4_table1_and_claims", {"profile": "paper"}))
+    heads = [(r.name, r.cells, f) for r in study.regimes for f in r.objectives]
+    rows = [(*head, name, 30, 2.0 + k, 1.0 + k, 3.0 + k) for head in heads for k, name in enumerate(("pe", "fn-ucb"))]
+    columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
+    drawn = []
+    monkeypatch.setattr(figures, "render", lambda stem, caption, table, draw: drawn.append(draw()) or table)
+    assert list(figures.forest(pd.DataFrame(rows, columns=columns), study)) == columns
+    first, *others = drawn[0].axes
+    places = [text.get_text() for text in first.get_yticklabels()]
+    assert (
+        places[:4] == ["Garland", "DoubleSine", "Himmelblau", "Himmelblau, cyclic"] and places[-1] == "Landmine, cyclic"
+    )
+    for ax, many in ((first, 10), (others[0], 8)):  # landmine is in the first alone
+        for line, ratio in zip(ax.lines[:2], (2.0, 3.0), strict=True):
+            assert len(line.get_xdata()) == many and set(line.get_xdata()) == {ratio}
+    rows = [
+        (name, f, T, 10, 0.7, 0.6, 0.8)
+        for name in ("hoo", "pf-pne")
+        for f in ("garland", "rastrigin")
+        for T in (50, 100)
+    ]
+    table = pd.DataFrame(rows, columns=["algorithm", "objective", "T", "n", "exponent", "low", "high"])
+    figures.exponents(table, study)
+    assert [line.get_ydata().tolist() for line in drawn[1].axes[0].lines[:2]] == [[0.7, 0.7]] * 2
+
+
+def test_simple_regret_is_drawn_as_its_table_says(results):
+    ax = Figure().add_subplot()
+    figures.draw_simple_regret(ax, results.regret)
+    curve = figures.regret_curves(results.regret, "simple_regret").query("algorithm == 'pf-pne'")
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), curve[["t", "mean"]])

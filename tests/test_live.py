@@ -1,5 +1,6 @@
 """Live use, done to real processes: clients that are killed, gone, back, slow, that repeat themselves and fail."""
 
+import ast
 import logging
 import math
 import multiprocessing
@@ -18,8 +19,9 @@ from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
 from pfpne.federation import Message
 from pfpne.live import Journal, LiveClient, LiveServer, drive
+from pfpne.paths import ROOT
 
-M, T = 3, 60
+M, T = 3, 40
 
 
 def journal(folder, m: int) -> list[dict]:
@@ -387,3 +389,10 @@ def test_a_folder_of_another_run_is_refused_and_a_torn_line_mended(tmp_path):
     path.write_bytes(whole.replace(b'"t": 2', b'"t": 7'))
     with pytest.raises(ValueError, match="damaged"):
         LiveClient("hct", task(1, 3), 0, lambda x: 0.5, tmp_path)
+
+
+def test_the_page_runs_as_it_stands(capsys):
+    page = (ROOT / "docs" / "live.md").read_text(encoding="utf-8")
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)), {})  # noqa: S102
+    best = np.array(ast.literal_eval(capsys.readouterr().out.splitlines()[0])).ravel()
+    assert np.abs(best - [0.2, 0.4, 0.7]).max() < 0.05

@@ -14,6 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
 
 from pfpne.paper import __main__ as runner
+from pfpne.paper.maps import PAGES
 from pfpne.paper.parameters import COMPARED, HEADER, NOTEBOOKS, ParameterError, assigned, complete, executions, read
 from pfpne.paths import DATA, FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paths import NOTEBOOKS as FOLDER
@@ -26,6 +27,8 @@ ASKED = {
     "2_landmine_auc": {"algorithms": ["pf-pne", "hct"]},
     "3_communication_cost": {"figures_dir": "mine"},
     "5_panels_and_times": {"algorithms": "pf-pne,pe"},
+    "8_regime_map": {"objective": "garland", "noise": 0.1, "shift": 0.1},
+    "9_why": {"n_runs": 1},
 }
 
 
@@ -112,10 +115,35 @@ def test_communication_as_in_jupyterlab(executed):
 def test_panels_and_times(executed):
     futures, project, _ = executed
     shown = [stem for stem, _ in runner.figure_times(futures["5_panels_and_times"].result(), total=1.0)]
-    panels = ["panel_main_bernoulli", "panel_appendix_bernoulli", "panel_main_regimes", "panel_communication"]
+    panels = ["panel_main_bernoulli", "panel_appendix_bernoulli", "panel_main_regimes", "panel_main_cyclic"]
+    panels += ["panel_simple_regimes", "panel_communication"]
     assert shown == [*panels, "times"]
     for stem in shown:
         check_files(project / "figures-custom", stem)
+
+
+def test_the_map_of_one_regime(executed):
+    futures, project, _ = executed
+    stems = [stem for stem, _ in runner.figure_times(futures["8_regime_map"].result(), total=1.0)]
+    assert stems == ["regime_map", *(f"regime_{page}" for page in PAGES), "break_even", "regime_guide"]
+    manifest = check_files(project / "figures-custom", "regime_map")
+    assert manifest["parameters"]["n_clients"] == 2 and manifest["parameters"]["objective"] == "garland"
+
+
+def test_why(executed):
+    futures, project, _ = executed
+    stems = [stem for stem, _ in runner.figure_times(futures["9_why"].result(), total=1.0)]
+    assert stems == ["assumptions", "assumptions_table", "why", "why_in_words"]
+    for stem in ("assumptions", "why"):
+        check_files(project / "figures-custom", stem)
+
+
+def test_what_takes_an_hour_is_made_when_it_is_named(monkeypatch):
+    begun = []
+    monkeypatch.setattr(runner, "make_figures", lambda profile, name, *_: begun.append(name) or [])
+    assert runner.figures("paper") == 0 and "8_regime_map" not in begun and "9_why" in begun
+    begun.clear()
+    assert runner.main(["figures", "--profile", "smoke", "--only", "8_regime_map"]) == 0 and begun == ["8_regime_map"]
 
 
 def test_nothing_is_written_but_results_and_figures(executed):

@@ -28,9 +28,14 @@ def pyproject() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+def asked_for(*extras: str) -> list[str]:
+    project = pyproject()
+    return [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+
+
 def test_environment_asks_for_what_pyproject_asks_for():
     project = pyproject()
-    wanted = {requirement(line) for line in [*project["dependencies"], *project["optional-dependencies"]["test"]]}
+    wanted = {requirement(line) for line in asked_for("paper", "test")}
     wanted.add(("python", project["requires-python"]))
     lines = [line.split("#")[0].strip() for line in (ROOT / "environment.yml").read_text().splitlines()]
     asked = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
@@ -43,8 +48,7 @@ def test_lock_pins_every_dependency_and_names_no_index():
     text = (ROOT / "requirements.lock").read_text()
     assert not re.search(r"://|^\s*-", text, re.MULTILINE)
     pinned = {line.split("==")[0].lower() for line in text.splitlines() if line}
-    project = pyproject()
-    for line in [*project["dependencies"], *project["optional-dependencies"]["test"]]:
+    for line in asked_for("paper", "test", "docs"):
         assert requirement(line)[0] in pinned
 
 
@@ -89,11 +93,15 @@ def test_committed_files_hold_no_path_of_a_machine():
     assert not found
 
 
-def test_readme_code_runs(tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
+def test_readme_code_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", text, re.DOTALL)
+    assert len(blocks) == 3 and blocks[0][1]
+    for block, said in blocks:
         exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+        shown = capsys.readouterr().out
+        assert not said or shown == said
 
 
 def test_readme_commands_use_parameters_that_exist():

@@ -90,9 +90,11 @@ def test_the_rules_find_what_decides():
 def test_which_Delta_is_read_off_the_curves(parameters, folder):
     given = regimes.break_even(parameters, folder)
     assert len(given) == 2 * len(regimes.DELTAS) and set(given["given"]) == set(regimes.DELTAS)
-    made = pd.DataFrame({"given": [0.0, 0.25, 0.5, 1.0], "ratio": [2.0, 0.5, 0.8, 1.0], "own": 0.9, "fed": 2.0, "Delta": 0.3})
+    made = pd.DataFrame(
+        {"given": [0.0, 0.25, 0.5, 1.0], "ratio": [2.0, 0.5, 0.8, 1.0], "own": 0.9, "fed": 2.0, "Delta": 0.3}
+    )
     words = regimes._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
-    assert "in 0 of 1 cases, and below PE's in 1" in words and "stops paying below a Delta of 0.25 (" in words
+    assert "in 0 of 1 cases, and below PE's in 1" in words and "stops paying below a Delta of 0.25 (" in words and "again at 0 in 0." in words
 
 
 def test_pictures(parameters, table, folder):
@@ -105,7 +107,16 @@ def test_pictures(parameters, table, folder):
 
 
 def test_quantities_by_hand():
-    row = pd.DataFrame([dict(zip(RIVALS, [4.0, 2.0, 8.0, 2.5, 1.0, 16.0], strict=True)) | {OWN_DELTA: 5.0, "best": "hct"}])
+    row = pd.DataFrame(
+        [dict(zip(RIVALS, [4.0, 2.0, 8.0, 2.5, 1.0, 16.0], strict=True)) | {OWN_DELTA: 5.0, "best": "hct"}]
+    )
     assert RIVALS == ["pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise"]
-    wanted = {"best": "hct", "pf_pne": 4, "pf_pne_plus": 2, "federated": 1.6, "federated_own": 2, "federated_plus": 0.125}
+    wanted = {
+        "best": "hct",
+        "pf_pne": 4,
+        "pf_pne_plus": 2,
+        "federated": 1.6,
+        "federated_own": 2,
+        "federated_plus": 0.125,
+    }
     assert {name: of(row).iloc[0] for name, (_, of) in maps.QUANTITIES.items()} == wanted

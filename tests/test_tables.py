@@ -23,7 +23,11 @@ EVIDENCE = SimpleNamespace(
     shift=0.1,
     regimes=(SimpleNamespace(noise="bernoulli"),),
 )
-FIRST, SECOND, THIRD = ("smallest", "Figure 1", "PF-PNE | 50%"), ("stops", "Remark 3.5", "at most H_0 + 1"), ("field", "Section 4", "on Landmine")
+FIRST, SECOND, THIRD = (
+    ("smallest", "Figure 1", "PF-PNE | 50%"),
+    ("stops", "Remark 3.5", "at most H_0 + 1"),
+    ("field", "Section 4", "on Landmine"),
+)
 VERDICTS = pd.DataFrame(
     [  # two claims with two Delta, one counted, one on landmine alone
         (*FIRST, "bernoulli", "random", "0.01", "does not hold", "A / B = 1.4", 0.9, "A - B: 2"),
@@ -48,7 +52,7 @@ SHOWN = [
 
 @pytest.fixture
 def exhibit(monkeypatch) -> Exhibit:
-    monkeypatch.setattr(claims, "evaluate", lambda study, of: (VERDICTS, VERDICTS[["id"]]))
+    monkeypatch.setattr(claims, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]]))
     return tables.make_claims(EVIDENCE)
 
 
@@ -119,13 +123,18 @@ def test_latex_is_escaped_and_symbols_are_formulas():
 
 
 def test_times_and_ratios_are_shown(monkeypatch):
-    seconds = {"regime": ["0.1"], "cells": ["random"], "objective": ["garland"], "runs": [10], **{name: [1 / 3] for name in tables.PAPER}}
+    seconds = {
+        "regime": ["0.1"],
+        "cells": ["random"],
+        "objective": ["garland"],
+        "runs": [10],
+        **{name: [1 / 3] for name in tables.PAPER},
+    }
     monkeypatch.setattr(claims, "times", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
-    monkeypatch.setattr(claims, "evaluate", lambda study, of: (VERDICTS[:1], None))
     times = tables.make_times(EVIDENCE)
-    assert VERDICTS["place"][0] in times.shown["text/markdown"]
-    assert set(times.files) == {"claims_times.csv", "claims_times_verdicts.csv"}
-    assert rows_of_markdown(times.shown["text/markdown"])[-1:] == [["0.1", "random", "garland", "10", *["0.333"] * 5, "80%", "100%"]]
+    assert rows_of_markdown(times.shown["text/markdown"]) == [
+        ["0.1", "random", "garland", "10", *["0.333"] * 5, "80%", "100%"]
+    ]
     cells = [(1, "pf-pne", "one", "garland", 1.5, 1.25, np.nan), (1, "pf-pne", "one", "ackley", 1.0, 1.0, 1.0)]
     cells += [(2, "pe", "two", "ackley", 0.5, 0.25, 0.75), (1, "pe", "one", "garland", 0.5, np.nan, np.nan)]
     names = ["deviation", "algorithm", "other reading", "objective", "ratio", "low", "high"]
@@ -148,7 +157,7 @@ def test_a_block_is_put_between_its_markers(tmp_path):
 
 @pytest.mark.skipif(not (FIGURES / "claims.csv").exists(), reason="figures/ is not there yet: notebook 4 makes it")
 def test_the_pages_show_what_is_committed(tmp_path):
-    pages = ("README.md", "docs/claims.md", "docs/deviations.md")
+    pages = ("README.md", "docs/claims.md", "docs/deviations.md", "docs/choosing.md")
     (tmp_path / "docs").mkdir()
     for page in pages:
         (tmp_path / page).write_text((ROOT / page).read_text(encoding="utf-8"), encoding="utf-8")

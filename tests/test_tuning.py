@@ -81,8 +81,8 @@ def test_the_best_of_a_loss_is_the_lowest():
     low = tune(loss, 80, noise=0, direction="minimize", reward_range=(0, 40))
     for name in PEAKS:
         assert low.deploy[name] == high.deploy[name] and low.found[name] == high.found[name]
-    value = low.summary.query("choice == 'found'")["value"]
-    assert value.max() < 40 * 0.12 and value.tolist() == [40 * (1 - v) for v in high.summary.query("choice == 'found'")["value"]]
+    lowest, highest = (result.summary.query("choice == 'found'")["value"] for result in (low, high))
+    assert lowest.max() < 40 * 0.12 and lowest.tolist() == [40 * (1 - value) for value in highest]
 
 
 @pytest.mark.parametrize("algorithm", ["hct", "pe", "random"])

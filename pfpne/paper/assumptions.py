@@ -155,5 +155,7 @@ def summary(problems: pd.DataFrame) -> pd.DataFrame:
     for end in ("", "_mean"):  # a rho of 1 is no smoothness
         none = medians[f"rho{end}"] > 0.995
         numbers.loc[none, [f"nu_1{end}", f"rho{end}"]] = DASH
-    head = medians[PLACE[:-1]].assign(objective=medians["objective"].map(title), shift=medians["shift"].map("{:g}".format))
+    head = medians[PLACE[:-1]].assign(
+        objective=medians["objective"].map(title), shift=medians["shift"].map("{:g}".format)
+    )
     return pd.concat([head, numbers], axis=1)

@@ -4,7 +4,6 @@ The first kinds give comparisons, which are tested; the others give facts, which
 runs cannot decide. What follows for one claim among the others is decided in pfpne.paper.claims.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -341,7 +340,7 @@ def within_Delta(column: Column, objective: str) -> tuple[list, str]:
 
 
 def near_optimal(column: Column, objective: str) -> tuple[list, str]:
-    """At the global objective's maximum, every client is within the paper's Delta of its own: Assumption 4, epsilon 0."""
+    """At the global maximum, every client is within the paper's Delta of its own: Assumption 4, epsilon 0."""
     gaps = column.study.of_problems(events.gap_at_global_maximum, objective, column.regime)  # (n,)
     return (gaps <= SETTINGS.Delta).tolist(), f": {number(gaps.min())} to {number(gaps.max())}"
 
@@ -366,7 +365,9 @@ def safe(column: Column, objective: str) -> tuple[list, str]:
     """No client's maximum is eliminated by PF-PNE."""
     lost = column.events(objective)["lost"]
     M = column.study.n_clients
-    words = f": eliminated of {number(lost.mean())} of {M} clients on average, in {(lost > 0).sum()} of {len(lost)} runs"
+    words = (
+        f": eliminated of {number(lost.mean())} of {M} clients on average, in {(lost > 0).sum()} of {len(lost)} runs"
+    )
     return (lost == 0).tolist(), words
 
 
@@ -429,7 +430,16 @@ def times(column: Column) -> pd.DataFrame:
         others = seconds.drop(columns="fn-ucb")
         longest, shortest = others.max(axis=1), others.min(axis=1)
         shares = {"slower": (seconds["fn-ucb"] >= MUCH * longest).mean(), "alike": (longest <= MUCH * shortest).mean()}
-        rows.append({"regime": column.regime.name, "cells": column.regime.cells, "objective": objective, "runs": n, **seconds.median(), **shares})
+        rows.append(
+            {
+                "regime": column.regime.name,
+                "cells": column.regime.cells,
+                "objective": objective,
+                "runs": n,
+                **seconds.median(),
+                **shares,
+            }
+        )
     return pd.DataFrame(rows)
 
 

@@ -5,11 +5,11 @@ for every algorithm) that is on the declared side of its limit where the claim i
 of "the claim is false" and "the claim is true". One of these two is true, and only an error about that one is an error:
 so of a family of k claims, k hypotheses can be rejected wrongly, and each p-value times k (Bonferroni's correction,
 which supposes nothing of how the claims depend on each other) keeps the chance of any wrong verdict in the family at
-ALPHA. Families are declared in claims.toml, and hold in one column: a noise regime, a kind of cells, a Delta for PF-PNE.
-"Holds": "it is false" is rejected. "Does not hold": "it is true" is; "better than claimed", if a limit is missed only on
-the better side. "Undecided": neither. A *counted* claim says what happens in every run, and needs no test: one run
-refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable": a premise fails, nothing
-moves, or the runs are of a kind that cannot tell.
+ALPHA. Families are declared in claims.toml, and hold in one column: a noise, a kind of cells, a Delta for PF-PNE.
+"Holds": "it is false" is rejected. "Does not hold": "it is true" is; "better than claimed", if a limit is missed only
+on the better side. "Undecided": neither. A *counted* claim says what happens in every run, and needs no test: one run
+refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable": a premise fails,
+nothing moves, or the runs are of a kind that cannot tell.
 
 No verdict is written down: all come from the runs (pfpne.paper.evidence) through `evaluate`.
 """
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.paper import claim_tests, stats
-from pfpne.paper.claim_tests import KINDS, SETTINGS, Column, Comparison, Outcome, number
+from pfpne.paper.claim_tests import KINDS, SETTINGS, Column, Outcome, number
 from pfpne.paper.evidence import Regime, Study
 from pfpne.paper.looks import title
 from pfpne.paper.parameters import MAIN
@@ -84,8 +84,6 @@ def read() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read())
-ON_TIME = tuple(claim for claim in CLAIMS if claim.kind == "count_times")  # of what is not the same twice
-REPRODUCIBLE = tuple(claim for claim in CLAIMS if claim not in ON_TIME)
 VERDICT_COLUMNS = (
     *("id", "family", "place", "statement", "regime", "cells", "Delta"),
     *("verdict", "decided_by", "measured", "runs", "k", "p_right", "p_wrong"),
@@ -115,11 +113,18 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
         for claim, outcome in outcomes.items():
             random = partial(stream, study.seed, "claims", claim.id, regime.name, regime.cells, Delta)
             k, p = tested[claim.family], outcome.p(random())
-            head = {"id": claim.id, "regime": regime.name, "cells": regime.cells, "Delta": Delta if claim.by_Delta else ""}
+            head = {
+                "id": claim.id,
+                "regime": regime.name,
+                "cells": regime.cells,
+                "Delta": Delta if claim.by_Delta else "",
+            }
             rows = report(outcome, p, random("interval"))
             found = judge(claim, outcome, p, k) if outcome.comparisons else judge_facts(claim, outcome)
             measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))
-            verdicts[claim].append(vars(claim) | head | found | {"measured": measured, "runs": claim.runs.format_map(scale)})
+            verdicts[claim].append(
+                vars(claim) | head | found | {"measured": measured, "runs": claim.runs.format_map(scale)}
+            )
             comparisons[claim] += [head | row for row in rows]
     tables = ((verdicts, VERDICT_COLUMNS), (comparisons, COMPARISON_COLUMNS))
     return tuple(pd.DataFrame(sum(rows.values(), []), columns=list(columns)) for rows, columns in tables)

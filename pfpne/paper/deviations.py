@@ -204,9 +204,9 @@ VARIANTS = {
 class Reading:
     """Another reading of what a deviation (its number) is about, and the algorithm that it is compared with.
 
-    It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise, on
-    other cells or with other settings (one that is a function is called with M); or the same runs, their regret against another
-    maximum of each client, maximum(problem), one for all or (M,).
+    It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise,
+    on other cells or with other settings (one that is a function is called with M); or the same runs, their regret
+    against another maximum of each client, maximum(problem), one for all or (M,).
     """
 
     deviation: int

@@ -91,7 +91,7 @@ class Study:
         return tuple(sorted({max(1, int(self.n_clients * factor)) for factor in (0.25, 0.5, 1, 2, 4)}))
 
     def experiment(self, objective: str, algorithms: tuple[str, ...], noise, n_runs: int, **changes) -> Experiment:
-        """The experiment of this scale, with changes to n_clients, horizon, shift, common, cells, settings or global_regret."""
+        """The experiment of this scale, with changes to n_clients, horizon, shift, common, cells, settings, ..."""
         scale = {"n_clients": self.n_clients, "horizon": self.horizon, "shift": self.shift, "seed": self.seed}
         return Experiment(
             objective=objective, algorithms=algorithms, noise=noise, n_runs=n_runs, **{**scale, **changes}
@@ -124,7 +124,15 @@ class Study:
         return pd.DataFrame(self._of_runs(experiment, events.of_run), columns=list(events.EVENTS))
 
     def variant(
-        self, objective: str, base: str, algorithm: str | Algorithm, partition: type, noise, n_runs: int, root, **changes
+        self,
+        objective: str,
+        base: str,
+        algorithm: str | Algorithm,
+        partition: type,
+        noise,
+        n_runs: int,
+        root,
+        **changes,
     ) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
 
@@ -152,9 +160,9 @@ RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
 
 
 def ratios(study: Study) -> pd.DataFrame:
-    """R(T)/M of each of RIVALS over PF-PNE's: regime, cells, objective, algorithm, n, ratio (of means), low, high (95 %).
+    """R(T)/M of each of RIVALS over PF-PNE's: regime, cells, objective, algorithm, n, ratio (of means), low, high.
 
-    Paired runs; of FN-UCB on the appendix's objectives those of the figures.
+    Paired runs, and 95 % intervals; of FN-UCB on the appendix's objectives those of the figures.
     """
     rows = []
     for regime in study.regimes:
@@ -166,7 +174,13 @@ def ratios(study: Study) -> pd.DataFrame:
                 theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
                 rng = stream(study.seed, "ratios", regime.name, regime.cells, objective, rival)
                 ratio, low, high = stats.ratio(theirs, ours[:n], rng)
-                head = {"regime": regime.name, "cells": regime.cells, "objective": objective, "algorithm": rival, "n": n}
+                head = {
+                    "regime": regime.name,
+                    "cells": regime.cells,
+                    "objective": objective,
+                    "algorithm": rival,
+                    "n": n,
+                }
                 rows.append({**head, "ratio": ratio, "low": low, "high": high})
     return pd.DataFrame(rows)
 

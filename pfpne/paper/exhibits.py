@@ -37,6 +37,11 @@ class Exhibit:
         return bundle, {"image/png": {"width": 640}} if "image/png" in bundle else {}
 
 
+def words(stem: str, caption: str, text: str, made_by: str) -> Exhibit:
+    """Sentences, Markdown."""
+    return Exhibit(stem, caption, {f"{stem}.md": text.encode()}, {"text/markdown": text}, made_by)
+
+
 def save(p: Parameters, *exhibits: Exhibit) -> None:
     """Write the files of each exhibit and its manifest (JSON) into p.figures_dir; print where the first is.
 

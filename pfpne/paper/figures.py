@@ -135,8 +135,10 @@ def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int, 
     cells = [[one and (one.experiment, _thinned(one.regret, points)) for one in row] for row in rows]
     table = pd.concat([regret_curves(cell[1], of) for row in cells for cell in row if cell], ignore_index=True)
     name = "Simple regret of the point deployed" if simple else "Average cumulative regret"
-    bands = "" if simple else (
-        ", bands \N{PLUS-MINUS SIGN}1 standard deviation over them, cut where they leave the range of the lines"
+    bands = (
+        ""
+        if simple
+        else (", bands \N{PLUS-MINUS SIGN}1 standard deviation over them, cut where they leave the range of the lines")
     )
     caption = (
         f"{name}{what}: {_scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
@@ -185,6 +187,7 @@ def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
     for k, line in enumerate(ax.lines):
         line.set_markevery((k * every // len(names), every))
     ax.set(xlim=(0, regret["t"].max()), yscale="log")
+    _plain_log(ax.yaxis, (1, 2, 3, 5))
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(THOUSANDS)
 
@@ -319,7 +322,8 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
     caption = (
         f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, n = "
         f"{' or '.join(map(str, runs))} paired runs. Ratios of means with bootstrap 95% intervals; left of the line an "
-        "algorithm has less regret than PF-PNE. Cells are random, or cyclic; landmine, without noise, stands in the first panel."
+        "algorithm has less regret than PF-PNE. Cells are random, or cyclic; landmine, without noise, stands in the "
+        "first panel."
     )
 
     def draw() -> Figure:
@@ -333,8 +337,15 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
                 ax.hlines(at, mine["low"], mine["high"], color=look.color, linewidth=1)
                 ax.plot(mine["ratio"], at, look.marker, color=look.color, markersize=3.2, markeredgewidth=0.6)
             ax.axvline(1, color="black", linewidth=0.8, zorder=0)
-            ax.hlines(np.arange(1, len(order)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform())
-            ax.set(xscale="log", title=noise_in_words(noise), ylim=(len(order) - 0.5, -0.5), xlabel="$R(T)/M$ over PF-PNE's")
+            ax.hlines(
+                np.arange(1, len(order)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform()
+            )
+            ax.set(
+                xscale="log",
+                title=noise_in_words(noise),
+                ylim=(len(order) - 0.5, -0.5),
+                xlabel="$R(T)/M$ over PF-PNE's",
+            )
             _plain_log(ax.xaxis)
             ax.tick_params(axis="y", length=0)
         axes[0].set_yticks(range(len(order)), order)
@@ -344,9 +355,9 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
     return render("forest", caption, table.drop(columns=["where", "panel"]), draw)
 
 
-def _plain_log(axis) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, written out."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
+    """Ticks at so many times powers of ten, written out."""
+    axis.set_major_locator(LogLocator(subs=at))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_locator(NullLocator())
 
@@ -357,7 +368,8 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
     caption = (
         f"Local exponents of regret, log2 of R(T)/M at T over that at T/2, in runs to these horizons: M = "
         f"{study.n_clients} clients, {noise_in_words(study.regimes[0].noise)}, random cells, means over n = "
-        f"{table['n'].max()} runs. At 1 regret grows as T (solid line); the paper's (d+1)/(d+2) is 1/2 for d = 0 (dotted)."
+        f"{table['n'].max()} runs. At 1 regret grows as T (solid line); the paper's (d+1)/(d+2) is 1/2 for d = 0 "
+        "(dotted)."
     )
 
     def draw() -> Figure:
@@ -390,10 +402,10 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
     counts = ", ".join(f"{(table['objective'] == f).sum()} on {title(f)}" for f in objectives)
     caption = (
         f"Specification curve: {counts}, every combination of the choices on the left (Delta and the cut phase are "
-        f"PF-PNE's; c its own, Fed-PNE's and PE's). M = {study.n_clients} clients, means of n = {study.n_runs} runs, no "
-        "test. Above: PF-PNE's regret over the least of the other four's, a reading each, in order. Middle: a mark where a "
-        "reading has made the choice, and how many of these have PF-PNE as the smallest of the five. Below: the share of "
-        "readings in which each claim comes out right."
+        f"PF-PNE's; c its own, Fed-PNE's and PE's). M = {study.n_clients} clients, means of n = {study.n_runs} runs, "
+        "no test. Above: PF-PNE's regret over the least of the other four's, a reading each, in order. Middle: a mark "
+        "where a reading has made the choice, and how many of these have PF-PNE as the smallest of the five. Below: "
+        "the share of readings in which each claim comes out right."
     )
 
     def draw() -> Figure:

@@ -18,7 +18,7 @@ OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own, beside PF-PNE 
 # line style and marker tell them apart in grey.
 LOOKS = {
     "pf-pne": Look("PF-PNE", "#D55E00", (), "o"),
-    OWN_DELTA: Look("PF-PNE, own Delta", "#F0986E", (2, 1.2), "d"),
+    OWN_DELTA: Look("PF-PNE, own Δ", "#F0986E", (2, 1.2), "p"),
     "pf-pne+": Look("PF-PNE+", "#882255", (), "*"),
     "fed-pne": Look("Fed-PNE", "#0072B2", (3.7, 1.6), "s"),
     "pe": Look("PE", "#009E73", (6.4, 1.6, 1, 1.6), "^"),

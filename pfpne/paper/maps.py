@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
@@ -41,7 +41,7 @@ QUANTITIES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
     "pf_pne_plus": ("PF-PNE+ / best other", _to_others("pf-pne+")),
     "federated": ("PF-PNE / PE", _to("pf-pne", "pe")),
     "federated_own": ("PF-PNE, own $\\Delta$ / PE", _to(OWN_DELTA, "pe")),
-    "federated_plus": ("PF-PNE+ / HCT-noise", _to("pf-pne+", "hct-noise")),
+    "federated_plus": (f"PF-PNE+ / {label('hct-noise')}", _to("pf-pne+", "hct-noise")),
 }
 
 
@@ -136,10 +136,11 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
     clients, shifts = sorted(table["clients"].unique()), sorted(table["shift"].unique())
     noise, T = table["noise"].iloc[0], table["horizon"].iloc[0]
     caption = (
-        f"Mean R(T)/M of PF-PNE over that of PE alone, against the Delta that PF-PNE is given: {noise_in_words(noise)}, "
-        f"T = {T:,}, n = {p.n_runs} paired runs, {p.cells} cells. Shades are the standard deviations of the clients' "
-        f"own shifts (all share another, of {COMMON:g}). Discs: PF-PNE given the clients' own Delta, at the left end "
-        "where that is 0. Squares: Fed-PNE. Below 1 federation pays."
+        "Mean R(T)/M of PF-PNE over that of PE alone, against the Delta that PF-PNE is given: "
+        f"{noise_in_words(noise)}, T = {T:,}, n = {p.n_runs} paired runs, {p.cells} cells. Shades are the standard "
+        f"deviations of the clients' own shifts (all share another, of {COMMON:g}). Discs: PF-PNE given the clients' "
+        "own Delta, at the left end where that is 0. Squares: Fed-PNE. Below 1 federation pays, and it stops where a "
+        "curve rises above."
     )
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
     at_zero = min(x for x in table["given"].unique() if x > 0) / 4

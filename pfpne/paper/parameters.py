@@ -131,6 +131,10 @@ class Notebook:
 
 # What the story is told with, in every profile; the notebook has the same numbers.
 STORY = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
+SITES = {  # the paper's are in the notebook, too
+    "smoke": {"n_clients": 3, "horizon": 16, "n_runs": 2},
+    "paper": {"n_clients": 3, "horizon": 120, "n_runs": 20},
+}
 NOTEBOOKS = {
     "0_how_it_works": Notebook(
         ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
@@ -142,6 +146,9 @@ NOTEBOOKS = {
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
     "10_specification_curve": Notebook(
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
+    ),
+    "6_tune_your_own": Notebook(
+        ("pf-pne+", "hct-noise"), ("digits",), without=("objective", "algorithms", "noise", "shift", "cells", *SETTINGS)
     ),
     "7_beyond": Notebook(BEYOND, without=("objective", "algorithms", "noise", *SETTINGS), n_runs=5, horizon=20_000),
     "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
@@ -159,6 +166,7 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
         ("4_table1_and_claims", {}),
+        ("6_tune_your_own", SITES[profile]),
         ("7_beyond", {}),
         ("8_regime_map", {}),
         ("9_why", {}),

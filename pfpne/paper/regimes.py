@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfpne.paper import stats
 from pfpne.paper.evidence import sketch
-from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.exhibits import Exhibit, words
 from pfpne.paper.experiment import Experiment
 from pfpne.paper.looks import OWN_DELTA, label
 from pfpne.paper.parameters import MAP, MAPPED, Parameters, progress
@@ -78,7 +78,7 @@ PLAYERS = {  # what is compared on the map: the algorithm, its settings
 }
 REGIME = ["objective", "noise", "shift", "clients", "horizon"]
 RIVALS = [*MAPPED]
-SEEN = 8
+SEEN = 8  # the depth of the cells whose centres tell the spread
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
 
@@ -113,8 +113,9 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     table["best"] = table[RIVALS].idxmin(axis=1)
     table["clear"] = [_clear(of[RIVALS], table.loc[regime, "best"]) for regime, of in groups]
     table = table.reset_index()
-    spreads = {key: _spread(p, *key) for key in set(zip(table["objective"], table["shift"], table["clients"], strict=True))}
-    table["spread"] = [spreads[key] for key in zip(table["objective"], table["shift"], table["clients"], strict=True)]
+    problems = ["objective", "shift", "clients"]
+    spreads = [[*key, _spread(p, *key)] for key in table[problems].drop_duplicates().itertuples(index=False)]
+    table = table.merge(pd.DataFrame(spreads, columns=[*problems, "spread"]), on=problems)
     table["sigma"] = [0.5 if noise == "bernoulli" else noise / math.sqrt(3) for noise in table["noise"]]
     return table
 
@@ -165,12 +166,13 @@ def guide(table: pd.DataFrame, given: pd.DataFrame) -> Exhibit:
     buys = []
     for name, other in pairs:
         ratio = table[name] / table[other]
-        shares = " and ".join(f"{(ratio[of] < 1).mean():.0%} where they {how}" for of, how in ((alike, "are alike"), (~alike, "differ")))
-        buys.append(f"{_label(name)} has less regret than {_label(other)} in {shares}")
-    buys = f"**What federation buys**, in shares of the regimes: {'; '.join(buys)}."
+        shares = [f"{(ratio[of] < 1).mean():.0%}" for of in (alike, ~alike)]
+        buys.append(f"{_label(name)} has less regret than {_label(other)} in {' and in '.join(shares)}")
+    buys = (
+        f"**What federation buys**, where clients are alike, and where they differ: {'; '.join(buys)} of the regimes."
+    )
     text = "".join(f"- {sentence}\n" for sentence in (*_rules(table), buys, _which_Delta(given)))
-    files, shown = {"regime_guide.md": text.encode()}, {"text/markdown": text}
-    return Exhibit("regime_guide", "When to federate, with which algorithm, and which Delta.", files, shown, __name__)
+    return words("regime_guide", "When to federate, with which algorithm, and which Delta.", text, __name__)
 
 
 def _label(name: str) -> str:
@@ -213,8 +215,8 @@ def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
 
 def _lost(behind: pd.Series) -> str:
     return (
-        f"on average {np.exp(np.log(behind).mean()) - 1:.0%} more regret than the best there, within {NEAR - 1:.0%} of it in "
-        f"{(behind <= NEAR).mean():.0%} of {len(behind)} regimes, {behind.max():.2g} times it at worst"
+        f"on average {np.exp(np.log(behind).mean()) - 1:.0%} more regret than the best there, within {NEAR - 1:.0%} of "
+        f"it in {(behind <= NEAR).mean():.0%} of {len(behind)} regimes, {behind.max():.2g} times it at worst"
     )
 
 
@@ -228,29 +230,33 @@ def _leaves(tree, node: int = 0, conditions: tuple = ()) -> list[tuple]:
 
 
 def _in_words(conditions: tuple) -> str:
-    words = []
+    parts = []
     for feature, name in KNOWN.items():
         highest = min((x for of, below, x in conditions if of == feature and below), default=None)
         lowest = max((x for of, below, x in conditions if of == feature and not below), default=None)
         ends = [f"{lowest:,.2g} < " if lowest else "", name, f" < {highest:,.2g}" if highest else ""]
-        words += ["".join(ends)] if any((lowest, highest)) else []
-    return ", ".join(words) or "Everywhere"
+        parts += ["".join(ends)] if any((lowest, highest)) else []
+    return ", ".join(parts) or "Everywhere"
 
 
 def _which_Delta(given: pd.DataFrame) -> str:
     rows = []
     for _, of in given.sort_values("given").groupby(REGIME):
-        pays = of["ratio"].le(1)[::-1].cummin()[::-1]  # from this Delta on, up to 1
-        best = of.loc[of["ratio"].idxmin()]
-        rows.append([best["Delta"], best["given"], best["own"] / best["ratio"], best["own"], of.loc[pays, "given"].min()])
-    every = pd.DataFrame(rows, columns=["own", "best", "behind", "ratio", "pays"])
+        first, best = of.iloc[0], of.loc[of["ratio"].idxmin()]  # Delta = 0, and the best of them
+        pays = of["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
+        row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best["ratio"]}
+        rows.append({**row, "best": best["given"], "pays": of.loc[pays, "given"].min(), "zero": first["ratio"]})
+    every = pd.DataFrame(rows)
     differ, alike = every[every["own"] > 0], every[every["own"] == 0]
+    again = (differ["pays"] > 0) & (differ["zero"] < 1)
     return (
-        f"**Which Delta**, for {label('pf-pne')}. With clients that differ, their own Delta is {_range(differ['own'])}; "
-        f"given it, the regret is within {NEAR - 1:.0%} of that of the best Delta in {(differ['behind'] <= NEAR).sum()} of "
-        f"{len(differ)} cases, and below PE's in {(differ['ratio'] < 1).sum()}. The best Delta is {_range(differ['best'])}; "
-        f"federating stops paying below a Delta of {_range(differ['pays'])} (medians, and quartiles). With clients that are "
-        f"alike, Delta = 0 is within {NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of {len(alike)}."
+        f"**Which Delta**, for {label('pf-pne')}. With clients that differ, their own Delta is "
+        f"{_range(differ['own'])}; given it, the regret is within {NEAR - 1:.0%} of that of the best Delta in "
+        f"{(differ['behind'] <= NEAR).sum()} of {len(differ)} cases, and below PE's in {(differ['ratio'] < 1).sum()}. "
+        f"The best Delta is {_range(differ['best'])}; federating stops paying below a Delta of "
+        f"{_range(differ['pays'])} (medians, and quartiles), and pays again at 0 in {again.sum()}. With clients that "
+        f"are alike, Delta = 0 is within {NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of "
+        f"{len(alike)}."
     )
 
 

@@ -1,7 +1,7 @@
 """The comparison under every combination of the choices that can turn it: how often does each claim come out right?
 
-A reading is a choice of each; each is run for every objective of OBJECTIVES, over few runs. What is counted is which mean
-is smaller: no test, for these readings are no sample of anything.
+A reading is a choice of each; each is run for every objective of OBJECTIVES, over few runs. What is counted is which
+mean is smaller: no test, for these readings are no sample of anything.
 """
 
 import functools
@@ -35,16 +35,21 @@ CLAIMS = {  # name -> the algorithm, and those that it has less regret than
 }
 
 
-def readings(study: Study) -> pd.DataFrame:
-    """A row an objective and reading: objective, the CHOICES, and mean R(T)/M over the study's runs, an algorithm each."""
-    noises = [regime.noise for regime in study.regimes if regime.cells == "random" and OBJECTIVES[0] in regime.objectives]
+def readings(study: Study, most: int | None = None) -> pd.DataFrame:
+    """A row an objective and reading: objective, the CHOICES, and mean R(T)/M over the study's runs, an algorithm each.
+
+    most: so many values of each choice, the first; all of them by default.
+    """
+    noises = [
+        regime.noise for regime in study.regimes if regime.cells == "random" and OBJECTIVES[0] in regime.objectives
+    ]
     rows = []
     for objective in OBJECTIVES:
         horizons = [max(1, round(part * study.horizon)) for part in CHOICES["T"]]
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same
         values = {**CHOICES, "cells": cells, "T": horizons, "noise": noises}
         regrets = functools.cache(functools.partial(_mean_regret, study, objective))
-        for chosen in itertools.product(*values.values()):
+        for chosen in itertools.product(*(of_one[:most] for of_one in values.values())):
             choice = dict(zip(values, chosen, strict=True))
             rows.append({"objective": objective, **choice, **_regrets(regrets, choice)})
     return pd.DataFrame(rows)
@@ -61,7 +66,9 @@ def _regrets(regret: Callable, choice: dict) -> dict[str, float]:
     return {name: regret(name, *on, given, variant if name == "pf-pne" else "") for name, given in settings.items()}
 
 
-def _mean_regret(study: Study, objective: str, name: str, cells, T, noise, clients, settings: tuple, variant: str) -> float:
+def _mean_regret(
+    study: Study, objective: str, name: str, cells, T, noise, clients, settings: tuple, variant: str
+) -> float:
     n, clients = study.n_runs, ALIKE if clients == "alike" else {"shift": clients}
     changes = {"cells": cells, "settings": dict(settings), **clients}
     if name == "fn-ucb":  # whose choices do not depend on T

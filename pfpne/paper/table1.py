@@ -124,9 +124,9 @@ def caption(study: Study) -> str:
         "an asterisk where it calls the comparison not completely fair, as the server sees everything or the global "
         f"objective is optimized), and what is measured at T = {study.horizon:,} with M = {study.n_clients} clients: "
         f"R(T)/M, local and global, mean (standard deviation) over n = {study.figure_runs} runs; the exponent of M in "
-        f"R(T)/M over M = {', '.join(map(str, study.clients[:-1]))} alike clients, fitted to each run, with the bootstrap "
-        "95% interval of the mean; rounds (exchanges between the server and all clients; the paper counts each M "
-        "times), those that the last doubling of T added, and numbers carried. "
+        f"R(T)/M over M = {', '.join(map(str, study.clients[:-1]))} alike clients, fitted to each run, with the "
+        "bootstrap 95% interval of the mean; rounds (exchanges between the server and all clients; the paper counts "
+        "each M times), those that the last doubling of T added, and numbers carried. "
         f"{noise_in_words(study.regimes[0].noise).capitalize()}, random cells. How regret grows with T is a figure: "
         "table1_exponents. Blank: nothing is communicated."
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne.paper import assumptions, beyond, claims, deviations, findings, table1
+from pfpne.paper import assumptions, beyond, claims, deviations, findings, sites, table1
 from pfpne.paper.claim_tests import MUCH, PAPER
 from pfpne.paper.evidence import Study
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
@@ -57,8 +57,8 @@ def _exhibit(stem: str, caption: str, markdown: str, numbers: dict[str, pd.DataF
 READING = (  # how the verdicts are to be read
     "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
     "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
-    "or a mean slope; of a counted claim, what refutes it; or why nothing is decided. Of alike clients, their own Delta "
-    "is 0, at which PF-PNE never leaves its federated stage."
+    "or a mean slope; of a counted claim, what refutes it; or why nothing is decided. Of alike clients, their own "
+    "Delta is 0, at which PF-PNE never leaves its federated stage."
 )
 
 
@@ -78,18 +78,15 @@ def make_table1(study: Study) -> Exhibit:
 
 
 def make_claims(study: Study) -> Exhibit:
-    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison.
-
-    Those on time are make_times'.
-    """
-    verdicts, comparisons = claims.evaluate(study, claims.REPRODUCIBLE)
+    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
+    verdicts, comparisons = claims.evaluate(study)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
         f"{study.shift:g} and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). "
-        f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells and "
-        "one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is true, so k "
-        "can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they suppose that, on "
-        "the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
+        f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells "
+        "and one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is "
+        "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they "
+        "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
         f"counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
         f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}."
     )
@@ -119,19 +116,24 @@ def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
 
 
 def make_times(study: Study) -> Exhibit:
-    """The claims on time and the seconds behind them, apart from what must be the same twice."""
-    table, (verdicts, _) = claims.times(study), claims.evaluate(study, claims.ON_TIME)
+    """The seconds behind the claims on time, apart from what must be the same twice."""
+    table = claims.times(study)
     caption = (
-        "The claims on time. Median wall time of one run in seconds, as implemented here, several runs at a time on one machine; the share "
+        "Median wall time of one run in seconds, as implemented here, several runs at a time on one machine; the share "
         f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
         f"none of these takes more than {MUCH:g} times as long as another."
     )
-    columns = {"regime": "Regime", "cells": "Cells", "objective": "Objective", "runs": "Runs", **{name: label(name) for name in PAPER}}
+    columns = {
+        "regime": "Regime",
+        "cells": "Cells",
+        "objective": "Objective",
+        "runs": "Runs",
+        **{name: label(name) for name in PAPER},
+    }
     columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
-    markdown = f"{as_markdown(summary(verdicts))}\n{as_markdown(shown)}"
-    return _exhibit("claims_times", caption, markdown, {"claims_times": table, "claims_times_verdicts": verdicts})
+    return _exhibit("claims_times", caption, as_markdown(shown), {"claims_times": table})
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -167,17 +169,25 @@ def tally(verdicts: pd.DataFrame) -> str:
 def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     """What the paper assumes, measured: see pfpne.paper.assumptions."""
     caption = (
-        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth {assumptions.DEEPEST[p.profile]}. Delta: "
-        "the least of Assumption 3. Delta (4): the least of Assumption 4 that any omega goes with; omega: the least with "
-        "Delta, or none, and with Delta (4). nu_1, rho: what the cells of the worst client satisfy, rho by least squares; a "
-        "dash where cells do not shrink; the algorithms are given 1 and 0.5, with which the dimensions are counted: of the "
-        "clients, the least and the largest, of f-bar, and d_new, slopes over these depths, no asymptotic ones."
+        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth "
+        f"{assumptions.DEEPEST[p.profile]}. Delta: the least of Assumption 3. Delta (4): the least of Assumption 4 "
+        "that any omega goes with; omega: the least with Delta, or none, and with Delta (4). nu_1, rho: what the "
+        "cells of the worst client satisfy, rho by least squares; a dash where cells do not shrink; the algorithms "
+        "are given 1 and 0.5, with which the dimensions are counted: of the clients, the least and the largest, of "
+        "f-bar, and d_new, slopes over these depths, no asymptotic ones."
     )
     names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
     shown = assumptions.summary(problems).drop(columns=["nu_1_mean", "rho_mean"])
     shown = shown.rename(columns=names | {name: name.capitalize() for name in ("objective", "shift", "cells")})
     markdown, latex = as_markdown(shown), as_latex(shown, "lrl" + "r" * (len(shown.columns) - 3))
-    return _exhibit("assumptions_table", caption, markdown, {"assumptions_table": problems}, md=f"{markdown}\n{caption}\n", tex=latex)
+    return _exhibit(
+        "assumptions_table",
+        caption,
+        markdown,
+        {"assumptions_table": problems},
+        md=f"{markdown}\n{caption}\n",
+        tex=latex,
+    )
 
 
 def make_deviations(study: Study) -> Exhibit:
@@ -218,23 +228,30 @@ def update(page: Path, name: str, block: str) -> None:
 
 def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     """Write what the CSVs in folder say into the README (findings, grid of claims) and the pages (verdicts, ratios)."""
-    kept = [folder / "claims.csv", *folder.glob("claims_times_verdicts.csv")]
-    as_written = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in kept]
-    verdicts = pd.concat(as_written, ignore_index=True)
+    verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     readings = pd.read_csv(folder / "specification_curve.csv")
     said = findings.sentences(verdicts, compared, readings, noise_in_words)
     found = "".join(f"- {sentence}\n" for sentence in said)
     other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
     reading = (
-        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta fares "
-        f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
+        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta "
+        f"fares differently, or on cyclic cells, that verdict follows. {READING}\n\n"
     )
     beyond_table = folder / "beyond.csv"  # of a notebook that may not have been run yet
     if beyond_table.exists():
         picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
         text = "".join(f"- {sentence}\n" for sentence in beyond.sentences(pd.read_csv(beyond_table)))
-        update(root / "README.md", "beyond", f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n")
+        update(
+            root / "README.md",
+            "beyond",
+            f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n",
+        )
+    sites_table = folder / "tune_your_own.csv"  # the same
+    if sites_table.exists():
+        text = "".join(f"- {line}\n" for line in sites.sentences(sites.compared(pd.read_csv(sites_table), seed=0)))
+        source = MADE.format("[figures/tune_your_own.csv](../figures/tune_your_own.csv)")
+        update(root / "docs/choosing.md", "sites", f"{source}{text}")
     for page, name, source, block in (
         ("README.md", "findings", "claims_comparisons.csv", found),
         ("README.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts, noise_in_words))),

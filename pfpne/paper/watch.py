@@ -1,4 +1,4 @@
-"""Runs of pf-pne, fed-pne and pe that are watched: their own clients and server run, and the clients note what happens."""
+"""Runs of pf-pne, fed-pne and pe that are watched: their own clients and server run; the clients note what happens."""
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple

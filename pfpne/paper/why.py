@@ -15,7 +15,7 @@ from pfpne.algorithms.pf_pne import PhasedSettings, radius
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper import store
-from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.exhibits import Exhibit, words
 from pfpne.paper.experiment import PROFILES, Experiment
 from pfpne.paper.figures import legend, render
 from pfpne.paper.looks import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
@@ -38,7 +38,7 @@ COLUMNS = {  # of a depth of a run; nan where there is nothing to count
     "removed": "share of the clients for which no cell around their own optimum is kept",
     "own": "share of the intervals of clients' own means that hold f_m at the centre",
     "global": "share of the server's intervals that hold f-bar at the centre",
-    "borrowed": "share of the server's intervals of nodes that stay, which every client uses, that hold f_m at the centre",
+    "borrowed": "share of the server's intervals of nodes that stay, as every client uses them, that hold f_m",
     "missed": "share of the clients that would deploy, at T, a point outside the cell around their own optimum",
     "nodes": "nodes that a client pulls, in phases that end before T",
     "spent": "share of T",
@@ -186,11 +186,11 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Against depth: a column a noise, a row what is removed, covered, pulled, spent."""
     means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
     caption = (
-        f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, means "
-        f"of {p.n_runs} runs, with the settings of the paper. From the top: clients for which no cell around their own "
-        "optimum is left; intervals that hold the value that they are of, f_m, or f-bar of Fed-PNE's; the thin line is "
-        "of PF-PNE's means of all clients, as each uses them for its own f_m; nodes that a client pulls, in phases that "
-        "end; the share of T that goes to each depth, crosses: mostly to phases that the horizon cuts."
+        f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, "
+        f"means of {p.n_runs} runs, with the settings of the paper. From the top: clients for which no cell around "
+        "their own optimum is left; intervals that hold the value that they are of, f_m, or f-bar of Fed-PNE's; the "
+        "thin line is of PF-PNE's means of all clients, as each uses them for its own f_m; nodes that a client pulls, "
+        "in phases that end; the share of T that goes to each depth, crosses: mostly to phases that the horizon cuts."
     )
     noises = [*dict.fromkeys(table["noise"])]
 
@@ -198,7 +198,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
         page = Figure(figsize=(PAGE if len(noises) > 1 else COLUMN, 5.4))
         axes = page.subplots(len(ROWS), len(noises), sharex=True, sharey="row", squeeze=False)
         for noise, column in zip(noises, axes.T, strict=True):
-            for ax, (what, (name, others)) in zip(column, ROWS.items(), strict=True):
+            for ax, (what, (_, others)) in zip(column, ROWS.items(), strict=True):
                 for algorithm in SHOWN:
                     of = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
                     look, y = LOOKS[algorithm], of[others.get(algorithm, what)]
@@ -225,12 +225,13 @@ def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
     noises, settings = [*dict.fromkeys(table["noise"])], PhasedSettings()
     runs = table.groupby(["noise", "algorithm", "run"])
     last = runs.apply(lambda of: of.loc[of["removed"].last_valid_index() or of.index[0]], include_groups=False)
-    totals = runs[[*COLUMNS]].agg({"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"})  # last that is known
-    both = pd.concat([last[["removed", "nodes", "missed"]], totals], axis=1).groupby(["noise", "algorithm"], sort=False).mean()
+    how = {"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"}  # last: that is known
+    both = pd.concat([last[["removed", "nodes", "missed"]], runs[[*how]].agg(how)], axis=1)
+    means = both.groupby(["noise", "algorithm"], sort=False).mean()
 
     def each(column: str, name: str, form: str = "{:.0%}") -> str:
         """The column of an algorithm, a noise after another."""
-        found = [both.at[(noise, name), column] for noise in noises]
+        found = [means.at[(noise, name), column] for noise in noises]
         *first, end = [DASH if np.isnan(x) else form.format(x) for x in found]
         return f"{', '.join(first)} and {end}" if first else end
 
@@ -239,24 +240,27 @@ def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
     paragraphs = [
         f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {of_noises}"
         "A depth is the last that an algorithm finishes.",
-        f"**It removes what it looks for.** No cell around its own optimum is left to {each('removed', 'pf-pne')} of the "
-        f"clients under PF-PNE; under Fed-PNE to {each('removed', 'fed-pne')}, under PE to {each('removed', 'pe')}.",
-        f"**The intervals are narrower than the noise, or the cells wider than nu_1 rho^h.** With c = {settings.c:g} and "
-        f"log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients' own means hold the value at "
-        f"the centre of the cell ({each('global', 'fed-pne')} of Fed-PNE's, for f-bar); the theory, which asks c >= 2, has "
-        "all of them but for a chance of 2 delta / T^6. Where nearly all do and optima go all the same, it is the "
-        "smoothness that fails.",
-        "**What is borrowed is not one's own.** At the nodes that the server keeps, a client takes the mean of all for its "
-        f"own, as if no more than b away: at H_0 that is so in {each('borrowed', 'pf-pne')}.",
-        f"**What the server keeps is spared, and splits for ever.** A client pulls {each('nodes', 'pf-pne', '{:.1f}')} nodes "
-        f"at its last depth under PF-PNE, {each('nodes', 'pe', '{:.1f}')} under PE.",
-        f"**The horizon cuts the longest phase**, from which nothing is learnt: {each('cut', 'pf-pne')} of T under PF-PNE.",
+        f"**It removes what it looks for.** No cell around its own optimum is left to {each('removed', 'pf-pne')} of "
+        f"the clients under PF-PNE; under Fed-PNE to {each('removed', 'fed-pne')}, under PE to "
+        f"{each('removed', 'pe')}.",
+        f"**The intervals are narrower than the noise, or the cells wider than nu_1 rho^h.** With c = {settings.c:g} "
+        f"and log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients' own means hold the "
+        f"value at the centre of the cell ({each('global', 'fed-pne')} of Fed-PNE's, for f-bar); the theory, which "
+        "asks c >= 2, has all of them but for a chance of 2 delta / T^6. Where nearly all do and optima go all the "
+        "same, it is the smoothness that fails.",
+        "**What is borrowed is not one's own.** At the nodes that the server keeps, a client takes the mean of all "
+        f"for its own, as if no more than b away: at H_0 that is so in {each('borrowed', 'pf-pne')}.",
+        "**What the server keeps is spared, and splits for ever.** A client pulls "
+        f"{each('nodes', 'pf-pne', '{:.1f}')} nodes at its last depth under PF-PNE, {each('nodes', 'pe', '{:.1f}')} "
+        "under PE.",
+        f"**The horizon cuts the longest phase**, from which nothing is learnt: {each('cut', 'pf-pne')} of T under "
+        "PF-PNE.",
         "**What PF-PNE+ does about each.** Stage 1 ends where clients are seen to differ, and HCT, which follows, "
-        f"eliminates nothing for good: no optimum is removed. c follows the noise: {each('own', 'pf-pne+')} are covered, the "
-        f"means of others among them. At its deepest depth a client pulls {each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no "
-        "phase that could be cut. The smoothness is still assumed: at that depth, the point that a client would deploy is "
-        f"outside the cell around its own optimum for {each('missed', 'pf-pne+')} of the clients (PF-PNE: "
-        f"{each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
+        f"eliminates nothing for good: no optimum is removed. c follows the noise: {each('own', 'pf-pne+')} are "
+        "covered, the means of others among them. At its deepest depth a client pulls "
+        f"{each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that could be cut. The smoothness is still assumed: "
+        "at that depth, the point that a client would deploy is outside the cell around its own optimum for "
+        f"{each('missed', 'pf-pne+')} of the clients (PF-PNE: {each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
     ]
     text = "\n\n".join(paragraphs) + "\n"
-    return Exhibit("why_in_words", f"Why, on {TITLES[p.objective]}.", {"why_in_words.md": text.encode()}, {"text/markdown": text}, __name__)
+    return words("why_in_words", f"Why, on {TITLES[p.objective]}.", text, __name__)

@@ -39,9 +39,9 @@ def path(partition: Partition, x: np.ndarray, H: int) -> np.ndarray:
 def ranges(problem: Problem, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The lowest and highest values (M + 1, k^h) on the cells of each depth, that of the partition at most.
 
-    Seen at the centres of the cells down to BELOW depths deeper, at the corners, and at the maximisers: lowest values
-    are a little too high, highest ones of cells without a maximiser too low. Of rastrigin, exact to 1e-4 in any dimension; of its f-bar
-    before the clipping at 0, which is a bound from below.
+    Seen at the centres of the cells down to BELOW depths deeper, at the corners, and at the maximisers: the lowest are
+    a little too high, the highest of cells without a maximiser too low. Of rastrigin, exact to 1e-4 in any dimension;
+    of its f-bar before the clipping at 0, which is a bound from below.
     """
     if isinstance(problem, Rastrigin):
         return _separable(problem, partition, H)
@@ -119,7 +119,7 @@ def diameters(best: np.ndarray, lows: list, highs: list) -> np.ndarray:
 
 
 def smoothness(diameters: np.ndarray) -> tuple[float, float]:
-    """(nu_1, rho) with diameters (H + 1,) <= nu_1 rho^h: rho by least squares of the logarithms, nu_1 the least then."""
+    """(nu_1, rho) with diameters (H + 1,) <= nu_1 rho^h: rho by least squares of logarithms, nu_1 the least then."""
     depth = np.flatnonzero(diameters > 0)
     slope = np.polyfit(depth, np.log(diameters[depth]), 1)[0] if len(depth) > 1 else 0.0
     return float(np.exp(np.max(np.log(diameters[depth]) - slope * depth))), float(np.exp(slope))
@@ -152,7 +152,7 @@ def dimension(counts: np.ndarray, nu_1: float, rho: float) -> np.ndarray:
 
 
 def Delta_4(problem: Problem) -> float:
-    """The least Delta for which any omega can satisfy Assumption 4: the largest f_m* - f_m at the maximiser of f-bar."""
+    """The least Delta that any omega of Assumption 4 goes with: the largest f_m* - f_m at the maximiser of f-bar."""
     least = float(np.max(problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]))
     return least if least > TOLERANCE else 0.0
 

@@ -1,0 +1,182 @@
+"""Sites that tune a support vector machine on images that they may not pool: together, alone, at random, pooled.
+
+The images are scikit-learn's digits; what is learned is even or odd. Site m = 0, 1, ... has SHARE times as many images
+as the one before, from a worse scanner (more noise) and of another mix of digits. The reward of (C, gamma) at a site is
+the area under the ROC curve (AUC, from `decision_function`) on a random quarter of its images, the machine fitted to
+the others: another quarter each time, so it is noisy. What a way of tuning is worth is the AUC, on images of the same
+site never seen before, of the machine fitted to all of the site's own with the parameters that it would deploy; with
+pooled data one machine, fitted to the images of all, serves them all.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from pfpne.checks import check_integer
+from pfpne.paper import stats
+from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.figures import render
+from pfpne.paper.looks import PAGE
+from pfpne.paper.parameters import Parameters, progress
+from pfpne.rng import stream
+from pfpne.space import Float
+from pfpne.tuning import tune
+from pfpne.workers import unordered
+
+SPACE = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 1.0, log=True)}
+LARGEST, SHARE, LEAST = 400, 0.4, 40  # images of the first site, and of any at least
+UNSEEN = 900  # images to judge by, of all sites
+FEWEST = 6  # runs that a verdict is given on
+MOST = 9  # sites: there are no more images
+BLUR = 0.3, 0.8  # standard deviation of the noise on a pixel in [0, 1], from the first site to the last
+TILT = 0.8  # the digits 5 to 9 are so much rarer at the last site than at the first
+OURS = "PF-PNE+, sites together"
+WAYS = {  # what is compared: the algorithm, and whether on pooled data
+    OURS: ("pf-pne+", False),
+    "HCT, noise measured, each alone": ("hct-noise", False),
+    "random search, each alone": ("random", False),
+    "pooled images, one machine": ("hct-noise", True),
+}
+
+
+@functools.cache
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.datasets import load_digits
+
+    images, digit = load_digits(return_X_y=True)
+    return images / 16, digit
+
+
+def make_sites(M: int, seed: int, run: int) -> list[tuple[tuple, tuple]]:
+    """Of each site, its own images and those never seen, (x (n, 64), even (n,)) each; none is there twice."""
+    check_integer("n_clients (M)", M, 1, MOST, ": there are no images for more")
+    images, digit = _digits()
+    rng, free, sites = stream(seed, "sites", run), np.ones(len(digit), dtype=bool), []
+    for m in range(M):
+        share = m / max(1, M - 1)
+        n, blur = max(LEAST, int(LARGEST * SHARE**m)), BLUR[0] + share * (BLUR[1] - BLUR[0])
+        weight = np.where(digit >= 5, 1 - TILT * share, 1.0)
+
+        def take(k: int, weight=weight, blur=blur) -> tuple:
+            chance = weight * free
+            which = rng.choice(len(digit), k, replace=False, p=chance / chance.sum())
+            free[which] = False
+            return images[which] + blur * rng.standard_normal((k, images.shape[1])), digit[which] % 2 == 0
+
+        sites.append((take(n), take(UNSEEN // M)))
+    return sites
+
+
+def auc(point: dict, train: tuple, test: tuple) -> float:
+    from sklearn.metrics import roc_auc_score
+    from sklearn.svm import SVC
+
+    return float(roc_auc_score(test[1], SVC(**point).fit(*train).decision_function(test[0])))
+
+
+def objective(own: tuple, rng: np.random.Generator):
+    """(C, gamma) -> AUC on a random quarter of a site's own images."""
+    from sklearn.model_selection import train_test_split
+
+    def reward(point: dict) -> float:
+        cut = int(rng.integers(2**31))
+        x, x_left, y, y_left = train_test_split(*own, test_size=0.25, stratify=own[1], random_state=cut)
+        return auc(point, (x, y), (x_left, y_left))
+
+    return reward
+
+
+def one_run(M: int, n_evaluations: int, seed: int, run: int) -> list[dict]:
+    """A row a way and site: the AUC on images never seen, and the point deployed. M n_evaluations fits a way."""
+    sites, rows = make_sites(M, seed, run), []
+    every = tuple(map(np.concatenate, zip(*(own for own, _ in sites), strict=True)))
+    for way, (algorithm, pooled) in WAYS.items():
+        data = [every] if pooled else [own for own, _ in sites]
+        rewards = [objective(own, stream(seed, "sites", run, "quarters", m)) for m, own in enumerate(data)]
+        budget = n_evaluations * M // len(data)
+        points = [*tune(rewards, SPACE, budget, algorithm=algorithm, seed=seed, progress=False).deploy.values()]
+        for m, (_, unseen) in enumerate(sites):
+            mine = 0 if pooled else m
+            at = {"way": way, "run": run, "site": m, "images": len(sites[m][0][1]), **points[mine]}
+            rows.append({**at, "auc": auc(points[mine], data[mine], unseen)})
+    return rows
+
+
+def results(p: Parameters) -> pd.DataFrame:
+    """The rows of all runs; p: n_clients is the number of sites, horizon the fits of a site."""
+    jobs = [(p.n_clients, p.horizon, p.seed, run) for run in range(p.n_runs)]
+    found = dict(unordered(one_run, jobs, p.n_jobs, progress("digits")))
+    return pd.DataFrame([row for run in sorted(found) for row in found[run]])
+
+
+def compared(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """A row a rival and site (or all): by how much the AUC of PF-PNE+ is above, paired by run, with a 95 % interval."""
+    rows = []
+    for site in ("all", *table["site"].unique()):
+        mine = table if site == "all" else table[table["site"] == site]
+        wide = mine.pivot_table(index="run", columns="way", values="auc")
+        for way in WAYS:
+            if way != OURS:
+                difference = (wide[OURS] - wide[way]).to_numpy()
+                low, high = stats.interval(difference, stream(seed, "sites", way, str(site)))
+                head = {"against": way, "site": site, "n": len(wide)}
+                rows.append({**head, "difference": difference.mean(), "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
+def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhibit:
+    """The AUC of each way at each site, and the differences."""
+    fits = p.n_clients * p.horizon
+    caption = (
+        f"Left: AUC on images never seen, by site (number of own images), {p.n_runs} paired runs; a dot a run, a bar "
+        f"the mean. Right: AUC of PF-PNE+ less that of each other way, all sites, with a bootstrap 95 % interval. "
+        f"{fits} fits a way and run: {p.horizon} a site, or all on the pooled images."
+    )
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PAGE, 2.6))
+        left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
+        named = table.assign(at=[f"{m + 1} ({n})" for m, n in table[["site", "images"]].to_numpy()])
+        how = {"data": named, "x": "at", "y": "auc", "hue": "way", "palette": "colorblind", "dodge": True, "ax": left}
+        sns.stripplot(**how, size=2.2, alpha=0.6, legend=False)
+        sns.pointplot(**{**how, "dodge": 0.6}, linestyle="none", marker="_", markersize=9, errorbar=None)
+        left.set(xlabel="site (its images)", ylabel="AUC, images never seen")
+        left.legend(fontsize=6.5, loc="lower left")
+        every = differences[differences["site"] == "all"].iloc[::-1]
+        right.axvline(0, color="0.6", linewidth=0.8)
+        ends = np.abs(every[["low", "high"]].to_numpy().T - every["difference"].to_numpy())
+        right.errorbar(every["difference"], range(len(every)), xerr=np.nan_to_num(ends), fmt="o", color="black")
+        names = [f"less {way}".replace(", each", ",\neach") for way in every["against"]]
+        right.set_yticks(range(len(every)), names)
+        right.set(xlabel="difference of AUC", ylim=(-0.6, len(every) - 0.4))
+        return figure
+
+    return render("tune_your_own", caption, table, draw, by=__name__)
+
+
+def sentences(differences: pd.DataFrame) -> list[str]:
+    """What was found, Markdown: whether federation paid, whatever came out."""
+    found = []
+    for row in differences[differences["site"] == "all"].itertuples():
+        sure = "above" if row.low > 0 else "below" if row.high < 0 else "neither above nor below"
+        found.append(
+            f"Against **{row.against}**, PF-PNE+ is {sure} beyond chance: difference of AUC {row.difference:+.4f}, "
+            f"95 % interval [{row.low:+.4f}, {row.high:+.4f}]."
+        )
+    if differences["n"].min() < FEWEST:
+        return ["**Too few runs for a verdict.**", *(line.replace("beyond chance", "in these runs") for line in found)]
+    alone = differences[(differences["site"] == "all") & differences["against"].str.contains("alone")]
+    paid, lost = (alone["low"] > 0).all(), (alone["high"] < 0).any()
+    verdict = (
+        "Federation paid here, against each way of tuning alone."
+        if paid
+        else "Federation did not pay here: tuning alone was better in at least one way."
+        if lost
+        else "Federation did not pay for certain here: tuning alone, or at random, is as good within these intervals."
+    )
+    return [f"**{verdict}**", *found]

@@ -1,0 +1,188 @@
+"""The Flower app of examples/flower: what passes over its grid, and that it is the federation that it says it is."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pfpne
+from pfpne.algorithms import ALGORITHMS, make_federation
+from pfpne.federation import Message
+from pfpne.live import Journal
+from pfpne.paths import ROOT
+
+flwr = pytest.importorskip("flwr", reason="pfpne[live] is not installed")
+sys.path.insert(0, str(ROOT / "examples" / "flower"))
+
+CONFIG = {"algorithm": "pf-pne", "n-clients": 3, "horizon": 60, "seconds": 0.0}
+LIMITS = {"quorum": 3, "deadline": 600.0, "last-deadline": 600.0}
+
+
+class FakeGrid:
+    """Flower's grid, with the ClientApps called in place. traffic: (way, content) of every message.
+
+    dies: the request at which node 11, client 1, is lost; it comes back as node 21.
+    """
+
+    def __init__(self, config, dies=0):
+        from flwr.supercore.task_identity import TaskIdentity
+        from pfpne_flower.client import app
+
+        TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # which Flower sets in a ServerApp
+        self.app, self.config, self.dies = app, config, dies
+        self.nodes, self.replies, self.traffic = {10: 0, 11: 1, 12: 2}, {}, []
+
+    def get_node_ids(self):
+        return list(self.nodes)
+
+    def push_messages(self, messages):
+        for message in messages:
+            node = message.metadata.dst_node_id
+            message_id = f"message {len(self.traffic)}"
+            self.traffic.append(("down", message.content))
+            if node == 11 and len(self.traffic) >= self.dies > 0:
+                self.nodes.pop(11, None)
+                self.nodes[21] = 1
+            else:
+                message.metadata.__dict__["_message_id"] = message_id
+                here = {"partition-id": self.nodes[node]}
+                context = flwr.app.Context(1, node, here, flwr.app.RecordDict(), self.config)
+                reply = self.app(message, context)
+                self.traffic.append(("up", reply.content))
+                self.replies[message_id] = reply
+            yield message_id
+
+    def pull_messages(self, message_ids):
+        return [self.replies.pop(message_id) for message_id in message_ids if message_id in self.replies]
+
+
+@pytest.mark.parametrize("dies", [0, 9])
+def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
+    """And the clients end as those of a federation in one process do, also when one is lost on the way."""
+    from pfpne_flower.problem import SETTINGS, objective, plan
+    from pfpne_flower.server import Mail
+
+    from pfpne.live import LiveServer, drive
+
+    config = {**CONFIG, **LIMITS, "folder": str(tmp_path)}
+    server, grid = LiveServer(*plan(config), tmp_path / "server", deadline=600, **SETTINGS), FakeGrid(config, dies)
+    mail = Mail(grid, pause=0)
+    drive(server, mail.send, mail.receive)
+    row, passed = ALGORITHMS["pf-pne"], {"up": set(), "down": set()}
+    for way, content in grid.traffic:
+        assert list(content) == ["mail"]
+        assert set(content["mail"]) == ({"text"} if way == "down" else {"client", "text"})
+        if text := content["mail"]["text"]:
+            assert Message.from_json(text).to_json() == text
+            passed[way].add(type(Message.from_json(text)))
+    assert passed == {"up": set(row.up), "down": set(row.down)} and set(grid.nodes) == {10, 12, 21 if dies else 11}
+    assert_as_in_one_process(config, {m: tmp_path / f"client-{m}" for m in range(3)})
+
+
+def assert_as_in_one_process(config, folders):
+    """Each client made its evaluations once each, and would deploy what it would in a federation in one process."""
+    from pfpne_flower.problem import SETTINGS, objective, plan
+
+    run, config = make_federation(*plan(config), **SETTINGS), {**config, "seconds": 0.0}
+    while run.running:
+        for m, batch in run.ask():
+            run.tell(m, np.repeat([objective(m, config)(x) for x in batch.points], batch.counts))
+    for m, client in enumerate(run.clients):
+        mine = pfpne.load(folders[m] / "state")["client"]
+        assert mine.t == client.t == len(Journal(folders[m] / "evaluations.jsonl").read())
+        assert np.array_equal(mine.best(), client.best())
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(what, seconds=900):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.5)
+
+
+class Deployment:
+    """A SuperLink and three SuperNodes, each in a process group of its own that can be killed."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.link, self.processes = folder, free_port(), {}
+        off = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        own = {"PATH": path, "FLWR_HOME": str(folder / "flwr"), "PYTHONPATH": str(ROOT)}
+        self.environment = {**os.environ, **off, **own}
+        (folder / "flwr").mkdir()
+        address = f'[superlink.here]\naddress = "127.0.0.1:{self.link}"\ninsecure = true\n'
+        (folder / "flwr" / "config.toml").write_text(address)
+
+    def start(self, name: str, *command):
+        with (self.folder / f"{name}.log").open("a") as log:
+            where = {"cwd": self.folder, "env": self.environment, "stdout": log, "stderr": log}
+            self.processes[name] = subprocess.Popen(command, start_new_session=True, **where)
+
+    def start_link(self):
+        at = ("--host", "127.0.0.1", "--port", str(self.link))
+        self.start("superlink", "flower-superlink", "--insecure", *at, "--disable-runtime-dependency-installation")
+        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", self.link)) == 0)
+
+    def start_node(self, m: int):
+        config = f'partition-id={m} folder="{self.folder}"'
+        at = ("--superlink", f"127.0.0.1:{self.link}", "--host", "127.0.0.1", "--port", str(free_port()))
+        self.start(f"supernode-{m}", "flower-supernode", "--insecure", *at, "--node-config", config)
+
+    def run(self, *arguments) -> str:
+        where = {"cwd": self.folder, "env": self.environment, "text": True, "capture_output": True}
+        done = subprocess.run(["flwr", *arguments], check=True, **where)
+        return done.stdout
+
+    def kill(self, name: str):
+        os.killpg(self.processes[name].pid, signal.SIGKILL)
+        self.processes.pop(name).wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name in list(self.processes):
+            self.kill(name)
+
+
+@pytest.mark.slow
+def test_a_real_deployment_whose_client_is_killed_and_started_again_loses_nothing(tmp_path):
+    """Nor does the traffic, as Flower's own log of the server has it, hold anything but declared messages."""
+    config = {**CONFIG, **LIMITS, "folder": str(tmp_path), "horizon": 40, "seconds": 0.5}
+    with Deployment(tmp_path) as flower:
+        flower.start_link()
+        for m in range(3):
+            flower.start_node(m)
+        given = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
+        app = str(ROOT / "examples" / "flower")
+        started = flower.run("run", app, "here", "--run-config", given, "--format", "json")
+        run_id = str(json.loads(started)["run-id"])
+        journal = Journal(tmp_path / "client-1" / "evaluations.jsonl")
+        wait_for(lambda: len(journal.read()) >= 9)  # it is among the eight of its fourth batch
+        flower.kill("supernode-1")
+        before = len(journal.read())
+        assert before < 40
+        flower.start_node(1)
+        wait_for(lambda: "all clients are done" in flower.run("log", run_id, "here", "--show"))
+        log = flower.run("log", run_id, "here", "--show").splitlines()
+    assert_as_in_one_process(config, {m: tmp_path / f"client-{m}" for m in range(3)})
+    row, passed = ALGORITHMS["pf-pne"], {"to": set(), "from": set()}
+    for line in log:
+        if line.startswith(("to client", "from client")):
+            text = line.partition(": ")[2]
+            if text not in ("go on", "done"):
+                passed[line.split()[0]].add(type(Message.from_json(text)))
+    assert passed == {"from": set(row.up), "to": set(row.down)}
