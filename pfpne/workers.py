@@ -75,6 +75,8 @@ def _of_joblib(function: Callable, arguments: list[tuple], n_jobs: int | None) -
 
 
 def _of_dask(function: Callable, arguments: list[tuple], address: str) -> Iterator:
+    if _client(address).status != "running":  # it was cut off
+        _client.cache_clear()
     client = _client(address)
     from distributed import KilledWorker, as_completed
 
@@ -82,7 +84,7 @@ def _of_dask(function: Callable, arguments: list[tuple], address: str) -> Iterat
     job = functools.partial(_remote_job, identity(), RESULTS, function)
     jobs = client.map(job, range(len(arguments)), arguments, pure=False)
     try:
-        for job in as_completed(jobs):
+        for job in as_completed(jobs, loop=client.loop):
             yield job.result()
             job.release()
     except KilledWorker as error:
@@ -99,9 +101,14 @@ def _client(address: str):
     except ImportError:
         raise WorkersError("a scheduler needs Dask: pip install 'pfpne[dask]'") from None
     try:
-        return Client(address, timeout=10, set_as_default=False)
+        client = Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise WorkersError(f"no Dask scheduler answers at {address}: {error}") from None
+    try:
+        client.wait_for_workers(1, timeout=60)
+    except TimeoutError:
+        raise WorkersError(f"the Dask scheduler at {address} has no workers: start some first.") from None
+    return client
 
 
 @functools.cache

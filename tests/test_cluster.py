@@ -9,7 +9,9 @@ import time
 
 import numpy as np
 import pytest
+import threadpoolctl
 
+from pfpne import workers
 from pfpne.paper import experiment
 from pfpne.paper.experiment import Experiment, run_experiment
 from pfpne.paper.parameters import ParameterError, complete
@@ -27,7 +29,7 @@ def cluster(tmp_path, monkeypatch):
     """A scheduler of this machine and its three workers, processes of their own: (address, workers)."""
     pytest.importorskip("distributed")
     monkeypatch.setattr(experiment, "SMALL", 0)  # even small runs go to the workers
-    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "spawn")
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "1")
     known = tmp_path / "scheduler.json"
     scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", f"{known}")
     own = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", f"{tmp_path}"]
@@ -65,29 +67,32 @@ def test_any_workers_make_the_same_runs_and_one_may_be_killed(cluster, tmp_path)
     assert workers[0].wait() < 0 and all(worker.poll() is None for worker in workers[1:])
 
 
-def _threads_of(what: str) -> list[int]:
-    import threadpoolctl
-
-    return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
-
-
-def _end(what: str) -> None:
-    os._exit(1)
+@pytest.mark.slow
+def test_a_worker_has_one_thread_and_a_job_that_kills_workers_is_named(cluster):
+    address, _ = cluster
+    found = [pools for _, pools in unordered(threadpoolctl.threadpool_info, [(), ()], address)]
+    assert len(found) == 2 and all(pools and {pool["num_threads"] for pool in pools} == {1} for pools in found)
+    with pytest.raises(WorkersError, match="were killed, one after another"):
+        list(unordered(os._exit, [(1,)], address))
 
 
 @pytest.mark.slow
-def test_a_worker_has_one_thread_and_a_job_that_kills_workers_is_named(cluster):
-    address, workers = cluster
-    found = [threads for _, threads in unordered(_threads_of, [("a",), ("b",)], address)]
-    assert found and all(threads and set(threads) == {1} for threads in found)
-    with pytest.raises(WorkersError, match="were killed, one after another"):
-        list(unordered(_end, [("a",)], address))
+def test_a_worker_that_would_make_other_runs_is_refused(cluster, monkeypatch):
+    address, _ = cluster
+    other = {**workers.identity(), "numpy": "another"}
+    monkeypatch.setattr(workers, "identity", lambda: other)
+    with pytest.raises(WorkersError, match="has another version of numpy"):
+        list(unordered(divmod, [(7, 2)], address))
 
 
-def test_a_scheduler_that_is_none_is_said():
+@pytest.mark.slow  # to give up takes ten seconds
+def test_a_scheduler_that_does_not_answer_is_said():
     pytest.importorskip("distributed")
     with pytest.raises(WorkersError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
         list(unordered(divmod, [(7, 2)], "tcp://127.0.0.1:9"))
+
+
+def test_what_is_no_address_is_refused():
     with pytest.raises(ValueError, match="address of a Dask scheduler"):
         unordered(divmod, [(7, 2)], "127.0.0.1")
     with pytest.raises(ParameterError, match="leave one of them None"):

@@ -79,7 +79,7 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None) 
     except Timeout:
         print(f"profile {profile} is being made already, by another process: wait until it has ended", file=sys.stderr)
         return 1
-    except (FailedNotebook, ParameterError, OSError) as error:
+    except (FailedNotebook, ParameterError, store.SourceChanged, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -70,7 +70,7 @@ def source_hash(*roots: tuple | Callable) -> str:
             same = False
         if not same:
             edited = {module for module, *_ in texts if disk.sources.get(module) != LOADED.sources[module]}
-            names = ", ".join(sorted(edited))
+            names = ", ".join(sorted(edited)) or "the package"
             raise SourceChanged(f"{names} was edited after it was loaded: restart the kernel, then run again.")
     return digest
 
