@@ -392,19 +392,22 @@ def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(broken, monk
 
 def test_a_notebook_whose_process_is_killed_is_named(broken):
     with pytest.raises(runner.FailedNotebook, match="1_synthetic_regret_ackley failed: its process was killed"):
-        runner.make_figures("smoke", "1_synthetic_regret", {"objective": "ackley"}, n_jobs=1)
+        runner.make_figures("smoke", "1_synthetic_regret", {"objective": "ackley"}, {"n_jobs": 1})
 
 
 @pytest.mark.parametrize(("stopped_by", "code"), [(runner.FailedNotebook, 1), (KeyboardInterrupt, 130)])
 def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
-    def make(profile, notebook, parameters, n_jobs):
+    three = ("first", "second", "third")
+
+    def make(profile, notebook, parameters, workers):
         begun.append(notebook)
         if notebook == "second":
             raise stopped_by
         return []
 
     monkeypatch.setattr(runner, "make_figures", make)
-    monkeypatch.setattr(runner, "executions", lambda profile: [(name, {}) for name in ("first", "second", "third")])
+    monkeypatch.setattr(runner, "executions", lambda profile: [(name, {}) for name in three])
+    monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(three))
     begun = []
     assert runner.figures("paper") == code and begun == ["first", "second"]
 

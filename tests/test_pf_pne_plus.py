@@ -63,7 +63,9 @@ def test_a_tree_is_handed_over_with_its_bounds():
     assert node["free"].tolist() == [1, 0, 1, 0, 0] and node["count"].tolist() == [8, 4.5, 4.5, 2, 2]
     U = 0.9 + 0.25 + np.sqrt(theory.squared_width[4] / 2)  # t = 15: t+ = 16
     assert node["U"][4] == pytest.approx(U) and node["B"][2] == min(node["U"][2], node["B"][3:].max())
-    assert tree.best() == [7 / 8] and tree._ask().points.tolist() == [[7 / 8]]
+    assert tree._ask().points.tolist() == [[7 / 8]] and tree.best() == [1 / 2]  # what it deploys is its own to find
+    tree._tell(tree._ask(), np.array([0.9]))
+    assert tree.best() == [7 / 8]
 
 
 def test_without_its_parts_it_is_pf_pne_save_for_the_root():
