@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 class Task:
     """All that an algorithm may know of the problem before it starts.
 
-    n_clients: M. horizon: T, evaluations a client. Ranges: pfpne.checks.COUNTS. noise: as in `check_noise`, or None when it is not known.
+    n_clients: M. horizon: T, evaluations a client. Ranges: pfpne.checks.COUNTS. noise: as in `check_noise`, or None
+    when it is not known.
     candidates: (n, d), where arms may be drawn from; None for the whole domain. (seed, key): names the random streams.
     """
 

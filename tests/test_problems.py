@@ -82,7 +82,7 @@ def attained(problem, x):
 # --- the functions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name, d", [*((name, None) for name in SYNTHETIC), ("rastrigin", 1), ("rastrigin", 3)])
+@pytest.mark.parametrize("name, d", [*((name, None) for name in PYXAB), ("rastrigin", 1), ("rastrigin", 3)])
 def test_agrees_with_pyxab(name, d):
     reference, scale = PYXAB[name]
     domain = box(name, d)

@@ -12,7 +12,9 @@ import papermill.cli
 import pytest
 
 from pfpne.paper import parameters
+from pfpne.paper.looks import TITLES
 from pfpne.paths import FIGURES, NOTEBOOKS, ROOT
+from pfpne.problems import OBJECTIVES
 
 NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
 CONDA_NAMES = {"matplotlib-base": "matplotlib"}  # conda-forge's matplotlib without a window toolkit
@@ -147,3 +149,7 @@ def test_saving_an_untouched_notebook_in_jupyterlab_leaves_it_as_it_was():
     assert opened == committed
     settings.FileContentsManager.pre_save_hook(model={"type": "file", "content": "text"}, path="")
     assert settings.ServerApp.root_dir == str(ROOT)
+
+
+def test_every_objective_has_a_title():
+    assert set(TITLES) == set(OBJECTIVES)

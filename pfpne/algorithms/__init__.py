@@ -1,7 +1,7 @@
 """The algorithms, a row each: its frozen settings, how server and clients are made, what they may send.
 
-A new algorithm is a file beside these and a row here; a faster form for simulations, if it has one, is a row of
-pfpne.simulation.fast.
+A new algorithm is a file beside these, a row here and a row of pfpne.paper.looks.LOOKS; a faster form for simulations,
+if it has one, is a row of pfpne.simulation.fast.
 """
 
 import dataclasses

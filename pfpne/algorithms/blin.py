@@ -12,7 +12,8 @@ github.com/FengYasong-fifol/Batched-Lipschitz-Narrowing.
 | n_m   | pulls     | pulls of each cube: anywhere in it, here at its centre |
 
 The cubes of edge 2^-l are the cells of the cyclic binary partition at depth d l, and a cube's 2^d parts its descendants
-d depths below. A batch goes round its cubes, one pull each. There is no clean-up batch (any arm left): batches follow one another to the horizon, which cuts the last.
+d depths below. A batch goes round its cubes, one pull each. There is no clean-up batch (any arm left): batches follow
+one another to the horizon, which cuts the last.
 """
 
 import math

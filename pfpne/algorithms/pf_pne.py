@@ -260,7 +260,7 @@ class Phases:
                 n[short] += lack[short]
             mean, b = sums / n, radius(n, self.log, s.c)  # line 7
             if at.size:
-                mean[protected], b[protected] = shared[h][1][at], shared[h][2][at]
+                mean[protected], b[protected] = shared[h][1][at], shared[h][2][at]  # Algorithm 2, line 11
             first = firsts(owner)
             best = self.arg_max(mean, first)  # line 8, over all of K_m^h (deviation 7)
             of_each = np.repeat(best, np.diff(first, append=len(mean)))
@@ -280,7 +280,7 @@ class PFPNE(Phases):
         shared, own = {}, {}
         H_0 = transition_depth(self.settings.Delta, self.settings.nu_1, self.settings.rho)  # line 2
         h, index = self.start(self.task)  # line 2, K^0
-        while h <= H_0:  # lines 3-4 (deviation 4)
+        while h <= H_0:  # lines 3-4 (deviation 4); the horizon cuts whoever asks for more (deviation 9)
             sums, n = yield from self.pull_each(h, index)  # lines 5-7
             answer = yield NodeMeans(h, sums / n)  # lines 8-10
             own[h], shared[h] = (index, sums, n), (answer.index, answer.means, answer.bounds)  # line 11

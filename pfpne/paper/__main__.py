@@ -5,8 +5,6 @@ exit code; its notebook has then written no figure, and its copy is kept as *.fa
 executed again while its text, its parameters, the package, the libraries, the data and its figures are what they were.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -3,8 +3,6 @@
 A cell is an objective, a noise of the profile, and clients that are alike or shifted (landmine's are as they are).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -10,8 +10,6 @@ name are reached. To mention it reaches nothing, nor do names derived from it (`
 row, and a new row must change nothing for the others. Where no root names a row of a dict, it is reached as a whole.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib

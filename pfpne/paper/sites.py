@@ -8,8 +8,6 @@ site never seen before, of the machine fitted to all of the site's own with the 
 pooled data one machine, fitted to the images of all, serves them all.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

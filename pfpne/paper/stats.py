@@ -1,7 +1,5 @@
 """The statistics of the claims and of Table 1: each one small function of numbers, a value a paired run."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -5,8 +5,6 @@ definitions that it is computed with (see pfpne.paper.closure), and the versions
 any of them computes the result again; a file that is damaged, or holds another's result, is reported and not used.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.metadata

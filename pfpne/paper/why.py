@@ -1,7 +1,5 @@
 """Why PF-PNE wins or loses, depth by depth: what its elimination removes, what its intervals cover, where T goes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -31,7 +31,8 @@ class Problem:
 
     Attributes: name; domain (d, 2); d; n_clients, M; noise, as in `check_noise`; shift, common (None where there are none);
     seed, run: what names the random streams; max_depth and most_cuts of the partition (its max_depth, most); candidates
-    (n, d), the only points with a value, or None for the whole domain; data_hash, the SHA-256 of the data that the values come from, or None;
+    (n, d), the only points with a value, or None for the whole domain; data_hash, the SHA-256 of the data that the
+    values come from, or None;
     maximisers (M, d), optimum (M,), global_maximiser (d,), global_optimum: found when first asked for, the points
     to rounding; alike: whether all clients are known to have the same objective.
     """

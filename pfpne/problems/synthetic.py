@@ -1,7 +1,8 @@
 """The synthetic objectives: PyXAB's functions, scaled to [0, 1], moved by each client's shift and clipped.
 
 f_m(x) = clip(f(x - s_m), 0, 1), s_m = s_0 + e_m, shifts[m] (d,): in each dimension both are normal, s_0, the same for
-all clients, with standard deviation common x width, e_m with shift x width. Source: paper, Section 4 (deviation 21). A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value
+all clients, with standard deviation common x width, e_m with shift x width. Source: paper, Section 4 (deviation 21).
+A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value
 does not depend on the points beside it.
 """
 
