@@ -69,7 +69,7 @@ GRIDS = {
         (0.0, 0.01, 0.02, 0.05, 0.1, 0.2),
         (5, 20, 100),
         (1_000, 10_000, 100_000),
-        (0.1, 1.0, "bernoulli"),
+        ("bernoulli",),
     ),
 }
 PLAYERS = {  # what is compared on the map: the algorithm, its settings
