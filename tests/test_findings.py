@@ -47,6 +47,21 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     assert len(set(SIGNS.values())) == len(claims.VERDICTS)
 
 
+def test_where_a_claim_stands_in_the_paper_decides_whether_the_readme_shows_it():
+    places = {claim.id: claim.place for claim in claims.CLAIMS}
+    shown = []
+    for verdict in claims.VERDICTS:
+        verdicts, _ = made_up(verdict)
+        verdicts["place"] = verdicts["id"].map(places)
+        shown.append(findings.main_text(verdicts)["id"].unique().tolist())
+    assert all(some == shown[0] for some in shown)
+    assert set(shown[0]) == {
+        *(id for id, place in places.items() if place in ("Section 4, Figure 1", "Figure 1", "Table 1")),
+        *(id for id, place in places.items() if place.startswith("Theorem")),
+    }
+    assert {"smallest-landmine", "sublinear-garland"} <= set(shown[0]) and "doublesine-hct" not in shown[0]
+
+
 def test_the_sentences_count_what_holds_and_name_the_ends(readings):
     verdicts, compared = made_up("does not hold")
     said = sentences(verdicts, compared, readings, str)

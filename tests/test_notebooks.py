@@ -200,6 +200,12 @@ def test_elsewhere_there_is_nothing_to_read():
         read("1_synthetic_regret")
 
 
+ODD = (  # texts that begin as a list
+    *("[", "[]", "[,]", "[1e999]", "[...]", "[*'pe']", "['pe'", "['pe'][0]", "[b'pe']", "[set()]", "[1 + 'a']"),
+    *("[{[]: 1}]", "[{{}: 1}]", "[{*[[]]}]", "[\0'pe']", "[lambda: 1]", "[" * 900, f"[{'-' * 900}1]", f"[{'9' * 900}]"),
+)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -210,6 +216,7 @@ def test_elsewhere_there_is_nothing_to_read():
         ({"algorithms": ["pe", "pe"]}, "names 'pe' more than once"),
         ({"algorithms": []}, "algorithms must be a list of names"),
         ({"algorithms": 3}, "algorithms must be a list of names"),
+        *(({"algorithms": odd}, "algorithms must be a list of names") for odd in ODD),
         ({"n_clients": 0}, "n_clients must be an integer in 1..1000000; got 0"),
         ({"n_clients": True}, "n_clients must be an integer in 1..1000000; got True"),
         ({"horizon": 0}, "horizon must be an integer in 1..1000000000"),
@@ -296,9 +303,12 @@ def test_ones_own_figures_have_a_folder_for_each_choice_of_parameters(tmp_path):
         {"noise": 0.3},
         {"algorithms": "pf-pne,pe"},
         {"algorithms": "pe,pf-pne"},
+        {"delta": 0.2},
+        {"Delta": 0.2},
     )
     folders = [complete("1_synthetic_regret", one).figures_dir for one in asked]
-    assert len(set(folders)) == len(asked) and all(folder.parent == FIGURES_CUSTOM for folder in folders)
+    names = {folder.name.lower() for folder in folders}  # as file systems that do not tell case apart see them
+    assert len(names) == len(asked) and all(folder.parent == FIGURES_CUSTOM for folder in folders)
     assert folders[0].name == "profile-paper_n_clients-3"
     hostile = complete("3_communication_cost", {"figures_dir": str(tmp_path / "a b/../\N{SNOWMAN}'"), "seed": 1})
     assert hostile.figures_dir == tmp_path / "\N{SNOWMAN}'"

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -325,6 +326,9 @@ def test_the_server_waits_for_every_client():
         server.exchange({0: messages[0]})
     with pytest.raises(ValueError, match="header 0 is awaited"):
         server.exchange({0: messages[0], 1: pf_pne.NodeMeans(1, np.zeros(1))})
+    for three in ({1: pf_pne.NodeMeans(0, np.zeros(3))}, {m: pf_pne.NodeMeans(0, np.zeros(3)) for m in range(2)}):
+        with pytest.raises(ValueError, match="means"):
+            server.exchange({0: messages[0], **three})
     assert server.exchange(dict(enumerate(messages)))[1].index.tolist() == [1]
 
 
@@ -336,8 +340,8 @@ def test_a_broadcast_that_comes_twice_or_late_is_ignored_and_one_too_early_refus
         client.receive(pf_pne.Kept(1, answer.index, answer.means, answer.bounds))
     client.receive(answer)
     for _ in range(4):
-        before = client.ask().points.tolist()
+        before, state = client.ask().points.tolist(), pickle.dumps(client)
         client.receive(answer)
-        assert client.ask().points.tolist() == before
+        assert pickle.dumps(client) == state and client.ask().points.tolist() == before
         client.tell(np.zeros(client.ask().size))
     assert len(caplog.records) == 4 and all("late" in record.message for record in caplog.records)

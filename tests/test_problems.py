@@ -215,6 +215,9 @@ def test_rastrigin_where_every_client_is_clipped_everywhere(n_clients, d):
     assert problem.values(np.concatenate([dense(problem), problem.maximisers])).max() == 0
     assert problem.optimum == pytest.approx(0, abs=1e-8) and 0 <= problem.global_optimum <= 1e-8
     assert problem.Delta == 0 and (np.abs(problem.global_maximiser) <= 1).all()
+    far = make_problem("rastrigin", n_clients=2, shift=3.0)  # nothing is left of either
+    assert (far.optimum <= 1e-8).all() and far.global_optimum == pytest.approx(0, abs=1e-8)
+    assert simulate("pf-pne", far, 50, Delta="true").settings["Delta"] == far.Delta == 0
     some = make_problem("rastrigin", 5, shift=3.0)  # two clients are left, in different places
     assert (some.optimum > 1e-8).sum() == 2
     assert some.optimum.max() / 5 - 1e-8 <= some.global_optimum <= some.optimum.sum() / 5

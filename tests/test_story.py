@@ -5,6 +5,7 @@ import pytest
 
 from pfpne import make_problem, simulate
 from pfpne.paper import story
+from pfpne.paper.parameters import STORY, complete
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,19 @@ def test_every_node_has_the_fate_that_its_children_show():
                 assert ((h + 1, 2 * i) in nodes) == ((h + 1, 2 * i - 1) in nodes) == stays
     stays = cells[cells["fate"] == story.BY_SERVER].groupby("who")[["depth", "index"]].agg(list)
     assert len(stays) == 4 and all(stays[column].map(tuple).nunique() == 1 for column in stays)  # what was broadcast
+
+
+@pytest.mark.parametrize("Delta", [0.1, "true"])
+def test_every_slider_moved_draws_another_picture(Delta):
+    p = complete("0_how_it_works", {**STORY, "horizon": 500, "Delta": Delta})
+    *sliders, picture = story.explore(p).children
+    start = [p.experiment().problem(0).Delta if Delta == "true" else Delta, "bernoulli", 0.1, 3]
+    assert [slider.value for slider in sliders] == start
+    seen = [bytes(picture.value)]
+    for slider, value in zip(sliders, (0.03, 1.0, 0.2, 7), strict=True):
+        slider.value = value
+        seen.append(bytes(picture.value))
+    assert len(set(seen)) == 5 and all(png.startswith(b"\x89PNG") for png in seen)
+    for slider, value in zip(sliders, start, strict=True):
+        slider.value = value
+    assert bytes(picture.value) == seen[0]  # where it was before

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import ALGORITHMS, Algorithm
+from pfpne.algorithms.fed1_ucb import make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
 from pfpne.algorithms.pf_pne import PFPNE, FedPNE, FedPNEServer, PhasedServer, Pull, find, make_phased, tau
 from pfpne.paper import stats
@@ -177,12 +178,47 @@ class Drifting(NeuralSimulation):
         self.value = np.concatenate([self.value, np.full(none, -np.inf)])
 
 
+class Centred(NeuralSimulation):
+    """Deviation 26: inputs are on [-1, 1]^d over sqrt d, around 0 as those of the public code."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        s, arms = self.settings, self.arms
+        arms.inputs[:-1] = self.scaled(arms.inputs[:-1])  # nothing has been played yet
+        g = gradients(arms.theta_0, arms.inputs, s.width)
+        for ridge in (self.everyone, self.each):
+            ridge.g[:], ridge.variance[:] = g, (g * g).sum(axis=1) / s.lambda_
+        self.value, _ = network(arms.theta_0, arms.inputs, s.width)
+
+    @staticmethod
+    def scaled(inputs):
+        return 2 * inputs - 1 / np.sqrt(len(inputs))
+
+
+class Undivided(Centred):
+    """Deviation 26: inputs are on [0, 1]^d."""
+
+    @staticmethod
+    def scaled(inputs):
+        return inputs * np.sqrt(len(inputs))
+
+
+def make_increasing(task, settings):
+    """Deviation 26: Fed1-UCB's arms in increasing order, by their first coordinates first, not in a random one."""
+    server, clients = make_fed1_ucb(task, settings)
+    for client in clients:
+        client.arms = client.arms[np.lexsort(client.arms.T[::-1])]
+    return server, clients
+
+
 def _phased(base: str, phases=PFPNE, server=PhasedServer) -> Algorithm:
     make, fast = partial(make_phased, phases, server), partial(simulate_phases, phases, server)
     return replace(ALGORITHMS[base], make=make, fast=fast)
 
 
 _DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Drifting))
+_CENTRED = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Centred))
+_UNDIVIDED = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Undivided))
 
 # name -> the algorithm that it is a variant of, what simulate runs, on which partition
 VARIANTS = {
@@ -197,6 +233,9 @@ VARIANTS = {
     "first child, hct": ("hct", "hct", Mirrored),
     "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),
     "drifting": ("fn-ucb", _DRIFTING, Partition),
+    "centred": ("fn-ucb", _CENTRED, Partition),
+    "undivided": ("fn-ucb", _UNDIVIDED, Partition),
+    "increasing": ("fed1-ucb", replace(ALGORITHMS["fed1-ucb"], make=make_increasing), Partition),
 }
 
 
@@ -206,7 +245,7 @@ class Reading:
 
     It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise,
     on other cells or with other settings (one that is a function is called with M); or the same runs, their regret
-    against another maximum of each client, maximum(problem), one for all or (M,).
+    against another maximum of each client, maximum(problem), one for all or (M,). noise: of both, but for other_noise.
     """
 
     deviation: int
@@ -215,6 +254,7 @@ class Reading:
     variant: str = ""
     other: str = ""
     noise: float | str = NOISE
+    other_noise: float | str | None = None
     settings: dict = field(default_factory=dict)
     cells: str = "random"
     maximum: Callable | None = None
@@ -225,13 +265,14 @@ class Reading:
         n_runs = study.figure_runs
         if self.variant:
             root = (__name__, "VARIANTS", self.variant)
-            return study.variant(objective, *VARIANTS[self.variant], NOISE, n_runs, root)
+            return study.variant(objective, *VARIANTS[self.variant], self.noise, n_runs, root)
         settings = {name: x(study.n_clients) if callable(x) else x for name, x in self.settings.items()}
         changes = {"settings": settings, "cells": self.cells}
-        regret = study.regret(objective, self.other or self.algorithm, self.noise, n_runs, **changes)
+        noise = self.noise if self.other_noise is None else self.other_noise
+        regret = study.regret(objective, self.other or self.algorithm, noise, n_runs, **changes)
         if self.maximum is None:
             return regret
-        experiment = study.experiment(objective, (self.algorithm,), NOISE, n_runs)
+        experiment = study.experiment(objective, (self.algorithm,), self.noise, n_runs)
         problems = [experiment.problem(run) for run in range(n_runs)]
         return regret + [study.horizon * (self.maximum(problem) - problem.optimum).mean() for problem in problems]
 
@@ -265,14 +306,22 @@ READINGS = (
     Reading(14, "pf-pne", "1 for the maximum", maximum=lambda problem: 1.0, objectives=("garland",)),
     Reading(15, "hct", "hct-pyxab", other="hct-pyxab"),
     Reading(16, "pf-pne", f"the maximum of a grid of {GRID:,} points", maximum=of_a_grid, objectives=("garland",)),
-    Reading(17, "pf-pne", "uniform noise on ±0.1", noise=0.1),
-    Reading(17, "pf-pne", "uniform noise on ±2", noise=2.0),
+    Reading(17, "pf-pne", "uniform noise on ±0.1", other_noise=0.1),
+    Reading(17, "pf-pne", "uniform noise on ±2", other_noise=2.0),
     *(
         Reading(20, name, "cyclic cells", cells="cyclic", objectives=("himmelblau", "ackley", "rastrigin"))
         for name in ("pf-pne", "fed-pne", "pe", "hct", "hct-pyxab")
     ),
     Reading(24, "fn-ucb", "theta_0 drifts, as in the public code", "drifting", objectives=("garland", "himmelblau")),
     Reading(26, "blin", "the theory's 16 and 4", settings={"c_pulls": 16.0, "c_gap": 4.0}),
+    *(
+        Reading(26, "fed1-ucb", f"both with noise ±{a:g}: the public code's sigma", noise=a, settings={"sigma": 0.5})
+        for a in (0.1, 2.0)
+    ),
+    Reading(26, "fed1-ucb", "arms in increasing order, not in a random one", "increasing"),
+    Reading(26, "fn-ucb", "inputs on [-1, 1]^d over sqrt d", "centred", objectives=("garland", "himmelblau")),
+    Reading(26, "fn-ucb", "inputs on [0, 1]^d, not over sqrt d", "undivided", objectives=("himmelblau",)),
+    Reading(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings={"delta": lambda M: 1 / M}),
 )
 COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
 
@@ -283,7 +332,7 @@ def measure(study: Study) -> pd.DataFrame:
     for reading in READINGS:
         for objective in reading.objectives:
             head = (reading.deviation, reading.algorithm, reading.what, objective)
-            ours = study.regret(objective, reading.algorithm, NOISE, study.figure_runs)
+            ours = study.regret(objective, reading.algorithm, reading.noise, study.figure_runs)
             ratio = stats.ratio(reading.regret(study, objective), ours, stream(study.seed, "deviations", *head))
             rows.append((*head, len(ours), *ratio))
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -53,6 +53,10 @@ SHORT = {  # of a claim, less the objective that its id ends with
 }
 
 
+# The places of the claims that the README shows: what the main text says by a figure, a table or a theorem.
+MAIN_TEXT = r"(?!Appendix).*(?:Figure|Table|Theorem)"
+
+
 def _parts(claim: str) -> tuple[str, str]:
     """What a claim's id is about, a key of SHORT, and the objective that it ends with, or nothing."""
     kind, _, last = claim.rpartition("-")
@@ -75,6 +79,11 @@ def grid(verdicts: pd.DataFrame, in_words) -> pd.DataFrame:
         found = {in_words(regime): " ".join(signs.loc[mine.index, regime].dropna()) or DASH for regime in signs}
         rows.append({"Claim": f"{SHORT[kind]}{on and f' · {on}'}", **found})
     return pd.DataFrame(rows)
+
+
+def main_text(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the claims of MAIN_TEXT, chosen by where they stand in the paper, whatever their verdicts."""
+    return verdicts[verdicts["place"].str.match(MAIN_TEXT)]
 
 
 class _Verdicts:

@@ -73,7 +73,7 @@ def _names(name: str, x) -> tuple[str, ...]:
     """Names, in a list, with commas between them, or as the text of a list: a shell passes nothing but text."""
     parts = x
     if isinstance(x, str) and len(x) < 1000:
-        with contextlib.suppress(ValueError, SyntaxError):
+        with contextlib.suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # literal_eval's
             parts = ast.literal_eval(x.strip()) if x.lstrip().startswith("[") else x.split(",")
     listed = isinstance(parts, (list, tuple)) and parts and all(isinstance(p, str) and p.strip() for p in parts)
     check(listed, name, "a list of names, or names with commas between them", x)
@@ -262,10 +262,13 @@ def _is_none(value) -> bool:
 
 
 def _name_of(asked: dict[str, str]) -> str:
-    """The name of the folder of one's own figures: what was asked for, so that other parameters go elsewhere."""
+    """The name of the folder of one's own figures: what was asked for, so that other parameters go elsewhere.
+
+    Two names never differ by case alone, which some file systems do not tell apart.
+    """
     words = "_".join(f"{name}-{text}" for name, text in asked.items())
     plain = re.sub(r"[^\w.+-]", "+", words, flags=re.ASCII)
-    if plain == words and len(plain) <= 80:
+    if plain == words.lower() and len(plain) <= 80:
         return plain
     return f"{plain[:60]}_{hashlib.sha256(words.encode()).hexdigest()[:8]}"
 

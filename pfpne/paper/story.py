@@ -68,10 +68,10 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
             pulls, total = np.array([client.pulled.get((h, i), (0, np.nan)) for i in index.tolist()]).T
             drawn = {"pulls": pulls.astype(int), "mean": total / np.maximum(pulls, 1)}
             cells.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **drawn})
-    cells = pd.concat(map(pd.DataFrame, cells), ignore_index=True)
-    ends = [partition.box(h, i)[0, 0] for h, i in zip(cells["depth"], cells["index"], strict=True)]
-    cells[["low", "high"]] = np.array(ends)
-    return Trace(run, cells, sent)
+    for part in cells:
+        part["low"], part["high"] = partition.box(part["depth"], part["index"])[:, 0].T
+    columns = {name: [np.broadcast_to(part[name], part["index"].shape) for part in cells] for name in cells[0]}
+    return Trace(run, pd.DataFrame({name: np.concatenate(parts) for name, parts in columns.items()}), sent)
 
 
 def draw(trace: Trace, problem: Problem) -> Exhibit:
@@ -166,7 +166,7 @@ def explore(p):
         Delta, noise, shift, M = (slider.value for slider in sliders)
         problem, png = make_problem("garland", M, shift, noise, p.seed), io.BytesIO()
         with style():
-            FigureCanvasAgg(_figure(trace(problem, p.horizon, p.seed, Delta=Delta), problem)).print_png(png)
+            FigureCanvasAgg(_figure(trace(problem, p.horizon, p.seed, Delta=Delta), problem)).print_png(png, pil_kwargs={"compress_level": 1})
         picture.value = png.getvalue()
 
     redraw()
