@@ -17,7 +17,7 @@ map: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --only 8_regime_map $(ARGS)
 
 test: $(READY)
-	$(RUN) -m pytest $(ARGS)
+	$(RUN) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
 
 # And the tests that kill a batch, count processes, fill a disk, install a wheel, or set up another machine: half an hour.
 test-all: $(READY)

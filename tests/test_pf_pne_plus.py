@@ -6,7 +6,8 @@ import pytest
 import pfpne
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.hct import HCTSettings, hct_theory
-from pfpne.algorithms.pf_pne_plus import PARTS, ROOT_PULLS, PlusSettings, c_of, grown, heterogeneity, worth
+from pfpne.algorithms.pf_pne_plus import PARTS, ROOT_PULLS, PlusSettings, binary_noise, c_of, grown, heterogeneity, worth
+from pfpne.algorithms.pf_pne import pulls_each
 from pfpne.federation import Task
 from pfpne.partition import Partition
 
@@ -36,17 +37,42 @@ def test_constants_by_hand():
     assert c_of(0.0) == 0.05 and c_of(0.25) == pytest.approx(0.35)
     # two nodes, three clients: variances 0.01 and 0.03, mean 0.02; less 0.001, less 3 x 0.001 sqrt(2 / 4)
     means = np.array([[0.1, 0.0], [0.2, np.sqrt(0.03)], [0.3, -np.sqrt(0.03)]])
-    assert heterogeneity(means, 0.001) == pytest.approx(0.02 - 0.001 - 0.003 * np.sqrt(0.5))
-    assert heterogeneity(means, 0.02) == 0.0 and heterogeneity(means[:1], 0.0) == 0.0
+    assert heterogeneity(means, 4, 0.004, False) == pytest.approx((0.02 - 0.001, 2 / 0.001**2))
+    assert heterogeneity(means, 4, 0.004, True) == pytest.approx(((0.02 - 0.001) / 0.75, 2 * 0.75**2 / 0.001**2))
+    assert heterogeneity(means[:1], 4, 0.0, False) == (0, 0) == heterogeneity(means, 1, 0.2, True)
+    # twelve pulls of each node, a third and a half of them 1: the sample variances of all of them
+    assert binary_noise(np.array([[0.25, 0.5], [0.5, 0.5], [0.25, 0.5]]), 4) == pytest.approx((2 / 9 + 1 / 4) / 2 * 12 / 11)
     assert worth(4, 5, 0.3, 0.0) == 16 and worth(4, 5, 0.0, 0.1) == 0
     # het^2 M / (M - 1) + sigma^2 / (n (M - 1)) = 0.125 + 0.3 / 16; 0.3 over that
     assert worth(4, 5, 0.3, 0.1) == pytest.approx(0.3 / (0.125 + 0.3 / 16))
 
 
-def test_the_lower_bound_of_het_is_seldom_above_nothing():
+@pytest.mark.parametrize("binary", [False, True])
+def test_het_is_found_as_it_is_and_as_surely_as_it_says(binary):
     rng = np.random.default_rng(1)
-    found = [heterogeneity(rng.normal(0, 0.5, (20, 4)), 0.25) for _ in range(400)]
-    assert np.mean(np.array(found) > 0) < 0.02
+    for het in (0.0, 0.1):
+        found = []
+        for _ in range(400):
+            values = 0.5 + het * rng.normal(0, 1, (20, 4))
+            means = rng.binomial(8, values.clip(0, 1)) / 8 if binary else rng.normal(values, 0.5 / np.sqrt(8))
+            noise = binary_noise(means, 8) if binary else 0.25
+            found.append(heterogeneity(means, 8, noise, binary))
+        found, precision = np.transpose(found)
+        assert found.mean() == pytest.approx(het**2, abs=4 * found.std() / 20)
+        if het == 0:
+            assert found.std() == pytest.approx((precision**-0.5).mean(), rel=0.15)
+
+
+def test_binary_rewards_are_seen_to_be_binary():
+    def server(rewards):
+        server, _ = make_federation("pf-pne+", Task(LINE, 2, 1_000)).server, None
+        server.conclude(rewards.mean(axis=1, keepdims=True), rewards.var(axis=1, ddof=1, keepdims=True))
+        return server
+
+    n = ROOT_PULLS * pulls_each(0, PlusSettings().log_term(Task(LINE, 2, 1_000)), PlusSettings(), 2)
+    rng = np.random.default_rng(0)
+    zeros_and_ones, others = rng.integers(0, 2, (2, n)).astype(float), rng.random((2, n))
+    assert server(zeros_and_ones).binary and not server(others).binary and not server(np.ones((2, n))).binary
 
 
 def test_a_tree_is_handed_over_with_its_bounds():

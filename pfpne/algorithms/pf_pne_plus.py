@@ -6,10 +6,11 @@ What each client is guaranteed, and what is sent: docs/pf-pne-plus.md. HCT-noise
 
 | symbol                  | here           | meaning                                                             |
 |-------------------------|----------------|---------------------------------------------------------------------|
-| sigma^2                 | noise          | variance of a reward, pooled over the clients' pulls of the root    |
+| sigma^2                 | noise          | variance of a reward, from the pulls of the root; of a binary one,  |
+|                         |                | from the means of the nodes that stay                               |
 | c_sigma                 | c_of           | confidence constant that the noise asks for, in stage 2             |
 | n                       | n              | a client's pulls of a node in stage 1                               |
-| het^2                   | het2           | variance across clients of their objectives at the nodes of a depth |
+| het^2                   | het2           | variance across clients of their objectives at the nodes that stay  |
 | W                       | worth          | what the others' mean of a node counts for, in pulls of one's own   |
 
 The parts, each with a switch in the settings (all off: PF-PNE): noise_aware, heterogeneity_test, optimistic,
@@ -43,6 +44,7 @@ LEAST_C, C_PER_SIGMA = 0.05, 0.7
 C_TOGETHER = 0.2  # per sigma, in stage 1: what it eliminates is not lost
 EARLY_RHO = 0.7
 STANDARD_ERRORS = 3
+LEAST_ERROR = 1e-12
 PARTS = {  # the switches, in words
     "noise_aware": "noise-aware constants",
     "heterogeneity_test": "heterogeneity test",
@@ -93,7 +95,7 @@ class RootStatistics(Message):
 
 @dataclass(frozen=True, eq=False)
 class Shared(Message):
-    """Down: the nodes of K^h that stay, the global mean of every node of K^h, sigma^2 and het^2, and 1 or 0: go on?"""
+    """Down: the nodes of K^h that stay, the global mean of every node of K^h, sigma^2 and het^2 so far, 1 or 0: go on?"""
 
     index: np.ndarray = integers("kept")
     means: np.ndarray = numbers("n")
@@ -119,20 +121,28 @@ def early(s: PlusSettings | NoiseHCTSettings) -> float:
 
 def alone(s: PlusSettings | NoiseHCTSettings, c: float, task: Task, **more) -> Theory:
     """The constants of HCT with this c, its thresholds those of early descent."""
-    bounds, sooner = (hct_theory(HCTSettings(s.nu_1, rho, c, **more), task.partition, task.horizon) for rho in (s.rho, early(s)))
+    settings = [HCTSettings(s.nu_1, rho, c, **more) for rho in (s.rho, early(s))]
+    bounds, sooner = (hct_theory(each, task.partition, task.horizon) for each in settings)
     return bounds._replace(threshold=sooner.threshold)
 
 
-def heterogeneity(means: np.ndarray, error: float) -> float:
-    """het^2, from the clients' means (M, n) of n nodes, each with this variance: never above the truth, but by luck.
+def binary_noise(means: np.ndarray, n: int) -> float:
+    """sigma^2 of rewards that are 0 or 1, from the clients' means (M, nodes) of n pulls each: it follows from the means."""
+    pulls, mean = n * len(means), means.mean(axis=0)
+    return float(np.mean(mean * (1 - mean)) * pulls / max(1, pulls - 1))
 
-    The mean over nodes of the variance across clients, less what the error explains, less STANDARD_ERRORS of its own; >= 0.
+
+def heterogeneity(means: np.ndarray, n: int, noise: float, binary: bool) -> tuple[float, float]:
+    """het^2 as the clients' means (M, nodes) of n pulls each show it, and its precision: one over its variance at het = 0.
+
+    The variance across clients, less sigma^2 / n. binary_noise holds het^2, too, so that 1 - 1/n of it are left to see.
     """
-    M, n = means.shape
-    if M == 1:
-        return 0.0
-    spread = np.var(means, axis=0, ddof=1).mean()
-    return max(0.0, spread - error - STANDARD_ERRORS * error * math.sqrt(2 / ((M - 1) * n)))
+    M, nodes = means.shape
+    share = 1 - 1 / n if binary else 1.0
+    if M == 1 or share == 0:
+        return 0.0, 0.0
+    excess = float(np.var(means, axis=0, ddof=1).mean()) - noise / n
+    return excess / share, (M - 1) * nodes / 2 * (share / max(noise / n, LEAST_ERROR)) ** 2
 
 
 def worth(n: int, M: int, noise: float, het2: float) -> float:
@@ -167,20 +177,19 @@ class PFPNEPlus(Phases):
 
     def loop(self):
         s, task, k, shared, own, depths, t = self.settings, self.task, self.task.partition.k, {}, {}, [], 1
-        (h, index), parents, going, noise = self.start(task), None, True, None
+        (h, index), parents, going = self.start(task), None, True
         while going:
             if h == 0:
                 n = min(ROOT_PULLS * pulls_each(0, self.log, s, task.n_clients), task.horizon + 1)
                 means, variances = yield from pull_root(self.S, n)
                 answer = yield RootStatistics(0, means, variances)
-                noise = answer.variances[0]
-                self.settings = together(s, noise)
+                self.settings = together(s, answer.variances[0])
             else:
                 sums, n = yield from self.pull_each(h, index)
                 means = sums / n
                 answer = yield NodeMeans(h, means)
             t, going = t + n * len(index), bool(answer.going[0])
-            depths.append((index, parents, *self.known(means, n, answer)))
+            depths.append((index, parents, means, n, answer))
             kept = find(answer.index, index)[1]
             b = np.full(len(kept), radius(n * task.n_clients, self.log, self.settings.c))
             own[h], shared[h] = (index, means * n, n), (answer.index, answer.means[kept], b)
@@ -190,13 +199,15 @@ class PFPNEPlus(Phases):
             h, index, parents = h + 1, task.partition.children(answer.index), np.repeat(kept, k)
         if not s.optimistic:
             yield from self.pe(shared if s.shared_means else {}, own)
+        noise, het2 = answer.variances  # where the search now is
+        depths = [(index, parents, *self.known(means, n, of, het2)) for index, parents, means, n, of in depths]
         theory, (index, _, means, _) = alone(s, c_of(noise) if s.noise_aware else s.c, task), depths[-1]
         self.best = task.partition.centers(h - 1, index[means.argmax(axis=1)])
         yield Search([grown(task, theory, depths, m, t, s.free_descent) for m in range(self.S)])
 
-    def known(self, means: np.ndarray, n: int, answer: Shared) -> tuple[np.ndarray, float]:
+    def known(self, means: np.ndarray, n: int, answer: Shared, het2: float) -> tuple[np.ndarray, float]:
         """What stage 2 begins with: the means (S, n) of a depth's nodes, and the pulls that each counts for."""
-        M, (noise, het2) = self.task.n_clients, answer.variances
+        M, noise = self.task.n_clients, answer.variances[0]
         if not self.settings.shared_means or M == 1:
             return means, n
         others, W = (M * answer.means - means) / (M - 1), worth(n, M, noise, het2)
@@ -270,7 +281,9 @@ class PlusServer(PhasedServer):
     """PF-PNE's, which learns of the noise at the root, and ends stage 1 where the clients differ."""
 
     takes = (RootStatistics, NodeMeans)
-    noise: float | None = None
+    noise: float | None = None  # at the root
+    binary = False  # whether all rewards there were 0 or 1
+    evidence = 0.0, 0.0  # of all depths so far: the sum of het^2 times its precision, and that of the precisions
     going = True  # until then
 
     def awaits(self, m: int) -> Awaited:
@@ -287,11 +300,18 @@ class PlusServer(PhasedServer):
         n = pulls_each(h, self.log, s, M)
         if variances is not None:
             n, self.noise = n * ROOT_PULLS, float(variances.mean())
+            of_binary = means * (1 - means) * n / (n - 1)  # the most that the variance of rewards in [0, 1] can be
+            self.binary = bool(self.noise > 0 and np.allclose(variances, of_binary, atol=0))
             self.settings = together(s, self.noise)
         kept = super().conclude(means)
-        het2 = heterogeneity(means[:, find(kept.index, index)[1]], self.noise / n)
-        alike = math.sqrt(het2) <= s.nu_1 * s.rho**h
+        staying = means[:, find(kept.index, index)[1]]
+        noise = binary_noise(staying, n) if self.binary else self.noise
+        found, precision = heterogeneity(staying, n, noise, self.binary)
+        self.evidence = self.evidence[0] + found * precision, self.evidence[1] + precision
+        het2 = self.evidence[0] / self.evidence[1] if self.evidence[1] > 0 else 0.0
+        surely = het2 - STANDARD_ERRORS / math.sqrt(self.evidence[1]) if het2 > 0 else 0.0
+        alike = surely <= (s.nu_1 * s.rho**h) ** 2
         if not s.heterogeneity_test:
             alike = h < transition_depth(s.Delta, s.nu_1, s.rho)
         self.going = alike and M > 1 and h < self.task.partition.max_depth
-        return Shared(h, kept.index, means.mean(axis=0), [self.noise, het2], [int(self.going)])
+        return Shared(h, kept.index, means.mean(axis=0), [noise, max(0.0, het2)], [int(self.going)])

@@ -13,6 +13,7 @@ class Look(NamedTuple):
 
 
 OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own, beside PF-PNE with the paper's
+EARLY = "hct-noise, early descent"  # PF-PNE+'s second stage alone, with its early descent
 
 # One look an algorithm, in every figure, and the order of legends. Hues of Okabe and Ito, completed from Tol's;
 # line style and marker tell them apart in grey.
@@ -24,6 +25,7 @@ LOOKS = {
     "pe": Look("PE", "#009E73", (6.4, 1.6, 1, 1.6), "^"),
     "hct": Look("HCT", "#000000", (1, 1.65), "v"),
     "hct-noise": Look("HCT, noise measured", "#117733", (1, 1, 3, 1), "d"),
+    EARLY: Look("HCT, noise, early descent", "#44AA99", (5, 1, 1, 1), "H"),
     "hct-pyxab": Look("HCT (PyXAB)", "#7F7F7F", (4, 1, 1, 1), "D"),
     "fed1-ucb": Look("Fed1-UCB", "#E69F00", (6, 2), ">"),
     "fn-ucb": Look("FN-UCB", "#CC79A7", (3, 1, 1, 1, 1, 1), "<"),

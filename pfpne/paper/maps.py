@@ -15,11 +15,11 @@ from matplotlib.ticker import NullLocator
 
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
-from pfpne.paper.looks import LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.looks import EARLY, LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import Parameters
 from pfpne.paper.regimes import COMMON, RIVALS
 
-LETTERS = dict(zip(RIVALS, "P+FEHN", strict=True))
+LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
 PAGES = ("best", "pf_pne", "pf_pne_plus", "federated", "federated_plus")  # of the whole map, one each
 
@@ -41,7 +41,7 @@ QUANTITIES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
     "pf_pne_plus": ("PF-PNE+ / best other", _to_others("pf-pne+")),
     "federated": ("PF-PNE / PE", _to("pf-pne", "pe")),
     "federated_own": ("PF-PNE, own $\\Delta$ / PE", _to(OWN_DELTA, "pe")),
-    "federated_plus": (f"PF-PNE+ / {label('hct-noise')}", _to("pf-pne+", "hct-noise")),
+    "federated_plus": ("PF-PNE+ / its search alone", _to("pf-pne+", EARLY)),
 }
 
 
@@ -70,6 +70,8 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
         f"shifts, in widths of the domain (all share another, of {COMMON:g}; landmine has none). Blank: not run. "
         f"{p.cells.capitalize()} cells."
     )
+    if "federated_plus" in {quantity for *_, quantity in rows}:
+        caption += f" PF-PNE+'s search alone is {label(EARLY)}."
     objectives = [name for name in TITLES if name in set(table["objective"])]
 
     def draw() -> Figure:
@@ -97,7 +99,7 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
             bar.ax.yaxis.set_minor_locator(NullLocator())
         if "best" in {quantity for *_, quantity in rows}:
             patches = [Patch(color=LOOKS[name].color, label=f"{LETTERS[name]}  {label(name)}") for name in RIVALS]
-            figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=7)
+            figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=7)
         return figure
 
     return render(stem, caption, table, draw, __name__)

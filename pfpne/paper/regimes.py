@@ -14,7 +14,7 @@ from pfpne.paper import stats
 from pfpne.paper.evidence import sketch
 from pfpne.paper.exhibits import Exhibit, words
 from pfpne.paper.experiment import Experiment
-from pfpne.paper.looks import OWN_DELTA, label
+from pfpne.paper.looks import EARLY, OWN_DELTA, label
 from pfpne.paper.parameters import MAP, MAPPED, Parameters, progress
 from pfpne.paths import RESULTS
 from pfpne.problems import make_problem
@@ -74,10 +74,11 @@ GRIDS = {
 }
 PLAYERS = {  # what is compared on the map: the algorithm, its settings
     **{name: (name, {}) for name in MAPPED},
+    EARLY: ("hct-noise", {"early_descent": True}),
     OWN_DELTA: ("pf-pne", {"Delta": "true"}),
 }
 REGIME = ["objective", "noise", "shift", "clients", "horizon"]
-RIVALS = [*MAPPED]
+RIVALS = [*MAPPED, EARLY]
 SEEN = 8  # the depth of the cells whose centres tell the spread
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
@@ -161,7 +162,7 @@ NEAR = 1.1  # as good as the best
 
 def guide(table: pd.DataFrame, given: pd.DataFrame) -> Exhibit:
     """When to federate, how, and with which Delta. table: of `measure`; given: of `break_even`."""
-    pairs = [("pf-pne+", "hct-noise"), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")]
+    pairs = [("pf-pne+", EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")]
     alike = table["shift"].eq(0) & table["objective"].ne("landmine")
     buys = []
     for name, other in pairs:
