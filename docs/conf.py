@@ -3,6 +3,9 @@
 import shutil
 from pathlib import Path
 
+from docutils import nodes
+from latex2mathml.converter import convert
+
 HERE = Path(__file__).resolve().parent
 shutil.rmtree(HERE / "executed", ignore_errors=True)
 (HERE / "executed").mkdir()
@@ -21,5 +24,19 @@ myst_enable_extensions = ["dollarmath"]
 autodoc2_packages = [{"path": "../pfpne", "exclude_dirs": ["__pycache__", "paper"]}]
 autodoc2_render_plugin = "myst"
 autodoc2_docstring_parser_regexes = [(".*", "myst")]
-autodoc2_hidden_objects = ["private", "inherited", "dunder"]
+autodoc2_hidden_objects = ["private", "inherited", "dunder", "undoc"]
 suppress_warnings = ["myst.header", "myst.xref_missing", "mystnb.unknown_mime_type"]
+html_math_renderer = "mathml"  # which browsers show by themselves: MathJax would come from the network
+
+
+def setup(app) -> None:
+    """Formulas as MathML."""
+
+    def renderer(display: str):
+        def visit(translator, node) -> None:
+            translator.body.append(convert(node.astext(), display=display))
+            raise nodes.SkipNode
+
+        return visit, None
+
+    app.add_html_math_renderer("mathml", renderer("inline"), renderer("block"))

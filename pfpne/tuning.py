@@ -91,10 +91,11 @@ def tune(
     width. algorithm: a registered name or "random". settings: its own; those in units of the reward, such as Delta, in
     units of the width of the range. pf-pne alone needs one: no Delta is safe for it.
     history: a file, which is read if it is there and written as the search goes, so that the same call goes on where it
-    was stopped; or an earlier result, such as that of an EvaluationError.
+    was stopped; or an earlier result, such as that of an error below.
 
     Raises ValueError for what is wrong in a call, before anything is evaluated; EvaluationError, which names the client
-    and the point, if an objective raises an error, or returns no number of the range.
+    and the point, if an objective raises an error, or returns no number of the range; KeyboardInterrupt on Ctrl-C.
+    The last two have the result so far, and their messages say how to go on.
     """
     names = _names(objectives)
     functions = list(objectives.values() if isinstance(objectives, Mapping) else objectives)
@@ -241,6 +242,14 @@ class _Search:
         self.rounds[t] += [sum(message.numbers for _, message in mail) for mail in (up, down)]
 
     def run(self, progress: bool) -> Tuned:
+        try:
+            self._search(progress)
+        except KeyboardInterrupt as stop:  # no class of our own: Python ends as after any other Ctrl-C
+            stop.args, stop.result = (self._how_to_go_on(),), self.result()
+            raise
+        return self.result()
+
+    def _search(self, progress: bool) -> None:
         total = self.asked["n_evaluations"] * len(self.names)
         with tqdm(total=total, desc=self.asked["algorithm"], unit="evaluation", disable=not progress) as bar:
             while self.federation.running:
@@ -250,7 +259,6 @@ class _Search:
                         rewards.append(self.reward.scaled(self._value(m, u.tolist())))
                         bar.update()
                     self.federation.tell(m, rewards)
-        return self.result()
 
     def _value(self, m: int, u: list[float]) -> float:
         """The value of objective m at u: from memory, from the history of before, or evaluated now."""
@@ -270,10 +278,15 @@ class _Search:
             return self.reward.number(self.functions[m](dict(parameters)))
         except Exception as error:
             raise EvaluationError(
-                f"client {self.names[m]} at {parameters}: {type(error).__name__}: {error} Nothing is lost: the same "
-                f"call with history=error.result, or its file, goes on after these {len(self.history.rows)} evaluations.",
+                f"client {self.names[m]} at {parameters}: {type(error).__name__}: {error} {self._how_to_go_on()}",
                 self.result(),
             ) from error
+
+    def _how_to_go_on(self) -> str:
+        return (
+            "Nothing is lost: the same call with history=error.result, or its file, goes on after these "
+            f"{len(self.history.rows)} evaluations. Where nothing caught the error, it is sys.last_value."
+        )
 
     def result(self) -> Tuned:
         """What is found so far."""

@@ -2,9 +2,12 @@
 
 import json
 import math
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -188,6 +191,38 @@ def test_a_killed_process_loses_one_evaluation_at_most(tmp_path):
     calls = []
     pfpne.tune([lambda p: calls.append(p) or 0.5], {"C": pfpne.Float(0, 1)}, 30, history=file, progress=False)
     assert len(calls) == 11
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)  # Python raises it here
+
+
+@pytest.mark.parametrize("to_file", [True, False])
+def test_ctrl_c_gives_what_was_found_and_the_search_goes_on(to_file, tmp_path):
+    whole, file = tune(objectives(noise=0.1), 40), tmp_path / "history.jsonl" if to_file else None
+    functions = objectives(noise=0.1)
+    functions["Rome"].fails, functions["Rome"].how = 17, interrupt
+    with pytest.raises(KeyboardInterrupt, match="Nothing is lost: the same call with history=error.result") as caught:
+        tune(functions, 40, history=file)
+    before = caught.value.result
+    assert len(before.history.query("client == 'Rome'")) == 17 and set(before.deploy) == set(PEAKS)
+    pd.testing.assert_frame_equal(before.history, whole.history[: len(before.history)])
+    pd.testing.assert_frame_equal(tune(functions, 40, history=file or before).history, whole.history)
+    assert [len(f.calls) for f in functions.values()] == [40, 40]
+
+
+def test_ctrl_c_in_a_shell_says_how_to_go_on():
+    """Whenever it comes, in an evaluation or between two."""
+    script = (
+        "import os, pfpne, signal, threading\n"
+        "stop = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))\n"
+        "def f(p):\n    stop.is_alive() or stop.start()\n    return 0.5\n"
+        "pfpne.tune([f], {'C': pfpne.Float(0, 1)}, 10**6, algorithm='random', progress=False)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGINT
+    assert re.search(r"KeyboardInterrupt: Nothing is lost: .* after these \d+ evaluations", done.stderr)
 
 
 def test_another_search_does_not_go_on_from_a_file(tmp_path):

@@ -250,8 +250,9 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     guide = folder / "regime_guide.md"  # the same
     if guide.exists():
         picture = "![Who has the smallest regret, over noise and shift, and by how much](figures/regime_map.png)"
-        source = MADE.format("[figures/regime_guide.md](figures/regime_guide.md)")
-        update(root / "README.md", "guide", f"{source}{guide.read_text(encoding='utf-8')}\n{picture}\n")
+        for page, up, end in (("README.md", "", f"\n{picture}\n"), ("docs/choosing.md", "../", "")):
+            source = MADE.format(f"[figures/regime_guide.md]({up}figures/regime_guide.md)")
+            update(root / page, "guide", f"{source}{guide.read_text(encoding='utf-8')}{end}")
     sites_table = folder / "tune_your_own.csv"  # the same
     if sites_table.exists():
         text = "".join(f"- {line}\n" for line in sites.sentences(sites.compared(pd.read_csv(sites_table), seed=0)))
