@@ -9,14 +9,17 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
+from pfpne.algorithms.fed1_ucb import Fed1UCBSettings
+from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients
 from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, transition_depth
 from pfpne.federation import Federation, Task
 from pfpne.paper import deviations, evidence
-from pfpne.paper.deviations import READINGS, VARIANTS, Last, Mirrored, OwnBest, TauServer
+from pfpne.paper.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
 from pfpne.paper.evidence import Study
 from pfpne.partition import Partition
 from pfpne.paths import ROOT
 from pfpne.problems import problem_from_functions
+from pfpne.simulation.neural import NeuralSimulation
 from pfpne.simulation.simulate import simulate
 
 UNIT = Partition([[0, 1]])
@@ -137,6 +140,49 @@ def test_the_first_child_wins_a_tie(algorithm):
     falling = problem_from_functions([lambda x: 1 - x[:, 0]], [[0, 1]], noise=0)  # the same, seen from the other end
     mirrored = final(algorithm, rising, 500, partition=Mirrored([[0, 1]]))
     assert mirrored == pytest.approx(final(algorithm, falling, 500), rel=1e-12)
+
+
+def test_fed1_ucb_with_arms_in_order():
+    settings, task = Fed1UCBSettings(), Task(Partition([[0, 1], [0, 1]]), 2, 100)
+    ours, other = (row.make(task, settings)[1] for row in (ALGORITHMS["fed1-ucb"], variant("increasing")))
+    arms = [tuple(arm) for arm in other[0].arms.tolist()]
+    assert arms == sorted(map(tuple, ours[0].arms.tolist())) != ours[0].arms.tolist()
+    assert all(np.array_equal(client.arms, other[0].arms) for client in other)
+
+
+def neural(kind: type, T: int):
+    """FN-UCB on himmelblau with other inputs, before the first step; and its arms on [0, 1]^2."""
+    problem = pfpne.make_problem("himmelblau", 2, noise=0)
+    task = Task(Partition(problem.domain), 2, T)
+    run = kind(problem, task, FNUCBSettings(), [])
+    return run, (run.arms.points - problem.domain[:, 0]) / (problem.domain[:, 1] - problem.domain[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs"),
+    [
+        (NeuralSimulation, lambda unit: unit / math.sqrt(2)),
+        (Centred, lambda unit: (2 * unit - 1) / math.sqrt(2)),
+        (Undivided, lambda unit: unit),
+    ],
+)
+def test_inputs_of_fn_ucb(kind, inputs):
+    run, unit = neural(kind, 20)
+    np.testing.assert_allclose(run.arms.inputs, np.append(inputs(unit), np.ones((len(unit), 1)), axis=1).T, atol=1e-12)
+    g = gradients(run.arms.theta_0, run.arms.inputs, 20)
+    for ridge in (run.everyone, run.each):
+        assert np.array_equal(ridge.g, g) and np.allclose(ridge.variance, (g * g).sum(axis=1) / 0.1)
+    assert run.play(20).shape == (2, 20)
+
+
+def test_fn_ucb_diverges_on_raw_coordinates():
+    class Raw(Centred):
+        @staticmethod
+        def scaled(inputs):
+            return 10 * np.sqrt(2) * inputs - 5
+
+    with pytest.raises(FloatingPointError, match="diverged"):
+        neural(Raw, 2_000)[0].play(2_000)
 
 
 # --- the table, and the page ----------------------------------------------------------------------------
