@@ -241,7 +241,8 @@ def finds_own(column: Column, others: Sequence[str] = ()) -> Outcome:
     mine, *found = (column.deployed(objective, name) for name in ("pf-pne", *others))
     rivals = zip(map(label, others), found, strict=True)
     if not others:
-        rivals = [("global maximiser", column.study.of_problems(events.loss_at_global_maximum, objective, column.regime))]
+        shared = column.study.of_problems(events.loss_at_global_maximum, objective, column.regime)
+        rivals = [("global maximiser", shared)]
     return Outcome([one for name, theirs in rivals for one in inequalities(mine, theirs, f"PF-PNE - {name}", below=1)])
 
 

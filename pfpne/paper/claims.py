@@ -101,7 +101,7 @@ COMPARISON_COLUMNS = (
 
 
 def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Every claim in every regime, with either Delta: (verdicts, comparisons, runs), a row a verdict, a comparison, one.
+    """Every claim in every regime, with either Delta: (verdicts, comparisons, runs), a row each, runs one a comparison.
 
     verdicts: Delta "0.01", "true", or "" where it makes no difference; decided_by: the comparison furthest from the
     claim, or what refutes a counted one, or why nothing is decided; k: the claims of its family that are tested there;
@@ -169,7 +169,7 @@ def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
 
 
 def judge_facts(claim: Claim, outcome: Outcome) -> dict:
-    """The verdict on a counted claim: one run against it refutes it; one that the horizon ends too early cannot tell."""
+    """The verdict on a counted claim: one run against it refutes it; of one that ended too early nothing follows."""
     why, found = claim.excuse or outcome.excuse, outcome.facts
     if why:
         return {"verdict": "not decidable", "decided_by": why}

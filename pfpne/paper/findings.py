@@ -13,7 +13,6 @@ from pfpne.paper.claims import CLAIMS, GIVEN, VERDICTS
 from pfpne.paper.looks import DASH, TITLES, title
 
 SIGNS = dict(zip(VERDICTS, ("✓", "▲", "≡", "✗", "?", "∅"), strict=True))
-PLAYED = "played"  # of the specification curve's cut phases: by all alike
 SHORT = {  # of a claim, less the objective that its id ends with
     "smallest": "PF-PNE has the smallest regret of the paper's five",
     "fed-better": "Fed-PNE has less regret than HCT (PyXAB), Fed1-UCB and FN-UCB",
@@ -192,7 +191,8 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
     behind = found.span("smallest", "ratio", worst=True, refuted=True)
     rest = behind and f" Where the contrary was shown ({refuted} of {cells}), its regret is {behind} times that of the "
     rest = rest and f"{rest}best rival; {cells - holds - refuted} undecided."
-    first, spared = (specification.shares(some).iloc[0] for some in (readings, readings[readings["cut phase"] == PLAYED]))
+    alike = readings["cut phase"] == specification.CHOICES["cut phase"][0]  # by all
+    first, spared = (specification.shares(some).iloc[0] for some in (readings, readings[alike]))
     firsts = ", ".join(f"{first[f]:.1%} ({spared[f]:.1%}) on {title(f)}" for f in first.index)
     bounded, differences = found.facts("delta-bounds")
     measured = "; ".join(differences["decided_by"].where(differences["decided_by"] != "", differences["measured"]))

@@ -47,7 +47,8 @@ def table1(study: Study) -> pd.DataFrame:
     Over n runs, under the profile's first noise. algorithm, stated_regret, stated_rounds, personalized ("" for ours);
     objective, noise, n; local, global: mean R(T)/M and global regret, with their standard deviations *_sd; M_slope,
     M_low, M_high: the exponent of M in R(T)/M, with alike clients, and its 95 % bootstrap interval, of the paper's
-    systems that communicate; one_phase: why that says little, or ""; rounds and numbers of communication; rounds_per_doubling of T. nan: not measured.
+    systems that communicate; one_phase: why that says little, or ""; rounds and numbers of communication;
+    rounds_per_doubling of T. nan: not measured.
     """
     names = dict.fromkeys([*STATED, *NAMES])
     return pd.DataFrame([_row(study, name, objective) for name in names for objective in DIMENSIONS])
@@ -127,8 +128,8 @@ def caption(study: Study) -> str:
         f"objective is optimized), and what is measured at T = {study.horizon:,} with M = {study.n_clients} clients: "
         f"R(T)/M, local and global, mean (standard deviation) over n = {study.figure_runs} runs; the exponent of M in "
         f"R(T)/M over M = {', '.join(map(str, study.clients[:-1]))} alike clients, fitted to each run, with the "
-        f"bootstrap 95% interval of the mean, and {NO_FIT} where more than {CUT:.0%} of T is one phase at the largest M, "
-        "which the horizon cuts: the claims call such a fit not decidable; rounds (exchanges between the server and all clients; the paper counts "
+        f"bootstrap 95% interval of the mean, and {NO_FIT} where more than {CUT:.0%} of T is one phase at the largest "
+        "M, which the horizon cuts: the claims call such a fit not decidable; rounds (exchanges between the server and all clients; the paper counts "
         "each M times), those that the last doubling of T added, and numbers carried. "
         f"{noise_in_words(study.regimes[0].noise).capitalize()}, random cells. How regret grows with T is a figure: "
         "table1_exponents. Blank: nothing is communicated."
