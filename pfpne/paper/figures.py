@@ -338,28 +338,28 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
         for ax in axes[1, 1:]:
             ax.set_axis_off()
         for ax, noise in zip([*axes[0], axes[1, 0]], [*noises, "landmine"], strict=True):
-            order = rows[noise == "landmine"]
+            places = rows[noise == "landmine"]
             for k, name in enumerate(names):
                 mine, look = table[(table["regime"] == noise) & (table["algorithm"] == name)], LOOKS[name]
-                at = mine["where"].map(order.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)
+                at = mine["where"].map(places.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)
                 ax.hlines(at, mine["low"], mine["high"], color=look.color, linewidth=1)
                 ax.plot(mine["ratio"], at, look.marker, color=look.color, markersize=3.2, markeredgewidth=0.6)
             ax.axvline(1, color="black", linewidth=0.8, zorder=0)
             ax.hlines(
-                np.arange(1, len(order)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform()
+                np.arange(1, len(places)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform()
             )
             ax.set(
                 xscale="log",
                 title=noise_in_words(noise),
-                ylim=(len(order) - 0.5, -0.5),
+                ylim=(len(places) - 0.5, -0.5),
             )
             _plain_log(ax.xaxis)
             ax.tick_params(axis="y", length=0)
         for ax in (*axes[0, 1:], axes[1, 0]):  # with nothing below
             ax.set_xlabel("$R(T)/M$ over PF-PNE's")
             ax.tick_params(labelbottom=True)
-        for ax, order in zip(axes[:, 0], rows, strict=True):
-            ax.set_yticks(range(len(order)), order)
+        for ax, places in zip(axes[:, 0], rows, strict=True):
+            ax.set_yticks(range(len(places)), places)
         legend(figure, names, columns=3 if alone else 6, lines=False)
         return figure
 

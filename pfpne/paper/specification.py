@@ -36,7 +36,7 @@ CLAIMS = {  # name -> the algorithm, and those that it has less regret than
 
 
 def readings(study: Study, most: int | None = None) -> pd.DataFrame:
-    """A row an objective and reading: objective, n, the CHOICES, and mean R(T)/M over the study's n runs of each algorithm.
+    """A row an objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
 
     most: so many values of each choice, the first; all of them by default.
     """

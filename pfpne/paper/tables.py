@@ -80,8 +80,9 @@ def make_table1(study: Study) -> Exhibit:
 
 
 def make_claims(study: Study) -> Exhibit:
-    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison, and
-    claims_runs.csv what each of these was in each run."""
+    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison,
+    and claims_runs.csv what each of these was in each run.
+    """
     verdicts, comparisons, runs = claims.evaluate(study)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
@@ -175,7 +176,8 @@ def tally(verdicts: pd.DataFrame) -> str:
     for whose, mine in counted(verdicts).groupby("whose", sort=False):
         found = [*mine["verdict"]]
         counts = ", ".join(f"{verdict} {found.count(verdict)}" for verdict in claims.VERDICTS if verdict in found)
-        words += f" {len(found)} verdicts on {'questions of ours' if whose == 'ours' else 'claims of the paper'}: {counts}."
+        what = "questions of ours" if whose == "ours" else "claims of the paper"
+        words += f" {len(found)} verdicts on {what}: {counts}."
     return words.strip()
 
 
