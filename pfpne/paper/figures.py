@@ -396,7 +396,9 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
             ax.vlines(mine["at"], mine["low"], mine["high"], colors=colors, linewidth=0.8)
             for at, dots in ((1, "-"), (0.5, ":")):
                 ax.axhline(at, color="black", linewidth=0.7, linestyle=dots, zorder=0)
+            low, high = mine["low"].min(), mine["high"].max()
             ax.set(xscale="log", xlabel="$T$", ylabel="exponent of $T$", title=TITLES[objective])
+            ax.set_ylim(*(low, high) + 0.04 * (high - low) * np.array([-1, 1]) if low < high else (None, None))
             ax.set_xticks(mine["T"].unique(), [THOUSANDS(T, None) for T in mine["T"].unique()])
             ax.xaxis.set_minor_locator(NullLocator())
         legend(figure, names, columns=6)
