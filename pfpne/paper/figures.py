@@ -355,7 +355,7 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
             )
             _plain_log(ax.xaxis)
             ax.tick_params(axis="y", length=0)
-        for ax in (*axes[0, 1:], axes[1, 0]):  # with nothing below
+        for ax in (*axes[0], axes[1, 0]):
             ax.set_xlabel("$R(T)/M$ over PF-PNE's")
             ax.tick_params(labelbottom=True)
         for ax, places in zip(axes[:, 0], rows, strict=True):
