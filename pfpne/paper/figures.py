@@ -381,7 +381,7 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
         f"{study.n_clients} clients, {noise_in_words(study.regimes[0].noise)}, random cells, means over n = "
         f"{table['n'].max()} runs with bootstrap 95% intervals, side by side where T is one; each panel has an axis of "
         "its own. At 1 regret grows as T (solid line); the paper's (d+1)/(d+2) is 1/2 for d = 0 "
-        "(dotted)."
+        "(dotted, where that is in sight)."
     )
 
     def draw() -> Figure:
