@@ -7,13 +7,15 @@ from pfpne.paper import claims, findings, specification
 from pfpne.paper.findings import SHORT, SIGNS, grid, sentences
 from pfpne.paper.looks import DASH, title
 
+SCALE = {"n_clients": 20, "horizon": 100_000, "shift": 0.1, "n_runs": 30, "figure_runs": 10, "sweep_runs": 15}
+SCALE |= {"clients": "5, 20", "horizons": "10, 100"}
 REGIMES = (("bernoulli", "random"), ("2.0", "random"), ("2.0", "cyclic"))
 
 
 def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Every claim with this verdict in three columns and, where it may, with either Delta; one comparison a cell."""
     heads = [
-        {"id": claim.id, "regime": regime, "cells": cells, "Delta": Delta}
+        {"id": claim.id, "regime": regime, "cells": cells, "Delta": Delta, "runs": claim.runs.format_map(SCALE)}
         for claim in claims.CLAIMS
         for regime, cells in REGIMES
         for Delta in (claims.GIVEN if claim.by_Delta else ("",))
@@ -28,7 +30,8 @@ def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 def readings():
     names = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")
     rows = [("garland", 1, 2, 3, 4, 5, 6), ("garland", 3, 2, 3, 4, 5, 6), ("rastrigin", 1, 2, 3, 4, 5, 6)]
-    return pd.DataFrame(rows, columns=["objective", *names])
+    phases = {"cut phase": ["played", "not begun", "played"]}
+    return pd.DataFrame(rows, columns=["objective", *names]).assign(n=5, **phases)
 
 
 def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
@@ -38,6 +41,9 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     verdicts = verdicts[(verdicts["id"] != "bounded") | (verdicts["regime"] == "2.0")]
     table = grid(verdicts, str.upper)
     assert list(table) == ["Claim", "BERNOULLI", "2.0"] and len(table) == len(SHORT)
+    ours = {name for name in table["Claim"] if " (ours)" in name}
+    assert f"{SHORT['beats-pe']} (ours) · Garland, Himmelblau, Rastrigin, DoubleSine, Ackley, Landmine" in ours
+    assert len(ours) == len(findings.OURS)
     signs = table.set_index("Claim")
     first = f"{SHORT['smallest']} · Garland, Himmelblau, Rastrigin, Landmine"
     assert signs.loc[first].tolist() == ["✓ ✓ ✓ ✓", "✓ ✗ ✓ ✓"]
@@ -66,6 +72,10 @@ def test_the_sentences_count_what_holds_and_name_the_ends(readings):
     verdicts, compared = made_up("does not hold")
     said = sentences(verdicts, compared, readings, str)
     assert said[0].startswith("**PF-PNE has the smallest regret of the paper's five in 0 of 12 comparisons**")
+    assert "Where the contrary was shown (12 of 12)" in said[0] and said[0].endswith("; 0 undecided.")
+    assert "50.0% (100.0%) on Garland; 100.0%" not in said[1] and "50.0% (100.0%) on Garland" in said[1]
+    assert "means of 5 runs" in said[1] and "on 0 of 6 objectives" in said[3] and "shift 0.1" in said[4]
+    assert "0 of 9 cells (9 refuted)" in said[5] and "At M = 20 and T = 100,000, Garland: none" in said[7]
     mine = verdicts["id"].eq("smallest-garland") & verdicts["regime"].eq("2.0") & verdicts["Delta"].eq("0.01")
     mine &= verdicts["cells"] == "cyclic"
     verdicts.loc[mine, "verdict"] = "holds"
@@ -74,12 +84,27 @@ def test_the_sentences_count_what_holds_and_name_the_ends(readings):
     compared.loc[worst, "ratio"] = 50.0
     said = sentences(verdicts, compared, readings, str)[0]
     assert "in 1 of 12 comparisons** (objective, noise, kind of cells; Garland, 2.0, cyclic cells)" in said
-    assert said.endswith("to 50 (Rastrigin, 2.0) times that of the best rival.") and "99" not in said
+    assert said.endswith("to 50 (Rastrigin, 2.0) times that of the best rival; 0 undecided.") and "99" not in said
 
 
 def test_where_all_holds_nothing_is_left_to_say_of_the_rest(readings):
     said = sentences(*made_up("holds"), readings, str)
-    assert "in 12 of 12 comparisons" in said[0] and "Where it has not" not in said[0]
+    assert "in 12 of 12 comparisons" in said[0] and "Where the contrary" not in said[0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"), [("undecided", "no cell of 9 decided (9 undecided)"), ("holds", "9 of 9 cells")]
+)
+def test_what_became_of_each_cell_is_said(verdict, words):
+    found = findings._Verdicts(*made_up(verdict), str)
+    assert found.decided("falls-with-M") == words
+    assert found.decidable("good-event").startswith(f"{3 * (verdict == 'holds')} of the 3 decidable columns")
+
+
+def test_the_runs_are_told_once():
+    told = findings.scale(made_up("holds")[0])
+    assert told.startswith("M = 20 clients, T = 100,000 evaluations a client, shift 0.1")
+    assert "n = 30 paired runs (15 where many values are swept, 10 at 10 T)" in told
 
 
 def test_what_changes_with_T_is_a_ratio_an_objective():

@@ -42,17 +42,21 @@ VERDICTS = pd.DataFrame(
     ],
     columns=["id", "place", "statement", "regime", "cells", "Delta", "verdict", "decided_by", "p_right", "measured"],
 )
+VERDICTS = VERDICTS.assign(
+    whose=VERDICTS["id"].map({"field": "ours"}).fillna("the paper's"),
+    once=VERDICTS["id"].map({"stops": "once"}).fillna(""),
+)
 BOTH = "does not hold (A / B = 1.4); own Delta: holds (A / B = 0.7); cyclic cells, own Delta: undecided (A / B = 1.1)"
 SHOWN = [
     ["Figure 1", "PF-PNE | 50%", BOTH, "holds (rho = 0.4)", DASH],
     ["Remark 3.5", "at most H_0 + 1", "undecided; cyclic cells: not decidable (too short)", DASH, DASH],
-    ["Section 4", "on Landmine", DASH, DASH, "does not hold (slope: 1)"],
+    ["ours, on Section 4", "on Landmine", DASH, DASH, "does not hold (slope: 1)"],
 ]
 
 
 @pytest.fixture
 def exhibit(monkeypatch) -> Exhibit:
-    monkeypatch.setattr(claims, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]]))
+    monkeypatch.setattr(claims, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]], VERDICTS[["id"]]))
     return tables.make_claims(EVIDENCE)
 
 
@@ -72,12 +76,17 @@ def test_verdicts_are_shown_a_row_a_claim():
     headings = ["Bernoulli rewards", "noise \N{PLUS-MINUS SIGN}0.1", "landmine, no noise"]
     assert list(table.columns) == ["In the paper", "Claim, as tested", *headings]
     assert table.to_numpy().tolist() == SHOWN
-    assert tables.tally(VERDICTS).split("; ") == [
-        "Bernoulli rewards, random cells, 2 claims: does not hold 1, undecided 1",
-        "noise \N{PLUS-MINUS SIGN}0.1, random cells, 1 claims: holds 1",
-        "landmine, no noise, random cells, 1 claims: does not hold 1",
-        "Bernoulli rewards, cyclic cells, 2 claims: does not hold 1, not decidable 1",
+    assert tables.tally(VERDICTS) == (  # of the claim whatever the noise, one
+        "4 verdicts on claims of the paper: holds 1, does not hold 2, undecided 1. "
+        "1 verdicts on questions of ours: does not hold 1."
+    )
+    heads = tables.heads(VERDICTS).set_index("Column")
+    assert list(heads.index) == [
+        *("Bernoulli rewards, random cells", "noise \N{PLUS-MINUS SIGN}0.1, random cells", tables.EVERY_NOISE),
+        *("landmine, no noise, random cells", "Bernoulli rewards, cyclic cells"),
     ]
+    assert heads.loc["landmine, no noise, random cells", "does not hold"] == "0 + 1"
+    assert heads.loc[tables.EVERY_NOISE, "undecided"] == "1 + 0"
 
 
 def test_the_files_of_the_claims_agree(exhibit):
@@ -89,7 +98,7 @@ def test_the_files_of_the_claims_agree(exhibit):
     assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")
     assert latex.count(tables.in_latex(exhibit.caption)) == 1 and "The same, continued." in latex
     measured = rows_of_markdown(exhibit.details)
-    assert measured[0] == ["smallest", "Bernoulli rewards", "random", "0.01", "does not hold", "A - B: 2"]
+    assert measured[0] == ["smallest", "the paper's", "Bernoulli rewards", "random", "0.01", "does not hold", "A - B: 2"]
     assert len(measured) == len(VERDICTS) and exhibit.details in exhibit.files["claims.md"].decode()
     assert exhibit == tables.make_claims(EVIDENCE)  # the same bytes twice
 
@@ -97,7 +106,7 @@ def test_the_files_of_the_claims_agree(exhibit):
 def test_the_files_of_table_1_agree(monkeypatch):
     row = {"n": 10, "local": 1234.5, "local_sd": 10.0, "global": 50.0, "global_sd": np.nan}
     row |= {"M_slope": -0.25, "M_low": -0.5, "M_high": -0.001, "rounds": 8.0, "numbers": 3e9, "noise": "bernoulli"}
-    row |= {"rounds_per_doubling": 50_000.0}
+    row |= {"rounds_per_doubling": 50_000.0, "one_phase": "60% of T is one phase"}
     heads = []
     for name in ("hoo", "fed-pne", "pe"):
         stated = table1.STATED.get(name, table1.Stated())
@@ -106,7 +115,7 @@ def test_the_files_of_table_1_agree(monkeypatch):
     monkeypatch.setattr(table1, "table1", lambda study: pd.DataFrame(heads))
     found = tables.make_table1(EVIDENCE)
     rows = rows_of_markdown(found.files["table1.md"].decode())
-    numbers = ["1,234 (10)", "50", "-0.25 [-0.50, 0.00]", "8", "50,000", "3,000,000,000"]
+    numbers = ["1,234 (10)", "50", f"-0.25 [-0.50, 0.00]{table1.NO_FIT}", "8", "50,000", "3,000,000,000"]
     assert rows[0] == ["HOO", f"${table1.STATED['hoo'].stated_regret}$", "N.A.", "yes", "Garland", *numbers]
     assert rows[1] == ["", "", "", "", "Ackley", *numbers]
     assert rows[2][0] == "Fed-PNE*" and rows[4][:4] == ["PE", DASH, DASH, DASH]

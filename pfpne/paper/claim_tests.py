@@ -24,6 +24,7 @@ PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five tha
 DIMENSIONS = ("garland", "himmelblau", "rastrigin")  # one objective of each dimension: 1, 2, 10
 SETTINGS = PFPNESettings()  # the paper's
 THEORY = {"c": 2.0, "c_1": lambda M: (2 * M**2) ** (1 / 8)}  # of c and c_1, what the paper's theory wants
+CUT = 0.5  # of T: beyond, the phase that the horizon cuts is most of the run
 CHANCE = 0.8  # of the regret of uniformly drawn points: beyond, an algorithm has learnt next to nothing
 
 
@@ -57,22 +58,32 @@ class Column:
         """What the runs of a study of many values have of their own."""
         return {"n_runs": self.study.sweep_runs}
 
+    def deployed(self, objective: str, algorithm: str) -> np.ndarray:
+        """Simple regret at T, mean over the clients, of each run (n,)."""
+        settings = {"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}
+        changes = {"cells": self.regime.cells, "settings": settings}
+        return self.study.deployed(objective, algorithm, self.regime.noise, **changes)
+
     def events(self, objective: str, theory: bool = False) -> pd.DataFrame:
         """A row a run of PF-PNE, see pfpne.paper.events; theory: with the constants of THEORY."""
         settings = {name: x(self.study.n_clients) if callable(x) else x for name, x in THEORY.items()} if theory else {}
         return self.study.events(objective, self.regime, settings | ({"Delta": "true"} if self.own_Delta else {}))
 
-    def slopes(self, objective: str, of: str, values: Sequence[int], what: str, limit: float, why_not="", **changes):
-        """A Comparison: PF-PNE's R(T)/M ~ n_clients^a or horizon^a, as `of` says, with a < limit, over these values.
+    def slopes(self, objective: str, along: str, values: Sequence[int], what: str, limit: float, of: str, **changes):
+        """A Comparison: a column of COLUMNS of PF-PNE ~ n_clients^a or horizon^a, a < limit, over these values.
 
-        Not decidable if why_not, or if at the last of the values half of T is one phase, which the horizon cuts: then
-        the regret is a straight line there, whatever the algorithm.
+        Of regret it is not decidable if one_phase says why.
         """
-        rows = [self.summary(objective, **{of: value}, **self.sweep, **changes) for value in values]
-        if (in_one_phase := rows[-1]["idle"].mean()) > 0.5:
-            why_not = why_not or f"{in_one_phase:.0%} of T is one phase"
-        slopes = stats.power(values, np.stack([table["regret"] for table in rows], axis=1))
-        return Comparison(what, slopes, limit=limit, why_not=why_not)
+        rows = [self.summary(objective, **{along: value}, **self.sweep, **changes) for value in values]
+        slopes = stats.power(values, np.stack([table[of] for table in rows], axis=1))
+        return Comparison(what, slopes, limit=limit, why_not=one_phase(rows[-1]) if of == "regret" else "")
+
+
+def one_phase(rows: pd.DataFrame) -> str:
+    """Why runs say little of how regret grows, if half of T is one phase, which the horizon cuts: it is a straight line
+    there, whatever the algorithm."""
+    share = rows["idle"].mean()
+    return f"{share:.0%} of T is one phase" if share > CUT else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +131,7 @@ class Outcome:
 
     facts: None where a run ended too early to tell. measured: all in words, comparisons one by one if empty; against:
     of these words, those on what refutes the facts first. vacuous: why it could hardly fail here, if so; excuse: which
-    of its premises fails, if one does: then nothing is decided.
+    of its premises fails, if one does: then nothing is decided. by_design: nothing else can come out here.
     """
 
     comparisons: Sequence[Comparison] = ()
@@ -129,6 +140,7 @@ class Outcome:
     against: str = ""
     vacuous: str = ""
     excuse: str = ""
+    by_design: bool = False
 
     @property
     def decidable(self) -> list[Comparison]:
@@ -216,6 +228,24 @@ def c_of_noise(noise: float | str) -> float:
     return max(0.05, 0.7 * reward_deviation(noise))
 
 
+def compare_global(column: Column, algorithm: str) -> Outcome:
+    """The algorithm's global R(T)/M, against f-bar's maximum, is below its local one, on one objective."""
+    (objective,), scale = column.objectives, {"n_runs": column.study.figure_runs, "horizon": column.study.horizon}
+    rows = column.summary(objective, algorithm, global_regret=True, **scale)
+    return Outcome(inequalities(rows["global_regret"].to_numpy(), rows["regret"].to_numpy(), "global - local", below=1))
+
+
+def finds_own(column: Column, others: Sequence[str] = ()) -> Outcome:
+    """At T, PF-PNE's simple regret is below that of the others or, with none, of the global maximiser for all."""
+    (objective,) = column.objectives
+    mine, *found = (column.deployed(objective, name) for name in ("pf-pne", *others))
+    rivals = zip(map(label, others), found, strict=True)
+    if not others:
+        shared = column.study.of_problems(events.loss_at_global_maximum, objective, column.regime)
+        rivals = [("global maximiser", shared)]
+    return Outcome([one for name, theirs in rivals for one in inequalities(mine, theirs, f"PF-PNE - {name}", below=1)])
+
+
 def compare_alike(column: Column, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is above so many times what it has with clients that are alike, on one objective."""
     (objective,) = column.objectives
@@ -256,13 +286,13 @@ def any_Delta(column: Column, deltas: Sequence[float], below: float) -> Outcome:
     return Outcome(comparisons)
 
 
-def any_shift(column: Column, shifts: Sequence[float], below: float) -> Outcome:
-    """With clients this far apart, PF-PNE's R(T)/M is below so many times that of PE alone, on one objective."""
+def any_shift(column: Column, shifts: Sequence[float], below: float, above=None) -> Outcome:
+    """With clients this far apart, PF-PNE's R(T)/M is below (and above) so many times PE's alone, on one objective."""
     (objective,), comparisons = column.objectives, []
     for shift in shifts:
         changes = ({"shift": shift} if shift else ALIKE) | column.sweep
         mine, alone = (column.regret(objective, name, **changes) for name in ("pf-pne", "pe"))
-        comparisons += inequalities(mine, alone, f"shift {shift:g}" if shift else "alike", below)
+        comparisons += inequalities(mine, alone, f"shift {shift:g}" if shift else "alike", below, above)
     return Outcome(comparisons)
 
 
@@ -274,23 +304,15 @@ def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
 def slope_on_M(column: Column, below: float) -> Outcome:
     """With clients that are alike, PF-PNE's R(T)/M ~ M^a with a < below, on one objective."""
     (objective,) = column.objectives
-    return Outcome([column.slopes(objective, "n_clients", column.study.clients, "slope", below, **ALIKE)])
+    return Outcome([column.slopes(objective, "n_clients", column.study.clients, "slope", below, "regret", **ALIKE)])
 
 
-def slope_on_T(column: Column, deltas: Sequence[float | str]) -> Outcome:
-    """PF-PNE's R(T) ~ T^a with a < 1, on one objective, with each of these Delta.
-
-    Not decidable with one that does not bound the clients' differences, as the theorem supposes.
-    """
-    (objective,), comparisons = column.objectives, []
-    true = column.summary(objective, settings={"Delta": "true"})["Delta"].max()
-    for Delta in deltas:
-        bounds = Delta == "true" or Delta >= true
-        why_not = "" if bounds else f"Delta = {in_words(Delta)} is below the clients' differences"
-        of = {"settings": {"Delta": Delta}}
-        what = f"slope, Delta = {in_words(Delta)}"
-        comparisons.append(column.slopes(objective, "horizon", column.study.horizons, what, 1.0, why_not, **of))
-    return Outcome(comparisons)
+def slope_on_T(column: Column, deltas: Sequence[float | str], of="regret") -> Outcome:
+    """PF-PNE's R(T), or another column of COLUMNS, ~ T^a with a < 1, on one objective, with each of these Delta."""
+    (objective,) = column.objectives
+    slope = partial(column.slopes, objective, "horizon", column.study.horizons)
+    named = {f"slope, Delta = {in_words(Delta)}": {"settings": {"Delta": Delta}} for Delta in deltas}
+    return Outcome([slope(what, 1.0, of, **settings) for what, settings in named.items()])
 
 
 # --- kinds that count -------------------------------------------------------------------------------
@@ -308,11 +330,13 @@ def count(facts: Callable, column: Column, **arguments) -> Outcome:
 
 
 def grows(column: Column, objective: str) -> tuple[list, str]:
-    """Fed-PNE has a round after T/10 and after PF-PNE's last."""
+    """Fed-PNE has a round after T/10 and after PF-PNE's last; None if the horizon cuts the phase that it has begun."""
     fed, pf = (column.summary(objective, name) for name in ("fed-pne", "pf-pne"))
-    later = (fed["last"] > column.study.horizon / 10) & (fed["last"] > pf["last"])
+    T = column.study.horizon
+    later, cut = (fed["last"] > T / 10) & (fed["last"] > pf["last"]), T - fed["last"] > CUT * T
     words = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
-    return later.tolist(), f"{words}; Fed-PNE: {cost(fed)}; PF-PNE: {cost(pf)}"
+    facts = [True if so else None if ends else False for so, ends in zip(later, cut, strict=True)]
+    return facts, f"{words}; Fed-PNE: {cost(fed)}; PF-PNE: {cost(pf)}"
 
 
 def stops(column: Column, objective: str) -> tuple[list, str]:
@@ -371,14 +395,15 @@ def safe(column: Column, objective: str) -> tuple[list, str]:
     return (lost == 0).tolist(), words
 
 
-def confidential(column: Column, objective: str) -> tuple[list, str]:
-    """Every mean that PF-PNE's clients send is of at least two rewards."""
+def confidential(column: Column) -> Outcome:
+    """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
     T, M = column.study.horizon, column.study.n_clients
     log, H_0 = log_term(T, SETTINGS.c_1, 1 / M), transition_depth(SETTINGS.Delta, SETTINGS.nu_1, SETTINGS.rho)
     pulls = [pulls_each(h, log, SETTINGS, M) for h in range(H_0 + 1)]
     single = [h for h, n in enumerate(pulls) if n == 1]
-    words = f": a single reward at depths {single[0]} to {single[-1]}" if single else ": none"
-    return [n > 1 for n in pulls], f"{words} of 0 to {H_0}"
+    words = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
+    measured = f"{words or 'no mean sent is a single reward'} (depths 0 to {H_0})"
+    return Outcome(facts=[n > 1 for n in pulls], measured=measured, against=words)
 
 
 def rounds_bounded(column: Column, objective: str, deltas: Sequence[float | str]) -> tuple[list, str]:
@@ -444,17 +469,23 @@ def times(column: Column) -> pd.DataFrame:
 
 
 def good_event(column: Column, theory: bool) -> Outcome:
-    """`within_width`, whose premise is that the rewards of one point are within an interval of length 1."""
+    """`within_width`, whose premise is that the rewards of one point are within an interval of length 1.
+
+    Without noise every mean is what it estimates.
+    """
     found, noise = count(within_width, column, theory=theory), column.regime.noise
     wide = noise != "bernoulli" and noise > 0.5
-    return replace(found, excuse="rewards are not in [0, 1]") if wide else found
+    return replace(found, excuse="rewards are not in [0, 1]" if wide else "", by_design=not noise)
 
 
 FACTS = (
     *(grows, stops, costs_bounded, rounds_bounded),
-    *(within_Delta, near_optimal, smooth, safe, confidential),
+    *(within_Delta, near_optimal, smooth, safe),
 )
-TESTS = (compare, compare_alike, move_settings, any_Delta, any_shift, slope_on_M, slope_on_T, count_times, good_event)
+TESTS = (
+    *(compare, compare_alike, compare_global, finds_own, move_settings, any_Delta, any_shift, slope_on_M, slope_on_T),
+    *(count_times, good_event, confidential),
+)
 KINDS = {
     **{kind.__name__: kind for kind in TESTS},
     **{facts.__name__: partial(count, facts) for facts in FACTS},

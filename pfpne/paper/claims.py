@@ -8,8 +8,9 @@ which supposes nothing of how the claims depend on each other) keeps the chance 
 ALPHA. Families are declared in claims.toml, and hold in one column: a noise, a kind of cells, a Delta for PF-PNE.
 "Holds": "it is false" is rejected. "Does not hold": "it is true" is; "better than claimed", if a limit is missed only
 on the better side. "Undecided": neither. A *counted* claim says what happens in every run, and needs no test: one run
-refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable": a premise fails,
-nothing moves, or the runs are of a kind that cannot tell.
+refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable": what the claim as
+tested supposes fails, nothing moves, or the runs are of a kind that cannot tell. A claim supposes what its statement
+says: "whatever Delta" waives the premise that Delta is valid, in every claim that quotes it.
 
 No verdict is written down: all come from the runs (pfpne.paper.evidence) through `evaluate`.
 """
@@ -54,10 +55,13 @@ class Claim:
     kind: str
     arguments: dict
     statistic: str = "paired difference of R(T)/M"
-    runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, n = {n_runs}"
+    runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {n_runs}"
     by_Delta: bool = True
     family: str = ""
+    ours: bool = False
+    once: bool = False
     noise: float | str = ""
+    cells: str = ""
     better_low: bool = False
     by_design: bool = False
     excuse: str = ""
@@ -65,7 +69,8 @@ class Claim:
     def test(self, study: Study, regime: Regime, Delta: str) -> Outcome | None:
         """What its test finds, with one of GIVEN; None where there is nothing to test, or the other of GIVEN tells."""
         objectives = [name for name in self.objectives if name in regime.objectives]
-        if not objectives or self.noise not in ("", regime.noise) or not (self.by_Delta or Delta == GIVEN[0]):
+        here = self.noise in ("", regime.noise) and self.cells in ("", regime.cells)
+        if not (objectives and here and (self.by_Delta or Delta == GIVEN[0])):
             return None
         return KINDS[self.kind](Column(study, regime, objectives, own_Delta=Delta == "true"), **self.arguments)
 
@@ -85,17 +90,18 @@ def read() -> Iterator[Claim]:
 
 CLAIMS = tuple(read())
 VERDICT_COLUMNS = (
-    *("id", "family", "place", "statement", "regime", "cells", "Delta"),
+    *("id", "whose", "once", "family", "place", "statement", "regime", "cells", "Delta"),
     *("verdict", "decided_by", "measured", "runs", "k", "p_right", "p_wrong"),
 )
+RUN_COLUMNS = ("id", "regime", "cells", "Delta", "what", "side", "excess")
 COMPARISON_COLUMNS = (
     *("id", "regime", "cells", "Delta", "what", "n", "mean", "low", "high", "ratio", "ratio_low", "ratio_high"),
     *("side", "limit", "p_right", "p_wrong", "why_not"),
 )
 
 
-def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Every claim in every regime, with either Delta: (verdicts, comparisons), a row each.
+def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Every claim in every regime, with either Delta: (verdicts, comparisons, runs), a row each, runs one a comparison.
 
     verdicts: Delta "0.01", "true", or "" where it makes no difference; decided_by: the comparison furthest from the
     claim, or what refutes a counted one, or why nothing is decided; k: the claims of its family that are tested there;
@@ -103,10 +109,11 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
     comparisons: mean, low, high: of the difference or slope over n runs, with its 95 % bootstrap interval; ratio,
     ratio_low, ratio_high: the same of the ratio of means; side, limit: what is claimed of the mean slope or the ratio;
     p_right, p_wrong: of this comparison alone. Intervals and these p-values are not corrected.
+    runs: excess: by how much each run fails, below 0 where it is right, with spaces between: what the tests are given.
     """
     clients, horizons = ", ".join(map(str, study.clients)), ", ".join(f"{T:,}" for T in study.horizons)
     scale = vars(study) | {"clients": clients, "horizons": horizons, "sweep_runs": study.sweep_runs}  # in words
-    verdicts, comparisons = {claim: [] for claim in claims}, {claim: [] for claim in claims}
+    verdicts, comparisons, runs = ({claim: [] for claim in claims} for _ in range(3))
     for regime, Delta in itertools.product(study.regimes, GIVEN):
         outcomes = {claim: outcome for claim in claims if (outcome := claim.test(study, regime, Delta))}
         tested = Counter(claim.family for claim, outcome in outcomes.items() if outcome.comparisons)
@@ -115,18 +122,21 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
             k, p = tested[claim.family], outcome.p(random())
             head = {
                 "id": claim.id,
+                "whose": "ours" if claim.ours else "the paper's",
+                "once": "once" if claim.once else "",
                 "regime": regime.name,
                 "cells": regime.cells,
                 "Delta": Delta if claim.by_Delta else "",
             }
             rows = report(outcome, p, random("interval"))
+            runs[claim] += [head | row for row in run_by_run(outcome)]
             found = judge(claim, outcome, p, k) if outcome.comparisons else judge_facts(claim, outcome)
             measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))
             verdicts[claim].append(
                 vars(claim) | head | found | {"measured": measured, "runs": claim.runs.format_map(scale)}
             )
             comparisons[claim] += [head | row for row in rows]
-    tables = ((verdicts, VERDICT_COLUMNS), (comparisons, COMPARISON_COLUMNS))
+    tables = ((verdicts, VERDICT_COLUMNS), (comparisons, COMPARISON_COLUMNS), (runs, RUN_COLUMNS))
     return tuple(pd.DataFrame(sum(rows.values(), []), columns=list(columns)) for rows, columns in tables)
 
 
@@ -159,13 +169,14 @@ def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
 
 
 def judge_facts(claim: Claim, outcome: Outcome) -> dict:
-    """The verdict on a counted claim: one run against it refutes it, one that ended too early leaves it undecided."""
+    """The verdict on a counted claim: one run against it refutes it; of one that ended too early nothing follows."""
     why, found = claim.excuse or outcome.excuse, outcome.facts
     if why:
         return {"verdict": "not decidable", "decided_by": why}
-    verdict = "does not hold" if False in found else "undecided" if None in found else "holds"
-    verdict = "true by construction" if verdict == "holds" and claim.by_design else verdict
-    return {"verdict": verdict, "decided_by": outcome.against}
+    if False not in found and None in found:
+        return {"verdict": "not decidable", "decided_by": "the horizon cuts the phase that would tell"}
+    holds = "true by construction" if claim.by_design or outcome.by_design else "holds"
+    return {"verdict": "does not hold" if False in found else holds, "decided_by": outcome.against}
 
 
 def report(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[dict]:
@@ -182,6 +193,13 @@ def report(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[di
         p_values = (math.nan, math.nan) if found.why_not else next(alone)
         rows.append(intervals[found.what] | tested | dict(zip(("p_right", "p_wrong"), p_values)))
     return rows
+
+
+def run_by_run(outcome: Outcome) -> list[dict]:
+    """A row a decidable comparison."""
+    sides = {False: "below", True: "above"}
+    excesses = ((found, " ".join(f"{x:.5g}" for x in found.excess)) for found in outcome.decidable)
+    return [{"what": found.what, "side": sides[found.low], "excess": excess} for found, excess in excesses]
 
 
 def in_one_line(row: dict) -> str:

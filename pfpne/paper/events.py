@@ -39,6 +39,12 @@ def gap_at_global_maximum(experiment: Experiment, run: int) -> float:
     return float((problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]).max())
 
 
+def loss_at_global_maximum(experiment: Experiment, run: int) -> float:
+    """The mean of f_m* - f_m over the clients, at the global objective's maximum."""
+    problem = experiment.problem(run)
+    return float((problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]).mean())
+
+
 def gaps_on_the_way(experiment: Experiment, run: int, depth: int) -> list[float]:
     """At each depth to this one, the largest f_m* - f_m(centre) over the clients, of the cell with f_m's maximum."""
     problem = experiment.problem(run)

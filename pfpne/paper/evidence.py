@@ -107,6 +107,15 @@ class Study:
         """R(T)/M of each run (n_runs,)."""
         return self.summary(objective, algorithm, noise, n_runs, **changes)["regret"].to_numpy()
 
+    def deployed(self, objective: str, algorithm: str, noise, **changes) -> np.ndarray:
+        """Simple regret at T, mean over the clients, of each run (n_runs,)."""
+        experiment = self.experiment(objective, (algorithm,), noise, self.n_runs, **changes)
+
+        def run() -> list:
+            return [*each_run(experiment, _deployed, self.n_jobs, folder=self.folder).values()]
+
+        return np.array(store.rows(_key(experiment, _deployed), run, self.folder))
+
     def chance(self, objective: str) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of points that are drawn at random from the domain."""
         experiment = self.experiment(objective, ("pe",), "bernoulli", self.n_runs)  # any algorithm, any noise
@@ -260,6 +269,10 @@ def _numbers(result: Run) -> list:
         result.settings.get("Delta", math.nan),
         result.seconds,
     ]
+
+
+def _deployed(result: Run) -> float:
+    return float(result.simple_regret[:, -1].mean())
 
 
 def idle(result: Run) -> float:

@@ -52,7 +52,7 @@ def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw
     columns, alone = len(rows[0]), len(rows) == len(rows[0]) == 1
 
     def panel() -> Figure:
-        size = (COLUMN, 2.7) if alone else (PAGE if columns > 2 else 0.62 * PAGE, 0.5 + 1.5 * len(rows))
+        size = (COLUMN, 2.7) if alone else (PAGE if columns > 2 else 0.62 * PAGE, 0.5 + 1.6 * len(rows))
         figure = Figure(figsize=size)
         axes = figure.subplots(len(rows), columns, squeeze=False)
         for (i, j), ax in np.ndenumerate(axes):
@@ -61,8 +61,7 @@ def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw
                 continue
             of, data = rows[i][j]
             draw(ax, data)
-            nothing_below = i == len(rows) - 1 or rows[i + 1][j] is None
-            ax.set(xlabel="evaluations per client $t$" if nothing_below else "", ylabel="" if j else ylabels[i])
+            ax.set(xlabel="evaluations per client $t$", ylabel="" if j else ylabels[i])
             ax.set_title(_where(of) if alone or of.objective == "landmine" else TITLES[of.objective])
         legend(figure, _in_order(table["algorithm"]), 7 if columns > 2 else 3 if alone else 4, more=more)
         return figure
@@ -136,9 +135,9 @@ def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int, 
     table = pd.concat([regret_curves(cell[1], of) for row in cells for cell in row if cell], ignore_index=True)
     name = "Simple regret of the point deployed" if simple else "Average cumulative regret"
     bands = (
-        ""
+        ", bands \N{PLUS-MINUS SIGN}2 standard errors of these means"
         if simple
-        else (", bands \N{PLUS-MINUS SIGN}1 standard deviation over them, cut where they leave the range of the lines")
+        else ", bands \N{PLUS-MINUS SIGN}1 standard deviation over them, cut where they leave the range of the lines"
     )
     caption = (
         f"{name}{what}: {_scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
@@ -165,13 +164,7 @@ def regret_curves(regret: pd.DataFrame, of: str = "regret") -> pd.DataFrame:
 
 def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
     """Draw the runs of one objective and noise: mean lines, bands of one standard deviation."""
-    names = _in_order(regret["algorithm"])
-    sns.lineplot(regret, x="t", y="regret", errorbar="sd", clip_on=False, ax=ax, **_lines(names))
-    every = max(1, regret["t"].nunique() // 6)
-    for k, (name, line, band) in enumerate(zip(names, ax.lines, ax.collections, strict=True)):
-        line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
-        color = LOOKS[name].color
-        band.set(alpha=None, facecolor=(color, 0.12), edgecolor=(color, 0.5), linewidth=0.3)  # edges tell bands apart
+    _curves(ax, regret, "regret", "sd", clip_on=False)
     highest = max(line.get_ydata().max() for line in ax.lines)  # a wide band hides no line
     ax.set(xlim=(0, regret["t"].max()), ylim=(0, 1.08 * highest or None))
     for axis, ticks in ((ax.xaxis, 4), (ax.yaxis, 6)):
@@ -179,15 +172,25 @@ def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
         axis.set_major_formatter(THOUSANDS)
 
 
+def _curves(ax: Axes, regret: pd.DataFrame, of: str, errorbar, **options) -> None:
+    """Mean lines of a column against t, with bands."""
+    names, every = _in_order(regret["algorithm"]), max(1, regret["t"].nunique() // 6)
+    sns.lineplot(regret, x="t", y=of, errorbar=errorbar, ax=ax, **options, **_lines(names))
+    for k, (name, line, band) in enumerate(zip(names, ax.lines, ax.collections, strict=True)):
+        line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
+        color = LOOKS[name].color
+        band.set(alpha=None, facecolor=(color, 0.12), edgecolor=(color, 0.5), linewidth=0.3)  # edges tell bands apart
+
+
 def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
-    """Draw the mean simple regret of one objective and noise."""
-    names = _in_order(regret["algorithm"])
-    sns.lineplot(regret, x="t", y="simple_regret", errorbar=None, ax=ax, **_lines(names))
-    every = max(1, regret["t"].nunique() // 6)
-    for k, line in enumerate(ax.lines):
-        line.set_markevery((k * every // len(names), every))
-    ax.set(xlim=(0, regret["t"].max()), yscale="log")
-    _plain_log(ax.yaxis, (1, 2, 3, 5))
+    """Draw the runs of one objective and noise: mean simple regret, bands of two standard errors."""
+    _curves(ax, regret, "simple_regret", ("se", 2))
+    drawn = [line.get_ydata() for line in ax.lines]
+    low, high = min(y[y > 0].min(initial=1) for y in drawn), max(y.max() for y in drawn)
+    ax.set(xlim=(0, regret["t"].max()), yscale="log", ylim=(0.8 * low, 1.25 * high or None))
+    _plain_log(ax.yaxis, (1, 3) if high > 10 * low else (1, 2, 3, 5))
+    if high < 4 * low:
+        ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(THOUSANDS)
 
@@ -310,49 +313,57 @@ def surfaces(results, p: Parameters) -> Exhibit:
 
 
 def forest(table: pd.DataFrame, study) -> Exhibit:
-    """Ratios of regret to PF-PNE's with their intervals: one row an objective and kind of cells, one panel a noise.
+    """Ratios of regret to PF-PNE's with their intervals: one row an objective and kind of cells, one panel a noise, and
+    one for landmine, which has none.
 
     table: see pfpne.paper.evidence.ratios.
     """
     names, runs = _in_order(table["algorithm"]), sorted(set(table["n"]))
     noises = list(dict.fromkeys(regime.name for regime in study.regimes if regime.name != "landmine"))
     where = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
-    table = table.assign(where=where, panel=table["regime"].replace("landmine", noises[0]))
+    table = table.assign(where=where)
     order = [place for f in TITLES for place in (title(f), f"{title(f)}, cyclic") if place in set(where)]
+    rows = [[place for place in order if place.startswith("Landmine") == alone] for alone in (False, True)]
     caption = (
         f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, n = "
         f"{' or '.join(map(str, runs))} paired runs. Ratios of means with bootstrap 95% intervals; left of the line an "
-        "algorithm has less regret than PF-PNE. Cells are random, or cyclic; landmine, without noise, stands in the "
-        "first panel."
+        "algorithm has less regret than PF-PNE. Cells are random, or cyclic."
     )
 
     def draw() -> Figure:
         alone = len(noises) == 1
-        figure = Figure(figsize=(COLUMN if alone else PAGE, 0.9 + 0.42 * len(order)))
-        axes = figure.subplots(1, len(noises), sharey=True, sharex=True, squeeze=False)[0]
-        for ax, noise in zip(axes, noises, strict=True):
+        figure = Figure(figsize=(COLUMN if alone else PAGE, 1.2 + 0.42 * len(order)))
+        heights = {"height_ratios": [*map(len, rows)]}
+        axes = figure.subplots(2, len(noises), sharey="row", sharex=True, squeeze=False, gridspec_kw=heights)
+        for ax in axes[1, 1:]:
+            ax.set_axis_off()
+        for ax, noise in zip([*axes[0], axes[1, 0]], [*noises, "landmine"], strict=True):
+            places = rows[noise == "landmine"]
             for k, name in enumerate(names):
-                mine, look = table[(table["panel"] == noise) & (table["algorithm"] == name)], LOOKS[name]
-                at = mine["where"].map(order.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)
+                mine, look = table[(table["regime"] == noise) & (table["algorithm"] == name)], LOOKS[name]
+                at = mine["where"].map(places.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)
                 ax.hlines(at, mine["low"], mine["high"], color=look.color, linewidth=1)
                 ax.plot(mine["ratio"], at, look.marker, color=look.color, markersize=3.2, markeredgewidth=0.6)
             ax.axvline(1, color="black", linewidth=0.8, zorder=0)
             ax.hlines(
-                np.arange(1, len(order)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform()
+                np.arange(1, len(places)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform()
             )
             ax.set(
                 xscale="log",
                 title=noise_in_words(noise),
-                ylim=(len(order) - 0.5, -0.5),
-                xlabel="$R(T)/M$ over PF-PNE's",
+                ylim=(len(places) - 0.5, -0.5),
             )
             _plain_log(ax.xaxis)
             ax.tick_params(axis="y", length=0)
-        axes[0].set_yticks(range(len(order)), order)
+        for ax in (*axes[0], axes[1, 0]):
+            ax.set_xlabel("$R(T)/M$ over PF-PNE's")
+            ax.tick_params(labelbottom=True)
+        for ax, places in zip(axes[:, 0], rows, strict=True):
+            ax.set_yticks(range(len(places)), places)
         legend(figure, names, columns=3 if alone else 6, lines=False)
         return figure
 
-    return render("forest", caption, table.drop(columns=["where", "panel"]), draw)
+    return render("forest", caption, table.drop(columns="where"), draw)
 
 
 def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
@@ -368,19 +379,26 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
     caption = (
         f"Local exponents of regret, log2 of R(T)/M at T over that at T/2, in runs to these horizons: M = "
         f"{study.n_clients} clients, {noise_in_words(study.regimes[0].noise)}, random cells, means over n = "
-        f"{table['n'].max()} runs. At 1 regret grows as T (solid line); the paper's (d+1)/(d+2) is 1/2 for d = 0 "
-        "(dotted)."
+        f"{table['n'].max()} runs with bootstrap 95% intervals, side by side where T is one; each panel has an axis of "
+        "its own. At 1 regret grows as T (solid line); the paper's (d+1)/(d+2) is 1/2 for d = 0 "
+        "(dotted, where that is in sight)."
     )
 
     def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 2.3))
-        axes = figure.subplots(1, len(objectives), sharey=True, squeeze=False)[0]
+        figure = Figure(figsize=(PAGE, 3.4))
+        axes = figure.subplots(1, len(objectives), squeeze=False)[0]
         for ax, objective in zip(axes, objectives, strict=True):
             mine = table[table["objective"] == objective]
-            sns.lineplot(mine, x="T", y="exponent", ax=ax, **_lines(names))
+            beside = mine["algorithm"].map(names.index) / max(1, len(names) - 1) - 0.5
+            mine = mine.assign(at=mine["T"] * 2 ** (0.6 * beside))  # within 0.6 of the way from one T to the next
+            sns.lineplot(mine, x="at", y="exponent", ax=ax, **(_lines(names) | {"linewidth": 0.5}))
+            colors = [LOOKS[name].color for name in mine["algorithm"]]
+            ax.vlines(mine["at"], mine["low"], mine["high"], colors=colors, linewidth=0.8)
             for at, dots in ((1, "-"), (0.5, ":")):
                 ax.axhline(at, color="black", linewidth=0.7, linestyle=dots, zorder=0)
+            low, high = mine["low"].min(), mine["high"].max()
             ax.set(xscale="log", xlabel="$T$", ylabel="exponent of $T$", title=TITLES[objective])
+            ax.set_ylim(*(low, high) + 0.04 * (high - low) * np.array([-1, 1]) if low < high else (None, None))
             ax.set_xticks(mine["T"].unique(), [THOUSANDS(T, None) for T in mine["T"].unique()])
             ax.xaxis.set_minor_locator(NullLocator())
         legend(figure, names, columns=6)
@@ -428,6 +446,7 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
             for row, who in enumerate(chosen):
                 if who.any():
                     middle.annotate(f"{wins.loc[who, first].mean():.0%}", (1.01, row), **beside)
+            middle.annotate("first", (1.01, -0.9), **beside)
             for row in range(1, len(values)):
                 if values[row][0] != values[row - 1][0]:
                     middle.axhline(row - 0.5, color="black", linewidth=0.5)
@@ -436,7 +455,8 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
             below.barh(range(len(shares)), shares, color="0.6", height=0.7)
             for row, share in enumerate(shares):
                 below.annotate(f"{share:.0%}", (share + 0.02, row), va="center", fontsize=6.5)
-            below.set(xlim=(0, 1.18), ylim=(len(shares) - 0.5, -0.5), xticks=[])
+            below.set(xlim=(0, 1.18), ylim=(len(shares) - 0.5, -0.5), xlabel="share of readings in which it is so")
+            below.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
             for ax in (above, middle):
                 ax.set_xticks([])
             middle.tick_params(axis="y", length=0)

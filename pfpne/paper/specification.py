@@ -36,7 +36,7 @@ CLAIMS = {  # name -> the algorithm, and those that it has less regret than
 
 
 def readings(study: Study, most: int | None = None) -> pd.DataFrame:
-    """A row an objective and reading: objective, the CHOICES, and mean R(T)/M over the study's runs, an algorithm each.
+    """A row an objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
 
     most: so many values of each choice, the first; all of them by default.
     """
@@ -51,7 +51,7 @@ def readings(study: Study, most: int | None = None) -> pd.DataFrame:
         regrets = functools.cache(functools.partial(_mean_regret, study, objective))
         for chosen in itertools.product(*(of_one[:most] for of_one in values.values())):
             choice = dict(zip(values, chosen, strict=True))
-            rows.append({"objective": objective, **choice, **_regrets(regrets, choice)})
+            rows.append({"objective": objective, "n": study.n_runs, **choice, **_regrets(regrets, choice)})
     return pd.DataFrame(rows)
 
 

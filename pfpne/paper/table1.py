@@ -7,7 +7,7 @@ import pandas as pd
 
 from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper import stats
-from pfpne.paper.claim_tests import DIMENSIONS
+from pfpne.paper.claim_tests import CUT, DIMENSIONS, one_phase
 from pfpne.paper.evidence import ALIKE, Study
 from pfpne.paper.experiment import run_experiment
 from pfpne.paper.looks import DASH, label, noise_in_words, title
@@ -34,6 +34,8 @@ STATED = {
     "pf-pne": Stated(_BOTH, _PHASES, "yes"),
 }
 
+NO_FIT = "\N{DAGGER}"
+
 # FN-UCB's choices do not depend on the horizon: its regret at a shorter one is read off the curves of the longest, as
 # running it again would take longer than everything else.
 ANYTIME = ("fn-ucb",)
@@ -45,7 +47,8 @@ def table1(study: Study) -> pd.DataFrame:
     Over n runs, under the profile's first noise. algorithm, stated_regret, stated_rounds, personalized ("" for ours);
     objective, noise, n; local, global: mean R(T)/M and global regret, with their standard deviations *_sd; M_slope,
     M_low, M_high: the exponent of M in R(T)/M, with alike clients, and its 95 % bootstrap interval, of the paper's
-    systems that communicate; rounds and numbers of communication; rounds_per_doubling of T. nan: not measured.
+    systems that communicate; one_phase: why that says little, or ""; rounds and numbers of communication;
+    rounds_per_doubling of T. nan: not measured.
     """
     names = dict.fromkeys([*STATED, *NAMES])
     return pd.DataFrame([_row(study, name, objective) for name in names for objective in DIMENSIONS])
@@ -59,20 +62,20 @@ def _row(study: Study, name: str, objective: str) -> dict:
         at_T = measured[kind][:, -1]
         row |= {kind: at_T.mean(), f"{kind}_sd": at_T.std(ddof=1) if len(at_T) > 1 else np.nan}
     rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up
-    slopes = _slopes_of_M(study, objective, name) if together else np.array([np.nan])
+    slopes, one_phase = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
     low, high = stats.interval(slopes, stream(study.seed, "table 1", name, objective))
-    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high}
+    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "one_phase": one_phase}
     row |= {"rounds": rounds[:, -1].mean(), "numbers": measured["numbers"][:, -1].mean()}
     talks = rounds[:, -1].min() > 0 and rounds.shape[1] > 1
     return row | {"rounds_per_doubling": (rounds[:, -1] - rounds[:, -2]).mean() if talks else np.nan}
 
 
-def _slopes_of_M(study: Study, objective: str, name: str) -> np.ndarray:
-    """Exponents (n,) of M in R(T)/M, with alike clients."""
+def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, str]:
+    """Exponents (n,) of M in R(T)/M, with alike clients, and why they say little, if so (claim_tests.one_phase)."""
     noise, n = study.regimes[0].noise, study.figure_runs
     clients = study.clients[:-1]  # the last takes as long as the others together
-    regret = [study.regret(objective, name, noise, n, n_clients=M, **ALIKE) for M in clients]
-    return stats.power(clients, np.stack(regret, axis=1))
+    rows = [study.summary(objective, name, noise, n, n_clients=M, **ALIKE) for M in clients]
+    return stats.power(clients, np.stack([table["regret"] for table in rows], axis=1)), one_phase(rows[-1])
 
 
 def exponents(study: Study) -> pd.DataFrame:
@@ -125,7 +128,9 @@ def caption(study: Study) -> str:
         f"objective is optimized), and what is measured at T = {study.horizon:,} with M = {study.n_clients} clients: "
         f"R(T)/M, local and global, mean (standard deviation) over n = {study.figure_runs} runs; the exponent of M in "
         f"R(T)/M over M = {', '.join(map(str, study.clients[:-1]))} alike clients, fitted to each run, with the "
-        "bootstrap 95% interval of the mean; rounds (exchanges between the server and all clients; the paper counts "
+        f"bootstrap 95% interval of the mean, and {NO_FIT} where more than {CUT:.0%} of T is one phase at the largest "
+        "M, which the horizon cuts: the claims call such a fit not decidable; "
+        "rounds (exchanges between the server and all clients; the paper counts "
         "each M times), those that the last doubling of T added, and numbers carried. "
         f"{noise_in_words(study.regimes[0].noise).capitalize()}, random cells. How regret grows with T is a figure: "
         "table1_exponents. Blank: nothing is communicated."
@@ -144,7 +149,8 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
         pairs = zip(table[kind], table[f"{kind}_sd"], strict=True)
         columns["R(T)/M", kind] = [f"{x:,.0f}" if np.isnan(sd) else f"{x:,.0f} ({sd:,.0f})" for x, sd in pairs]
     slopes = table[["M_slope", "M_low", "M_high"]].map(_decimal).itertuples(index=False)
-    columns["R(T)/M", "exponent of M"] = [f"{x} [{low}, {high}]" if low else x for x, low, high in slopes]
+    fits = [f"{x} [{low}, {high}]" if low else x for x, low, high in slopes]
+    columns["R(T)/M", "exponent of M"] = [f + NO_FIT * bool(w) for f, w in zip(fits, table["one_phase"], strict=True)]
     for heading, name, cell in (
         ("at T", "rounds", "{:,.0f}".format),
         ("per doubling of T", "rounds_per_doubling", _decimal),

@@ -19,7 +19,7 @@ from pfpne.paths import FIGURES, ROOT, write_atomically
 IN_LATEX = {
     **{name: rf"$\{name}$" for name in ("nu_1", "rho", "Delta", "delta")},
     **{name: f"${name}$" for name in ("c_1", "C_1", "C_2", "H_0")},
-    **{"\N{EN DASH}": "--", "\N{PLUS-MINUS SIGN}": r"$\pm$"},
+    **{"\N{EN DASH}": "--", "\N{DAGGER}": r"\dag{}", "\N{PLUS-MINUS SIGN}": r"$\pm$"},
     **{special: rf"\{special}" for special in "&%#_{}"},
     **{accent: rf"\{accent}{{}}" for accent in "~^"},  # of nothing
 }
@@ -54,6 +54,8 @@ def _exhibit(stem: str, caption: str, markdown: str, numbers: dict[str, pd.DataF
     return Exhibit(stem, caption, files, {"text/markdown": markdown}, __name__, details)
 
 
+OURS = "ours, on "  # before the place of what is no claim of the paper's
+EVERY_NOISE = "whatever the noise"
 READING = (  # how the verdicts are to be read
     "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
     "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
@@ -78,8 +80,10 @@ def make_table1(study: Study) -> Exhibit:
 
 
 def make_claims(study: Study) -> Exhibit:
-    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison."""
-    verdicts, comparisons = claims.evaluate(study)
+    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison,
+    and claims_runs.csv what each of these was in each run.
+    """
+    verdicts, comparisons, runs = claims.evaluate(study)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
         f"{study.shift:g} and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). "
@@ -88,15 +92,15 @@ def make_claims(study: Study) -> Exhibit:
         "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they "
         "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
         f"counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
-        f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}."
+        f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}"
     )
     shown = summary(verdicts)
-    columns = {"id": "Claim", "regime": "Regime", "cells": "Cells", "Delta": "Delta"}
+    columns = {"id": "Claim", "whose": "Whose", "regime": "Regime", "cells": "Cells", "Delta": "Delta"}
     columns |= {"verdict": "Verdict", "measured": "Measured"}
     measured = verdicts[list(columns)].assign(regime=verdicts["regime"].map(noise_in_words))
     markdown, details = as_markdown(shown), as_markdown(measured.rename(columns=columns))
     page = f"{markdown}\n{caption}\n\n## What was measured\n\n{details}"
-    numbers = {"claims": verdicts, "claims_comparisons": comparisons}
+    numbers = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
     return _exhibit("claims", caption, markdown, numbers, details, md=page, tex=claims_in_latex(shown, caption))
 
 
@@ -138,6 +142,8 @@ def make_times(study: Study) -> Exhibit:
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
     """A row a claim, a column a regime; in brackets what decides; other Delta's and cells' verdicts if they differ."""
+    ours = verdicts["whose"] == "ours"
+    verdicts = verdicts.assign(place=verdicts["place"].mask(ours, OURS + verdicts["place"]))
     by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
     cells = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_cell)
     cells = cells.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
@@ -156,14 +162,33 @@ def _cell(verdicts: pd.DataFrame) -> str:
     return "; ".join(words)
 
 
+def counted(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The rows of head counts, with the column they are in: with the paper's Delta, and facts of all noises once."""
+    mine = verdicts[verdicts["Delta"] != "true"]
+    once = mine["once"] == "once"
+    column = mine["regime"].map(noise_in_words) + ", " + mine["cells"] + " cells"
+    return mine.assign(column=column.mask(once, EVERY_NOISE))[~(once & mine.duplicated(["id", "measured"]))]
+
+
 def tally(verdicts: pd.DataFrame) -> str:
-    """How many verdicts of each kind, by regime and cells, with the paper's Delta."""
-    words, paper = [], verdicts[verdicts["Delta"] != "true"]
-    for (regime, cells), mine in paper.groupby(["regime", "cells"], sort=False):
+    """How many verdicts of each kind, in sentences: of the paper's claims, and of ours."""
+    words = ""
+    for whose, mine in counted(verdicts).groupby("whose", sort=False):
         found = [*mine["verdict"]]
         counts = ", ".join(f"{verdict} {found.count(verdict)}" for verdict in claims.VERDICTS if verdict in found)
-        words.append(f"{noise_in_words(regime)}, {cells} cells, {len(found)} claims: {counts}")
-    return "; ".join(words)
+        what = "questions of ours" if whose == "ours" else "claims of the paper"
+        words += f" {len(found)} verdicts on {what}: {counts}."
+    return words.strip()
+
+
+def heads(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The same by column, a row each: the paper's + ours."""
+    rows = []
+    for column, mine in counted(verdicts).groupby("column", sort=False):
+        each = ((mine["verdict"] == verdict) for verdict in claims.VERDICTS)
+        both = ([(here & ((mine["whose"] == "ours") == ours)).sum() for ours in (False, True)] for here in each)
+        rows.append({"Column": column} | {v: f"{a} + {b}" for v, (a, b) in zip(claims.VERDICTS, both, strict=True)})
+    return pd.DataFrame(rows)
 
 
 def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
@@ -232,11 +257,12 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     readings = pd.read_csv(folder / "specification_curve.csv")
     said = findings.sentences(verdicts, compared, readings, noise_in_words)
-    found = "".join(f"- {sentence}\n" for sentence in said)
+    found = f"{findings.scale(verdicts)}\n\n" + "".join(f"- {sentence}\n" for sentence in said)
     other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
     reading = (
-        f"With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)}. Where PF-PNE given the clients' own Delta "
-        f"fares differently, or on cyclic cells, that verdict follows. {READING}\n\n"
+        f"{findings.scale(verdicts)}\n\nWith the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)} By column, the "
+        f"paper's + ours:\n\n{as_markdown(heads(verdicts))}\nWhere PF-PNE given the clients' own Delta fares "
+        f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
     )
     beyond_table = folder / "beyond.csv"  # of a notebook that may not have been run yet
     if beyond_table.exists():
