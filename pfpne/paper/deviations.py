@@ -321,6 +321,14 @@ READINGS = (
     Reading(26, "fed1-ucb", "arms in increasing order, not in a random one", "increasing"),
     Reading(26, "fn-ucb", "inputs on [-1, 1]^d over sqrt d", "centred", objectives=("garland", "himmelblau")),
     Reading(26, "fn-ucb", "inputs on [0, 1]^d, not over sqrt d", "undivided", objectives=("himmelblau",)),
+    *(  # where PF-PNE is the smallest of the five
+        Reading(number, "fn-ucb", f"both with noise ±2: {what}", variant, noise=2.0, objectives=("rastrigin",))
+        for number, variant, what in (
+            (24, "drifting", "theta_0 drifts"),
+            (26, "centred", "inputs on [-1, 1]^d over sqrt d"),
+            (26, "undivided", "inputs on [0, 1]^d, not over sqrt d"),
+        )
+    ),
     Reading(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings={"delta": lambda M: 1 / M}),
 )
 COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
