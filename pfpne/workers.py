@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from threadpoolctl import ThreadpoolController
 
@@ -29,7 +30,12 @@ class WorkersError(RuntimeError):
 
 def check_scheduler(name: str, x) -> None:
     """The address of a Dask scheduler."""
-    holds = isinstance(x, str) and "://" in x and len(x) < 1000
+    holds = isinstance(x, str) and len(x) < 1000
+    try:
+        parts = urlsplit(x if holds else "")
+        holds = parts.scheme in ("tcp", "tls", "ucx", "ws", "wss") and parts.hostname and parts.port
+    except ValueError:  # no port can be so
+        holds = False
     check(holds, name, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786", x)
 
 
