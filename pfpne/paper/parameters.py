@@ -73,7 +73,7 @@ def _names(name: str, x) -> tuple[str, ...]:
     """Names, in a list, with commas between them, or as the text of a list: a shell passes nothing but text."""
     parts = x
     if isinstance(x, str) and len(x) < 1000:
-        with contextlib.suppress(ValueError, SyntaxError):
+        with contextlib.suppress(ValueError, SyntaxError, TypeError):  # as literal_eval does
             parts = ast.literal_eval(x.strip()) if x.lstrip().startswith("[") else x.split(",")
     listed = isinstance(parts, (list, tuple)) and parts and all(isinstance(p, str) and p.strip() for p in parts)
     check(listed, name, "a list of names, or names with commas between them", x)
