@@ -8,6 +8,7 @@ scale.csv, scale.png, and the tables of cluster.md. About a quarter of an hour.
 
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -103,14 +104,14 @@ def draw(costs: pd.DataFrame) -> Figure:
     return figure
 
 
-def main() -> None:
-    costs = pd.DataFrame([cost for name in NAMES for points in processes(name) for cost in alone(name, points)])
+def publish(costs: pd.DataFrame) -> None:
     costs.to_csv(DOCS / "scale.csv", index=False, float_format="%.4g", lineterminator="\n")
     with matplotlib.rc_context(STYLE):
         draw(costs).savefig(DOCS / "scale.png", metadata={"Software": None})
-    table = as_markdown(summary(costs))
-    print(table)
-    update(DOCS / "cluster.md", "scale", f"*Made by `python benchmarks/bench_scale.py`; do not edit.*\n\n{table}")
+    where = f"Seconds of one of {os.cpu_count()} processors, at a load of {os.getloadavg()[2]:.0f} over the last quarter of an hour."
+    text = f"*Made by `python benchmarks/bench_scale.py`; do not edit.* {where}\n\n{as_markdown(summary(costs))}"
+    print(text)
+    update(DOCS / "cluster.md", "scale", text)
 
 
 if __name__ == "__main__":
@@ -118,4 +119,4 @@ if __name__ == "__main__":
         for point in json.loads(sys.argv[2]):
             print(json.dumps(one(sys.argv[1], *point)))
     else:
-        main()
+        publish(pd.DataFrame([cost for name in NAMES for points in processes(name) for cost in alone(name, points)]))
