@@ -2,8 +2,8 @@
 
     python benchmarks/bench_cluster.py
 
-A job is all runs of one objective, noise, shift and M. The map has to be there: `make map` keeps the seconds of each run
-(what is missing is run now). Written into docs/cluster.md.
+A job is all runs of one objective, noise, shift and M. The map has to be there: `make map` keeps the seconds of each
+run (what is missing is run now). Written into docs/cluster.md.
 """
 
 import heapq
@@ -65,7 +65,8 @@ def main() -> None:
     text = (
         f"The map of the `paper` profile is {len(every):,} jobs, {sum(map(len, every)):,} regimes, "
         f"{sum(map(len, every)) * p.n_runs * len(regimes.PLAYERS):,} runs: {sum(costs) / 3600:.1f} hours of "
-        f"simulation, by the clock, as they ran; the longest job takes {max(costs):.0f} s. A worker starts in {started:.1f} s "
+        f"simulation, by the clock, as they ran; the longest job takes {max(costs):.0f} s. "
+        f"A worker starts in {started:.1f} s "
         f"(compiled code is kept), and to hand it a job and take the answer is {1e3 * handed:.1f} ms.\n\n{table}\n"
         f"More workers than jobs, {len(every):,}, gain nothing, and none ends before the longest job.\n"
     )

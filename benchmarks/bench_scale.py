@@ -42,7 +42,7 @@ def one(name: str, M: int, T: int) -> dict:
         start = time.process_time()
         pfpne.simulate(name, problem, T)
         taken.append(time.process_time() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)  # bytes or kB
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)  # B or kB
     return {"algorithm": name, "clients": M, "horizon": T, "seconds": sorted(taken)[len(taken) // 2], "peak_GB": peak}
 
 
@@ -97,8 +97,8 @@ def draw(costs: pd.DataFrame) -> Figure:
         for name, mine in costs.groupby("algorithm", sort=False):
             line = mine.set_index(["clients", "horizon"]).loc[axes(name)[i]].reset_index()
             look = LOOKS[name]
-            drawn = {"color": look.color, "marker": look.marker, "linestyle": (0, look.dashes or None), "label": look.label}
-            ax.plot(line[of], line["seconds"], **drawn)
+            style = {"linestyle": (0, look.dashes or None), "color": look.color, "marker": look.marker}
+            ax.plot(line[of], line["seconds"], **style, label=look.label)
         ax.set(xscale="log", yscale="log", xlabel={"horizon": "T", "clients": "M"}[of], ylabel="seconds a run")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right")
     return figure
@@ -108,8 +108,9 @@ def publish(costs: pd.DataFrame) -> None:
     costs.to_csv(DOCS / "scale.csv", index=False, float_format="%.4g", lineterminator="\n")
     with matplotlib.rc_context(STYLE):
         draw(costs).savefig(DOCS / "scale.png", metadata={"Software": None})
-    where = f"Seconds of one of {os.cpu_count()} processors, at a load of {os.getloadavg()[2]:.0f} over the last quarter of an hour."
-    text = f"*Made by `python benchmarks/bench_scale.py`; do not edit.* {where}\n\n{as_markdown(summary(costs))}"
+    made = "*Made by `python benchmarks/bench_scale.py`; do not edit.*"
+    busy = f"Seconds of one of {os.cpu_count()} processors; the machine's load was {os.getloadavg()[2]:.0f} in the end."
+    text = f"{made} {busy}\n\n{as_markdown(summary(costs))}"
     print(text)
     update(DOCS / "cluster.md", "scale", text)
 

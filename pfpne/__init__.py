@@ -53,7 +53,7 @@ def _writable(folder: str) -> bool:
 
 
 def _keep_compiled_code() -> None:
-    """Numba keeps it beside the source or in the home, and refuses to work where neither can be written to: see to it."""
+    """Numba keeps it beside the source or in the home, and refuses to work where neither can be written to."""
     homes = os.path.dirname(__file__), os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     if "NUMBA_CACHE_DIR" in os.environ or any(map(_writable, homes)):
         return

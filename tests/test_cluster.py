@@ -84,7 +84,8 @@ def test_a_notebook_gives_its_runs_to_the_workers_of_its_scheduler(cluster, tmp_
 
     address, _ = cluster
     scale = {"algorithms": "pf-pne,hct", "n_clients": 20, "horizon": 5_000, "n_runs": 2}
-    command = [sys.executable, "-m", "papermill", "--no-progress-bar", str(NOTEBOOKS / "1_synthetic_regret.ipynb"), "out.ipynb"]
+    notebook = str(NOTEBOOKS / "1_synthetic_regret.ipynb")
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", notebook, "out.ipynb"]
     tables = []
     with Client(address, set_as_default=False) as client:
         for who in ({"n_jobs": 1}, {"scheduler": address}):
@@ -92,7 +93,8 @@ def test_a_notebook_gives_its_runs_to_the_workers_of_its_scheduler(cluster, tmp_
             words = [word for name, value in asked.items() for word in ("-p", name, str(value))]
             root = tmp_path / next(iter(who))
             root.mkdir()
-            done = subprocess.run(command + words, cwd=root, env={**os.environ, "PFPNE_ROOT": str(root)}, capture_output=True)
+            environment = {**os.environ, "PFPNE_ROOT": str(root)}
+            done = subprocess.run(command + words, cwd=root, env=environment, capture_output=True)
             assert done.returncode == 0, done.stderr[-2000:]
             (table,) = (tmp_path / "figures").glob("*.csv")
             events = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.transition_log))
@@ -118,7 +120,7 @@ def test_a_scheduler_that_does_not_answer_is_said():
 
 
 def test_what_is_no_address_is_refused():
-    for address in ("127.0.0.1", "tcp://", "tcp://here", "tcp://here:0", "tcp://here:99999999", "tcp://[:1", "a://here:1"):
+    for address in ("127.0.0.1", "tcp://", "tcp://here", "tcp://here:0", "tcp://here:99999", "tcp://[:1", "a://here:1"):
         with pytest.raises(ValueError, match="address of a Dask scheduler"):
             unordered(divmod, [(7, 2)], address)
     with pytest.raises(ParameterError, match="leave one of them None"):

@@ -51,7 +51,8 @@ def figures(root: Path) -> dict[str, str]:
 def by_make(root: Path, only: str) -> list[str]:
     ready = root / "ready"  # what is set up already, says make
     ready.touch()
-    return ["make", "--no-print-directory", "figures", "PROFILE=smoke", f"ARGS=--only {only}", f"RUN={sys.executable}", f"READY={ready}"]
+    variables = {"PROFILE": "smoke", "ARGS": f"--only {only}", "RUN": sys.executable, "READY": ready}
+    return ["make", "--no-print-directory", "figures", *(f"{name}={value}" for name, value in variables.items())]
 
 
 def whole(root: Path) -> None:
@@ -188,14 +189,14 @@ SAID = {"kernel": "its process was killed", "worker": "a worker process was kill
 
 
 def victims(batch: subprocess.Popen, kind: str, moment: float) -> list[psutil.Process]:
-    """Who is killed of a batch by make, which leads its group; of workers, one that began after the moment: it works."""
+    """Who is killed of a batch by make, which leads its group. Of workers: one that began after the moment, and works."""
     make = psutil.Process(batch.pid)
     everyone = make.children(recursive=True)
     if kind in ("group", "make", "parent"):
         of_group = [make, *(process for process in everyone if os.getpgid(process.pid) == batch.pid)]
         return {"group": of_group, "make": [make], "parent": everyone[:1]}[kind]
     name, since = {"kernel": ("ipykernel", 0), "worker": ("LokyProcess", moment)}[kind]
-    return [process for process in everyone if name in " ".join(process.cmdline()) and process.create_time() > since][:1]
+    return [one for one in everyone if name in " ".join(one.cmdline()) and one.create_time() > since][:1]
 
 
 def written(root: Path) -> dict[Path, int]:
@@ -237,10 +238,7 @@ def test_a_batch_killed_at_twenty_moments_ends_with_the_same_bytes(tmp_path_fact
         except subprocess.TimeoutExpired:  # nobody missed it
             os.killpg(batch.pid, signal.SIGKILL)
             batch.communicate()
-            print(attempt, kind, "not missed")
             continue
-        if batch.returncode == 0:
-            print(attempt, kind, "ended")
         if batch.returncode == 0:  # all was made: once more from nothing
             shutil.rmtree(tmp_path / "executed")
             shutil.rmtree(tmp_path / "results")
@@ -253,7 +251,6 @@ def test_a_batch_killed_at_twenty_moments_ends_with_the_same_bytes(tmp_path_fact
         assert all(now[path] == when for path, when in before.items())
         whole(tmp_path)
         killed.append(kind)
-        print(attempt, kind, time.time() - moment, len(now))
     assert len(killed) == 20
     all_made(tmp_path)
     assert figures(tmp_path) == figures(reference)
