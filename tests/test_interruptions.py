@@ -189,7 +189,7 @@ SAID = {"kernel": "its process was killed", "worker": "a worker process was kill
 
 
 def victims(batch: subprocess.Popen, kind: str, moment: float) -> list[psutil.Process]:
-    """Who is killed of a batch by make, which leads its group. Of workers: one that began after the moment, and works."""
+    """Who is killed of a batch by make, which leads its group. A worker that began after the moment has work."""
     make = psutil.Process(batch.pid)
     everyone = make.children(recursive=True)
     if kind in ("group", "make", "parent"):
