@@ -52,20 +52,21 @@ def _writable(folder: str) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _keep_compiled_code() -> None:
-    """Numba keeps it beside the source or in the home, and refuses to work where neither can be written to."""
+def _temporary_for_compiled() -> str | None:
+    """Numba keeps its code beside the source or in the home, and fails where neither can be written to: then here."""
     homes = os.path.dirname(__file__), os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     if "NUMBA_CACHE_DIR" in os.environ or any(map(_writable, homes)):
-        return
+        return None
     import atexit
     import shutil
     import tempfile
 
     os.environ["NUMBA_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="pfpne-")  # the workers', too
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
-_keep_compiled_code()
+_TEMPORARY = _temporary_for_compiled()
 
 
 def __getattr__(name: str):
