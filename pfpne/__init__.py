@@ -53,7 +53,7 @@ def _writable(folder: str) -> bool:
 
 
 def _temporary_for_compiled() -> str | None:
-    """Numba keeps its code beside the source or in the home, and fails where neither can be written to: then here."""
+    """Where compiled code is kept if neither the package nor the home can be written to: Numba would refuse to work."""
     homes = os.path.dirname(__file__), os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     if "NUMBA_CACHE_DIR" in os.environ or any(map(_writable, homes)):
         return None
