@@ -2,67 +2,72 @@
 
     python benchmarks/bench_scale.py
 
-Costs are seconds of a processor, each in a process of its own that has compiled and warmed up. Written into docs/:
+Costs are seconds of a processor, in a process that has compiled and warmed up. Written into docs/:
 scale.csv, scale.png, and the tables of cluster.md. About a quarter of an hour.
 """
 
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper.looks import LOOKS, label
+from pfpne.paper.looks import LOOKS, PAGE, STYLE, label
 from pfpne.paper.tables import as_markdown, update
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PHASED = ("pf-pne", "fed-pne", "pe", "blin", "fed1-ucb")
 HORIZONS = {20: (1_000, 10_000, 100_000)}  # of a series in T: {M: its T}
-CLIENTS = {1_000: (100, 1_000, 10_000)}  # of a series in M: {T: its M}
+CLIENTS = {10_000: (100, 1_000, 10_000)}  # of a series in M: {T: its M}
 NEURAL = {10: (1_000, 10_000, 100_000)}, {1_000: (5, 20, 80)}  # fn-ucb's, whose networks take a thousand times as long
-RATIO_T, RATIO_M = 10_000, (100, 10_000)
 LARGE = [(100_000, 1_000), (1, 10_000_000)]  # (M, T) of the largest runs
 
 
 def one(name: str, M: int, T: int) -> dict:
-    """The cost of one run, here and now: seconds of the processor, the median of three if they are short; and memory."""
+    """The cost of a run, here and now: seconds of the processor, the median of three, of more if they are short, of
+    fewer if they are long; and the peak of this process's memory so far."""
     pfpne.simulate(name, pfpne.make_problem("garland", 2), min(T, 2_500))
     problem, taken = pfpne.make_problem("garland", M), []
     problem.optimum  # found once a problem, not once a run  # noqa: B018
-    while len(taken) < 3 and sum(taken) < 20:
+    while sum(taken) < (5 if len(taken) < 3 else 1):
         start = time.process_time()
         pfpne.simulate(name, problem, T)
         taken.append(time.process_time() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)  # bytes or kB
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)  # B or kB
     return {"algorithm": name, "clients": M, "horizon": T, "seconds": sorted(taken)[len(taken) // 2], "peak_GB": peak}
 
 
-def alone(name: str, M: int, T: int) -> dict:
-    """The same in a process of its own."""
-    command = [sys.executable, __file__, name, str(M), str(T)]
+def alone(name: str, points: list[tuple[int, int]]) -> list[dict]:
+    """The cost at each (M, T), one after another, in a process of their own."""
+    command = [sys.executable, __file__, name, json.dumps(points)]
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     print(found.strip(), flush=True)
-    return json.loads(found)
+    return [json.loads(line) for line in found.splitlines()]
 
 
-def series(name: str) -> list[tuple[int, int]]:
-    """The (M, T) that an algorithm is measured at."""
-    horizons, clients = NEURAL if name == "fn-ucb" else (HORIZONS, CLIENTS)
-    points = [(M, T) for M, every in horizons.items() for T in every] + [(M, T) for T, every in clients.items() for M in every]
-    points += LARGE if name in PHASED else LARGE[1:]
-    return points + ([] if name == "fn-ucb" else [(M, RATIO_T) for M in RATIO_M])
+def axes(name: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The (M, T) of an algorithm's series in T, and of that in M."""
+    by_T, by_M = NEURAL if name == "fn-ucb" else (HORIZONS, CLIENTS)
+    return [(M, T) for M, every in by_T.items() for T in every], [(M, T) for T, every in by_M.items() for M in every]
+
+
+def processes(name: str) -> list[list[tuple[int, int]]]:
+    """The (M, T) that an algorithm is measured at, by process: the largest have theirs, for their memory."""
+    return [sum(axes(name), []), *([point] for point in (LARGE if name in PHASED else LARGE[1:]))]
 
 
 def slope(costs: pd.DataFrame, of: str) -> float:
     """The exponent of `of` in the cost, between the two largest of its series."""
-    (x0, y0), (x1, y1) = costs.sort_values(of)[[of, "seconds"]].to_numpy()[-2:]
+    (x0, y0), (x1, y1) = costs.reset_index()[[of, "seconds"]].to_numpy()[-2:]
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 
@@ -70,53 +75,49 @@ def summary(costs: pd.DataFrame) -> pd.DataFrame:
     """A row an algorithm, in words."""
     rows = []
     for name, mine in costs.groupby("algorithm", sort=False):
-        horizons, clients = NEURAL if name == "fn-ucb" else (HORIZONS, CLIENTS)
-        (M, every_T), (T, every_M) = *horizons.items(), *clients.items()
-        at = mine.drop_duplicates(["clients", "horizon"]).set_index(["clients", "horizon"])
-        by_T = at.loc[[(M, t) for t in every_T]].reset_index()
-        by_M = at.loc[[(m, T) for m in every_M]].reset_index()
-        few, many = (at["seconds"].get((m, RATIO_T), math.nan) / m for m in RATIO_M)
-        large = [at.loc[where] if where in at.index else None for where in LARGE]
-        rows.append(
-            {
-                "Algorithm": label(name),
-                "exponent of T": f"{slope(by_T, 'horizon'):.2f}",
-                "exponent of M": f"{slope(by_M, 'clients'):.2f}",
-                f"a client of {RATIO_M[1]:,} over one of {RATIO_M[0]}": "" if math.isnan(many) else f"{many / few:.2f}",
-                **{
-                    f"M = {m:,}, T = {t:,}": "" if row is None else f"{row['seconds']:.0f} s, {row['peak_GB']:.1f} GB"
-                    for (m, t), row in zip(LARGE, large, strict=True)
-                },
-            }
-        )
+        at = mine.set_index(["clients", "horizon"])
+        in_T, in_M = (at.loc[points] for points in axes(name))
+        of_one = (in_M["seconds"] / in_M.index.get_level_values("clients")).to_numpy()
+        row = {
+            "Algorithm": label(name),
+            "exponent of T": f"{slope(in_T, 'horizon'):.2f}",
+            "exponent of M": f"{slope(in_M, 'clients'):.2f}",
+            "a client of the largest M over one of the smallest": f"{of_one[-1] / of_one[0]:.2f}",
+        }
+        for M, T in LARGE:
+            seconds, peak = at.loc[(M, T), ["seconds", "peak_GB"]] if (M, T) in at.index else ("", "")
+            row[f"M = {M:,}, T = {T:,}"] = f"{seconds:.1f} s, {peak:.1f} GB" if seconds else ""
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def draw(costs: pd.DataFrame) -> Figure:
-    figure = Figure(figsize=(7, 3.2), layout="constrained")
-    for ax, of, other in zip(figure.subplots(1, 2), ("horizon", "clients"), (HORIZONS, CLIENTS), strict=True):
+    figure = Figure(figsize=(PAGE, 3.2))
+    for i, (ax, of) in enumerate(zip(figure.subplots(1, 2), ("horizon", "clients"), strict=True)):
         for name, mine in costs.groupby("algorithm", sort=False):
-            (fixed, every), *_ = (NEURAL[of == "clients"] if name == "fn-ucb" else other).items()
-            beside = "clients" if of == "horizon" else "horizon"
-            line = mine[(mine[beside] == fixed) & mine[of].isin(every)].drop_duplicates(of).sort_values(of)
+            line = mine.set_index(["clients", "horizon"]).loc[axes(name)[i]].reset_index()
             look = LOOKS[name]
-            ax.plot(line[of], line["seconds"], color=look.color, marker=look.marker, markersize=4, label=look.label)
+            style = {"linestyle": (0, look.dashes or None), "color": look.color, "marker": look.marker}
+            ax.plot(line[of], line["seconds"], **style, label=look.label)
         ax.set(xscale="log", yscale="log", xlabel={"horizon": "T", "clients": "M"}[of], ylabel="seconds a run")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside right", fontsize=7)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside right")
     return figure
 
 
-def main() -> None:
-    costs = pd.DataFrame([alone(name, *point) for name in NAMES for point in series(name)])
+def publish(costs: pd.DataFrame) -> None:
     costs.to_csv(DOCS / "scale.csv", index=False, float_format="%.4g", lineterminator="\n")
-    draw(costs).savefig(DOCS / "scale.png", dpi=150, metadata={"Software": None})
-    table = as_markdown(summary(costs))
-    print(table)
-    update(DOCS / "cluster.md", "scale", f"*Made by `python benchmarks/bench_scale.py`; do not edit.*\n\n{table}")
+    with matplotlib.rc_context(STYLE):
+        draw(costs).savefig(DOCS / "scale.png", metadata={"Software": None})
+    made = "*Made by `python benchmarks/bench_scale.py`; do not edit.*"
+    busy = f"Seconds of one of {os.cpu_count()} processors; the machine's load was {os.getloadavg()[2]:.0f} in the end."
+    text = f"{made} {busy}\n\n{as_markdown(summary(costs))}"
+    print(text)
+    update(DOCS / "cluster.md", "scale", text)
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        print(json.dumps(one(sys.argv[1], *map(int, sys.argv[2:]))))
+        for point in json.loads(sys.argv[2]):
+            print(json.dumps(one(sys.argv[1], *point)))
     else:
-        main()
+        publish(pd.DataFrame([cost for name in NAMES for points in processes(name) for cost in alone(name, points)]))

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from threadpoolctl import ThreadpoolController
 
@@ -29,7 +30,12 @@ class WorkersError(RuntimeError):
 
 def check_scheduler(name: str, x) -> None:
     """The address of a Dask scheduler."""
-    holds = isinstance(x, str) and "://" in x and len(x) < 1000
+    holds = isinstance(x, str) and len(x) < 1000
+    try:
+        parts = urlsplit(x if holds else "")
+        holds = parts.scheme in ("tcp", "tls", "ucx", "ws", "wss") and parts.hostname and parts.port
+    except ValueError:  # no port can be so
+        holds = False
     check(holds, name, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786", x)
 
 
@@ -38,8 +44,8 @@ def unordered(
 ) -> Iterator:
     """(position, function(*arguments[position])) of every job, as each finishes; they begin in their order.
 
-    n_jobs: a number of processes, 1 for this one, None for one a core; or the address of a Dask scheduler, whose workers
-    it is then: ValueError, at once, for anything else. bar(done, total) is called after each. here: in this process all
+    n_jobs: a number of processes, 1 for this one, None for one a core; or the address of a Dask scheduler, whose
+    workers it is then: ValueError, at once, for anything else. bar(done, total) is called after each. here: in this process all
     the same. What a job raises is raised here; WorkersError if a worker was killed (Dask first lets others try).
     """
     if isinstance(n_jobs, str):

@@ -104,3 +104,21 @@ def test_a_wheel_is_enough(machine, tmp_path):
     assert sorted(os.listdir(where)) == ["executed", "figures-smoke", "results"]
     manifests = [json.loads(path.read_text(encoding="utf-8")) for path in (where / "figures-smoke").glob("*.json")]
     assert len(manifests) >= 20 and all(manifest["files"] for manifest in manifests)
+
+
+@pytest.mark.slow
+def test_nothing_but_the_temporary_folder_can_be_written_to():
+    """As in a container that runs as whoever."""
+    code = (
+        "import os, pfpne\n"
+        "pfpne.simulate('hct', pfpne.make_problem('garland', 2), 50)\n"
+        "print(os.environ['NUMBA_CACHE_DIR'], len(os.listdir(os.environ['NUMBA_CACHE_DIR'])))"
+    )
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable]
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(CHECKOUT)}
+    try:
+        subprocess.run([*nobody, "-c", "import numpy"], env=environment, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("nobody cannot be had here")
+    folder, kept = run([*nobody, "-c", code], Path("/"), environment).split()
+    assert int(kept) > 0 and not os.path.exists(folder)

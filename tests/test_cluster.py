@@ -15,6 +15,7 @@ from pfpne import workers
 from pfpne.paper import experiment
 from pfpne.paper.experiment import Experiment, run_experiment
 from pfpne.paper.parameters import ParameterError, complete
+from pfpne.paths import NOTEBOOKS
 from pfpne.workers import WorkersError, unordered
 
 WANTED = Experiment("himmelblau", ("pf-pne", "fed-pne", "hct", "fn-ucb"), 4, 300, 4, 0.3, global_regret=True)
@@ -70,10 +71,36 @@ def test_any_workers_make_the_same_runs_and_one_may_be_killed(cluster, tmp_path)
 @pytest.mark.slow
 def test_a_worker_has_one_thread_and_a_job_that_kills_workers_is_named(cluster):
     address, _ = cluster
-    found = [pools for _, pools in unordered(threadpoolctl.threadpool_info, [(), ()], address)]
-    assert len(found) == 2 and all(pools and {pool["num_threads"] for pool in pools} == {1} for pools in found)
+    for n_jobs in (2, address):
+        found = [pools for _, pools in unordered(threadpoolctl.threadpool_info, [(), ()], n_jobs)]
+        assert len(found) == 2 and all(pools and {pool["num_threads"] for pool in pools} == {1} for pools in found)
     with pytest.raises(WorkersError, match="were killed, one after another"):
         list(unordered(os._exit, [(1,)], address))
+
+
+@pytest.mark.slow
+def test_a_notebook_gives_its_runs_to_the_workers_of_its_scheduler(cluster, tmp_path):
+    from distributed import Client
+
+    address, _ = cluster
+    scale = {"algorithms": "pf-pne,hct", "n_clients": 20, "horizon": 5_000, "n_runs": 2}
+    notebook = str(NOTEBOOKS / "1_synthetic_regret.ipynb")
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", notebook, "out.ipynb"]
+    tables = []
+    with Client(address, set_as_default=False) as client:
+        for who in ({"n_jobs": 1}, {"scheduler": address}):
+            asked = {**scale, **who, "figures_dir": str(tmp_path / "figures")}
+            words = [word for name, value in asked.items() for word in ("-p", name, str(value))]
+            root = tmp_path / next(iter(who))
+            root.mkdir()
+            environment = {**os.environ, "PFPNE_ROOT": str(root)}
+            done = subprocess.run(command + words, cwd=root, env=environment, capture_output=True)
+            assert done.returncode == 0, done.stderr[-2000:]
+            (table,) = (tmp_path / "figures").glob("*.csv")
+            events = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.transition_log))
+            tables.append((table.read_bytes(), events > 0))
+    (alone, by_none), (on_workers, by_workers) = tables
+    assert alone == on_workers and not by_none and by_workers
 
 
 @pytest.mark.slow
@@ -93,8 +120,9 @@ def test_a_scheduler_that_does_not_answer_is_said():
 
 
 def test_what_is_no_address_is_refused():
-    with pytest.raises(ValueError, match="address of a Dask scheduler"):
-        unordered(divmod, [(7, 2)], "127.0.0.1")
+    for address in ("127.0.0.1", "tcp://", "tcp://here", "tcp://here:0", "tcp://here:99999", "tcp://[:1", "a://here:1"):
+        with pytest.raises(ValueError, match="address of a Dask scheduler"):
+            unordered(divmod, [(7, 2)], address)
     with pytest.raises(ParameterError, match="leave one of them None"):
         complete("1_synthetic_regret", {"n_jobs": 2, "scheduler": "tcp://127.0.0.1:9"})
     assert complete("1_synthetic_regret", {"scheduler": "tcp://127.0.0.1:9"}).n_jobs == "tcp://127.0.0.1:9"

@@ -96,7 +96,8 @@ def hold(task: tuple[str, Task], kind: str, moment: int, seed: int) -> None:
 
 
 def anything(evaluations: int):
-    return given(tasks(evaluations), st.sampled_from(sorted(REWARDS)), st.integers(0, 5), st.integers(0, 99))
+    moments = st.integers(0, 5) | st.integers(0, 300)  # sweeps before it is saved, if there are as many
+    return given(tasks(evaluations), st.sampled_from(sorted(REWARDS)), moments, st.integers(0, 99))
 
 
 test_whatever_the_task_and_the_rewards = SHORT(anything(300)(hold))

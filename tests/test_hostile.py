@@ -19,8 +19,8 @@ from pfpne.problems import OBJECTIVES
 LONG = "a" * 1_000_000
 ANYWHERE = (  # values that no parameter takes
     *(math.nan, math.inf, -math.inf, 1e308, 5e-324, -1, -0.5, 10**30, 10**5000, 2**64, True, False, 1j),
-    *("", " ", "nan", "1e400", "0.1", "nul", "x'; rm -rf /", LONG, "[" * 500, "[1, 2]", "\ud800", "{}"),
-    *(b"pe", [], {}, [[]], [1], ["pe", None], {"a": 1}, np.array([0.1, 0.2]), np.array(["pe"]), pd.NA, pd.NaT, object()),
+    *("", " ", "nan", "1e400", "0.1", "nul", "x'; rm -rf /", LONG, "[" * 500, "[1, 2]", "[{[]:1}]", "\ud800"),
+    *("{}", b"pe", [], {}, [[]], [1], ["pe", None], {"a": 1}, np.array([0.1, 0.2]), np.array(["pe"]), pd.NA, pd.NaT, object()),
 )
 PATHS = ("nan", "1e400", "0.1", "nul", "x'; rm -rf /", "[" * 200, "[1, 2]", "{}")  # strange names of folders
 TAKEN = {
@@ -143,3 +143,11 @@ def test_on_the_command_line_strange_folders_are_taken_and_no_other_is_written(f
     assert sorted(os.listdir(project)) == ["data", "notebooks", "results"]
     outside = {"a project", "some where"} | ({"up"} if folder.startswith("..") else set())
     assert set(os.listdir(tmp_path)) == outside
+
+
+@pytest.mark.slow
+def test_pages_that_are_not_there_are_named(tmp_path):
+    command = [sys.executable, "-m", "pfpne.paper", "readme"]
+    done = subprocess.run(command, env={**os.environ, "PFPNE_ROOT": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 1 and "claims.csv" in done.stderr and "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == []
