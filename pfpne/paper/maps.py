@@ -73,6 +73,7 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
     if "federated_plus" in {quantity for *_, quantity in rows}:
         caption += f" PF-PNE+'s search alone is {label(EARLY)}."
     objectives = [name for name in TITLES if name in set(table["objective"])]
+    noises = sorted(table["noise"].unique(), key=lambda x: (x == "bernoulli", x))
 
     def draw() -> Figure:
         figure = Figure(figsize=(PAGE, 0.75 + height * len(rows)))
@@ -80,7 +81,7 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
         axes = figure.subplots(len(rows), len(objectives), squeeze=False, width_ratios=widths)
         for (name, of, quantity), line in zip(rows, axes, strict=True):
             for ax, objective in zip(line, objectives, strict=True):
-                _heat(ax, of[of["objective"] == objective], quantity)
+                _heat(ax, of[of["objective"] == objective], quantity, noises)
                 ax.set(xlabel="", ylabel="")
                 ax.tick_params(length=0, labelsize=5.5, pad=1, labelrotation=0)
                 if ax not in axes[-1]:
@@ -105,12 +106,10 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
     return render(stem, caption, table, draw, __name__)
 
 
-def _heat(ax: Axes, table: pd.DataFrame, quantity: str) -> None:
-    """Draw one map: rows the shifts, the largest on top; columns the noises."""
-    noises = [*sorted(x for x in table["noise"].unique() if x != "bernoulli"), "bernoulli"]
-    noises = [x for x in noises if x in set(table["noise"])]
+def _heat(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> None:
+    """Draw one map: rows the shifts, the largest on top; columns the noises, blank where they were not run."""
     shape = {"index": "shift", "columns": "noise"}
-    cells = table.assign(value=QUANTITIES[quantity][1](table)).pivot(**shape, values="value")[noises].iloc[::-1]
+    cells = table.assign(value=QUANTITIES[quantity][1](table)).pivot(**shape, values="value").reindex(columns=noises).iloc[::-1]
     names = {
         "xticklabels": ["B" if x == "bernoulli" else f"{x:g}" for x in noises],
         "yticklabels": [f"{x:g}" for x in cells.index],
@@ -118,8 +117,8 @@ def _heat(ax: Axes, table: pd.DataFrame, quantity: str) -> None:
     look = {"ax": ax, "cbar": False, "linewidths": 0.4, "linecolor": "white", "fmt": "", **names}
     text = {"fontsize": 4.6}
     if quantity == "best":
-        clear = table.pivot(**shape, values="clear")[noises].iloc[::-1]
-        letters = cells.replace(LETTERS).where(clear.astype(bool), "").fillna("")
+        clear = table.pivot(**shape, values="clear").reindex(columns=noises).iloc[::-1]
+        letters = cells.replace(LETTERS).where(clear.eq(True), "").fillna("")
         numbers = cells.replace({name: k for k, name in enumerate(RIVALS)}).astype(float)
         palette = ListedColormap([LOOKS[name].color for name in RIVALS])
         limits = {"vmin": -0.5, "vmax": len(RIVALS) - 0.5}
