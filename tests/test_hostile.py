@@ -22,7 +22,7 @@ ANYWHERE = (  # values that no parameter takes
     *("", " ", "nan", "1e400", "0.1", "nul", "x'; rm -rf /", LONG, "[" * 500, "[1, 2]", "[{[]:1}]", "\ud800"),
     *("{}", b"pe", [], {}, [[]], [1], ["pe", None], {"a": 1}, np.array([0.1, 0.2]), np.array(["pe"]), pd.NA, pd.NaT, object()),
 )
-PATHS = ("nan", "1e400", "0.1", "nul", "x'; rm -rf /", "[" * 200, "[1, 2]", "{}")  # strange names of folders
+PATHS = ("nan", "1e400", "0.1", "nul", "x'; rm -rf /", "[" * 200, "[1, 2]", "[{[]:1}]", "{}")  # strange names of folders
 TAKEN = {
     **dict.fromkeys(("n_clients", "horizon", "n_runs", "n_jobs"), (1, 3, np.int64(2))),
     "seed": (0, 2**64 - 1, np.uint8(3)),

@@ -78,7 +78,7 @@ def test_what_decides_no_number_changes_no_key():
         ("pfpne.problems", '    "himmelblau": ', '    "new": None,\n    "himmelblau": '),
         ("pfpne.algorithms.hoo", future, f"{future}\nNEW = 1\n"),
         ("pfpne.paper.experiment", "claim_runs=30", "claim_runs=31"),
-        ("pfpne.paper.stats", future, f"{future}\nNEW = 1\n"),
+        ("pfpne.paper.stats", "EXACT = 40", "NEW = 1\nEXACT = 40"),
     ]
     assert changed(edited(*edits)) == set()
 

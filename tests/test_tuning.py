@@ -193,13 +193,21 @@ def test_a_killed_process_loses_one_evaluation_at_most(tmp_path):
     assert len(calls) == 11
 
 
+@pytest.fixture
+def heeded():
+    """A process that a shell began in the background ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)  # Python raises it here
 
 
 @pytest.mark.parametrize("to_file", [True, False])
-def test_ctrl_c_gives_what_was_found_and_the_search_goes_on(to_file, tmp_path):
+def test_ctrl_c_gives_what_was_found_and_the_search_goes_on(to_file, tmp_path, heeded):
     whole, file = tune(objectives(noise=0.1), 40), tmp_path / "history.jsonl" if to_file else None
     functions = objectives(noise=0.1)
     functions["Rome"].fails, functions["Rome"].how = 17, interrupt
@@ -216,6 +224,7 @@ def test_ctrl_c_in_a_shell_says_how_to_go_on():
     """Whenever it comes, in an evaluation or between two."""
     script = (
         "import os, pfpne, signal, threading\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "stop = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))\n"
         "def f(p):\n    stop.is_alive() or stop.start()\n    return 0.5\n"
         "pfpne.tune([f], {'C': pfpne.Float(0, 1)}, 10**6, algorithm='random', progress=False)\n"
