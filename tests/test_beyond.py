@@ -27,7 +27,8 @@ def test_the_sentences_say_what_the_table_says():
         rows += [{**cell, "variant": "pf-pne+", "regret": ours, "ratio": 1.0}]
         rows += [{**cell, "variant": name, "regret": rival, "ratio": rival / ours} for name in beyond.RIVALS]
         rows += [{**cell, "variant": part, "regret": 2 * ours, "ratio": 2.0} for part in beyond.PARTS]
-    first, second, third = beyond.sentences(pd.DataFrame(rows))
+    first, tuned, second, third = beyond.sentences(pd.DataFrame(rows))
     assert "in 1 of 2 cells" in first and "best rival in 1;" in first and "in 1 of 1" in first and "1.25 times" in first
+    assert "in 1 of 2 cells" in tuned and "in 0 of 0 of the others" in tuned
     assert second.count("2.00") == len(beyond.PARTS)
     assert "3 to 5 times" in third

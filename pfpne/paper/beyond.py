@@ -26,6 +26,7 @@ RIVALS = [EARLY, *NAMED]
 COMMON = 0.1  # the shift that all clients of a run have in common, so that runs with alike clients differ
 CLIENTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
 OWN = "as they are"  # landmine's clients
+TUNED = ("garland", "doublesine", "ackley")  # the objectives that PF-PNE+ was tuned on, with other seeds
 DRAWN = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
 DEEPEST = 24  # of the lower curve: beyond, cells differ by less than any regret
 
@@ -121,11 +122,15 @@ def sentences(table: pd.DataFrame) -> list[str]:
     parts = table[table["variant"].isin(PARTS)].groupby("variant", sort=False)["ratio"]
     factors = ", ".join(f"{PARTS[name]} {np.exp(np.log(of).mean()):.2f}" for name, of in parts)
     far = (ours["regret"] / ours["lower"].replace(0, np.nan)).astype(float).dropna()
+    tuned = ratio.index.get_level_values("objective").isin(TUNED)
+    (within, of), (others, of_others) = (((ratio[on] <= 1.1).sum(), on.sum()) for on in (tuned, ~tuned))
     text = [
         f"**PF-PNE+** has the smallest mean regret, of itself and {len(RIVALS)} rivals, in {(ratio <= 1).sum()} of "
         f"{len(ratio)} cells, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}; where clients are alike it is "
         f"at least 30 % ahead in {(alike <= 0.7).sum()} of {len(alike)}. At its worst ({where}) it has {ratio.max():.2f} "
         "times the best rival's regret.",
+        f"Within 10 % of the best rival it is in {within} of {of} cells of the objectives that it was tuned on (with another "
+        f"seed; {', '.join(map(title, TUNED))}), and in {others} of {of_others} of the others.",
         f"Regret with a part switched off, over that with all of them (geometric mean over cells): {factors}.",
     ]
     if len(far):
