@@ -18,6 +18,7 @@ from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import _in_order, _scale, draw_regret, legend, render
 from pfpne.paper.looks import EARLY, LOOKS, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import BEYOND, PROFILES, SYNTHETIC_NAMES, Parameters
+from pfpne.paper.regimes import TUNED
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
 
@@ -26,7 +27,6 @@ RIVALS = [EARLY, *NAMED]
 COMMON = 0.1  # the shift that all clients of a run have in common, so that runs with alike clients differ
 CLIENTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
 OWN = "as they are"  # landmine's clients
-TUNED = ("garland", "doublesine", "ackley")  # the objectives that PF-PNE+ was tuned on, with other seeds
 DRAWN = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
 DEEPEST = 24  # of the lower curve: beyond, cells differ by less than any regret
 
