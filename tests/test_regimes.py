@@ -83,8 +83,15 @@ def made_up(behind: dict) -> pd.DataFrame:
 def test_the_rules_find_what_decides():
     rules = regimes._rules(made_up({False: "hct", True: "pf-pne+"}))
     low, high = (next(rule for rule in rules if rule.startswith(begin)) for begin in ("**the noise", "**0.22"))
-    assert "< 0.22: HCT** (on average 0% more regret" in low and ": PF-PNE+** (" in high and len(rules) == 3
+    assert "< 0.22: HCT** (in the geometric mean 0% more regret" in low and ": PF-PNE+** (" in high and len(rules) == 3
     assert rules[-1].endswith("within 10% of it in 100% of 16 regimes, 1 times it at worst.")
+
+
+def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
+    table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")])
+    words = regimes._of_ours(table)
+    assert "tuned on, in 50% of 16 regimes" in words and "not tuned on, in 100% of 16 regimes" in words
+    assert "2 times the regret at worst" in words and "30% ahead in 8 of 8." in words
 
 
 def test_which_Delta_is_read_off_the_curves(parameters, folder):
