@@ -112,7 +112,8 @@ def publish(costs: pd.DataFrame) -> None:
     busy = f"Seconds of one of {os.cpu_count()} processors; the machine's load was {os.getloadavg()[2]:.0f} in the end."
     text = f"{made} {busy}\n\n{as_markdown(summary(costs))}"
     print(text)
-    update(DOCS / "cluster.md", "scale", text)
+    picture = "![Seconds a run against T and M](scale.png)\n\n"
+    update(DOCS / "cluster.md", "scale", picture + text)
 
 
 if __name__ == "__main__":
