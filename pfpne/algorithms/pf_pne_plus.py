@@ -41,8 +41,9 @@ from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
 
 ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance
 LEAST_C, C_PER_SIGMA = 0.05, 0.7
-C_TOGETHER = 0.2  # per sigma, in stage 1: what it eliminates is not lost
+LEAST_C_TOGETHER, C_PER_SIGMA_TOGETHER = 0.02, 0.2  # in stage 1: what it eliminates is not lost
 EARLY_RHO = 0.7
+EARLY_RHO_TOGETHER = 0.65  # in stage 1
 STANDARD_ERRORS = 3
 LEAST_ERROR = 1e-12
 PARTS = {  # the switches, in words
@@ -59,12 +60,12 @@ PARTS = {  # the switches, in words
 class PlusSettings(PFPNESettings):
     """Constants of pf-pne, Delta used without the test alone, and a switch a part."""
 
-    noise_aware: bool = True  # c follows the noise: max(0.05, 0.2 sigma) in stage 1, c_sigma in stage 2; else c
+    noise_aware: bool = True  # c follows the noise: max(0.02, 0.2 sigma) in stage 1, c_sigma in stage 2; else c
     heterogeneity_test: bool = True  # stage 1 ends where the clients differ; else at Delta's H_0
     optimistic: bool = True  # stage 2 is HCT; else PE
     shared_means: bool = True  # stage 2 begins with what the others measured; else with the client's own alone
     free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
-    early_descent: bool = True  # stage 1 and HCT's thresholds have EARLY_RHO for rho, if that is more; else rho
+    early_descent: bool = True  # stage 1 has 0.65 for rho, HCT's thresholds 0.7, if that is more; else rho
 
     def __post_init__(self):
         super().__post_init__()
@@ -77,7 +78,7 @@ class NoiseHCTSettings(TreeSettings):
     """Constants of hct-noise: nu_1, rho and delta of hct, and the one part of PF-PNE+ that needs no federation."""
 
     delta: float = HCTSettings.delta
-    early_descent: bool = False  # HCT's thresholds have EARLY_RHO for rho, if that is more
+    early_descent: bool = False  # HCT's thresholds have 0.7 for rho, if that is more
 
     def __post_init__(self):
         super().__post_init__()
@@ -109,9 +110,9 @@ def c_of(noise: float) -> float:
 
 
 def together(s: PlusSettings, noise: float) -> PlusSettings:
-    """The settings of stage 1, once the noise is known."""
-    c = max(LEAST_C, C_TOGETHER * math.sqrt(noise)) if s.noise_aware else s.c
-    return replace(s, c=c, rho=early(s))
+    """The settings of stage 1 at the next depth, from the noise at the last."""
+    c = max(LEAST_C_TOGETHER, C_PER_SIGMA_TOGETHER * math.sqrt(noise)) if s.noise_aware else s.c
+    return replace(s, c=c, rho=max(s.rho, EARLY_RHO_TOGETHER) if s.early_descent else s.rho)
 
 
 def early(s: PlusSettings | NoiseHCTSettings) -> float:
@@ -183,7 +184,6 @@ class PFPNEPlus(Phases):
                 n = min(ROOT_PULLS * pulls_each(0, self.log, s, task.n_clients), task.horizon + 1)
                 means, variances = yield from pull_root(self.S, n)
                 answer = yield RootStatistics(0, means, variances)
-                self.settings = together(s, answer.variances[0])
             else:
                 sums, n = yield from self.pull_each(h, index)
                 means = sums / n
@@ -193,6 +193,7 @@ class PFPNEPlus(Phases):
             kept = find(answer.index, index)[1]
             b = np.full(len(kept), radius(n * task.n_clients, self.log, self.settings.c))
             own[h], shared[h] = (index, means * n, n), (answer.index, answer.means[kept], b)
+            self.settings = together(s, answer.variances[0])
             if going or not s.optimistic:
                 best = answer.index[np.argmax(answer.means[kept])]
                 yield from self.finish(h, np.arange(self.S), np.full(self.S, best))
@@ -302,7 +303,6 @@ class PlusServer(PhasedServer):
             n, self.noise = n * ROOT_PULLS, float(variances.mean())
             of_binary = means * (1 - means) * n / (n - 1)  # the most that the variance of rewards in [0, 1] can be
             self.binary = bool(self.noise > 0 and np.allclose(variances, of_binary, atol=0))
-            self.settings = together(s, self.noise)
         kept = super().conclude(means)
         staying = means[:, find(kept.index, index)[1]]
         noise = binary_noise(staying, n) if self.binary else self.noise
@@ -313,5 +313,6 @@ class PlusServer(PhasedServer):
         alike = surely <= (s.nu_1 * s.rho**h) ** 2
         if not s.heterogeneity_test:
             alike = h < transition_depth(s.Delta, s.nu_1, s.rho)
+        self.settings = together(s, noise)
         self.going = alike and M > 1 and h < self.task.partition.max_depth
         return Shared(h, kept.index, means.mean(axis=0), [noise, max(0.0, het2)], [int(self.going)])
