@@ -1,6 +1,7 @@
 """The pictures of pfpne.paper.regimes: heat maps of who wins and by how much, and regret against Delta."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,17 +18,11 @@ from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
 from pfpne.paper.looks import EARLY, LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import Parameters
-from pfpne.paper.regimes import COMMON, RIVALS
+from pfpne.paper.regimes import COMMON, RIVALS, to_others
 
 LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
 PAGES = ("best", "pf_pne", "pf_pne_plus", "federated", "federated_plus")  # of the whole map, one each
-
-
-def _to_others(name: str) -> Callable[[pd.DataFrame], pd.Series]:
-    """The algorithm's mean regret over that of the best of the others."""
-    others = [other for other in RIVALS if other != name]
-    return lambda table: table[name] / table[others].min(axis=1)
 
 
 def _to(name: str, other: str) -> Callable[[pd.DataFrame], pd.Series]:
@@ -37,8 +32,8 @@ def _to(name: str, other: str) -> Callable[[pd.DataFrame], pd.Series]:
 # What a heat map may show: what it is called, and the values of a table's rows.
 QUANTITIES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
     "best": ("smallest regret", lambda table: table["best"]),
-    "pf_pne": ("PF-PNE / best other", _to_others("pf-pne")),
-    "pf_pne_plus": ("PF-PNE+ / best other", _to_others("pf-pne+")),
+    "pf_pne": ("PF-PNE / best other", partial(to_others, name="pf-pne")),
+    "pf_pne_plus": ("PF-PNE+ / best other", to_others),
     "federated": ("PF-PNE / PE", _to("pf-pne", "pe")),
     "federated_own": ("PF-PNE, own $\\Delta$ / PE", _to(OWN_DELTA, "pe")),
     "federated_plus": ("PF-PNE+ / its search alone", _to("pf-pne+", EARLY)),
@@ -175,3 +170,34 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
         return figure
 
     return render("break_even", caption, table, draw, __name__)
+
+
+def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Each algorithm's regret over the smallest of all in that regime, where PF-PNE+ was never tuned."""
+    ratios = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0).rename(columns=label)
+    long = table[["cells", "objective"]].join(ratios).melt(["cells", "objective"], var_name="algorithm", value_name="ratio")
+    counts = ", ".join(f"{n} on {cells} cells" for cells, n in table["cells"].value_counts(sort=False).items())
+    caption = (
+        f"Mean R(T)/M over the smallest of all in the same regime, in {len(table)} regimes that are not on the map and that "
+        f"nothing was tuned on ({counts}): n = {p.n_runs} paired runs each. A box is the middle half of the regimes, "
+        "a bar their median, the whiskers reach to the extremes. Rastrigin is in two dimensions."
+    )
+    objectives = [name for name in TITLES if name in set(table["objective"])]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PAGE, 2.5))
+        axes = figure.subplots(1, len(objectives), sharey=True, squeeze=False)[0]
+        for ax, objective in zip(axes, objectives, strict=True):
+            of = long[long["objective"] == objective]
+            look = {"hue": "cells", "hue_order": ["random", "cyclic"], "palette": ["0.85", "0.45"], "legend": False}
+            sns.boxplot(of, x="ratio", y="algorithm", ax=ax, whis=(0, 100), linewidth=0.6, gap=0.15, **look)
+            ax.axvline(1.1, color="0.4", linewidth=0.6, linestyle=":")
+            ax.set(xscale="log", xlim=(0.95, None), xlabel="", ylabel="", title=title(objective))
+            ax.set_xticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
+            ax.xaxis.set_minor_locator(NullLocator())
+        figure.supxlabel("regret / smallest regret (dotted: 1.1)", fontsize=7)
+        handles = [Patch(facecolor=shade, edgecolor="0.2", label=f"{cells} cells") for cells, shade in (("random", "0.85"), ("cyclic", "0.45"))]
+        figure.legend(handles=handles, loc="outside lower right", ncols=2, fontsize=7)
+        return figure
+
+    return render("held_out", caption, table, draw, __name__)
