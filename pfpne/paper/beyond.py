@@ -4,6 +4,7 @@ A cell is an objective, a noise of the profile, and clients that are alike or sh
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pfpne.algorithms.pf_pne_plus import PARTS
-from pfpne.paper import stats
+from pfpne.paper import sites, stats
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import _in_order, _scale, draw_regret, legend, render
 from pfpne.paper.looks import EARLY, LOOKS, PAGE, TITLES, label, noise_in_words, title
-from pfpne.paper.parameters import BEYOND, PROFILES, SYNTHETIC_NAMES, Parameters
+from pfpne.paper.parameters import BEYOND, PROFILES, SITES, SYNTHETIC_NAMES, Parameters
 from pfpne.paper.regimes import TUNED
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
@@ -139,6 +140,22 @@ def sentences(table: pd.DataFrame) -> list[str]:
             f"{(far < 1).sum()} of {len(far)} cells: a yardstick, and no bound."
         )
     return text
+
+
+def on_sites(p: Parameters) -> Exhibit:
+    """The parts on the problem of notebook 6, at its scale: what each adds to the AUC on images never seen."""
+    of = replace(p, **SITES[p.profile])
+    table = sites.compared(sites.results(of, sites.IN_PARTS), of.seed)
+    caption = (
+        f"By how much the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % interval: "
+        f"the {of.n_clients} sites of notebook 6, {of.horizon} fits a site, {of.n_runs} paired runs."
+    )
+    every = table[table["site"] == "all"]
+    shown = every[["against"]].assign(difference=[f"{x:+.4f} [{a:+.4f}, {b:+.4f}]" for x, a, b in every[["difference", "low", "high"]].to_numpy()])
+    markdown = shown.set_axis(["Variant", "PF-PNE+ less it"], axis=1).to_markdown(index=False) + f"\n\n{caption}\n"
+    csv = table.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+    files = {"beyond_sites.csv": csv.encode(), "beyond_sites.md": markdown.encode()}
+    return Exhibit("beyond_sites", caption, files, {"text/markdown": markdown}, __name__)
 
 
 def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:

@@ -9,18 +9,22 @@ pooled data one machine, fitted to the images of all, serves them all.
 """
 
 import functools
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.checks import check_integer
-from pfpne.paper import stats
+from pfpne.paper import stats, store
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
-from pfpne.paper.looks import PAGE
+from pfpne.paper.looks import EARLY, PAGE, label
 from pfpne.paper.parameters import Parameters, progress
+from pfpne.paths import RESULTS
 from pfpne.rng import stream
 from pfpne.space import Float
 from pfpne.tuning import tune
@@ -34,11 +38,20 @@ MOST = 9  # sites: there are no more images
 BLUR = 0.3, 0.8  # standard deviation of the noise on a pixel in [0, 1], from the first site to the last
 TILT = 0.8  # the digits 5 to 9 are so much rarer at the last site than at the first
 OURS = "PF-PNE+, sites together"
-WAYS = {  # what is compared: the algorithm, and whether on pooled data
-    OURS: ("pf-pne+", False),
-    "HCT, noise measured, each alone": ("hct-noise", False),
-    "random search, each alone": ("random", False),
-    "pooled images, one machine": ("hct-noise", True),
+COLUMNS = {
+    **{"way": "a name of the ways", "run": "0, 1, ...", "site": "0, 1, ...", "images": "the site's own"},
+    **{"C": "of the machine deployed", "gamma": "the same", "auc": "its AUC on images never seen"},
+}
+WAYS = {  # what is compared: the algorithm, whether on pooled data, and its settings
+    OURS: ("pf-pne+", False, {}),
+    "HCT, noise measured, each alone": ("hct-noise", False, {}),
+    "random search, each alone": ("random", False, {}),
+    "pooled images, one machine": ("hct-noise", True, {}),
+}
+IN_PARTS = {  # the same for PF-PNE+ part by part, and for its search alone
+    OURS: WAYS[OURS],
+    **{f"without {words}": ("pf-pne+", False, {part: False}) for part, words in PARTS.items()},
+    label(EARLY): ("hct-noise", False, {"early_descent": True}),
 }
 
 
@@ -89,27 +102,32 @@ def objective(own: tuple, rng: np.random.Generator):
     return reward
 
 
-def one_run(M: int, n_evaluations: int, seed: int, run: int) -> list[dict]:
-    """A row a way and site: the AUC on images never seen, and the point deployed. M n_evaluations fits a way."""
+def one_run(M: int, n_evaluations: int, seed: int, ways: dict, run: int) -> list[list]:
+    """A row a way and site, columns as in COLUMNS. M n_evaluations fits a way."""
     sites, rows = make_sites(M, seed, run), []
     every = tuple(map(np.concatenate, zip(*(own for own, _ in sites), strict=True)))
-    for way, (algorithm, pooled) in WAYS.items():
+    for way, (algorithm, pooled, settings) in ways.items():
         data = [every] if pooled else [own for own, _ in sites]
         rewards = [objective(own, stream(seed, "sites", run, "quarters", m)) for m, own in enumerate(data)]
         budget = n_evaluations * M // len(data)
-        points = [*tune(rewards, SPACE, budget, algorithm=algorithm, seed=seed, progress=False).deploy.values()]
+        points = [*tune(rewards, SPACE, budget, algorithm=algorithm, seed=seed, progress=False, **settings).deploy.values()]
         for m, (_, unseen) in enumerate(sites):
             mine = 0 if pooled else m
-            at = {"way": way, "run": run, "site": m, "images": len(sites[m][0][1]), **points[mine]}
-            rows.append({**at, "auc": auc(points[mine], data[mine], unseen)})
+            at = [way, run, m, len(sites[m][0][1]), *points[mine].values()]
+            rows.append([*at, auc(points[mine], data[mine], unseen)])
     return rows
 
 
-def results(p: Parameters) -> pd.DataFrame:
-    """The rows of all runs; p: n_clients is the number of sites, horizon the fits of a site."""
-    jobs = [(p.n_clients, p.horizon, p.seed, run) for run in range(p.n_runs)]
-    found = dict(unordered(one_run, jobs, p.n_jobs, progress("digits")))
-    return pd.DataFrame([row for run in sorted(found) for row in found[run]])
+def results(p: Parameters, ways: dict = WAYS, folder: Path = RESULTS) -> pd.DataFrame:
+    """The rows of all runs, kept; p: n_clients is the number of sites, horizon the fits of a site."""
+    of_run = (p.n_clients, p.horizon, p.seed, ways)
+
+    def make() -> list:
+        found = dict(unordered(one_run, [(*of_run, run) for run in range(p.n_runs)], p.n_jobs, progress("digits")))
+        return [row for run in sorted(found) for row in found[run]]
+
+    key = store.key({"sites": of_run, "n_runs": p.n_runs, "scikit-learn": version("scikit-learn")}, one_run)
+    return pd.DataFrame(store.rows(key, make, folder), columns=[*COLUMNS])
 
 
 def compared(table: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -118,7 +136,7 @@ def compared(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     for site in ("all", *table["site"].unique()):
         mine = table if site == "all" else table[table["site"] == site]
         wide = mine.pivot_table(index="run", columns="way", values="auc")
-        for way in WAYS:
+        for way in table["way"].unique():
             if way != OURS:
                 difference = (wide[OURS] - wide[way]).to_numpy()
                 low, high = stats.interval(difference, stream(seed, "sites", way, str(site)))
