@@ -1,12 +1,25 @@
 """PF-PNE+ and HCT-noise: the small functions by hand, the tree handed over, the switches, and the fast form."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import pfpne
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.hct import HCTSettings, hct_theory
-from pfpne.algorithms.pf_pne_plus import PARTS, ROOT_PULLS, PlusSettings, binary_noise, c_of, grown, heterogeneity, worth
+from pfpne.algorithms.pf_pne_plus import (
+    PARTS,
+    ROOT_PULLS,
+    PlusSettings,
+    binary_noise,
+    c_of,
+    grown,
+    heterogeneity,
+    together,
+    worth,
+)
 from pfpne.algorithms.pf_pne import pulls_each
 from pfpne.federation import Task
 from pfpne.partition import Partition
@@ -115,6 +128,22 @@ def test_stage_1_ends_where_clients_are_seen_to_differ_and_goes_on_where_they_ar
     assert [answer[0].going.tolist() for _, _, answer in mail][-1] == [0] and mail[-1][0] < 100
     alike = pfpne.make_problem("garland", n_clients=5, shift=0.0, common=0.1, noise=0)
     assert pfpne.simulate("pf-pne+", alike, 2_000).communication["t"].max() > 1_000
+
+
+def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for():
+    settings = PlusSettings()
+    assert together(settings, 0.09) == replace(settings, c=0.2 * 0.3, rho=0.65) and together(settings, 0.0).c == 0.02
+    assert together(replace(settings, noise_aware=False, early_descent=False), 0.09) == replace(
+        settings, noise_aware=False, early_descent=False
+    )
+    problem = pfpne.make_problem("himmelblau", n_clients=4, shift=0.0, common=0.1, noise="bernoulli")
+    mail = [(t, message) for t, way, m, message in pfpne.simulate("pf-pne+", problem, 20_000, messages=True).messages if way == "down" and m == 0]
+    log, noises = settings.log_term(Task(Partition(problem.domain), 4, 20_000)), set()
+    for (before, answer), (after, _) in itertools.pairwise(mail):
+        n = pulls_each(answer.header + 1, log, together(settings, answer.variances[0]), 4)
+        assert after - before == 2 * len(answer.index) * n
+        noises.add(answer.variances[0])
+    assert len(mail) > 5 and len(noises) > 5 and n > 1
 
 
 def test_what_is_sent():

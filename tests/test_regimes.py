@@ -94,6 +94,26 @@ def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     assert "2 times the regret at worst" in words and "30% ahead in 8 of 8." in words
 
 
+def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
+    unseen, grid = regimes.HELD_OUT["paper"], GRIDS["paper"]
+    for name in ("noises", "shifts", "clients", "horizons"):
+        both = {*getattr(unseen, name)} & {*getattr(grid, name)}
+        assert both <= {"bernoulli", 0.0}, name
+    table = regimes.held_out(parameters, folder)  # garland, narrowed: one dimension has one kind of cells
+    assert set(table["cells"]) == {"random"} and len(table) == 2 and not table.duplicated(REGIME).any()
+    first = table.iloc[0]
+    other_seed = Experiment(
+        "garland", ("hct",), 2, 60, 2, first["noise"], first["shift"], seed=parameters.seed + 1, common=regimes.COMMON
+    )
+    assert first["hct"] == pytest.approx(summarize(other_seed, 1)["regret"].mean())
+    words = regimes._of_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
+    near = (regimes.to_others(table) <= 1.1).mean()
+    assert f"on random cells, of the objectives that it was tuned on, in {near:.0%} of 2 regimes" in words
+    assert f"on cyclic cells, of the objectives that it was not tuned on, in {near:.0%} of 2 regimes" in words
+    both_kinds = regimes.held_out(complete("8_regime_map", TINY | {"objective": "rastrigin", "noise": 0.5}), folder)
+    assert [*both_kinds["cells"]] == ["random"] * 2 + ["cyclic"] * 2
+
+
 def test_which_Delta_is_read_off_the_curves(parameters, folder):
     given = regimes.break_even(parameters, folder)
     assert len(given) == 2 * len(regimes.DELTAS) and set(given["given"]) == set(regimes.DELTAS)
@@ -109,8 +129,10 @@ def test_pictures(parameters, table, folder):
     for drawing in (maps.whole(table, "best", parameters), maps.break_even(given, parameters)):
         pdf = drawing.files[f"{drawing.stem}.pdf"]
         assert len(pdf) < 200_000 and b"/Subtype /CIDFontType2" in pdf and b"/Type3" not in pdf
-    guide = regimes.guide(table, given)
-    assert guide.files["regime_guide.md"].decode().count("- **") >= 3
+    unseen = regimes.held_out(parameters, folder)
+    assert maps.held_out(unseen, parameters).files["held_out.csv"].count(b"\n") == 1 + len(unseen)
+    guide = regimes.guide(table, given, unseen)
+    assert guide.files["regime_guide.md"].decode().count("- **") >= 4
 
 
 def test_quantities_by_hand():

@@ -186,7 +186,7 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
     def draw() -> Figure:
         figure = Figure(figsize=(PAGE, 2.5))
-        axes = figure.subplots(1, len(objectives), sharey=True, squeeze=False)[0]
+        axes = figure.subplots(1, len(objectives), sharex=True, sharey=True, squeeze=False)[0]
         for ax, objective in zip(axes, objectives, strict=True):
             of = long[long["objective"] == objective]
             look = {"hue": "cells", "hue_order": ["random", "cyclic"], "palette": ["0.85", "0.45"], "legend": False}
