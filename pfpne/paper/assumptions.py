@@ -117,8 +117,7 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
 
     depth = np.arange(depths["depth"].max() + 1)
 
-    def figure() -> Figure:
-        page = Figure(figsize=(PAGE, 3.6))
+    def figure(page: Figure) -> None:
         axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
         for (top, bottom), objective in zip(axes.T, objectives, strict=True):
             for cells, of in table[table["objective"] == objective].groupby("cells"):
@@ -137,9 +136,8 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
         handles = [Line2D([], [], color=color, linestyle=dashes, label=name) for name, color, dashes in lines]
         handles.append(Line2D([], [], color="0.5", linewidth=0.8, label=r"$\nu_1\rho^h$; all cells"))
         page.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
-        return page
 
-    return render("assumptions", caption, table, figure, __name__)
+    return render("assumptions", caption, table, (PAGE, 3.6), figure)
 
 
 def _shown_shift(depths: pd.DataFrame, p: Parameters) -> float:
@@ -155,7 +153,6 @@ def summary(problems: pd.DataFrame) -> pd.DataFrame:
     for end in ("", "_mean"):  # a rho of 1 is no smoothness
         none = medians[f"rho{end}"] > 0.995
         numbers.loc[none, [f"nu_1{end}", f"rho{end}"]] = DASH
-    head = medians[PLACE[:-1]].assign(
-        objective=medians["objective"].map(title), shift=medians["shift"].map("{:g}".format)
-    )
+    names, shifts = medians["objective"].map(title), medians["shift"].map("{:g}".format)
+    head = medians[PLACE[:-1]].assign(objective=names, shift=shifts)
     return pd.concat([head, numbers], axis=1)

@@ -108,8 +108,7 @@ def one_run(M: int, n_evaluations: int, seed: int, run: int) -> list[dict]:
 def results(p: Parameters) -> pd.DataFrame:
     """The rows of all runs; p: n_clients is the number of sites, horizon the fits of a site."""
     jobs = [(p.n_clients, p.horizon, p.seed, run) for run in range(p.n_runs)]
-    found = dict(unordered(one_run, jobs, p.n_jobs, progress("digits")))
-    return pd.DataFrame([row for run in sorted(found) for row in found[run]])
+    return pd.DataFrame(sum((rows for _, rows in sorted(unordered(one_run, jobs, p.n_jobs, progress("digits")))), []))
 
 
 def compared(table: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -136,8 +135,7 @@ def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Ex
         f"{fits} fits a way and run: {p.horizon} a site, or all on the pooled images."
     )
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 2.6))
+    def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
         named = table.assign(at=[f"{m + 1} ({n})" for m, n in table[["site", "images"]].to_numpy()])
         how = {"data": named, "x": "at", "y": "auc", "hue": "way", "palette": "colorblind", "dodge": True, "ax": left}
@@ -152,9 +150,8 @@ def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Ex
         names = [f"less {way}".replace(", each", ",\neach") for way in every["against"]]
         right.set_yticks(range(len(every)), names)
         right.set(xlabel="difference of AUC", ylim=(-0.6, len(every) - 0.4))
-        return figure
 
-    return render("tune_your_own", caption, table, draw, by=__name__)
+    return render("tune_your_own", caption, table, (PAGE, 2.6), draw)
 
 
 def sentences(differences: pd.DataFrame) -> list[str]:

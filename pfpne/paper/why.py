@@ -192,8 +192,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     noises = [*dict.fromkeys(table["noise"])]
 
-    def figure() -> Figure:
-        page = Figure(figsize=(PAGE if len(noises) > 1 else COLUMN, 5.4))
+    def figure(page: Figure) -> None:
         axes = page.subplots(len(ROWS), len(noises), sharex=True, sharey="row", squeeze=False)
         for noise, column in zip(noises, axes.T, strict=True):
             for ax, (what, (_, others)) in zip(column, ROWS.items(), strict=True):
@@ -213,9 +212,8 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
         for ax, (what, (name, _)) in zip(axes[:, 0], ROWS.items(), strict=True):
             ax.set(ylabel=name, ylim=(0, None if what == "nodes" else 1))
         legend(page, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
-        return page
 
-    return render("why", caption, table, figure, __name__)
+    return render("why", caption, table, (PAGE if len(noises) > 1 else COLUMN, 5.4), figure)
 
 
 def _listed(words) -> str:
