@@ -88,11 +88,10 @@ def measure(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.Dat
     ]
     scale = folder, DEEPEST[p.profile]
     jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
-    found = dict(unordered(_stored, jobs, p.n_jobs, progress("assumptions")))
-    problems = [[*place, *found[k][0]] for k, place in enumerate(places)]
-    depths = [[*place, *row] for k, place in enumerate(places) for row in found[k][1:]]
-    columns = [*PLACE, *COLUMNS], [*PLACE, *BY_DEPTH]
-    return tuple(pd.DataFrame(rows, columns=names) for rows, names in zip((problems, depths), columns, strict=True))
+    found = [rows for _, rows in sorted(unordered(_stored, jobs, p.n_jobs, progress("assumptions")))]
+    problems = [[*place, *first] for place, (first, *_) in zip(places, found, strict=True)]
+    depths = [[*place, *row] for place, (_, *rows) in zip(places, found, strict=True) for row in rows]
+    return pd.DataFrame(problems, columns=[*PLACE, *COLUMNS]), pd.DataFrame(depths, columns=[*PLACE, *BY_DEPTH])
 
 
 def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:

@@ -160,20 +160,21 @@ def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
     """Draw the runs of one objective and noise: mean lines, bands of one standard deviation."""
     _curves(ax, regret, "regret", "sd", clip_on=False)
     highest = max(line.get_ydata().max() for line in ax.lines)  # a wide band hides no line
-    ax.set(xlim=(0, regret["t"].max()), ylim=(0, 1.08 * highest or None))
-    for axis, ticks in ((ax.xaxis, 4), (ax.yaxis, 6)):
-        axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(THOUSANDS)
+    ax.set_ylim(0, 1.08 * highest or None)
 
 
 def _curves(ax: Axes, regret: pd.DataFrame, of: str, errorbar, **options) -> None:
-    """Mean lines of a column against t, with bands."""
+    """Mean lines of a column against t, with bands, on linear axes."""
     names, every = _in_order(regret["algorithm"]), max(1, regret["t"].nunique() // 6)
     sns.lineplot(regret, x="t", y=of, errorbar=errorbar, ax=ax, **options, **_lines(names))
     for k, (name, line, band) in enumerate(zip(names, ax.lines, ax.collections, strict=True)):
         line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
         color = LOOKS[name].color
         band.set(alpha=None, facecolor=(color, 0.12), edgecolor=(color, 0.5), linewidth=0.3)  # edges tell bands apart
+    ax.set_xlim(0, regret["t"].max())
+    for axis, ticks in ((ax.xaxis, 4), (ax.yaxis, 6)):
+        axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_formatter(THOUSANDS)
 
 
 def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
@@ -181,12 +182,10 @@ def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
     _curves(ax, regret, "simple_regret", ("se", 2))
     drawn = [line.get_ydata() for line in ax.lines]
     low, high = min(y[y > 0].min(initial=1) for y in drawn), max(y.max() for y in drawn)
-    ax.set(xlim=(0, regret["t"].max()), yscale="log", ylim=(0.8 * low, 1.25 * high or None))
+    ax.set(yscale="log", ylim=(0.8 * low, 1.25 * high or None))
     _plain_log(ax.yaxis, (1, 3) if high > 10 * low else (1, 2, 3, 5))
     if high < 4 * low:
         ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(THOUSANDS)
 
 
 def final_regret(results) -> pd.DataFrame:
@@ -265,16 +264,15 @@ def surfaces(results, p: Parameters) -> Exhibit:
     reached = [problem.client_values(m, best[None])[0] for m, best in enumerate(tuned.T)]
     clients = {"client": np.arange(1, p.n_clients + 1), "field": problem.fields + 1, "C": C, "gamma": gamma}
     table = pd.DataFrame({**clients, "auc": reached, "best_auc": problem.optimum})
+    by_field = table.groupby("field")
+    columns = min(5, len(by_field))
+    rows = -(-len(by_field) // columns)
     caption = (
         "AUC of the support vector machine of each landmine field against C and gamma, in the first run: "
         f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client. "
         f"White stars: the best point of the grid. Marks: the point that {look.label} would deploy at T, "
         "one a client. Titles: the AUC at the marks (their mean, if clients share a field), and the best of the grid."
     )
-
-    by_field = table.groupby("field")
-    columns = min(5, len(by_field))
-    rows = -(-len(by_field) // columns)
 
     def draw(figure: Figure) -> None:
         auc = problem.values(problem.candidates)
@@ -310,18 +308,17 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
     where = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
     table = table.assign(where=where)
     order = [place for f in TITLES for place in (title(f), f"{title(f)}, cyclic") if place in set(where)]
-    rows = [[place for place in order if place.startswith("Landmine") == alone] for alone in (False, True)]
+    rows = [[place for place in order if place.startswith("Landmine") == landmine] for landmine in (False, True)]
+    width, columns = (COLUMN, 3) if len(noises) == 1 else (PAGE, 6)
     caption = (
         f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, n = "
         f"{' or '.join(map(str, runs))} paired runs. Ratios of means with bootstrap 95% intervals; left of the line an "
         "algorithm has less regret than PF-PNE. Cells are random, or cyclic."
     )
 
-    alone = len(noises) == 1
-
     def draw(figure: Figure) -> None:
-        heights = {"height_ratios": [*map(len, rows)]}
-        axes = figure.subplots(2, len(noises), sharey="row", sharex=True, squeeze=False, gridspec_kw=heights)
+        heights = [len(places) for places in rows]
+        axes = figure.subplots(2, len(noises), sharey="row", sharex=True, squeeze=False, height_ratios=heights)
         for ax in axes[1, 1:]:
             ax.set_axis_off()
         for ax, noise in zip([*axes[0], axes[1, 0]], [*noises, "landmine"], strict=True):
@@ -341,10 +338,9 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
             ax.tick_params(axis="y", length=0)
         for ax, places in zip(axes[:, 0], rows, strict=True):
             ax.set_yticks(range(len(places)), places)
-        legend(figure, names, columns=3 if alone else 6, lines=False)
+        legend(figure, names, columns, lines=False)
 
-    size = COLUMN if alone else PAGE, 1.2 + 0.42 * len(order)
-    return render("forest", caption, table.drop(columns="where"), size, draw)
+    return render("forest", caption, table.drop(columns="where"), (width, 1.2 + 0.42 * len(order)), draw)
 
 
 def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
@@ -406,8 +402,7 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
     )
 
     def draw(figure: Figure) -> None:
-        grid = {"height_ratios": [1.3, 3.2, 1.0]}
-        axes = figure.subplots(3, len(objectives), sharey="row", squeeze=False, gridspec_kw=grid)
+        axes = figure.subplots(3, len(objectives), sharey="row", squeeze=False, height_ratios=(1.3, 3.2, 1.0))
         for (above, middle, below), objective in zip(axes.T, objectives, strict=True):
             mine = ratio[table["objective"] == objective].sort_values()
             of, wins = table.loc[mine.index], held.loc[mine.index]
