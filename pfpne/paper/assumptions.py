@@ -96,53 +96,46 @@ def measure(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.Dat
 
 def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
     """The diameters that the cells need, and the near-optimal cells, against depth: a column an objective."""
-    shown = depths[(depths["shift"] == _shown_shift(depths, p)) | (depths["objective"] == "landmine")]
-    keys = ["objective", "cells", "depth"]
-    table = shown.drop(columns=["run", "shift"]).groupby(keys, sort=False).mean().reset_index()
+    shifts, depth = depths["shift"].unique(), np.arange(depths["depth"].max() + 1)
+    shift = shifts[np.abs(shifts - p.shift).argmin()]  # the profile's own, or the nearest that was measured
+    shown = depths[(depths["shift"] == shift) | (depths["objective"] == "landmine")].drop(columns=["run", "shift"])
+    table = shown.groupby(["objective", "cells", "depth"], sort=False).mean().reset_index()
     caption = (
-        f"What the cells of the partition satisfy: M = {p.n_clients} clients, shift {_shown_shift(depths, p):g}, means "
+        f"What the cells of the partition satisfy: M = {p.n_clients} clients, shift {shift:g}, means "
         f"of {p.n_runs} problems. Top: the least diameter that the paper's smoothness (Assumption 2) leaves a cell of "
         "depth h, for the worst cell of the worst client, against the nu_1 rho^h that the algorithms assume. Bottom: "
         "cells that hold a near-optimal point, 12 nu_1 rho^h for a client (the one that has most), 6 nu_1 rho^h for "
         "f-bar; those of the client that are none of f-bar's; and all the cells there are; random cells."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
-    curves = {  # in the lower row: colour, dashes
-        "near": ("$f_m$", "#D55E00", "-"),
-        "near_mean": (r"$\bar f$", "#0072B2", (0, (3.7, 1.6))),
-        "different": (r"$f_m$, not $\bar f$", "#000000", (0, (1, 1.2))),
+    kinds = {  # in the upper row
+        "random": {"label": "random cells", "color": "#009E73", "linestyle": "-"},
+        "cyclic": {"label": "cyclic cells", "color": "#CC79A7", "linestyle": (0, (4, 1.2, 1, 1.2))},
     }
-    kinds = {"random": ("random cells", "#009E73", "-"), "cyclic": ("cyclic cells", "#CC79A7", (0, (4, 1.2, 1, 1.2)))}
-
-    depth = np.arange(depths["depth"].max() + 1)
+    curves = {  # in the lower
+        "near": {"label": "$f_m$", "color": "#D55E00", "linestyle": "-"},
+        "near_mean": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
+        "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
+    }
+    assumed = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
 
     def figure(page: Figure) -> None:
         axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
         for (top, bottom), objective in zip(axes.T, objectives, strict=True):
             for cells, of in table[table["objective"] == objective].groupby("cells"):
-                _, color, dashes = kinds[cells]
-                top.plot(of["depth"], of["diameter"], color=color, linestyle=dashes)
-                if cells == "random":
-                    for name, (_, color, dashes) in curves.items():
-                        bottom.plot(of["depth"], of[name].where(of[name] > 0), color=color, linestyle=dashes)
-            top.plot(depth, OF.nu_1 * OF.rho**depth, color="0.5", linewidth=0.8)
-            bottom.plot(depth, 2.0**depth, color="0.5", linewidth=0.8)
+                top.plot(of["depth"], of["diameter"], **kinds[cells])
+                for name in curves if cells == "random" else ():
+                    bottom.plot(of["depth"], of[name].where(of[name] > 0), **curves[name])
+            top.plot(depth, OF.nu_1 * OF.rho**depth, **assumed)
+            bottom.plot(depth, 2.0**depth, **assumed)
             top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
             bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
         axes[0, 0].set_ylabel("diameter")
         axes[1, 0].set_ylabel("near-optimal cells")
-        lines = [*kinds.values(), *curves.values()]
-        handles = [Line2D([], [], color=color, linestyle=dashes, label=name) for name, color, dashes in lines]
-        handles.append(Line2D([], [], color="0.5", linewidth=0.8, label=r"$\nu_1\rho^h$; all cells"))
+        handles = [Line2D([], [], **look) for look in (*kinds.values(), *curves.values(), assumed)]
         page.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
 
     return render("assumptions", caption, table, (PAGE, 3.6), figure)
-
-
-def _shown_shift(depths: pd.DataFrame, p: Parameters) -> float:
-    """The profile's own, or the nearest that was measured."""
-    shifts = depths["shift"].unique()
-    return float(shifts[np.abs(shifts - p.shift).argmin()])
 
 
 def summary(problems: pd.DataFrame) -> pd.DataFrame:

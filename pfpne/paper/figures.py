@@ -462,8 +462,8 @@ def times(results: list, p: Parameters) -> Exhibit:
     def draw(figure: Figure) -> None:
         ax = figure.add_subplot()
         ranges = {"estimator": "median", "errorbar": ("pi", 100), "err_kws": {"linewidth": 0.7}, "linestyle": "none"}
-        looks = {"palette": [LOOKS[name].color for name in names], "markers": [LOOKS[name].marker for name in names]}
-        looks |= {"markersize": STYLE["lines.markersize"], "markeredgewidth": 1}
+        _, colors, _, markers = map(list, zip(*map(LOOKS.get, names), strict=True))
+        looks = {"palette": colors, "markers": markers, "markersize": STYLE["lines.markersize"], "markeredgewidth": 1}
         order = {"order": objectives, "hue_order": names, "dodge": 0.8 - 0.8 / len(names), "legend": False}
         sns.pointplot(seconds, x="objective", y="seconds", hue="algorithm", ax=ax, **ranges, **looks, **order)
         ax.set(yscale="log", xlabel="", ylabel="seconds a run")

@@ -70,8 +70,7 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
             cells.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **drawn})
     for part in cells:
         part["low"], part["high"] = partition.box(part["depth"], part["index"])[:, 0].T
-    columns = {name: [np.broadcast_to(part[name], part["index"].shape) for part in cells] for name in cells[0]}
-    return Trace(run, pd.DataFrame({name: np.concatenate(parts) for name, parts in columns.items()}), sent)
+    return Trace(run, pd.concat(map(pd.DataFrame, cells), ignore_index=True), sent)
 
 
 def draw(trace: Trace, problem: Problem) -> Exhibit:

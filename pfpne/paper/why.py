@@ -150,17 +150,18 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["noise", "algorithm", "run", *COLUMNS]]
 
 
-ROWS = {  # of the figure: what is drawn, its name, for each algorithm the column where it is another
-    "removed": ("optimum removed\n(share of clients)", {}),
-    "own": ("covered\n(share of intervals)", {"fed-pne": "global"}),
-    "nodes": ("nodes pulled\nby a client", {}),
-    "spent": ("share of $T$", {}),
+ROWS = {  # of the figure
+    "removed": "optimum removed\n(share of clients)",
+    "own": "covered\n(share of intervals)",
+    "nodes": "nodes pulled\nby a client",
+    "spent": "share of $T$",
 }
 
 
 def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Against depth: a column a noise, a row what is removed, covered, pulled, spent."""
     means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
+    means["own"] = means["own"].mask(means["algorithm"] == "fed-pne", means["global"])  # the only ones that it has
     caption = (
         f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, "
         f"means of {p.n_runs} runs, with the settings of the paper. From the top: clients for which no cell around "
@@ -173,21 +174,21 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     def figure(page: Figure) -> None:
         axes = page.subplots(len(ROWS), len(noises), sharex=True, sharey="row", squeeze=False)
         for noise, column in zip(noises, axes.T, strict=True):
-            for ax, (what, (_, others)) in zip(column, ROWS.items(), strict=True):
+            for ax, what in zip(column, ROWS, strict=True):
                 for algorithm in SHOWN:
                     of = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
-                    (_, color, dashes, marker), y = LOOKS[algorithm], of[others.get(algorithm, what)]
+                    _, color, dashes, marker = LOOKS[algorithm]
                     look = {"color": color, "linestyle": (0, dashes) if dashes else "-", "marker": marker}
-                    ax.plot(of["depth"], y, **look, clip_on=False)
+                    ax.plot(of["depth"], of[what], **look, clip_on=False)
                     if what == "own" and algorithm == "pf-pne":
                         ax.plot(of["depth"], of["borrowed"], color=color, linewidth=0.6)
                     if what == "spent":
                         cut = of["cut"] > of["spent"] / 2
-                        ax.plot(of["depth"][cut], y[cut], "x", color="black", markersize=5, zorder=4)
+                        ax.plot(of["depth"][cut], of["spent"][cut], "x", color="black", markersize=5, zorder=4)
                 ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
             column[0].set_title(noise_in_words(noise))
             column[-1].set_xlabel("depth $h$")
-        for ax, (what, (name, _)) in zip(axes[:, 0], ROWS.items(), strict=True):
+        for ax, (what, name) in zip(axes[:, 0], ROWS.items(), strict=True):
             ax.set(ylabel=name, ylim=(0, None if what == "nodes" else 1))
         legend(page, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
 
