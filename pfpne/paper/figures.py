@@ -133,9 +133,10 @@ def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int, 
     table = pd.concat([regret_curves(cell[1], of) for row in cells for cell in row if cell], ignore_index=True)
     name = "Simple regret of the point deployed" if simple else "Average cumulative regret"
     bands = "1 standard deviation over them, cut where they leave the range of the lines"
+    bands = "2 standard errors of these means" if simple else bands
     caption = (
         f"{name}{what}: {_scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
-        f"Lines are means over the runs, bands \N{PLUS-MINUS SIGN}{'2 standard errors of these means' if simple else bands}."
+        f"Lines are means over the runs, bands \N{PLUS-MINUS SIGN}{bands}."
     )
     symbol = "simple regret" if simple else "regret $R(t)/M$"
     labels = [f"{noise_in_words(of.noise)}\n{symbol}" for (of, _), *_ in cells]
@@ -462,8 +463,8 @@ def times(results: list, p: Parameters) -> Exhibit:
     def draw(figure: Figure) -> None:
         ax = figure.add_subplot()
         ranges = {"estimator": "median", "errorbar": ("pi", 100), "err_kws": {"linewidth": 0.7}, "linestyle": "none"}
-        _, colors, _, markers = map(list, zip(*map(LOOKS.get, names), strict=True))
-        looks = {"palette": colors, "markers": markers, "markersize": STYLE["lines.markersize"], "markeredgewidth": 1}
+        looks = {"palette": [LOOKS[name].color for name in names], "markers": [LOOKS[name].marker for name in names]}
+        looks |= {"markersize": STYLE["lines.markersize"], "markeredgewidth": 1}
         order = {"order": objectives, "hue_order": names, "dodge": 0.8 - 0.8 / len(names), "legend": False}
         sns.pointplot(seconds, x="objective", y="seconds", hue="algorithm", ax=ax, **ranges, **looks, **order)
         ax.set(yscale="log", xlabel="", ylabel="seconds a run")

@@ -242,6 +242,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     found = findings.sentences(verdicts, compared, pd.read_csv(folder / "specification_curve.csv"))
+    other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
     scale = f"{findings.scale(verdicts)}\n\n"
     reading = (
         f"{scale}With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)} By column, the "
@@ -253,7 +254,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         ("README.md", "grid", "claims.csv", as_markdown(findings.grid(findings.main_text(verdicts)))),
         ("docs/claims.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts))),
         ("docs/claims.md", "claims", "claims.csv", reading + as_markdown(summary(verdicts))),
-        ("docs/deviations.md", "measured", "deviations.csv", as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))),
+        ("docs/deviations.md", "measured", "deviations.csv", other_readings),
     ]
     if (path := folder / "beyond.csv").exists():  # of a notebook that may not have been run yet
         picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
@@ -262,7 +263,8 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     if (path := folder / "regime_guide.md").exists():  # the same
         picture = "![Who has the smallest regret, over noise and shift, and by how much](figures/regime_map.png)"
         text = path.read_text(encoding="utf-8")
-        blocks += [("README.md", "guide", path.name, f"{text}\n{picture}\n"), ("docs/choosing.md", "guide", path.name, text)]
+        blocks.append(("README.md", "guide", path.name, f"{text}\n{picture}\n"))
+        blocks.append(("docs/choosing.md", "guide", path.name, text))
     if (path := folder / "tune_your_own.csv").exists():  # the same
         text = _list(sites.sentences(sites.compared(pd.read_csv(path), seed=0)))
         blocks.append(("docs/choosing.md", "sites", path.name, text))

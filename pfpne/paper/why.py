@@ -42,6 +42,7 @@ COLUMNS = {  # of a depth of a run; nan where there is nothing to count
     "spent": "share of T",
     "cut": "share of T in phases that the horizon cuts",
 }
+NOTHING = dict.fromkeys(COLUMNS, np.nan)
 
 
 def depths_of_phases(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
@@ -52,11 +53,11 @@ def depths_of_phases(name: str, problem: Problem, horizon: int, partition: Parti
     pulled = [(m, *of, *what) for m, client in enumerate(seen.clients) for of, what in client.pulled.items()]
     table = pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
     H = table["depth"].max()
-    optima, deployed = (np.array([path(partition, x, H) for x in of]) for of in (problem.maximisers, seen.run.best))
+    optima, deployed = (np.array([path(partition, x, H) for x in xs]) for xs in (problem.maximisers, seen.run.best))
     K, rows = levels(partition, seen.shared), []
     for h in range(H + 1):
         of = table[table["depth"] == h]  # nothing where Fed-PNE expands
-        row, protected = dict.fromkeys(COLUMNS, np.nan) | {"depth": h}, ()
+        row, protected = NOTHING | {"depth": h}, ()
         if h in seen.means:
             mean, b = seen.means[h].mean(axis=0), radius(seen.server.samples(h), log, s.c)
             f, protected = problem.values(partition.centers(h, K[h])), seen.shared[h]
@@ -100,7 +101,7 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
     evaluations = _Noted(problem, task, streams, recorder)
     search = drive(PFPNEPlus(task, settings, M), PlusServer(task, settings), evaluations, recorder)
     if search is None:  # the horizon came in stage 1
-        return [dict.fromkeys(COLUMNS, np.nan) | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
+        return [NOTHING | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition), horizon - int(evaluations.t[0]), [], []
     for m, tree in enumerate(search.trees):
         size = tree.state[0]["size"]
@@ -118,7 +119,7 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
     deployed, optima = (np.array([path(partition, x, H) for x in points]) for points in (deployed, problem.maximisers))
     for h, of in table.groupby("depth"):
         f = problem.paired_values(of["m"].to_numpy(), partition.centers(h, of["index"].to_numpy()))
-        row = dict.fromkeys(COLUMNS, np.nan) | {"depth": h, "removed": 0.0, "cut": 0.0}
+        row = NOTHING | {"depth": h, "removed": 0.0, "cut": 0.0}
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
         row |= {"own": np.mean(np.abs(of["mean"] - f) <= of["b"]), "nodes": (of["made"] > 0).sum() / M}
         rows.append(row | {"spent": (of["made"].sum() / M + evaluations.made[h]) / horizon})
