@@ -33,10 +33,10 @@ def results(parameters, tmp_path_factory):
 
 @pytest.mark.filterwarnings("error")
 def test_the_same_bytes_twice_and_small_files(results, parameters):
-    for draw in (figures.regret, figures.communication):
-        exhibit = draw(results, parameters)
+    for draw, shown in ((figures.regret, results), (figures.communication, [results])):
+        exhibit = draw(shown, parameters)
         pdf = exhibit.files[f"{exhibit.stem}.pdf"]
-        assert exhibit == draw(results, parameters)
+        assert exhibit == draw(shown, parameters)
         assert len(pdf) < 200_000 and b"/Subtype /CIDFontType2" in pdf and b"/Type3" not in pdf  # Type 42
     assert exhibit.caption.endswith("Nothing is sent by PE.")
 
@@ -49,7 +49,7 @@ def test_the_users_own_settings_change_nothing(results, parameters):
 
 
 def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
-    exhibit, folder = figures.communication(results, parameters), parameters.figures_dir
+    exhibit, folder = figures.communication([results], parameters), parameters.figures_dir
     save(parameters, exhibit)
     assert capsys.readouterr().out == f"{folder / 'communication_garland.pdf'}\n"
     manifest = json.loads((folder / "communication_garland.json").read_text())
@@ -113,7 +113,13 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
     rows = [(*head, name, 30, 2.0 + k, 1.0 + k, 3.0 + k) for head in heads for k, name in enumerate(("pe", "fn-ucb"))]
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     drawn = []
-    monkeypatch.setattr(figures, "render", lambda stem, caption, table, draw: drawn.append(draw()) or table)
+
+    def render(stem, caption, table, size, draw):
+        drawn.append(Figure(figsize=size))
+        draw(drawn[-1])
+        return table
+
+    monkeypatch.setattr(figures, "render", render)
     assert list(figures.forest(pd.DataFrame(rows, columns=columns), study)) == columns
     first, *others = drawn[0].axes
     places = [text.get_text() for text in first.get_yticklabels()]

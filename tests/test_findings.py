@@ -39,8 +39,8 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     verdicts.loc[(verdicts["id"] == "pf-stops") & (verdicts["cells"] == "cyclic"), "verdict"] = "undecided"
     verdicts.loc[(verdicts["id"] == "smallest-himmelblau") & (verdicts["regime"] == "2.0"), "verdict"] = "does not hold"
     verdicts = verdicts[(verdicts["id"] != "bounded") | (verdicts["regime"] == "2.0")]
-    table = grid(verdicts, str.upper)
-    assert list(table) == ["Claim", "BERNOULLI", "2.0"] and len(table) == len(SHORT)
+    table = grid(verdicts)
+    assert list(table) == ["Claim", "Bernoulli rewards", "noise ±2"] and len(table) == len(SHORT)
     ours = {name for name in table["Claim"] if " (ours)" in name}
     assert f"{SHORT['beats-pe']} (ours) · Garland, Himmelblau, Rastrigin, DoubleSine, Ackley, Landmine" in ours
     assert len(ours) == len(findings.OURS)
@@ -70,7 +70,7 @@ def test_where_a_claim_stands_in_the_paper_decides_whether_the_readme_shows_it()
 
 def test_the_sentences_count_what_holds_and_name_the_ends(readings):
     verdicts, compared = made_up("does not hold")
-    said = sentences(verdicts, compared, readings, str)
+    said = sentences(verdicts, compared, readings)
     assert said[0].startswith("**PF-PNE has the smallest regret of the paper's five in 0 of 12 comparisons**")
     assert "Where the contrary was shown (12 of 12)" in said[0] and said[0].endswith("; 0 undecided.")
     assert "50.0% (100.0%) on Garland; 100.0%" not in said[1] and "50.0% (100.0%) on Garland" in said[1]
@@ -82,13 +82,13 @@ def test_the_sentences_count_what_holds_and_name_the_ends(readings):
     compared.loc[mine, "ratio"] = 99.0  # not among those where it does not hold
     worst = compared["id"].eq("smallest-rastrigin") & compared["regime"].eq("2.0") & compared["cells"].eq("random")
     compared.loc[worst, "ratio"] = 50.0
-    said = sentences(verdicts, compared, readings, str)[0]
-    assert "in 1 of 12 comparisons** (objective, noise, kind of cells; Garland, 2.0, cyclic cells)" in said
-    assert said.endswith("to 50 (Rastrigin, 2.0) times that of the best rival; 0 undecided.") and "99" not in said
+    said = sentences(verdicts, compared, readings)[0]
+    assert "in 1 of 12 comparisons** (objective, noise, kind of cells; Garland, noise ±2, cyclic cells)" in said
+    assert said.endswith("to 50 (Rastrigin, noise ±2) times that of the best rival; 0 undecided.") and "99" not in said
 
 
 def test_where_all_holds_nothing_is_left_to_say_of_the_rest(readings):
-    said = sentences(*made_up("holds"), readings, str)
+    said = sentences(*made_up("holds"), readings)
     assert "in 12 of 12 comparisons" in said[0] and "Where the contrary" not in said[0]
 
 
@@ -96,7 +96,7 @@ def test_where_all_holds_nothing_is_left_to_say_of_the_rest(readings):
     ("verdict", "words"), [("undecided", "no cell of 9 decided (9 undecided)"), ("holds", "9 of 9 cells")]
 )
 def test_what_became_of_each_cell_is_said(verdict, words):
-    found = findings._Verdicts(*made_up(verdict), str)
+    found = findings._Verdicts(*made_up(verdict))
     assert found.decided("falls-with-M") == words
     assert found.decidable("good-event").startswith(f"{3 * (verdict == 'holds')} of the 3 decidable columns")
 
@@ -110,7 +110,7 @@ def test_the_runs_are_told_once():
 def test_what_changes_with_T_is_a_ratio_an_objective():
     verdicts, compared = made_up("holds")
     compared["what"] = "PF-PNE - HCT (PyXAB)"
-    found = findings._Verdicts(verdicts, compared, str).against("HCT (PyXAB)", ("sooner", "smallest", "later"), "2.0")
+    found = findings._Verdicts(verdicts, compared).against("HCT (PyXAB)", ("sooner", "smallest", "later"), "2.0")
     ratio = compared[(compared["regime"] == "2.0") & (compared["Delta"] == "0.01")].drop_duplicates("id")
     ratio = ratio.set_index("id")["ratio"]
     three = ("garland", "himmelblau", "rastrigin")

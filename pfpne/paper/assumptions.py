@@ -88,64 +88,54 @@ def measure(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.Dat
     ]
     scale = folder, DEEPEST[p.profile]
     jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
-    found = dict(unordered(_stored, jobs, p.n_jobs, progress("assumptions")))
-    problems = [[*place, *found[k][0]] for k, place in enumerate(places)]
-    depths = [[*place, *row] for k, place in enumerate(places) for row in found[k][1:]]
-    columns = [*PLACE, *COLUMNS], [*PLACE, *BY_DEPTH]
-    return tuple(pd.DataFrame(rows, columns=names) for rows, names in zip((problems, depths), columns, strict=True))
+    found = [rows for _, rows in sorted(unordered(_stored, jobs, p.n_jobs, progress("assumptions")))]
+    problems = [[*place, *first] for place, (first, *_) in zip(places, found, strict=True)]
+    depths = [[*place, *row] for place, (_, *rows) in zip(places, found, strict=True) for row in rows]
+    return pd.DataFrame(problems, columns=[*PLACE, *COLUMNS]), pd.DataFrame(depths, columns=[*PLACE, *BY_DEPTH])
 
 
 def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
     """The diameters that the cells need, and the near-optimal cells, against depth: a column an objective."""
-    shown = depths[(depths["shift"] == _shown_shift(depths, p)) | (depths["objective"] == "landmine")]
-    keys = ["objective", "cells", "depth"]
-    table = shown.drop(columns=["run", "shift"]).groupby(keys, sort=False).mean().reset_index()
+    shifts, depth = depths["shift"].unique(), np.arange(depths["depth"].max() + 1)
+    shift = shifts[np.abs(shifts - p.shift).argmin()]  # the profile's own, or the nearest that was measured
+    shown = depths[(depths["shift"] == shift) | (depths["objective"] == "landmine")].drop(columns=["run", "shift"])
+    table = shown.groupby(["objective", "cells", "depth"], sort=False).mean().reset_index()
     caption = (
-        f"What the cells of the partition satisfy: M = {p.n_clients} clients, shift {_shown_shift(depths, p):g}, means "
+        f"What the cells of the partition satisfy: M = {p.n_clients} clients, shift {shift:g}, means "
         f"of {p.n_runs} problems. Top: the least diameter that the paper's smoothness (Assumption 2) leaves a cell of "
         "depth h, for the worst cell of the worst client, against the nu_1 rho^h that the algorithms assume. Bottom: "
         "cells that hold a near-optimal point, 12 nu_1 rho^h for a client (the one that has most), 6 nu_1 rho^h for "
         "f-bar; those of the client that are none of f-bar's; and all the cells there are; random cells."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
-    curves = {  # in the lower row: colour, dashes
-        "near": ("$f_m$", "#D55E00", "-"),
-        "near_mean": (r"$\bar f$", "#0072B2", (0, (3.7, 1.6))),
-        "different": (r"$f_m$, not $\bar f$", "#000000", (0, (1, 1.2))),
+    kinds = {  # in the upper row
+        "random": {"label": "random cells", "color": "#009E73", "linestyle": "-"},
+        "cyclic": {"label": "cyclic cells", "color": "#CC79A7", "linestyle": (0, (4, 1.2, 1, 1.2))},
     }
-    kinds = {"random": ("random cells", "#009E73", "-"), "cyclic": ("cyclic cells", "#CC79A7", (0, (4, 1.2, 1, 1.2)))}
+    curves = {  # in the lower
+        "near": {"label": "$f_m$", "color": "#D55E00", "linestyle": "-"},
+        "near_mean": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
+        "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
+    }
+    assumed = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
 
-    depth = np.arange(depths["depth"].max() + 1)
-
-    def figure() -> Figure:
-        page = Figure(figsize=(PAGE, 3.6))
+    def figure(page: Figure) -> None:
         axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
         for (top, bottom), objective in zip(axes.T, objectives, strict=True):
             for cells, of in table[table["objective"] == objective].groupby("cells"):
-                _, color, dashes = kinds[cells]
-                top.plot(of["depth"], of["diameter"], color=color, linestyle=dashes)
-                if cells == "random":
-                    for name, (_, color, dashes) in curves.items():
-                        bottom.plot(of["depth"], of[name].where(of[name] > 0), color=color, linestyle=dashes)
-            top.plot(depth, OF.nu_1 * OF.rho**depth, color="0.5", linewidth=0.8)
-            bottom.plot(depth, 2.0**depth, color="0.5", linewidth=0.8)
+                top.plot(of["depth"], of["diameter"], **kinds[cells])
+                for name in curves if cells == "random" else ():
+                    bottom.plot(of["depth"], of[name].where(of[name] > 0), **curves[name])
+            top.plot(depth, OF.nu_1 * OF.rho**depth, **assumed)
+            bottom.plot(depth, 2.0**depth, **assumed)
             top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
             bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
         axes[0, 0].set_ylabel("diameter")
         axes[1, 0].set_ylabel("near-optimal cells")
-        lines = [*kinds.values(), *curves.values()]
-        handles = [Line2D([], [], color=color, linestyle=dashes, label=name) for name, color, dashes in lines]
-        handles.append(Line2D([], [], color="0.5", linewidth=0.8, label=r"$\nu_1\rho^h$; all cells"))
+        handles = [Line2D([], [], **look) for look in (*kinds.values(), *curves.values(), assumed)]
         page.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
-        return page
 
-    return render("assumptions", caption, table, figure, __name__)
-
-
-def _shown_shift(depths: pd.DataFrame, p: Parameters) -> float:
-    """The profile's own, or the nearest that was measured."""
-    shifts = depths["shift"].unique()
-    return float(shifts[np.abs(shifts - p.shift).argmin()])
+    return render("assumptions", caption, table, (PAGE, 3.6), figure)
 
 
 def summary(problems: pd.DataFrame) -> pd.DataFrame:
@@ -155,7 +145,6 @@ def summary(problems: pd.DataFrame) -> pd.DataFrame:
     for end in ("", "_mean"):  # a rho of 1 is no smoothness
         none = medians[f"rho{end}"] > 0.995
         numbers.loc[none, [f"nu_1{end}", f"rho{end}"]] = DASH
-    head = medians[PLACE[:-1]].assign(
-        objective=medians["objective"].map(title), shift=medians["shift"].map("{:g}".format)
-    )
+    names, shifts = medians["objective"].map(title), medians["shift"].map("{:g}".format)
+    head = medians[PLACE[:-1]].assign(objective=names, shift=shifts)
     return pd.concat([head, numbers], axis=1)

@@ -165,11 +165,11 @@ def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
         "the variant does worse. Left, clients alike; right, shifted; landmine's are as they are. 'B' is Bernoulli rewards."
     )
 
-    def draw() -> Figure:
-        order = [name for name in table["variant"].unique() if name in PARTS]
-        rows = [*order, *RIVALS]
-        names = [*(f"without {PARTS[name]}" for name in order), *map(label, RIVALS)]
-        figure = Figure(figsize=(PAGE, 0.9 + 0.26 * len(rows)))
+    order = [name for name in table["variant"].unique() if name in PARTS]
+    rows = [*order, *RIVALS]
+    names = [*(f"without {PARTS[name]}" for name in order), *map(label, RIVALS)]
+
+    def draw(figure: Figure) -> None:
         sides = [table[table["clients"] == "alike"], table[table["clients"] != "alike"]]
         widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]
         axes = figure.subplots(1, 2, sharey=True, width_ratios=widths)
@@ -183,9 +183,8 @@ def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
             ax.set(xlabel="", ylabel="", title="clients alike" if ax is axes[0] else "clients shifted")
             ax.tick_params(axis="x", rotation=90, length=0)
             ax.tick_params(axis="y", length=0)
-        return figure
 
-    return render("beyond", caption, table, draw, by=__name__)
+    return render("beyond", caption, table, (PAGE, 0.9 + 0.26 * len(rows)), draw)
 
 
 def curves(found: dict, p: Parameters) -> Exhibit:
@@ -213,8 +212,7 @@ def curves(found: dict, p: Parameters) -> Exhibit:
         "are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them. Grey: the lower curve, of an oracle."
     )
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 3.5))
+    def draw(figure: Figure) -> None:
         axes = figure.subplots(len(CLIENTS), len(DRAWN), squeeze=False)
         for ax, ((clients, objective), (data, t, lower)) in zip(axes.flat, tables.items(), strict=True):
             draw_regret(ax, data)
@@ -226,6 +224,5 @@ def curves(found: dict, p: Parameters) -> Exhibit:
             ax.set_xlabel("evaluations per client $t$")
         grey = Line2D([], [], color="0.5", linewidth=1.6, linestyle=(0, (1, 1)), label="lower curve")
         legend(figure, [name for name in _in_order(LOOKS) if name in BEYOND], 7, more=[grey])
-        return figure
 
-    return render("beyond_curves", caption, pd.concat(means, ignore_index=True), draw, by=__name__)
+    return render("beyond_curves", caption, pd.concat(means, ignore_index=True), (PAGE, 3.5), draw)

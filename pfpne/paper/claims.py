@@ -51,6 +51,7 @@ class Claim:
     place: str
     quote: str
     statement: str
+    short: str
     objectives: Sequence[str]
     kind: str
     arguments: dict

@@ -32,16 +32,17 @@ THOUSANDS = FuncFormatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f
 style = functools.partial(matplotlib.style.context, STYLE, after_reset=True)
 
 
-def render(stem: str, caption: str, table: pd.DataFrame, draw: Callable[[], Figure], by: str = __name__) -> Exhibit:
-    """What draw() returns, in our style, as files."""
+def render(stem: str, caption: str, table: pd.DataFrame, size, draw: Callable[[Figure], None]) -> Exhibit:
+    """What draw(figure) puts on a figure of this size (inches; None: it sets it), in our style, as files."""
     pdf, png = io.BytesIO(), io.BytesIO()
     with style():
-        figure = draw()
+        figure = Figure(figsize=size)
+        draw(figure)
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
         figure.savefig(png, format="png", metadata={"Software": None})
     csv = table.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
     files = {f"{stem}.pdf": pdf.getvalue(), f"{stem}.png": png.getvalue(), f"{stem}.csv": csv}
-    return Exhibit(stem, caption, files, {"image/png": png.getvalue()}, by)
+    return Exhibit(stem, caption, files, {"image/png": png.getvalue()}, draw.__module__)
 
 
 def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw: Callable, ylabels: list, more=()):
@@ -50,12 +51,10 @@ def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw
     ylabels: one for each row. more: handles of the legend after the algorithms'.
     """
     columns, alone = len(rows[0]), len(rows) == len(rows[0]) == 1
+    size = (COLUMN, 2.7) if alone else (PAGE if columns > 2 else 0.62 * PAGE, 0.5 + 1.6 * len(rows))
 
-    def panel() -> Figure:
-        size = (COLUMN, 2.7) if alone else (PAGE if columns > 2 else 0.62 * PAGE, 0.5 + 1.6 * len(rows))
-        figure = Figure(figsize=size)
-        axes = figure.subplots(len(rows), columns, squeeze=False)
-        for (i, j), ax in np.ndenumerate(axes):
+    def panels(figure: Figure) -> None:
+        for (i, j), ax in np.ndenumerate(figure.subplots(len(rows), columns, squeeze=False)):
             if rows[i][j] is None:
                 ax.set_axis_off()
                 continue
@@ -64,9 +63,8 @@ def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw
             ax.set(xlabel="evaluations per client $t$", ylabel="" if j else ylabels[i])
             ax.set_title(_where(of) if alone or of.objective == "landmine" else TITLES[of.objective])
         legend(figure, _in_order(table["algorithm"]), 7 if columns > 2 else 3 if alone else 4, more=more)
-        return figure
 
-    return render(stem, caption, table, panel)
+    return render(stem, caption, table, size, panels)
 
 
 def legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: Iterable = ()) -> None:
@@ -134,14 +132,11 @@ def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int, 
     cells = [[one and (one.experiment, _thinned(one.regret, points)) for one in row] for row in rows]
     table = pd.concat([regret_curves(cell[1], of) for row in cells for cell in row if cell], ignore_index=True)
     name = "Simple regret of the point deployed" if simple else "Average cumulative regret"
-    bands = (
-        ", bands \N{PLUS-MINUS SIGN}2 standard errors of these means"
-        if simple
-        else ", bands \N{PLUS-MINUS SIGN}1 standard deviation over them, cut where they leave the range of the lines"
-    )
+    bands = "1 standard deviation over them, cut where they leave the range of the lines"
+    bands = "2 standard errors of these means" if simple else bands
     caption = (
         f"{name}{what}: {_scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
-        f"Lines are means over the runs{bands}."
+        f"Lines are means over the runs, bands \N{PLUS-MINUS SIGN}{bands}."
     )
     symbol = "simple regret" if simple else "regret $R(t)/M$"
     labels = [f"{noise_in_words(of.noise)}\n{symbol}" for (of, _), *_ in cells]
@@ -166,20 +161,21 @@ def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
     """Draw the runs of one objective and noise: mean lines, bands of one standard deviation."""
     _curves(ax, regret, "regret", "sd", clip_on=False)
     highest = max(line.get_ydata().max() for line in ax.lines)  # a wide band hides no line
-    ax.set(xlim=(0, regret["t"].max()), ylim=(0, 1.08 * highest or None))
-    for axis, ticks in ((ax.xaxis, 4), (ax.yaxis, 6)):
-        axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(THOUSANDS)
+    ax.set_ylim(0, 1.08 * highest or None)
 
 
 def _curves(ax: Axes, regret: pd.DataFrame, of: str, errorbar, **options) -> None:
-    """Mean lines of a column against t, with bands."""
+    """Mean lines of a column against t, with bands, on linear axes."""
     names, every = _in_order(regret["algorithm"]), max(1, regret["t"].nunique() // 6)
     sns.lineplot(regret, x="t", y=of, errorbar=errorbar, ax=ax, **options, **_lines(names))
     for k, (name, line, band) in enumerate(zip(names, ax.lines, ax.collections, strict=True)):
         line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
         color = LOOKS[name].color
         band.set(alpha=None, facecolor=(color, 0.12), edgecolor=(color, 0.5), linewidth=0.3)  # edges tell bands apart
+    ax.set_xlim(0, regret["t"].max())
+    for axis, ticks in ((ax.xaxis, 4), (ax.yaxis, 6)):
+        axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_formatter(THOUSANDS)
 
 
 def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
@@ -187,12 +183,10 @@ def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
     _curves(ax, regret, "simple_regret", ("se", 2))
     drawn = [line.get_ydata() for line in ax.lines]
     low, high = min(y[y > 0].min(initial=1) for y in drawn), max(y.max() for y in drawn)
-    ax.set(xlim=(0, regret["t"].max()), yscale="log", ylim=(0.8 * low, 1.25 * high or None))
+    ax.set(yscale="log", ylim=(0.8 * low, 1.25 * high or None))
     _plain_log(ax.yaxis, (1, 3) if high > 10 * low else (1, 2, 3, 5))
     if high < 4 * low:
         ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(THOUSANDS)
 
 
 def final_regret(results) -> pd.DataFrame:
@@ -202,21 +196,15 @@ def final_regret(results) -> pd.DataFrame:
     return table.sort_values("mean").rename(index=label)
 
 
-def communication(results, p: Parameters) -> Exhibit:
-    """The numbers carried between server and clients against t, on one objective."""
-    of = results.experiment
-    return _communication([results], f"communication_{_name(of, usual='bernoulli')}", f" on {_where(of)}", p)
-
-
-def communication_panel(results: list, p: Parameters) -> Exhibit:
-    """Communication on several objectives, side by side."""
-    return _communication(results, "panel_communication", f", {noise_in_words(results[0].experiment.noise)}", p)
-
-
-def _communication(results: list, stem: str, what: str, p: Parameters) -> Exhibit:
+def communication(results: list, p: Parameters) -> Exhibit:
+    """The numbers carried between server and clients against t, on one objective or, side by side, on several."""
+    of = results[0].experiment
+    stem, what = f"communication_{_name(of, usual='bernoulli')}", f" on {_where(of)}"
+    if len(results) > 1:
+        stem, what = "panel_communication", f", {noise_in_words(of.noise)}"
     cells = [(one.experiment, communication_steps(one.communication)) for one in results]
     table = pd.concat([steps for _, steps in cells], ignore_index=True)
-    silent = ", ".join(label(name) for name in results[0].experiment.algorithms if name not in set(table["algorithm"]))
+    silent = ", ".join(label(name) for name in of.algorithms if name not in set(table["algorithm"]))
     caption = (
         f"Communication{what}: {_scale(p, p.n_runs)}. Numbers carried up and down, a broadcast counted once for each "
         "client; a mark is a round of communication. The bold lines are the first run, the thin ones the others."
@@ -277,6 +265,9 @@ def surfaces(results, p: Parameters) -> Exhibit:
     reached = [problem.client_values(m, best[None])[0] for m, best in enumerate(tuned.T)]
     clients = {"client": np.arange(1, p.n_clients + 1), "field": problem.fields + 1, "C": C, "gamma": gamma}
     table = pd.DataFrame({**clients, "auc": reached, "best_auc": problem.optimum})
+    by_field = table.groupby("field")
+    columns = min(5, len(by_field))
+    rows = -(-len(by_field) // columns)
     caption = (
         "AUC of the support vector machine of each landmine field against C and gamma, in the first run: "
         f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client. "
@@ -284,16 +275,12 @@ def surfaces(results, p: Parameters) -> Exhibit:
         "one a client. Titles: the AUC at the marks (their mean, if clients share a field), and the best of the grid."
     )
 
-    def draw() -> Figure:
-        auc, by_field = problem.values(problem.candidates), table.groupby("field")
-        columns = min(5, len(by_field))
-        rows = -(-len(by_field) // columns)
-        figure = Figure(figsize=(PAGE, 0.45 + 1.35 * rows))
+    def draw(figure: Figure) -> None:
+        auc = problem.values(problem.candidates)
         axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for ax in axes.flat[len(by_field) :]:
             ax.set_axis_off()
-        pixels = {"cmap": "cividis", "origin": "lower", "aspect": "auto"}
-        pixels["interpolation"] = "none"  # stored in the PDF as they are, 127 x 127
+        pixels = {"cmap": "cividis", "origin": "lower", "aspect": "auto", "interpolation": "none"}  # stored as they are
         above = {"clip_on": False, "zorder": 3}
         star = {"markersize": 7, "color": "white", "markeredgecolor": "black", "markeredgewidth": 0.5, **above}
         disc = {"markersize": 4, "color": look.color, "markeredgecolor": "white", "markeredgewidth": 0.6, **above}
@@ -307,9 +294,8 @@ def surfaces(results, p: Parameters) -> Exhibit:
         figure.colorbar(image, ax=axes, label="AUC on the test half", shrink=0.8, pad=0.01)
         figure.supxlabel("regularization $C$", fontsize=8.5)
         figure.supylabel(r"kernel parameter $\gamma$", fontsize=8.5)
-        return figure
 
-    return render("landmine_surfaces", caption, table, draw)
+    return render("landmine_surfaces", caption, table, (PAGE, 0.45 + 1.35 * rows), draw)
 
 
 def forest(table: pd.DataFrame, study) -> Exhibit:
@@ -323,18 +309,17 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
     where = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
     table = table.assign(where=where)
     order = [place for f in TITLES for place in (title(f), f"{title(f)}, cyclic") if place in set(where)]
-    rows = [[place for place in order if place.startswith("Landmine") == alone] for alone in (False, True)]
+    rows = [[place for place in order if place.startswith("Landmine") == landmine] for landmine in (False, True)]
+    width, columns = (COLUMN, 3) if len(noises) == 1 else (PAGE, 6)
     caption = (
         f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, n = "
         f"{' or '.join(map(str, runs))} paired runs. Ratios of means with bootstrap 95% intervals; left of the line an "
         "algorithm has less regret than PF-PNE. Cells are random, or cyclic."
     )
 
-    def draw() -> Figure:
-        alone = len(noises) == 1
-        figure = Figure(figsize=(COLUMN if alone else PAGE, 1.2 + 0.42 * len(order)))
-        heights = {"height_ratios": [*map(len, rows)]}
-        axes = figure.subplots(2, len(noises), sharey="row", sharex=True, squeeze=False, gridspec_kw=heights)
+    def draw(figure: Figure) -> None:
+        heights = [len(places) for places in rows]
+        axes = figure.subplots(2, len(noises), sharey="row", sharex=True, squeeze=False, height_ratios=heights)
         for ax in axes[1, 1:]:
             ax.set_axis_off()
         for ax, noise in zip([*axes[0], axes[1, 0]], [*noises, "landmine"], strict=True):
@@ -345,25 +330,18 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
                 ax.hlines(at, mine["low"], mine["high"], color=look.color, linewidth=1)
                 ax.plot(mine["ratio"], at, look.marker, color=look.color, markersize=3.2, markeredgewidth=0.6)
             ax.axvline(1, color="black", linewidth=0.8, zorder=0)
-            ax.hlines(
-                np.arange(1, len(places)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=ax.get_yaxis_transform()
-            )
-            ax.set(
-                xscale="log",
-                title=noise_in_words(noise),
-                ylim=(len(places) - 0.5, -0.5),
-            )
-            _plain_log(ax.xaxis)
-            ax.tick_params(axis="y", length=0)
-        for ax in (*axes[0], axes[1, 0]):
+            between, across = np.arange(1, len(places)) - 0.5, ax.get_yaxis_transform()
+            ax.hlines(between, 0, 1, color="0.8", linewidth=0.4, transform=across)
+            ax.set(xscale="log", title=noise_in_words(noise), ylim=(len(places) - 0.5, -0.5))
             ax.set_xlabel("$R(T)/M$ over PF-PNE's")
-            ax.tick_params(labelbottom=True)
+            _plain_log(ax.xaxis)
+            ax.tick_params(axis="x", labelbottom=True)
+            ax.tick_params(axis="y", length=0)
         for ax, places in zip(axes[:, 0], rows, strict=True):
             ax.set_yticks(range(len(places)), places)
-        legend(figure, names, columns=3 if alone else 6, lines=False)
-        return figure
+        legend(figure, names, columns, lines=False)
 
-    return render("forest", caption, table.drop(columns="where"), draw)
+    return render("forest", caption, table.drop(columns="where"), (width, 1.2 + 0.42 * len(order)), draw)
 
 
 def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
@@ -384,8 +362,7 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
         "(dotted, where that is in sight)."
     )
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 3.4))
+    def draw(figure: Figure) -> None:
         axes = figure.subplots(1, len(objectives), squeeze=False)[0]
         for ax, objective in zip(axes, objectives, strict=True):
             mine = table[table["objective"] == objective]
@@ -400,11 +377,10 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
             ax.set(xscale="log", xlabel="$T$", ylabel="exponent of $T$", title=TITLES[objective])
             ax.set_ylim(*(low, high) + 0.04 * (high - low) * np.array([-1, 1]) if low < high else (None, None))
             ax.set_xticks(mine["T"].unique(), [THOUSANDS(T, None) for T in mine["T"].unique()])
-            ax.xaxis.set_minor_locator(NullLocator())
+            ax.minorticks_off()
         legend(figure, names, columns=6)
-        return figure
 
-    return render("table1_exponents", caption, table, draw)
+    return render("table1_exponents", caption, table, (PAGE, 3.4), draw)
 
 
 def specification(table: pd.DataFrame, study) -> Exhibit:
@@ -426,10 +402,8 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
         "the share of readings in which each claim comes out right."
     )
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 6.6))
-        grid = {"height_ratios": [1.3, 3.2, 1.0]}
-        axes = figure.subplots(3, len(objectives), sharey="row", squeeze=False, gridspec_kw=grid)
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots(3, len(objectives), sharey="row", squeeze=False, height_ratios=(1.3, 3.2, 1.0))
         for (above, middle, below), objective in zip(axes.T, objectives, strict=True):
             mine = ratio[table["objective"] == objective].sort_values()
             of, wins = table.loc[mine.index], held.loc[mine.index]
@@ -437,7 +411,7 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
             above.fill_between(rank, 1, mine, color=LOOKS["pf-pne"].color, alpha=0.35, step="mid", linewidth=0)
             above.step(rank, mine, color=LOOKS["pf-pne"].color, where="mid")
             above.axhline(1, color="black", linewidth=0.7)
-            above.set(yscale="log", xlim=(0, len(mine)), title=TITLES[objective])
+            above.set(yscale="log", xlim=(0, len(mine)), xticks=[], title=TITLES[objective])
             _plain_log(above.yaxis)
             chosen = np.array([of[name] == value for name, value in values])
             extent = (0, len(mine), len(values) - 0.5, -0.5)
@@ -450,22 +424,19 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
             for row in range(1, len(values)):
                 if values[row][0] != values[row - 1][0]:
                     middle.axhline(row - 0.5, color="black", linewidth=0.5)
-            middle.set_xlabel("readings, in order")
+            middle.set(xlabel="readings, in order", xticks=[])
+            middle.tick_params(axis="y", length=0)
             shares = wins.mean()
             below.barh(range(len(shares)), shares, color="0.6", height=0.7)
             for row, share in enumerate(shares):
                 below.annotate(f"{share:.0%}", (share + 0.02, row), va="center", fontsize=6.5)
             below.set(xlim=(0, 1.18), ylim=(len(shares) - 0.5, -0.5), xlabel="share of readings in which it is so")
             below.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
-            for ax in (above, middle):
-                ax.set_xticks([])
-            middle.tick_params(axis="y", length=0)
         axes[0, 0].set_ylabel("PF-PNE / best other")
         axes[1, 0].set_yticks(range(len(values)), [_choice(*pair) for pair in values], fontsize=6.5)
         axes[2, 0].set_yticks(range(len(CLAIMS)), [textwrap.fill(claim, 42) for claim in CLAIMS], fontsize=6.5)
-        return figure
 
-    return render("specification_curve", caption, pd.concat([table, held], axis=1), draw)
+    return render("specification_curve", caption, pd.concat([table, held], axis=1), (PAGE, 6.6), draw)
 
 
 def _choice(name: str, value) -> str:
@@ -489,8 +460,7 @@ def times(results: list, p: Parameters) -> Exhibit:
         "As implemented here, compiled before, several runs at a time on one machine."
     )
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(COLUMN, 2.8))
+    def draw(figure: Figure) -> None:
         ax = figure.add_subplot()
         ranges = {"estimator": "median", "errorbar": ("pi", 100), "err_kws": {"linewidth": 0.7}, "linestyle": "none"}
         looks = {"palette": [LOOKS[name].color for name in names], "markers": [LOOKS[name].marker for name in names]}
@@ -500,6 +470,5 @@ def times(results: list, p: Parameters) -> Exhibit:
         ax.set(yscale="log", xlabel="", ylabel="seconds a run")
         ax.set_xticks(range(len(objectives)), [title(name) for name in objectives], rotation=25)
         legend(figure, names, columns=3, lines=False)
-        return figure
 
-    return render("times", caption, table, draw)
+    return render("times", caption, table, (COLUMN, 2.8), draw)

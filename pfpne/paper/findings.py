@@ -5,77 +5,31 @@ written; the sentences say what was counted, whatever came out.
 """
 
 import re
+from typing import NamedTuple
 
 import pandas as pd
 
 from pfpne.paper import specification
 from pfpne.paper.claims import CLAIMS, GIVEN, VERDICTS
-from pfpne.paper.looks import DASH, TITLES, title
+from pfpne.paper.looks import DASH, TITLES, noise_in_words, title
 
-SIGNS = dict(zip(VERDICTS, ("✓", "▲", "≡", "✗", "?", "∅"), strict=True))
-SHORT = {  # of a claim, less the objective that its id ends with
-    "smallest": "PF-PNE has the smallest regret of the paper's five",
-    "fed-better": "Fed-PNE has less regret than HCT (PyXAB), Fed1-UCB and FN-UCB",
-    "fed-far": "Fed-PNE has twice PF-PNE's regret, or more",
-    "fed-local": "Fed-PNE's regret is smaller against the global optimum",
-    "fed-depends": "Fed-PNE has twice the regret that it has with alike clients, or more",
-    "doublesine-hct": "PF-PNE is slightly better than HCT (PyXAB) on DoubleSine",
-    "doublesine-fed": "PF-PNE is much better than Fed-PNE on DoubleSine",
-    "ackley-hct": "PF-PNE is similar to HCT (PyXAB) on Ackley",
-    "ackley-fed": "PF-PNE is similar to Fed-PNE on Ackley",
-    "beats-centralized": "PF-PNE has less regret than one HCT that sees every reward",
-    "beats-pe": "PF-PNE has less regret than PE alone, its own second stage",
-    "beats-tuned-hct": "PF-PNE has less regret than HCT (PyXAB) whose c follows the noise",
-    "sooner": "At T/10: PF-PNE has less regret than HCT (PyXAB) and Fed-PNE",
-    "later": "At 10 T: PF-PNE has less regret than HCT (PyXAB) and Fed-PNE",
-    "later-pe": "At 10 T: PF-PNE has less regret than PE alone",
-    "time-fn-ucb": "FN-UCB takes much longer than the others",
-    "time-others": "The others take similar times",
-    "fed-grows": "Fed-PNE still communicates after T/10 and after PF-PNE's last round",
-    "pf-stops": "PF-PNE's communication stops",
-    "bounded": "PF-PNE's communication is bounded",
-    "rounds-bound": "PF-PNE's rounds are within the theorem's bound",
-    "less-talk": "PF-PNE carries fewer numbers than Fed-PNE",
-    "information": "The numbers that PF-PNE carries grow more slowly than T",
-    "confidential": "No single reward is sent",
-    "delta-bounds": "Delta = 0.01 bounds the clients' real differences",
-    "smoothness": "The objectives are as smooth as nu_1 = 1 and rho = 0.5 say",
-    "similarity": "At the global maximiser every client is within 0.01 of its own best value",
-    "good-event": "Confidence intervals hold with the theory's constants",
-    "good-event-as-run": "Confidence intervals hold with the experiments' constants",
-    "safe": "No client's maximum is eliminated",
-    "falls-with-M": "Alike clients: PF-PNE's average regret falls with M",
-    "falls-as-stated": "Alike clients: it falls as fast as stated for d = 2, lenient; smoothness not valid",
-    "better-than-hct": "Alike clients: PF-PNE has less regret than HCT alone",
-    "better-than-pe": "Alike clients: PF-PNE has less regret than PE alone",
-    "delta-zero": "With Delta = 0, PF-PNE's regret is Fed-PNE's",
-    "delta-zero-cost": "With Delta = 0, PF-PNE sends as much as Fed-PNE",
-    "any-Delta": "Whatever Delta: PF-PNE is at most slightly worse than PE alone",
-    "adapts": "However alike the clients: PF-PNE is at most slightly worse than PE alone",
-    "approaches": "Clients far apart: PF-PNE's regret is PE's",
-    "finds-own": "PF-PNE's clients end nearer to their own optima than the global maximiser is",
-    "finds-own-hct": "PF-PNE's clients end nearer to their own optima than HCT's (PyXAB)",
-    "sublinear": "PF-PNE's regret grows more slowly than T, Delta valid, smoothness not",
-    "sublinear-any": "PF-PNE's regret grows more slowly than T, any Delta",
-    "settings": "Moving one setting changes PF-PNE's regret little",
-}
-
-
+SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
 # The places of the claims that the README shows: what the main text says by a figure, a table or a theorem.
 MAIN_TEXT = r"(?!Appendix).*(?:Figure|Table|Theorem)"
 
 
 def _parts(claim: str) -> tuple[str, str]:
-    """What a claim's id is about, a key of SHORT, and the objective that it ends with, or nothing."""
+    """What a claim's id is about, its kind, and the objective that it ends with, or nothing."""
     kind, _, last = claim.rpartition("-")
-    return (kind, last) if claim not in SHORT and last in TITLES else (claim, "")
+    return (kind, last) if last in TITLES else (claim, "")
 
 
+SHORT = {_parts(claim.id)[0]: claim.short for claim in CLAIMS}
 OURS = {_parts(claim.id)[0] for claim in CLAIMS if claim.ours}
 
 
-def grid(verdicts: pd.DataFrame, in_words) -> pd.DataFrame:
-    """A row a kind of claim, a column a regime (named by in_words): a sign an objective, in the order that it names.
+def grid(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """A row a kind of claim, a column a regime: a sign an objective, in the order that it names.
 
     With the paper's Delta, on random cells; on cyclic ones after a stroke, where that is another.
     """
@@ -83,14 +37,12 @@ def grid(verdicts: pd.DataFrame, in_words) -> pd.DataFrame:
     cells = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
     signs = cells.agg(lambda found: "/".join(dict.fromkeys(found))).unstack(sort=False)
     signs = signs.reindex(index=paper["id"].unique(), columns=paper["regime"].unique())
-    kinds = pd.DataFrame([_parts(claim) for claim in signs.index], index=signs.index, columns=["kind", "objective"])
-    rows = []
-    for kind, mine in kinds.groupby("kind", sort=False):
-        on = ", ".join(title(objective) for objective in mine["objective"] if objective)
-        found = {in_words(regime): " ".join(signs.loc[mine.index, regime].dropna()) or DASH for regime in signs}
-        ours = " (ours)" if kind in OURS else ""
-        rows.append({"Claim": f"{SHORT[kind]}{ours}{on and f' · {on}'}", **found})
-    return pd.DataFrame(rows)
+    parts = [_parts(claim) for claim in signs.index]
+    table = signs.groupby([kind for kind, _ in parts], sort=False).agg(lambda row: " ".join(row.dropna()) or DASH)
+    on = [", ".join(title(objective) for of, objective in parts if of == kind and objective) for kind in table.index]
+    ours = [" (ours)" * (kind in OURS) for kind in table.index]
+    names = [f"{SHORT[kind]}{of}{on and f' · {on}'}" for kind, of, on in zip(table.index, ours, on, strict=True)]
+    return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
 
 
 def main_text(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -98,63 +50,54 @@ def main_text(verdicts: pd.DataFrame) -> pd.DataFrame:
     return verdicts[verdicts["place"].str.match(MAIN_TEXT)]
 
 
-class _Verdicts:
+class _Verdicts(NamedTuple):
     """The verdicts and comparisons of one kind of claim, with one Delta for PF-PNE ("0.01", "true")."""
 
-    def __init__(self, verdicts: pd.DataFrame, comparisons: pd.DataFrame, in_words):
-        self.verdicts, self.comparisons, self.in_words = verdicts, comparisons, in_words
+    verdicts: pd.DataFrame
+    comparisons: pd.DataFrame
 
-    def _of(self, table: pd.DataFrame, kind: str, Delta: str) -> pd.DataFrame:
+    @staticmethod
+    def of(table: pd.DataFrame, kind: str, Delta: str = GIVEN[0]) -> pd.DataFrame:
         mine = table["id"].map(lambda claim: _parts(claim)[0] == kind)
         return table[mine & table["Delta"].isin((Delta, ""))]
 
-    def where(self, row: dict) -> str:
-        objective, regime = _parts(row["id"])[1], self.in_words(row["regime"])
+    @staticmethod
+    def where(row: dict) -> str:
+        objective, regime = _parts(row["id"])[1], noise_in_words(row["regime"])
         cells = ", cyclic cells" if row["cells"] == "cyclic" else ""
         return (f"{title(objective)}, {regime}" if objective and objective != row["regime"] else regime) + cells
 
-    def holding(self, kind: str, Delta: str = GIVEN[0], verdicts=("holds",)) -> tuple[int, int, str]:
-        """In how many cells the claim has one of these verdicts, of how many, and where."""
-        mine = self._of(self.verdicts, kind, Delta)
-        holds = mine[mine["verdict"].isin(verdicts)]
-        return len(holds), len(mine), "; ".join(map(self.where, holds.to_dict("records")))
+    def having(self, verdict: str, kind: str, Delta: str = GIVEN[0], of: tuple = VERDICTS) -> tuple[int, int, str]:
+        """In how many cells the claim has the verdict, of how many with one of these, and where it has it."""
+        mine = self.of(self.verdicts, kind, Delta)
+        mine = mine[mine["verdict"].isin(of)]
+        found = mine[mine["verdict"] == verdict]
+        return len(found), len(mine), "; ".join(map(self.where, found.to_dict("records")))
 
-    def among(self, kind: str, Delta: str = GIVEN[0], verdicts=("holds",)) -> str:
-        holds, cells, _ = self.holding(kind, Delta, verdicts)
+    def among(self, kind: str, Delta: str = GIVEN[0]) -> str:
+        holds, cells, _ = self.having("holds", kind, Delta)
         return f"{holds} of {cells}"
-
-    def decided(self, kind: str, Delta: str = GIVEN[0]) -> str:
-        """In how many cells it holds, and what became of the others."""
-        found = self._of(self.verdicts, kind, Delta)["verdict"]
-        others = ", ".join(
-            f"{(found == verdict).sum()} {'refuted' if verdict == 'does not hold' else verdict}"
-            for verdict in VERDICTS[1:]
-            if (found == verdict).any()
-        )
-        none = set(found) <= {"undecided", "not decidable"}
-        holds = f"no cell of {len(found)} decided" if none else f"{(found == 'holds').sum()} of {len(found)} cells"
-        return f"{holds} ({others})" if others else holds
 
     def decidable(self, kind: str) -> str:
         """In how many cells it holds, of those whose runs can tell, and where it does."""
-        mine = self._of(self.verdicts, kind, GIVEN[0])
-        mine = mine[mine["verdict"].isin(("holds", "does not hold", "undecided"))]
-        _, _, where = _Verdicts(mine, self.comparisons, self.in_words).holding(kind)
-        return f"{(mine['verdict'] == 'holds').sum()} of the {len(mine)} decidable columns{where and f' ({where})'}"
+        holds, cells, where = self.having("holds", kind, of=("holds", "does not hold", "undecided"))
+        return f"{holds} of the {cells} decidable columns{where and f' ({where})'}"
 
-    def facts(self, kind: str) -> tuple[int, pd.DataFrame]:
-        """On how many objectives it holds, of facts that do not depend on the noise; a row an objective."""
-        mine = self._of(self.verdicts, kind, GIVEN[0]).drop_duplicates("id")
-        return (mine["verdict"] == "holds").sum(), mine
+    def decided(self, kind: str, Delta: str = GIVEN[0]) -> str:
+        """In how many cells it holds, and what became of the others."""
+        found = [*self.of(self.verdicts, kind, Delta)["verdict"]]
+        words = {name: "refuted" if name == "does not hold" else name for name in VERDICTS[1:] if name in found}
+        others = ", ".join(f"{found.count(name)} {word}" for name, word in words.items())
+        none = set(found) <= {"undecided", "not decidable"}
+        holds = f"no cell of {len(found)} decided" if none else f"{found.count('holds')} of {len(found)} cells"
+        return f"{holds} ({others})" if others else holds
 
-    def span(self, kind: str, column: str, Delta: str = GIVEN[0], worst: bool = False, refuted: bool = False) -> str:
-        """From the smallest to the largest of a column of the comparisons; worst: of the largest of each cell."""
-        cell, mine = ["id", "regime", "cells"], self._of(self.comparisons, kind, Delta)
+    def span(self, kind: str, column: str, Delta: str = GIVEN[0], refuted: bool = False) -> str:
+        """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted cell."""
+        mine = self.of(self.comparisons, kind, Delta).dropna(subset=column)
         if refuted:
-            cells = self._of(self.verdicts, kind, Delta)
-            mine = mine.merge(cells.loc[cells["verdict"] == "does not hold", cell])
-        mine = mine.dropna(subset=column)
-        if worst:
+            cell, verdicts = ["id", "regime", "cells"], self.of(self.verdicts, kind, Delta)
+            mine = mine.merge(verdicts.loc[verdicts["verdict"] == "does not hold", cell])
             mine = mine.loc[mine.groupby(cell)[column].idxmax()]
         if mine.empty:
             return ""
@@ -189,21 +132,22 @@ def scale(verdicts: pd.DataFrame) -> str:
     )
 
 
-def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.DataFrame, in_words) -> list[str]:
+def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.DataFrame) -> list[str]:
     """The findings, Markdown. verdicts, comparisons: claims.csv, every column a string, and claims_comparisons.csv;
     readings: specification_curve.csv.
     """
-    found = _Verdicts(verdicts, comparisons, in_words)
+    found = _Verdicts(verdicts, comparisons)
     Delta, own = GIVEN
-    holds, cells, where = found.holding("smallest")
-    refuted, _, _ = found.holding("smallest", verdicts=("does not hold",))
-    behind = found.span("smallest", "ratio", worst=True, refuted=True)
+    holds, cells, where = found.having("holds", "smallest")
+    refuted, _, _ = found.having("does not hold", "smallest")
+    behind = found.span("smallest", "ratio", refuted=True)
     rest = behind and f" Where the contrary was shown ({refuted} of {cells}), its regret is {behind} times that of the "
     rest = rest and f"{rest}best rival; {cells - holds - refuted} undecided."
     alike = readings["cut phase"] == specification.CHOICES["cut phase"][0]  # by all
     first, spared = (specification.shares(some).iloc[0] for some in (readings, readings[alike]))
     firsts = ", ".join(f"{first[f]:.1%} ({spared[f]:.1%}) on {title(f)}" for f in first.index)
-    bounded, differences = found.facts("delta-bounds")
+    differences = found.of(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
+    bounded = (differences["verdict"] == "holds").sum()
     measured = "; ".join(differences["decided_by"].where(differences["decided_by"] != "", differences["measured"]))
     longer = found.against("HCT (PyXAB)", ("sooner", "smallest", "later"), "bernoulli")
     than_pe = found.against("PE", ("beats-pe", "later-pe"), "bernoulli")

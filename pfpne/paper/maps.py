@@ -1,8 +1,5 @@
 """The pictures of pfpne.paper.regimes: heat maps of who wins and by how much, and regret against Delta."""
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import seaborn as sns
@@ -12,39 +9,41 @@ from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import NullLocator
 
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
 from pfpne.paper.looks import EARLY, LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import Parameters
-from pfpne.paper.regimes import COMMON, RIVALS, to_others
+from pfpne.paper.regimes import COMMON, RIVALS
 
 LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
+SHADES = {"random": "0.85", "cyclic": "0.45"}  # of cells
 PAGES = ("best", "pf_pne", "pf_pne_plus", "federated", "federated_plus")  # of the whole map, one each
 
 
-def _to(name: str, other: str) -> Callable[[pd.DataFrame], pd.Series]:
-    return lambda table: table[name] / table[other]
-
-
-# What a heat map may show: what it is called, and the values of a table's rows.
-QUANTITIES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
-    "best": ("smallest regret", lambda table: table["best"]),
-    "pf_pne": ("PF-PNE / best other", partial(to_others, name="pf-pne")),
-    "pf_pne_plus": ("PF-PNE+ / best other", to_others),
-    "federated": ("PF-PNE / PE", _to("pf-pne", "pe")),
-    "federated_own": ("PF-PNE, own $\\Delta$ / PE", _to(OWN_DELTA, "pe")),
-    "federated_plus": ("PF-PNE+ / its search alone", _to("pf-pne+", EARLY)),
+# What a heat map may show but the best: what it is called, whose regret, and over whose, the least of these.
+RATIOS = {
+    "pf_pne": ("PF-PNE / best other", "pf-pne", [name for name in RIVALS if name != "pf-pne"]),
+    "pf_pne_plus": ("PF-PNE+ / best other", "pf-pne+", [name for name in RIVALS if name != "pf-pne+"]),
+    "federated": ("PF-PNE / PE", "pf-pne", ["pe"]),
+    "federated_own": ("PF-PNE, own $\\Delta$ / PE", OWN_DELTA, ["pe"]),
+    "federated_plus": ("PF-PNE+ / its search alone", "pf-pne+", [EARLY]),
 }
+NAMES = {"best": "smallest regret"} | {quantity: name for quantity, (name, *_) in RATIOS.items()}
+
+
+def ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
+    """A quantity of RATIOS, of the table's rows."""
+    _, name, others = RATIOS[quantity]
+    return table[name] / table[others].min(axis=1)
 
 
 def overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Every quantity of one M and T, the middle one and the longest: a row a quantity, a column an objective."""
     M, T = sorted(table["clients"].unique())[table["clients"].nunique() // 2], table["horizon"].max()
     one = table[(table["clients"] == M) & (table["horizon"] == T)]
-    rows = [(name.replace(" / ", "\n/ "), one, quantity) for quantity, (name, _) in QUANTITIES.items()]
+    rows = [(name.replace(" / ", "\n/ "), one, quantity) for quantity, name in NAMES.items()]
     return _maps("regime_map", f"Who has the smallest regret, and by how much: M = {M}, T = {T:,}. ", one, rows, p, 1.0)
 
 
@@ -52,7 +51,7 @@ def whole(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
     """One quantity in all of the map: a row an M and T, a column an objective."""
     places = table.groupby(["clients", "horizon"])
     rows = [(f"$M = {M}$\n$T = 10^{{{np.log10(T):.2g}}}$", of, quantity) for (M, T), of in places]
-    return _maps(f"regime_{quantity}", f"{QUANTITIES[quantity][0].capitalize()}. ", table, rows, p, 0.83)
+    return _maps(f"regime_{quantity}", f"{NAMES[quantity].capitalize()}. ", table, rows, p, 0.83)
 
 
 def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:
@@ -65,62 +64,57 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
         f"shifts, in widths of the domain (all share another, of {COMMON:g}; landmine has none). Blank: not run. "
         f"{p.cells.capitalize()} cells."
     )
-    if "federated_plus" in {quantity for *_, quantity in rows}:
+    quantities = {quantity for *_, quantity in rows}
+    if "federated_plus" in quantities:
         caption += f" PF-PNE+'s search alone is {label(EARLY)}."
     objectives = [name for name in TITLES if name in set(table["objective"])]
     noises = sorted(table["noise"].unique(), key=lambda x: (x == "bernoulli", x))
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 0.75 + height * len(rows)))
+    def draw(figure: Figure) -> None:
         widths = [1.0 if name != "landmine" else 0.8 for name in objectives]
         axes = figure.subplots(len(rows), len(objectives), squeeze=False, width_ratios=widths)
         for (name, of, quantity), line in zip(rows, axes, strict=True):
             for ax, objective in zip(line, objectives, strict=True):
                 _heat(ax, of[of["objective"] == objective], quantity, noises)
-                ax.set(xlabel="", ylabel="")
+                ax.set_title(title(objective) if ax in axes[0] else "")
+                ax.set_xlabel("noise" if ax in axes[-1] else "", fontsize=7)
+                ax.set_ylabel(name if ax is line[0] else "", fontsize=7)
                 ax.tick_params(length=0, labelsize=5.5, pad=1, labelrotation=0)
                 if ax not in axes[-1]:
                     ax.set_xticks([])
                 if ax is not line[0]:
                     ax.set_yticks([])
-            line[0].set_ylabel(name, fontsize=7)
-        for ax, objective in zip(axes[0], objectives, strict=True):
-            ax.set_title(title(objective))
-        for ax in axes[-1]:
-            ax.set_xlabel("noise", fontsize=7)
-        if {"best"} != {quantity for *_, quantity in rows}:
+        if quantities != {"best"}:
             ratios = ScalarMappable(LogNorm(LOW, HIGH), "mako_r")
             bar = figure.colorbar(ratios, ax=axes, shrink=0.5, aspect=40, pad=0.01, extend="both")
             bar.set_ticks([LOW, 1, 2, HIGH], labels=[f"{LOW:g}", "1", "2", f"{HIGH:g}"])
-            bar.ax.yaxis.set_minor_locator(NullLocator())
-        if "best" in {quantity for *_, quantity in rows}:
+            bar.ax.minorticks_off()
+        if "best" in quantities:
             patches = [Patch(color=LOOKS[name].color, label=f"{LETTERS[name]}  {label(name)}") for name in RIVALS]
             figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=7)
-        return figure
 
-    return render(stem, caption, table, draw, __name__)
+    return render(stem, caption, table, (PAGE, 0.75 + height * len(rows)), draw)
 
 
 def _heat(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> None:
     """Draw one map: rows the shifts, the largest on top; columns the noises, blank where they were not run."""
-    shape = {"index": "shift", "columns": "noise"}
-    cells = table.assign(value=QUANTITIES[quantity][1](table)).pivot(**shape, values="value").reindex(columns=noises).iloc[::-1]
-    names = {
-        "xticklabels": ["B" if x == "bernoulli" else f"{x:g}" for x in noises],
-        "yticklabels": [f"{x:g}" for x in cells.index],
-    }
+    values = table["best"] if quantity == "best" else ratio(table, quantity)
+    cells, clear = (
+        table.assign(value=values).pivot(index="shift", columns="noise", values=name).reindex(columns=noises).iloc[::-1]
+        for name in ("value", "clear")
+    )
+    names = {"xticklabels": ["B" if x == "bernoulli" else f"{x:g}" for x in noises]}
+    names["yticklabels"] = [f"{x:g}" for x in cells.index]
     look = {"ax": ax, "cbar": False, "linewidths": 0.4, "linecolor": "white", "fmt": "", **names}
-    text = {"fontsize": 4.6}
     if quantity == "best":
-        clear = table.pivot(**shape, values="clear").reindex(columns=noises).iloc[::-1]
         letters = cells.replace(LETTERS).where(clear.eq(True), "").fillna("")
         numbers = cells.replace({name: k for k, name in enumerate(RIVALS)}).astype(float)
         palette = ListedColormap([LOOKS[name].color for name in RIVALS])
         limits = {"vmin": -0.5, "vmax": len(RIVALS) - 0.5}
-        sns.heatmap(numbers, annot=letters, cmap=palette, annot_kws={**text, "fontsize": 5.5}, **limits, **look)
+        sns.heatmap(numbers, annot=letters, cmap=palette, annot_kws={"fontsize": 5.5}, **limits, **look)
         return
     words = cells.map(lambda x: f"{x:.2f}" if x < 0.995 else f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
-    sns.heatmap(cells, annot=words, cmap="mako_r", norm=LogNorm(LOW, HIGH), annot_kws=text, **look)
+    sns.heatmap(cells, annot=words, cmap="mako_r", norm=LogNorm(LOW, HIGH), annot_kws={"fontsize": 4.6}, **look)
     for number in ax.texts:
         if "." in number.get_text() and float(number.get_text()) < 0.995:
             number.set_fontweight("bold")
@@ -141,8 +135,7 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
     at_zero = min(x for x in table["given"].unique() if x > 0) / 4
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 0.7 + 1.35 * len(clients)))
+    def draw(figure: Figure) -> None:
         axes = figure.subplots(len(clients), len(objectives), squeeze=False, sharex=True, sharey=True)
         for M, line in zip(clients, axes, strict=True):
             for ax, objective in zip(line, objectives, strict=True):
@@ -156,20 +149,17 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
                     ax.plot(at_zero / 2.5, one["fed"], "s", markersize=2.6, color=colors[shift], zorder=3)
                 ax.axhline(1, color="0.4", linewidth=0.6, linestyle=":")
                 ax.set(xscale="log", yscale="log", xlabel="given $\\Delta$" if M == clients[-1] else "")
-                if M == clients[0]:
-                    ax.set_title(title(objective))
+                ax.set_title(title(objective) if M == clients[0] else "")
             line[0].set_ylabel(f"$M = {M}$\nregret / PE's")
         axes[0, 0].set_xticks([at_zero, 1e-3, 1e-2, 1e-1, 1], labels=["0", "", ".01", ".1", "1"])
-        axes[0, 0].xaxis.set_minor_locator(NullLocator())
         axes[0, 0].set_yticks([0.25, 0.5, 1, 2, 4], labels=["1/4", "1/2", "1", "2", "4"])
-        axes[0, 0].yaxis.set_minor_locator(NullLocator())
+        axes[0, 0].minorticks_off()
         handles = [Line2D([], [], color=color, label=f"shift {shift:g}") for shift, color in colors.items()]
         marks = (("o", "own $\\Delta$"), ("s", label("fed-pne")))
         handles += [Line2D([], [], color="0.5", marker=mark, linestyle="none", label=name) for mark, name in marks]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
-        return figure
 
-    return render("break_even", caption, table, draw, __name__)
+    return render("break_even", caption, table, (PAGE, 0.7 + 1.35 * len(clients)), draw)
 
 
 def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
@@ -184,20 +174,20 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 2.5))
+    def draw(figure: Figure) -> None:
         axes = figure.subplots(1, len(objectives), sharex=True, sharey=True, squeeze=False)[0]
         for ax, objective in zip(axes, objectives, strict=True):
             of = long[long["objective"] == objective]
-            look = {"hue": "cells", "hue_order": ["random", "cyclic"], "palette": ["0.85", "0.45"], "legend": False}
+            look = {"hue": "cells", "hue_order": [*SHADES], "palette": SHADES, "legend": False}
             sns.boxplot(of, x="ratio", y="algorithm", ax=ax, whis=(0, 100), linewidth=0.6, gap=0.15, **look)
             ax.axvline(1.1, color="0.4", linewidth=0.6, linestyle=":")
-            ax.set(xscale="log", xlim=(0.95, None), xlabel="", ylabel="", title=title(objective))
-            ax.set_xticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
-            ax.xaxis.set_minor_locator(NullLocator())
+            ax.set(xscale="log", xlabel="", ylabel="", title=title(objective))
+        axes[0].set_xlim(0.95, 1.1 * long["ratio"].max())
+        axes[0].set_xticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
+        for ax in axes:
+            ax.minorticks_off()
         figure.supxlabel("regret / smallest regret (dotted: 1.1)", fontsize=7)
-        handles = [Patch(facecolor=shade, edgecolor="0.2", label=f"{cells} cells") for cells, shade in (("random", "0.85"), ("cyclic", "0.45"))]
+        handles = [Patch(facecolor=shade, edgecolor="0.2", label=f"{cells} cells") for cells, shade in SHADES.items()]
         figure.legend(handles=handles, loc="outside lower right", ncols=2, fontsize=7)
-        return figure
 
-    return render("held_out", caption, table, draw, __name__)
+    return render("held_out", caption, table, (PAGE, 2.5), draw)

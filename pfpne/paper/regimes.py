@@ -225,9 +225,9 @@ def _of_unseen(unseen: pd.DataFrame) -> str:
     )
 
 
-def to_others(table: pd.DataFrame, name: str = "pf-pne+") -> pd.Series:
-    """The algorithm's mean regret over that of the best of the others."""
-    return table[name] / table[[other for other in RIVALS if other != name]].min(axis=1)
+def to_others(table: pd.DataFrame) -> pd.Series:
+    """PF-PNE+'s mean regret over that of the best of the others."""
+    return table["pf-pne+"] / table[[name for name in RIVALS if name != "pf-pne+"]].min(axis=1)
 
 
 def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:

@@ -123,8 +123,8 @@ def results(p: Parameters, ways: dict = WAYS, folder: Path = RESULTS) -> pd.Data
     of_run = (p.n_clients, p.horizon, p.seed, ways)
 
     def make() -> list:
-        found = dict(unordered(one_run, [(*of_run, run) for run in range(p.n_runs)], p.n_jobs, progress("digits")))
-        return [row for run in sorted(found) for row in found[run]]
+        jobs = [(*of_run, run) for run in range(p.n_runs)]
+        return sum((rows for _, rows in sorted(unordered(one_run, jobs, p.n_jobs, progress("digits")))), [])
 
     key = store.key({"sites": of_run, "n_runs": p.n_runs, "scikit-learn": version("scikit-learn")}, one_run)
     return pd.DataFrame(store.rows(key, make, folder), columns=[*COLUMNS])
@@ -132,16 +132,14 @@ def results(p: Parameters, ways: dict = WAYS, folder: Path = RESULTS) -> pd.Data
 
 def compared(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     """A row a rival and site (or all): by how much the AUC of PF-PNE+ is above, paired by run, with a 95 % interval."""
-    rows = []
-    for site in ("all", *table["site"].unique()):
-        mine = table if site == "all" else table[table["site"] == site]
+    rows, rivals = [], [way for way in table["way"].unique() if way != OURS]
+    for site, mine in [("all", table), *table.groupby("site")]:
         wide = mine.pivot_table(index="run", columns="way", values="auc")
-        for way in table["way"].unique():
-            if way != OURS:
-                difference = (wide[OURS] - wide[way]).to_numpy()
-                low, high = stats.interval(difference, stream(seed, "sites", way, str(site)))
-                head = {"against": way, "site": site, "n": len(wide)}
-                rows.append({**head, "difference": difference.mean(), "low": low, "high": high})
+        for way in rivals:
+            difference = (wide[OURS] - wide[way]).to_numpy()
+            low, high = stats.interval(difference, stream(seed, "sites", way, str(site)))
+            head = {"against": way, "site": site, "n": len(wide)}
+            rows.append({**head, "difference": difference.mean(), "low": low, "high": high})
     return pd.DataFrame(rows)
 
 
@@ -154,12 +152,11 @@ def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Ex
         f"{fits} fits a way and run: {p.horizon} a site, or all on the pooled images."
     )
 
-    def draw() -> Figure:
-        figure = Figure(figsize=(PAGE, 2.6))
+    def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
         named = table.assign(at=[f"{m + 1} ({n})" for m, n in table[["site", "images"]].to_numpy()])
         how = {"data": named, "x": "at", "y": "auc", "hue": "way", "palette": "colorblind", "dodge": True, "ax": left}
-        sns.stripplot(**how, size=2.2, alpha=0.6, legend=False)
+        sns.stripplot(**how, size=2.2, alpha=0.6, legend=False, jitter=False)  # of the global random state
         sns.pointplot(**{**how, "dodge": 0.6}, linestyle="none", marker="_", markersize=9, errorbar=None)
         left.set(xlabel="site (its images)", ylabel="AUC, images never seen")
         left.legend(fontsize=6.5, loc="lower left")
@@ -170,9 +167,8 @@ def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Ex
         names = [f"less {way}".replace(", each", ",\neach") for way in every["against"]]
         right.set_yticks(range(len(every)), names)
         right.set(xlabel="difference of AUC", ylim=(-0.6, len(every) - 0.4))
-        return figure
 
-    return render("tune_your_own", caption, table, draw, by=__name__)
+    return render("tune_your_own", caption, table, (PAGE, 2.6), draw)
 
 
 def sentences(differences: pd.DataFrame) -> list[str]:

@@ -40,10 +40,8 @@ def readings(study: Study, most: int | None = None) -> pd.DataFrame:
 
     most: so many values of each choice, the first; all of them by default.
     """
-    noises = [
-        regime.noise for regime in study.regimes if regime.cells == "random" and OBJECTIVES[0] in regime.objectives
-    ]
-    rows = []
+    regimes = [regime for regime in study.regimes if regime.cells == "random" and OBJECTIVES[0] in regime.objectives]
+    noises, rows = [regime.noise for regime in regimes], []
     for objective in OBJECTIVES:
         horizons = [max(1, round(part * study.horizon)) for part in CHOICES["T"]]
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same

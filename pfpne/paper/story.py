@@ -70,8 +70,7 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
             cells.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **drawn})
     for part in cells:
         part["low"], part["high"] = partition.box(part["depth"], part["index"])[:, 0].T
-    columns = {name: [np.broadcast_to(part[name], part["index"].shape) for part in cells] for name in cells[0]}
-    return Trace(run, pd.DataFrame({name: np.concatenate(parts) for name, parts in columns.items()}), sent)
+    return Trace(run, pd.concat(map(pd.DataFrame, cells), ignore_index=True), sent)
 
 
 def draw(trace: Trace, problem: Problem) -> Exhibit:
@@ -82,16 +81,16 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
         "node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
         "sent, all clients together, and each client's evaluations."
     )
-    return render("how_it_works", caption, trace.cells, lambda: _figure(trace, problem), __name__)
+    return render("how_it_works", caption, trace.cells, None, lambda figure: _draw(figure, trace, problem))
 
 
-def _figure(trace: Trace, problem: Problem) -> Figure:
+def _draw(figure: Figure, trace: Trace, problem: Problem) -> None:
     clients, depths = range(min(problem.n_clients, len(LINES))), trace.cells["depth"].max() + 1
     starts = {who: k * (depths + 2) for k, who in enumerate(["server", *(f"client {m + 1}" for m in clients)])}
     cells, x = trace.cells[trace.cells["who"].isin(starts)], np.linspace(*problem.domain[0], 1001)
     rows = (depths + 2) * len(starts)
     height = 0.125 * rows + 2.3  # inches; all margins are known, which makes a redraw fast
-    figure = Figure(figsize=(PAGE, height), dpi=120)  # on the screen; savefig has its own
+    figure.set_size_inches(PAGE, height)
     figure.set_layout_engine("none")
     left, width, xlim = 0.65 / PAGE, 1 - 1.6 / PAGE, problem.domain[0]
     top = figure.add_axes((left, 1 - 1.1 / height, width, 1 / height), xlim=xlim, ylim=(0, 1), ylabel="value")
@@ -126,7 +125,6 @@ def _figure(trace: Trace, problem: Problem) -> Figure:
     ax.spines["left"].set_visible(False)
     handles = ax.get_legend_handles_labels()[0]
     figure.legend(handles=handles, loc="lower center", ncols=3, columnspacing=1.2, handleheight=1.1)
-    return figure
 
 
 def in_words(trace: Trace, problem: Problem) -> str:
@@ -166,8 +164,9 @@ def explore(p):
         Delta, noise, shift, M = (slider.value for slider in sliders)
         problem, png = make_problem("garland", M, shift, noise, p.seed), io.BytesIO()
         with style():
-            canvas = FigureCanvasAgg(_figure(trace(problem, p.horizon, p.seed, Delta=Delta), problem))
-            canvas.print_png(png, pil_kwargs={"compress_level": 1})  # faster, and as good
+            figure = Figure(dpi=120)
+            _draw(figure, trace(problem, p.horizon, p.seed, Delta=Delta), problem)
+            FigureCanvasAgg(figure).print_png(png, pil_kwargs={"compress_level": 1})  # faster, and as good
         picture.value = png.getvalue()
 
     redraw()

@@ -46,11 +46,12 @@ def as_markdown(table: pd.DataFrame) -> str:
     return cells.to_markdown(index=False, disable_numparse=True, stralign=None) + "\n"
 
 
-def _exhibit(stem: str, caption: str, markdown: str, numbers: dict[str, pd.DataFrame], details="", **texts) -> Exhibit:
-    """numbers: what the CSV files hold. texts: of the other files, {ending: content}."""
-    csv = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}
+def _exhibit(stem: str, caption: str, shown: pd.DataFrame, latex="", page="", details="", **numbers) -> Exhibit:
+    """shown: of strings. numbers: what the CSV files hold. latex: none, no page either. page: what it ends with."""
+    csv, markdown = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}, as_markdown(shown)
     files = {f"{name}.csv": table.to_csv(**csv).encode() for name, table in numbers.items()}
-    files |= {f"{stem}.{ending}": text.encode() for ending, text in texts.items()}
+    if latex:
+        files |= {f"{stem}.md": f"{markdown}\n{caption}\n{page}".encode(), f"{stem}.tex": latex.encode()}
     return Exhibit(stem, caption, files, {"text/markdown": markdown}, __name__, details)
 
 
@@ -68,7 +69,6 @@ def make_table1(study: Study) -> Exhibit:
     """The paper's Table 1 beside what is measured: see pfpne.paper.table1."""
     table, caption = table1.table1(study), table1.caption(study)
     shown = table1.shown(table)
-    markdown = as_markdown(shown.set_axis([", ".join(filter(None, pair)) for pair in shown.columns], axis=1))
     latex = (
         "% Needs \\usepackage{booktabs,graphicx}. As wide as a page of two columns.\n"
         "\\begin{table*}\n\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n"
@@ -76,7 +76,8 @@ def make_table1(study: Study) -> Exhibit:
         f"\\resizebox{{\\textwidth}}{{!}}{{{as_latex(shown, 'lllll rrl rr r', multicolumn_format='c')}}}\n"
         "\\end{table*}\n"
     )
-    return _exhibit("table1", caption, markdown, {"table1": table}, md=f"{markdown}\n{caption}\n", tex=latex)
+    plain = shown.set_axis([", ".join(filter(None, pair)) for pair in shown.columns], axis=1)
+    return _exhibit("table1", caption, plain, latex, table1=table)
 
 
 def make_claims(study: Study) -> Exhibit:
@@ -94,14 +95,12 @@ def make_claims(study: Study) -> Exhibit:
         f"counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
         f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}"
     )
-    shown = summary(verdicts)
-    columns = {"id": "Claim", "whose": "Whose", "regime": "Regime", "cells": "Cells", "Delta": "Delta"}
-    columns |= {"verdict": "Verdict", "measured": "Measured"}
-    measured = verdicts[list(columns)].assign(regime=verdicts["regime"].map(noise_in_words))
-    markdown, details = as_markdown(shown), as_markdown(measured.rename(columns=columns))
-    page = f"{markdown}\n{caption}\n\n## What was measured\n\n{details}"
+    columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
+    measured = verdicts[columns].assign(regime=verdicts["regime"].map(noise_in_words))
+    details = as_markdown(measured.rename(columns=str.capitalize).rename(columns={"Id": "Claim"}))
+    shown, page = summary(verdicts), f"\n## What was measured\n\n{details}"
     numbers = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
-    return _exhibit("claims", caption, markdown, numbers, details, md=page, tex=claims_in_latex(shown, caption))
+    return _exhibit("claims", caption, shown, claims_in_latex(shown, caption), page, details, **numbers)
 
 
 def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
@@ -127,17 +126,11 @@ def make_times(study: Study) -> Exhibit:
         f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
         f"none of these takes more than {MUCH:g} times as long as another."
     )
-    columns = {
-        "regime": "Regime",
-        "cells": "Cells",
-        "objective": "Objective",
-        "runs": "Runs",
-        **{name: label(name) for name in PAPER},
-    }
-    columns |= {"slower": "FN-UCB slower", "alike": "Others alike"}
+    names = {name: label(name) for name in PAPER} | {"slower": "FN-UCB slower", "alike": "Others alike"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
-    shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format)).rename(columns=columns)
-    return _exhibit("claims_times", caption, as_markdown(shown), {"claims_times": table})
+    shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format))
+    shown = shown.rename(columns=lambda name: names.get(name, name.capitalize()))
+    return _exhibit("claims_times", caption, shown, claims_times=table)
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -185,9 +178,8 @@ def heads(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The same by column, a row each: the paper's + ours."""
     rows = []
     for column, mine in counted(verdicts).groupby("column", sort=False):
-        each = ((mine["verdict"] == verdict) for verdict in claims.VERDICTS)
-        both = ([(here & ((mine["whose"] == "ours") == ours)).sum() for ours in (False, True)] for here in each)
-        rows.append({"Column": column} | {v: f"{a} + {b}" for v, (a, b) in zip(claims.VERDICTS, both, strict=True)})
+        ours, theirs = (mine["verdict"][(mine["whose"] == "ours") == whose].tolist() for whose in (True, False))
+        rows.append({"Column": column} | {v: f"{theirs.count(v)} + {ours.count(v)}" for v in claims.VERDICTS})
     return pd.DataFrame(rows)
 
 
@@ -204,15 +196,8 @@ def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
     shown = assumptions.summary(problems).drop(columns=["nu_1_mean", "rho_mean"])
     shown = shown.rename(columns=names | {name: name.capitalize() for name in ("objective", "shift", "cells")})
-    markdown, latex = as_markdown(shown), as_latex(shown, "lrl" + "r" * (len(shown.columns) - 3))
-    return _exhibit(
-        "assumptions_table",
-        caption,
-        markdown,
-        {"assumptions_table": problems},
-        md=f"{markdown}\n{caption}\n",
-        tex=latex,
-    )
+    latex = as_latex(shown, "lrl" + "r" * (len(shown.columns) - 3))
+    return _exhibit("assumptions_table", caption, shown, latex, assumptions_table=problems)
 
 
 def make_deviations(study: Study) -> Exhibit:
@@ -222,7 +207,7 @@ def make_deviations(study: Study) -> Exhibit:
         f"Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
         f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards unless another noise is named."
     )
-    return _exhibit("deviations", caption, as_markdown(ratios(table)), {"deviations": table})
+    return _exhibit("deviations", caption, ratios(table), deviations=table)
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
@@ -239,9 +224,6 @@ def _ratio(row: pd.Series) -> str:
     return f"{row['ratio']:.3f}" if pd.isna(row["low"]) else "{ratio:.3f} [{low:.3f}, {high:.3f}]".format(**row)
 
 
-MADE = "*Made by `python -m pfpne.paper readme` from {}; do not edit.*\n\n"
-
-
 def update(page: Path, name: str, block: str) -> None:
     """Write the block between the page's lines that say where `name` begins and ends; ValueError without them."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
@@ -251,45 +233,41 @@ def update(page: Path, name: str, block: str) -> None:
     write_atomically(page, f"{found[1]}{block}{found[2]}".encode())
 
 
+def _list(sentences: list[str]) -> str:
+    return "".join(f"- {sentence}\n" for sentence in sentences)
+
+
 def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
-    """Write what the CSVs in folder say into the README (findings, main claims) and the pages (claims, verdicts, ratios)."""
+    """Write what the files in folder say into the README and the pages, each block where the page says."""
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
-    readings = pd.read_csv(folder / "specification_curve.csv")
-    said = findings.sentences(verdicts, compared, readings, noise_in_words)
-    found = f"{findings.scale(verdicts)}\n\n" + "".join(f"- {sentence}\n" for sentence in said)
+    found = findings.sentences(verdicts, compared, pd.read_csv(folder / "specification_curve.csv"))
     other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
+    scale = f"{findings.scale(verdicts)}\n\n"
     reading = (
-        f"{findings.scale(verdicts)}\n\nWith the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)} By column, the "
+        f"{scale}With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)} By column, the "
         f"paper's + ours:\n\n{as_markdown(heads(verdicts))}\nWhere PF-PNE given the clients' own Delta fares "
         f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
     )
-    beyond_table = folder / "beyond.csv"  # of a notebook that may not have been run yet
-    if beyond_table.exists():
-        picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
-        text = "".join(f"- {sentence}\n" for sentence in beyond.sentences(pd.read_csv(beyond_table)))
-        update(
-            root / "README.md",
-            "beyond",
-            f"{MADE.format('[figures/beyond.csv](figures/beyond.csv)')}{text}\n{picture}\n",
-        )
-    guide = folder / "regime_guide.md"  # the same
-    if guide.exists():
-        picture = "![Who has the smallest regret, over noise and shift, and by how much](figures/regime_map.png)"
-        for page, up, end in (("README.md", "", f"\n{picture}\n"), ("docs/choosing.md", "../", "")):
-            source = MADE.format(f"[figures/regime_guide.md]({up}figures/regime_guide.md)")
-            update(root / page, "guide", f"{source}{guide.read_text(encoding='utf-8')}{end}")
-    sites_table = folder / "tune_your_own.csv"  # the same
-    if sites_table.exists():
-        text = "".join(f"- {line}\n" for line in sites.sentences(sites.compared(pd.read_csv(sites_table), seed=0)))
-        source = MADE.format("[figures/tune_your_own.csv](../figures/tune_your_own.csv)")
-        update(root / "docs/choosing.md", "sites", f"{source}{text}")
-    for page, name, source, block in (
-        ("README.md", "findings", "claims_comparisons.csv", found),
-        ("README.md", "grid", "claims.csv", as_markdown(findings.grid(findings.main_text(verdicts), noise_in_words))),
-        ("docs/claims.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts, noise_in_words))),
+    blocks = [
+        ("README.md", "findings", "claims_comparisons.csv", scale + _list(found)),
+        ("README.md", "grid", "claims.csv", as_markdown(findings.grid(findings.main_text(verdicts)))),
+        ("docs/claims.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts))),
         ("docs/claims.md", "claims", "claims.csv", reading + as_markdown(summary(verdicts))),
         ("docs/deviations.md", "measured", "deviations.csv", other_readings),
-    ):
-        source = f"[figures/{source}]({'../' * page.count('/')}figures/{source})"
-        update(root / page, name, f"{MADE.format(source)}{block}")
+    ]
+    if (path := folder / "beyond.csv").exists():  # of a notebook that may not have been run yet
+        picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
+        text = _list(beyond.sentences(pd.read_csv(path)))
+        blocks.append(("README.md", "beyond", path.name, f"{text}\n{picture}\n"))
+    if (path := folder / "regime_guide.md").exists():  # the same
+        picture = "![Who has the smallest regret, over noise and shift, and by how much](figures/regime_map.png)"
+        text = path.read_text(encoding="utf-8")
+        blocks.append(("README.md", "guide", path.name, f"{text}\n{picture}\n"))
+        blocks.append(("docs/choosing.md", "guide", path.name, text))
+    if (path := folder / "tune_your_own.csv").exists():  # the same
+        text = _list(sites.sentences(sites.compared(pd.read_csv(path), seed=0)))
+        blocks.append(("docs/choosing.md", "sites", path.name, text))
+    for page, name, source, block in blocks:
+        link = f"[figures/{source}]({'../' * page.count('/')}figures/{source})"
+        update(root / page, name, f"*Made by `python -m pfpne.paper readme` from {link}; do not edit.*\n\n{block}")

@@ -42,58 +42,38 @@ COLUMNS = {  # of a depth of a run; nan where there is nothing to count
     "spent": "share of T",
     "cut": "share of T in phases that the horizon cuts",
 }
-
-
-_NONE = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
-
-
-def _by_depth(pulled: dict) -> dict[int, tuple]:
-    """What WatchedClient.pulled says, {h: (indices, pulls, means)}."""
-    found = {}
-    for (h, i), (n, total) in sorted(pulled.items()):
-        found.setdefault(h, []).append((i, n, total / n))
-    return {h: tuple(map(np.array, zip(*rows, strict=True))) for h, rows in found.items()}
-
-
-def _mean(values: list) -> float:
-    return float(np.mean(values)) if values else np.nan
+NOTHING = dict.fromkeys(COLUMNS, np.nan)
 
 
 def depths_of_phases(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
     """A row a depth, COLUMNS, of a run of pf-pne, fed-pne or pe."""
     seen = watch(name, problem, horizon, partition=partition)
     M, s = problem.n_clients, seen.server.settings
-    log = s.log_term(seen.server.task)
-    kept = [seen.shared] * M if name == "fed-pne" else seen.own
-    pulls = [_by_depth(client.pulled) for client in seen.clients]
-    H = max(max(of) for of in pulls)
-    optima = np.array([path(partition, x, H) for x in problem.maximisers])  # (M, H + 1)
-    deployed = np.array([path(partition, x, H) for x in seen.run.best])
+    log, kept = s.log_term(seen.server.task), [seen.shared] * M if name == "fed-pne" else seen.own
+    pulled = [(m, *of, *what) for m, client in enumerate(seen.clients) for of, what in client.pulled.items()]
+    table = pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
+    H = table["depth"].max()
+    optima, deployed = (np.array([path(partition, x, H) for x in xs]) for xs in (problem.maximisers, seen.run.best))
     K, rows = levels(partition, seen.shared), []
     for h in range(H + 1):
-        row, protected = dict.fromkeys(COLUMNS, np.nan) | {"depth": h}, np.empty(0, dtype=np.int64)
+        of = table[table["depth"] == h]  # nothing where Fed-PNE expands
+        row, protected = NOTHING | {"depth": h}, ()
         if h in seen.means:
             mean, b = seen.means[h].mean(axis=0), radius(seen.server.samples(h), log, s.c)
-            f = problem.values(partition.centers(h, K[h]))
+            f, protected = problem.values(partition.centers(h, K[h])), seen.shared[h]
             row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
-            protected = seen.shared[h]
-            stays = np.isin(K[h], protected)
-            row["borrowed"] = np.mean(np.abs(mean - f)[:, stays] <= b)
-        done = [m for m in range(M) if h < len(kept[m])]
+            row["borrowed"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
-        row["removed"] = _mean([optima[m, h] not in kept[m][h] for m in done])
-        covered, nodes = [], []
-        for m in done:
-            index, n, mean = pulls[m].get(h, _NONE)
-            alone = ~np.isin(index, protected)
-            if name != "fed-pne" and alone.any():
-                f = problem.client_values(m, partition.centers(h, index[alone]))
-                covered += (np.abs(mean[alone] - f) <= radius(n[alone], log, s.c)).tolist()
-            nodes.append(len(index))
-        row["own"], row["nodes"] = _mean(covered), _mean(nodes)
-        spent = np.array([of[h][1].sum() if h in of else 0 for of in pulls]) / horizon
-        row["spent"], row["cut"] = spent.mean(), sum(spent[m] for m in range(M) if m not in done) / M
-        rows.append(row)
+        done = np.array([h < len(own) for own in kept])  # who ends this phase
+        ends = done[of["m"]]
+        if done.any():
+            row["removed"] = np.mean([optima[m, h] not in kept[m][h] for m in np.flatnonzero(done)])
+            row["nodes"] = ends.sum() / done.sum()
+        own = of[ends & ~of["index"].isin(protected)]
+        if name != "fed-pne" and len(own):
+            f = problem.paired_values(own["m"].to_numpy(), partition.centers(h, own["index"].to_numpy()))
+            row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= radius(own["n"], log, s.c))
+        rows.append(row | {"spent": of["n"].sum() / M / horizon, "cut": of["n"][~ends].sum() / M / horizon})
     return rows
 
 
@@ -121,8 +101,7 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
     evaluations = _Noted(problem, task, streams, recorder)
     search = drive(PFPNEPlus(task, settings, M), PlusServer(task, settings), evaluations, recorder)
     if search is None:  # the horizon came in stage 1
-        spent = {h: {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()}
-        return [dict.fromkeys(COLUMNS, np.nan) | row for row in spent.values()]
+        return [NOTHING | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition), horizon - int(evaluations.t[0]), [], []
     for m, tree in enumerate(search.trees):
         size = tree.state[0]["size"]
@@ -140,7 +119,7 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
     deployed, optima = (np.array([path(partition, x, H) for x in points]) for points in (deployed, problem.maximisers))
     for h, of in table.groupby("depth"):
         f = problem.paired_values(of["m"].to_numpy(), partition.centers(h, of["index"].to_numpy()))
-        row = dict.fromkeys(COLUMNS, np.nan) | {"depth": h, "removed": 0.0, "cut": 0.0}
+        row = NOTHING | {"depth": h, "removed": 0.0, "cut": 0.0}
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
         row |= {"own": np.mean(np.abs(of["mean"] - f) <= of["b"]), "nodes": (of["made"] > 0).sum() / M}
         rows.append(row | {"spent": (of["made"].sum() / M + evaluations.made[h]) / horizon})
@@ -164,25 +143,26 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     experiments = [p.experiment(noise=noise, algorithms=SHOWN) for noise in PROFILES[p.profile].noises]
     jobs = [(e, name, run, folder) for e in experiments for name in SHOWN for run in range(e.n_runs)]
     bar = None if experiments[0].is_small(len(jobs)) else progress("depth by depth")
-    found = dict(unordered(_stored, jobs, p.n_jobs, bar, experiments[0].is_small(len(jobs))))
+    found = sorted(unordered(_stored, jobs, p.n_jobs, bar, experiments[0].is_small(len(jobs))))
     parts = [
-        pd.DataFrame(found[k], columns=[*COLUMNS]).assign(noise=e.noise, algorithm=name, run=run)
-        for k, (e, name, run, _) in enumerate(jobs)
+        pd.DataFrame(rows, columns=[*COLUMNS]).assign(noise=e.noise, algorithm=name, run=run)
+        for (_, rows), (e, name, run, _) in zip(found, jobs, strict=True)
     ]
     return pd.concat(parts, ignore_index=True)[["noise", "algorithm", "run", *COLUMNS]]
 
 
-ROWS = {  # of the figure: what is drawn, its name, for each algorithm the column where it is another
-    "removed": ("optimum removed\n(share of clients)", {}),
-    "own": ("covered\n(share of intervals)", {"fed-pne": "global"}),
-    "nodes": ("nodes pulled\nby a client", {}),
-    "spent": ("share of $T$", {}),
+ROWS = {  # of the figure
+    "removed": "optimum removed\n(share of clients)",
+    "own": "covered\n(share of intervals)",
+    "nodes": "nodes pulled\nby a client",
+    "spent": "share of $T$",
 }
 
 
 def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Against depth: a column a noise, a row what is removed, covered, pulled, spent."""
     means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
+    means["own"] = means["own"].mask(means["algorithm"] == "fed-pne", means["global"])  # the only ones that it has
     caption = (
         f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, "
         f"means of {p.n_runs} runs, with the settings of the paper. From the top: clients for which no cell around "
@@ -192,30 +172,28 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     noises = [*dict.fromkeys(table["noise"])]
 
-    def figure() -> Figure:
-        page = Figure(figsize=(PAGE if len(noises) > 1 else COLUMN, 5.4))
+    def figure(page: Figure) -> None:
         axes = page.subplots(len(ROWS), len(noises), sharex=True, sharey="row", squeeze=False)
         for noise, column in zip(noises, axes.T, strict=True):
-            for ax, (what, (_, others)) in zip(column, ROWS.items(), strict=True):
+            for ax, what in zip(column, ROWS, strict=True):
                 for algorithm in SHOWN:
                     of = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
-                    look, y = LOOKS[algorithm], of[others.get(algorithm, what)]
-                    dashes = (0, look.dashes) if look.dashes else "-"
-                    ax.plot(of["depth"], y, color=look.color, linestyle=dashes, marker=look.marker, clip_on=False)
+                    _, color, dashes, marker = LOOKS[algorithm]
+                    look = {"color": color, "linestyle": (0, dashes) if dashes else "-", "marker": marker}
+                    ax.plot(of["depth"], of[what], **look, clip_on=False)
                     if what == "own" and algorithm == "pf-pne":
-                        ax.plot(of["depth"], of["borrowed"], color=look.color, linewidth=0.6)
+                        ax.plot(of["depth"], of["borrowed"], color=color, linewidth=0.6)
                     if what == "spent":
                         cut = of["cut"] > of["spent"] / 2
-                        ax.plot(of["depth"][cut], y[cut], "x", color="black", markersize=5, zorder=4)
+                        ax.plot(of["depth"][cut], of["spent"][cut], "x", color="black", markersize=5, zorder=4)
                 ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
             column[0].set_title(noise_in_words(noise))
             column[-1].set_xlabel("depth $h$")
-        for ax, (what, (name, _)) in zip(axes[:, 0], ROWS.items(), strict=True):
+        for ax, (what, name) in zip(axes[:, 0], ROWS.items(), strict=True):
             ax.set(ylabel=name, ylim=(0, None if what == "nodes" else 1))
         legend(page, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
-        return page
 
-    return render("why", caption, table, figure, __name__)
+    return render("why", caption, table, (PAGE if len(noises) > 1 else COLUMN, 5.4), figure)
 
 
 def _listed(words) -> str:
