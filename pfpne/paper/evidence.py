@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ from pfpne.problems import OBJECTIVES
 from pfpne.rng import stream
 from pfpne.simulation.record import Run
 from pfpne.workers import unordered
-
 
 ALIKE = {"shift": 0.0, "common": 0.1}  # clients with one objective, another in each run (deviation 21)
 
@@ -180,8 +178,7 @@ COLUMNS = {
 
 def _key(experiment: Experiment, *roots, arguments: tuple = ()) -> str:
     """The key of what these roots make of the runs of an experiment, with these arguments."""
-    keys = [experiment.key(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
-    return store.key({"runs": keys, "arguments": arguments}, *roots)
+    return store.key({"runs": [experiment.key(*pair) for pair in experiment.pairs], "arguments": arguments}, *roots)
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
@@ -201,24 +198,19 @@ def sketch(groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=
     One worker makes a group; the experiments of one that share their problems look for its maxima once. What is kept
     is the rows of an experiment, written as it ends. bar(done, total) is called after each group.
     """
-    pulls = sum(len(e.algorithms) * e.n_runs * e.n_clients * e.horizon for group in groups for e in group)
-    jobs, made = [(group, folder) for group in groups], {}
-    for position, tables in unordered(_sketched, jobs, n_jobs, bar, here=pulls < SMALL):
-        made[position] = tables
+    pulls = sum(len(e.pairs) * e.n_clients * e.horizon for group in groups for e in group)
+    made = dict(unordered(_sketched, [(group, folder) for group in groups], n_jobs, bar, here=pulls < SMALL))
     return [made[position] for position in range(len(groups))]
 
 
 def _sketched(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
-    def run(experiment: Experiment) -> list[list]:
-        pairs = [(name, run) for name in experiment.algorithms for run in range(experiment.n_runs)]
-        return [[*pair, *_numbers(simulated(experiment, *pair))] for pair in pairs]
+    def rows(experiment: Experiment) -> list[list]:
+        first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
+        key = store.key({"first runs": first, "n_runs": experiment.n_runs}, _numbers)
+        pairs = experiment.pairs
+        return store.rows(key, lambda: [[*pair, *_numbers(simulated(experiment, *pair))] for pair in pairs], folder)
 
-    def key(experiment: Experiment) -> str:
-        runs = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
-        return store.key({"first runs": runs, "n_runs": experiment.n_runs}, _numbers)
-
-    rows = (store.rows(key(experiment), partial(run, experiment), folder) for experiment in group)
-    return [pd.DataFrame(of, columns=list(COLUMNS)) for of in rows]
+    return [pd.DataFrame(rows(experiment), columns=list(COLUMNS)) for experiment in group]
 
 
 def _numbers(result: Run) -> list:

@@ -49,15 +49,8 @@ class ParameterError(ValueError):
         return [f"ParameterError: {self}"]
 
 
-TEXTS = {
-    "profile": "the name of a profile",
-    "objective": "the name of an objective",
-    "figures_dir": "the path of a folder, as a string",
-}
-
-
-def _check_text(name: str, x) -> None:
-    check(isinstance(x, str) and x.strip() != "", name, TEXTS[name], x)
+def _check_text(wanted: str) -> Callable:
+    return lambda name, x: check(isinstance(x, str) and x.strip() != "", name, wanted, x)
 
 
 def _check_cells(name: str, x) -> None:
@@ -91,8 +84,8 @@ def _plain(kind: type, check_it: Callable) -> Callable:
 # What makes plain Python of each parameter, (name, value) -> value; ValueError unless it is what the name wants, in the
 # range of pfpne.checks. An algorithm's own, narrower ranges are checked with the experiment.
 KINDS = {
-    "profile": _plain(str, _check_text),
-    "objective": _plain(str, _check_text),
+    "profile": _plain(str, _check_text("the name of a profile")),
+    "objective": _plain(str, _check_text("the name of an objective")),
     "algorithms": _names,
     **dict.fromkeys(("n_clients", "horizon", "n_runs"), _plain(int, check_count)),
     "noise": _plain(float, check_noise),
@@ -105,7 +98,7 @@ KINDS = {
     "Delta": _plain(float, _check_delta),
     "n_jobs": _plain(int, check_count),
     "scheduler": _plain(str, check_scheduler),
-    "figures_dir": _plain(str, _check_text),
+    "figures_dir": _plain(str, _check_text("the path of a folder, as a string")),
 }
 WORKERS = ("n_jobs", "scheduler")  # who simulates: no matter for the results
 SETTINGS = ("nu_1", "rho", "c", "c_1", "delta", "Delta")  # of algorithms; each goes to those that take it
