@@ -18,11 +18,10 @@ from pfpne.algorithms.pf_pne import PFPNESettings, log_term, pulls_each, transit
 from pfpne.paper import events, stats
 from pfpne.paper.evidence import ALIKE, Regime, Study
 from pfpne.paper.looks import label, title
+from pfpne.paper.parameters import PAPER
 
 MUCH = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST = 0.8  # of the runs, for what is measured with error: times
-PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
-DIMENSIONS = ("garland", "himmelblau", "rastrigin")  # one objective of each dimension: 1, 2, 10
 SETTINGS = PFPNESettings()  # the paper's
 CUT = 0.5  # of T: beyond, the phase that the horizon cuts is most of the run
 CHANCE = 0.8  # of the regret of uniformly drawn points: beyond, an algorithm has learnt next to nothing
@@ -141,15 +140,6 @@ class Column:
     def sweep(self) -> dict:
         """What the runs of a study of many values have of their own."""
         return {"n_runs": self.study.sweep_runs}
-
-    def slopes(self, along: str, values: Sequence[int], what: str, limit: float, of: str, **changes) -> Comparison:
-        """A column of COLUMNS of PF-PNE ~ n_clients^a or horizon^a, a < limit, over these values.
-
-        Of regret it is not decidable if one_phase says why.
-        """
-        rows = [self.summary(**{along: value}, **self.sweep, **changes) for value in values]
-        slopes = stats.power(values, np.stack([table[of] for table in rows], axis=1))
-        return Comparison(what, slopes, limit=limit, why_not=one_phase(rows[-1]) if of == "regret" else "")
 
 
 def one_phase(rows: pd.DataFrame) -> str:
@@ -297,15 +287,21 @@ def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
     return 1 + sum(theirs.mean() < mine[: len(theirs)].mean() for theirs in rivals)
 
 
-def slope_on_M(column: Column, below: float) -> Outcome:
-    """With clients that are alike, PF-PNE's R(T)/M ~ M^a with a < below."""
-    return Outcome([column.slopes("n_clients", column.study.clients, "slope", below, "regret", **ALIKE)])
+def slope(column: Column, along: str, below: float, of="regret", deltas=(None,)) -> Outcome:
+    """A column of COLUMNS of PF-PNE ~ M^a, with clients that are alike, or ~ T^a, a < below; with each of these Delta.
 
-
-def slope_on_T(column: Column, deltas: Sequence[float | str], of="regret") -> Outcome:
-    """PF-PNE's R(T), or another column of COLUMNS, ~ T^a with a < 1, with each of these Delta."""
-    slope = partial(column.slopes, "horizon", column.study.horizons, limit=1.0, of=of)
-    return Outcome([slope(what=f"slope, Delta = {in_words(Delta)}", settings={"Delta": Delta}) for Delta in deltas])
+    Of regret it is not decidable if one_phase says why.
+    """
+    scales = {"M": ("n_clients", column.study.clients, ALIKE), "T": ("horizon", column.study.horizons, {})}
+    (name, values, changes), comparisons = scales[along], []
+    for Delta in deltas:
+        settings = {} if Delta is None else {"Delta": Delta}
+        rows = [column.summary(**{name: x}, settings=settings, **column.sweep, **changes) for x in values]
+        slopes = stats.power(values, np.stack([table[of] for table in rows], axis=1))
+        what = "slope" if Delta is None else f"slope, Delta = {in_words(Delta)}"
+        why_not = one_phase(rows[-1]) if of == "regret" else ""
+        comparisons.append(Comparison(what, slopes, limit=below, why_not=why_not))
+    return Outcome(comparisons)
 
 
 # --- kinds that count -------------------------------------------------------------------------------
@@ -458,7 +454,7 @@ def times(column: Column) -> dict:
     return {**place, "objective": column.objective, "runs": n, **seconds.median(), **shares}
 
 
-COMPARING = (compare, compare_alike, compare_global, finds_own, move_settings, any_Delta, any_shift, slope_on_M, slope_on_T)
+COMPARING = (compare, compare_alike, compare_global, finds_own, move_settings, any_Delta, any_shift, slope)
 FACTS = (grows, stops, costs_bounded, rounds_bounded, within_Delta, near_optimal, smooth, safe)
 KINDS = {
     **{kind.__name__: kind for kind in (*COMPARING, count_times, good_event, confidential)},

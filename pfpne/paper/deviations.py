@@ -18,14 +18,12 @@ from pfpne.algorithms.pf_pne import PFPNE, FedPNE, FedPNEServer, PhasedServer, P
 from pfpne.paper import stats
 from pfpne.paper.claim_tests import theory
 from pfpne.paper.evidence import Study
+from pfpne.paper.parameters import DIMENSIONS
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.simulation.neural import NeuralSimulation, Ridge, simulate_fn_ucb
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.phased import simulate_phases
-
-OBJECTIVES = ("garland", "himmelblau", "rastrigin")
-NOISE = "bernoulli"
 
 
 class DepthOne(PFPNE):
@@ -254,12 +252,12 @@ class Reading:
     what: str
     variant: str = ""
     other: str = ""
-    noise: float | str = NOISE
+    noise: float | str = "bernoulli"
     other_noise: float | str | None = None
     settings: dict | Callable[[int], dict] = field(default_factory=dict)
     cells: str = "random"
     maximum: Callable | None = None
-    objectives: tuple[str, ...] = OBJECTIVES
+    objectives: tuple[str, ...] = DIMENSIONS
 
     def regret(self, study: Study, objective: str) -> np.ndarray:
         """R(T)/M (runs,) under this reading, run by run paired with ours."""

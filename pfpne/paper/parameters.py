@@ -34,11 +34,13 @@ PAPERMILL_HEADER = "# Parameters"
 SYNTHETIC_NAMES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")  # in the paper's order
 MAIN = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
 APPENDIX = ("doublesine", "ackley")  # its appendix's
+DIMENSIONS = ("garland", "himmelblau", "rastrigin")  # one of each dimension: 1, 2, 10
 COMMUNICATION = ("garland", "himmelblau", "rastrigin", "ackley")  # its communication figure's
 MAP = ("garland", "doublesine", "himmelblau", "ackley", "landmine")  # the regime map's
 MAPPED = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # what it compares
-READ = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")  # of the specification curve
-COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
+PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
+READ = (*PAPER, "pe")  # of the specification curve
+COMPARED = (*PAPER, "hct", "pe")  # the paper's five, then ours
 BEYOND = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
 
 

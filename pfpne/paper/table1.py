@@ -7,10 +7,11 @@ import pandas as pd
 
 from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper import stats
-from pfpne.paper.claim_tests import CUT, DIMENSIONS, one_phase
+from pfpne.paper.claim_tests import CUT, one_phase
 from pfpne.paper.evidence import ALIKE, Study
 from pfpne.paper.experiment import run_experiment
 from pfpne.paper.looks import DASH, label, noise_in_words, title
+from pfpne.paper.parameters import DIMENSIONS
 from pfpne.rng import stream
 
 
