@@ -15,7 +15,7 @@ import pytest
 import pfpne
 from pfpne.algorithms import NAMES
 from pfpne.paper import __main__ as runner
-from pfpne.paper import claims, stats, table1
+from pfpne.paper import claims, events, stats, table1
 from pfpne.paper.claim_tests import FACTS, MOST, MUCH, Column, Comparison, Outcome, c_of_noise, in_words, inequalities
 from pfpne.paper.claim_tests import last_depth, place, rounds_bound
 from pfpne.paper.evidence import COLUMNS, Regime, Study, summarize
@@ -96,16 +96,15 @@ class MadeUp(Study):
         rows = [{"algorithm": algorithms, "run": run, **self.tell(algorithms, run, asked)} for run in range(n_runs)]
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
-    def chance(self, objective):
-        return np.full(self.n_runs, 1_000.0)
-
     def of_problems(self, of, objective, regime, *arguments):
-        return np.full((self.n_runs, *(depth + 1 for depth in arguments)), 1e-9)
+        if of is events.gap_of_chance:
+            return np.full(self.n_runs, 1_000.0 / self.horizon)
+        return np.full((self.n_runs, arguments[0] + 1 if arguments else self.n_clients), 1e-9)
 
     def deployed(self, objective, algorithm, noise, **changes):
         return np.full(self.n_runs, 5e-10)
 
-    def events(self, objective, regime, settings):
+    def events(self, objective, algorithm, noise, **changes):
         return pd.DataFrame({"means": 9, "outside": [0] * self.n_runs, "lost": 0})
 
 
@@ -138,22 +137,20 @@ def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
 
 def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
     """The verdict on one claim alone, without correction."""
-    found, claim = outcome(claim_id, study, own_Delta), CLAIMS[claim_id]
-    if not found.comparisons:
-        return claims.judge_facts(claim, found)["verdict"]
-    return claims.judge(claim, found, found.p(rng()), k=1)["verdict"]
+    found = outcome(claim_id, study, own_Delta)
+    return claims.judge(CLAIMS[claim_id], found, found.p(rng()), k=1)["verdict"]
 
 
 def test_a_column_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     asked = []
     study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
-    paper, own = (Column(study, study.regimes[0], ["garland"], own_Delta) for own_Delta in (False, True))
+    paper, own = (Column(study, study.regimes[0], "garland", own_Delta) for own_Delta in (False, True))
     for column in (paper, own):
-        column.summary("garland")
-        column.summary("garland", "fed-pne")
-        column.summary("garland", settings={"c": 0.2})
-        column.summary("garland", settings={"Delta": 0.0})
-    paper.summary("garland", settings={"Delta": 0.01})  # the default
+        column.summary()
+        column.summary("fed-pne")
+        column.summary(settings={"c": 0.2})
+        column.summary(settings={"Delta": 0.0})
+    paper.summary(settings={"Delta": 0.01})  # the default
     pf_pne, fed_pne = [{}, {"c": 0.2}, {"Delta": 0.0}], {}
     true = {"Delta": "true"}
     assert [settings for name, settings in asked if name == "fed-pne"] == [fed_pne, fed_pne]
@@ -412,7 +409,7 @@ def test_single_rewards_are_counted():
 def test_without_noise_every_mean_is_what_it_estimates(noise, expected):
     study, claim = made_up(lambda *asked: {}), CLAIMS["good-event"]
     found = claim.test(study, replace(study.regimes[0], noise=noise), "0.01")
-    assert claims.judge_facts(claim, found)["verdict"] == expected
+    assert claims.judge(claim, found, found.p(rng()), k=1)["verdict"] == expected
 
 
 # --- how a verdict is reached -----------------------------------------------------------------------
@@ -448,8 +445,9 @@ def test_judging():
     ("facts", "expected"), [([True], "holds"), ([None, True], "not decidable"), ([None, False], "does not hold")]
 )
 def test_judging_facts(facts, expected):
-    assert claims.judge_facts(CLAIMS["fed-grows"], Outcome(facts=facts))["verdict"] == expected
-    assert claims.judge_facts(CLAIMS["fed-grows"], Outcome(facts=facts, excuse="x"))["verdict"] == "not decidable"
+    for excuse, verdict in (("", expected), ("x", "not decidable")):
+        found = Outcome(facts=facts, excuse=excuse)
+        assert claims.judge(CLAIMS["fed-grows"], found, found.p(rng()), k=0)["verdict"] == verdict
 
 
 def test_one_hypothesis_a_claim():
@@ -646,9 +644,7 @@ def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
     assert row["numbers"] == run.communication["bytes"].sum() / 8 and row["Delta"] == run.settings["Delta"]
     (kept,) = (tmp_path / "summaries").iterdir()
     before = kept.read_bytes()
-    experiment = study.experiment(
-        "garland", ("pf-pne",), "bernoulli", 2, global_regret=True, settings={"Delta": "true"}
-    )
+    experiment = study.experiment("garland", "pf-pne", "bernoulli", 2, global_regret=True, settings={"Delta": "true"})
     pd.testing.assert_frame_equal(rows, summarize(experiment, folder=tmp_path))
     kept.write_bytes(before.replace(b"garland", b"x")[:-9])
     pd.testing.assert_frame_equal(rows, summarize(experiment, folder=tmp_path))

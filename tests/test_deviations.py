@@ -14,6 +14,7 @@ from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients
 from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, transition_depth
 from pfpne.federation import Federation, Task
 from pfpne.paper import deviations, evidence
+from pfpne.paper.claim_tests import theory
 from pfpne.paper.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
 from pfpne.paper.evidence import Study
 from pfpne.partition import Partition
@@ -190,7 +191,7 @@ def test_fn_ucb_diverges_on_raw_coordinates():
 
 def test_the_readings_that_are_settings():
     assert transition_depth(0.01, 1.0, 0.5) == 7 and transition_depth(2.0**-6, 1.0, 0.5) == 6
-    assert deviations.THEORY["c_1"](20) == pytest.approx(800 ** (1 / 8))
+    assert theory(20)["c_1"] == pytest.approx(800 ** (1 / 8))
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +212,7 @@ def test_every_reading_is_measured(table):
 
 
 def test_another_maximum_is_added_step_by_step(study, table):
-    experiment = study.experiment("garland", ("pf-pne",), "bernoulli", 2)
+    experiment = study.experiment("garland", "pf-pne", "bernoulli", 2)
     ours = study.regret("garland", "pf-pne", "bernoulli", 2)
     more = [60 * (1 - experiment.problem(run).optimum).mean() for run in range(2)]
     row = table[table["deviation"] == 14].iloc[0]

@@ -1,7 +1,8 @@
-"""How the claims are tested: a kind of test (KINDS) is one function, of the runs of one column and of its arguments.
+"""How the claims are tested: a kind of test (KINDS) is one function, of columns of runs and of its arguments.
 
-The first kinds give comparisons, which are tested; the others give facts, which are counted. Either may say why the
-runs cannot decide. What follows for one claim among the others is decided in pfpne.paper.claims.
+The first kinds give comparisons, on one objective, which are tested; the others give facts, on several, which are
+counted. Either may say why the runs cannot decide. What follows for one claim among the others is decided in
+pfpne.paper.claims.
 """
 
 import math
@@ -17,73 +18,18 @@ from pfpne.algorithms.pf_pne import PFPNESettings, log_term, pulls_each, transit
 from pfpne.paper import events, stats
 from pfpne.paper.evidence import ALIKE, Regime, Study
 from pfpne.paper.looks import label, title
+from pfpne.paper.parameters import PAPER
 
 MUCH = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST = 0.8  # of the runs, for what is measured with error: times
-PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
-DIMENSIONS = ("garland", "himmelblau", "rastrigin")  # one objective of each dimension: 1, 2, 10
 SETTINGS = PFPNESettings()  # the paper's
-THEORY = {"c": 2.0, "c_1": lambda M: (2 * M**2) ** (1 / 8)}  # of c and c_1, what the paper's theory wants
 CUT = 0.5  # of T: beyond, the phase that the horizon cuts is most of the run
 CHANCE = 0.8  # of the regret of uniformly drawn points: beyond, an algorithm has learnt next to nothing
 
 
-@dataclass(frozen=True)
-class Column:
-    """The runs that a claim is tested on: in one regime, on those of the claim's objectives that are in it.
-
-    own_Delta: whether PF-PNE is given the clients' own Delta, instead of the paper's.
-    """
-
-    study: Study
-    regime: Regime
-    objectives: Sequence[str]
-    own_Delta: bool = False
-
-    def summary(self, objective: str, algorithm: str = "pf-pne", **changes) -> pd.DataFrame:
-        """A row a run, see Study.summary; `settings` among the changes come before the column's Delta."""
-        settings = {"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}
-        settings |= changes.pop("settings", None) or {}
-        if settings.get("Delta") == SETTINGS.Delta:
-            del settings["Delta"]  # the default, which the runs of the figures have: not to be run twice
-        changes = {"cells": self.regime.cells} | changes
-        return self.study.summary(objective, algorithm, self.regime.noise, settings=settings, **changes)
-
-    def regret(self, objective: str, algorithm: str = "pf-pne", **changes) -> np.ndarray:
-        """R(T)/M of each run (n,)."""
-        return self.summary(objective, algorithm, **changes)["regret"].to_numpy()
-
-    @property
-    def sweep(self) -> dict:
-        """What the runs of a study of many values have of their own."""
-        return {"n_runs": self.study.sweep_runs}
-
-    def deployed(self, objective: str, algorithm: str) -> np.ndarray:
-        """Simple regret at T, mean over the clients, of each run (n,)."""
-        settings = {"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}
-        changes = {"cells": self.regime.cells, "settings": settings}
-        return self.study.deployed(objective, algorithm, self.regime.noise, **changes)
-
-    def events(self, objective: str, theory: bool = False) -> pd.DataFrame:
-        """A row a run of PF-PNE, see pfpne.paper.events; theory: with the constants of THEORY."""
-        settings = {name: x(self.study.n_clients) if callable(x) else x for name, x in THEORY.items()} if theory else {}
-        return self.study.events(objective, self.regime, settings | ({"Delta": "true"} if self.own_Delta else {}))
-
-    def slopes(self, objective: str, along: str, values: Sequence[int], what: str, limit: float, of: str, **changes):
-        """A Comparison: a column of COLUMNS of PF-PNE ~ n_clients^a or horizon^a, a < limit, over these values.
-
-        Of regret it is not decidable if one_phase says why.
-        """
-        rows = [self.summary(objective, **{along: value}, **self.sweep, **changes) for value in values]
-        slopes = stats.power(values, np.stack([table[of] for table in rows], axis=1))
-        return Comparison(what, slopes, limit=limit, why_not=one_phase(rows[-1]) if of == "regret" else "")
-
-
-def one_phase(rows: pd.DataFrame) -> str:
-    """Why runs say little of how regret grows, if half of T is one phase, which the horizon cuts: it is a straight line
-    there, whatever the algorithm."""
-    share = rows["idle"].mean()
-    return f"{share:.0%} of T is one phase" if share > CUT else ""
+def theory(M: int) -> dict:
+    """The c and c_1 that the paper's theory wants."""
+    return {"c": 2.0, "c_1": (2 * M**2) ** (1 / 8)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +98,57 @@ class Outcome:
         return np.array(p).reshape(-1, 2)
 
 
+@dataclass(frozen=True)
+class Column:
+    """The runs that a claim is tested on: of one of its objectives, in one regime.
+
+    own_Delta: whether PF-PNE is given the clients' own Delta, instead of the paper's.
+    """
+
+    study: Study
+    regime: Regime
+    objective: str
+    own_Delta: bool = False
+
+    def _ask(self, method: Callable, algorithm: str = "pf-pne", settings: dict | None = None, **changes):
+        """What a method of Study says; `settings` come before the column's Delta."""
+        settings = ({"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}) | (settings or {})
+        if settings.get("Delta") == SETTINGS.Delta:
+            del settings["Delta"]  # the default, which the runs of the figures have: not to be run twice
+        changes = {"cells": self.regime.cells, "settings": settings, **changes}
+        return method(self.objective, algorithm, self.regime.noise, **changes)
+
+    def summary(self, algorithm: str = "pf-pne", **changes) -> pd.DataFrame:
+        """A row a run, see Study.summary."""
+        return self._ask(self.study.summary, algorithm, **changes)
+
+    def values(self, algorithm: str = "pf-pne", of: str = "regret", **changes) -> np.ndarray:
+        """R(T)/M of each run (n,), another of COLUMNS, or what is "deployed", see Study.deployed."""
+        if of == "deployed":
+            return self._ask(self.study.deployed, algorithm, **changes)
+        return self.summary(algorithm, **changes)[of].to_numpy()
+
+    def events(self, settings: dict | None = None) -> pd.DataFrame:
+        """A row a run of PF-PNE, see Study.events."""
+        return self._ask(self.study.events, settings=settings)
+
+    def of_problems(self, of: Callable, *arguments) -> np.ndarray:
+        """See Study.of_problems."""
+        return self.study.of_problems(of, self.objective, self.regime, *arguments)
+
+    @property
+    def sweep(self) -> dict:
+        """What the runs of a study of many values have of their own."""
+        return {"n_runs": self.study.sweep_runs}
+
+
+def one_phase(rows: pd.DataFrame) -> str:
+    """Why runs say little of how regret grows, if half of T is one phase, which the horizon cuts: it is a straight line
+    there, whatever the algorithm."""
+    share = rows["idle"].mean()
+    return f"{share:.0%} of T is one phase" if share > CUT else ""
+
+
 # --- words ------------------------------------------------------------------------------------------
 
 
@@ -204,21 +201,20 @@ def compare(
     few=False,
     tuned=False,
 ) -> Outcome:
-    """The algorithm's R(T)/M is below and above so many times that of every other, on one objective.
+    """The algorithm's R(T)/M is below and above so many times that of every other.
 
-    of: the column of COLUMNS that is compared. settings: the algorithm's. alike: with clients of one objective.
+    of: what is compared, see Column.values. settings: the algorithm's. alike: with clients of one objective.
     times_T: at so many times the study's T. few: on the runs of the figures. tuned: the others' c follows the noise.
     """
-    (objective,), comparisons = column.objectives, []
-    changes = {**ALIKE} if alike else {}
+    changes, comparisons = {"of": of, **(ALIKE if alike else {})}, []
     if times_T != 1:
         changes["horizon"] = max(1, round(times_T * column.study.horizon))
     if few:
         changes["n_runs"] = column.study.figure_runs
     theirs = {"c": c_of_noise(column.regime.noise)} if tuned else {}
-    mine = column.summary(objective, algorithm, settings=settings, **changes)[of].to_numpy()
+    mine = column.values(algorithm, settings=settings, **changes)
     for other in others:
-        found = column.summary(objective, other, settings=theirs, **changes)[of].to_numpy()
+        found = column.values(other, settings=theirs, **changes)
         comparisons += inequalities(mine, found, f"{label(algorithm)} - {label(other)}", below, above)
     return Outcome(comparisons)
 
@@ -229,44 +225,35 @@ def c_of_noise(noise: float | str) -> float:
 
 
 def compare_global(column: Column, algorithm: str) -> Outcome:
-    """The algorithm's global R(T)/M, against f-bar's maximum, is below its local one, on one objective."""
-    (objective,), scale = column.objectives, {"n_runs": column.study.figure_runs, "horizon": column.study.horizon}
-    rows = column.summary(objective, algorithm, global_regret=True, **scale)
+    """The algorithm's global R(T)/M, against f-bar's maximum, is below its local one."""
+    rows = column.summary(algorithm, global_regret=True, n_runs=column.study.figure_runs)
     return Outcome(inequalities(rows["global_regret"].to_numpy(), rows["regret"].to_numpy(), "global - local", below=1))
 
 
-def finds_own(column: Column, others: Sequence[str] = ()) -> Outcome:
-    """At T, PF-PNE's simple regret is below that of the others or, with none, of the global maximiser for all."""
-    (objective,) = column.objectives
-    mine, *found = (column.deployed(objective, name) for name in ("pf-pne", *others))
-    rivals = zip(map(label, others), found, strict=True)
-    if not others:
-        shared = column.study.of_problems(events.loss_at_global_maximum, objective, column.regime)
-        rivals = [("global maximiser", shared)]
-    return Outcome([one for name, theirs in rivals for one in inequalities(mine, theirs, f"PF-PNE - {name}", below=1)])
-
-
 def compare_alike(column: Column, algorithm: str, above: float) -> Outcome:
-    """The algorithm's R(T)/M is above so many times what it has with clients that are alike, on one objective."""
-    (objective,) = column.objectives
-    apart, alike = column.regret(objective, algorithm), column.regret(objective, algorithm, **ALIKE)
+    """The algorithm's R(T)/M is above so many times what it has with clients that are alike."""
+    apart, alike = column.values(algorithm), column.values(algorithm, **ALIKE)
     return Outcome(inequalities(apart, alike, f"shift {column.study.shift:g} - alike", above=above))
 
 
+def finds_own(column: Column) -> Outcome:
+    """At T, PF-PNE's simple regret is below that of the global maximiser for all."""
+    shared = column.of_problems(events.gaps_at_global_maximum).mean(axis=1)
+    return Outcome(inequalities(column.values(of="deployed"), shared, "PF-PNE - global maximiser", below=1))
+
+
 def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: float) -> Outcome:
-    """Each setting, moved alone to these values, changes PF-PNE's R(T)/M by less than a factor, on one objective.
+    """Each setting, moved alone to these values, changes PF-PNE's R(T)/M by less than a factor.
 
     Vacuous where PF-PNE does as badly as points drawn at random: there is nothing to lose.
     """
-    (objective,) = column.objectives
-    ours, *rivals = (column.regret(objective, name) for name in PAPER)
-    comparisons, places = [], []
+    (ours, *rivals), comparisons, places = map(column.values, PAPER), [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
         if not (name == "Delta" and column.own_Delta):
-            moved = column.regret(objective, settings={name: value}, **column.sweep)
+            moved = column.values(settings={name: value}, **column.sweep)
             comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within)
             places.append(place(moved, rivals))
-    of_chance = ours.mean() / column.study.chance(objective).mean()
+    of_chance = ours.mean() / (column.study.horizon * column.of_problems(events.gap_of_chance)).mean()
     measured = (
         f"ratio of R(T)/M to that at the paper's values: {extremes(comparisons)}; "
         f"place among the paper's five: {place(ours, rivals)}, and {min(places)} to {max(places)} when moved; "
@@ -277,21 +264,20 @@ def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: fl
 
 
 def any_Delta(column: Column, deltas: Sequence[float], below: float) -> Outcome:
-    """With each of these Delta, PF-PNE's R(T)/M is below so many times that of PE alone, on one objective."""
-    (objective,), comparisons = column.objectives, []
-    alone = column.regret(objective, "pe")
+    """With each of these Delta, PF-PNE's R(T)/M is below so many times that of PE alone."""
+    alone, comparisons = column.values("pe"), []
     for Delta in deltas:
-        mine = column.regret(objective, settings={"Delta": Delta}, **column.sweep)
+        mine = column.values(settings={"Delta": Delta}, **column.sweep)
         comparisons += inequalities(mine, alone, f"Delta = {Delta:g}", below)
     return Outcome(comparisons)
 
 
 def any_shift(column: Column, shifts: Sequence[float], below: float, above=None) -> Outcome:
-    """With clients this far apart, PF-PNE's R(T)/M is below (and above) so many times PE's alone, on one objective."""
-    (objective,), comparisons = column.objectives, []
+    """With clients this far apart, PF-PNE's R(T)/M is below (and above) so many times PE's alone."""
+    comparisons = []
     for shift in shifts:
         changes = ({"shift": shift} if shift else ALIKE) | column.sweep
-        mine, alone = (column.regret(objective, name, **changes) for name in ("pf-pne", "pe"))
+        mine, alone = (column.values(name, **changes) for name in ("pf-pne", "pe"))
         comparisons += inequalities(mine, alone, f"shift {shift:g}" if shift else "alike", below, above)
     return Outcome(comparisons)
 
@@ -301,55 +287,57 @@ def place(mine: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
     return 1 + sum(theirs.mean() < mine[: len(theirs)].mean() for theirs in rivals)
 
 
-def slope_on_M(column: Column, below: float) -> Outcome:
-    """With clients that are alike, PF-PNE's R(T)/M ~ M^a with a < below, on one objective."""
-    (objective,) = column.objectives
-    return Outcome([column.slopes(objective, "n_clients", column.study.clients, "slope", below, "regret", **ALIKE)])
+def slope(column: Column, along: str, below: float, of="regret", deltas=(None,)) -> Outcome:
+    """A column of COLUMNS of PF-PNE ~ M^a, with clients that are alike, or ~ T^a, a < below; with each of these Delta.
 
-
-def slope_on_T(column: Column, deltas: Sequence[float | str], of="regret") -> Outcome:
-    """PF-PNE's R(T), or another column of COLUMNS, ~ T^a with a < 1, on one objective, with each of these Delta."""
-    (objective,) = column.objectives
-    slope = partial(column.slopes, objective, "horizon", column.study.horizons)
-    named = {f"slope, Delta = {in_words(Delta)}": {"settings": {"Delta": Delta}} for Delta in deltas}
-    return Outcome([slope(what, 1.0, of, **settings) for what, settings in named.items()])
+    Of regret it is not decidable if one_phase says why.
+    """
+    scales = {"M": ("n_clients", column.study.clients, ALIKE), "T": ("horizon", column.study.horizons, {})}
+    (name, values, changes), comparisons = scales[along], []
+    for Delta in deltas:
+        settings = {} if Delta is None else {"Delta": Delta}
+        rows = [column.summary(**{name: x}, settings=settings, **column.sweep, **changes) for x in values]
+        slopes = stats.power(values, np.stack([table[of] for table in rows], axis=1))
+        what = "slope" if Delta is None else f"slope, Delta = {in_words(Delta)}"
+        why_not = one_phase(rows[-1]) if of == "regret" else ""
+        comparisons.append(Comparison(what, slopes, limit=below, why_not=why_not))
+    return Outcome(comparisons)
 
 
 # --- kinds that count -------------------------------------------------------------------------------
 
 
-def count(facts: Callable, column: Column, **arguments) -> Outcome:
-    """What facts(column, objective) says on each objective: (one fact a run, what was measured, in words).
+def count(facts: Callable, *columns: Column, **arguments) -> Outcome:
+    """What facts(column) says on each objective: (one fact a run, what was measured, in words).
 
     Of these words the part before the first semicolon says what refutes.
     """
-    found = {title(objective): facts(column, objective, **arguments) for objective in column.objectives}
-    measured = [f"{name}{words}" for name, (_, words) in found.items()]
+    found = {title(column.objective): facts(column, **arguments) for column in columns}
+    measured = "; ".join(f"{name}{words}" for name, (_, words) in found.items())
     against = next((f"{name}{words.split(';')[0]}" for name, (here, words) in found.items() if False in here), "")
-    return Outcome(facts=sum((here for here, _ in found.values()), []), measured="; ".join(measured), against=against)
+    return Outcome(facts=sum((here for here, _ in found.values()), []), measured=measured, against=against)
 
 
-def grows(column: Column, objective: str) -> tuple[list, str]:
+def grows(column: Column) -> tuple[list, str]:
     """Fed-PNE has a round after T/10 and after PF-PNE's last; None if the horizon cuts the phase that it has begun."""
-    fed, pf = (column.summary(objective, name) for name in ("fed-pne", "pf-pne"))
-    T = column.study.horizon
+    fed, pf, T = column.summary("fed-pne"), column.summary("pf-pne"), column.study.horizon
     later, cut = (fed["last"] > T / 10) & (fed["last"] > pf["last"]), T - fed["last"] > CUT * T
     words = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
     facts = [True if so else None if ends else False for so, ends in zip(later, cut, strict=True)]
     return facts, f"{words}; Fed-PNE: {cost(fed)}; PF-PNE: {cost(pf)}"
 
 
-def stops(column: Column, objective: str) -> tuple[list, str]:
+def stops(column: Column) -> tuple[list, str]:
     """PF-PNE's stage 1 ends before T, and nothing is sent after it; None if the horizon ends within stage 1."""
-    rows = column.summary(objective)
+    rows = column.summary()
     runs = zip(rows["rounds"], last_depth(rows) + 1, rows["last"] < column.study.horizon, strict=True)
     facts = [None if rounds < stage_1 else rounds == stage_1 and before_T for rounds, stage_1, before_T in runs]
     return facts, f": {cost(rows)}"
 
 
-def costs_bounded(column: Column, objective: str) -> tuple[list, str]:
+def costs_bounded(column: Column) -> tuple[list, str]:
     """PF-PNE has at most H_0 + 1 rounds, and carries at most what these would if no node were ever eliminated."""
-    rows, M = column.summary(objective), column.study.n_clients
+    rows, M = column.summary(), column.study.n_clients
     H_0 = last_depth(rows)
     # 2^h nodes at each depth h = 0..H_0: of each, every client sends one number and receives three
     most = H_0.map(lambda h: 4 * M * (2 ** (h + 1) - 1))
@@ -357,62 +345,48 @@ def costs_bounded(column: Column, objective: str) -> tuple[list, str]:
     return facts.tolist(), f": {cost(rows)}, bound {spread(most)}"
 
 
-def within_Delta(column: Column, objective: str) -> tuple[list, str]:
+def within_Delta(column: Column) -> tuple[list, str]:
     """|f-bar* - f_m*| is at most the paper's Delta, for every client."""
-    true = column.summary(objective, settings={"Delta": "true"})["Delta"]
+    true = column.values(of="Delta", settings={"Delta": "true"})
     return (true <= SETTINGS.Delta).tolist(), f": {number(true.min())} to {number(true.max())}"
 
 
-def near_optimal(column: Column, objective: str) -> tuple[list, str]:
+def near_optimal(column: Column) -> tuple[list, str]:
     """At the global maximum, every client is within the paper's Delta of its own: Assumption 4, epsilon 0."""
-    gaps = column.study.of_problems(events.gap_at_global_maximum, objective, column.regime)  # (n,)
+    gaps = column.of_problems(events.gaps_at_global_maximum).max(axis=1)
     return (gaps <= SETTINGS.Delta).tolist(), f": {number(gaps.min())} to {number(gaps.max())}"
 
 
-def smooth(column: Column, objective: str, depth: int) -> tuple[list, str]:
+def smooth(column: Column, depth: int) -> tuple[list, str]:
     """At each depth to this one, the cell with a client's maximum has a centre within nu_1 rho^h of it."""
-    gaps = column.study.of_problems(events.gaps_on_the_way, objective, column.regime, depth)  # (n, depth + 1)
+    gaps = column.of_problems(events.gaps_on_the_way, depth)  # (n, depth + 1)
     ratio = gaps / (SETTINGS.nu_1 * SETTINGS.rho ** np.arange(depth + 1))
     words = f": up to {number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
     return (ratio <= 1).all(axis=1).tolist(), words
 
 
-def within_width(column: Column, objective: str, theory: bool) -> tuple[list, str]:
-    """Every mean that PF-PNE eliminates by is within its half-width of what it estimates; theory: with THEORY."""
-    rows = column.events(objective, theory)
+def within_width(column: Column, settings: dict) -> tuple[list, str]:
+    """Every mean that PF-PNE eliminates by is within its half-width of what it estimates."""
+    rows = column.events(settings)
     outside, every = rows["outside"], rows["means"]
     words = f": {outside.sum():,} of {every.sum():,} means outside, in {(outside > 0).sum()} of {len(rows)} runs"
     return (outside == 0).tolist(), words
 
 
-def safe(column: Column, objective: str) -> tuple[list, str]:
+def safe(column: Column) -> tuple[list, str]:
     """No client's maximum is eliminated by PF-PNE."""
-    lost = column.events(objective)["lost"]
-    M = column.study.n_clients
-    words = (
-        f": eliminated of {number(lost.mean())} of {M} clients on average, in {(lost > 0).sum()} of {len(lost)} runs"
-    )
-    return (lost == 0).tolist(), words
+    lost, M = column.events()["lost"], column.study.n_clients
+    words = f"eliminated of {number(lost.mean())} of {M} clients on average, in {(lost > 0).sum()} of {len(lost)} runs"
+    return (lost == 0).tolist(), f": {words}"
 
 
-def confidential(column: Column) -> Outcome:
-    """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
-    T, M = column.study.horizon, column.study.n_clients
-    log, H_0 = log_term(T, SETTINGS.c_1, 1 / M), transition_depth(SETTINGS.Delta, SETTINGS.nu_1, SETTINGS.rho)
-    pulls = [pulls_each(h, log, SETTINGS, M) for h in range(H_0 + 1)]
-    single = [h for h, n in enumerate(pulls) if n == 1]
-    words = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
-    measured = f"{words or 'no mean sent is a single reward'} (depths 0 to {H_0})"
-    return Outcome(facts=[n > 1 for n in pulls], measured=measured, against=words)
-
-
-def rounds_bounded(column: Column, objective: str, deltas: Sequence[float | str]) -> tuple[list, str]:
+def rounds_bounded(column: Column, deltas: Sequence[float | str]) -> tuple[list, str]:
     """PF-PNE's rounds are at most `rounds_bound`, with each of these Delta and T."""
     horizons, facts, by_Delta = column.study.horizons, [], []
     for Delta in deltas:
         at = []
         for T in horizons:
-            rows = column.summary(objective, horizon=T, settings={"Delta": Delta}, **column.sweep)
+            rows = column.summary(horizon=T, settings={"Delta": Delta}, **column.sweep)
             bounds = [rounds_bound(given, T, column.study.n_clients) for given in rows["Delta"]]
             facts += (rows["rounds"] <= bounds).tolist()
             at.append(f"{spread(rows['rounds'])} (bound {spread(bounds, '{:.1f}')})")
@@ -437,56 +411,52 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
     return max(1.0, min(by_depth, by_samples))
 
 
-def count_times(column: Column, fact: str) -> Outcome:
-    """A fact of most runs on each objective, "slower" or "alike" of `times`: True of MOST, False of MOST, or None."""
-    facts = [True if share >= MOST else False if share <= 1 - MOST else None for share in times(column)[fact]]
-    return Outcome(facts=facts, measured="see claims_times.csv")  # not the same twice: kept apart from what must be
+def confidential(column: Column, *_) -> Outcome:
+    """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
+    T, M = column.study.horizon, column.study.n_clients
+    log, H_0 = log_term(T, SETTINGS.c_1, 1 / M), transition_depth(SETTINGS.Delta, SETTINGS.nu_1, SETTINGS.rho)
+    pulls = [pulls_each(h, log, SETTINGS, M) for h in range(H_0 + 1)]
+    single = [h for h, n in enumerate(pulls) if n == 1]
+    words = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
+    measured = f"{words or 'no mean sent is a single reward'} (depths 0 to {H_0})"
+    return Outcome(facts=[n > 1 for n in pulls], measured=measured, against=words)
 
 
-def times(column: Column) -> pd.DataFrame:
-    """A row an objective: the median seconds of one run of each of the paper's five, in the runs of the figures.
-
-    slower, alike: the share of these runs in which FN-UCB takes at least MUCH times as long as each of the others, and
-    in which none of the others takes more than MUCH times as long as another.
-    """
-    n, rows = column.study.figure_runs, []
-    for objective in column.objectives:
-        seconds = pd.DataFrame({name: column.summary(objective, name)["seconds"][:n] for name in PAPER})
-        others = seconds.drop(columns="fn-ucb")
-        longest, shortest = others.max(axis=1), others.min(axis=1)
-        shares = {"slower": (seconds["fn-ucb"] >= MUCH * longest).mean(), "alike": (longest <= MUCH * shortest).mean()}
-        rows.append(
-            {
-                "regime": column.regime.name,
-                "cells": column.regime.cells,
-                "objective": objective,
-                "runs": n,
-                **seconds.median(),
-                **shares,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def good_event(column: Column, theory: bool) -> Outcome:
+def good_event(*columns: Column, as_in_theory: bool) -> Outcome:
     """`within_width`, whose premise is that the rewards of one point are within an interval of length 1.
 
-    Without noise every mean is what it estimates.
+    Without noise every mean is what it estimates. as_in_theory: with its c and c_1, not the paper's.
     """
-    found, noise = count(within_width, column, theory=theory), column.regime.noise
+    settings = theory(columns[0].study.n_clients) if as_in_theory else {}
+    found, noise = count(within_width, *columns, settings=settings), columns[0].regime.noise
     wide = noise != "bernoulli" and noise > 0.5
     return replace(found, excuse="rewards are not in [0, 1]" if wide else "", by_design=not noise)
 
 
-FACTS = (
-    *(grows, stops, costs_bounded, rounds_bounded),
-    *(within_Delta, near_optimal, smooth, safe),
-)
-TESTS = (
-    *(compare, compare_alike, compare_global, finds_own, move_settings, any_Delta, any_shift, slope_on_M, slope_on_T),
-    *(count_times, good_event, confidential),
-)
+def count_times(*columns: Column, fact: str) -> Outcome:
+    """A fact of most runs on each objective, "slower" or "alike" of `times`: True of MOST, False of MOST, or None."""
+    shares = [times(column)[fact] for column in columns]
+    facts = [True if share >= MOST else False if share <= 1 - MOST else None for share in shares]
+    return Outcome(facts=facts, measured="see claims_times.csv")  # not the same twice: kept apart from what must be
+
+
+def times(column: Column) -> dict:
+    """The median seconds of one run of each of the paper's five, in the runs of the figures.
+
+    slower, alike: the share of these runs in which FN-UCB takes at least MUCH times as long as each of the others, and
+    in which none of the others takes more than MUCH times as long as another.
+    """
+    n, place = column.study.figure_runs, {"regime": column.regime.name, "cells": column.regime.cells}
+    seconds = pd.DataFrame({name: column.values(name, of="seconds")[:n] for name in PAPER})
+    others = seconds.drop(columns="fn-ucb")
+    longest, shortest = others.max(axis=1), others.min(axis=1)
+    shares = {"slower": (seconds["fn-ucb"] >= MUCH * longest).mean(), "alike": (longest <= MUCH * shortest).mean()}
+    return {**place, "objective": column.objective, "runs": n, **seconds.median(), **shares}
+
+
+COMPARING = (compare, compare_alike, compare_global, finds_own, move_settings, any_Delta, any_shift, slope)
+FACTS = (grows, stops, costs_bounded, rounds_bounded, within_Delta, near_optimal, smooth, safe)
 KINDS = {
-    **{kind.__name__: kind for kind in TESTS},
+    **{kind.__name__: kind for kind in (*COMPARING, count_times, good_event, confidential)},
     **{facts.__name__: partial(count, facts) for facts in FACTS},
 }

@@ -55,7 +55,6 @@ class Claim:
     objectives: Sequence[str]
     kind: str
     arguments: dict
-    statistic: str = "paired difference of R(T)/M"
     runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {n_runs}"
     by_Delta: bool = True
     family: str = ""
@@ -69,11 +68,10 @@ class Claim:
 
     def test(self, study: Study, regime: Regime, Delta: str) -> Outcome | None:
         """What its test finds, with one of GIVEN; None where there is nothing to test, or the other of GIVEN tells."""
-        objectives = [name for name in self.objectives if name in regime.objectives]
+        columns = [Column(study, regime, f, Delta == "true") for f in self.objectives if f in regime.objectives]
         here = self.noise in ("", regime.noise) and self.cells in ("", regime.cells)
-        if not (objectives and here and (self.by_Delta or Delta == GIVEN[0])):
-            return None
-        return KINDS[self.kind](Column(study, regime, objectives, own_Delta=Delta == "true"), **self.arguments)
+        if columns and here and (self.by_Delta or Delta == GIVEN[0]):
+            return KINDS[self.kind](*columns, **self.arguments)
 
 
 def read() -> Iterator[Claim]:
@@ -90,15 +88,11 @@ def read() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read())
-VERDICT_COLUMNS = (
-    *("id", "whose", "once", "family", "place", "statement", "regime", "cells", "Delta"),
-    *("verdict", "decided_by", "measured", "runs", "k", "p_right", "p_wrong"),
-)
-RUN_COLUMNS = ("id", "regime", "cells", "Delta", "what", "side", "excess")
-COMPARISON_COLUMNS = (
-    *("id", "regime", "cells", "Delta", "what", "n", "mean", "low", "high", "ratio", "ratio_low", "ratio_high"),
-    *("side", "limit", "p_right", "p_wrong", "why_not"),
-)
+COLUMNS = [  # of the three tables that `evaluate` makes
+    "id whose once family place statement regime cells Delta verdict decided_by measured runs k p_right p_wrong",
+    "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong why_not",
+    "id regime cells Delta what side excess",
+]
 
 
 def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -110,35 +104,34 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
     comparisons: mean, low, high: of the difference or slope over n runs, with its 95 % bootstrap interval; ratio,
     ratio_low, ratio_high: the same of the ratio of means; side, limit: what is claimed of the mean slope or the ratio;
     p_right, p_wrong: of this comparison alone. Intervals and these p-values are not corrected.
-    runs: excess: by how much each run fails, below 0 where it is right, with spaces between: what the tests are given.
+    runs: of decidable ones; excess: by how much each run fails, below 0 where it is right: what the tests are given.
     """
     clients, horizons = ", ".join(map(str, study.clients)), ", ".join(f"{T:,}" for T in study.horizons)
     scale = vars(study) | {"clients": clients, "horizons": horizons, "sweep_runs": study.sweep_runs}  # in words
-    verdicts, comparisons, runs = ({claim: [] for claim in claims} for _ in range(3))
-    for regime, Delta in itertools.product(study.regimes, GIVEN):
-        outcomes = {claim: outcome for claim in claims if (outcome := claim.test(study, regime, Delta))}
-        tested = Counter(claim.family for claim, outcome in outcomes.items() if outcome.comparisons)
-        for claim, outcome in outcomes.items():
-            random = partial(stream, study.seed, "claims", claim.id, regime.name, regime.cells, Delta)
-            k, p = tested[claim.family], outcome.p(random())
-            head = {
-                "id": claim.id,
-                "whose": "ours" if claim.ours else "the paper's",
-                "once": "once" if claim.once else "",
-                "regime": regime.name,
-                "cells": regime.cells,
-                "Delta": Delta if claim.by_Delta else "",
-            }
-            rows = report(outcome, p, random("interval"))
-            runs[claim] += [head | row for row in run_by_run(outcome)]
-            found = judge(claim, outcome, p, k) if outcome.comparisons else judge_facts(claim, outcome)
-            measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))
-            verdicts[claim].append(
-                vars(claim) | head | found | {"measured": measured, "runs": claim.runs.format_map(scale)}
-            )
-            comparisons[claim] += [head | row for row in rows]
-    tables = ((verdicts, VERDICT_COLUMNS), (comparisons, COMPARISON_COLUMNS), (runs, RUN_COLUMNS))
-    return tuple(pd.DataFrame(sum(rows.values(), []), columns=list(columns)) for rows, columns in tables)
+    columns = [*itertools.product(study.regimes, GIVEN)]
+    every = {(claim, *column): claim.test(study, *column) for claim in claims for column in columns}
+    outcomes = {test: outcome for test, outcome in every.items() if outcome}
+    tested = Counter((claim.family, *column) for (claim, *column), outcome in outcomes.items() if outcome.comparisons)
+    verdicts, comparisons = [], []
+    for (claim, regime, Delta), outcome in outcomes.items():
+        random = partial(stream, study.seed, "claims", claim.id, regime.name, regime.cells, Delta)
+        p = outcome.p(random())
+        head = vars(claim) | {
+            "whose": "ours" if claim.ours else "the paper's",
+            "once": "once" if claim.once else "",
+            "regime": regime.name,
+            "cells": regime.cells,
+            "Delta": Delta if claim.by_Delta else "",
+            "runs": claim.runs.format_map(scale),
+        }
+        rows = report(outcome, p, random("interval"))
+        found = judge(claim, outcome, p, tested[claim.family, regime, Delta])
+        measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))
+        verdicts.append(head | found | {"measured": measured})
+        comparisons += [head | row for row in rows]
+    runs = [row for row in comparisons if "excess" in row]
+    tables = zip((verdicts, comparisons, runs), COLUMNS, strict=True)
+    return tuple(pd.DataFrame(rows, columns=names.split()) for rows, names in tables)
 
 
 def together(p: np.ndarray) -> tuple[float, float]:
@@ -151,37 +144,36 @@ def together(p: np.ndarray) -> tuple[float, float]:
 
 
 def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
-    """The verdict on a tested claim, by the rule above, from the p-values (n, 2) of its decidable comparisons."""
-    if claim.excuse or outcome.excuse or not outcome.decidable:
-        why_not = next((one.why_not for one in outcome.comparisons if one.why_not), "")
-        why = claim.excuse or outcome.excuse or why_not
+    """The verdict, by the rule above, from the p-values (n, 2) of the decidable comparisons; k: as `evaluate` has it.
+
+    Of a counted claim one run against it refutes it; of one that ended too early nothing follows.
+    """
+    holds = "true by construction" if claim.by_design or outcome.by_design else "holds"
+    excuse = claim.excuse or outcome.excuse
+    if not outcome.comparisons:
+        found = outcome.facts
+        if not excuse and False not in found and None in found:
+            excuse = "the horizon cuts the phase that would tell"
+        verdict = "not decidable" if excuse else "does not hold" if False in found else holds
+        return {"verdict": verdict, "decided_by": excuse or outcome.against}
+    why_not = next((one.why_not for one in outcome.comparisons if one.why_not), outcome.vacuous)
+    if excuse or not outcome.decidable:
+        why = excuse or why_not
         return {"verdict": "not decidable", "decided_by": why, "k": k, "p_right": math.nan, "p_wrong": math.nan}
     p_right, p_wrong = (min(1.0, k * x) for x in together(p))
     refuted = [c for c, alone in zip(outcome.decidable, k * len(p) * p[:, 1] <= ALPHA, strict=True) if alone]
-    furthest = max(refuted or outcome.decidable, key=lambda comparison: comparison.margin).brief
-    why_not = next((one.why_not for one in outcome.comparisons if one.why_not), outcome.vacuous)
+    decided_by = max(refuted or outcome.decidable, key=lambda comparison: comparison.margin).brief
     if refuted:
         verdict = "better than claimed" if claim.better_low and all(c.low for c in refuted) else "does not hold"
     elif why_not:
-        verdict, furthest = "not decidable", why_not
+        verdict, decided_by = "not decidable", why_not
     else:
-        verdict = "undecided" if p_right > ALPHA else "true by construction" if claim.by_design else "holds"
-    return {"verdict": verdict, "decided_by": furthest, "k": k, "p_right": p_right, "p_wrong": p_wrong}
-
-
-def judge_facts(claim: Claim, outcome: Outcome) -> dict:
-    """The verdict on a counted claim: one run against it refutes it; of one that ended too early nothing follows."""
-    why, found = claim.excuse or outcome.excuse, outcome.facts
-    if why:
-        return {"verdict": "not decidable", "decided_by": why}
-    if False not in found and None in found:
-        return {"verdict": "not decidable", "decided_by": "the horizon cuts the phase that would tell"}
-    holds = "true by construction" if claim.by_design or outcome.by_design else "holds"
-    return {"verdict": "does not hold" if False in found else holds, "decided_by": outcome.against}
+        verdict = "undecided" if p_right > ALPHA else holds
+    return {"verdict": verdict, "decided_by": decided_by, "k": k, "p_right": p_right, "p_wrong": p_wrong}
 
 
 def report(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[dict]:
-    """A row a comparison, with the intervals of its means; p (n, 2): of the decidable ones."""
+    """A row a comparison, with the intervals of its means; p (n, 2): of the decidable ones, which have an `excess`."""
     rows, intervals, alone = [], {}, iter(p)
     for found in outcome.comparisons:
         if found.what not in intervals:  # one that is tested on two sides has one
@@ -190,17 +182,11 @@ def report(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[di
             row = {"what": found.what, "n": len(shown), "mean": shown.mean(), "low": low, "high": high}
             ratio = () if base is None else stats.ratio(shown + base, base, rng)
             intervals[found.what] = row | dict(zip(("ratio", "ratio_low", "ratio_high"), ratio))
-        tested = {"side": "above" if found.low else "below", "limit": found.limit, "why_not": found.why_not}
-        p_values = (math.nan, math.nan) if found.why_not else next(alone)
-        rows.append(intervals[found.what] | tested | dict(zip(("p_right", "p_wrong"), p_values)))
+        row = {"side": "above" if found.low else "below", "limit": found.limit, "why_not": found.why_not}
+        if not found.why_not:
+            row |= dict(zip(("p_right", "p_wrong"), next(alone)), excess=" ".join(f"{x:.5g}" for x in found.excess))
+        rows.append(intervals[found.what] | row)
     return rows
-
-
-def run_by_run(outcome: Outcome) -> list[dict]:
-    """A row a decidable comparison."""
-    sides = {False: "below", True: "above"}
-    excesses = ((found, " ".join(f"{x:.5g}" for x in found.excess)) for found in outcome.decidable)
-    return [{"what": found.what, "side": sides[found.low], "excess": excess} for found, excess in excesses]
 
 
 def in_one_line(row: dict) -> str:
@@ -210,5 +196,5 @@ def in_one_line(row: dict) -> str:
 
 def times(study: Study) -> pd.DataFrame:
     """Seconds behind the claims on time, a row a regime and objective (see claim_tests.times), not the same twice."""
-    columns = [Column(study, regime, [f for f in MAIN if f in regime.objectives]) for regime in study.regimes]
-    return pd.concat([claim_tests.times(column) for column in columns], ignore_index=True)
+    every = itertools.product(study.regimes, MAIN)
+    return pd.DataFrame([claim_tests.times(Column(study, *one)) for one in every if one[1] in one[0].objectives])

@@ -16,15 +16,14 @@ from pfpne.algorithms.fed1_ucb import make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
 from pfpne.algorithms.pf_pne import PFPNE, FedPNE, FedPNEServer, PhasedServer, Pull, find, make_phased, tau
 from pfpne.paper import stats
+from pfpne.paper.claim_tests import theory
 from pfpne.paper.evidence import Study
+from pfpne.paper.parameters import DIMENSIONS
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.simulation.neural import NeuralSimulation, Ridge, simulate_fn_ucb
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.phased import simulate_phases
-
-OBJECTIVES = ("garland", "himmelblau", "rastrigin")
-NOISE = "bernoulli"
 
 
 class DepthOne(PFPNE):
@@ -244,7 +243,7 @@ class Reading:
     """Another reading of what a deviation (its number) is about, and the algorithm that it is compared with.
 
     It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise,
-    on other cells or with other settings (one that is a function is called with M); or the same runs, their regret
+    on other cells or with other settings (or a function of M that gives them); or the same runs, their regret
     against another maximum of each client, maximum(problem), one for all or (M,). noise: of both, but for other_noise.
     """
 
@@ -253,12 +252,12 @@ class Reading:
     what: str
     variant: str = ""
     other: str = ""
-    noise: float | str = NOISE
+    noise: float | str = "bernoulli"
     other_noise: float | str | None = None
-    settings: dict = field(default_factory=dict)
+    settings: dict | Callable[[int], dict] = field(default_factory=dict)
     cells: str = "random"
     maximum: Callable | None = None
-    objectives: tuple[str, ...] = OBJECTIVES
+    objectives: tuple[str, ...] = DIMENSIONS
 
     def regret(self, study: Study, objective: str) -> np.ndarray:
         """R(T)/M (runs,) under this reading, run by run paired with ours."""
@@ -266,13 +265,12 @@ class Reading:
         if self.variant:
             root = (__name__, "VARIANTS", self.variant)
             return study.variant(objective, *VARIANTS[self.variant], self.noise, n_runs, root)
-        settings = {name: x(study.n_clients) if callable(x) else x for name, x in self.settings.items()}
-        changes = {"settings": settings, "cells": self.cells}
-        noise = self.noise if self.other_noise is None else self.other_noise
-        regret = study.regret(objective, self.other or self.algorithm, noise, n_runs, **changes)
+        settings = self.settings(study.n_clients) if callable(self.settings) else self.settings
+        noise, other = self.noise if self.other_noise is None else self.other_noise, self.other or self.algorithm
+        regret = study.regret(objective, other, noise, n_runs, settings=settings, cells=self.cells)
         if self.maximum is None:
             return regret
-        experiment = study.experiment(objective, (self.algorithm,), self.noise, n_runs)
+        experiment = study.experiment(objective, self.algorithm, self.noise, n_runs)
         problems = [experiment.problem(run) for run in range(n_runs)]
         return regret + [study.horizon * (self.maximum(problem) - problem.optimum).mean() for problem in problems]
 
@@ -284,8 +282,6 @@ def of_a_grid(problem) -> np.ndarray:
 
 
 GRID = 1_001
-THEORY = {"c": 2.0, "c_1": lambda M: (2 * M**2) ** (1 / 8)}
-
 READINGS = (
     Reading(1, "pf-pne", "H_0 = 6, one less", settings={"Delta": 2.0**-6}),
     Reading(1, "pf-pne", "the largest h, not the smallest: no transition", settings={"Delta": 0.0}),
@@ -296,8 +292,8 @@ READINGS = (
     Reading(6, "pf-pne", "tau_h samples in b", "tau"),
     Reading(6, "fed-pne", "tau_h samples in b", "tau, fed-pne"),
     Reading(7, "pf-pne", "the best of the client's own nodes", "own best"),
-    Reading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=THEORY),
-    Reading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=THEORY),
+    Reading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory),
+    Reading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory),
     Reading(9, "pf-pne", "no phase is begun that T cuts; the best node is played", "whole phases"),
     Reading(10, "pf-pne", "the largest index", "last"),
     Reading(10, "hct", "the first child", "first child, hct"),
@@ -329,7 +325,7 @@ READINGS = (
             (26, "undivided", "inputs on [0, 1]^d, not over sqrt d"),
         )
     ),
-    Reading(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings={"delta": lambda M: 1 / M}),
+    Reading(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings=lambda M: {"delta": 1 / M}),
 )
 COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
 

@@ -33,16 +33,10 @@ def gap_of_chance(experiment: Experiment, run: int) -> float:
     return float((problem.optimum - problem.values(x).mean(axis=1)).mean())
 
 
-def gap_at_global_maximum(experiment: Experiment, run: int) -> float:
-    """The largest f_m* - f_m over the clients, at the global objective's maximum."""
+def gaps_at_global_maximum(experiment: Experiment, run: int) -> list[float]:
+    """f_m* - f_m of each client, at the global objective's maximum."""
     problem = experiment.problem(run)
-    return float((problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]).max())
-
-
-def loss_at_global_maximum(experiment: Experiment, run: int) -> float:
-    """The mean of f_m* - f_m over the clients, at the global objective's maximum."""
-    problem = experiment.problem(run)
-    return float((problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]).mean())
+    return (problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]).tolist()
 
 
 def gaps_on_the_way(experiment: Experiment, run: int, depth: int) -> list[float]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ from pfpne.problems import OBJECTIVES
 from pfpne.rng import stream
 from pfpne.simulation.record import Run
 from pfpne.workers import unordered
-
 
 ALIKE = {"shift": 0.0, "common": 0.1}  # clients with one objective, another in each run (deviation 21)
 
@@ -60,20 +58,11 @@ class Study:
         profile = PROFILES[p.profile]
         regimes = [Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises]
         regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
-        regimes += [  # in one dimension the two kinds of cells are the same
-            Regime(name, noise, tuple(f for f in objectives if OBJECTIVES[f].d > 1), "cyclic")
-            for name, noise, objectives in (astuple(regime)[:3] for regime in regimes)
-        ]
-        return cls(
-            n_clients=p.n_clients,
-            horizon=p.horizon,
-            n_runs=p.n_runs,
-            figure_runs=min(p.n_runs, profile.n_runs),
-            regimes=tuple(regimes),
-            shift=p.shift,
-            seed=p.seed,
-            n_jobs=p.n_jobs,
-        )
+        for regime in (*regimes,):  # in one dimension the two kinds of cells are the same
+            wide = tuple(f for f in regime.objectives if OBJECTIVES[f].d > 1)
+            regimes.append(replace(regime, objectives=wide, cells="cyclic"))
+        figure_runs = min(p.n_runs, profile.n_runs)
+        return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(regimes), p.shift, p.seed, p.n_jobs)
 
     @property
     def sweep_runs(self) -> int:
@@ -90,79 +79,63 @@ class Study:
         """Five numbers of clients: M/4 to 4M."""
         return tuple(sorted({max(1, int(self.n_clients * factor)) for factor in (0.25, 0.5, 1, 2, 4)}))
 
-    def experiment(self, objective: str, algorithms: tuple[str, ...], noise, n_runs: int, **changes) -> Experiment:
-        """The experiment of this scale, with changes to n_clients, horizon, shift, common, cells, settings, ..."""
-        scale = {"n_clients": self.n_clients, "horizon": self.horizon, "shift": self.shift, "seed": self.seed}
-        return Experiment(
-            objective=objective, algorithms=algorithms, noise=noise, n_runs=n_runs, **{**scale, **changes}
-        )
+    def experiment(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> Experiment:
+        """One algorithm at this scale, by default in the runs of the main comparison.
 
-    def summary(self, objective: str, algorithms: str | tuple[str, ...], noise, n_runs: int | None = None, **changes):
-        """A row a run (see `summarize`) of one or several algorithms; n_runs: of the main comparison by default."""
-        algorithms = (algorithms,) if isinstance(algorithms, str) else algorithms
-        n_runs = self.n_runs if n_runs is None else n_runs
-        return summarize(self.experiment(objective, algorithms, noise, n_runs, **changes), self.n_jobs, self.folder)
+        changes: to n_clients, horizon, shift, common, cells, settings, ...
+        """
+        scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "n_runs", "shift", "seed")}
+        scale |= {"n_runs": n_runs or self.n_runs, "noise": noise, **changes}
+        return Experiment(objective, (algorithm,), **scale)
 
-    def regret(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> np.ndarray:
-        """R(T)/M of each run (n_runs,)."""
-        return self.summary(objective, algorithm, noise, n_runs, **changes)["regret"].to_numpy()
+    def summary(self, *what, **changes) -> pd.DataFrame:
+        """A row a run, columns as in COLUMNS; arguments as those of `experiment`."""
+        return summarize(self.experiment(*what, **changes), self.n_jobs, self.folder)
 
-    def deployed(self, objective: str, algorithm: str, noise, **changes) -> np.ndarray:
-        """Simple regret at T, mean over the clients, of each run (n_runs,)."""
-        experiment = self.experiment(objective, (algorithm,), noise, self.n_runs, **changes)
+    def regret(self, *what, **changes) -> np.ndarray:
+        """R(T)/M of each run (n_runs,); arguments as those of `experiment`."""
+        return self.summary(*what, **changes)["regret"].to_numpy()
+
+    def deployed(self, *what, **changes) -> np.ndarray:
+        """Simple regret at T, mean over the clients, of each run (n_runs,); arguments the same."""
+        experiment = self.experiment(*what, **changes)
 
         def run() -> list:
             return [*each_run(experiment, _deployed, self.n_jobs, folder=self.folder).values()]
 
         return np.array(store.rows(_key(experiment, _deployed), run, self.folder))
 
-    def chance(self, objective: str) -> np.ndarray:
-        """R(T)/M of each run (n_runs,) of points that are drawn at random from the domain."""
-        experiment = self.experiment(objective, ("pe",), "bernoulli", self.n_runs)  # any algorithm, any noise
-        return self.horizon * np.array(self._of_runs(experiment, events.gap_of_chance))
-
     def of_problems(self, of: Callable, objective: str, regime: Regime, *arguments) -> np.ndarray:
         """What of(experiment, run, *arguments) says of the problem and the cells of each run (n_runs, ...)."""
-        experiment = self.experiment(objective, ("pe",), "bernoulli", self.n_runs, cells=regime.cells)  # any noise
-        return np.array(self._of_runs(experiment, of, arguments))
+        experiment = self.experiment(objective, "pe", "bernoulli", cells=regime.cells)  # any algorithm, any noise
+        return self._of_runs(of, experiment, *arguments)
 
-    def events(self, objective: str, regime: Regime, settings: dict) -> pd.DataFrame:
-        """A row a run of PF-PNE with these settings: columns as in pfpne.paper.events.EVENTS."""
-        changes = {"cells": regime.cells, "settings": settings}
-        experiment = self.experiment(objective, ("pf-pne",), regime.noise, self.n_runs, **changes)
-        return pd.DataFrame(self._of_runs(experiment, events.of_run), columns=list(events.EVENTS))
+    def events(self, *what, **changes) -> pd.DataFrame:
+        """A row a run of PF-PNE, columns as in pfpne.paper.events.EVENTS; arguments the same."""
+        return pd.DataFrame(self._of_runs(events.of_run, self.experiment(*what, **changes)), columns=[*events.EVENTS])
 
-    def variant(
-        self,
-        objective: str,
-        base: str,
-        algorithm: str | Algorithm,
-        partition: type,
-        noise,
-        n_runs: int,
-        root,
-        **changes,
-    ) -> np.ndarray:
+    def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, root, **changes) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
 
         algorithm: what simulate runs. root: (module, table, row), where the variant is defined.
         """
-        experiment = self.experiment(objective, (base,), noise, n_runs, **changes)
-        return np.array(self._of_runs(experiment, _regret_of, (algorithm, partition), root))
+        experiment = self.experiment(objective, base, noise, n_runs, **changes)
+        return self._of_runs(_regret_of, experiment, algorithm, partition, root=root)
 
-    def _of_runs(self, experiment: Experiment, of: Callable, arguments: tuple = (), *roots) -> list:
+    def _of_runs(self, of: Callable, experiment: Experiment, *arguments, root: tuple | None = None) -> np.ndarray:
         """What of(experiment, run, *arguments) makes of each run, in plain numbers: kept, and read the next time.
 
-        roots: where the arguments are defined, if they are not plain.
+        root: where the arguments are defined, if they are not plain.
         """
         small = experiment.is_small(experiment.n_runs)
-        bar = None if small else progress(f"{experiment.objective}, {roots[-1][-1] if roots else of.__name__}")
+        bar = None if small else progress(f"{experiment.objective}, {root[-1] if root else of.__name__}")
 
         def make() -> list:
             jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
             return [made for _, made in sorted(unordered(of, jobs, self.n_jobs, bar, small))]
 
-        return store.rows(_key(experiment, of, *roots, arguments=() if roots else arguments), make, self.folder)
+        key = _key(experiment, of, root) if root else _key(experiment, of, arguments=arguments)
+        return np.array(store.rows(key, make, self.folder))
 
 
 RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
@@ -181,17 +154,10 @@ def ratios(study: Study) -> pd.DataFrame:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
                 theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
-                rng = stream(study.seed, "ratios", regime.name, regime.cells, objective, rival)
-                ratio, low, high = stats.ratio(theirs, ours[:n], rng)
-                head = {
-                    "regime": regime.name,
-                    "cells": regime.cells,
-                    "objective": objective,
-                    "algorithm": rival,
-                    "n": n,
-                }
-                rows.append({**head, "ratio": ratio, "low": low, "high": high})
-    return pd.DataFrame(rows)
+                head = regime.name, regime.cells, objective, rival
+                rows.append((*head, n, *stats.ratio(theirs, ours[:n], stream(study.seed, "ratios", *head))))
+    columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 COLUMNS = {
@@ -212,8 +178,7 @@ COLUMNS = {
 
 def _key(experiment: Experiment, *roots, arguments: tuple = ()) -> str:
     """The key of what these roots make of the runs of an experiment, with these arguments."""
-    keys = [experiment.key(algorithm, run) for algorithm in experiment.algorithms for run in range(experiment.n_runs)]
-    return store.key({"runs": keys, "arguments": arguments}, *roots)
+    return store.key({"runs": [experiment.key(*pair) for pair in experiment.pairs], "arguments": arguments}, *roots)
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
@@ -233,24 +198,19 @@ def sketch(groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=
     One worker makes a group; the experiments of one that share their problems look for its maxima once. What is kept
     is the rows of an experiment, written as it ends. bar(done, total) is called after each group.
     """
-    pulls = sum(len(e.algorithms) * e.n_runs * e.n_clients * e.horizon for group in groups for e in group)
-    jobs, made = [(group, folder) for group in groups], {}
-    for position, tables in unordered(_sketched, jobs, n_jobs, bar, here=pulls < SMALL):
-        made[position] = tables
+    pulls = sum(len(e.pairs) * e.n_clients * e.horizon for group in groups for e in group)
+    made = dict(unordered(_sketched, [(group, folder) for group in groups], n_jobs, bar, here=pulls < SMALL))
     return [made[position] for position in range(len(groups))]
 
 
 def _sketched(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
-    def run(experiment: Experiment) -> list[list]:
-        pairs = [(name, run) for name in experiment.algorithms for run in range(experiment.n_runs)]
-        return [[*pair, *_numbers(simulated(experiment, *pair))] for pair in pairs]
+    def rows(experiment: Experiment) -> list[list]:
+        first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
+        key = store.key({"first runs": first, "n_runs": experiment.n_runs}, _numbers)
+        pairs = experiment.pairs
+        return store.rows(key, lambda: [[*pair, *_numbers(simulated(experiment, *pair))] for pair in pairs], folder)
 
-    def key(experiment: Experiment) -> str:
-        runs = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
-        return store.key({"first runs": runs, "n_runs": experiment.n_runs}, _numbers)
-
-    rows = (store.rows(key(experiment), partial(run, experiment), folder) for experiment in group)
-    return [pd.DataFrame(of, columns=list(COLUMNS)) for of in rows]
+    return [pd.DataFrame(rows(experiment), columns=list(COLUMNS)) for experiment in group]
 
 
 def _numbers(result: Run) -> list:

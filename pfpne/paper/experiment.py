@@ -93,6 +93,11 @@ class Experiment:
         for name, value in plain.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def pairs(self) -> list[tuple[str, int]]:
+        """(algorithm, run) of each run."""
+        return [(algorithm, run) for algorithm in self.algorithms for run in range(self.n_runs)]
+
     def is_small(self, n_runs: int) -> bool:
         """Whether so many runs are done in this process sooner than workers start."""
         return n_runs * self.n_clients * self.horizon < SMALL
@@ -202,25 +207,16 @@ def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, fold
         return of(store.run(experiment.key(algorithm, run), lambda: simulated(experiment, algorithm, run), folder))
 
 
-def each_run(
-    experiment: Experiment,
-    of: Callable[[Run], object],
-    n_jobs: int | str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    folder: Path = RESULTS,
-) -> dict[tuple[str, int], object]:
+def each_run(experiment: Experiment, of: Callable, n_jobs=None, progress=None, folder: Path = RESULTS) -> dict:
     """What `of` makes of each run of the experiment, {(algorithm, run): of(Run)}: see run_experiment.
 
     One run at a time is in memory: a run with a round of communication at every pull can take 100 MB.
     """
-    made = {(algorithm, run): None for algorithm in experiment.algorithms for run in range(experiment.n_runs)}
-    missing = []
-    for pair in made:
+    made = {}
+    for pair in experiment.pairs:
         found = store.load(experiment.key(*pair), folder)
-        if found is None:
-            missing.append(pair)
-        else:
-            made[pair] = of(found)
+        made[pair] = None if found is None else of(found)
+    missing = [pair for pair in made if made[pair] is None]
     missing.sort(key=lambda pair: pair[0] != "fn-ucb")  # the slow ones first, so that no worker is left alone with one
 
     def bar(done: int, _: int) -> None:
@@ -234,12 +230,7 @@ def each_run(
     return made
 
 
-def run_experiment(
-    experiment: Experiment,
-    n_jobs: int | str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    folder: Path = RESULTS,
-) -> Results:
+def run_experiment(experiment: Experiment, n_jobs=None, progress=None, folder: Path = RESULTS) -> Results:
     """The runs of the experiment: those stored are read, the others computed and stored as each finishes.
 
     n_jobs: workers, as in pfpne.workers.unordered. progress(done, total) is called as runs finish.

@@ -34,11 +34,13 @@ PAPERMILL_HEADER = "# Parameters"
 SYNTHETIC_NAMES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")  # in the paper's order
 MAIN = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
 APPENDIX = ("doublesine", "ackley")  # its appendix's
+DIMENSIONS = ("garland", "himmelblau", "rastrigin")  # one of each dimension: 1, 2, 10
 COMMUNICATION = ("garland", "himmelblau", "rastrigin", "ackley")  # its communication figure's
 MAP = ("garland", "doublesine", "himmelblau", "ackley", "landmine")  # the regime map's
 MAPPED = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # what it compares
-READ = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")  # of the specification curve
-COMPARED = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "hct", "pe")  # the paper's five, then ours
+PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
+READ = (*PAPER, "pe")  # of the specification curve
+COMPARED = (*PAPER, "hct", "pe")  # the paper's five, then ours
 BEYOND = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
 
 
@@ -49,15 +51,8 @@ class ParameterError(ValueError):
         return [f"ParameterError: {self}"]
 
 
-TEXTS = {
-    "profile": "the name of a profile",
-    "objective": "the name of an objective",
-    "figures_dir": "the path of a folder, as a string",
-}
-
-
-def _check_text(name: str, x) -> None:
-    check(isinstance(x, str) and x.strip() != "", name, TEXTS[name], x)
+def _check_text(wanted: str) -> Callable:
+    return lambda name, x: check(isinstance(x, str) and x.strip() != "", name, wanted, x)
 
 
 def _check_cells(name: str, x) -> None:
@@ -91,8 +86,8 @@ def _plain(kind: type, check_it: Callable) -> Callable:
 # What makes plain Python of each parameter, (name, value) -> value; ValueError unless it is what the name wants, in the
 # range of pfpne.checks. An algorithm's own, narrower ranges are checked with the experiment.
 KINDS = {
-    "profile": _plain(str, _check_text),
-    "objective": _plain(str, _check_text),
+    "profile": _plain(str, _check_text("the name of a profile")),
+    "objective": _plain(str, _check_text("the name of an objective")),
     "algorithms": _names,
     **dict.fromkeys(("n_clients", "horizon", "n_runs"), _plain(int, check_count)),
     "noise": _plain(float, check_noise),
@@ -105,7 +100,7 @@ KINDS = {
     "Delta": _plain(float, _check_delta),
     "n_jobs": _plain(int, check_count),
     "scheduler": _plain(str, check_scheduler),
-    "figures_dir": _plain(str, _check_text),
+    "figures_dir": _plain(str, _check_text("the path of a folder, as a string")),
 }
 WORKERS = ("n_jobs", "scheduler")  # who simulates: no matter for the results
 SETTINGS = ("nu_1", "rho", "c", "c_1", "delta", "Delta")  # of algorithms; each goes to those that take it

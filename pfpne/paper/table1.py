@@ -7,10 +7,11 @@ import pandas as pd
 
 from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper import stats
-from pfpne.paper.claim_tests import CUT, DIMENSIONS, one_phase
+from pfpne.paper.claim_tests import CUT, one_phase
 from pfpne.paper.evidence import ALIKE, Study
 from pfpne.paper.experiment import run_experiment
 from pfpne.paper.looks import DASH, label, noise_in_words, title
+from pfpne.paper.parameters import DIMENSIONS
 from pfpne.rng import stream
 
 
@@ -91,10 +92,8 @@ def exponents(study: Study) -> pd.DataFrame:
             rng = stream(study.seed, "exponents", name, objective)
             for T, before, after in zip(study.horizons[1:], regret.T, regret.T[1:], strict=False):
                 found = np.log2(after / before) if before.all() else np.full(len(before), np.nan)
-                low, high = stats.interval(found, rng)
-                head = {"algorithm": name, "objective": objective, "T": T, "n": len(found)}
-                rows.append({**head, "exponent": found.mean(), "low": low, "high": high})
-    return pd.DataFrame(rows)
+                rows.append((name, objective, T, len(found), found.mean(), *stats.interval(found, rng)))
+    return pd.DataFrame(rows, columns=["algorithm", "objective", "T", "n", "exponent", "low", "high"])
 
 
 def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
@@ -110,7 +109,7 @@ def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarra
 def _read_off(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
     """The same, from the curves of the runs to the longest."""
     noise, n, T = study.regimes[0].noise, study.figure_runs, np.array(study.horizons)
-    experiment = study.experiment(objective, (name,), noise, n, global_regret=True)
+    experiment = study.experiment(objective, name, noise, n, global_regret=True)
     rows = []
     for run in run_experiment(experiment, n_jobs=study.n_jobs, folder=study.folder).runs.values():
         so_far = run.communication["t"].to_numpy() <= T[:, None]
@@ -151,11 +150,8 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     slopes = table[["M_slope", "M_low", "M_high"]].map(_decimal).itertuples(index=False)
     fits = [f"{x} [{low}, {high}]" if low else x for x, low, high in slopes]
     columns["R(T)/M", "exponent of M"] = [f + NO_FIT * bool(w) for f, w in zip(fits, table["one_phase"], strict=True)]
-    for heading, name, cell in (
-        ("at T", "rounds", "{:,.0f}".format),
-        ("per doubling of T", "rounds_per_doubling", _decimal),
-    ):
-        columns["Rounds", heading] = table[name].map(cell)
+    columns["Rounds", "at T"] = table["rounds"].map("{:,.0f}".format)
+    columns["Rounds", "per doubling of T"] = table["rounds_per_doubling"].map(_decimal)
     columns["Numbers", "at T"] = table["numbers"].map("{:,.0f}".format)
     return pd.DataFrame(columns)
 
