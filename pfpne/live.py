@@ -21,7 +21,6 @@ import copy
 import json
 import logging
 import math
-import os
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
@@ -36,8 +35,7 @@ from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import FedPNEServer, PhasedServer
 from pfpne.checks import check, check_integer, is_number
 from pfpne.federation import Batch, Message, Task
-from pfpne.paths import write_atomically
-from pfpne.saving import load, save
+from pfpne.saving import Journal, load, save
 
 log = logging.getLogger(__name__)
 
@@ -101,34 +99,14 @@ def _restored(path: Path, plan: str) -> dict | None:
 # --- a client --------------------------------------------------------------------------------------------
 
 
-class Journal:
-    """Every evaluation of a client, a line of JSON each, on disk before anything else happens: t, point, reward, why.
-
-    t: from 1. reward: None if it is missing, and why.
-    """
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def read(self) -> list[dict]:
-        """The lines; one that was cut off by a crash is removed. ValueError for what is no journal."""
-        if not self.path.exists():
-            return []
-        whole, end, cut_off = self.path.read_bytes().rpartition(b"\n")
-        if cut_off:
-            write_atomically(self.path, whole + end)
-        try:
-            lines = [json.loads(line) for line in whole.splitlines()]
-            assert all(line["t"] == t for t, line in enumerate(lines, 1))
-        except (ValueError, KeyError, TypeError, AssertionError):
-            raise ValueError(f"{self.path} is damaged: its lines are not evaluations 1, 2, ...") from None
-        return lines
-
-    def append(self, **line) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+def _evaluations(journal: Journal) -> list[dict]:
+    """Those of a client, a line each: t, from 1; point; reward, None if it is missing; why then."""
+    try:
+        lines = journal.read()
+        assert all(line["t"] == t for t, line in enumerate(lines, 1))
+    except (ValueError, KeyError, TypeError, AssertionError):
+        raise ValueError(f"{journal.path} is damaged: its lines are not evaluations 1, 2, ...") from None
+    return lines
 
 
 class LiveClient:
@@ -162,7 +140,7 @@ class LiveClient:
         self.folder, self.plan = Path(folder), plan_of(name, task, {**settings, "client": m})
         self.folder.mkdir(parents=True, exist_ok=True)
         self.journal, self._failed = Journal(self.folder / "evaluations.jsonl"), 0
-        self._known = [] if known is None else Journal(Path(known)).read()
+        self._known = [] if known is None else _evaluations(Journal(known))
         self._make = lambda: make_federation(name, task, **settings).clients[m]
         with self._alone():
             self._restore()
@@ -173,7 +151,7 @@ class LiveClient:
     def _restore(self) -> None:
         saved = _restored(self.folder / "state", self.plan)
         self.client, self.outbox = (saved["client"], saved["outbox"]) if saved else (self._make(), "")
-        lines, self._tape = self.journal.read(), defaultdict(deque)
+        lines, self._tape = _evaluations(self.journal), defaultdict(deque)
         for line in self._known:
             if line["reward"] is not None:
                 self._tape[str(line["point"])].append(line["reward"])

@@ -13,6 +13,8 @@ change, so only the version that wrote a state reads it. A file of a stranger ca
 import copy
 import hashlib
 import io
+import json
+import os
 import pickle
 from pathlib import Path
 from types import FunctionType
@@ -103,3 +105,24 @@ def load(path: str | Path) -> Client | Server | Federation | dict:
         return from_bytes(Path(path).read_bytes())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+class Journal:
+    """A file of JSON, a line each, on disk before anything else happens; one that a crash cut off is written over."""
+
+    def __init__(self, path: str | Path):
+        self.path, self._end = Path(path), 0
+
+    def read(self) -> list:
+        """The lines; ValueError if one is no JSON."""
+        whole, end, _ = (self.path.read_bytes() if self.path.exists() else b"").rpartition(b"\n")
+        self._end = len(whole + end)
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def append(self, **line) -> None:
+        with self.path.open("ab") as file:
+            file.truncate(self._end)
+            file.write(json.dumps(line, default=repr).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+            self._end = file.tell()

@@ -30,9 +30,7 @@ class Float:
     log: bool = False
 
     def __post_init__(self):
-        _check_range(self, is_number, "a number", 0)
-        for name in ("low", "high"):
-            object.__setattr__(self, name, float(getattr(self, name)))
+        _check_range(self, is_number, "a number", 0, float)
 
     def at(self, u: float) -> float:
         """The value at u in [0, 1]."""
@@ -56,11 +54,9 @@ class Int:
     log: bool = False
 
     def __post_init__(self):
-        _check_range(self, is_integer, "an integer", 1)
+        _check_range(self, is_integer, "an integer", 1, int)
         holds = -LARGEST_INT <= self.low and self.high <= LARGEST_INT
         check(holds, "low and high", f"within +-{LARGEST_INT}", (self.low, self.high))
-        for name in ("low", "high"):
-            object.__setattr__(self, name, int(getattr(self, name)))
 
     @property
     def _between(self) -> Float:
@@ -105,13 +101,15 @@ class Ordinal:
 Parameter = Float | Int | Ordinal
 
 
-def _check_range(parameter: Float | Int, is_right, what: str, least_log: int) -> None:
+def _check_range(parameter: Float | Int, is_right, what: str, least_log: int, kind: type) -> None:
     low, high, log = parameter.low, parameter.high, parameter.log
     check(isinstance(log, bool), "log", "True or False", log)
     check(is_right(low), "low", what, low)
     check(is_right(high) and high > low, "high", f"{what} > low = {low!r}", high)
     if log:
         check(low >= least_log and low > 0, "low", "> 0 on a log scale", low)
+    for name in ("low", "high"):
+        object.__setattr__(parameter, name, kind(getattr(parameter, name)))
 
 
 class Space:

@@ -24,6 +24,7 @@ from pfpne.checks import check, check_integer, check_noise, unknown
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.rng import stream
+from pfpne.saving import Journal
 from pfpne.space import Reward, Space
 
 DEFAULT = "pf-pne+"  # neither the noise nor how far the clients differ has to be known
@@ -127,8 +128,7 @@ def tune(
         "settings": {name: repr(value) for name, value in sorted(settings.items())},
     }
     federation = _federation(space, reward, asked, settings)
-    with _History(history, asked) as kept:
-        return _Search(functions, space, reward, asked, federation, kept).run(progress)
+    return _Search(functions, space, reward, asked, federation, _History(history, asked)).run(progress)
 
 
 def _names(objectives) -> list[str]:
@@ -167,40 +167,29 @@ class _History:
 
     def __init__(self, before: str | Path | Tuned | None, asked: dict):
         check(before is None or isinstance(before, (str, Path, Tuned)), "history", "a path or a result", before)
-        self.rows, self.taken, self._file = [], 0, None
+        self.rows, self.taken, self._journal = [], 0, None
         if isinstance(before, Tuned):
             _check_same(before.asked, asked, "the result given as history")
             self.rows = list(before.rows)
         elif before is not None:
-            self._read(Path(before), json.loads(json.dumps(asked)))
-
-    def __enter__(self) -> "_History":
-        return self
-
-    def __exit__(self, *_) -> None:
-        if self._file is not None:
-            self._file.close()
+            self._journal = Journal(before)
+            self._read(self._journal.path, json.loads(json.dumps(asked)))
 
     def _read(self, path: Path, asked: dict) -> None:
-        """Take what the file holds, but for a last line that a killed process left unfinished, and open it to add."""
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        whole = [line for line in lines if line.endswith(b"\n")]
+        """Take what the file holds, or begin it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            before, *self.rows = map(json.loads, whole) if whole else [asked]
-            right = before.keys() >= asked.keys() and all(row.keys() == ROW for row in self.rows)
+            lines = self._journal.read()
+            head, *self.rows = lines or [asked]
+            right = head.keys() >= asked.keys() and all(row.keys() == ROW for row in self.rows)
+            right &= bool(lines) or not path.exists() or path.stat().st_size == 0
         except (ValueError, AttributeError):  # no JSON, or no dict
             right = False
-        check(right and (bool(whole) or not lines), "history", "a file that tune wrote, or a new one", str(path))
-        _check_same(before, asked, path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab")
-        self._file.truncate(sum(map(len, whole)))
-        if not whole:
-            self._write({"pfpne": __version__, **asked})
-
-    def _write(self, content: dict) -> None:
-        self._file.write(json.dumps(content, default=repr).encode() + b"\n")
-        self._file.flush()
+        check(right, "history", "a file that tune wrote, or a new one", str(path))
+        _check_same(head, asked, path)
+        path.open("ab").close()  # that it can be written to is known before anything is evaluated
+        if not lines:
+            self._journal.append(pfpne=__version__, **asked)
 
     def take(self, client: str, u: list[float]) -> float | None:
         """The value of the next evaluation of before, which must be this one; None if there is none left."""
@@ -215,8 +204,8 @@ class _History:
     def add(self, **row) -> None:
         self.rows.append(row)
         self.taken += 1
-        if self._file is not None:
-            self._write(row)
+        if self._journal is not None:
+            self._journal.append(**row)
 
 
 def _check_same(before: dict, asked: dict, where) -> None:

@@ -1,15 +1,12 @@
-"""The claims: the statistics by hand, each kind of test on made-up runs, the verdicts, the notebook from end to end."""
+"""The claims: the statistics by hand, each kind of test on made-up runs, the verdicts."""
 
 import itertools
-import json
 import math
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import papermill
 import pytest
 
 import pfpne
@@ -20,7 +17,7 @@ from pfpne.paper.claim_tests import FACTS, MOST, MUCH, Column, Comparison, Outco
 from pfpne.paper.claim_tests import last_depth, place, rounds_bound
 from pfpne.paper.evidence import COLUMNS, Regime, Study, summarize
 from pfpne.paper.parameters import SYNTHETIC_NAMES
-from pfpne.paths import DATA, NOTEBOOKS
+from pfpne.paths import NOTEBOOKS
 
 
 def rng():
@@ -658,32 +655,3 @@ def test_what_is_read_off_a_curve_does_not_depend_on_the_horizon(tmp_path):
         assert long.t.tolist() == list(range(1, 41))
         np.testing.assert_array_equal(long.regret[:, :20], short.regret)
         pd.testing.assert_frame_equal(long.communication.query("t <= 20"), short.communication)
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "data").symlink_to(DATA)
-    monkeypatch.setenv("PFPNE_ROOT", str(root))
-    monkeypatch.setenv("PFPNE_TERMINAL", "")
-    return root
-
-
-def test_the_notebook_from_end_to_end(project):
-    tiny = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
-    source, target = NOTEBOOKS / "4_table1_and_claims.ipynb", project.parent / "out.ipynb"
-    papermill.execute_notebook(source, target, tiny, progress_bar=False, cwd=project.parent)
-    (folder,) = (project / "figures-custom").iterdir()
-    table = pd.read_csv(folder / "table1.csv", keep_default_na=False)
-    assert set(table["algorithm"]) == set(NAMES) and table["local"].between(0, 60).all()
-    growth = pd.read_csv(folder / "table1_exponents.csv")
-    assert set(growth["algorithm"]) == set(NAMES) and growth["exponent"].dropna().between(-4, 5).all()
-    stated = table[table["stated_regret"] != ""]
-    assert set(stated["algorithm"]) == set(table1.STATED)
-    kept = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
-    assert set(kept["id"]) == {claim.id for claim in claims.CLAIMS} and set(kept["regime"]) == {"bernoulli", "landmine"}
-    for stem in ("table1", "table1_exponents", "forest", "claims", "claims_times"):
-        manifest = json.loads((folder / f"{stem}.json").read_text())
-        assert manifest["parameters"]["horizon"] == 60
-        assert all((folder / name).exists() for name in manifest["files"])

@@ -16,11 +16,12 @@ M, T = 3, 60
 SQUARE = [[0.0, 1.0], [0.0, 2.0]]
 LINE = [[0.0, 1.0]]
 FIRST_EXCHANGE = {"fed1-ucb": 2_000}  # evaluations by which an algorithm has communicated; T where none is said
+SLOW = {"fn-ucb": 20}  # evaluations where each takes milliseconds, T elsewhere; it exchanges after each but the first
 WRONG = (np.nan, np.inf)
 
 
-def federation(name, domain=SQUARE, T=T, M=M) -> Federation:
-    return make_federation(name, Task(Partition(domain), M, T, noise="bernoulli"))
+def federation(name, domain=SQUARE, horizon=None) -> Federation:
+    return make_federation(name, Task(Partition(domain), M, horizon or SLOW.get(name, T), noise="bernoulli"))
 
 
 def rewards(m: int, t: int, batch) -> np.ndarray:
@@ -41,7 +42,7 @@ def sweep(run: Federation) -> list:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("horizon", [1, 2, 7, T])
 def test_the_budget_is_spent_exactly_inside_the_domain(name, horizon):
-    run, spent = federation(name, T=horizon), np.zeros(M, dtype=int)
+    run, spent = federation(name, horizon=horizon), np.zeros(M, dtype=int)
     while run.running:
         for m, points, counts in sweep(run):
             spent[m] += sum(counts)
@@ -90,7 +91,7 @@ def test_a_state_saved_at_any_moment_goes_on_as_if_nothing_had_been(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
     """Each message goes by as JSON, in what it declares, and the pulls are the same."""
-    plain, wired = (federation(name, LINE, FIRST_EXCHANGE.get(name, T)) for _ in range(2))
+    plain, wired = (federation(name, LINE, FIRST_EXCHANGE.get(name)) for _ in range(2))
     kinds = {"up": set(), "down": set()}
 
     def by_text(mail, direction):
@@ -112,7 +113,7 @@ def test_what_is_not_declared_is_refused(name):
     row = ALGORITHMS[name]
     if not row.up:
         pytest.skip("its clients send nothing")
-    run = federation(name, LINE, FIRST_EXCHANGE.get(name, T))
+    run = federation(name, LINE, FIRST_EXCHANGE.get(name))
     run.up = run.down = ()
     with pytest.raises(TypeError, match="does not declare"):
         while run.running:
@@ -130,7 +131,7 @@ def assert_equal_runs(a, b):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("noise", ["bernoulli", 0.1, 0])
 def test_regret_never_falls_and_the_fast_form_is_the_objects(name, noise):
-    for horizon, objective in ((1, "himmelblau"), (2, "garland"), (10, "rastrigin"), (150, "garland")):
+    for horizon, objective in ((1, "himmelblau"), (2, "garland"), (10, "rastrigin"), (SLOW.get(name, 150), "garland")):
         problem = pfpne.make_problem(objective, n_clients=2, noise=noise)
         before, before_python = np.random.get_state()[1].copy(), random.getstate()
         run = pfpne.simulate(name, problem, horizon, global_regret=True)

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import pfpne
 from pfpne.algorithms import make_federation
@@ -20,13 +19,6 @@ from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Traces
 
 SHORT = {"ramp": 40, "stop": 90}  # alpha reaches 1 and training stops within a test
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """The objects' small matrices are slower on many threads, much slower on a busy machine."""
-    with threadpool_limits(1):
-        yield
 
 
 def make_problem(d=1, M=3, noise="bernoulli", run=0):

@@ -146,7 +146,7 @@ def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_th
     with Processes("pf-pne", tmp_path, settings={"Delta": 0.2}) as clients:
         clients.gone.add(2)
         server = LiveServer(
-            "pf-pne", task(M, T), tmp_path / "server", deadline=1, quorum=2, last_deadline=1, Delta=0.2
+            "pf-pne", task(M, T), tmp_path / "server", deadline=0.2, quorum=2, last_deadline=0.2, Delta=0.2
         )
         serve(server, clients)
     settings, up = PFPNESettings(Delta=0.2), {}
@@ -171,7 +171,7 @@ def test_a_client_that_comes_back_is_sent_what_it_missed(tmp_path, caplog):
     """It is gone for the first two exchanges; from then on all are waited for, and the means are over three."""
     with Processes("fed-pne", tmp_path, horizon=300) as clients:
         clients.gone.add(2)
-        server = LiveServer("fed-pne", task(M, 300), tmp_path / "server", deadline=1, quorum=2)
+        server = LiveServer("fed-pne", task(M, 300), tmp_path / "server", deadline=0.2, quorum=2)
 
         def receive():
             if len(server._past) >= 2 and 2 in clients.gone:

@@ -1,19 +1,24 @@
 """The notebooks run from anywhere, say what is wrong with a parameter, and are not executed again without need."""
 
+import functools
 import hashlib
 import json
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import papermill
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from jupyter_client import AsyncKernelManager
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
+from pfpne.algorithms import NAMES
 from pfpne.paper import __main__ as runner
+from pfpne.paper import claims, table1
 from pfpne.paper.maps import PAGES
 from pfpne.paper.parameters import COMPARED, HEADER, NOTEBOOKS, ParameterError, assigned, complete, executions, read
 from pfpne.paths import DATA, FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
@@ -26,6 +31,7 @@ ASKED = {
     "1_synthetic_regret": {"objective": "himmelblau", "noise": 0.3, "seed": 5, "algorithms": "pf-pne,pe", **CONSTANTS},
     "2_landmine_auc": {"algorithms": ["pf-pne", "hct"]},
     "3_communication_cost": {"figures_dir": "mine"},
+    "4_table1_and_claims": {"horizon": 20},
     "5_panels_and_times": {"algorithms": "pf-pne,pe"},
     "8_regime_map": {"objective": "garland", "noise": 0.1, "shift": 0.1},
     "9_why": {"n_runs": 1},
@@ -40,28 +46,38 @@ def make_project(root: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory):
-    """{notebook: a future of its executed copy}, the project's folder, and the one where they run, far from it."""
+def execute(tmp_path_factory):
+    """execute(notebook) -> its executed copy, the project's folder, and the one where they run, far from it.
+
+    Each is executed once, all in one kernel, which knows nothing of the one before but what is imported. (A kernel of
+    its own has each that the runner executes, below.)
+    """
     project, elsewhere = make_project(tmp_path_factory.mktemp("project") / "p"), tmp_path_factory.mktemp("elsewhere")
+    kernel = AsyncKernelManager()
 
-    def by_papermill(name: str):
+    def in_kernel(cells: list):
+        notebook = nbformat.v4.new_notebook(cells=cells)
+        return NotebookClient(notebook, kernel, resources={"metadata": {"path": str(elsewhere)}}).execute()
+
+    @functools.cache
+    def execute(name: str):
+        in_kernel([nbformat.v4.new_code_cell("%reset -f")])
+        if name.startswith("3"):  # as in JupyterLab: values edited by hand, nothing injected
+            cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+            cell = next(cell for cell in cells if "parameters" in cell.metadata.get("tags", []))
+            for asked, value in {**TINY, **ASKED[name]}.items():
+                cell.source = re.sub(rf"(?m)^{asked} = [^#]*#", f"{asked} = {value!r}  #", cell.source)
+            return in_kernel(cells)
         asked = {k: v for k, v in (TINY | ASKED[name]).items() if k in NOTEBOOKS[name].parameters}
-        target = elsewhere / f"{name}.ipynb"
-        return papermill.execute_notebook(FOLDER / f"{name}.ipynb", target, asked, progress_bar=False, cwd=elsewhere)
+        how = {"progress_bar": False, "cwd": elsewhere, "km": kernel}
+        return papermill.execute_notebook(FOLDER / f"{name}.ipynb", elsewhere / f"{name}.ipynb", asked, **how)
 
-    def as_in_jupyterlab(name: str):
-        content = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-        cell = next(cell for cell in content.cells if "parameters" in cell.metadata.get("tags", []))
-        for asked, value in {**TINY, **ASKED[name]}.items():  # values edited by hand, nothing injected
-            cell.source = re.sub(rf"(?m)^{asked} = [^#]*#", f"{asked} = {value!r}  #", cell.source)
-        return NotebookClient(content, resources={"metadata": {"path": str(elsewhere)}}).execute()
-
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as workers:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PFPNE_ROOT", str(project))
         patch.setenv("PFPNE_TERMINAL", "")
-        ways = {name: as_in_jupyterlab if name.startswith("3") else by_papermill for name in ASKED}
-        futures = {name: workers.submit(way, name) for name, way in ways.items()}
-    return futures, project, elsewhere
+        in_kernel([])  # it starts
+    yield execute, project, elsewhere
+    run_sync(kernel.shutdown_kernel)(now=True)
 
 
 def check_files(folder: Path, stem: str) -> dict:
@@ -80,16 +96,16 @@ def check_files(folder: Path, stem: str) -> dict:
 # --- each notebook, as small as can be ---------------------------------------------------------------
 
 
-def test_the_story(executed):
-    futures, project, _ = executed
-    shown = [stem for stem, _ in runner.figure_times(futures["0_how_it_works"].result(), total=1.0)]
+def test_the_story(execute):
+    execute, project, _ = execute
+    shown = [stem for stem, _ in runner.figure_times(execute("0_how_it_works"), total=1.0)]
     assert shown == ["how_it_works"]
     check_files(project / "figures-custom", "how_it_works")
 
 
-def test_regret_and_its_manifest(executed):
-    futures, project, _ = executed
-    futures["1_synthetic_regret"].result()
+def test_regret_and_its_manifest(execute):
+    execute, project, _ = execute
+    execute("1_synthetic_regret")
     manifest = check_files(project / "figures-custom", "regret_himmelblau_noise0.3")
     wanted = {**TINY, **ASKED["1_synthetic_regret"], "algorithms": ["pf-pne", "pe"]}
     del wanted["n_jobs"]
@@ -98,23 +114,41 @@ def test_regret_and_its_manifest(executed):
     assert manifest["dataset"] is None
 
 
-def test_landmine(executed):
-    futures, project, _ = executed
-    futures["2_landmine_auc"].result()
+def test_landmine(execute):
+    execute, project, _ = execute
+    execute("2_landmine_auc")
     for stem in ("regret_landmine", "landmine_surfaces"):
         manifest = check_files(project / "figures-custom", stem)
         assert set(manifest["dataset"]) == {"LandmineData.mat", "data/landmine_auc.npz"}
 
 
-def test_communication_as_in_jupyterlab(executed):
-    futures, _, elsewhere = executed
-    futures["3_communication_cost"].result()
+def test_communication_as_in_jupyterlab(execute):
+    execute, _, elsewhere = execute
+    execute("3_communication_cost")
     check_files(elsewhere / "mine", "communication_garland")  # relative to where it was run
 
 
-def test_panels_and_times(executed):
-    futures, project, _ = executed
-    shown = [stem for stem, _ in runner.figure_times(futures["5_panels_and_times"].result(), total=1.0)]
+def test_table_1_and_the_claims(execute):
+    execute, project, _ = execute
+    execute("4_table1_and_claims")
+    (folder,) = (path.parent for path in project.rglob("table1.csv"))
+    table = pd.read_csv(folder / "table1.csv", keep_default_na=False)
+    assert set(table["algorithm"]) == set(NAMES) and table["local"].between(0, 20).all()
+    growth = pd.read_csv(folder / "table1_exponents.csv")
+    assert set(growth["algorithm"]) == set(NAMES) and growth["exponent"].dropna().between(-4, 5).all()
+    stated = table[table["stated_regret"] != ""]
+    assert set(stated["algorithm"]) == set(table1.STATED)
+    kept = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
+    assert set(kept["id"]) == {claim.id for claim in claims.CLAIMS} and set(kept["regime"]) == {"bernoulli", "landmine"}
+    for stem in ("table1", "table1_exponents", "forest", "claims", "claims_times"):
+        manifest = json.loads((folder / f"{stem}.json").read_text())
+        assert manifest["parameters"]["horizon"] == 20
+        assert all((folder / name).exists() for name in manifest["files"])
+
+
+def test_panels_and_times(execute):
+    execute, project, _ = execute
+    shown = [stem for stem, _ in runner.figure_times(execute("5_panels_and_times"), total=1.0)]
     panels = ["panel_main_bernoulli", "panel_appendix_bernoulli", "panel_main_regimes", "panel_main_cyclic"]
     panels += ["panel_simple_regimes", "panel_communication"]
     assert shown == [*panels, "times"]
@@ -122,17 +156,17 @@ def test_panels_and_times(executed):
         check_files(project / "figures-custom", stem)
 
 
-def test_the_map_of_one_regime(executed):
-    futures, project, _ = executed
-    stems = [stem for stem, _ in runner.figure_times(futures["8_regime_map"].result(), total=1.0)]
+def test_the_map_of_one_regime(execute):
+    execute, project, _ = execute
+    stems = [stem for stem, _ in runner.figure_times(execute("8_regime_map"), total=1.0)]
     assert stems == ["regime_map", *(f"regime_{page}" for page in PAGES), "break_even", "regime_guide"]
     manifest = check_files(project / "figures-custom", "regime_map")
     assert manifest["parameters"]["n_clients"] == 2 and manifest["parameters"]["objective"] == "garland"
 
 
-def test_why(executed):
-    futures, project, _ = executed
-    stems = [stem for stem, _ in runner.figure_times(futures["9_why"].result(), total=1.0)]
+def test_why(execute):
+    execute, project, _ = execute
+    stems = [stem for stem, _ in runner.figure_times(execute("9_why"), total=1.0)]
     assert stems == ["assumptions", "assumptions_table", "why", "why_in_words"]
     for stem in ("assumptions", "why"):
         check_files(project / "figures-custom", stem)
@@ -146,8 +180,10 @@ def test_what_takes_an_hour_is_made_when_it_is_named(monkeypatch):
     assert runner.main(["figures", "--profile", "smoke", "--only", "8_regime_map"]) == 0 and begun == ["8_regime_map"]
 
 
-def test_nothing_is_written_but_results_and_figures(executed):
-    _, project, elsewhere = executed
+def test_nothing_is_written_but_results_and_figures(execute):
+    execute, project, elsewhere = execute
+    for name in ASKED:
+        execute(name)
     assert sorted(os.listdir(project)) == ["data", "figures-custom", "notebooks", "results"]
     by_papermill = [f"{name}.ipynb" for name in ASKED if not name.startswith("3")]
     assert sorted(os.listdir(elsewhere)) == [*by_papermill, "mine"]

@@ -1,6 +1,7 @@
 """The rooms of the package, and which way its imports point."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,7 @@ def imports(source: str, modules: set[str]) -> set[str]:
     return {name for name in found if name in known}
 
 
+@functools.cache
 def graph() -> dict[str, set[str]]:
     sources = {module_of(path): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     return {name: imports(source, set(sources)) - {"pfpne"} for name, source in sources.items()}
@@ -76,7 +78,7 @@ def test_imports_point_one_way_and_never_in_a_circle():
 
 
 def test_an_import_that_points_back_is_seen():
-    wrong = graph()
+    wrong = dict(graph())
     wrong["pfpne.algorithms.hct"] = wrong["pfpne.algorithms.hct"] | {"pfpne.simulation.simulate"}
     assert points_back(wrong) == ["pfpne.algorithms.hct imports pfpne.simulation.simulate"]
     wrong["pfpne.rng"] = {"pfpne.checks"}

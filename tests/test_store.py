@@ -1,6 +1,7 @@
 """What a key covers: all that a result can depend on, nothing else. What a stored file may look like: anything."""
 
 import ast
+import functools
 import os
 import pickle
 import sys
@@ -34,9 +35,14 @@ def edited(*edits: tuple[str, str, str]) -> Definitions:
     return Definitions(sources)
 
 
+@functools.cache
+def ours(algorithm: str) -> str:
+    return LOADED.closure(*roots(algorithm))[0]
+
+
 def changed(other: Definitions) -> set[str]:
     """The algorithms whose key, on garland, is another than ours."""
-    return {name for name in NAMES if other.closure(*roots(name))[0] != LOADED.closure(*roots(name))[0]}
+    return {name for name in NAMES if other.closure(*roots(name))[0] != ours(name)}
 
 
 @pytest.mark.parametrize(
