@@ -18,7 +18,7 @@ from pfpne.paper.regimes import COMMON, RIVALS
 
 LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
-SHADES = {"random": "0.85", "cyclic": "0.45"}  # of cells
+SHADES = {"random": "0.0", "cyclic": "0.55"}  # of cells
 PAGES = ("best", "pf_pne", "pf_pne_plus", "federated", "federated_plus")  # of the whole map, one each
 
 
@@ -169,8 +169,8 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
     counts = ", ".join(f"{n} on {cells} cells" for cells, n in table["cells"].value_counts(sort=False).items())
     caption = (
         f"Mean R(T)/M over the smallest of all in the same regime, in {len(table)} regimes that are not on the map and that "
-        f"nothing was tuned on ({counts}): n = {p.n_runs} paired runs each. A box is the middle half of the regimes, "
-        "a bar their median, the whiskers reach to the extremes. Rastrigin is in two dimensions."
+        f"nothing was tuned on ({counts}): n = {p.n_runs} paired runs each. A dot is a regime, a larger mark their median, a bar "
+        "their middle half. Rastrigin is in two dimensions."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
 
@@ -178,16 +178,19 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
         axes = figure.subplots(1, len(objectives), sharex=True, sharey=True, squeeze=False)[0]
         for ax, objective in zip(axes, objectives, strict=True):
             of = long[long["objective"] == objective]
-            look = {"hue": "cells", "hue_order": [*SHADES], "palette": SHADES, "legend": False}
-            sns.boxplot(of, x="ratio", y="algorithm", ax=ax, whis=(0, 100), linewidth=0.6, gap=0.15, **look)
+            look = {"hue": "cells", "hue_order": [*SHADES], "palette": SHADES, "legend": False, "ax": ax}
+            sns.stripplot(of, x="ratio", y="algorithm", dodge=True, jitter=False, size=1.6, alpha=0.5, **look)
+            bars = {"estimator": "median", "errorbar": ("pi", 50), "markersize": 3, "linewidth": 1.6, "linestyle": "none"}
+            sns.pointplot(of, x="ratio", y="algorithm", dodge=0.4, markers=["o", "s"], **bars, **look)
             ax.axvline(1.1, color="0.4", linewidth=0.6, linestyle=":")
             ax.set(xscale="log", xlabel="", ylabel="", title=title(objective))
-        axes[0].set_xlim(0.95, 1.1 * long["ratio"].max())
+        axes[0].set_xlim(0.85, 1.1 * long["ratio"].max())
         axes[0].set_xticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
         for ax in axes:
             ax.minorticks_off()
         figure.supxlabel("regret / smallest regret (dotted: 1.1)", fontsize=7)
-        handles = [Patch(facecolor=shade, edgecolor="0.2", label=f"{cells} cells") for cells, shade in SHADES.items()]
+        marks = zip(SHADES.items(), "os", strict=True)
+        handles = [Line2D([], [], color=c, marker=mark, label=f"{cells} cells") for (cells, c), mark in marks]
         figure.legend(handles=handles, loc="outside lower right", ncols=2, fontsize=7)
 
     return render("held_out", caption, table, (PAGE, 2.5), draw)
