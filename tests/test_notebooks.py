@@ -159,7 +159,7 @@ def test_panels_and_times(execute):
 def test_the_map_of_one_regime(execute):
     execute, project, _ = execute
     stems = [stem for stem, _ in runner.figure_times(execute("8_regime_map"), total=1.0)]
-    assert stems == ["regime_map", *(f"regime_{page}" for page in PAGES), "break_even", "regime_guide"]
+    assert stems == ["regime_map", *(f"regime_{page}" for page in PAGES), "break_even", "held_out", "regime_guide"]
     manifest = check_files(project / "figures-custom", "regime_map")
     assert manifest["parameters"]["n_clients"] == 2 and manifest["parameters"]["objective"] == "garland"
 
