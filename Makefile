@@ -16,6 +16,9 @@ figures: $(READY)
 map: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --only 8_regime_map $(ARGS)
 
+# Tests read pages and paths that are UTF-8, whatever the locale; what the locale does to `make figures` is tested apart.
+test test-all: export PYTHONUTF8 = 1
+
 test: $(READY)
 	$(RUN) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
 
