@@ -41,7 +41,7 @@ from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
 
 ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance
 LEAST_C, C_PER_SIGMA = 0.05, 0.7
-LEAST_C_TOGETHER, C_PER_SIGMA_TOGETHER = 0.02, 0.2  # in stage 1: what it eliminates is not lost
+LEAST_C_TOGETHER, C_PER_SIGMA_TOGETHER = 0.02, 0.2  # in stage 1: what it eliminates is not lost if stage 2 comes
 EARLY_RHO = 0.7
 EARLY_RHO_TOGETHER = 0.65  # in stage 1
 STANDARD_ERRORS = 3

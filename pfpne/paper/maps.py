@@ -163,13 +163,13 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Each algorithm's regret over the smallest of all in that regime, where PF-PNE+ was never tuned."""
+    """Each algorithm's regret over the smallest of all in that regime, of what is held out."""
     ratios = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0).rename(columns=label)
     long = table[["cells", "objective"]].join(ratios).melt(["cells", "objective"], var_name="algorithm", value_name="ratio")
     counts = ", ".join(f"{n} on {cells} cells" for cells, n in table["cells"].value_counts(sort=False).items())
     caption = (
-        f"Mean R(T)/M over the smallest of all in the same regime, in {len(table)} regimes that are not on the map and that "
-        f"nothing was tuned on ({counts}): n = {p.n_runs} paired runs each. A dot is a regime, a larger mark their median, a bar "
+        f"Mean R(T)/M over the smallest of all in the same regime, in {len(table)} regimes that are not on the map "
+        f"({counts}): n = {p.n_runs} paired runs each. A dot is a regime, a larger mark their median, a bar "
         "their middle half. Rastrigin is in two dimensions."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
