@@ -22,7 +22,7 @@ test test-all: export PYTHONUTF8 = 1
 test: $(READY)
 	$(RUN) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
 
-# And the tests that kill a batch, count processes, fill a disk, install a wheel, or set up another machine: half an hour.
+# And the tests that kill a batch, count processes, fill a disk, install a wheel, or set up another machine: an hour or more.
 test-all: $(READY)
 	$(RUN) -m pytest -m "" $(ARGS)
 
