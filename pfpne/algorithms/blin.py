@@ -78,7 +78,7 @@ class BLiN:
                 cubes = first_parts(partition, cubes, left + 1)  # A_m: the survivors are split
             rounds = min(pulls, left // len(cubes) + 1)  # over all cubes, one pull each; no more than T cuts
             turns = np.tile(cubes, rounds)
-            sums = yield Pull(h, np.zeros_like(turns), turns, np.ones_like(turns))
+            sums = yield Pull(h, *np.broadcast_arrays(0, turns, 1))
             left -= len(turns)
             mean = sums.reshape(rounds, -1).sum(axis=0) / pulls
             best = cubes[[np.argmax(mean)]]

@@ -102,11 +102,11 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
     search = drive(PFPNEPlus(task, settings, M), PlusServer(task, settings), evaluations, recorder)
     if search is None:  # the horizon came in stage 1
         return [NOTHING | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
-    cells, left, parts, deployed = Cells(problem, partition), horizon - int(evaluations.t[0]), [], []
+    cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []
     for m, tree in enumerate(search.trees):
         size = tree.state[0]["size"]
         before = tree.node["count"][:size].copy()
-        _, best = play(cells, tree, left, [m], streams)
+        _, best = play(cells, tree, left, range(m, m + 1), streams)
         deployed.append(cells.point[best[0, -1]])
         node, state = tree.node[: tree.state[0]["size"]], tree.state[0]
         made = node["count"] - np.pad(before, (0, len(node) - size))

@@ -7,20 +7,25 @@ from pfpne.algorithms.hct import TreeClient, hct_theory, learn, traverse, with_r
 from pfpne.simulation.record import Traces, gaps
 
 LOOK_AHEAD = 64  # cells of the last depth whose values are computed at once: few calls, few cells never pulled
+BLOCK = 128  # clients whose trees share cells: the values of more leave the cache
 DONE, FULL = -1, -2
 
 
 class Cells:
-    """The cells that the trees have reached, or soon may; all trees of a simulation share them.
+    """The cells that the trees of some clients have reached, or soon may. clients: S of them, in a row.
 
     Row 0 is the domain; n rows are in use. child (n,): the row of the first of a cell's k children, 0 where they
-    are not computed yet. point (n, d): the centre. value (n, M): its noiseless value for each client.
+    are not computed yet. point (n, d): the centre. value (n, S): its noiseless value for each of the clients.
     """
 
-    def __init__(self, problem, partition):
-        self.problem, self.partition, self.n = problem, partition, 1
+    def __init__(self, problem, partition, clients: range):
+        self.problem, self.partition, self.clients, self.n = problem, partition, clients, 1
         self.child, self.point = np.zeros(1, dtype=np.int64), partition.centers(0, 1)
-        self.value = problem.values(self.point).T
+        self.value = self._values(self.point)
+
+    def _values(self, points: np.ndarray) -> np.ndarray:
+        owner = np.tile(self.clients, len(points))
+        return self.problem.paired_values(owner, np.repeat(points, len(self.clients), axis=0)).reshape(len(points), -1)
 
     def look_below(self, w: int, h: int, i: int) -> None:
         """Compute the next depths below cell w, node (h, i)."""
@@ -31,7 +36,7 @@ class Cells:
         new = np.concatenate(points)
         first, last, n = self.n, self.n + len(new) - len(index), self.n + len(new)
         self.child, self.point, self.value = (with_room(rows, n) for rows in (self.child, self.point, self.value))
-        self.point[first:n], self.value[first:n] = new, self.problem.values(new).T
+        self.point[first:n], self.value[first:n] = new, self._values(new)
         self.child[w] = first
         self.child[first:last] = first + k * np.arange(1, last - first + 1)  # all children in a row, w's own first
         self.n = n
@@ -41,13 +46,13 @@ class Cells:
 def run(node, state, theory, cell, child, value, start, clients, uniform, bernoulli, a, pulled, best):
     """Steps up to the last evaluation (DONE), or until nodes lack room (FULL), or a node's children values (its row).
 
-    cell (nodes,): the cell of a node, or 0. start: steps of the tree before the first of these. clients (M,): they pull
-    in turn. uniform (M, n): the draws of their pulls. pulled, best (M, n): the cell of each pull, and of the node to
-    deploy after it.
+    cell (nodes,): the cell of a node, or 0. start: steps of the tree before the first of these. clients (S,): columns of
+    value; they pull in turn. uniform (n, S): the draws of their pulls. pulled, best (n, S): the cell of each pull, and of
+    the node to deploy after it.
     """
     s = state[0]
-    M, n = uniform.shape
-    t, m = (s.t - 1 - start) // M, (s.t - 1 - start) % M
+    n, S = uniform.shape
+    t, m = (s.t - 1 - start) // S, (s.t - 1 - start) % S
     while t < n:
         if s.size + theory.k > len(node):
             return FULL
@@ -57,20 +62,21 @@ def run(node, state, theory, cell, child, value, start, clients, uniform, bernou
             if child[cell[parent]] == 0:
                 return parent
             cell[v] = child[cell[parent]] + v - node[parent].child
-        f, u = value[cell[v], clients[m]], uniform[m, t]
+        f, u = value[cell[v], clients[m]], uniform[t, m]
         learn(node, state, theory, v, (1.0 if u < f else 0.0) if bernoulli else f + a * (2.0 * u - 1.0))
-        pulled[m, t], best[m, t] = cell[v], cell[s.best]
-        t, m = (t, m + 1) if m + 1 < M else (t + 1, 0)
+        pulled[t, m], best[t, m] = cell[v], cell[s.best]
+        t, m = (t, m + 1) if m + 1 < S else (t + 1, 0)
     return DONE
 
 
-def play(cells: Cells, tree: TreeClient, n: int, clients: list[int], noise_streams) -> np.ndarray:
-    """One tree, n pulls of each client in turn: the cells (2, clients, n) that they pull and, after it, that are best."""
+def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) -> np.ndarray:
+    """One tree, n pulls of each client in turn: the cells (2, S, n) that they pull and, after it, that are best."""
     bernoulli = cells.problem.noise == "bernoulli"
-    uniform, start, theory = np.empty((len(clients), n)), int(tree.state[0]["t"]) - 1, tree.theory
-    for m, row in zip(clients, uniform, strict=True):
-        noise_streams[m].random(out=row)
-    draws = np.array(clients), uniform, bernoulli, 0.0 if bernoulli else float(cells.problem.noise)
+    uniform, start, theory = np.empty((n, len(clients))), int(tree.state[0]["t"]) - 1, tree.theory
+    for column, m in enumerate(clients):
+        uniform[:, column] = noise_streams[m].random(n)
+    columns = np.array(clients) - cells.clients[0]
+    draws = columns, uniform, bernoulli, 0.0 if bernoulli else float(cells.problem.noise)
     played = np.empty((2, *uniform.shape), dtype=np.int32)
     cell = np.zeros(len(tree.node), dtype=np.int64)
     for v, row in enumerate(tree.node[: tree.state[0]["size"]]):  # those that the tree starts with; it makes the others
@@ -84,35 +90,56 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: list[int], noise_strea
         cell = with_room(cell, len(tree.node))
         if stop != FULL:
             cells.look_below(cell[stop], int(tree.node[stop]["depth"]), tree.node[stop]["index"])
-    return played
+    return played.transpose(0, 2, 1)
 
 
-def measure(cells: Cells, pulled, deployed, rounds, t: np.ndarray, global_regret: bool) -> Traces:
-    """The Traces at the checkpoints t of the cells (M, T) that were pulled, and deployed after each pull."""
-    problem, at, shared = cells.problem, t - 1, None
-    local, deployed = gaps(problem.optimum, cells.value[: cells.n]).T, deployed[:, at]
-    regret = np.stack([np.cumsum(gap[w])[at] for gap, w in zip(local, pulled, strict=True)])
-    if global_regret:
-        gap = gaps(problem.global_optimum, problem.mean_values(cells.point[: cells.n]))
-        shared = np.stack([np.cumsum(gap[w])[at] for w in pulled])
-    simple_regret = np.take_along_axis(local, deployed, axis=1)
-    return Traces(regret, shared, simple_regret, rounds, cells.point[deployed[:, -1]])
+def measure(cells: Cells, pulled, deployed, at: np.ndarray, before: np.ndarray) -> tuple:
+    """What the cells (S, n) that are pulled, and deployed after each pull, cost; at (C,): after how many of the pulls.
+
+    before (1 or 2, S): the regret up to them, local and, if there is one, global. Returns such regrets (., S, C), the
+    simple regret (S, C) of the at > 0, and the points (S, d) deployed in the end.
+    """
+    problem, clients = cells.problem, cells.clients
+    gap = [gaps(problem.optimum[clients], cells.value[: cells.n]).T]
+    if len(before) == 2:
+        shared = gaps(problem.global_optimum, problem.mean_values(cells.point[: cells.n]))
+        gap.append(np.broadcast_to(shared, gap[0].shape))
+    regret = [
+        [np.cumsum(np.append(b, own[w]))[at] for b, own, w in zip(starts, table, pulled, strict=True)]
+        for starts, table in zip(before, gap, strict=True)
+    ]
+    simple = np.take_along_axis(gap[0], deployed[:, at[at > 0] - 1], axis=1)
+    return np.array(regret), simple, cells.point[deployed[:, -1]]
+
+
+def search(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
+    """Each client plays its tree, from evaluation `start` < T on, alone: `measure` of all, at the checkpoints t >= start."""
+    M, parts = task.n_clients, []
+    size = M if len(before) == 2 else BLOCK  # means over all clients are made once a cell: all then share the cells
+    for clients in (range(a, min(a + size, M)) for a in range(0, M, size)):
+        cells = Cells(problem, task.partition, clients)
+        played = [play(cells, next(trees), task.horizon - start, range(m, m + 1), noise_streams) for m in clients]
+        parts.append(measure(cells, *np.concatenate(played, axis=1), t[t >= start] - start, before[:, clients]))
+    regret, simple, best = zip(*parts, strict=True)
+    return np.concatenate(regret, axis=1), np.concatenate(simple), np.concatenate(best)
 
 
 def simulate_alone(theory, problem, task, settings, noise_streams, t, global_regret) -> Traces:
     """The simulation of make_alone."""
-    cells, constants = Cells(problem, task.partition), theory(settings, task.partition, task.horizon)
-    trees = [TreeClient(task, constants) for _ in range(task.n_clients)]
-    played = [play(cells, tree, task.horizon, [m], noise_streams) for m, tree in enumerate(trees)]
-    return measure(cells, *np.concatenate(played, axis=1), np.empty((0, 3), dtype=np.int64), t, global_regret)
+    constants = theory(settings, task.partition, task.horizon)
+    trees = (TreeClient(task, constants) for _ in range(task.n_clients))
+    before = np.zeros((1 + global_regret, task.n_clients))
+    regret, simple, best = search(trees, problem, task, noise_streams, t, 0, before)
+    return Traces(regret[0], regret[1] if global_regret else None, simple, np.empty((0, 3), dtype=np.int64), best)
 
 
 def simulate_centralized(problem, task, settings, noise_streams, t, global_regret) -> Traces:
     """The simulation of make_centralized: a client deploys what it pulled last."""
-    cells, M, T, d = Cells(problem, task.partition), task.n_clients, task.horizon, task.partition.d
-    tree = TreeClient(task, hct_theory(settings, task.partition, M * T))
-    pulled, _ = play(cells, tree, T, list(range(M)), noise_streams)
+    M, T, d = task.n_clients, task.horizon, task.partition.d
+    tree, cells = TreeClient(task, hct_theory(settings, task.partition, M * T)), Cells(problem, task.partition, range(M))
+    pulled, _ = play(cells, tree, T, range(M), noise_streams)
     rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation
     rounds[T, 2] -= d  # and none after the last
-    return measure(cells, pulled, pulled, rounds, t, global_regret)
+    regret, simple, best = measure(cells, pulled, pulled, t, np.zeros((1 + global_regret, M)))
+    return Traces(regret[0], regret[1] if global_regret else None, simple, rounds, best)
