@@ -112,12 +112,12 @@ def c_of(noise: float) -> float:
 def together(s: PlusSettings, noise: float) -> PlusSettings:
     """The settings of stage 1 at the next depth, from the noise at the last."""
     c = max(LEAST_C_TOGETHER, C_PER_SIGMA_TOGETHER * math.sqrt(noise)) if s.noise_aware else s.c
-    return replace(s, c=c, rho=max(s.rho, EARLY_RHO_TOGETHER) if s.early_descent else s.rho)
+    return replace(s, c=c, rho=early(s, EARLY_RHO_TOGETHER))
 
 
-def early(s: PlusSettings | NoiseHCTSettings) -> float:
+def early(s: PlusSettings | NoiseHCTSettings, rho: float = EARLY_RHO) -> float:
     """The rho that says how soon to go deeper."""
-    return max(s.rho, EARLY_RHO) if s.early_descent else s.rho
+    return max(s.rho, rho) if s.early_descent else s.rho
 
 
 def alone(s: PlusSettings | NoiseHCTSettings, c: float, task: Task, **more) -> Theory:

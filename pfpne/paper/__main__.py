@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -30,7 +29,6 @@ from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS, ROOT, read_whole, s
 from pfpne.workers import end_with
 
 APART = {"smoke": (), "paper": ("8_regime_map",)}  # what takes an hour is made when it is named
-ALONE = threading.Lock()  # to find what a notebook reaches takes the package's trees apart, which threads share
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 
 
@@ -153,8 +151,7 @@ def fingerprint(source: Path, parameters: dict) -> str:
         "libraries": {name: version(name) for name in LIBRARIES},
         "data": {path.name: _hash(path) for path in (LANDMINE_TABLE, CLAIMS_TABLE) if path.exists()},
     }
-    with ALONE:
-        return store.key(content, *store.roots_of(source))
+    return store.key(content, *store.roots_of(source))
 
 
 def _hash(path: Path) -> str:

@@ -14,7 +14,8 @@ from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
 from pfpne.paper.looks import DASH, PAGE, TITLES, title
 from pfpne.paper.parameters import Parameters, progress
-from pfpne.paper.regimes import COMMON, GRIDS
+from pfpne.paper.evidence import COMMON
+from pfpne.paper.regimes import GRIDS
 from pfpne.partition import CELLS
 from pfpne.paths import RESULTS
 from pfpne.problems import OBJECTIVES, make_problem

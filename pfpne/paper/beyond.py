@@ -25,7 +25,6 @@ from pfpne.simulation.simulate import partition_of
 
 OURS, *NAMED = BEYOND
 RIVALS = [EARLY, *NAMED]
-COMMON = 0.1  # the shift that all clients of a run have in common, so that runs with alike clients differ
 CLIENTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
 OWN = "as they are"  # landmine's clients
 DRAWN = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
@@ -140,23 +139,6 @@ def sentences(table: pd.DataFrame) -> list[str]:
             f"{(far < 1).sum()} of {len(far)} cells: a yardstick, and no bound."
         )
     return text
-
-
-def on_sites(p: Parameters) -> Exhibit:
-    """The parts on the problem of notebook 6, at its scale: what each adds to the AUC on images never seen."""
-    of = replace(p, **SITES[p.profile])
-    table = sites.compared(sites.results(of, sites.IN_PARTS), of.seed)
-    every = table[table["site"] == "all"]
-    caption = (
-        f"By how much the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % interval: "
-        f"the {of.n_clients} sites of notebook 6, {of.horizon} fits a site, {of.n_runs} paired runs. Above 0 for certain in "
-        f"{(every['low'] > 0).sum()} of {len(every)}, below in {(every['high'] < 0).sum()}."
-    )
-    shown = every[["against"]].assign(difference=[f"{x:+.4f} [{a:+.4f}, {b:+.4f}]" for x, a, b in every[["difference", "low", "high"]].to_numpy()])
-    markdown = shown.set_axis(["Variant", "PF-PNE+ less it"], axis=1).to_markdown(index=False) + f"\n\n{caption}\n"
-    csv = table.to_csv(index=False, lineterminator="\n", float_format="%.6g")
-    files = {"beyond_sites.csv": csv.encode(), "beyond_sites.md": markdown.encode()}
-    return Exhibit("beyond_sites", caption, files, {"text/markdown": markdown}, __name__)
 
 
 def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:

@@ -13,8 +13,9 @@ row, and a new row must change nothing for the others. Where no root names a row
 import ast
 import functools
 import hashlib
+import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 Name = tuple[str, ...]  # a dotted name; as a node or a root: (module, name) or (module, table, row)
@@ -31,8 +32,9 @@ class Definitions:
 
     def __init__(self, sources: dict[str, bytes]):
         self.sources = sources
+        alone = threading.RLock()
         for method in ("_module", "_text", "closure"):  # each is asked again and again
-            setattr(self, method, functools.cache(getattr(self, method)))
+            setattr(self, method, _once(getattr(self, method), alone))
 
     def closure(self, *roots: Name) -> tuple[str, dict[Name, str]]:
         """A SHA-256 of all that the roots reach, and {node: text} of it; of the whole package without roots.
@@ -86,8 +88,19 @@ class Definitions:
     def _text(self, module: str, name: str, row: str | None = None) -> tuple[str, set[Name]]:
         """The text of a node, and the names that it mentions."""
         body = self._module(module)[0][name] if row is None else [ast.Expr(self._rows(module, name)[row])]
-        tree = _Stripped().visit(ast.Module(body, []))
+        tree = _Stripped().visit(ast.Module(body, []))  # which takes what it is given apart
         return ast.unparse(tree), {*_dotted(tree)}
+
+
+def _once(method: Callable, alone: threading.RLock) -> Callable:
+    """The method, run once for each of its arguments, whatever threads ask."""
+    cached = functools.cache(method)
+
+    def call(*arguments):
+        with alone:
+            return cached(*arguments)
+
+    return call
 
 
 def _parts(tree: ast.Module) -> tuple[dict[str, list[ast.stmt]], dict[str, set[Name]]]:

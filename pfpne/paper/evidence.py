@@ -21,7 +21,8 @@ from pfpne.rng import stream
 from pfpne.simulation.record import Run
 from pfpne.workers import unordered
 
-ALIKE = {"shift": 0.0, "common": 0.1}  # clients with one objective, another in each run (deviation 21)
+COMMON = 0.1  # the shift that all clients of a run have in common, so that runs of alike clients differ (deviation 21)
+ALIKE = {"shift": 0.0, "common": COMMON}
 
 
 @dataclass(frozen=True)

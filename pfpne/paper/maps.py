@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
 from pfpne.paper.looks import EARLY, LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import Parameters
-from pfpne.paper.regimes import COMMON, RIVALS
+from pfpne.paper.regimes import RIVALS
 
 LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart

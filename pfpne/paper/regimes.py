@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.paper import stats
-from pfpne.paper.evidence import sketch
+from pfpne.paper.evidence import COMMON, sketch
 from pfpne.paper.exhibits import Exhibit, words
 from pfpne.paper.experiment import Experiment
 from pfpne.paper.looks import EARLY, OWN_DELTA, label
@@ -21,7 +21,6 @@ from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 
 LARGEST = 10**7  # M T: a run takes seconds
-COMMON = 0.1  # the shift that the clients of a run share, so that runs of alike clients differ
 
 
 @dataclass(frozen=True)
@@ -93,16 +92,17 @@ SEEN = 8  # the depth of the cells whose centres tell the spread
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
 
-def _play(p: Parameters, regimes: list[tuple], players: dict, what: str, folder: Path, **changes) -> pd.DataFrame:
+def _play(
+    p: Parameters, regimes: list[tuple], players: dict, what: str, folder: Path, d: dict[str, int] | None = None, **changes
+) -> pd.DataFrame:
     """A row a run of each player, (algorithm, settings), in each regime: REGIME, player, run, regret R(T)/M, Delta.
 
-    changes: to the seed and the cells; d: {objective: d} where it is not the usual one.
+    d: {objective: d} where it is not the usual one. changes: to the seed and the cells.
     """
-    d = changes.pop("d", {})
     places = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON} | changes
 
     def experiments(objective, noise, shift, M, T) -> list[Experiment]:
-        scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": d.get(objective), **places}
+        scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": (d or {}).get(objective), **places}
         return [Experiment(objective, (name,), settings=settings, **scale) for name, settings in players.values()]
 
     groups = [[*of] for _, of in itertools.groupby(regimes, key=lambda regime: regime[:4])]  # each shares its problem

@@ -1,6 +1,6 @@
 """The comparison under every combination of the choices that can turn it: how often does each claim come out right?
 
-A reading is a choice of each; each is run for every objective of OBJECTIVES, over few runs. What is counted is which
+A reading is a choice of each; each is run for every objective of DIMENSIONS, over few runs. What is counted is which
 mean is smaller: no test, for these readings are no sample of anything.
 """
 
@@ -14,8 +14,8 @@ from pfpne import problems
 from pfpne.paper import deviations
 from pfpne.paper.claim_tests import c_of_noise
 from pfpne.paper.evidence import ALIKE, Study
+from pfpne.paper.parameters import DIMENSIONS
 
-OBJECTIVES = ("garland", "himmelblau", "rastrigin")
 CHOICES = {  # what it is -> the values, the paper's or ours first
     "cells": ("random", "cyclic"),
     "T": (1.0, 0.1),  # of the study's
@@ -40,9 +40,9 @@ def readings(study: Study, most: int | None = None) -> pd.DataFrame:
 
     most: so many values of each choice, the first; all of them by default.
     """
-    regimes = [regime for regime in study.regimes if regime.cells == "random" and OBJECTIVES[0] in regime.objectives]
+    regimes = [regime for regime in study.regimes if regime.cells == "random" and DIMENSIONS[0] in regime.objectives]
     noises, rows = [regime.noise for regime in regimes], []
-    for objective in OBJECTIVES:
+    for objective in DIMENSIONS:
         horizons = [max(1, round(part * study.horizon)) for part in CHOICES["T"]]
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same
         values = {**CHOICES, "cells": cells, "T": horizons, "noise": noises}
