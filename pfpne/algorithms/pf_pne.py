@@ -340,8 +340,11 @@ class PhasedClient(Client):
         if isinstance(self._step, Message):
             return NOTHING
         h, _, index, counts = self._step
-        counts = cut(counts, np.array([0]), np.array([self.task.horizon - self.t]))
-        return Batch(self.task.partition.centers(h, index[counts > 0]), counts[counts > 0])
+        if counts.sum() > (left := self.task.horizon - self.t):
+            counts = cut(counts, np.array([0]), np.array([left]))
+        if not counts.all():
+            index, counts = index[counts > 0], counts[counts > 0]
+        return Batch(self.task.partition.centers(h, index), counts)
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
         if batch.size < self._step.counts.sum():
