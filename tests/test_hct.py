@@ -25,6 +25,7 @@ from pfpne.algorithms.hct import (
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
+from pfpne.simulation import tree
 
 UNIT = Partition([[0, 1]])
 NAMES = ("hct", "hct-pyxab", "centralized", "hoo")
@@ -152,6 +153,16 @@ def test_so_it_does_on_other_partitions_and_with_other_settings(name):
         both(name, problem, 60, partition=Partition(problem.domain, max_depth=depth))
     for settings in ({"nu_1": 0.01}, {"rho": 0.9}):
         both(name, problem, 150, **settings)
+
+
+@pytest.mark.parametrize("name", ["hct", "hoo", "hct-noise", "pf-pne+"])
+def test_blocks_of_clients_change_nothing(name, monkeypatch):
+    problem = pfpne.make_problem("garland", n_clients=5, noise="bernoulli")
+    at_once = pfpne.simulate(name, problem, 600)
+    monkeypatch.setattr(tree, "BLOCK", 2)  # the last block has one
+    in_blocks = pfpne.simulate(name, problem, 600)
+    for field in ("t", "regret", "simple_regret", "rounds", "best"):
+        assert np.array_equal(getattr(at_once, field), getattr(in_blocks, field)), field
 
 
 def test_the_switch_matters():

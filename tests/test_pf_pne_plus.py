@@ -137,7 +137,8 @@ def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for(
         settings, noise_aware=False, early_descent=False
     )
     problem = pfpne.make_problem("himmelblau", n_clients=4, shift=0.0, common=0.1, noise="bernoulli")
-    mail = [(t, message) for t, way, m, message in pfpne.simulate("pf-pne+", problem, 20_000, messages=True).messages if way == "down" and m == 0]
+    every = pfpne.simulate("pf-pne+", problem, 20_000, messages=True).messages
+    mail = [(t, message) for t, way, m, message in every if way == "down" and m == 0]
     log, noises = settings.log_term(Task(Partition(problem.domain), 4, 20_000)), set()
     for (before, answer), (after, _) in itertools.pairwise(mail):
         n = pulls_each(answer.header + 1, log, together(settings, answer.variances[0]), 4)

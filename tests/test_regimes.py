@@ -88,7 +88,8 @@ def test_the_rules_find_what_decides():
 
 
 def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
-    table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")])
+    other = made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")
+    table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), other])
     words = regimes._of_ours(table)
     assert "tuned on, in 50% of 16 regimes" in words and "not tuned on, in 100% of 16 regimes" in words
     assert "2 times the regret at worst" in words and "30% ahead in 8 of 8." in words
@@ -121,7 +122,8 @@ def test_which_Delta_is_read_off_the_curves(parameters, folder):
         {"given": [0.0, 0.25, 0.5, 1.0], "ratio": [2.0, 0.5, 0.8, 1.0], "own": 0.9, "fed": 2.0, "Delta": 0.3}
     )
     words = regimes._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
-    assert "in 0 of 1 cases, and below PE's in 1" in words and "stops paying below a Delta of 0.25 (" in words and "again at 0 in 0." in words
+    assert "in 0 of 1 cases, and below PE's in 1" in words
+    assert "stops paying below a Delta of 0.25 (" in words and "again at 0 in 0." in words
 
 
 def test_pictures(parameters, table, folder):

@@ -147,7 +147,9 @@ NOTEBOOKS = {
     ),
     "7_beyond": Notebook(BEYOND, without=("objective", "algorithms", "noise", *SETTINGS), n_runs=5, horizon=20_000),
     "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
-    "9_why": Notebook(("pf-pne", "pf-pne+", "fed-pne", "pe"), SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5),
+    "9_why": Notebook(
+        ("pf-pne", "pf-pne+", "fed-pne", "pe"), SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5
+    ),
 }
 
 

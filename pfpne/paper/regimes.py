@@ -72,8 +72,9 @@ GRIDS = {
         ("bernoulli",),
     ),
 }
-# A report apart, fixed before any of it was run: the next seed, other M and T than the map's, other shifts but for 0, other
-# noises but for Bernoulli, and rastrigin, in IN_TWO dimensions. What it has in common with the tuning: docs/pf-pne-plus.md.
+# A report apart, fixed before any of it was run: the next seed, other M and T than the map's, other shifts but for 0,
+# other noises but for Bernoulli, and rastrigin, in IN_TWO dimensions. What it has in common with the tuning:
+# docs/pf-pne-plus.md.
 HELD_OUT = {
     "smoke": Grid(("garland", "rastrigin"), ("bernoulli",), (0.0, 0.15), (3,), (500,), ("bernoulli",)),
     "paper": Grid(
@@ -136,7 +137,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 
 def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """A row a regime of HELD_OUT, in more than one dimension with either kind of cells: cells, REGIME, the mean R(T)/M of RIVALS."""
+    """A row a regime of HELD_OUT: cells, REGIME, the mean R(T)/M of RIVALS. In more than one dimension, either kind of cells."""
     every, players, tables = Grid.of(p, HELD_OUT).regimes(), {name: PLAYERS[name] for name in RIVALS}, []
     for cells in ("random", "cyclic"):
         if regimes := [regime for regime in every if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
@@ -221,9 +222,8 @@ def _of_unseen(unseen: pd.DataFrame) -> str:
     lead = to_others(unseen)[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     return (
         "**Held out**, fixed before any of it was run, and not on the map (another seed, other M and T, shifts other than 0, "
-        "noises other than Bernoulli, Rastrigin in two dimensions, either kind of cells; Bernoulli rewards and alike clients as "
-        f"there): {label('pf-pne+')} is within {NEAR - 1:.0%} of the best "
-        f"of the others, {_near_the_best(unseen, ['cells'])}. Where clients are alike it is 30% ahead in "
+        "noises other than Bernoulli, Rastrigin in two dimensions, either kind of cells; Bernoulli rewards and alike "
+        f"clients as there): {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of the others, {_near_the_best(unseen, ['cells'])}. Where clients are alike it is 30% ahead in "
         f"{(lead <= 0.7).sum()} of {len(lead)}."
     )
 
@@ -283,8 +283,8 @@ def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
 
 def _lost(behind: pd.Series) -> str:
     return (
-        f"in the geometric mean {np.exp(np.log(behind).mean()) - 1:.0%} more regret than the best there, within {NEAR - 1:.0%} of "
-        f"it in {(behind <= NEAR).mean():.0%} of {len(behind)} regimes, {behind.max():.2g} times it at worst"
+        f"in the geometric mean {np.exp(np.log(behind).mean()) - 1:.0%} more regret than the best there, within "
+        f"{NEAR - 1:.0%} of it in {(behind <= NEAR).mean():.0%} of {len(behind)} regimes, {behind.max():.2g} times it at worst"
     )
 
 

@@ -92,8 +92,8 @@ def make_claims(study: Study) -> Exhibit:
         f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells "
         "and one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is "
         "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they "
-        "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of every run are "
-        f"counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
+        "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of "
+        f"every run are counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
         f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}"
     )
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
@@ -202,7 +202,7 @@ def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def make_beyond_sites(p: Parameters) -> Exhibit:
-    """The parts of PF-PNE+ on the problem of notebook 6, at its scale: what each adds to the AUC on images never seen."""
+    """The parts of PF-PNE+ on the problem of notebook 6, at its scale: what each adds to the AUC on unseen images."""
     of = replace(p, **SITES[p.profile])
     table = sites.compared(sites.results(of, sites.IN_PARTS), of.seed)
     every = table[table["site"] == "all"]
@@ -222,7 +222,8 @@ def make_deviations(study: Study) -> Exhibit:
     table = deviations.measure(study)
     caption = (
         f"Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
-        f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards unless another noise is named."
+        f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards "
+        "unless another noise is named."
     )
     return _exhibit("deviations", caption, ratios(table), deviations=table)
 

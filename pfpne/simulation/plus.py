@@ -1,4 +1,4 @@
-"""PF-PNE+ and HCT-noise for all clients of a simulation at once: their phases as in phased.py, their trees as in tree.py."""
+"""PF-PNE+ and HCT-noise for all clients of a simulation: their phases as in phased.py, their trees as in tree.py."""
 
 import numpy as np
 

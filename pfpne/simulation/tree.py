@@ -46,9 +46,9 @@ class Cells:
 def run(node, state, theory, cell, child, value, start, clients, uniform, bernoulli, a, pulled, best):
     """Steps up to the last evaluation (DONE), or until nodes lack room (FULL), or a node's children values (its row).
 
-    cell (nodes,): the cell of a node, or 0. start: steps of the tree before the first of these. clients (S,): columns of
-    value; they pull in turn. uniform (n, S): the draws of their pulls. pulled, best (n, S): the cell of each pull, and of
-    the node to deploy after it.
+    cell (nodes,): the cell of a node, or 0. start: steps of the tree before the first of these. clients (S,): columns
+    of value; they pull in turn. uniform (n, S): the draws of their pulls. pulled, best (n, S): the cell of each pull,
+    and of the node to deploy after it.
     """
     s = state[0]
     n, S = uniform.shape
@@ -113,7 +113,7 @@ def measure(cells: Cells, pulled, deployed, at: np.ndarray, before: np.ndarray) 
 
 
 def search(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
-    """Each client plays its tree, from evaluation `start` < T on, alone: `measure` of all, at the checkpoints t >= start."""
+    """Each client plays its tree, from evaluation `start` < T on, alone: `measure` of all, at checkpoints t >= start."""
     M, parts = task.n_clients, []
     size = M if len(before) == 2 else BLOCK  # means over all clients are made once a cell: all then share the cells
     for clients in (range(a, min(a + size, M)) for a in range(0, M, size)):
