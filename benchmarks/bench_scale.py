@@ -42,7 +42,7 @@ def one(name: str, M: int, T: int) -> dict:
         start = time.process_time()
         pfpne.simulate(name, problem, T)
         taken.append(time.process_time() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)  # B or kB
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
     return {"algorithm": name, "clients": M, "horizon": T, "seconds": sorted(taken)[len(taken) // 2], "peak_GB": peak}
 
 
