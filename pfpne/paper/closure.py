@@ -33,7 +33,7 @@ class Definitions:
     def __init__(self, sources: dict[str, bytes]):
         self.sources = sources
         alone = threading.RLock()
-        for method in ("_module", "_text", "closure"):  # each is asked again and again
+        for method in ("_module", "_text", "closure", "imported"):  # each is asked again and again
             setattr(self, method, _once(getattr(self, method), alone))
 
     def closure(self, *roots: Name) -> tuple[str, dict[Name, str]]:
@@ -93,7 +93,7 @@ class Definitions:
 
 
 def _once(method: Callable, alone: threading.RLock) -> Callable:
-    """The method, run once for each of its arguments, whatever threads ask."""
+    """The method, run once for each of its arguments, and while no other runs: Python 3.11's ast is for one thread."""
     cached = functools.cache(method)
 
     def call(*arguments):
