@@ -8,7 +8,10 @@ from collections.abc import Collection
 import numpy as np
 
 
-# The integers that are asked for, least and most: beyond, memory or the 64 bits of M T give out.
+MOST_EVALUATIONS = 10**9  # M T of a run: beyond, memory gives out
+MOST_REWARD = 1e9 + 1  # either side of 0: what the most noise makes of a value in [0, 1]
+
+# The integers that are asked for, least and most.
 COUNTS = {
     "n_clients": (1, 10**6),
     "horizon": (1, 10**9),
@@ -59,6 +62,26 @@ def check_integer(name: str, x, least: int, most: int = 10**9, more: str = "") -
 def check_count(name: str, x, more: str = "") -> None:
     """One of COUNTS, by its name there."""
     check_integer(name, x, *COUNTS[name], more)
+
+
+def check_evaluations(n_clients: int, horizon: int) -> None:
+    """M T, in MOST_EVALUATIONS."""
+    wanted = f"at most {MOST_EVALUATIONS:,}, evaluations of all clients together: ask for fewer of either"
+    check(n_clients * horizon <= MOST_EVALUATIONS, "n_clients times horizon", wanted, n_clients * horizon)
+
+
+def check_rewards(rewards, n: int) -> None:
+    """n numbers within MOST_REWARD."""
+    try:
+        x = np.asarray(rewards, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"rewards must be numbers, one an evaluation, {n} in all; got {shown(rewards)}.") from None
+    if x.shape != (n,):
+        raise ValueError(f"{n} rewards were asked for, in one dimension; got shape {x.shape}.")
+    if n > 0 and not np.isfinite(x.sum()) and not np.isfinite(x).all():
+        raise ValueError("a reward is NaN or infinite: every reward must be a finite number.")
+    if n > 0 and not -MOST_REWARD <= x.min() <= x.max() <= MOST_REWARD:
+        raise ValueError(f"a reward is beyond +-{MOST_REWARD - 1:g}: scale the objective, best to values in [0, 1].")
 
 
 def check_scale(name: str, x, most: float = 1e9, more: str = "") -> None:

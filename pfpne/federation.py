@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfpne.checks import check, check_count, check_noise, is_integer
+from pfpne.checks import check, check_count, check_evaluations, check_noise, check_rewards, is_integer
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
@@ -48,6 +48,7 @@ class Task:
         check(known, "partition", "a Partition or a PyXABPartition", self.partition)
         check_count("n_clients", self.n_clients)
         check_count("horizon", self.horizon)
+        check_evaluations(self.n_clients, self.horizon)
         check_count("seed", self.seed)
         if self.noise is not None:
             check_noise("noise", self.noise)
@@ -140,6 +141,7 @@ class Message:
             raise ValueError(f"not a message: a text of at most {longest} characters is wanted.")
         try:
             content = json.loads(text)
+            check(not _has_truth(content), "a message", "of numbers, not of true or false", text[:80])
             kind = kinds[content.pop("kind")]
             if set(content) != {"header", *kind.payload()}:
                 raise ValueError(f"a {kind.__name__} has header, {', '.join(kind.payload())}")
@@ -148,6 +150,12 @@ class Message:
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not a message: {text[:80]!r} ({error})") from None
         return message
+
+
+def _has_truth(x) -> bool:
+    """Whether a bool stands anywhere in what JSON held: among numbers, NumPy would take it for one."""
+    parts = x.values() if isinstance(x, dict) else x if isinstance(x, list) else ()
+    return isinstance(x, bool) or any(map(_has_truth, parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,14 +252,12 @@ class Client(ABC):
     def tell(self, rewards) -> Message | None:
         """Take the rewards (batch.size,) of the asked batch, in its order; return a message for the server, or None.
 
-        Raises ValueError, with the state unchanged, for a wrong number of rewards, NaN or infinity.
+        Raises ValueError, with the state unchanged, for a wrong number of rewards, and for one that is no number, NaN
+        or beyond +-1e9.
         """
         batch = self.ask()
+        check_rewards(rewards, batch.size)
         rewards = np.asarray(rewards, dtype=float)
-        if rewards.shape != (batch.size,):
-            raise ValueError(f"{batch.size} rewards were asked for, in one dimension; got shape {rewards.shape}.")
-        if not np.isfinite(rewards.sum()) and not np.isfinite(rewards).all():
-            raise ValueError("a reward is NaN or infinite: every reward must be a finite number.")
         if batch.size == 0:
             return None
         self._batch = None

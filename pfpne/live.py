@@ -33,7 +33,7 @@ from filelock import FileLock
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import FedPNEServer, PhasedServer
-from pfpne.checks import check, check_integer, is_number
+from pfpne.checks import MOST_REWARD, check, check_integer, is_number
 from pfpne.federation import Batch, Message, Task
 from pfpne.saving import Journal, load, save
 
@@ -226,7 +226,7 @@ class LiveClient:
                 failure, why = None, f"it gave {reward}"
             except Exception as error:  # whatever an objective may raise
                 failure, why = error, f"{type(error).__name__}: {error}"
-            if failure is None and math.isfinite(reward):
+            if failure is None and abs(reward) <= MOST_REWARD:  # no NaN
                 self._failed = 0
                 return reward, ""
             log.warning("client %d: an evaluation of %s failed: %s", self.m, x.tolist(), why)

@@ -22,6 +22,8 @@ def check_domain(domain) -> np.ndarray:
         raise ValueError(f"A domain has shape (d, 2), one [low, high] a dimension; got shape {box.shape}.")
     if not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
         raise ValueError(f"Every dimension of a domain needs finite low < high; got {box.tolist()}.")
+    if (np.abs(box) > 1e300).any():
+        raise ValueError(f"A domain must lie within +-1e300, for its width to be a number; got {box.tolist()}.")
     box.setflags(write=False)
     return box
 

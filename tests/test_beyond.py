@@ -6,6 +6,7 @@ import pytest
 
 from pfpne.paper import beyond
 from pfpne.paper.experiment import Experiment
+from pfpne.paper.parameters import complete
 
 
 def test_the_lower_curve_by_hand():
@@ -18,6 +19,12 @@ def test_the_lower_curve_by_hand():
     assert 0 <= curve[0] <= curve[1] < 0.05 * 1_000
     noisy = Experiment("garland", ("pf-pne+",), 2, 1_000, 1, noise=1.0, shift=0.0)
     assert beyond.lower_curve(noisy, 0, np.array([1_000])) > curve[1]
+
+
+def test_every_cell_says_how_its_clients_differ():
+    found = {(clients, *sorted(changes.items())) for *_, clients, changes in beyond.cells(complete("7_beyond", {}))}
+    common = ("common", beyond.COMMON)
+    assert found == {("alike", common, ("shift", 0.0)), ("shifted", common, ("shift", 0.1)), (beyond.OWN,)}
 
 
 def test_the_sentences_say_what_the_table_says():

@@ -55,10 +55,13 @@ def test_any_workers_make_the_same_runs_and_one_may_be_killed(cluster, tmp_path)
     address, workers = cluster
     alone = run_experiment(WANTED, n_jobs=1, folder=tmp_path / "1").runs
 
+    when_killed = []
+
     def kill_one():
         while len(list((tmp_path / address[-5:]).rglob("*.npz"))) < 4:
             time.sleep(0.05)
         workers[0].kill()
+        when_killed.append(len(list((tmp_path / address[-5:]).rglob("*.npz"))))
 
     killer = threading.Thread(target=kill_one)
     killer.start()
@@ -66,6 +69,7 @@ def test_any_workers_make_the_same_runs_and_one_may_be_killed(cluster, tmp_path)
         runs = run_experiment(WANTED, n_jobs=n_jobs, folder=tmp_path / f"{n_jobs}"[-5:]).runs
         assert all(same(runs[pair], alone[pair]) for pair in alone), n_jobs
     killer.join()
+    assert 4 <= when_killed[0] < len(WANTED.pairs)  # midway
     assert workers[0].wait() < 0 and all(worker.poll() is None for worker in workers[1:])
 
 

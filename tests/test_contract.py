@@ -17,7 +17,7 @@ SQUARE = [[0.0, 1.0], [0.0, 2.0]]
 LINE = [[0.0, 1.0]]
 FIRST_EXCHANGE = {"fed1-ucb": 2_000}  # evaluations by which an algorithm has communicated; T where none is said
 SLOW = {"fn-ucb": 20}  # evaluations where each takes milliseconds, T elsewhere; it exchanges after each but the first
-WRONG = (np.nan, np.inf)
+WRONG = (np.nan, np.inf, -np.inf, 1e10, 10**400, 1j, "a", None)  # rewards
 
 
 def federation(name, domain=SQUARE, horizon=None) -> Federation:
@@ -64,7 +64,7 @@ def test_asking_twice_changes_nothing_and_wrong_rewards_are_refused(name):
         with pytest.raises(ValueError, match="read-only"):
             batch.points[:] = 9
         before = pickle.dumps(twice)
-        for told in [np.zeros(batch.size + 1), np.zeros((batch.size, 1)), *(np.full(batch.size, x) for x in WRONG)]:
+        for told in [np.zeros(batch.size + 1), np.zeros((batch.size, 1)), *([x] * batch.size for x in WRONG), {}]:
             with pytest.raises(ValueError, match="reward"):
                 twice.tell(m, told)
         with pytest.raises(ValueError, match="no batch"):

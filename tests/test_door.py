@@ -196,6 +196,9 @@ def test_any_json_is_a_message_or_a_value_error(content):
         '{"kind": "KeptIndex", "header": 0, "index": ' + "[" * 10**5 + "]" * 10**5 + "}",
         '{"kind": "KeptIndex", "header": 0, "index": [' + "1," * 10**8 + "1]}",
         '{"kind": "NodeMeans", "header": 0, "means": [1e400]}',
+        '{"kind": "NodeMeans", "header": 0, "means": [true, 0.5]}',
+        '{"kind": "KeptIndex", "header": 0, "index": [1, false]}',
+        '{"kind": "KeptIndex", "header": true, "index": [1]}',
         '{"kind": "NodeMeans", "header": 0, "means": [' + "9" * 400 + ", 0.5]}",
         '{"kind": "NodeMeans", "header": 0, "means": [' + "9" * 5000 + "]}",
         '{"kind": "NodeMeans", "header": 0, "means": [[1], 2]}',
@@ -207,7 +210,7 @@ def test_any_json_is_a_message_or_a_value_error(content):
         b"{}",
         None,
     ],
-    ids=range(14),
+    ids=range(17),
 )
 def test_a_text_that_is_no_message_is_refused(text):
     with pytest.raises(ValueError, match="not a message") as refused:

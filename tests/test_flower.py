@@ -66,7 +66,7 @@ class FakeGrid:
 @pytest.mark.parametrize("dies", [0, 9])
 def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
     """And the clients end as those of a federation in one process do, also when one is lost on the way."""
-    from pfpne_flower.problem import SETTINGS, objective, plan
+    from pfpne_flower.problem import SETTINGS, plan
     from pfpne_flower.server import Mail
 
     from pfpne.live import LiveServer, drive

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import pfpne
 from pfpne.checks import COUNTS
 from pfpne.paper.parameters import KINDS, NOTEBOOKS, ParameterError, complete
 from pfpne.paths import DATA
@@ -44,7 +45,7 @@ BOTH = [(name, parameter) for name, notebook in NOTEBOOKS.items() for parameter 
 
 def accepted(notebook: str, parameter: str, value):
     """What the notebook starts with: its parameters and, where it has one objective, the experiment."""
-    scale = {"profile": "smoke", "algorithms": ["pf-pne", "hct"]}
+    scale = {"profile": "smoke", "algorithms": ["pf-pne", "hct"], **({"n_clients": 1} if parameter == "horizon" else {})}
     known = {name: usual for name, usual in scale.items() if name in NOTEBOOKS[notebook].parameters}
     p = complete(notebook, {**known, parameter: value})
     simulates = p.objective in OBJECTIVES and not NOTEBOOKS[notebook].grid
@@ -81,6 +82,14 @@ def test_a_count_is_taken_up_to_its_limit(name):
             accepted(notebook, name, value)
     with pytest.raises(ParameterError, match="Write 2000."):
         accepted(notebook, name, 2e3)
+
+
+def test_what_no_memory_holds_is_refused():
+    """Each count is in its range, and all evaluations together are too many."""
+    with pytest.raises(ParameterError, match="n_clients times horizon must be at most 1,000,000,000"):
+        complete("1_synthetic_regret", {"n_clients": 10**6, "horizon": 10**6})
+    with pytest.raises(ValueError, match="n_clients times horizon must be at most 1,000,000,000"):
+        pfpne.simulate("centralized", pfpne.make_problem("garland", 2), 600_000_000)
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)

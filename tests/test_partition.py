@@ -137,7 +137,7 @@ def test_the_last_cell_ends_where_the_domain_does(low, width, k):
 
 
 def test_bad_input_is_refused():
-    for domain in ([0, 1], [[0, 1, 2]], [], [[1, 1]], [[2, 1]], [[0, np.inf]], [[0, np.nan]]):
+    for domain in ([0, 1], [[0, 1, 2]], [], [[1, 1]], [[2, 1]], [[0, np.inf]], [[0, np.nan]], [[-1e308, 1e308]]):
         with pytest.raises(ValueError, match=r"[Dd]omain|dimension"):
             Partition(domain)
     with pytest.raises(ValueError, match="k, the number of children"):

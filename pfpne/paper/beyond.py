@@ -4,7 +4,6 @@ A cell is an objective, a noise of the profile, and clients that are alike or sh
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,11 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pfpne.algorithms.pf_pne_plus import PARTS
-from pfpne.paper import sites, stats
+from pfpne.paper import stats
+from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import _in_order, _scale, draw_regret, legend, render
 from pfpne.paper.looks import EARLY, LOOKS, PAGE, TITLES, label, noise_in_words, title
-from pfpne.paper.parameters import BEYOND, PROFILES, SITES, SYNTHETIC_NAMES, Parameters
+from pfpne.paper.parameters import BEYOND, PROFILES, SYNTHETIC_NAMES, Parameters
 from pfpne.paper.regimes import TUNED
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of

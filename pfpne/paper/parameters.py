@@ -21,7 +21,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
-from pfpne.checks import check, check_amount, check_count, check_noise, check_rho, check_scale, shown, unknown
+from pfpne.checks import (
+    MOST_EVALUATIONS,
+    check,
+    check_amount,
+    check_count,
+    check_noise,
+    check_rho,
+    check_scale,
+    shown,
+    unknown,
+)
 from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.partition import CELLS
@@ -237,6 +247,8 @@ def complete(notebook: str, given: dict) -> Parameters:
     _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], decided["settings"])
     alike = [_completed(usual, parameters) for name, parameters in executions(asked["profile"]) if name == notebook]
     home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
+    if (decided.get("n_clients") or 1) * (decided.get("horizon") or 1) > MOST_EVALUATIONS:
+        raise ParameterError(f"n_clients times horizon must be at most {MOST_EVALUATIONS:,}: ask for fewer of either.")
     n_jobs, scheduler, folder = (asked.pop(name, None) for name in (*WORKERS, "figures_dir"))
     if n_jobs and scheduler:
         raise ParameterError("n_jobs is for workers of this machine, and scheduler has its own: leave one of them None.")
