@@ -25,11 +25,12 @@ from pfpne.paper.looks import LOOKS, PAGE, STYLE, label
 from pfpne.paper.tables import as_markdown, update
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PHASED = ("pf-pne", "fed-pne", "pe", "blin", "fed1-ucb")
+PHASED = ("pf-pne", "fed-pne", "pe", "pf-pne+", "blin", "fed1-ucb")
 HORIZONS = {20: (1_000, 10_000, 100_000)}  # of a series in T: {M: its T}
 CLIENTS = {10_000: (100, 1_000, 10_000)}  # of a series in M: {T: its M}
 NEURAL = {10: (1_000, 10_000, 100_000)}, {1_000: (5, 20, 80)}  # fn-ucb's, whose networks take a thousand times as long
 LARGE = [(100_000, 1_000), (1, 10_000_000)]  # (M, T) of the largest runs
+SLOPE, CLIENT, GB = 1.05, 1.2, 4.0  # what an exponent, the ratio of two clients and a peak of memory are to stay within
 
 
 def one(name: str, M: int, T: int) -> dict:
@@ -71,24 +72,26 @@ def slope(costs: pd.DataFrame, of: str) -> float:
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 
-def summary(costs: pd.DataFrame) -> pd.DataFrame:
-    """A row an algorithm, in words."""
-    rows = []
+def summary(costs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """A row an algorithm, in words; and what is over SLOPE, CLIENT or GB."""
+    rows, over = [], []
     for name, mine in costs.groupby("algorithm", sort=False):
         at = mine.set_index(["clients", "horizon"])
         in_T, in_M = (at.loc[points] for points in axes(name))
         of_one = (in_M["seconds"] / in_M.index.get_level_values("clients")).to_numpy()
-        row = {
-            "Algorithm": label(name),
-            "exponent of T": f"{slope(in_T, 'horizon'):.2f}",
-            "exponent of M": f"{slope(in_M, 'clients'):.2f}",
-            "a client of the largest M over one of the smallest": f"{of_one[-1] / of_one[0]:.2f}",
+        found = {
+            "exponent of T": (slope(in_T, "horizon"), SLOPE),
+            "exponent of M": (slope(in_M, "clients"), SLOPE),
+            "a client of the largest M over one of the smallest": (of_one[-1] / of_one[0], CLIENT),
         }
+        row = {"Algorithm": label(name)} | {what: f"{value:.2f}" for what, (value, _) in found.items()}
+        found["the peak of memory in GB"] = (mine["peak_GB"].max(), GB)
+        over += [f"{label(name)}, {what} ({value:.2f})" for what, (value, bar) in found.items() if value > bar]
         for M, T in LARGE:
             seconds, peak = at.loc[(M, T), ["seconds", "peak_GB"]] if (M, T) in at.index else ("", "")
             row[f"M = {M:,}, T = {T:,}"] = f"{seconds:.1f} s, {peak:.1f} GB" if seconds else ""
         rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows), over
 
 
 def draw(costs: pd.DataFrame) -> Figure:
@@ -110,7 +113,12 @@ def publish(costs: pd.DataFrame) -> None:
         draw(costs).savefig(DOCS / "scale.png", metadata={"Software": None})
     made = "*Made by `python benchmarks/bench_scale.py`; do not edit.*"
     busy = f"Seconds of one of {os.cpu_count()} processors; the machine's load was {os.getloadavg()[2]:.0f} in the end."
-    text = f"{made} {busy}\n\n{as_markdown(summary(costs))}"
+    table, over = summary(costs)
+    bars = (
+        f"Exponents (between the two largest of a series) are to be at most {SLOPE}, a client at most {CLIENT} times another, "
+        f"memory under {GB:g} GB. Over that: {'; '.join(over) or 'none'}."
+    )
+    text = f"{made} {busy}\n\n{as_markdown(table)}\n{bars}\n"
     print(text)
     picture = "![Seconds a run against T and M](scale.png)\n\n"
     update(DOCS / "cluster.md", "scale", picture + text)

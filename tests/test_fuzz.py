@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import pfpne
 from pfpne.algorithms import NAMES, get_algorithm, make_federation
+from pfpne.algorithms.pf_pne import Pull
 from pfpne.federation import Federation, Task
 from pfpne.partition import CELLS, Partition
 from pfpne.simulation.simulate import partition_of
@@ -55,19 +56,29 @@ def sweep(run: Federation, rewards: np.ndarray) -> list:
     return pulled
 
 
+class Nested:
+    """Sets of nodes, each of which lies below the one before it."""
+
+    def __init__(self, k: int):
+        self.k, self.h, self.index = k, 0, np.array([1])
+
+    def then(self, h: int, index: np.ndarray) -> None:
+        assert h >= self.h and (np.diff(index) > 0).all() and 1 <= index[0] and index[-1] <= self.k**h
+        assert np.isin((index - 1) // self.k ** (h - self.h) + 1, self.index).all()
+        self.h, self.index = h, index
+
+
 def watch(run: Federation, k: int) -> None:
-    """Every set of nodes that the server broadcasts lies below the one before it."""
-    kept = []
+    """The sets of nodes, or of arms, that the server broadcasts are nested."""
+    kept, arms = Nested(k), []
 
     def on_mail(t, up, down):
         for _, message in down[:1]:
-            if "index" in message.payload() and message.header != (kept[-1][0] if kept else None):
-                h, index = message.header, np.asarray(message.index)
-                if kept:
-                    above = (index - 1) // k ** (h - kept[-1][0]) + 1
-                    assert np.isin(above, kept[-1][1]).all()
-                assert (np.diff(index) > 0).all() and 1 <= index[0] and index[-1] <= k**h
-                kept.append((h, index))
+            if "index" in message.payload():
+                kept.then(message.header, np.asarray(message.index))
+            if "arms" in message.payload():
+                arms.append(message.arms)
+                assert np.isin(arms[-1], arms[-2:][0]).all()
 
     run.on_mail = on_mail
 
@@ -76,8 +87,12 @@ def hold(task: tuple[str, Task], kind: str, moment: int, seed: int) -> None:
     name, task = task
     rewards = REWARDS[kind](np.random.default_rng(seed), (task.n_clients, task.horizon))
     run, n, pulled, saved = make_federation(name, task), 0, [], None
-    watch(run, 2 if name == "blin" else task.partition.k)
+    watch(run, task.partition.k)
+    own = [Nested(2 if name == "blin" else task.partition.k) for _ in run.clients]  # what each client pulls
     while run.running:
+        for client, nodes in zip(run.clients, own, strict=True):
+            if isinstance(step := getattr(client, "_step", None), Pull):
+                nodes.then(step.h, np.unique(step.index))
         if n == moment:
             on_mail, run.on_mail = run.on_mail, None  # a test's own function
             saved, from_here = pickle.dumps(run), len(pulled)
