@@ -106,8 +106,36 @@ def test_a_folder_in_the_place_of_a_file_is_named(copy):
         place.rmdir()
 
 
+@pytest.fixture
+def disk(tmp_path):
+    """resize(how) -> a folder that is a disk of its own, of the size that `how` ("200k") says."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def resize(how: str) -> Path:
+        kind = ["-o", f"remount,size={how}"] if folder.is_mount() else ["-t", "tmpfs", "-o", f"size={how}", "tmpfs"]
+        if shutil.which("mount") is None or subprocess.run(["mount", *kind, folder], capture_output=True).returncode:
+            pytest.skip("a disk of its own cannot be had here")
+        return folder
+
+    yield resize
+    if folder.is_mount():
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
 @pytest.mark.slow
-def test_a_full_disk_is_said_and_nothing_is_half_written(undisturbed, tmp_path):
+@pytest.mark.parametrize("size", ["200k", "600k"])  # full before the first figure, and after some
+def test_a_full_disk_is_said(undisturbed, disk, size):
+    done = finished(disk(size))
+    assert done.returncode == 1 and "No space left on device" in done.stderr and "Traceback" not in done.stderr
+    root = disk("1g")
+    whole(root)
+    assert finished(root).returncode == 0
+    assert figures(root) == figures(undisturbed)
+
+
+@pytest.mark.slow
+def test_a_file_that_may_not_grow_is_said_and_nothing_is_half_written(undisturbed, tmp_path):
     limit = 30_000  # bytes a file: a picture is larger
 
     def full():
