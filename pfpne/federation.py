@@ -310,6 +310,7 @@ class Server:
         Those that are late or repeated are ignored, with a line in the log. A ValueError if one is wrong, or one that
         is needed is missing. Neither changes the state.
         """
+        check(isinstance(messages, dict), "messages", "a dict, {client: message}", messages)
         for m in messages:
             last = self.task.n_clients - 1
             check(is_integer(m) and 0 <= m <= last, "the sender of a message", f"a client, 0..{last}", m)
@@ -357,6 +358,7 @@ class Federation:
 
     def tell(self, m: int, rewards) -> None:
         """Tell client m the rewards of its batch. The last one told in a sweep sets off the exchange."""
+        check(is_integer(m), "the client to be told", "an integer", m)
         if not self._pending:
             self.ask()
         if m not in self._pending:

@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import signal
 import sys
 import threading
@@ -30,7 +31,7 @@ class WorkersError(RuntimeError):
 
 def check_scheduler(name: str, x) -> None:
     """The address of a Dask scheduler."""
-    holds = isinstance(x, str) and len(x) < 1000
+    holds = isinstance(x, str) and len(x) < 1000 and re.fullmatch(r"[\w.:/\[\]-]+", x, re.ASCII)
     try:
         parts = urlsplit(x if holds else "")
         holds = parts.scheme in ("tcp", "tls", "ucx", "ws", "wss") and parts.hostname and parts.port

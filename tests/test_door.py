@@ -153,6 +153,16 @@ def test_what_nobody_waits_for_is_refused_before_anything_began(name):
             assert_refused(run.server, run.server.exchange, {0: message}, kind.__name__)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_mail_is_refused(name):
+    run = make(name)
+    for mail in (None, [3], {0: 3}, {"0": None}, {-1: None}, {True: None}):
+        assert_refused(run.server, run.server.exchange, mail, f"{mail}")
+    for m in ([], None, "0", 99, 0.0):
+        with pytest.raises(ValueError, match="client"):
+            run.tell(m, [0.0])
+
+
 @pytest.mark.parametrize("name", [name for name in FEDERATED if name not in ("fn-ucb", "centralized")])
 def test_an_exchange_waits_for_all_clients(name):
     run = make(name)

@@ -315,6 +315,13 @@ def test_who_cannot_do_without_a_client_says_so(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("wrong", [0, -1, math.nan, "x", None, True])
+def test_deadlines_are_seconds(wrong, tmp_path):
+    for times in ({"deadline": wrong}, {"deadline": 1, "last_deadline": wrong}):
+        with pytest.raises(ValueError, match="deadline must be a number of seconds > 0"):
+            LiveServer("pf-pne", task(M, T), tmp_path, **times)
+
+
 def test_fed1_ucb_without_a_client_averages_those_it_has(tmp_path):
     server = LiveServer("fed1-ucb", task(M, 2_000), tmp_path / "server", deadline=1e-9, quorum=2)
     two = make_federation("fed1-ucb", task(2, 2_000))
@@ -368,8 +375,8 @@ def test_a_client_that_only_fails_stops_and_says_why(tmp_path):
 
 
 def test_an_evaluation_is_tried_again(tmp_path):
-    values = iter([math.inf, 0.3, math.nan, 0.4])
-    client = LiveClient("hct", task(1, 2), 0, lambda x: next(values), tmp_path, retries=1)
+    values = iter([math.inf, 1e150, 0.3, math.nan, 0.4])
+    client = LiveClient("hct", task(1, 2), 0, lambda x: next(values), tmp_path, retries=2)
     assert client.answer() == ""
     assert [line["reward"] for line in client.journal.read()] == [0.3, 0.4]
 

@@ -162,6 +162,9 @@ def test_bad_input_is_refused():
     for horizon in (0, -1, 2.5, "10", None):
         with pytest.raises(ValueError, match="horizon"):
             simulate("pe", problem, horizon)
+    for flag in ("global_regret", "messages", "objects"):
+        with pytest.raises(ValueError, match=f"{flag} must be True or False"):
+            simulate("pe", problem, 10, **{flag: "no"})
     with pytest.raises(ValueError, match="pf-pne"):
         simulate("pf-pn", problem, 10)
     with pytest.raises(ValueError, match="Delta"):

@@ -77,6 +77,8 @@ def simulate(
     algorithm = get_algorithm(name)
     check(isinstance(problem, Problem), "problem", "made by make_problem or problem_from_functions", problem)
     check_count("horizon", horizon)
+    for what, flag in (("global_regret", global_regret), ("messages", messages), ("objects", objects)):
+        check(isinstance(flag, bool), what, "True or False", flag)
     seed, run = problem.seed if seed is None else seed, problem.run if run is None else run
     check_count("seed", seed)
     check_count("run", run)
