@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
 
-# The regime map and its guide: about an hour. It can be stopped, and goes on from where it was.
+# The regime map and its guide: an hour or two. It can be stopped, and goes on from where it was.
 map: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --only 8_regime_map $(ARGS)
 
