@@ -115,22 +115,25 @@ def project(tmp_path):
     return root
 
 
-REFUSED = [
-    (["-p", "horizn", "10"], "Did you mean 'horizon'?"),
-    (["-p", "horizon", "1e3"], "Write 1000."),
-    (["-p", "n_clients", "-2"], "n_clients must be an integer in 1.."),
-    (["-r", "seed", "7"], "seed must be an integer in 0.."),
-    (["-y", "{shift: .nan}"], "shift must be 0, or a number"),
-    (["-p", "shift", "1e400"], "shift must be 0, or a number"),
-    (["-y", "{figures_dir: [a, b]}"], "figures_dir must be the path of a folder"),
-    (["-y", '{figures_dir: "\\0"}'], "figures_dir"),
+REFUSED = [  # parameter, arguments, what is said
+    ("horizon", ["-p", "horizn", "10"], "Did you mean 'horizon'?"),
+    ("horizon", ["-p", "horizon", "1e3"], "Write 1000."),
+    ("horizon", ["-p", "horizon", "9" * 30], "horizon must be an integer in 1.."),
+    ("n_clients", ["-p", "n_clients", "-2"], "n_clients must be an integer in 1.."),
+    ("n_runs", ["-p", "n_runs", "true"], "n_runs must be an integer in 1.."),
+    ("seed", ["-r", "seed", "7"], "seed must be an integer in 0.."),
+    ("shift", ["-y", "{shift: .nan}"], "shift must be 0, or a number"),
+    ("shift", ["-p", "shift", "1e400"], "shift must be 0, or a number"),
+    ("algorithms", ["-p", "algorithms", "['pe', 'pee']"], "Did you mean 'pe'?"),
+    ("figures_dir", ["-y", "{figures_dir: [a, b]}"], "figures_dir must be the path of a folder"),
+    ("figures_dir", ["-y", '{figures_dir: "\\0"}'], "figures_dir"),
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_on_the_command_line_wrong_ones_are_refused_and_nothing_is_written(notebook, project, tmp_path):
-    for arguments, sentence in REFUSED if notebook.startswith("1_") else REFUSED[:3]:
+    for arguments, sentence in [wrong for name, *wrong in REFUSED if name in NOTEBOOKS[notebook].parameters]:
         done = executed([str(FOLDER / f"{notebook}.ipynb"), "out.ipynb", *arguments], project, tmp_path)
         assert done.returncode == 1 and sentence in done.stderr, (arguments, done.stderr[-500:])
         assert sorted(os.listdir(project)) == ["data", "notebooks"]
