@@ -140,8 +140,9 @@ class Message:
         if not isinstance(text, str) or len(text) > longest:
             raise ValueError(f"not a message: a text of at most {longest} characters is wanted.")
         try:
+            # Among numbers NumPy would take a truth value for one.
+            check("true" not in text and "false" not in text, "a message", "of numbers, not of true or false", text[:80])
             content = json.loads(text)
-            check(not _has_truth(content), "a message", "of numbers, not of true or false", text[:80])
             kind = kinds[content.pop("kind")]
             if set(content) != {"header", *kind.payload()}:
                 raise ValueError(f"a {kind.__name__} has header, {', '.join(kind.payload())}")
@@ -150,12 +151,6 @@ class Message:
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not a message: {text[:80]!r} ({error})") from None
         return message
-
-
-def _has_truth(x) -> bool:
-    """Whether a bool stands anywhere in what JSON held: among numbers, NumPy would take it for one."""
-    parts = x.values() if isinstance(x, dict) else x if isinstance(x, list) else ()
-    return isinstance(x, bool) or any(map(_has_truth, parts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ from matplotlib.lines import Line2D
 
 from pfpne.algorithms.pf_pne import PhasedSettings
 from pfpne.paper import store
+from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
 from pfpne.paper.looks import DASH, PAGE, TITLES, title
 from pfpne.paper.parameters import Parameters, progress
-from pfpne.paper.evidence import COMMON
 from pfpne.paper.regimes import GRIDS
 from pfpne.partition import CELLS
 from pfpne.paths import RESULTS

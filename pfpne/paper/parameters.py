@@ -22,10 +22,10 @@ from tqdm import tqdm
 
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
 from pfpne.checks import (
-    MOST_EVALUATIONS,
     check,
     check_amount,
     check_count,
+    check_evaluations,
     check_noise,
     check_rho,
     check_scale,
@@ -245,10 +245,12 @@ def complete(notebook: str, given: dict) -> Parameters:
     usual = _usual(NOTEBOOKS[notebook], asked)
     decided = _completed(usual, asked)
     _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], decided["settings"])
+    try:
+        check_evaluations(*(decided.get(name) or 1 for name in ("n_clients", "horizon")))
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
     alike = [_completed(usual, parameters) for name, parameters in executions(asked["profile"]) if name == notebook]
     home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
-    if (decided.get("n_clients") or 1) * (decided.get("horizon") or 1) > MOST_EVALUATIONS:
-        raise ParameterError(f"n_clients times horizon must be at most {MOST_EVALUATIONS:,}: ask for fewer of either.")
     n_jobs, scheduler, folder = (asked.pop(name, None) for name in (*WORKERS, "figures_dir"))
     if n_jobs and scheduler:
         raise ParameterError("n_jobs is for workers of this machine, and scheduler has its own: leave one of them None.")

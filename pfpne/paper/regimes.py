@@ -223,8 +223,8 @@ def _of_unseen(unseen: pd.DataFrame) -> str:
     return (
         "**Held out**, fixed before any of it was run, and not on the map (another seed, other M and T, shifts other than 0, "
         "noises other than Bernoulli, Rastrigin in two dimensions, either kind of cells; Bernoulli rewards and alike "
-        f"clients as there): {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of the others, {_near_the_best(unseen, ['cells'])}. Where clients are alike it is 30% ahead in "
-        f"{(lead <= 0.7).sum()} of {len(lead)}."
+        f"clients as there): {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of the others, "
+        f"{_near_the_best(unseen, ['cells'])}. Where clients are alike it is 30% ahead in {(lead <= 0.7).sum()} of {len(lead)}."
     )
 
 
