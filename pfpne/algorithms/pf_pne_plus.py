@@ -18,6 +18,7 @@ shared_means, free_descent, early_descent.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -158,9 +159,9 @@ def worth(n: int, M: int, noise: float, het2: float) -> float:
 
 
 class Search(NamedTuple):
-    """What a loop ends with: from now on each client is alone, on its tree."""
+    """What a loop ends with: from now on each client is alone, on its tree. Each is made when its turn comes."""
 
-    trees: list[TreeClient]
+    trees: Iterator[TreeClient]
 
 
 def pull_root(S: int, n: int):
@@ -204,7 +205,7 @@ class PFPNEPlus(Phases):
         depths = [(index, parents, *self.known(means, n, of, het2)) for index, parents, means, n, of in depths]
         theory, (index, _, means, _) = alone(s, c_of(noise) if s.noise_aware else s.c, task), depths[-1]
         self.best = task.partition.centers(h - 1, index[means.argmax(axis=1)])
-        yield Search([grown(task, theory, depths, m, t, s.free_descent) for m in range(self.S)])
+        yield Search(grown(task, theory, depths, m, t, s.free_descent) for m in range(self.S))
 
     def known(self, means: np.ndarray, n: int, answer: Shared, het2: float) -> tuple[np.ndarray, float]:
         """What stage 2 begins with: the means (S, n) of a depth's nodes, and the pulls that each counts for."""
@@ -225,8 +226,8 @@ class HCTNoise(Phases):
     def loop(self):
         s, task = self.settings, self.task
         _, variances = yield from pull_root(self.S, ROOT_PULLS)
-        every = [alone(s, c_of(noise), task, delta=s.delta) for noise in variances[:, 0]]
-        yield Search([grown(task, theory, [], 0, 1 + ROOT_PULLS, False) for theory in every])
+        every = (alone(s, c_of(noise), task, delta=s.delta) for noise in variances[:, 0])
+        yield Search(grown(task, theory, [], 0, 1 + ROOT_PULLS, False) for theory in every)
 
 
 def grown(task: Task, theory: Theory, depths: list, m: int, t: int, free: bool) -> TreeClient:

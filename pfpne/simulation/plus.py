@@ -16,7 +16,7 @@ def simulate_searches(phases, server, problem, task, settings, noise_streams, t,
     before, start = recorder.traces(), int(evaluations.t[0])  # all have made as many pulls
     if last is None or start == task.horizon:
         return before
-    regret, simple, best = search(iter(last.trees), problem, task, noise_streams, t, start, recorder.total)
+    regret, simple, best = search(last.trees, problem, task, noise_streams, t, start, recorder.total)
     shared = np.hstack([before.global_regret[:, t < start], regret[1]]) if global_regret else None
     simple = np.hstack([before.simple_regret[:, t <= start], simple])
     return Traces(np.hstack([before.regret[:, t < start], regret[0]]), shared, simple, before.rounds, best)

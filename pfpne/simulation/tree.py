@@ -8,6 +8,7 @@ from pfpne.simulation.record import Traces, gaps
 
 LOOK_AHEAD = 64  # cells of the last depth whose values are computed at once: few calls, few cells never pulled
 BLOCK = 128  # clients whose trees share cells: the values of more leave the cache
+PULLS = 10**8  # and fewer, if they make more pulls than this: memory has to hold a block's
 DONE, FULL = -1, -2
 
 
@@ -115,7 +116,7 @@ def measure(cells: Cells, pulled, deployed, at: np.ndarray, before: np.ndarray) 
 def search(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
     """Each client plays its tree, from evaluation `start` < T on, alone: `measure` of all, at checkpoints t >= start."""
     M, parts = task.n_clients, []
-    size = M if len(before) == 2 else BLOCK  # means over all clients are made once a cell: all then share the cells
+    size = M if len(before) == 2 else min(BLOCK, max(1, PULLS // task.horizon))  # means over all clients are made once a cell: all then share the cells
     for clients in (range(a, min(a + size, M)) for a in range(0, M, size)):
         cells = Cells(problem, task.partition, clients)
         played = [play(cells, next(trees), task.horizon - start, range(m, m + 1), noise_streams) for m in clients]
