@@ -19,7 +19,7 @@ from pfpne.paper import evidence, regimes
 from pfpne.paper.experiment import Experiment
 from pfpne.paper.parameters import complete
 from pfpne.paper.tables import as_markdown, update
-from pfpne.workers import unordered
+from pfpne.paper.workers import unordered
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cluster.md"
 WORKERS = (2, 16, 64, 256, 1_000)

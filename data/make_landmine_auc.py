@@ -19,9 +19,9 @@ import scipy
 import sklearn
 from tqdm import tqdm
 
+from pfpne.paper.workers import unordered
 from pfpne.paths import LANDMINE_TABLE, write_atomically
 from pfpne.problems import landmine
-from pfpne.workers import unordered
 
 SITES = ("http://www.ee.duke.edu", "https://people.ee.duke.edu")  # the first does not answer everywhere
 URLS = tuple(f"{site}/~lcarin/LandmineData.zip" for site in SITES)

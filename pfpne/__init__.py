@@ -24,24 +24,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Where each name lives. It is loaded when it is first used: compilers and tables take longer than the rest.
-_WHERE = {
-    "EvaluationError": "pfpne.tuning",
-    "Float": "pfpne.space",
-    "Int": "pfpne.space",
-    "Ordinal": "pfpne.space",
-    "Partition": "pfpne.partition",
-    "PyXABPartition": "pfpne.pyxab",
-    "Space": "pfpne.space",
-    "Task": "pfpne.federation",
-    "load": "pfpne.saving",
-    "make_federation": "pfpne.algorithms",
-    "make_problem": "pfpne.problems",
-    "problem_from_functions": "pfpne.problems",
-    "save": "pfpne.saving",
-    "simulate": "pfpne.simulation.simulate",
-    "to_pyxab": "pfpne.pyxab",
-    "tune": "pfpne.tuning",
+_NAMES = {
+    "algorithms": "make_federation",
+    "federation": "Task",
+    "partition": "Partition",
+    "problems": "make_problem problem_from_functions",
+    "pyxab": "PyXABPartition to_pyxab",
+    "saving": "load save",
+    "simulation.simulate": "simulate",
+    "space": "Float Int Ordinal Space",
+    "tuning": "EvaluationError tune",
 }
+_WHERE = {name: f"pfpne.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_WHERE)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Collection
 
 import numpy as np
 
-
 MOST_EVALUATIONS = 10**9  # M T of a run: beyond, memory gives out
 MOST_REWARD = 1e9 + 1  # either side of 0: what the most noise makes of a value in [0, 1]
 

@@ -131,17 +131,14 @@ class Message:
         return json.dumps({"kind": type(self).__name__, "header": self.header, **content})
 
     @staticmethod
-    def from_json(text: str, longest: int = LONGEST) -> "Message":
-        """The message that `to_json` wrote, of a kind that an imported algorithm declares; ValueError for all else.
-
-        longest: how many characters are read at most.
-        """
+    def from_json(text: str) -> "Message":
+        """The message that `to_json` wrote, of a kind that an imported algorithm declares; ValueError for all else."""
         kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
-        if not isinstance(text, str) or len(text) > longest:
-            raise ValueError(f"not a message: a text of at most {longest} characters is wanted.")
+        if not isinstance(text, str) or len(text) > LONGEST:
+            raise ValueError(f"not a message: a text of at most {LONGEST} characters is wanted.")
         try:
-            # Among numbers NumPy would take a truth value for one.
-            check("true" not in text and "false" not in text, "a message", "of numbers, not of true or false", text[:80])
+            holds = "true" not in text and "false" not in text  # which NumPy takes for numbers
+            check(holds, "a message", "of numbers, not of true or false", text[:80])
             content = json.loads(text)
             kind = kinds[content.pop("kind")]
             if set(content) != {"header", *kind.payload()}:
@@ -213,14 +210,6 @@ class Batch:
 
 
 NOTHING = Batch(np.empty((0, 0)), np.empty(0, dtype=np.int64))
-
-
-def in_turn(points: np.ndarray, pulls: int, budget: int) -> Batch:
-    """The points (n, d), n >= 1, one after another, each `pulls` >= 1 times, cut when the budget >= 1 is spent."""
-    n = min(len(points), -(-budget // pulls))
-    counts = np.full(n, min(pulls, budget))
-    counts[-1] = min(pulls, budget - pulls * (n - 1))
-    return Batch(points[:n], counts)
 
 
 class Client(ABC):
@@ -309,18 +298,28 @@ class Server:
         for m in messages:
             last = self.task.n_clients - 1
             check(is_integer(m) and 0 <= m <= last, "the sender of a message", f"a client, 0..{last}", m)
+        if not messages:
+            raise ValueError("there is no message to answer.")
         taken = {m: message for m, message in messages.items() if self.awaits(m).admits(message, self.takes)}
         headers = sorted({message.header for message in taken.values()})
         check(len(headers) <= 1, "messages that are exchanged together", "of one header", headers)
-        return {} if messages and not taken else self._exchange(taken)
+        return self._exchange(taken) if taken else {}
 
     def awaits(self, m: int) -> Awaited:
         """The message that the server waits for from client m now."""
         return Awaited(-1)
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
-        """Answer messages that are awaited, not necessarily from all clients."""
-        raise ValueError("there is no message to answer.")
+        """Answer messages that are awaited, one or more: here those of all clients, who are all told the same."""
+        M = self.task.n_clients
+        if len(messages) != M:
+            raise ValueError(f"a phase ends when all {M} clients have sent theirs; {len(messages)} did.")
+        answer = self.conclude(*map(np.stack, zip(*(messages[m].values for m in range(M)), strict=True)))
+        return dict.fromkeys(range(M), answer)
+
+    def conclude(self, *arrays: np.ndarray) -> Message:
+        """The answer to all, from the arrays of their messages, each with a row a client."""
+        raise NotImplementedError
 
 
 class Federation:

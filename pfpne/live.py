@@ -17,14 +17,12 @@ What holds when something is missing:
   others of the same batch, and as the declared `missing` if there are none; half-widths are not widened.
 """
 
-import copy
 import json
 import logging
 import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,15 +61,8 @@ class SomeFedPNEServer(_SomeOfThem, FedPNEServer):
     """Fed-PNE's, with the clients that answered."""
 
 
-class SomeFed1UCBServer(Fed1UCBServer):
+class SomeFed1UCBServer(_SomeOfThem, Fed1UCBServer):
     """Fed1-UCB's, with the clients that answered: means over those, and widths for as many."""
-
-    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
-        of_some = copy.copy(self)
-        of_some.task = replace(self.task, n_clients=len(messages))
-        answer = Fed1UCBServer._exchange(of_some, dict(enumerate(messages.values())))[0]
-        self.active, self.phase = of_some.active, of_some.phase
-        return dict.fromkeys(messages, answer)
 
 
 BEARS_MISSING = {PhasedServer: SomePFPNEServer, FedPNEServer: SomeFedPNEServer, Fed1UCBServer: SomeFed1UCBServer}
@@ -91,7 +82,7 @@ def _restored(path: Path, plan: str) -> dict | None:
     if not path.exists():
         return None
     saved = load(path)
-    if saved.get("plan") != plan:
+    if not isinstance(saved, dict) or saved.get("plan") != plan:
         raise ValueError(f"{path} is the state of another run: give this one a folder of its own, or remove that one.")
     return saved
 
@@ -103,9 +94,11 @@ def _evaluations(journal: Journal) -> list[dict]:
     """Those of a client, a line each: t, from 1; point; reward, None if it is missing; why then."""
     try:
         lines = journal.read()
-        assert all(line["t"] == t for t, line in enumerate(lines, 1))
-    except (ValueError, KeyError, TypeError, AssertionError):
-        raise ValueError(f"{journal.path} is damaged: its lines are not evaluations 1, 2, ...") from None
+        holds = [line["t"] for line in lines] == [*range(1, len(lines) + 1)]
+    except (ValueError, KeyError, TypeError):
+        holds = False
+    if not holds:
+        raise ValueError(f"{journal.path} is damaged: its lines are not evaluations 1, 2, ...")
     return lines
 
 
@@ -280,7 +273,7 @@ class LiveServer:
         check(bears or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
         D = getattr(server.settings, "D", 0)
         check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
-        self.name, self.M, self.deadline, self.last_deadline, self.quorum = name, M, deadline, last_deadline, quorum
+        self.M, self.deadline, self.last_deadline, self.quorum = M, deadline, last_deadline, quorum
         self.path, self.plan = Path(folder) / "state", plan_of(name, task, settings)
         self.stopped, self._since = False, time.monotonic()
         saved = _restored(self.path, self.plan)

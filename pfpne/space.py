@@ -11,7 +11,6 @@ choices only where their order makes sense. Every integer, and every choice, has
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +29,7 @@ class Float:
     log: bool = False
 
     def __post_init__(self):
-        _check_range(self, is_number, "a number", 0, float)
+        _check_range(self, is_number, "a number", float)
 
     def at(self, u: float) -> float:
         """The value at u in [0, 1]."""
@@ -54,7 +53,7 @@ class Int:
     log: bool = False
 
     def __post_init__(self):
-        _check_range(self, is_integer, "an integer", 1, int)
+        _check_range(self, is_integer, "an integer", int)
         holds = -LARGEST_INT <= self.low and self.high <= LARGEST_INT
         check(holds, "low and high", f"within +-{LARGEST_INT}", (self.low, self.high))
 
@@ -101,13 +100,13 @@ class Ordinal:
 Parameter = Float | Int | Ordinal
 
 
-def _check_range(parameter: Float | Int, is_right, what: str, least_log: int, kind: type) -> None:
+def _check_range(parameter: Float | Int, is_right, what: str, kind: type) -> None:
     low, high, log = parameter.low, parameter.high, parameter.log
     check(isinstance(log, bool), "log", "True or False", log)
     check(is_right(low), "low", what, low)
     check(is_right(high) and high > low, "high", f"{what} > low = {low!r}", high)
     if log:
-        check(low >= least_log and low > 0, "low", "> 0 on a log scale", low)
+        check(low > 0, "low", "> 0 on a log scale", low)
     for name in ("low", "high"):
         object.__setattr__(parameter, name, kind(getattr(parameter, name)))
 
@@ -147,19 +146,23 @@ class Space:
         return np.array([p.unit(point[name]) for name, p in self.parameters.items()])
 
 
-class Reward(NamedTuple):
-    """What an objective returns: a number in [low, high], to be maximized or minimized; learned from in [0, 1]."""
+@dataclass(frozen=True)
+class Reward:
+    """What an objective returns: a number in [low, high], low < high, direction "maximize" or "minimize".
+
+    It is learned from in [0, 1]. Raises ValueError for a range or a direction that is none.
+    """
 
     low: float = 0.0
     high: float = 1.0
     direction: str = "maximize"
 
-    def checked(self) -> "Reward":
-        """Itself; ValueError unless low < high are numbers and the direction is one of DIRECTIONS."""
+    def __post_init__(self):
         holds = is_number(self.low) and is_number(self.high) and self.low < self.high
         check(holds, "reward_range", "(low, high), two numbers, low < high", (self.low, self.high))
         check(self.direction in DIRECTIONS, "direction", " or ".join(map(repr, DIRECTIONS)), self.direction)
-        return Reward(float(self.low), float(self.high), self.direction)
+        for name in ("low", "high"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     def number(self, value) -> float:
         """The value as a float; ValueError, naming the range, unless it is within it (rounding apart)."""

@@ -18,9 +18,9 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from pfpne import __version__
-from pfpne.algorithms import ALGORITHMS, Algorithm, make_settings, settings_of
+from pfpne.algorithms import ALGORITHMS, Algorithm, make_federation, settings_of
 from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
-from pfpne.checks import check, check_integer, check_noise, unknown
+from pfpne.checks import check, check_count, check_integer, check_noise, unknown
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.rng import stream
@@ -30,8 +30,6 @@ from pfpne.space import Reward, Space
 DEFAULT = "pf-pne+"  # neither the noise nor how far the clients differ has to be known
 SEARCHES = {**ALGORITHMS, "random": Algorithm(RandomSearchSettings, make_random_search, on_cells=False)}
 NOISELESS = {"c": 1e-9, "noise_aware": False}  # confidence intervals without width: no reason to repeat a point
-
-
 SAFE = 2  # standard errors
 ROW = {"client", "u", "parameters", "value"}  # of a history
 COLUMNS = ("client", "evaluation", "evaluations", "choice", "value")  # of the tables, beside the parameters
@@ -52,7 +50,7 @@ class Tuned:
     deploy: {client: parameters}, where the client's own mean value, less two standard errors, is best: what to deploy.
     found: the same, where the mean itself is best; of noisy values, partly by luck. summary: a row a client and choice,
     with that mean and of how many evaluations. history: a row a call of an objective: client, evaluation (1, 2, ...
-    of that client), the parameters, value. communication: a row a round: evaluation (of the client furthest on), round,
+    of that client), the parameters, value. communication: a row a round: t (of the client furthest on), round,
     numbers up, numbers down, bytes. asked: what was asked for; rows: the history as in its file.
     """
 
@@ -107,9 +105,9 @@ def tune(
         check(name not in COLUMNS, "the name of a parameter", f"none of {', '.join(COLUMNS)}", name)
     two = isinstance(reward_range, (tuple, list)) and len(reward_range) == 2
     check(two, "reward_range", "(low, high)", reward_range)
-    reward = Reward(*reward_range, direction).checked()
+    reward = Reward(*reward_range, direction)
     check_integer("n_evaluations", n_evaluations, 1)
-    check_integer("seed", seed, 0)
+    check_count("seed", seed)
     if noise is not None:
         check_noise("noise", noise)
     if not isinstance(algorithm, str) or algorithm not in SEARCHES:
@@ -122,7 +120,7 @@ def tune(
         "space": [[name, repr(parameter)] for name, parameter in space.parameters.items()],
         "n_evaluations": int(n_evaluations),
         "algorithm": algorithm,
-        "reward": [*reward],
+        "reward": [reward.low, reward.high, direction],
         "noise": noise,
         "seed": int(seed),
         "settings": {name: repr(value) for name, value in sorted(settings.items())},
@@ -155,8 +153,7 @@ def _federation(space: Space, reward: Reward, asked: dict, settings: dict) -> Fe
     algorithm = SEARCHES[name]
     if noise == 0:
         settings = {key: x for key, x in NOISELESS.items() if key in settings_of(algorithm)} | settings
-    chosen = make_settings(name if name in ALGORITHMS else algorithm, settings)
-    return Federation(*algorithm.make(task, chosen), algorithm.up, algorithm.down)
+    return make_federation(name if name in ALGORITHMS else algorithm, task, **settings)
 
 
 class _History:

@@ -6,7 +6,6 @@ import pytest
 
 from pfpne.paths import ROOT
 
-
 PAGE = (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8")
 SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 

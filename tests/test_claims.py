@@ -13,8 +13,20 @@ import pfpne
 from pfpne.algorithms import NAMES
 from pfpne.paper import __main__ as runner
 from pfpne.paper import claims, events, stats, table1
-from pfpne.paper.claim_tests import FACTS, MOST, MUCH, Column, Comparison, Outcome, c_of_noise, in_words, inequalities
-from pfpne.paper.claim_tests import last_depth, place, rounds_bound
+from pfpne.paper.claim_tests import (
+    FACTS,
+    MOST,
+    MUCH,
+    Column,
+    Comparison,
+    Outcome,
+    c_of_noise,
+    in_words,
+    inequalities,
+    last_depth,
+    place,
+    rounds_bound,
+)
 from pfpne.paper.evidence import COLUMNS, Regime, Study, summarize
 from pfpne.paper.parameters import SYNTHETIC_NAMES
 from pfpne.paths import NOTEBOOKS

@@ -12,7 +12,7 @@ import pytest
 
 from pfpne.paper import store
 from pfpne.paper.experiment import PROFILES, Experiment, run_experiment
-from pfpne.workers import unordered
+from pfpne.paper.workers import unordered
 
 SMALL = dict(objective="garland", algorithms=("pf-pne", "fed-pne", "pe"), n_clients=3, horizon=300, n_runs=2)
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from pfpne.algorithms import NAMES
 from pfpne.paper import figures, looks
-from pfpne.paper.exhibits import LIBRARIES, save
 from pfpne.paper.evidence import Study
+from pfpne.paper.exhibits import LIBRARIES, save
 from pfpne.paper.experiment import run_experiment
 from pfpne.paper.parameters import complete
 

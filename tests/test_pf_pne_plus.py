@@ -9,6 +9,7 @@ import pytest
 import pfpne
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.hct import HCTSettings, hct_theory
+from pfpne.algorithms.pf_pne import pulls_each
 from pfpne.algorithms.pf_pne_plus import (
     PARTS,
     ROOT_PULLS,
@@ -20,7 +21,6 @@ from pfpne.algorithms.pf_pne_plus import (
     together,
     worth,
 )
-from pfpne.algorithms.pf_pne import pulls_each
 from pfpne.federation import Task
 from pfpne.partition import Partition
 

@@ -113,8 +113,8 @@ def test_a_space_keeps_names_and_order():
         (lambda: Int(0, 3).unit(1.5), "a value must be an integer of Int"),
         (lambda: Float(0, 3).unit(5), "a value must be a number of Float"),
         (lambda: Ordinal(["a", "b"]).unit("c"), "a value must be a choice of Ordinal"),
-        (lambda: Reward(1, 0).checked(), "reward_range must be"),
-        (lambda: Reward(0, 1, "up").checked(), "direction must be 'maximize' or 'minimize'"),
+        (lambda: Reward(1, 0), "reward_range must be"),
+        (lambda: Reward(0, 1, "up"), "direction must be 'maximize' or 'minimize'"),
     ],
 )
 def test_what_is_refused(make, message):
@@ -124,7 +124,7 @@ def test_what_is_refused(make, message):
 
 
 def test_rewards_of_any_range():
-    loss = Reward(-2, 6, "minimize").checked()
+    loss = Reward(-2, 6, "minimize")
     assert [loss.scaled(loss.number(value)) for value in (-2, 0, np.float32(6))] == [1.0, 0.75, 0.0]
     assert Reward().scaled(Reward().number(np.array(0.25))) == 0.25
     assert Reward().number(1 + 1e-15) == 1.0  # rounding

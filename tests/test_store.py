@@ -13,9 +13,9 @@ from pfpne.algorithms import NAMES
 from pfpne.paper import deviations, evidence, experiment, store
 from pfpne.paper.closure import Definitions, read_sources
 from pfpne.paper.experiment import Experiment, simulated
-from pfpne.paths import NOTEBOOKS
+from pfpne.paths import NOTEBOOKS, PACKAGE
 
-SOURCES = read_sources(store.PACKAGE)
+SOURCES = read_sources(PACKAGE)
 LOADED = Definitions(SOURCES)
 SYNTHETIC = "pfpne.problems.synthetic"
 

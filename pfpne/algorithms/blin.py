@@ -22,7 +22,7 @@ from itertools import count
 
 import numpy as np
 
-from pfpne.algorithms.pf_pne import Pull, make_phased
+from pfpne.algorithms.pf_pne import Phases, Pull, make_phased
 from pfpne.checks import check_amount, check_scale
 from pfpne.federation import Client, Server, Task
 from pfpne.partition import Partition
@@ -60,13 +60,8 @@ def first_parts(partition: Partition, cubes: np.ndarray, limit: int) -> np.ndarr
     return cubes
 
 
-class BLiN:
+class BLiN(Phases):
     """One client, S = 1. best (1, d): the centre of the best cube of the last batch finished; at first the domain's."""
-
-    answers = ()  # of a server
-
-    def __init__(self, task: Task, settings: BLiNSettings, S: int):
-        self.task, self.settings, self.best = task, settings, task.partition.centers(0, 1)
 
     def loop(self):
         """Algorithm 1. Yields the pulls of a batch, and is sent the sums of their rewards once it is finished."""

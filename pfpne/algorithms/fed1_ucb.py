@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
-from pfpne.algorithms.pf_pne import node_sums
+from pfpne.algorithms.pf_pne import cut, node_sums
 from pfpne.checks import check_amount, check_scale
-from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, in_turn, integers, numbers
+from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers, numbers
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,12 @@ class Fed1UCBServer(Server):
             return Awaited(self.phase - 1)
         return Awaited(self.phase - 1, ArmMeans, range(self.phase, self.phase + 1), {"n": len(self.active)})
 
-    def _exchange(self, messages: dict[int, ArmMeans]) -> dict[int, SurvivingArms]:
-        M, T, phase = self.task.n_clients, self.task.horizon, self.phase
-        if len(messages) != M:
-            raise ValueError(f"phase {phase} ends when all {M} clients have sent means; {len(messages)} did.")
-        mean = np.mean([messages[m].means for m in range(M)], axis=0)  # server: average of the local means
-        width = confidence_width(phase * self.pulls, M, T, self.sigma)  # B_p, with n = F(p)
+    def conclude(self, means: np.ndarray) -> SurvivingArms:
+        """One phase: from the clients' means (M, n) of the active arms to the arms that stay."""
+        mean, phase = means.mean(axis=0), self.phase  # server: average of the local means
+        width = confidence_width(phase * self.pulls, len(means), self.task.horizon, self.sigma)  # B_p, with n = F(p)
         self.active, self.phase = self.active[kept(mean, width)], phase + 1  # server: drop E_p
-        return dict.fromkeys(range(M), SurvivingArms(phase, self.active))
+        return SurvivingArms(phase, self.active)
 
 
 class Fed1UCBClient(Client):
@@ -112,9 +110,10 @@ class Fed1UCBClient(Client):
     def _ask(self) -> Batch:
         if self.waiting:
             return NOTHING
-        budget = self.task.horizon - self.t
-        pulls = self.pulls if len(self.active) > 1 else budget  # one arm left: no more exploration
-        return in_turn(self.arms[self.active], pulls, budget)
+        left = self.task.horizon - self.t
+        pulls = self.pulls if len(self.active) > 1 else left  # one arm left: no more exploration
+        counts = cut(np.full(len(self.active), pulls), np.array([0]), np.array([left]))
+        return Batch(self.arms[self.active[counts > 0]], counts[counts > 0])
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> ArmMeans | None:
         if len(self.active) == 1 or batch.size < len(self.active) * self.pulls:

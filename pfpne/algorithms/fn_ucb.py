@@ -193,8 +193,6 @@ class FNUCBServer(Server):
         return Awaited(self.synced, NeuralStatistics, headers, {"p": p})
 
     def _exchange(self, messages: dict[int, NeuralStatistics]) -> dict[int, Message]:
-        if not messages:
-            raise ValueError("there is no message to answer.")
         self.inbox.update(messages)
         header, clients = max(message.header for message in messages.values()), range(self.task.n_clients)
         missing = [m for m in clients if m not in self.inbox]

@@ -259,17 +259,16 @@ class CentralizedServer(Server):
 
     def __init__(self, task: Task, settings: HCTSettings):
         super().__init__(task, settings)
-        self.n_clients = task.n_clients
         alone = replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
         self.hct = TreeClient(alone, hct_theory(settings, alone.partition, alone.horizon))
 
     def start(self) -> dict[int, Message]:
         """The next point, for the client whose turn it is; nothing after the last."""
-        return {self.hct.t % self.n_clients: NextPoint(self.hct.t, point) for point in self.hct.ask().points}
+        return {self.hct.t % self.task.n_clients: NextPoint(self.hct.t, point) for point in self.hct.ask().points}
 
     def awaits(self, m: int) -> Awaited:
         """The reward of the evaluation under way, from the client whose turn it is. Header: its evaluations, from 1."""
-        rounds, turn = divmod(self.hct.t, self.n_clients)
+        rounds, turn = divmod(self.hct.t, self.task.n_clients)
         if m != turn or self.hct.t == self.hct.task.horizon:
             return Awaited(rounds + (m < turn))
         return Awaited(rounds, Reward, range(rounds + 1, rounds + 2))

@@ -199,9 +199,13 @@ class Phases:
 
     def __init__(self, task: Task, settings: PhasedSettings, S: int):
         self.task, self.settings, self.S = task, settings, S
-        self.log = settings.log_term(task)
         self.done, self.index = np.zeros(S, dtype=bool), self.start(task)[1]
         self.best, self._best_depth = np.repeat(task.partition.centers(0, 1), S, axis=0), -1
+
+    @property
+    def log(self) -> float:
+        """log(c_1 T / delta)."""
+        return self.settings.log_term(self.task)
 
     @staticmethod
     def start(task: Task) -> tuple[int, np.ndarray]:
@@ -402,13 +406,6 @@ class PhasedServer(Server):
         """The last depth whose means the clients send."""
         s = self.settings
         return min(self.task.partition.max_depth, transition_depth(s.Delta, s.nu_1, s.rho))
-
-    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
-        h, M = self.h, self.task.n_clients
-        if len(messages) != M:
-            raise ValueError(f"phase {h} ends when all {M} clients have sent their means of depth {h}.")
-        answer = self.conclude(*map(np.stack, zip(*(messages[m].values for m in range(M)), strict=True)))
-        return dict.fromkeys(range(M), answer)
 
     def conclude(self, means: np.ndarray) -> Message:
         """One phase: from the clients' means (M, n) of K^h (line 6) to the broadcast; K^{h+1} is next."""

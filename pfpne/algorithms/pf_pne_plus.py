@@ -219,10 +219,6 @@ class PFPNEPlus(Phases):
 class HCTNoise(Phases):
     """Each client alone, its c from its own pulls of the root."""
 
-    def __init__(self, task: Task, settings: NoiseHCTSettings, S: int):
-        self.task, self.settings, self.S = task, settings, S
-        self.done, self.best = np.zeros(S, dtype=bool), np.repeat(task.partition.centers(0, 1), S, axis=0)
-
     def loop(self):
         s, task = self.settings, self.task
         _, variances = yield from pull_root(self.S, ROOT_PULLS)

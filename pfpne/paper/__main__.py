@@ -25,8 +25,8 @@ from pfpne.paper.experiment import PROFILES
 from pfpne.paper.parameters import NOTEBOOKS as KNOWN
 from pfpne.paper.parameters import ParameterError, complete, executions
 from pfpne.paper.tables import update_pages
+from pfpne.paper.workers import end_with
 from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS, ROOT, read_whole, shown
-from pfpne.workers import end_with
 
 APART = {"smoke": (), "paper": ("8_regime_map",)}  # what takes an hour is made when it is named
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves

@@ -9,19 +9,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pfpne.algorithms.pf_pne import PhasedSettings
-from pfpne.paper import store
+from pfpne.paper import premises, store
 from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
 from pfpne.paper.looks import DASH, PAGE, TITLES, title
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.paper.regimes import GRIDS
+from pfpne.paper.workers import unordered
 from pfpne.partition import CELLS
 from pfpne.paths import RESULTS
 from pfpne.problems import OBJECTIVES, make_problem
-from pfpne.problems import assumptions as measured
 from pfpne.simulation.simulate import partition_of
-from pfpne.workers import unordered
 
 DEEPEST = {"smoke": 7, "paper": 10}  # PF-PNE reaches depth 8 or 9 in the paper's
 OF = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
@@ -55,15 +54,15 @@ def of_problem(deepest: int, objective: str, M: int, shift: float, cells: str, s
     problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON)
     partition = partition_of(problem, cells, seed, run)
     H = min(deepest, partition.max_depth - 4)  # of landmine, whose grid ends
-    lows, highs = measured.ranges(problem, partition, H)
-    best = measured.optima(problem)
-    diameters = measured.diameters(best, lows, highs)
-    near, different = measured.near_optimal(best, highs, OF.nu_1, OF.rho)
-    d = measured.dimension(near, OF.nu_1, OF.rho)
-    d_new = np.minimum(d[:-1], measured.dimension(different, OF.nu_1, OF.rho))  # what serves f_m serves its part
-    worst, Delta_4 = diameters[:-1].max(axis=0), measured.Delta_4(problem)
-    omegas = [measured.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
-    smooth = measured.smoothness(worst), measured.smoothness(diameters[-1])
+    lows, highs = premises.ranges(problem, partition, H)
+    best = premises.optima(problem)
+    diameters = premises.diameters(best, lows, highs)
+    near, different = premises.near_optimal(best, highs, OF.nu_1, OF.rho)
+    d = premises.dimension(near, OF.nu_1, OF.rho)
+    d_new = np.minimum(d[:-1], premises.dimension(different, OF.nu_1, OF.rho))  # what serves f_m serves its part
+    worst, Delta_4 = diameters[:-1].max(axis=0), premises.Delta_4(problem)
+    omegas = [premises.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
+    smooth = premises.smoothness(worst), premises.smoothness(diameters[-1])
     found = [problem.Delta, Delta_4, *omegas, *smooth[0], *smooth[1], d[:-1].min(), d[:-1].max(), d[-1], d_new.max()]
     by_depth = worst, diameters[-1], near[:-1].max(axis=0), near[-1], different.max(axis=0)
     return [[*map(float, found)], *([h, *map(float, row)] for h, row in enumerate(zip(*by_depth, strict=True)))]

@@ -157,10 +157,17 @@ def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
         widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]
         axes = figure.subplots(1, 2, sharey=True, width_ratios=widths)
         for ax, side in zip(axes, sides, strict=True):
-            column = [f"{title(o)} {'B' if n == 'bernoulli' else f'{n:g}'}" for o, n in side[["objective", "noise"]].to_numpy()]
+            column = [
+                f"{title(o)} {'B' if n == 'bernoulli' else f'{n:g}'}"
+                for o, n in side[["objective", "noise"]].to_numpy()
+            ]
             wide = side.assign(cell=column).pivot(index="variant", columns="cell", values="ratio")
             wide = wide.loc[rows, list(dict.fromkeys(column))].set_axis(names)
-            text = {"annot": wide.map(lambda x: f"{x:.1f}" if x < 9.95 else f"{x:.0f}"), "fmt": "", "annot_kws": {"size": 5.5}}
+            text = {
+                "annot": wide.map(lambda x: f"{x:.1f}" if x < 9.95 else f"{x:.0f}"),
+                "fmt": "",
+                "annot_kws": {"size": 5.5},
+            }
             sns.heatmap(wide, ax=ax, cmap="vlag", norm=LogNorm(1 / 8, 8), cbar=False, linewidths=0.3, **text)
             ax.axhline(len(order), color="black", linewidth=0.8)
             ax.set(xlabel="", ylabel="", title="clients alike" if ax is axes[0] else "clients shifted")
@@ -184,7 +191,9 @@ def curves(found: dict, p: Parameters) -> Exhibit:
     means = [
         pd.concat(
             [
-                data.groupby("algorithm", sort=False)[["t", "regret"]].apply(lambda x: x.groupby("t").mean()).reset_index(),
+                data.groupby("algorithm", sort=False)[["t", "regret"]]
+                .apply(lambda x: x.groupby("t").mean())
+                .reset_index(),
                 pd.DataFrame({"algorithm": "lower curve", "t": t, "regret": lower}),
             ]
         ).assign(clients=clients, objective=objective)

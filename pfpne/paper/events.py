@@ -11,7 +11,7 @@ import numpy as np
 from pfpne.algorithms import ALGORITHMS
 from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, Pull, find, radius, tau
 from pfpne.paper.experiment import Experiment
-from pfpne.partition import Partition
+from pfpne.paper.premises import way
 from pfpne.rng import stream
 from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.simulate import partition_of, simulate
@@ -46,17 +46,6 @@ def gaps_on_the_way(experiment: Experiment, run: int, depth: int) -> list[float]
     nodes = way(partition, problem.maximisers, depth)
     values = [problem.paired_values(owner, partition.centers(h, index)) for h, index in enumerate(nodes)]
     return [float((problem.optimum - value).max()) for value in values]
-
-
-def way(partition: Partition, points: np.ndarray, depth: int) -> list[np.ndarray]:
-    """Indices (n,) of the nodes that hold the points (n, d), at each depth 0..depth."""
-    nodes = [np.ones(len(points), dtype=np.int64)]
-    for h in range(1, depth + 1):
-        children = partition.children(nodes[-1]).reshape(-1, partition.k)
-        box = partition.box(h, children.ravel()).reshape(*children.shape, *points.shape[1:], 2)
-        inside = ((box[..., 0] <= points[:, None]) & (points[:, None] <= box[..., 1])).all(axis=-1)
-        nodes.append(children[np.arange(len(points)), inside.argmax(axis=1)])
-    return nodes
 
 
 class Watched(PFPNE):

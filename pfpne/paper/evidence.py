@@ -15,11 +15,11 @@ from pfpne.paper import events, stats, store
 from pfpne.paper.experiment import PROFILES, SMALL, Experiment, each_run, simulated
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.paper.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
+from pfpne.paper.workers import unordered
 from pfpne.paths import RESULTS
 from pfpne.problems import OBJECTIVES
 from pfpne.rng import stream
 from pfpne.simulation.record import Run
-from pfpne.workers import unordered
 
 COMMON = 0.1  # the shift that all clients of a run have in common, so that runs of alike clients differ (deviation 21)
 ALIKE = {"shift": 0.0, "common": COMMON}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from pfpne.algorithms import make_settings, settings_of
-from pfpne.paper import store
+from pfpne.paper import store, workers
 from pfpne.paper.experiment import roots
 from pfpne.paper.parameters import SETTINGS, Parameters
 from pfpne.paths import shown, write_atomically
@@ -16,7 +16,7 @@ from pfpne.problems import NAMES as OBJECTIVES
 from pfpne.problems.landmine import SHA256, load_table
 
 MIME = "application/vnd.pfpne.figure+json"
-LIBRARIES = (*store.LIBRARIES, "scikit-learn", "PyXAB", "pandas", "matplotlib", "seaborn", "tabulate", "Jinja2")
+LIBRARIES = (*workers.LIBRARIES, "scikit-learn", "PyXAB", "pandas", "matplotlib", "seaborn", "tabulate", "Jinja2")
 SCALE = ("profile", "objective", "algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "cells", "seed")
 
 

@@ -15,12 +15,12 @@ from pfpne.algorithms import NAMES, Algorithm, get_algorithm, make_settings, set
 from pfpne.checks import check, check_count, unknown
 from pfpne.federation import Task
 from pfpne.paper import store
+from pfpne.paper.workers import unordered
 from pfpne.partition import Partition
 from pfpne.paths import RESULTS
 from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate
-from pfpne.workers import unordered
 
 SMALL = 300_000  # pulls
 
@@ -233,7 +233,7 @@ def each_run(experiment: Experiment, of: Callable, n_jobs=None, progress=None, f
 def run_experiment(experiment: Experiment, n_jobs=None, progress=None, folder: Path = RESULTS) -> Results:
     """The runs of the experiment: those stored are read, the others computed and stored as each finishes.
 
-    n_jobs: workers, as in pfpne.workers.unordered. progress(done, total) is called as runs finish.
+    n_jobs: workers, as in pfpne.paper.workers.unordered. progress(done, total) is called as runs finish.
     The result does not depend on n_jobs, nor on interruptions.
     """
     return Results(experiment, each_run(experiment, _whole, n_jobs, progress, folder))

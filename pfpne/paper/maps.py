@@ -166,7 +166,11 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
 def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Each algorithm's regret over the smallest of all in that regime, of what is held out."""
     ratios = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0).rename(columns=label)
-    long = table[["cells", "objective"]].join(ratios).melt(["cells", "objective"], var_name="algorithm", value_name="ratio")
+    long = (
+        table[["cells", "objective"]]
+        .join(ratios)
+        .melt(["cells", "objective"], var_name="algorithm", value_name="ratio")
+    )
     counts = ", ".join(f"{n} on {cells} cells" for cells, n in table["cells"].value_counts(sort=False).items())
     caption = (
         f"Mean R(T)/M over the smallest of all in the same regime, in {len(table)} regimes that are not on the map "
@@ -181,7 +185,13 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
             of = long[long["objective"] == objective]
             look = {"hue": "cells", "hue_order": [*SHADES], "palette": SHADES, "legend": False, "ax": ax}
             sns.stripplot(of, x="ratio", y="algorithm", dodge=True, jitter=False, size=1.6, alpha=0.5, **look)
-            bars = {"estimator": "median", "errorbar": ("pi", 50), "markersize": 3, "linewidth": 1.6, "linestyle": "none"}
+            bars = {
+                "estimator": "median",
+                "errorbar": ("pi", 50),
+                "markersize": 3,
+                "linewidth": 1.6,
+                "linestyle": "none",
+            }
             sns.pointplot(of, x="ratio", y="algorithm", dodge=0.4, markers=["o", "s"], **bars, **look)
             ax.axvline(1.1, color="0.4", linewidth=0.6, linestyle=":")
             ax.set(xscale="log", xlabel="", ylabel="", title=title(objective))

@@ -34,9 +34,9 @@ from pfpne.checks import (
 )
 from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
 from pfpne.paper.looks import OWN_DELTA
+from pfpne.paper.workers import check_scheduler, end_with
 from pfpne.partition import CELLS
 from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
-from pfpne.workers import check_scheduler, end_with
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
@@ -147,7 +147,9 @@ NOTEBOOKS = {
     "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES),
     "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift")),
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
-    "4_table1_and_claims": Notebook(NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True),
+    "4_table1_and_claims": Notebook(
+        NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True
+    ),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
     "10_specification_curve": Notebook(
         READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
@@ -253,7 +255,9 @@ def complete(notebook: str, given: dict) -> Parameters:
     home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
     n_jobs, scheduler, folder = (asked.pop(name, None) for name in (*WORKERS, "figures_dir"))
     if n_jobs and scheduler:
-        raise ParameterError("n_jobs is for workers of this machine, and scheduler has its own: leave one of them None.")
+        raise ParameterError(
+            "n_jobs is for workers of this machine, and scheduler has its own: leave one of them None."
+        )
     as_text = {name: ",".join(value) if isinstance(value, tuple) else f"{given[name]}" for name, value in asked.items()}
     folder = _folder(folder, home / _name_of(as_text) if home == FIGURES_CUSTOM else home)
     words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
@@ -358,7 +362,9 @@ def _folder(given: str | None, home: Path) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise ParameterError(f"figures_dir {shown(given)} is no path that can be used: {shown(str(error))}") from None
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        raise ParameterError(f"figures_dir {given or str(folder)!r} cannot be written to: {there} is no folder, or locked.")
+        raise ParameterError(
+            f"figures_dir {given or str(folder)!r} cannot be written to: {there} is no folder, or locked."
+        )
     if folder.is_relative_to(FIGURES.resolve()) and home != FIGURES:
         raise ParameterError("figures_dir must be another folder: figures/ is for the paper profile's own, unchanged.")
     return folder

@@ -94,7 +94,13 @@ DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11
 
 
 def _play(
-    p: Parameters, regimes: list[tuple], players: dict, what: str, folder: Path, d: dict[str, int] | None = None, **changes
+    p: Parameters,
+    regimes: list[tuple],
+    players: dict,
+    what: str,
+    folder: Path,
+    d: dict[str, int] | None = None,
+    **changes,
 ) -> pd.DataFrame:
     """A row a run of each player, (algorithm, settings), in each regime: REGIME, player, run, regret R(T)/M, Delta.
 
@@ -195,7 +201,9 @@ def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exh
     buys = []
     for name, other in pairs:
         ratio = table[name] / table[other]
-        on = table["noise"].ne("bernoulli") if name == "pf-pne+" else ratio.notna()  # there it knows more of the noise, too
+        on = (
+            table["noise"].ne("bernoulli") if name == "pf-pne+" else ratio.notna()
+        )  # there it knows more of the noise, too
         shares = [f"{(ratio[of & on] < 1).mean():.0%}" for of in (alike, ~alike)]
         what = " (under uniform noise)" if name == "pf-pne+" else ""
         buys.append(f"{_label(name)} has less regret than {_label(other)} in {' and in '.join(shares)}{what}")
@@ -236,7 +244,9 @@ def to_others(table: pd.DataFrame) -> pd.Series:
 def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
     """How often PF-PNE+ is within NEAR of the best of the others, by these columns and whether it was tuned there."""
     parts, ratio = [], to_others(table)
-    for (*which, tuned), of in ratio.groupby([*(table[name] for name in by), table["objective"].isin(TUNED)], sort=False):
+    for (*which, tuned), of in ratio.groupby(
+        [*(table[name] for name in by), table["objective"].isin(TUNED)], sort=False
+    ):
         where = "".join(f"on {cells} cells, " for cells in which)
         near = f"in {(of <= NEAR).mean():.0%} of {len(of)} regimes"
         parts.append(f"{where}of the objectives that it was {'' if tuned else 'not '}tuned on, {near}")

@@ -24,11 +24,11 @@ from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
 from pfpne.paper.looks import EARLY, PAGE, label
 from pfpne.paper.parameters import Parameters, progress
+from pfpne.paper.workers import unordered
 from pfpne.paths import RESULTS
 from pfpne.rng import stream
 from pfpne.space import Float
 from pfpne.tuning import tune
-from pfpne.workers import unordered
 
 SPACE = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 1.0, log=True)}
 LARGEST, SHARE, LEAST = 400, 0.4, 40  # images of the first site, and of any at least
@@ -110,7 +110,9 @@ def one_run(M: int, n_evaluations: int, seed: int, ways: dict, run: int) -> list
         data = [every] if pooled else [own for own, _ in sites]
         rewards = [objective(own, stream(seed, "sites", run, "quarters", m)) for m, own in enumerate(data)]
         budget = n_evaluations * M // len(data)
-        points = [*tune(rewards, SPACE, budget, algorithm=algorithm, seed=seed, progress=False, **settings).deploy.values()]
+        points = [
+            *tune(rewards, SPACE, budget, algorithm=algorithm, seed=seed, progress=False, **settings).deploy.values()
+        ]
         for m, (_, unseen) in enumerate(sites):
             mine = 0 if pooled else m
             at = [way, run, m, len(sites[m][0][1]), *points[mine].values()]

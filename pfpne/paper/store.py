@@ -7,10 +7,8 @@ any of them computes the result again; a file that is damaged, or holds another'
 
 import functools
 import hashlib
-import importlib.metadata
 import io
 import json
-import platform
 import time
 import warnings
 from collections.abc import Callable
@@ -20,11 +18,9 @@ import numpy as np
 from filelock import FileLock
 
 from pfpne.paper.closure import Definitions, read_sources
-from pfpne.paths import RESULTS, read_whole, write_atomically
+from pfpne.paper.workers import versions
+from pfpne.paths import PACKAGE, RESULTS, read_whole, write_atomically
 from pfpne.simulation.record import Run
-
-LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
-PACKAGE = Path(__file__).parent.parent
 
 
 class DamagedResult(UserWarning):
@@ -71,13 +67,6 @@ def source_hash(*roots: tuple | Callable) -> str:
             names = ", ".join(sorted(edited)) or "the package"
             raise SourceChanged(f"{names} was edited after it was loaded: restart the kernel, then run again.")
     return digest
-
-
-@functools.cache
-def versions() -> dict[str, str]:
-    """What a result may change with, besides what was asked for and the source."""
-    found = {name: importlib.metadata.version(name) for name in LIBRARIES}
-    return {"python": platform.python_version(), "machine": platform.machine(), **found}
 
 
 def key(content: dict, *roots: tuple | Callable) -> str:

@@ -18,17 +18,17 @@ from pfpne.paper.experiment import PROFILES, Experiment
 from pfpne.paper.figures import legend, render
 from pfpne.paper.looks import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
 from pfpne.paper.parameters import Parameters, progress
+from pfpne.paper.premises import way
 from pfpne.paper.watch import levels, watch
+from pfpne.paper.workers import unordered
 from pfpne.partition import Partition
 from pfpne.paths import RESULTS
 from pfpne.problems import Problem
-from pfpne.problems.assumptions import path
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import Evaluations, drive
 from pfpne.simulation.record import Recorder
 from pfpne.simulation.simulate import partition_of
 from pfpne.simulation.tree import Cells, play
-from pfpne.workers import unordered
 
 PHASED, SHOWN = ("pf-pne", "fed-pne", "pe"), ("pf-pne", "fed-pne", "pe", "pf-pne+")
 COLUMNS = {  # of a depth of a run; nan where there is nothing to count
@@ -53,7 +53,7 @@ def depths_of_phases(name: str, problem: Problem, horizon: int, partition: Parti
     pulled = [(m, *of, *what) for m, client in enumerate(seen.clients) for of, what in client.pulled.items()]
     table = pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
     H = table["depth"].max()
-    optima, deployed = (np.array([path(partition, x, H) for x in xs]) for xs in (problem.maximisers, seen.run.best))
+    optima, deployed = (np.transpose(way(partition, xs, H)) for xs in (problem.maximisers, seen.run.best))
     K, rows = levels(partition, seen.shared), []
     for h in range(H + 1):
         of = table[table["depth"] == h]  # nothing where Fed-PNE expands
@@ -116,7 +116,7 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
         parts.append(table[node["count"] > 0])
     table, rows = pd.concat(parts), []
     H = table["depth"].max()
-    deployed, optima = (np.array([path(partition, x, H) for x in points]) for points in (deployed, problem.maximisers))
+    deployed, optima = (np.transpose(way(partition, np.array(xs), H)) for xs in (deployed, problem.maximisers))
     for h, of in table.groupby("depth"):
         f = problem.paired_values(of["m"].to_numpy(), partition.centers(h, of["index"].to_numpy()))
         row = NOTHING | {"depth": h, "removed": 0.0, "cut": 0.0}

@@ -1,4 +1,4 @@
-"""Simulations: one algorithm on one problem, by its objects or by a faster form of the same."""
+"""Which algorithms have a faster form than their objects, and which it is."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The simulation of hct.py and hoo.py, compiled from the steps of their objects, and so equal to them pull for pull."""
+"""Trees (hct.py, hoo.py, pf_pne_plus.py) simulated: compiled from the steps of the objects, and equal pull for pull."""
 
 import numpy as np
 from numba import njit
@@ -80,12 +80,12 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
     draws = columns, uniform, bernoulli, 0.0 if bernoulli else float(cells.problem.noise)
     played = np.empty((2, *uniform.shape), dtype=np.int32)
     cell = np.zeros(len(tree.node), dtype=np.int64)
-    for v, row in enumerate(tree.node[: tree.state[0]["size"]]):  # those that the tree starts with; it makes the others
-        if v > 0:
-            above = tree.node[row["parent"]]
-            if cells.child[cell[row["parent"]]] == 0:
-                cells.look_below(cell[row["parent"]], int(above["depth"]), above["index"])
-            cell[v] = cells.child[cell[row["parent"]]] + v - above["child"]
+    for v in range(1, tree.state[0]["size"]):  # those that the tree starts with; it makes the others
+        parent = tree.node[v]["parent"]
+        above = tree.node[parent]
+        if cells.child[cell[parent]] == 0:
+            cells.look_below(cell[parent], int(above["depth"]), above["index"])
+        cell[v] = cells.child[cell[parent]] + v - above["child"]
     while (stop := run(tree.node, tree.state, theory, cell, cells.child, cells.value, start, *draws, *played)) != DONE:
         tree.node = with_room(tree.node, tree.state[0]["size"] + theory.k)
         cell = with_room(cell, len(tree.node))
@@ -116,7 +116,9 @@ def measure(cells: Cells, pulled, deployed, at: np.ndarray, before: np.ndarray) 
 def search(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
     """Each client plays its tree, from evaluation `start` < T on, alone: `measure` of all, at checkpoints t >= start."""
     M, parts = task.n_clients, []
-    size = M if len(before) == 2 else min(BLOCK, max(1, PULLS // task.horizon))  # means over all clients are made once a cell: all then share the cells
+    size = min(BLOCK, max(1, PULLS // task.horizon))
+    if len(before) == 2:  # means over all clients are made once a cell: all then share the cells
+        size = M
     for clients in (range(a, min(a + size, M)) for a in range(0, M, size)):
         cells = Cells(problem, task.partition, clients)
         played = [play(cells, next(trees), task.horizon - start, range(m, m + 1), noise_streams) for m in clients]
@@ -137,7 +139,10 @@ def simulate_alone(theory, problem, task, settings, noise_streams, t, global_reg
 def simulate_centralized(problem, task, settings, noise_streams, t, global_regret) -> Traces:
     """The simulation of make_centralized: a client deploys what it pulled last."""
     M, T, d = task.n_clients, task.horizon, task.partition.d
-    tree, cells = TreeClient(task, hct_theory(settings, task.partition, M * T)), Cells(problem, task.partition, range(M))
+    tree, cells = (
+        TreeClient(task, hct_theory(settings, task.partition, M * T)),
+        Cells(problem, task.partition, range(M)),
+    )
     pulled, _ = play(cells, tree, T, range(M), noise_streams)
     rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation

@@ -26,14 +26,15 @@ BELOW = 6  # depths below a cell whose centres tell its range
 TOLERANCE = 1e-6  # of a value at a maximum: next to a square-root cusp, rounding alone costs 1e-8
 
 
-def path(partition: Partition, x: np.ndarray, H: int) -> np.ndarray:
-    """Indices (H + 1,) of the cells of depths 0..H that hold the point x (d,); on a border, the first."""
-    index = [1]
-    for h in range(1, H + 1):
-        children = partition.children(index[-1])
-        low, high = np.moveaxis(partition.box(h, children), -1, 0)
-        index.append(int(children[((low <= x) & (x <= high)).all(axis=1).argmax()]))
-    return np.array(index)
+def way(partition: Partition, points: np.ndarray, depth: int) -> list[np.ndarray]:
+    """Indices (n,) of the nodes that hold the points (n, d), at each depth 0..depth; on a border, the first."""
+    nodes = [np.ones(len(points), dtype=np.int64)]
+    for h in range(1, depth + 1):
+        children = partition.children(nodes[-1]).reshape(-1, partition.k)
+        box = partition.box(h, children.ravel()).reshape(*children.shape, *points.shape[1:], 2)
+        inside = ((box[..., 0] <= points[:, None]) & (points[:, None] <= box[..., 1])).all(axis=-1)
+        nodes.append(children[np.arange(len(points)), inside.argmax(axis=1)])
+    return nodes
 
 
 def ranges(problem: Problem, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -66,9 +67,8 @@ def ranges(problem: Problem, partition: Partition, H: int) -> tuple[list[np.ndar
             highs.insert(0, high.copy())
     points = np.concatenate([problem.maximisers, problem.global_maximiser[None]])
     best = optima(problem)
-    for m, x in enumerate(points):
-        for h, i in enumerate(path(partition, x, H)):
-            highs[h][m, i - 1] = best[m]
+    for h, index in enumerate(way(partition, points, H)):
+        highs[h][np.arange(len(points)), index - 1] = best
     return lows, highs
 
 

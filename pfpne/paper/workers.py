@@ -24,6 +24,8 @@ from threadpoolctl import ThreadpoolController
 from pfpne.checks import check, check_count
 from pfpne.paths import PACKAGE, RESULTS
 
+LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
+
 
 class WorkersError(RuntimeError):
     """Workers could not be had, or one was killed. The message says what to do."""
@@ -119,11 +121,17 @@ def _client(address: str):
 
 
 @functools.cache
+def versions() -> dict[str, str]:
+    """What a result may change with, besides what was asked for and the source."""
+    found = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    return {"python": platform.python_version(), "machine": platform.machine(), **found}
+
+
+@functools.cache
 def identity() -> dict[str, str]:
     """What a result may depend on, besides the job: workers that differ in it would make another."""
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PACKAGE.rglob("*.py")))).hexdigest()
-    libraries = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "numba", "llvmlite")}
-    return {"python": platform.python_version(), "machine": platform.machine(), **libraries, "pfpne": sources}
+    return {**versions(), "pfpne": sources}
 
 
 def _remote_job(wanted: dict, shared: Path, function: Callable, position: int, arguments: tuple) -> tuple:
