@@ -13,7 +13,7 @@ What each client is guaranteed, and what is sent: docs/pf-pne-plus.md. HCT-noise
 | het^2                   | het2           | variance across clients of their objectives at the nodes that stay  |
 | W                       | worth          | what the others' mean of a node counts for, in pulls of one's own   |
 
-The parts, each with a switch in the settings (all off: PF-PNE): noise_aware, heterogeneity_test, optimistic,
+The parts, each with a switch in the settings (off but for shared_means: PF-PNE): noise_aware, heterogeneity_test, optimistic,
 shared_means, free_descent, early_descent.
 """
 

@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     who.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
     who.add_argument("--scheduler", help="the address of a Dask scheduler whose workers simulate")
     make.add_argument("--only", choices=KNOWN, help="this notebook alone")
-    commands.add_parser("readme", help="write claims.csv into the README, and deviations.csv into docs/deviations.md")
+    commands.add_parser("readme", help="write what the files in figures/ say into the README and the pages of docs/")
     args = parser.parse_args(arguments)
     if "MAKELEVEL" in os.environ:
         end_with(os.getppid())  # make, without which nobody waits for this

@@ -152,7 +152,7 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
     longer = found.against("HCT (PyXAB)", ("sooner", "smallest", "later"), "bernoulli")
     than_pe = found.against("PE", ("beats-pe", "later-pe"), "bernoulli")
     runs = verdicts.drop_duplicates("id").set_index("id")
-    lost, sent = runs.loc["safe-garland", "measured"], runs.loc["confidential", ["measured", "runs"]]
+    (lost, noise), sent = runs.loc["safe-garland", ["measured", "regime"]], runs.loc["confidential", ["measured", "runs"]]
     M, T = (_told(sent["runs"], name) for name in ("M", "T"))
     shift, long_n = _told(runs.loc["smallest-garland", "runs"], "shift"), _told(runs.loc["later-garland", "runs"], "n")
     return [
@@ -177,7 +177,7 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
         f"paper's Delta: {found.decided('falls-with-M')}.",
         f"**Elimination**: with the experiments' c = 0.1 all confidence intervals hold in "
         f"{found.decidable('good-event-as-run')}, with the theory's c = 2 in {found.decidable('good-event')}; no "
-        f"client's maximum is lost in {found.among('safe')} comparisons ({lost}).",
+        f"client's maximum is lost in {found.among('safe')} comparisons ({noise_in_words(noise)}, {lost}).",
         f"**Communication** stops by design; PF-PNE carries fewer numbers than Fed-PNE in {found.among('less-talk')} "
         f"comparisons, {found.span('less-talk', 'ratio')} times as many (its broadcast carries three numbers a node, "
         f"Fed-PNE's one); with the clients' own Delta in {found.among('less-talk', own)}, "

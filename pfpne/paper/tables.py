@@ -268,7 +268,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
     )
     blocks = [
-        ("README.md", "findings", "claims_comparisons.csv", scale + _list(found)),
+        ("README.md", "findings", "claims.csv claims_comparisons.csv specification_curve.csv", scale + _list(found)),
         ("README.md", "grid", "claims.csv", as_markdown(findings.grid(findings.main_text(verdicts)))),
         ("docs/claims.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts))),
         ("docs/claims.md", "claims", "claims.csv", reading + as_markdown(summary(verdicts))),
@@ -286,6 +286,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     if (path := folder / "tune_your_own.csv").exists():  # the same
         text = _list(sites.sentences(sites.compared(pd.read_csv(path), seed=0)))
         blocks.append(("docs/choosing.md", "sites", path.name, text))
-    for page, name, source, block in blocks:
-        link = f"[figures/{source}]({'../' * page.count('/')}figures/{source})"
-        update(root / page, name, f"*Made by `python -m pfpne.paper readme` from {link}; do not edit.*\n\n{block}")
+    for page, name, sources, block in blocks:
+        up = "../" * page.count("/")
+        links = ", ".join(f"[figures/{source}]({up}figures/{source})" for source in sources.split())
+        update(root / page, name, f"*Made by `python -m pfpne.paper readme` from {links}; do not edit.*\n\n{block}")
