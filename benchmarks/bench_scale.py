@@ -86,7 +86,7 @@ def summary(costs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         }
         row = {"Algorithm": label(name)} | {what: f"{value:.2f}" for what, (value, _) in found.items()}
         found["the peak of memory in GB"] = (mine["peak_GB"].max(), GB)
-        over += [f"{label(name)}, {what} ({value:.2f})" for what, (value, bar) in found.items() if value > bar]
+        over += [f"{label(name)}, {what} ({value:.3f})" for what, (value, bar) in found.items() if value > bar]
         for M, T in LARGE:
             seconds, peak = at.loc[(M, T), ["seconds", "peak_GB"]] if (M, T) in at.index else ("", "")
             row[f"M = {M:,}, T = {T:,}"] = f"{seconds:.1f} s, {peak:.1f} GB" if seconds else ""
