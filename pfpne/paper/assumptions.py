@@ -140,11 +140,8 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
 
 def summary(problems: pd.DataFrame) -> pd.DataFrame:
     """Medians over runs: a row an objective, shift and kind of cells."""
-    medians = problems.drop(columns="run").groupby(PLACE[:-1], sort=False).median().reset_index()
-    numbers = medians[[*COLUMNS]].map(lambda x: "none" if math.isinf(x) else f"{x:.3g}")
-    for end in ("", "_mean"):  # a rho of 1 is no smoothness
-        none = medians[f"rho{end}"] > 0.995
-        numbers.loc[none, [f"nu_1{end}", f"rho{end}"]] = DASH
-    names, shifts = medians["objective"].map(title), medians["shift"].map("{:g}".format)
-    head = medians[PLACE[:-1]].assign(objective=names, shift=shifts)
-    return pd.concat([head, numbers], axis=1)
+    medians = problems.drop(columns=["run", "nu_1_mean", "rho_mean"]).groupby(PLACE[:-1], sort=False).median()
+    shown = medians.map(lambda x: "none" if math.isinf(x) else f"{x:.3g}")
+    shown.loc[medians["rho"] > 0.995, ["nu_1", "rho"]] = DASH  # a rho of 1 is no smoothness
+    shown = shown.reset_index()
+    return shown.assign(objective=shown["objective"].map(title), shift=shown["shift"].map("{:g}".format))

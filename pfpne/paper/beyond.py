@@ -3,6 +3,7 @@
 A cell is an objective, a noise of the profile, and clients that are alike or shifted (landmine's are as they are).
 """
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,9 +17,10 @@ from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper import stats
 from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
-from pfpne.paper.figures import _in_order, _scale, draw_regret, legend, render
-from pfpne.paper.looks import EARLY, LOOKS, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.figures import draw_regret, in_order, legend, render, scale
+from pfpne.paper.looks import EARLY, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import BEYOND, PROFILES, SYNTHETIC_NAMES, Parameters
+from pfpne.paper.premises import way
 from pfpne.paper.regimes import TUNED
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
@@ -42,12 +44,12 @@ def cells(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
 
 
 def results(p: Parameters) -> dict[tuple, dict]:
-    """{(objective, noise, clients): {variant: Results}}; a variant is an algorithm, or a part of PF-PNE+ switched off."""
+    """{(objective, noise, clients): {variant: Results}}; a variant: an algorithm, or a part of PF-PNE+ switched off."""
     found = {}
     for objective, noise, clients, changes in cells(p):
         every = p.run(objective, noise, BEYOND, **changes)
         early = p.run(objective, noise, ("hct-noise",), **changes, settings={**p.settings, "early_descent": True})
-        found[objective, noise, clients] = {name: every for name in BEYOND} | {EARLY: early}
+        found[objective, noise, clients] = dict.fromkeys(BEYOND, every) | {EARLY: early}
         found[objective, noise, clients] |= {
             part: p.run(objective, noise, (OURS,), **changes, settings={**p.settings, part: False}) for part in PARTS
         }
@@ -94,10 +96,10 @@ def lower_curve(of, run: int, t: np.ndarray) -> np.ndarray:
 
 
 def _client_curve(problem, partition, m: int, T: int, t: np.ndarray) -> np.ndarray:
-    x, index, best, steps, regret = problem.maximisers[m], np.array([1]), -np.inf, [0.0], [0.0]
-    for h in range(min(partition.max_depth, DEEPEST)):
-        children = partition.children(index)
-        box, values = partition.box(h + 1, children), problem.client_values(m, partition.centers(h + 1, children))
+    x, best, steps, regret = problem.maximisers[m], -np.inf, [0.0], [0.0]
+    ancestors = way(partition, x[None], min(partition.max_depth, DEEPEST) - 1)
+    for h, index in enumerate(ancestors, start=1):
+        values = problem.client_values(m, partition.centers(h, partition.children(index)))
         best = max(best, values.max())
         variance = np.mean(values * (1 - values)) if problem.noise == "bernoulli" else problem.noise**2 / 3
         gap = np.ptp(values)
@@ -105,7 +107,6 @@ def _client_curve(problem, partition, m: int, T: int, t: np.ndarray) -> np.ndarr
         if pulls <= T:
             steps.append(steps[-1] + pulls)
             regret.append(regret[-1] + pulls * max(0.0, problem.optimum[m] - best))
-        index = children[((box[..., 0] <= x) & (x <= box[..., 1])).all(axis=1).argmax()][None]
     last = max(0.0, problem.optimum[m] - best) * np.maximum(0.0, t - steps[-1])
     return np.interp(t, steps, regret) + last
 
@@ -126,17 +127,17 @@ def sentences(table: pd.DataFrame) -> list[str]:
     (within, of), (others, of_others) = (((ratio[on] <= 1.1).sum(), on.sum()) for on in (tuned, ~tuned))
     text = [
         f"**PF-PNE+** has the smallest mean regret, of itself and {len(RIVALS)} rivals, in {(ratio <= 1).sum()} of "
-        f"{len(ratio)} cells, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}; where clients are alike it is "
-        f"at least 30 % ahead in {(alike <= 0.7).sum()} of {len(alike)}. At its worst ({where}) it has {ratio.max():.2f} "
-        "times the best rival's regret.",
-        f"Within 10 % of the best rival it is in {within} of {of} cells of the objectives that it was tuned on (with another "
-        f"seed; {', '.join(map(title, TUNED))}), and in {others} of {of_others} of the others.",
+        f"{len(ratio)} cells, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}; where clients are alike "
+        f"it is at least 30 % ahead in {(alike <= 0.7).sum()} of {len(alike)}. At its worst ({where}) it has "
+        f"{ratio.max():.2f} times the best rival's regret.",
+        f"Within 10 % of the best rival it is in {within} of {of} cells of the objectives that it was tuned on (with "
+        f"another seed; {', '.join(map(title, TUNED))}), and in {others} of {of_others} of the others.",
         f"Regret with a part switched off, over that with all of them (geometric mean over cells): {factors}.",
     ]
     if len(far):
         text.append(
-            f"Its regret is {far.min():.3g} to {far.max():.3g} times the oracle's (median {far.median():.3g}), and less in "
-            f"{(far < 1).sum()} of {len(far)} cells: a yardstick, and no bound."
+            f"Its regret is {far.min():.3g} to {far.max():.3g} times the oracle's (median {far.median():.3g}), and less "
+            f"in {(far < 1).sum()} of {len(far)} cells: a yardstick, and no bound."
         )
     return text
 
@@ -144,10 +145,10 @@ def sentences(table: pd.DataFrame) -> list[str]:
 def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """The ratios of `compared` as a picture: a row a variant, a column a cell."""
     caption = (
-        f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {_scale(p, p.n_runs)}. Above 1 (red), "
-        "the variant does worse. Left, clients alike; right, shifted; landmine's are as they are. 'B' is Bernoulli rewards."
+        f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {scale(p, p.n_runs)}. Above 1 "
+        "(red), the variant does worse. Left, clients alike; right, shifted; landmine's are as they are. 'B' is "
+        "Bernoulli rewards."
     )
-
     order = [name for name in table["variant"].unique() if name in PARTS]
     rows = [*order, *RIVALS]
     names = [*(f"without {PARTS[name]}" for name in order), *map(label, RIVALS)]
@@ -157,17 +158,12 @@ def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
         widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]
         axes = figure.subplots(1, 2, sharey=True, width_ratios=widths)
         for ax, side in zip(axes, sides, strict=True):
-            column = [
-                f"{title(o)} {'B' if n == 'bernoulli' else f'{n:g}'}"
-                for o, n in side[["objective", "noise"]].to_numpy()
-            ]
+            noises = side["noise"].map(lambda a: "B" if a == "bernoulli" else f"{a:g}")
+            column = side["objective"].map(title) + " " + noises
             wide = side.assign(cell=column).pivot(index="variant", columns="cell", values="ratio")
-            wide = wide.loc[rows, list(dict.fromkeys(column))].set_axis(names)
-            text = {
-                "annot": wide.map(lambda x: f"{x:.1f}" if x < 9.95 else f"{x:.0f}"),
-                "fmt": "",
-                "annot_kws": {"size": 5.5},
-            }
+            wide = wide.loc[rows, column.unique()].set_axis(names)
+            numbers = wide.map(lambda x: f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
+            text = {"annot": numbers, "fmt": "", "annot_kws": {"size": 5.5}}
             sns.heatmap(wide, ax=ax, cmap="vlag", norm=LogNorm(1 / 8, 8), cbar=False, linewidths=0.3, **text)
             ax.axhline(len(order), color="black", linewidth=0.8)
             ax.set(xlabel="", ylabel="", title="clients alike" if ax is axes[0] else "clients shifted")
@@ -179,29 +175,21 @@ def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 def curves(found: dict, p: Parameters) -> Exhibit:
     """Regret against t under the profile's first noise, clients alike and shifted, with the lower curve."""
-    noise = PROFILES[p.profile].noises[0]
-    tables = {}
-    for clients in CLIENTS:
-        for objective in DRAWN:
-            one = found[objective, noise, clients][OURS]
-            regret = one.regret[["objective", "algorithm", "run", "t", "regret"]]
-            t = np.sort(regret["t"].unique())[:: max(1, regret["t"].nunique() // 100)]
-            lower = np.mean([lower_curve(one.experiment, run, t) for run in range(one.experiment.n_runs)], axis=0)
-            tables[clients, objective] = regret[regret["t"].isin(t)], t, lower
-    means = [
-        pd.concat(
-            [
-                data.groupby("algorithm", sort=False)[["t", "regret"]]
-                .apply(lambda x: x.groupby("t").mean())
-                .reset_index(),
-                pd.DataFrame({"algorithm": "lower curve", "t": t, "regret": lower}),
-            ]
-        ).assign(clients=clients, objective=objective)
-        for (clients, objective), (data, t, lower) in tables.items()
-    ]
+    noise, tables, means = PROFILES[p.profile].noises[0], {}, []
+    for clients, objective in itertools.product(CLIENTS, DRAWN):
+        one, place = found[objective, noise, clients][OURS], {"clients": clients, "objective": objective}
+        data, runs = one.regret, range(one.experiment.n_runs)
+        steps = np.sort(data["t"].unique())[::-1]
+        t = steps[:: max(1, len(steps) // 100)][::-1]  # the last among them
+        lower = np.mean([lower_curve(one.experiment, run, t) for run in runs], axis=0)
+        data = data[data["t"].isin(t)]
+        tables[clients, objective] = data, t, lower
+        mean = data.groupby(["algorithm", "t"], sort=False)["regret"].mean().reset_index()
+        means += [mean.assign(**place), pd.DataFrame({"algorithm": "lower curve", "t": t, "regret": lower, **place})]
     caption = (
-        f"Average cumulative regret, {noise_in_words(noise)}: {_scale(p, p.n_runs)}; clients alike (above) and shifted. Lines "
-        "are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them. Grey: the lower curve, of an oracle."
+        f"Average cumulative regret, {noise_in_words(noise)}: {scale(p, p.n_runs)}; clients alike (above) and shifted. "
+        "Lines are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them. Grey: the lower curve, "
+        "of an oracle."
     )
 
     def draw(figure: Figure) -> None:
@@ -215,6 +203,6 @@ def curves(found: dict, p: Parameters) -> Exhibit:
         for ax in axes[-1]:
             ax.set_xlabel("evaluations per client $t$")
         grey = Line2D([], [], color="0.5", linewidth=1.6, linestyle=(0, (1, 1)), label="lower curve")
-        legend(figure, [name for name in _in_order(LOOKS) if name in BEYOND], 7, more=[grey])
+        legend(figure, in_order(BEYOND), 7, more=[grey])
 
     return render("beyond_curves", caption, pd.concat(means, ignore_index=True), (PAGE, 3.5), draw)

@@ -123,9 +123,7 @@ class Column:
         return self._ask(self.study.summary, algorithm, **changes)
 
     def values(self, algorithm: str = "pf-pne", of: str = "regret", **changes) -> np.ndarray:
-        """R(T)/M of each run (n,), another of COLUMNS, or what is "deployed", see Study.deployed."""
-        if of == "deployed":
-            return self._ask(self.study.deployed, algorithm, **changes)
+        """R(T)/M of each run (n,), or another of COLUMNS."""
         return self.summary(algorithm, **changes)[of].to_numpy()
 
     def events(self, settings: dict | None = None) -> pd.DataFrame:

@@ -36,10 +36,7 @@ from pfpne.rng import stream
 
 ALPHA = 0.05  # the chance, at most, of any false verdict in one family
 GIVEN = (f"{SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
-VERDICTS = (
-    *("holds", "better than claimed", "true by construction"),
-    *("does not hold", "undecided", "not decidable"),
-)
+VERDICTS = ("holds", "better than claimed", "true by construction", "does not hold", "undecided", "not decidable")
 TABLE = Path(__file__).with_name("claims.toml")
 
 

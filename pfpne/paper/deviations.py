@@ -112,11 +112,8 @@ class Last(PFPNE):
 class Mirrored(Partition):
     """The same cells, those of a depth numbered from the other end: increasing index is decreasing, last is first."""
 
-    def box(self, h, i):
-        return super().box(h, self.k**h + 1 - np.asarray(i))
-
-    def centers(self, h, i):
-        return super().centers(h, self.k**h + 1 - np.asarray(i))
+    def _cell(self, h, i):
+        return super()._cell(h, self.k**h + 1 - np.asarray(i))
 
 
 class Drifting(NeuralSimulation):

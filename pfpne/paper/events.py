@@ -10,11 +10,11 @@ import numpy as np
 
 from pfpne.algorithms import ALGORITHMS
 from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, Pull, find, radius, tau
-from pfpne.paper.experiment import Experiment
+from pfpne.paper.experiment import Experiment, simulated
 from pfpne.paper.premises import way
 from pfpne.rng import stream
 from pfpne.simulation.phased import simulate_phases
-from pfpne.simulation.simulate import partition_of, simulate
+from pfpne.simulation.simulate import partition_of
 
 EVENTS = {
     "means": "means that nodes are eliminated by, the server's and the clients'",
@@ -85,25 +85,20 @@ class Watched(PFPNE):
     def alone(self, pulled: Pull, sums: np.ndarray, before: np.ndarray) -> None:
         """One depth of PE. before (S,): whom the horizon had not cut then; the others know no more."""
         h, owner, index, n = pulled
-        sums, n, wanted = sums.copy(), n.copy(), tau(h, self.log, *self._constants)
-        spared = np.zeros(self.S, dtype=bool)
+        s, sums, n, spared = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
         if h in self.own:
             nodes, drawn, of_each = self.own[h]
             found, column = find(index, nodes)
             sums[found] += drawn[owner[found], column]
             n[found] += of_each
             spared, _ = find(self.maxima[h], self.shared[h][0])
-            if of_each >= wanted:
+            if of_each >= tau(h, self.log, s.c, s.nu_1, s.rho):
                 return  # nodes that were sampled enough together are not pulled, and not seen here
         there = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
         self.lost |= before & ~there & ~spared
         done = ~self.done[owner]
         value = self.problem.paired_values(owner[done], self.task.partition.centers(h, index[done]))
         self.outside(sums[done] / n[done], value, n[done])
-
-    @property
-    def _constants(self):
-        return self.settings.c, self.settings.nu_1, self.settings.rho
 
 
 def of_run(experiment: Experiment, run: int) -> list[int]:
@@ -115,7 +110,6 @@ def of_run(experiment: Experiment, run: int) -> list[int]:
         return made[0]
 
     algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, watched, PhasedServer))
-    partition = partition_of(problem, experiment.cells, experiment.seed, run)
-    simulate(algorithm, problem, experiment.horizon, partition=partition, **experiment.settings)
+    simulated(experiment, algorithm, run)
     errors = np.concatenate(made[0].errors)
     return [len(errors), int(errors.sum()), int(made[0].lost.sum())]

@@ -97,15 +97,6 @@ class Study:
         """R(T)/M of each run (n_runs,); arguments as those of `experiment`."""
         return self.summary(*what, **changes)["regret"].to_numpy()
 
-    def deployed(self, *what, **changes) -> np.ndarray:
-        """Simple regret at T, mean over the clients, of each run (n_runs,); arguments the same."""
-        experiment = self.experiment(*what, **changes)
-
-        def run() -> list:
-            return [*each_run(experiment, _deployed, self.n_jobs, folder=self.folder).values()]
-
-        return np.array(store.rows(_key(experiment, _deployed), run, self.folder))
-
     def of_problems(self, of: Callable, objective: str, regime: Regime, *arguments) -> np.ndarray:
         """What of(experiment, run, *arguments) says of the problem and the cells of each run (n_runs, ...)."""
         experiment = self.experiment(objective, "pe", "bernoulli", cells=regime.cells)  # any algorithm, any noise
@@ -171,6 +162,7 @@ COLUMNS = {
     "numbers": "numbers carried, up and down",
     "up": "those of them that went up",
     "sooner": "R(t)/M at t = T/10 or the next checkpoint",
+    "deployed": "simple regret at T, mean over the clients",
     "idle": "share of T since a client last deployed another point, mean over the clients",
     "Delta": "what PF-PNE was given, nan for the others",
     "seconds": "wall time, the one column that is not reproducible",
@@ -186,11 +178,10 @@ def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: P
     """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
 
-    def run() -> list[list]:
-        numbers = each_run(experiment, _numbers, n_jobs, bar, folder)
-        return [[algorithm, run, *of_run] for (algorithm, run), of_run in numbers.items()]
+    def rows() -> list[list]:
+        return [[*pair, *of_run] for pair, of_run in each_run(experiment, _numbers, n_jobs, bar, folder).items()]
 
-    return pd.DataFrame(store.rows(_key(experiment, _numbers), run, folder), columns=list(COLUMNS))
+    return pd.DataFrame(store.rows(_key(experiment, _numbers), rows, folder), columns=list(COLUMNS))
 
 
 def sketch(groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS) -> list:
@@ -226,14 +217,11 @@ def _numbers(result: Run) -> list:
         int(carried["numbers up"].sum() + carried["numbers down"].sum()),
         int(carried["numbers up"].sum()),
         float(result.regret[:, np.searchsorted(result.t, result.t[-1] / 10)].mean()),
+        float(result.simple_regret[:, -1].mean()),
         idle(result),
         result.settings.get("Delta", math.nan),
         result.seconds,
     ]
-
-
-def _deployed(result: Run) -> float:
-    return float(result.simple_regret[:, -1].mean())
 
 
 def idle(result: Run) -> float:

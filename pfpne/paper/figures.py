@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from pfpne.paper.claim_tests import in_words
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say figures.save)
 from pfpne.paper.looks import COLUMN, LOOKS, OWN_DELTA, PAGE, STYLE, TITLES, label, noise_in_name, noise_in_words, title
 from pfpne.paper.parameters import Parameters
@@ -62,7 +63,7 @@ def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw
             draw(ax, data)
             ax.set(xlabel="evaluations per client $t$", ylabel="" if j else ylabels[i])
             ax.set_title(_where(of) if alone or of.objective == "landmine" else TITLES[of.objective])
-        legend(figure, _in_order(table["algorithm"]), 7 if columns > 2 else 3 if alone else 4, more=more)
+        legend(figure, in_order(table["algorithm"]), 7 if columns > 2 else 3 if alone else 4, more=more)
 
     return render(stem, caption, table, size, panels)
 
@@ -79,7 +80,7 @@ def legend(figure: Figure, names: list[str], columns: int, lines: bool = True, m
     figure.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // max(1, rows)), **space)
 
 
-def _in_order(algorithms: Iterable[str]) -> list[str]:
+def in_order(algorithms: Iterable[str]) -> list[str]:
     """The algorithms, each once, in the order of legends."""
     present = set(algorithms)
     return [name for name in LOOKS if name in present]
@@ -105,7 +106,7 @@ def _name(of, usual: str | None = None) -> str:
     return of.objective if plain else f"{of.objective}_{noise_in_name(of.noise)}"
 
 
-def _scale(p: Parameters, runs: int) -> str:
+def scale(p: Parameters, runs: int) -> str:
     n = f"{runs} {'run' if runs == 1 else 'runs'}"
     return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client, n = {n}"
 
@@ -135,7 +136,7 @@ def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int, 
     bands = "1 standard deviation over them, cut where they leave the range of the lines"
     bands = "2 standard errors of these means" if simple else bands
     caption = (
-        f"{name}{what}: {_scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
+        f"{name}{what}: {scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
         f"Lines are means over the runs, bands \N{PLUS-MINUS SIGN}{bands}."
     )
     symbol = "simple regret" if simple else "regret $R(t)/M$"
@@ -166,7 +167,7 @@ def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
 
 def _curves(ax: Axes, regret: pd.DataFrame, of: str, errorbar, **options) -> None:
     """Mean lines of a column against t, with bands, on linear axes."""
-    names, every = _in_order(regret["algorithm"]), max(1, regret["t"].nunique() // 6)
+    names, every = in_order(regret["algorithm"]), max(1, regret["t"].nunique() // 6)
     sns.lineplot(regret, x="t", y=of, errorbar=errorbar, ax=ax, **options, **_lines(names))
     for k, (name, line, band) in enumerate(zip(names, ax.lines, ax.collections, strict=True)):
         line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
@@ -206,7 +207,7 @@ def communication(results: list, p: Parameters) -> Exhibit:
     table = pd.concat([steps for _, steps in cells], ignore_index=True)
     silent = ", ".join(label(name) for name in of.algorithms if name not in set(table["algorithm"]))
     caption = (
-        f"Communication{what}: {_scale(p, p.n_runs)}. Numbers carried up and down, a broadcast counted once for each "
+        f"Communication{what}: {scale(p, p.n_runs)}. Numbers carried up and down, a broadcast counted once for each "
         "client; a mark is a round of communication. The bold lines are the first run, the thin ones the others."
         f"{f' Nothing is sent by {silent}.' if silent else ''}"
     )
@@ -233,7 +234,7 @@ def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
     """Draw the numbers carried against t: a step a round. The first run is bold, its rounds marked, a few if many."""
     if steps.empty:
         return
-    names, to_the_end = _in_order(steps["algorithm"]), steps.groupby(["algorithm", "run"]).tail(1).assign(t=horizon)
+    names, to_the_end = in_order(steps["algorithm"]), steps.groupby(["algorithm", "run"]).tail(1).assign(t=horizon)
     looks = {"units": "run", "estimator": None, "sort": False, "drawstyle": "steps-post", **_lines(names)}
     sns.lineplot(pd.concat([steps, to_the_end]), x="t", y="cumulative", ax=ax, **looks)
     first = np.cumsum([0, *steps.groupby("algorithm")["run"].nunique()[names]])  # lines are by algorithm and run
@@ -304,7 +305,7 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
 
     table: see pfpne.paper.evidence.ratios.
     """
-    names, runs = _in_order(table["algorithm"]), sorted(set(table["n"]))
+    names, runs = in_order(table["algorithm"]), sorted(set(table["n"]))
     noises = list(dict.fromkeys(regime.name for regime in study.regimes if regime.name != "landmine"))
     where = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
     table = table.assign(where=where)
@@ -353,7 +354,7 @@ def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
 
 def exponents(table: pd.DataFrame, study) -> Exhibit:
     """Local exponents of regret against T, a panel an objective: see pfpne.paper.table1.exponents."""
-    names, objectives = _in_order(table["algorithm"]), list(table["objective"].unique())
+    names, objectives = in_order(table["algorithm"]), list(table["objective"].unique())
     caption = (
         f"Local exponents of regret, log2 of R(T)/M at T over that at T/2, in runs to these horizons: M = "
         f"{study.n_clients} clients, {noise_in_words(study.regimes[0].noise)}, random cells, means over n = "
@@ -441,11 +442,8 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
 
 def _choice(name: str, value) -> str:
     """A choice of the specification curve in words."""
-    if name == "noise":
-        return noise_in_words(value)
-    value = {"true": "the clients' own", 0.01: "0.01"}.get(value, value) if name == "Delta" else value
-    value = f"shift {value:g}" if name == "clients" and value != "alike" else value
-    return f"{name}: {value:,}" if name == "T" else f"{name}: {value}"
+    words = {"Delta": in_words, "T": "{:,}".format, "clients": lambda x: x if x == "alike" else f"shift {x:g}"}
+    return noise_in_words(value) if name == "noise" else f"{name}: {words.get(name, str)(value)}"
 
 
 def times(results: list, p: Parameters) -> Exhibit:
@@ -454,9 +452,9 @@ def times(results: list, p: Parameters) -> Exhibit:
     seconds = seconds[seconds["algorithm"] != OWN_DELTA]  # the same program
     groups = seconds.groupby(["objective", "algorithm"], sort=False)["seconds"]
     table = groups.agg(runs="count", median="median", min="min", max="max").reset_index()
-    objectives, names = [name for name in TITLES if name in set(table["objective"])], _in_order(table["algorithm"])
+    objectives, names = [name for name in TITLES if name in set(table["objective"])], in_order(table["algorithm"])
     caption = (
-        f"Wall time of one run, {_scale(p, table['runs'].max())}: median, with the range over the runs. "
+        f"Wall time of one run, {scale(p, table['runs'].max())}: median, with the range over the runs. "
         "As implemented here, compiled before, several runs at a time on one machine."
     )
 

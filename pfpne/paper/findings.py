@@ -152,7 +152,10 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
     longer = found.against("HCT (PyXAB)", ("sooner", "smallest", "later"), "bernoulli")
     than_pe = found.against("PE", ("beats-pe", "later-pe"), "bernoulli")
     runs = verdicts.drop_duplicates("id").set_index("id")
-    (lost, noise), sent = runs.loc["safe-garland", ["measured", "regime"]], runs.loc["confidential", ["measured", "runs"]]
+    (lost, noise), sent = (
+        runs.loc["safe-garland", ["measured", "regime"]],
+        runs.loc["confidential", ["measured", "runs"]],
+    )
     M, T = (_told(sent["runs"], name) for name in ("M", "T"))
     shift, long_n = _told(runs.loc["smallest-garland", "runs"], "shift"), _told(runs.loc["later-garland", "runs"], "n")
     return [

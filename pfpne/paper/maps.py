@@ -166,11 +166,8 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
 def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Each algorithm's regret over the smallest of all in that regime, of what is held out."""
     ratios = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0).rename(columns=label)
-    long = (
-        table[["cells", "objective"]]
-        .join(ratios)
-        .melt(["cells", "objective"], var_name="algorithm", value_name="ratio")
-    )
+    long = table[["cells", "objective"]].join(ratios)
+    long = long.melt(["cells", "objective"], var_name="algorithm", value_name="ratio")
     counts = ", ".join(f"{n} on {cells} cells" for cells, n in table["cells"].value_counts(sort=False).items())
     caption = (
         f"Mean R(T)/M over the smallest of all in the same regime, in {len(table)} regimes that are not on the map "
@@ -185,14 +182,9 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
             of = long[long["objective"] == objective]
             look = {"hue": "cells", "hue_order": [*SHADES], "palette": SHADES, "legend": False, "ax": ax}
             sns.stripplot(of, x="ratio", y="algorithm", dodge=True, jitter=False, size=1.6, alpha=0.5, **look)
-            bars = {
-                "estimator": "median",
-                "errorbar": ("pi", 50),
-                "markersize": 3,
-                "linewidth": 1.6,
-                "linestyle": "none",
-            }
-            sns.pointplot(of, x="ratio", y="algorithm", dodge=0.4, markers=["o", "s"], **bars, **look)
+            bars = {"estimator": "median", "errorbar": ("pi", 50), "linewidth": 1.6}
+            marks = {"markers": ["o", "s"], "markersize": 3, "linestyle": "none"}
+            sns.pointplot(of, x="ratio", y="algorithm", dodge=0.4, **bars, **marks, **look)
             ax.axvline(1.1, color="0.4", linewidth=0.6, linestyle=":")
             ax.set(xscale="log", xlabel="", ylabel="", title=title(objective))
         axes[0].set_xlim(0.85, 1.1 * long["ratio"].max())

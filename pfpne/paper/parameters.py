@@ -20,18 +20,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from pfpne import checks
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
-from pfpne.checks import (
-    check,
-    check_amount,
-    check_count,
-    check_evaluations,
-    check_noise,
-    check_rho,
-    check_scale,
-    shown,
-    unknown,
-)
 from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.paper.workers import check_scheduler, end_with
@@ -62,16 +52,16 @@ class ParameterError(ValueError):
 
 
 def _check_text(wanted: str) -> Callable:
-    return lambda name, x: check(isinstance(x, str) and x.strip() != "", name, wanted, x)
+    return lambda name, x: checks.check(isinstance(x, str) and x.strip() != "", name, wanted, x)
 
 
 def _check_cells(name: str, x) -> None:
-    check(isinstance(x, str) and x in CELLS, name, f"one of {', '.join(map(repr, CELLS))}", x)
+    checks.check(isinstance(x, str) and x in CELLS, name, f"one of {', '.join(map(repr, CELLS))}", x)
 
 
 def _check_delta(name: str, x) -> None:
     if not (isinstance(x, str) and x == "true"):
-        check_amount(name, x, ", or 'true'")
+        checks.check_amount(name, x, ", or 'true'")
 
 
 def _names(name: str, x) -> tuple[str, ...]:
@@ -81,7 +71,7 @@ def _names(name: str, x) -> tuple[str, ...]:
         with contextlib.suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # literal_eval's
             parts = ast.literal_eval(x.strip()) if x.lstrip().startswith("[") else x.split(",")
     listed = isinstance(parts, (list, tuple)) and parts and all(isinstance(p, str) and p.strip() for p in parts)
-    check(listed, name, "a list of names, or names with commas between them", x)
+    checks.check(listed, name, "a list of names, or names with commas between them", x)
     return tuple(part.strip() for part in parts)
 
 
@@ -99,16 +89,16 @@ KINDS = {
     "profile": _plain(str, _check_text("the name of a profile")),
     "objective": _plain(str, _check_text("the name of an objective")),
     "algorithms": _names,
-    **dict.fromkeys(("n_clients", "horizon", "n_runs"), _plain(int, check_count)),
-    "noise": _plain(float, check_noise),
-    "shift": _plain(float, check_amount),
+    **dict.fromkeys(("n_clients", "horizon", "n_runs"), _plain(int, checks.check_count)),
+    "noise": _plain(float, checks.check_noise),
+    "shift": _plain(float, checks.check_amount),
     "cells": _plain(str, _check_cells),
-    "seed": _plain(int, check_count),
-    "nu_1": _plain(float, check_scale),
-    "rho": _plain(float, check_rho),
-    **dict.fromkeys(("c", "c_1", "delta"), _plain(float, check_scale)),
+    "seed": _plain(int, checks.check_count),
+    "nu_1": _plain(float, checks.check_scale),
+    "rho": _plain(float, checks.check_rho),
+    **dict.fromkeys(("c", "c_1", "delta"), _plain(float, checks.check_scale)),
     "Delta": _plain(float, _check_delta),
-    "n_jobs": _plain(int, check_count),
+    "n_jobs": _plain(int, checks.check_count),
     "scheduler": _plain(str, check_scheduler),
     "figures_dir": _plain(str, _check_text("the path of a folder, as a string")),
 }
@@ -140,6 +130,7 @@ SITES = {  # the paper's are in the notebook, too
     "smoke": {"n_clients": 3, "horizon": 16, "n_runs": 2},
     "paper": {"n_clients": 3, "horizon": 120, "n_runs": 20},
 }
+MANY = ("objective", "algorithms", "noise", *SETTINGS)  # no parameters where many are run
 NOTEBOOKS = {
     "0_how_it_works": Notebook(
         ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
@@ -147,17 +138,11 @@ NOTEBOOKS = {
     "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES),
     "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift")),
     "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
-    "4_table1_and_claims": Notebook(
-        NAMES, without=("objective", "algorithms", "noise", "cells", *SETTINGS), claims=True
-    ),
+    "4_table1_and_claims": Notebook(NAMES, without=(*MANY, "cells"), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
-    "10_specification_curve": Notebook(
-        READ, without=("objective", "algorithms", "noise", "cells", "shift", *SETTINGS), n_runs=5
-    ),
-    "6_tune_your_own": Notebook(
-        ("pf-pne+", "hct-noise"), ("digits",), without=("objective", "algorithms", "noise", "shift", "cells", *SETTINGS)
-    ),
-    "7_beyond": Notebook(BEYOND, without=("objective", "algorithms", "noise", *SETTINGS), n_runs=5, horizon=20_000),
+    "10_specification_curve": Notebook(READ, without=(*MANY, "cells", "shift"), n_runs=5),
+    "6_tune_your_own": Notebook(("pf-pne+", "hct-noise"), ("digits",), without=(*MANY, "cells", "shift")),
+    "7_beyond": Notebook(BEYOND, without=MANY, n_runs=5, horizon=20_000),
     "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
     "9_why": Notebook(
         ("pf-pne", "pf-pne+", "fed-pne", "pe"), SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5
@@ -248,7 +233,7 @@ def complete(notebook: str, given: dict) -> Parameters:
     decided = _completed(usual, asked)
     _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], decided["settings"])
     try:
-        check_evaluations(*(decided.get(name) or 1 for name in ("n_clients", "horizon")))
+        checks.check_evaluations(*(decided.get(name) or 1 for name in ("n_clients", "horizon")))
     except ValueError as error:
         raise ParameterError(str(error)) from None
     alike = [_completed(usual, parameters) for name, parameters in executions(asked["profile"]) if name == notebook]
@@ -290,7 +275,7 @@ def _name_of(asked: dict[str, str]) -> str:
 
 def _known(what: str, name: str, names: Iterable[str]) -> None:
     if name not in names:
-        raise ParameterError(unknown(what, name, names))
+        raise ParameterError(checks.unknown(what, name, names))
 
 
 def _checked(name: str, value):
@@ -360,7 +345,9 @@ def _folder(given: str | None, home: Path) -> Path:
         folder = Path(given).expanduser().resolve() if given else home
         there = next(path for path in (folder, *folder.parents) if path.exists())
     except (OSError, RuntimeError, ValueError) as error:
-        raise ParameterError(f"figures_dir {shown(given)} is no path that can be used: {shown(str(error))}") from None
+        raise ParameterError(
+            f"figures_dir {checks.shown(given)} is no path that can be used: {checks.shown(str(error))}"
+        ) from None
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         raise ParameterError(
             f"figures_dir {given or str(folder)!r} cannot be written to: {there} is no folder, or locked."

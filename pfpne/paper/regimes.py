@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.paper import stats
+from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.paper.evidence import COMMON, sketch
 from pfpne.paper.exhibits import Exhibit, words
 from pfpne.paper.experiment import Experiment
@@ -93,24 +93,16 @@ SEEN = 8  # the depth of the cells whose centres tell the spread
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
 
-def _play(
-    p: Parameters,
-    regimes: list[tuple],
-    players: dict,
-    what: str,
-    folder: Path,
-    d: dict[str, int] | None = None,
-    **changes,
-) -> pd.DataFrame:
+def _play(p: Parameters, regimes: list[tuple], players: dict, what: str, folder: Path, **changes) -> pd.DataFrame:
     """A row a run of each player, (algorithm, settings), in each regime: REGIME, player, run, regret R(T)/M, Delta.
 
-    d: {objective: d} where it is not the usual one. changes: to the seed and the cells.
+    changes: to the seed, the cells, and to d, {objective: d} where it is not the usual one.
     """
-    places = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON} | changes
+    same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON, "d": {}} | changes
 
     def experiments(objective, noise, shift, M, T) -> list[Experiment]:
-        scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": (d or {}).get(objective), **places}
-        return [Experiment(objective, (name,), settings=settings, **scale) for name, settings in players.values()]
+        scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": same["d"].get(objective)}
+        return [Experiment(objective, (name,), settings=given, **same | scale) for name, given in players.values()]
 
     groups = [[*of] for _, of in itertools.groupby(regimes, key=lambda regime: regime[:4])]  # each shares its problem
     found = sketch([sum((experiments(*of) for of in group), []) for group in groups], p.n_jobs, progress(what), folder)
@@ -138,12 +130,12 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     problems = ["objective", "shift", "clients"]
     spreads = [[*key, _spread(p, *key)] for key in table[problems].drop_duplicates().itertuples(index=False)]
     table = table.merge(pd.DataFrame(spreads, columns=[*problems, "spread"]), on=problems)
-    table["sigma"] = [0.5 if noise == "bernoulli" else noise / math.sqrt(3) for noise in table["noise"]]
+    table["sigma"] = table["noise"].map(reward_deviation)
     return table
 
 
 def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """A row a regime of HELD_OUT: cells, REGIME, the mean R(T)/M of RIVALS. In more than one dimension, either kind of cells."""
+    """A row a regime of HELD_OUT: cells (in more than one dimension, either kind), REGIME, the mean R(T)/M of RIVALS."""
     every, players, tables = Grid.of(p, HELD_OUT).regimes(), {name: PLAYERS[name] for name in RIVALS}, []
     for cells in ("random", "cyclic"):
         if regimes := [regime for regime in every if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
@@ -156,7 +148,7 @@ def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 def _clear(regret: pd.DataFrame, best: str) -> bool:
     """regret: a row a run, a column an algorithm."""
     leads = regret.drop(columns=best).sub(regret[best], axis=0)
-    return bool((leads.mean() > 2 * leads.apply(stats.standard_error)).all())
+    return bool((leads.mean() > 2 * leads.sem()).all())
 
 
 def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
@@ -201,9 +193,7 @@ def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exh
     buys = []
     for name, other in pairs:
         ratio = table[name] / table[other]
-        on = (
-            table["noise"].ne("bernoulli") if name == "pf-pne+" else ratio.notna()
-        )  # there it knows more of the noise, too
+        on = table["noise"].ne("bernoulli") | (name != "pf-pne+")  # there it knows more of the noise, too
         shares = [f"{(ratio[of & on] < 1).mean():.0%}" for of in (alike, ~alike)]
         what = " (under uniform noise)" if name == "pf-pne+" else ""
         buys.append(f"{_label(name)} has less regret than {_label(other)} in {' and in '.join(shares)}{what}")
@@ -219,8 +209,8 @@ def _of_ours(table: pd.DataFrame) -> str:
     """How near PF-PNE+ comes to the best of the others, where it was tuned and where not."""
     lead = to_others(table)[table["shift"].eq(0) & table["objective"].ne("landmine") & table["sigma"].gt(LOUD)]
     return (
-        f"**{label('pf-pne+')} everywhere** is within {NEAR - 1:.0%} of the best of the others, {_near_the_best(table, [])}. "
-        f"Where clients are alike and the noise's standard deviation is more than {LOUD}, it is 30% ahead in "
+        f"**{label('pf-pne+')} everywhere** is within {NEAR - 1:.0%} of the best of the others, "
+        f"{_near_the_best(table, [])}. Where clients are alike and the noise's standard deviation is more than {LOUD}, it is 30% ahead in "
         f"{(lead <= 0.7).sum()} of {len(lead)}."
     )
 
@@ -229,10 +219,11 @@ def _of_unseen(unseen: pd.DataFrame) -> str:
     """The same where it was never tuned."""
     lead = to_others(unseen)[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     return (
-        "**Held out**, fixed before any of it was run, and not on the map (another seed, other M and T, shifts other than 0, "
-        "noises other than Bernoulli, Rastrigin in two dimensions, either kind of cells; Bernoulli rewards and alike "
+        "**Held out**, fixed before any of it was run, and not on the map (another seed, other M and T, shifts other "
+        "than 0, noises other than Bernoulli, Rastrigin in two dimensions, either kind of cells; Bernoulli rewards and alike "
         f"clients as there): {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of the others, "
-        f"{_near_the_best(unseen, ['cells'])}. Where clients are alike it is 30% ahead in {(lead <= 0.7).sum()} of {len(lead)}."
+        f"{_near_the_best(unseen, ['cells'])}. Where clients are alike it is 30% ahead in {(lead <= 0.7).sum()} of "
+        f"{len(lead)}."
     )
 
 
@@ -244,9 +235,8 @@ def to_others(table: pd.DataFrame) -> pd.Series:
 def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
     """How often PF-PNE+ is within NEAR of the best of the others, by these columns and whether it was tuned there."""
     parts, ratio = [], to_others(table)
-    for (*which, tuned), of in ratio.groupby(
-        [*(table[name] for name in by), table["objective"].isin(TUNED)], sort=False
-    ):
+    parts_of = [*(table[name] for name in by), table["objective"].isin(TUNED)]
+    for (*which, tuned), of in ratio.groupby(parts_of, sort=False):
         where = "".join(f"on {cells} cells, " for cells in which)
         near = f"in {(of <= NEAR).mean():.0%} of {len(of)} regimes"
         parts.append(f"{where}of the objectives that it was {'' if tuned else 'not '}tuned on, {near}")

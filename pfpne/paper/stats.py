@@ -68,8 +68,3 @@ def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     u, y = np.log(np.asarray(x, dtype=float)), np.asarray(y, dtype=float)
     u = u - u.mean()
     return np.log(np.where(y > 0, y, np.nan)) @ u / (u @ u or np.nan)
-
-
-def standard_error(values: np.ndarray) -> float:
-    """The standard error of the mean of values (n,): their standard deviation over sqrt n; nan if n = 1."""
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan

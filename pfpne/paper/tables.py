@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 
 from pfpne.paper import assumptions, beyond, claims, deviations, findings, sites, table1
-from pfpne.paper.claim_tests import MUCH, PAPER
+from pfpne.paper.claim_tests import MUCH
 from pfpne.paper.evidence import Study
 from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
 from pfpne.paper.looks import DASH, label, noise_in_words
-from pfpne.paper.parameters import SITES, Parameters
+from pfpne.paper.parameters import PAPER, SITES, Parameters
 from pfpne.paths import FIGURES, ROOT, write_atomically
 
 IN_LATEX = {
@@ -195,7 +195,7 @@ def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
         "f-bar, and d_new, slopes over these depths, no asymptotic ones."
     )
     names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
-    shown = assumptions.summary(problems).drop(columns=["nu_1_mean", "rho_mean"])
+    shown = assumptions.summary(problems)
     shown = shown.rename(columns=names | {name: name.capitalize() for name in ("objective", "shift", "cells")})
     latex = as_latex(shown, "lrl" + "r" * (len(shown.columns) - 3))
     return _exhibit("assumptions_table", caption, shown, latex, assumptions_table=problems)
