@@ -103,7 +103,7 @@ def pyxab_theory(s: HCTSettings, partition, T: int) -> Theory:
 
 # parent, child: rows, of the first of the k children, or -1. free: 1 where the search goes deeper below the threshold,
 # too. t: the step to come. size: nodes so far. best: the node to deploy. split: the node whose B has not seen its new
-# children yet, or -1. A count need not be whole: what a node starts from may be worth a part of a pull (pf_pne_plus.py).
+# children yet, or -1. A count need not be whole: what a node starts from may be worth part of a pull (pf_pne_plus.py).
 INTEGERS, FLOATS = ("depth", "index", "parent", "child", "free"), ("count", "total", "U", "B")
 NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
 STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split")])

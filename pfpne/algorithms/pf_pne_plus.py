@@ -13,8 +13,8 @@ What each client is guaranteed, and what is sent: docs/pf-pne-plus.md. HCT-noise
 | het^2                   | het2           | variance across clients of their objectives at the nodes that stay  |
 | W                       | worth          | what the others' mean of a node counts for, in pulls of one's own   |
 
-The parts, each with a switch in the settings (off but for shared_means: PF-PNE): noise_aware, heterogeneity_test, optimistic,
-shared_means, free_descent, early_descent.
+The parts, each with a switch in the settings (off but for shared_means: PF-PNE): noise_aware, heterogeneity_test,
+optimistic, shared_means, free_descent, early_descent.
 """
 
 import math
@@ -97,7 +97,7 @@ class RootStatistics(Message):
 
 @dataclass(frozen=True, eq=False)
 class Shared(Message):
-    """Down: the nodes of K^h that stay, the global mean of every node of K^h, sigma^2 and het^2 so far, 1 or 0: go on?"""
+    """Down: the nodes of K^h that stay, the global mean of each of K^h, sigma^2 and het^2 so far, 1 or 0: go on?"""
 
     index: np.ndarray = integers("kept")
     means: np.ndarray = numbers("n")
@@ -129,13 +129,13 @@ def alone(s: PlusSettings | NoiseHCTSettings, c: float, task: Task, **more) -> T
 
 
 def binary_noise(means: np.ndarray, n: int) -> float:
-    """sigma^2 of rewards that are 0 or 1, from the clients' means (M, nodes) of n pulls each: it follows from the means."""
+    """sigma^2 of rewards that are 0 or 1, from the clients' means (M, nodes) of n pulls each: it follows from them."""
     pulls, mean = n * len(means), means.mean(axis=0)
     return float(np.mean(mean * (1 - mean)) * pulls / max(1, pulls - 1))
 
 
 def heterogeneity(means: np.ndarray, n: int, noise: float, binary: bool) -> tuple[float, float]:
-    """het^2 as the clients' means (M, nodes) of n pulls each show it, and its precision: one over its variance at het = 0.
+    """het^2, as the clients' means (M, nodes) of n pulls each show it, and its precision, 1 / its variance at het = 0.
 
     The variance across clients, less sigma^2 / n. binary_noise holds het^2, too, so that 1 - 1/n of it are left to see.
     """
@@ -150,7 +150,7 @@ def heterogeneity(means: np.ndarray, n: int, noise: float, binary: bool) -> tupl
 def worth(n: int, M: int, noise: float, het2: float) -> float:
     """W = sigma^2 / variance, in pulls, of the mean over the other M - 1 clients, n pulls each, as one of f_m there.
 
-    Its variance is that of M - 1 and of one client around the mean of all, het^2 M / (M - 1), and sigma^2 / (n (M - 1)).
+    Its variance: of M - 1 and of one client around the mean of all, het^2 M / (M - 1), and sigma^2 / (n (M - 1)).
     """
     return n * (M - 1) * (noise / (noise + n * M * het2) if het2 > 0 else 1.0)
 
@@ -229,7 +229,7 @@ class HCTNoise(Phases):
 def grown(task: Task, theory: Theory, depths: list, m: int, t: int, free: bool) -> TreeClient:
     """Client m's tree at step t, with the nodes of these depths, known to it: their U and B are of what is known.
 
-    depths: (index, parents, means (S, n), count) for h = 0, 1, ...; parents (n,): positions in the depth above. The node
+    depths: (index, parents, means (S, n), count) for h = 0, 1, ...; parents (n,): positions in the depth above. The one
     to deploy is HCT's among those that it pulls itself: a depth that stage 1 reached is not always pulled again.
     """
     tree, k, at, above = TreeClient(task, theory), theory.k, 0, 0
@@ -293,7 +293,7 @@ class PlusServer(PhasedServer):
         return self.task.partition.max_depth
 
     def conclude(self, means: np.ndarray, variances: np.ndarray | None = None) -> Shared:
-        """One phase: from the clients' means (M, n) of K^h, and their variances (M, 1) of the root, to the broadcast."""
+        """One phase: from the clients' means (M, n) of K^h, and variances (M, 1) of the root, to the broadcast."""
         h, index, s, M = self.h, self.index, self.settings, self.task.n_clients
         n = pulls_each(h, self.log, s, M)
         if variances is not None:

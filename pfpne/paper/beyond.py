@@ -136,8 +136,8 @@ def sentences(table: pd.DataFrame) -> list[str]:
     ]
     if len(far):
         text.append(
-            f"Its regret is {far.min():.3g} to {far.max():.3g} times the oracle's (median {far.median():.3g}), and less "
-            f"in {(far < 1).sum()} of {len(far)} cells: a yardstick, and no bound."
+            f"Its regret is {far.min():.3g} to {far.max():.3g} times the oracle's (median {far.median():.3g}), and "
+            f"less in {(far < 1).sum()} of {len(far)} cells: a yardstick, and no bound."
         )
     return text
 
@@ -187,9 +187,9 @@ def curves(found: dict, p: Parameters) -> Exhibit:
         mean = data.groupby(["algorithm", "t"], sort=False)["regret"].mean().reset_index()
         means += [mean.assign(**place), pd.DataFrame({"algorithm": "lower curve", "t": t, "regret": lower, **place})]
     caption = (
-        f"Average cumulative regret, {noise_in_words(noise)}: {scale(p, p.n_runs)}; clients alike (above) and shifted. "
-        "Lines are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them. Grey: the lower curve, "
-        "of an oracle."
+        f"Average cumulative regret, {noise_in_words(noise)}: {scale(p, p.n_runs)}; clients alike (above) and "
+        "shifted. Lines are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them. Grey: the "
+        "lower curve, of an oracle."
     )
 
     def draw(figure: Figure) -> None:

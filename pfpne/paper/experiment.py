@@ -49,9 +49,9 @@ PROFILES = {
 class Experiment:
     """Several algorithms on the same runs of one problem.
 
-    objective, n_clients (M), noise, shift, common, seed, d: as in make_problem. algorithms: registered names, each once.
-    cells: as in simulate. horizon (T), n_runs: see pfpne.checks.COUNTS. settings: {name: value}, each given to every
-    algorithm here that takes it.
+    objective, n_clients (M), noise, shift, common, seed, d: as in make_problem. algorithms: names, each once. cells: as
+    in simulate. horizon (T), n_runs: see pfpne.checks.COUNTS. settings: {name: value}, each given to every algorithm
+    here that takes it.
     Everything is checked at once, and made plain: equal experiments have equal keys. data_hash: see Problem.
     """
 

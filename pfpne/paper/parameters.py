@@ -189,7 +189,7 @@ class Parameters:
     command: str  # that makes the notebook's figures again, from the project's folder
 
     def experiment(self, objective: str | None = None, noise=None, algorithms: tuple | None = None, **changes):
-        """The Experiment: of the notebook's own objective, noise and algorithms, or those given; changes: to the rest."""
+        """The Experiment, of the notebook's own objective, noise, algorithms, or those given; changes to the rest."""
         objective, algorithms = objective or self.objective, algorithms or self.algorithms
         noise = self.noise if noise is None else noise
         noise = _usual_noise(self.profile, objective) if noise is None else noise

@@ -135,7 +135,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 
 def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """A row a regime of HELD_OUT: cells (in more than one dimension, either kind), REGIME, the mean R(T)/M of RIVALS."""
+    """A row a regime of HELD_OUT: cells (beyond one dimension, either kind), REGIME, the mean R(T)/M of RIVALS."""
     every, players, tables = Grid.of(p, HELD_OUT).regimes(), {name: PLAYERS[name] for name in RIVALS}, []
     for cells in ("random", "cyclic"):
         if regimes := [regime for regime in every if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
@@ -187,7 +187,7 @@ TUNED = ("garland", "doublesine", "himmelblau", "ackley")  # the objectives that
 
 
 def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exhibit:
-    """When to federate, how, and with which Delta. table: of `measure`; given: of `break_even`; unseen: of `held_out`."""
+    """When to federate, how, and with which Delta. table: of `measure`, given: `break_even`, unseen: `held_out`."""
     pairs = [("pf-pne+", EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")]
     alike = table["shift"].eq(0) & table["objective"].ne("landmine")
     buys = []
@@ -210,7 +210,8 @@ def _of_ours(table: pd.DataFrame) -> str:
     lead = to_others(table)[table["shift"].eq(0) & table["objective"].ne("landmine") & table["sigma"].gt(LOUD)]
     return (
         f"**{label('pf-pne+')} everywhere** is within {NEAR - 1:.0%} of the best of the others, "
-        f"{_near_the_best(table, [])}. Where clients are alike and the noise's standard deviation is more than {LOUD}, it is 30% ahead in "
+        f"{_near_the_best(table, [])}. Where clients are alike and the noise's standard deviation is more than {LOUD}, "
+        "it is 30% ahead in "
         f"{(lead <= 0.7).sum()} of {len(lead)}."
     )
 
@@ -220,8 +221,8 @@ def _of_unseen(unseen: pd.DataFrame) -> str:
     lead = to_others(unseen)[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     return (
         "**Held out**, fixed before any of it was run, and not on the map (another seed, other M and T, shifts other "
-        "than 0, noises other than Bernoulli, Rastrigin in two dimensions, either kind of cells; Bernoulli rewards and alike "
-        f"clients as there): {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of the others, "
+        "than 0, noises other than Bernoulli, Rastrigin in two dimensions, either kind of cells; Bernoulli rewards and "
+        f"alike clients as there): {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of the others, "
         f"{_near_the_best(unseen, ['cells'])}. Where clients are alike it is 30% ahead in {(lead <= 0.7).sum()} of "
         f"{len(lead)}."
     )
@@ -284,7 +285,8 @@ def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
 def _lost(behind: pd.Series) -> str:
     return (
         f"in the geometric mean {np.exp(np.log(behind).mean()) - 1:.0%} more regret than the best there, within "
-        f"{NEAR - 1:.0%} of it in {(behind <= NEAR).mean():.0%} of {len(behind)} regimes, {behind.max():.2g} times it at worst"
+        f"{NEAR - 1:.0%} of it in {(behind <= NEAR).mean():.0%} of {len(behind)} regimes, "
+        f"{behind.max():.2g} times it at worst"
     )
 
 

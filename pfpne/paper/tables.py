@@ -92,8 +92,9 @@ def make_claims(study: Study) -> Exhibit:
         f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells "
         "and one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is "
         "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they "
-        "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims of "
-        f"every run are counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and cells are random; "
+        "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims "
+        f"of every run are counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and "
+        "cells are random; "
         f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}"
     )
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
@@ -208,8 +209,8 @@ def make_beyond_sites(p: Parameters) -> Exhibit:
     every = table[table["site"] == "all"]
     caption = (
         "By how much the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % "
-        f"interval: the {of.n_clients} sites of notebook 6, {of.horizon} fits a site, {of.n_runs} paired runs. Above 0 for "
-        f"certain in {(every['low'] > 0).sum()} of {len(every)}, below in {(every['high'] < 0).sum()}."
+        f"interval: the {of.n_clients} sites of notebook 6, {of.horizon} fits a site, {of.n_runs} paired runs. Above 0 "
+        f"for certain in {(every['low'] > 0).sum()} of {len(every)}, below in {(every['high'] < 0).sum()}."
     )
     differences = every[["difference", "low", "high"]].to_numpy()
     shown = pd.DataFrame({"Variant": every["against"]})

@@ -26,7 +26,6 @@ from pfpne.paths import RESULTS
 from pfpne.problems import Problem
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import Evaluations, drive
-from pfpne.simulation.record import Recorder
 from pfpne.simulation.simulate import partition_of
 from pfpne.simulation.tree import Cells, play
 
@@ -97,9 +96,8 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
     settings, M, seed, run = make_settings(name, {}, problem), problem.n_clients, problem.seed, problem.run
     task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
     streams = noise_streams(problem, seed, run)
-    recorder = Recorder(problem, np.array([horizon]), global_regret=False)
-    evaluations = _Noted(problem, task, streams, recorder)
-    search = drive(PFPNEPlus(task, settings, M), PlusServer(task, settings), evaluations, recorder)
+    given = problem, task, settings, streams, np.array([horizon]), False
+    evaluations, search = drive(PFPNEPlus, PlusServer, *given, kind=_Noted)
     if search is None:  # the horizon came in stage 1
         return [NOTHING | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []

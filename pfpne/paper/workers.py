@@ -48,8 +48,9 @@ def unordered(
     """(position, function(*arguments[position])) of every job, as each finishes; they begin in their order.
 
     n_jobs: a number of processes, 1 for this one, None for one a core; or the address of a Dask scheduler, whose
-    workers it is then: ValueError, at once, for anything else. bar(done, total) is called after each. here: in this process all
-    the same. What a job raises is raised here; WorkersError if a worker was killed (Dask first lets others try).
+    workers it is then: ValueError, at once, for anything else. bar(done, total) is called after each. here: in this
+    process all the same. What a job raises is raised here; WorkersError if a worker was killed (Dask first lets others
+    try).
     """
     if isinstance(n_jobs, str):
         check_scheduler("n_jobs", n_jobs)

@@ -29,12 +29,11 @@ MANY = 1024  # points: for so many, the clients are computed one by one, since a
 class Problem:
     """M clients' noiseless objectives on one domain; where a family knows no better, their maxima are searched for.
 
-    Attributes: name; domain (d, 2); d; n_clients, M; noise, as in `check_noise`; shift, common (None where there are none);
-    seed, run: what names the random streams; max_depth and most_cuts of the partition (its max_depth, most); candidates
-    (n, d), the only points with a value, or None for the whole domain; data_hash, the SHA-256 of the data that the
-    values come from, or None;
-    maximisers (M, d), optimum (M,), global_maximiser (d,), global_optimum: found when first asked for, the points
-    to rounding; alike: whether all clients are known to have the same objective.
+    Attributes: name; domain (d, 2); d; n_clients, M; noise, as in `check_noise`; shift, common (or None); seed, run:
+    what names the random streams; max_depth and most_cuts of the partition (its max_depth, most); candidates (n, d),
+    the only points with a value, or None for the whole domain; data_hash, the SHA-256 of the data that the values
+    come from, or None; maximisers (M, d), optimum (M,), global_maximiser (d,), global_optimum: found when first asked
+    for, the points to rounding; alike: whether all clients are known to have the same objective.
     """
 
     shift: float | None = None
@@ -125,7 +124,7 @@ class Problem:
 class Objective:
     """A row of the table of objectives, whatever its family. d: the dimension; any_d: it is only the default.
 
-    problem(objective, name, d, n_clients, shift, common, noise, seed, run) -> Problem, where objective is the row itself.
+    problem(objective, name, d, n_clients, shift, common, noise, seed, run) -> Problem; objective is the row itself.
     """
 
     problem: Callable[..., Problem]

@@ -8,8 +8,7 @@ from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServe
 from pfpne.algorithms.pf_pne_plus import HCTNoise, PFPNEPlus, PlusServer
 from pfpne.federation import Server
 from pfpne.simulation.neural import simulate_fn_ucb
-from pfpne.simulation.phased import simulate_phases
-from pfpne.simulation.plus import simulate_searches
+from pfpne.simulation.phased import simulate_phases, simulate_searches
 from pfpne.simulation.tree import simulate_alone, simulate_centralized
 
 # fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces, equal to the objects; None where

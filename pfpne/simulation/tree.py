@@ -114,7 +114,7 @@ def measure(cells: Cells, pulled, deployed, at: np.ndarray, before: np.ndarray) 
 
 
 def search(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
-    """Each client plays its tree, from evaluation `start` < T on, alone: `measure` of all, at checkpoints t >= start."""
+    """Each client plays its tree, from evaluation `start` < T on, alone: `measure` of all, at checkpoints >= start."""
     M, parts = task.n_clients, []
     size = min(BLOCK, max(1, PULLS // task.horizon))
     if len(before) == 2:  # means over all clients are made once a cell: all then share the cells
