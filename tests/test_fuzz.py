@@ -18,6 +18,7 @@ from pfpne.simulation.simulate import partition_of
 
 SHORT = settings(max_examples=40, derandomize=True, deadline=None)
 LONG = settings(max_examples=1_000, deadline=None)
+SLOW = {"fn-ucb": {"width": 2, "steps": 2}}  # inverts a matrix at each pull: here a small one
 REWARDS = {  # (rng, shape) -> in [0, 1]
     "uniform": lambda rng, shape: rng.random(shape),
     "bernoulli": lambda rng, shape: rng.integers(2, size=shape).astype(float),
@@ -33,9 +34,9 @@ REWARDS = {  # (rng, shape) -> in [0, 1]
 def tasks(draw, evaluations: int) -> tuple[str, Task]:
     """evaluations: at most, of all clients together; a few make a short test."""
     name, k, d = draw(st.sampled_from(NAMES)), draw(st.integers(2, 4)), draw(st.integers(1, 6))
-    slow = name == "fn-ucb"  # its objects invert a matrix at each pull
-    M = draw(st.integers(1, 2 if slow else 20))
-    T = draw(st.integers(1, 8 if slow else min(500, evaluations // M)))
+    M = draw(st.integers(1, 20))
+    each = evaluations // (2 * M if name in SLOW else M)
+    T = draw(st.integers(1, min(500, max(8, each))))
     low = draw(st.sampled_from([-1e6, -1.0, 0.0]))
     domain = [[low, low + draw(st.sampled_from([1e-3, 1.0, 1e6]))] for _ in range(d)]
     depth = draw(st.sampled_from([0, 1, 2, 7, None]))
@@ -86,7 +87,7 @@ def watch(run: Federation, k: int) -> None:
 def hold(task: tuple[str, Task], kind: str, moment: int, seed: int) -> None:
     name, task = task
     rewards = REWARDS[kind](np.random.default_rng(seed), (task.n_clients, task.horizon))
-    run, n, pulled, saved = make_federation(name, task), 0, [], None
+    run, n, pulled, saved = make_federation(name, task, **SLOW.get(name, {})), 0, [], None
     watch(run, task.partition.k)
     own = [Nested(2 if name == "blin" else task.partition.k) for _ in run.clients]  # what each client pulls
     while run.running:
