@@ -9,6 +9,7 @@ from latex2mathml.converter import convert
 
 HERE = Path(__file__).resolve().parent
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 shutil.rmtree(HERE / "executed", ignore_errors=True)
 (HERE / "executed").mkdir()
 for profile in ("smoke", "paper"):  # the paper's where there are both
@@ -49,7 +50,8 @@ def relinked(text: str, folder: Path) -> str:
             return words
         return f"{picture}[{words}]({to}{anchor})"
 
-    return LINK.sub(link, text)
+    parts = FENCED.split(text)  # code between two texts
+    return "".join(part if i % 2 else LINK.sub(link, part) for i, part in enumerate(parts))
 
 
 def on_page(app, name: str, content: list[str]) -> None:

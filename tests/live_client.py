@@ -19,7 +19,7 @@ def task(M: int, horizon: int) -> Task:
 
 
 def main(connection, name, M, horizon, m, folder, settings, dies_at=0, fails=(), nan=()):
-    """Answer until the connection ends. dies_at: the evaluation in which it kills itself, once; fails, nan: as named."""
+    """Answer until the connection ends. dies_at: the evaluation in which it kills itself, once; fails, nan: as said."""
 
     def evaluate(x) -> float:
         t = len(client.journal.read()) + 1

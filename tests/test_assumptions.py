@@ -77,9 +77,7 @@ def test_dimensions():
 
 def test_Delta_and_omega_by_hand():
     problem = squares(0.4, 0.6)  # f-bar = 0.99 - (x - 0.5)^2
-    assert problem.Delta == pytest.approx(0.01, abs=1e-6) and premises.Delta_4(problem) == pytest.approx(
-        0.01, abs=1e-6
-    )
+    assert problem.Delta == pytest.approx(0.01, abs=1e-6) and premises.Delta_4(problem) == pytest.approx(0.01, abs=1e-6)
     # f_m* - f_m(1/2 + u) = (0.1 + u)^2, so omega asks (0.2 u + u^2) / u^2: most at the centre 9/16
     found = premises.omega(problem, HALVES, 3, premises.Delta_4(problem))
     assert found == pytest.approx(1 + 0.2 * 16, rel=1e-3)

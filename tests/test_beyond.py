@@ -10,7 +10,7 @@ from pfpne.paper.parameters import complete
 
 
 def test_the_lower_curve_by_hand():
-    """Garland, two alike clients, no noise: each depth costs both children once, shared by two, at the best centre so far."""
+    """Garland, two alike clients, no noise: each depth costs both children once, shared, at the best centre so far."""
     of = Experiment("garland", ("pf-pne+",), 2, 1_000, 1, noise=0.0, shift=0.0)
     problem = of.problem(0)
     best = problem.client_values(0, np.array([[0.25], [0.75]])).max()

@@ -271,9 +271,7 @@ def test_information_grows_more_slowly_than_T(exponent, expected):
     assert verdict("information-garland", made_up(tell)) == expected
 
 
-@pytest.mark.parametrize(
-    ("pf_pne", "expected"), [(100, "holds"), (130, "does not hold"), (70, "better than claimed")]
-)
+@pytest.mark.parametrize(("pf_pne", "expected"), [(100, "holds"), (130, "does not hold"), (70, "better than claimed")])
 def test_far_apart_pf_pne_is_as_pe(pf_pne, expected):
     def tell(algorithm, run, asked):
         assert asked["shift"] == 0.3

@@ -12,7 +12,7 @@ import pytest
 from pfpne.paths import PACKAGE
 
 CHECKOUT = PACKAGE.parent
-BLOCK = '''
+BLOCK = """
 import socket
 
 def refused(self, address):
@@ -21,7 +21,7 @@ def refused(self, address):
     return connect(self, address)
 
 connect, socket.socket.connect = socket.socket.connect, refused
-'''
+"""
 WHOLE = "import ensurepip, venv, sys; print(sys.executable)"  # what pyenv's scripts lead to
 
 
@@ -83,7 +83,9 @@ def test_the_two_commands(python, machine, tmp_path):
     assert len(list((project / "figures-smoke").glob("*.json"))) >= 20
     assert "unchanged" in run(["make", "figures", "PROFILE=smoke"], project, alone)
     run(["make", "test"], project, alone)
-    status = subprocess.run(["find", ".", "-newer", ".venv/.ready", "-path", "./figures/*"], cwd=project, capture_output=True)
+    status = subprocess.run(
+        ["find", ".", "-newer", ".venv/.ready", "-path", "./figures/*"], cwd=project, capture_output=True
+    )
     assert status.stdout == b""  # the paper's figures are as they came
 
 
@@ -95,7 +97,11 @@ def test_a_wheel_is_enough(machine, tmp_path):
     wheel = ["-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(project)]
     run([sys.executable, *wheel], tmp_path, environment)
     (file,) = tmp_path.glob("*.whl")
-    run([sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(installed), str(file)], tmp_path, environment)
+    run(
+        [sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(installed), str(file)],
+        tmp_path,
+        environment,
+    )
     alone = blocked(environment, tmp_path / "blocked")
     alone["PYTHONPATH"] = os.pathsep.join([str(installed), alone["PYTHONPATH"]])
     found = run([sys.executable, "-c", "import pfpne; print(pfpne.__file__)"], where, alone)

@@ -32,7 +32,9 @@ def cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "1")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # that a job has one thread is not of the tests' making
     known = tmp_path / "scheduler.json"
-    scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", f"{known}")
+    scheduler = dask(
+        "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", f"{known}"
+    )
     own = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", f"{tmp_path}"]
     workers = [dask("worker", "--scheduler-file", f"{known}", *own) for _ in range(3)]
     while not known.exists():

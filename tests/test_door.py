@@ -197,8 +197,6 @@ def test_any_json_is_a_message_or_a_value_error(content):
     assert all(np.isfinite(values).all() for values in message.values)
 
 
-
-
 @pytest.mark.parametrize(
     "text",
     [

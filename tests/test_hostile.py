@@ -21,9 +21,33 @@ LONG = "a" * 1_000_000
 ANYWHERE = (  # values that no parameter takes
     *(math.nan, math.inf, -math.inf, 1e308, 5e-324, -1, -0.5, 10**30, 10**5000, 2**64, True, False, 1j),
     *("", " ", "nan", "1e400", "0.1", "nul", "x'; rm -rf /", LONG, "[" * 500, "[1, 2]", "[{[]:1}]", "\ud800"),
-    *("{}", b"pe", [], {}, [[]], [1], ["pe", None], {"a": 1}, np.array([0.1, 0.2]), np.array(["pe"]), pd.NA, pd.NaT, object()),
+    *(
+        "{}",
+        b"pe",
+        [],
+        {},
+        [[]],
+        [1],
+        ["pe", None],
+        {"a": 1},
+        np.array([0.1, 0.2]),
+        np.array(["pe"]),
+        pd.NA,
+        pd.NaT,
+        object(),
+    ),
 )
-PATHS = ("nan", "1e400", "0.1", "nul", "x'; rm -rf /", "[" * 200, "[1, 2]", "[{[]:1}]", "{}")  # strange names of folders
+PATHS = (
+    "nan",
+    "1e400",
+    "0.1",
+    "nul",
+    "x'; rm -rf /",
+    "[" * 200,
+    "[1, 2]",
+    "[{[]:1}]",
+    "{}",
+)  # strange names of folders
 TAKEN = {
     **dict.fromkeys(("n_clients", "horizon", "n_runs", "n_jobs"), (1, 3, np.int64(2))),
     "seed": (0, 2**64 - 1, np.uint8(3)),
@@ -45,7 +69,11 @@ BOTH = [(name, parameter) for name, notebook in NOTEBOOKS.items() for parameter 
 
 def accepted(notebook: str, parameter: str, value):
     """What the notebook starts with: its parameters and, where it has one objective, the experiment."""
-    scale = {"profile": "smoke", "algorithms": ["pf-pne", "hct"], **({"n_clients": 1} if parameter == "horizon" else {})}
+    scale = {
+        "profile": "smoke",
+        "algorithms": ["pf-pne", "hct"],
+        **({"n_clients": 1} if parameter == "horizon" else {}),
+    }
     known = {name: usual for name, usual in scale.items() if name in NOTEBOOKS[notebook].parameters}
     p = complete(notebook, {**known, parameter: value})
     simulates = p.objective in OBJECTIVES and not NOTEBOOKS[notebook].grid
@@ -141,7 +169,7 @@ def test_on_the_command_line_wrong_ones_are_refused_and_nothing_is_written(noteb
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["it's \"here\" $HOME", "../up/\N{SNOWMAN}", "[1, 2]"])
+@pytest.mark.parametrize("folder", ['it\'s "here" $HOME', "../up/\N{SNOWMAN}", "[1, 2]"])
 def test_on_the_command_line_strange_folders_are_taken_and_no_other_is_written(folder, project, tmp_path):
     where = tmp_path / "some where"
     where.mkdir()

@@ -261,9 +261,18 @@ ODD = (  # texts that begin as a list
         ({"n_jobs": 0}, "n_jobs must be an integer in 1..10000"),
         ({"seed": -1}, "seed must be an integer in 0.."),
         ({"noise": -0.1}, "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'"),
-        ({"noise": "0.1"}, "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'; got '0.1'"),
-        ({"noise": float("nan")}, "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'"),
-        ({"noise": "Bernoulli"}, "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'"),
+        (
+            {"noise": "0.1"},
+            "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'; got '0.1'",
+        ),
+        (
+            {"noise": float("nan")},
+            "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'",
+        ),
+        (
+            {"noise": "Bernoulli"},
+            "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'",
+        ),
         ({"shift": -1}, "shift must be 0, or a number from 1e-9"),
         ({"rho": 1}, "rho must be a number from 1e-6"),
         ({"rho": 0.0}, "rho must be a number from 1e-6"),

@@ -54,7 +54,9 @@ def test_constants_by_hand():
     assert heterogeneity(means, 4, 0.004, True) == pytest.approx(((0.02 - 0.001) / 0.75, 2 * 0.75**2 / 0.001**2))
     assert heterogeneity(means[:1], 4, 0.0, False) == (0, 0) == heterogeneity(means, 1, 0.2, True)
     # twelve pulls of each node, a third and a half of them 1: the sample variances of all of them
-    assert binary_noise(np.array([[0.25, 0.5], [0.5, 0.5], [0.25, 0.5]]), 4) == pytest.approx((2 / 9 + 1 / 4) / 2 * 12 / 11)
+    assert binary_noise(np.array([[0.25, 0.5], [0.5, 0.5], [0.25, 0.5]]), 4) == pytest.approx(
+        (2 / 9 + 1 / 4) / 2 * 12 / 11
+    )
     assert worth(4, 5, 0.3, 0.0) == 16 and worth(4, 5, 0.0, 0.1) == 0
     # het^2 M / (M - 1) + sigma^2 / (n (M - 1)) = 0.125 + 0.3 / 16; 0.3 over that
     assert worth(4, 5, 0.3, 0.1) == pytest.approx(0.3 / (0.125 + 0.3 / 16))

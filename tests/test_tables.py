@@ -98,7 +98,15 @@ def test_the_files_of_the_claims_agree(exhibit):
     assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")
     assert latex.count(tables.in_latex(exhibit.caption)) == 1 and "The same, continued." in latex
     measured = rows_of_markdown(exhibit.details)
-    assert measured[0] == ["smallest", "the paper's", "Bernoulli rewards", "random", "0.01", "does not hold", "A - B: 2"]
+    assert measured[0] == [
+        "smallest",
+        "the paper's",
+        "Bernoulli rewards",
+        "random",
+        "0.01",
+        "does not hold",
+        "A - B: 2",
+    ]
     assert len(measured) == len(VERDICTS) and exhibit.details in exhibit.files["claims.md"].decode()
     assert exhibit == tables.make_claims(EVIDENCE)  # the same bytes twice
 

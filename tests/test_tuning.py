@@ -275,6 +275,8 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         ({"algorithm": None}, "unknown algorithm None"),
         ({"algorithm": "pf-pne"}, "pf-pne needs Delta"),
         ({"Delta": 0.1, "algorithm": "hct"}, "hct: unknown setting 'Delta'"),
+        ({"name": 1}, "unknown setting 'name'"),
+        ({"task": 1}, "unknown setting 'task'"),
         ({"Delta": 0.1, "algorithm": "random"}, "random must be given no settings"),
         ({"reward_range": 1}, "reward_range must be"),
         ({"reward_range": (1, 0)}, "reward_range must be"),

@@ -111,7 +111,7 @@ def make_settings(name: str | Algorithm, values: dict, problem=None):
     return get_algorithm(name).settings(**values)
 
 
-def make_federation(name: str | Algorithm, task: Task, **settings) -> Federation:
+def make_federation(name: str | Algorithm, task: Task, /, **settings) -> Federation:
     """The server and the clients of an algorithm, ready to be asked and told (see pfpne.federation)."""
     algorithm = get_algorithm(name)
     check(isinstance(task, Task), "task", "a Task, such as Task(Partition([[0, 1]]), n_clients=3, horizon=100)", task)

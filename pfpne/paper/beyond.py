@@ -97,8 +97,8 @@ def lower_curve(of, run: int, t: np.ndarray) -> np.ndarray:
 
 def _client_curve(problem, partition, m: int, T: int, t: np.ndarray) -> np.ndarray:
     x, best, steps, regret = problem.maximisers[m], -np.inf, [0.0], [0.0]
-    ancestors = way(partition, x[None], min(partition.max_depth, DEEPEST) - 1)
-    for h, index in enumerate(ancestors, start=1):
+    deepest = min(partition.max_depth, DEEPEST)
+    for h, index in enumerate(way(partition, x[None], deepest)[:deepest], start=1):
         values = problem.client_values(m, partition.centers(h, partition.children(index)))
         best = max(best, values.max())
         variance = np.mean(values * (1 - values)) if problem.noise == "bernoulli" else problem.noise**2 / 3

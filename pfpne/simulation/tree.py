@@ -8,7 +8,7 @@ from pfpne.simulation.record import Traces, gaps
 
 LOOK_AHEAD = 64  # cells of the last depth whose values are computed at once: few calls, few cells never pulled
 BLOCK = 128  # clients whose trees share cells: the values of more leave the cache
-PULLS = 10**8  # and fewer, if they make more pulls than this: memory has to hold a block's
+PULLS = 10**8  # and fewer (but for global regret), if they make more pulls than this: memory holds a block's
 DONE, FULL = -1, -2
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from pfpne import Partition, Task
 
 PEAKS = (0.2, 0.4, 0.7)
-# Delta: a client's best is at most this above the best that is common to all; c: small, as scores are all but noiseless.
+# Delta: a client's best is at most this above the best common to all; c: small, as scores are all but noiseless.
 SETTINGS = {"Delta": 0.2, "c": 0.01}
 
 
