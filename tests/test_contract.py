@@ -1,27 +1,31 @@
 """What every algorithm keeps, whoever wrote it: a new row of pfpne.algorithms.ALGORITHMS meets all of it by itself."""
 
+import dataclasses
 import pickle
 import random
 
 import numpy as np
 import pytest
+from conftest import HORIZONS
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.federation import Federation, Message, Task
 from pfpne.partition import Partition
 from pfpne.simulation.fast import FAST
+from pfpne.tuning import SEARCHES
 
 M, T = 3, 60
 SQUARE = [[0.0, 1.0], [0.0, 2.0]]
 LINE = [[0.0, 1.0]]
-FIRST_EXCHANGE = {"fed1-ucb": 2_000}  # evaluations by which an algorithm has communicated; T where none is said
-SLOW = {"fn-ucb": 20}  # evaluations where each takes milliseconds, T elsewhere; it exchanges after each but the first
+ALL = [*SEARCHES]  # tune's random search, too
+SLOW = {"fn-ucb": HORIZONS["fn-ucb"]}  # evaluations where each takes milliseconds, T elsewhere
 WRONG = (np.nan, np.inf, -np.inf, 1e10, 10**400, 1j, "a", None)  # rewards
 
 
 def federation(name, domain=SQUARE, horizon=None) -> Federation:
-    return make_federation(name, Task(Partition(domain), M, horizon or SLOW.get(name, T), noise="bernoulli"))
+    task = Task(Partition(domain), M, horizon or SLOW.get(name, T), noise="bernoulli")
+    return make_federation(SEARCHES[name], task)
 
 
 def rewards(m: int, t: int, batch) -> np.ndarray:
@@ -39,7 +43,7 @@ def sweep(run: Federation) -> list:
     return pulled
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("horizon", [1, 2, 7, T])
 def test_the_budget_is_spent_exactly_inside_the_domain(name, horizon):
     run, spent = federation(name, horizon=horizon), np.zeros(M, dtype=int)
@@ -53,7 +57,7 @@ def test_the_budget_is_spent_exactly_inside_the_domain(name, horizon):
         assert client.best().shape == (2,) and ((client.best() >= 0) & (client.best() <= [1, 2])).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_asking_twice_changes_nothing_and_wrong_rewards_are_refused(name):
     once, twice = federation(name), federation(name)
     while once.running:
@@ -73,7 +77,7 @@ def test_asking_twice_changes_nothing_and_wrong_rewards_are_refused(name):
         assert sweep(once) == sweep(twice)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_state_saved_at_any_moment_goes_on_as_if_nothing_had_been(name):
     run, pulled = federation(name), []
     while run.running:
@@ -88,10 +92,10 @@ def test_a_state_saved_at_any_moment_goes_on_as_if_nothing_had_been(name):
     assert again == pulled
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
     """Each message goes by as JSON, in what it declares, and the pulls are the same."""
-    plain, wired = (federation(name, LINE, FIRST_EXCHANGE.get(name)) for _ in range(2))
+    plain, wired = (federation(name, LINE, HORIZONS.get(name)) for _ in range(2))
     kinds = {"up": set(), "down": set()}
 
     def by_text(mail, direction):
@@ -103,17 +107,43 @@ def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
     wired.server.exchange = lambda mail: by_text(exchange(by_text(mail, "up")), "down")
     while plain.running:
         assert sweep(plain) == sweep(wired)
-    row = ALGORITHMS[name]
+    row = SEARCHES[name]
     assert kinds["up"] <= set(row.up) and kinds["down"] <= set(row.down)
     assert bool(row.up) == bool(kinds["up"])  # what is declared is used
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].down])
+def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
+    """Whatever the fields are called: a client says which integers a message may hold, and they lie below the last."""
+    run = federation(name, LINE, HORIZONS.get(name))
+
+    def watched(client, receive):
+        last = {}
+
+        def take(message):
+            known = client.awaits().among
+            fields = [
+                f for f in dataclasses.fields(message)[1:] if f.metadata["kinds"] == "i" and f.metadata["most"] > 1
+            ]
+            assert {f.name for f in fields} <= known.keys()
+            for field, own in known.items():
+                h, kept = last.get(field, (message.header, own))
+                above = (own - 1) // 2 ** (message.header - h) + 1  # nodes: an arm has none above it
+                assert np.isin(own, kept).all() or np.isin(above, kept).all()
+                last[field] = message.header, getattr(message, field)
+            return receive(message)
+
+        return take
+
+    for client in run.clients:
+        client.receive = watched(client, client.receive)
+    while run.running:
+        sweep(run)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
 def test_what_is_not_declared_is_refused(name):
-    row = ALGORITHMS[name]
-    if not row.up:
-        pytest.skip("its clients send nothing")
-    run = federation(name, LINE, FIRST_EXCHANGE.get(name))
+    run = federation(name, LINE, HORIZONS.get(name))
     run.up = run.down = ()
     with pytest.raises(TypeError, match="does not declare"):
         while run.running:

@@ -7,29 +7,33 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import HORIZONS
 
 import pfpne
-from pfpne.algorithms import NAMES, make_federation
+from pfpne.algorithms import make_federation
 from pfpne.federation import Task
 from pfpne.partition import Partition
 from pfpne.saving import _header, from_bytes, to_bytes
+from pfpne.tuning import SEARCHES
 
 M = 3
 
 
 def federation(name: str):
-    horizon = 1_700 if name == "fed1-ucb" else 20
-    return make_federation(name, Task(Partition([[0.0, 1.0], [0.0, 2.0]]), M, horizon, noise="bernoulli"))
+    task = Task(Partition([[0.0, 1.0]]), M, HORIZONS.get(name, 60), noise="bernoulli")
+    return make_federation(SEARCHES[name], task)
 
 
 def rewards(m: int, batch) -> np.ndarray:
     return np.repeat(np.sin(9 * batch.points[:, 0] + m) / 2 + 0.5, batch.counts)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SEARCHES)
 def test_what_is_restored_goes_on_as_if_nothing_had_been(name, tmp_path):
     """The whole federation from a file after each sweep; each client and the server from bytes, each time."""
     plain, whole, apart = (federation(name) for _ in range(3))
+    sent = []
+    plain.on_mail = lambda t, up, down: sent.append(up)
     while plain.running:
         for run in (plain, whole, apart):
             for m, batch in run.ask():
@@ -43,6 +47,7 @@ def test_what_is_restored_goes_on_as_if_nothing_had_been(name, tmp_path):
             for mine, client in zip(run.clients, plain.clients, strict=True):
                 assert mine.t == client.t and np.array_equal(mine.best(), client.best())
                 assert np.array_equal(mine.ask().points, client.ask().points)
+    assert len([up for up in sent if up]) >= 2 * bool(SEARCHES[name].up)
 
 
 class Opens:

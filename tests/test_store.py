@@ -5,12 +5,13 @@ import functools
 import os
 import pickle
 import sys
+from dataclasses import replace
 
 import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper import deviations, evidence, experiment, store
+from pfpne.paper import assumptions, deviations, events, evidence, experiment, parameters, sites, store, why
 from pfpne.paper.closure import Definitions, read_sources
 from pfpne.paper.experiment import Experiment, simulated
 from pfpne.paths import NOTEBOOKS, PACKAGE
@@ -67,6 +68,13 @@ def test_a_changed_objective_changes_its_own_key_alone():
     assert other.closure(*roots("pe", "ackley")) == LOADED.closure(*roots("pe", "ackley"))
 
 
+NEW_ROWS = [
+    ("pfpne.algorithms", '    "pe": ', '    "new": Algorithm(hct.HCTSettings, hct.make_hct),\n    "pe": '),
+    ("pfpne.simulation.fast", '    "hct": ', '    "new": hct.fast_hct,\n    "hct": '),
+    ("pfpne.problems", '    "himmelblau": ', '    "new": None,\n    "himmelblau": '),
+]
+
+
 def test_what_decides_no_number_changes_no_key():
     noise, driver = "pfpne.simulation.noise", "pfpne.simulation.simulate"
     future = "from __future__ import annotations\n"
@@ -79,14 +87,37 @@ def test_what_decides_no_number_changes_no_key():
         (driver, "holds = np.array_equal(", "holds = np.allclose("),  # what a check alone reads
         ("pfpne.checks", "is_number(x) and 1e-9 <= x", "is_number(x) and 1e-8 <= x"),
         ("pfpne.federation", "if m not in self._pending:", "if m >= 0 and m not in self._pending:"),
-        ("pfpne.algorithms", '    "pe": ', '    "new": Algorithm(hct.HCTSettings, hct.make_hct),\n    "pe": '),
-        ("pfpne.simulation.fast", '    "hct": ', '    "new": hct.fast_hct,\n    "hct": '),
-        ("pfpne.problems", '    "himmelblau": ', '    "new": None,\n    "himmelblau": '),
+        *NEW_ROWS,
         ("pfpne.algorithms.hoo", future, f"{future}\nNEW = 1\n"),
         ("pfpne.paper.experiment", "claim_runs=30", "claim_runs=31"),
         ("pfpne.paper.stats", "EXACT = 40", "NEW = 1\nEXACT = 40"),
     ]
     assert changed(edited(*edits)) == set()
+
+
+def test_a_new_row_changes_no_key_of_any_kind(monkeypatch, tmp_path):
+    asked = {}  # kind -> the roots of its key
+
+    def note(kind, of):
+        monkeypatch.setattr(store, "key", lambda content, *found: asked.setdefault(kind, found) and "0" * 64)
+        of()
+
+    one = Experiment("garland", ("pf-pne",), 2, 20, 1)
+    monkeypatch.setattr(Experiment, "key", lambda self, *pair: "run")
+    monkeypatch.setattr(store, "rows", lambda *_: [])
+    note("summary", lambda: evidence._key(one, evidence._numbers))
+    note("events", lambda: evidence._key(one, events.of_run))
+    for name in deviations.VARIANTS:
+        base, row = deviations.VARIANTS[name][0], (deviations.__name__, "VARIANTS", name)
+        note(name, lambda row=row, base=base: evidence._key(replace(one, algorithms=(base,)), evidence._regret_of, row))
+    note("depths", lambda: why._stored(one, "pf-pne", 0, tmp_path))
+    note("sites", lambda: sites.results(parameters.complete("6_tune_your_own", {"profile": "smoke"}), folder=tmp_path))
+    note("assumptions", lambda: assumptions._stored(tmp_path, 3, "garland"))
+    other = edited(*NEW_ROWS)
+    assert len(asked) == 5 + len(deviations.VARIANTS)
+    for kind, found in asked.items():
+        named = [root if isinstance(root, tuple) else (root.__module__, root.__name__) for root in found]
+        assert other.closure(*named)[0] == LOADED.closure(*named)[0], kind
 
 
 def test_what_is_left_out_of_a_definition():

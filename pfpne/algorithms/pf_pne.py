@@ -397,13 +397,13 @@ class PhasedServer(Server):
         return self.task.n_clients * pulls_each(h, self.log, self.settings, self.task.n_clients)
 
     def awaits(self, m: int) -> Awaited:
-        """Means of K^h, down to the last depth that the federation goes to."""
+        """Means of K^h, down to the last depth that the federation goes to (line 3: T is the clients' to see)."""
         if self.heard >= self.deepest():
             return Awaited(self.heard)
         return Awaited(self.heard, self.takes[0], range(self.h, self.h + 1), {"n": len(self.index)})
 
     def deepest(self) -> float:
-        """The last depth whose means the clients send."""
+        """The last depth whose means the clients send: H_0 (line 5), or that of the partition."""
         s = self.settings
         return min(self.task.partition.max_depth, transition_depth(s.Delta, s.nu_1, s.rho))
 

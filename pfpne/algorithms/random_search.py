@@ -17,21 +17,16 @@ class RandomClient(Client):
 
     def __init__(self, task: Task, m: int):
         super().__init__(task)
-        self._random, self._domain = task.stream(f"random search {m}"), task.partition.domain
+        low, high = task.partition.domain.T
+        self._points = task.stream(f"random search {m}").uniform(low, high, (task.horizon, len(low)))
         self._best, self._highest = task.partition.centers(0, 1)[0], -np.inf
-        self._next = self._draw()
-
-    def _draw(self) -> Batch:
-        low, high = self._domain.T
-        return Batch(self._random.uniform(low, high)[None], np.array([1]))
 
     def _ask(self) -> Batch:
-        return self._next
+        return Batch(self._points[self.t][None], np.array([1]))
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
         if rewards[0] > self._highest:
-            self._best, self._highest = batch.points[0], rewards[0]
-        self._next = self._draw()
+            self._best, self._highest = batch.points[0], float(rewards[0])
 
     def best(self) -> np.ndarray:
         """The point (d,) of the highest reward; the domain's centre before the first."""

@@ -96,9 +96,9 @@ class Watched(PFPNE):
                 return  # nodes that were sampled enough together are not pulled, and not seen here
         there = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
         self.lost |= before & ~there & ~spared
-        done = ~self.done[owner]
-        value = self.problem.paired_values(owner[done], self.task.partition.centers(h, index[done]))
-        self.outside(sums[done] / n[done], value, n[done])
+        whole = ~self.done[owner]  # what the horizon has not cut
+        value = self.problem.paired_values(owner[whole], self.task.partition.centers(h, index[whole]))
+        self.outside(sums[whole] / n[whole], value, n[whole])
 
 
 def of_run(experiment: Experiment, run: int) -> list[int]:

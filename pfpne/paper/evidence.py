@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfpne.algorithms import Algorithm
 from pfpne.paper import events, stats, store
-from pfpne.paper.experiment import PROFILES, SMALL, Experiment, each_run, simulated
+from pfpne.paper.experiment import PROFILES, SMALL, Experiment, each_run, roots, simulated
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.paper.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
 from pfpne.paper.workers import unordered
@@ -169,9 +169,10 @@ COLUMNS = {
 }
 
 
-def _key(experiment: Experiment, *roots, arguments: tuple = ()) -> str:
-    """The key of what these roots make of the runs of an experiment, with these arguments."""
-    return store.key({"runs": [experiment.key(*pair) for pair in experiment.pairs], "arguments": arguments}, *roots)
+def _key(experiment: Experiment, *makers, arguments: tuple = ()) -> str:
+    """The key of what these makers make of the runs of an experiment, with these arguments."""
+    content = {"runs": [experiment.key(*pair) for pair in experiment.pairs], "arguments": arguments}
+    return store.key(content, *makers, *roots(experiment.algorithms, (experiment.objective,)))
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:

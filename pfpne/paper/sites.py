@@ -128,7 +128,8 @@ def results(p: Parameters, ways: dict = WAYS, folder: Path = RESULTS) -> pd.Data
         jobs = [(*of_run, run) for run in range(p.n_runs)]
         return sum((rows for _, rows in sorted(unordered(one_run, jobs, p.n_jobs, progress("digits")))), [])
 
-    key = store.key({"sites": of_run, "n_runs": p.n_runs, "scikit-learn": version("scikit-learn")}, one_run)
+    content = {"sites": of_run, "n_runs": p.n_runs, "scikit-learn": version("scikit-learn")}
+    key = store.key(content, one_run, *(("pfpne.algorithms", "ALGORITHMS", name) for name, *_ in ways.values()))
     return pd.DataFrame(store.rows(key, make, folder), columns=[*COLUMNS])
 
 

@@ -14,7 +14,7 @@ from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper import store
 from pfpne.paper.exhibits import Exhibit, words
-from pfpne.paper.experiment import PROFILES, Experiment
+from pfpne.paper.experiment import PROFILES, Experiment, roots
 from pfpne.paper.figures import legend, render
 from pfpne.paper.looks import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
 from pfpne.paper.parameters import Parameters, progress
@@ -132,7 +132,7 @@ def _rows(experiment: Experiment, name: str, run: int) -> list[list]:
 
 
 def _stored(experiment: Experiment, name: str, run: int, folder: Path) -> list[list]:
-    key = store.key({"run": experiment.key(name, run)}, _rows)
+    key = store.key({"run": experiment.key(name, run)}, _rows, *roots((name,), (experiment.objective,)))
     return store.rows(key, lambda: _rows(experiment, name, run), folder)
 
 
