@@ -28,8 +28,8 @@ from pfpne.paper.claim_tests import (
     rounds_bound,
 )
 from pfpne.paper.evidence import COLUMNS, Regime, Study, summarize
+from pfpne.paper.folders import NOTEBOOKS
 from pfpne.paper.parameters import SYNTHETIC_NAMES
-from pfpne.paths import NOTEBOOKS
 
 
 def rng():

@@ -13,9 +13,9 @@ import threadpoolctl
 
 from pfpne.paper import experiment, workers
 from pfpne.paper.experiment import Experiment, run_experiment
+from pfpne.paper.folders import NOTEBOOKS
 from pfpne.paper.parameters import ParameterError, complete
 from pfpne.paper.workers import WorkersError, unordered
-from pfpne.paths import NOTEBOOKS
 
 WANTED = Experiment("himmelblau", ("pf-pne", "fed-pne", "hct", "fn-ucb"), 4, 300, 4, 0.3, global_regret=True)
 

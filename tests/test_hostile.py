@@ -12,9 +12,9 @@ import pytest
 
 import pfpne
 from pfpne.checks import COUNTS
+from pfpne.paper.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.parameters import KINDS, NOTEBOOKS, ParameterError, complete
 from pfpne.paths import DATA
-from pfpne.paths import NOTEBOOKS as FOLDER
 from pfpne.problems import OBJECTIVES
 
 LONG = "a" * 1_000_000

@@ -22,7 +22,8 @@ import pytest
 from pfpne.paper import __main__ as runner
 from pfpne.paper import experiment, store
 from pfpne.paper.closure import Definitions
-from pfpne.paths import NOTEBOOKS, PACKAGE
+from pfpne.paper.folders import NOTEBOOKS
+from pfpne.paths import PACKAGE
 
 MEASURED = ("times", "claims_times")  # figures and tables of seconds, which are never the same twice
 SMOKE = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke"]

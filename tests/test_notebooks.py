@@ -19,10 +19,11 @@ from nbclient import NotebookClient
 from pfpne.algorithms import NAMES
 from pfpne.paper import __main__ as runner
 from pfpne.paper import claims, table1
+from pfpne.paper.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.paper.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.maps import PAGES
 from pfpne.paper.parameters import COMPARED, HEADER, NOTEBOOKS, ParameterError, assigned, complete, executions, read
-from pfpne.paths import DATA, FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
-from pfpne.paths import NOTEBOOKS as FOLDER
+from pfpne.paths import DATA
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 CONSTANTS = {"c": 0.2, "Delta": "true"}

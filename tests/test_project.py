@@ -12,8 +12,9 @@ import papermill.cli
 import pytest
 
 from pfpne.paper import parameters
+from pfpne.paper.folders import FIGURES, NOTEBOOKS
 from pfpne.paper.looks import TITLES
-from pfpne.paths import FIGURES, NOTEBOOKS, ROOT
+from pfpne.paths import ROOT
 from pfpne.problems import OBJECTIVES
 
 NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))

@@ -14,7 +14,8 @@ from pfpne.algorithms import NAMES
 from pfpne.paper import assumptions, deviations, events, evidence, experiment, parameters, sites, store, why
 from pfpne.paper.closure import Definitions, read_sources
 from pfpne.paper.experiment import Experiment, simulated
-from pfpne.paths import NOTEBOOKS, PACKAGE
+from pfpne.paper.folders import NOTEBOOKS
+from pfpne.paths import PACKAGE
 
 SOURCES = read_sources(PACKAGE)
 LOADED = Definitions(SOURCES)

@@ -9,8 +9,9 @@ import pytest
 
 from pfpne.paper import claims, table1, tables
 from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.folders import FIGURES
 from pfpne.paper.looks import DASH
-from pfpne.paths import FIGURES, ROOT
+from pfpne.paths import ROOT
 
 EVIDENCE = SimpleNamespace(
     n_clients=20,

@@ -22,11 +22,12 @@ from pfpne.paper import store
 from pfpne.paper.claims import TABLE as CLAIMS_TABLE
 from pfpne.paper.exhibits import LIBRARIES, MIME
 from pfpne.paper.experiment import PROFILES
+from pfpne.paper.folders import EXECUTED, NOTEBOOKS, read_whole, shown
 from pfpne.paper.parameters import NOTEBOOKS as KNOWN
 from pfpne.paper.parameters import ParameterError, complete, executions
 from pfpne.paper.tables import update_pages
 from pfpne.paper.workers import end_with
-from pfpne.paths import EXECUTED, LANDMINE_TABLE, NOTEBOOKS, ROOT, read_whole, shown
+from pfpne.paths import LANDMINE_TABLE, ROOT
 
 APART = {"smoke": (), "paper": ("8_regime_map",)}  # what takes an hour is made when it is named
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves

@@ -13,12 +13,12 @@ from pfpne.paper import premises, store
 from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
+from pfpne.paper.folders import RESULTS
 from pfpne.paper.looks import DASH, PAGE, TITLES, title
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.paper.regimes import GRIDS
 from pfpne.paper.workers import unordered
 from pfpne.partition import CELLS
-from pfpne.paths import RESULTS
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 

@@ -13,10 +13,10 @@ import pandas as pd
 from pfpne.algorithms import Algorithm
 from pfpne.paper import events, stats, store
 from pfpne.paper.experiment import PROFILES, SMALL, Experiment, each_run, roots, simulated
+from pfpne.paper.folders import RESULTS
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.paper.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
 from pfpne.paper.workers import unordered
-from pfpne.paths import RESULTS
 from pfpne.problems import OBJECTIVES
 from pfpne.rng import stream
 from pfpne.simulation.record import Run

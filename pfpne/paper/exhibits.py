@@ -10,8 +10,9 @@ from importlib.metadata import version
 from pfpne.algorithms import make_settings, settings_of
 from pfpne.paper import store, workers
 from pfpne.paper.experiment import roots
+from pfpne.paper.folders import shown
 from pfpne.paper.parameters import SETTINGS, Parameters
-from pfpne.paths import shown, write_atomically
+from pfpne.paths import write_atomically
 from pfpne.problems import NAMES as OBJECTIVES
 from pfpne.problems.landmine import SHA256, load_table
 

@@ -15,9 +15,9 @@ from pfpne.algorithms import NAMES, Algorithm, get_algorithm, make_settings, set
 from pfpne.checks import check, check_count, unknown
 from pfpne.federation import Task
 from pfpne.paper import store
+from pfpne.paper.folders import RESULTS
 from pfpne.paper.workers import unordered
 from pfpne.partition import Partition
-from pfpne.paths import RESULTS
 from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate

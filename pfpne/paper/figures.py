@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from pfpne.paper.claim_tests import in_words
-from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say figures.save)
+from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.looks import COLUMN, LOOKS, OWN_DELTA, PAGE, STYLE, TITLES, label, noise_in_name, noise_in_words, title
 from pfpne.paper.parameters import Parameters
 from pfpne.paper.specification import CHOICES, CLAIMS, right

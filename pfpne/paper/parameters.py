@@ -23,10 +23,10 @@ from tqdm import tqdm
 from pfpne import checks
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
 from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
+from pfpne.paper.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.paper.workers import check_scheduler, end_with
 from pfpne.partition import CELLS
-from pfpne.paths import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"

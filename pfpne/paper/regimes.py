@@ -14,9 +14,9 @@ from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.paper.evidence import COMMON, sketch
 from pfpne.paper.exhibits import Exhibit, words
 from pfpne.paper.experiment import Experiment
+from pfpne.paper.folders import RESULTS
 from pfpne.paper.looks import EARLY, OWN_DELTA, label
 from pfpne.paper.parameters import MAP, MAPPED, Parameters, progress
-from pfpne.paths import RESULTS
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 

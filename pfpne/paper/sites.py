@@ -22,10 +22,10 @@ from pfpne.checks import check_integer
 from pfpne.paper import stats, store
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
+from pfpne.paper.folders import RESULTS
 from pfpne.paper.looks import EARLY, PAGE, label
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.paper.workers import unordered
-from pfpne.paths import RESULTS
 from pfpne.rng import stream
 from pfpne.space import Float
 from pfpne.tuning import tune

@@ -18,8 +18,9 @@ import numpy as np
 from filelock import FileLock
 
 from pfpne.paper.closure import Definitions, read_sources
+from pfpne.paper.folders import RESULTS, read_whole
 from pfpne.paper.workers import versions
-from pfpne.paths import PACKAGE, RESULTS, read_whole, write_atomically
+from pfpne.paths import PACKAGE, write_atomically
 from pfpne.simulation.record import Run
 
 

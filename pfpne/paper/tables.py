@@ -12,10 +12,11 @@ import pandas as pd
 from pfpne.paper import assumptions, beyond, claims, deviations, findings, sites, table1
 from pfpne.paper.claim_tests import MUCH
 from pfpne.paper.evidence import Study
-from pfpne.paper.exhibits import Exhibit, save  # noqa: F401  (notebooks say tables.save)
+from pfpne.paper.exhibits import Exhibit
+from pfpne.paper.folders import FIGURES
 from pfpne.paper.looks import DASH, label, noise_in_words
 from pfpne.paper.parameters import PAPER, SITES, Parameters
-from pfpne.paths import FIGURES, ROOT, write_atomically
+from pfpne.paths import ROOT, write_atomically
 
 IN_LATEX = {
     **{name: rf"$\{name}$" for name in ("nu_1", "rho", "Delta", "delta")},

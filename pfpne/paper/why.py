@@ -16,13 +16,13 @@ from pfpne.paper import store
 from pfpne.paper.exhibits import Exhibit, words
 from pfpne.paper.experiment import PROFILES, Experiment, roots
 from pfpne.paper.figures import legend, render
+from pfpne.paper.folders import RESULTS
 from pfpne.paper.looks import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.paper.premises import way
 from pfpne.paper.watch import levels, watch
 from pfpne.paper.workers import unordered
 from pfpne.partition import Partition
-from pfpne.paths import RESULTS
 from pfpne.problems import Problem
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import Evaluations, drive

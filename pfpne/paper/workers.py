@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 from threadpoolctl import ThreadpoolController
 
 from pfpne.checks import check, check_count
-from pfpne.paths import PACKAGE, RESULTS
+from pfpne.paper.folders import RESULTS
+from pfpne.paths import PACKAGE
 
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
 

@@ -1,0 +1,24 @@
+"""Where the notebooks are, and where what they make goes."""
+
+from pathlib import Path
+
+from pfpne.paths import ROOT, SHIPPED
+
+NOTEBOOKS = SHIPPED / "notebooks"
+RESULTS = ROOT / "results"  # stored runs; git ignores it
+EXECUTED = ROOT / "executed"  # executed notebooks; git ignores it
+FIGURES = ROOT / "figures"  # the paper profile's
+FIGURES_SMOKE = ROOT / "figures-smoke"  # git ignores it
+FIGURES_CUSTOM = ROOT / "figures-custom"  # any other parameters; git ignores it
+
+
+def shown(path: Path) -> Path:
+    """The path as a person at the project's folder would write it."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def read_whole(path: Path) -> bytes:
+    """The content of a file; OSError, at once, for what is none, such as a pipe that nobody writes to."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no file: move it away.")
+    return path.read_bytes()
