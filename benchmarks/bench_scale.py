@@ -103,7 +103,7 @@ def draw(costs: pd.DataFrame) -> Figure:
         for name, mine in costs.groupby("algorithm", sort=False):
             line = mine.set_index(["clients", "horizon"]).loc[axes(name)[i]].reset_index()
             look = LOOKS[name]
-            style = {"linestyle": (0, look.dashes or None), "color": look.color, "marker": look.marker}
+            style = {"linestyle": look.linestyle, "color": look.color, "marker": look.marker}
             ax.plot(line[of], line["seconds"], **style, label=look.label)
         ax.set(xscale="log", yscale="log", xlabel={"horizon": "T", "clients": "M"}[of], ylabel="seconds a run")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right")

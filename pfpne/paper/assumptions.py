@@ -14,7 +14,7 @@ from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
 from pfpne.paper.folders import RESULTS
-from pfpne.paper.looks import DASH, PAGE, TITLES, title
+from pfpne.paper.looks import ASSUMED, DASH, NEAR_OPTIMAL, OF_CELLS, PAGE, TITLES, title
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.paper.regimes import GRIDS
 from pfpne.paper.workers import unordered
@@ -108,31 +108,20 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
         "f-bar; those of the client that are none of f-bar's; and all the cells there are; random cells."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
-    kinds = {  # in the upper row
-        "random": {"label": "random cells", "color": "#009E73", "linestyle": "-"},
-        "cyclic": {"label": "cyclic cells", "color": "#CC79A7", "linestyle": (0, (4, 1.2, 1, 1.2))},
-    }
-    curves = {  # in the lower
-        "near": {"label": "$f_m$", "color": "#D55E00", "linestyle": "-"},
-        "near_mean": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
-        "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
-    }
-    assumed = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
-
     def figure(page: Figure) -> None:
         axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
         for (top, bottom), objective in zip(axes.T, objectives, strict=True):
             for cells, of in table[table["objective"] == objective].groupby("cells"):
-                top.plot(of["depth"], of["diameter"], **kinds[cells])
-                for name in curves if cells == "random" else ():
-                    bottom.plot(of["depth"], of[name].where(of[name] > 0), **curves[name])
-            top.plot(depth, OF.nu_1 * OF.rho**depth, **assumed)
-            bottom.plot(depth, 2.0**depth, **assumed)
+                top.plot(of["depth"], of["diameter"], **OF_CELLS[cells])
+                for name in NEAR_OPTIMAL if cells == "random" else ():
+                    bottom.plot(of["depth"], of[name].where(of[name] > 0), **NEAR_OPTIMAL[name])
+            top.plot(depth, OF.nu_1 * OF.rho**depth, **ASSUMED)
+            bottom.plot(depth, 2.0**depth, **ASSUMED)
             top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
             bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
         axes[0, 0].set_ylabel("diameter")
         axes[1, 0].set_ylabel("near-optimal cells")
-        handles = [Line2D([], [], **look) for look in (*kinds.values(), *curves.values(), assumed)]
+        handles = [Line2D([], [], **look) for look in (*OF_CELLS.values(), *NEAR_OPTIMAL.values(), ASSUMED)]
         page.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
 
     return render("assumptions", caption, table, (PAGE, 3.6), figure)

@@ -18,7 +18,7 @@ from pfpne.paper import stats
 from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import draw_regret, in_order, legend, render, scale
-from pfpne.paper.looks import EARLY, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.looks import EARLY, LOWER, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import BEYOND, PROFILES, SYNTHETIC_NAMES, Parameters
 from pfpne.paper.premises import way
 from pfpne.paper.regimes import TUNED
@@ -196,13 +196,12 @@ def curves(found: dict, p: Parameters) -> Exhibit:
         axes = figure.subplots(len(CLIENTS), len(DRAWN), squeeze=False)
         for ax, ((clients, objective), (data, t, lower)) in zip(axes.flat, tables.items(), strict=True):
             draw_regret(ax, data)
-            ax.plot(t, lower, color="0.5", linewidth=1.6, linestyle=(0, (1, 1)))
+            ax.plot(t, lower, **LOWER)
             ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
         for clients, ax in zip(CLIENTS, axes[:, 0], strict=True):
             ax.set_ylabel(f"clients {clients}\nregret $R(t)/M$")
         for ax in axes[-1]:
             ax.set_xlabel("evaluations per client $t$")
-        grey = Line2D([], [], color="0.5", linewidth=1.6, linestyle=(0, (1, 1)), label="lower curve")
-        legend(figure, in_order(BEYOND), 7, more=[grey])
+        legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **LOWER)])
 
     return render("beyond_curves", caption, pd.concat(means, ignore_index=True), (PAGE, 3.5), draw)

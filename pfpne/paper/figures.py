@@ -72,8 +72,8 @@ def legend(figure: Figure, names: list[str], columns: int, lines: bool = True, m
     """One legend under the axes, where it hides nothing; of markers alone without lines. more: handles after them."""
     handles = []
     for look in map(LOOKS.get, names):
-        dashes = "none" if not lines else (0, look.dashes) if look.dashes else "-"
-        handles.append(Line2D([], [], color=look.color, linestyle=dashes, marker=look.marker, label=look.label))
+        line = look.linestyle if lines else "none"
+        handles.append(Line2D([], [], color=look.color, linestyle=line, marker=look.marker, label=look.label))
     handles += more
     space = {"columnspacing": 1.2, "handlelength": 2.6 if lines else 1.0, "handletextpad": 0.5}
     rows = -(-len(handles) // columns)

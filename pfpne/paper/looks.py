@@ -11,6 +11,10 @@ class Look(NamedTuple):
     dashes: tuple[float, ...]
     marker: str
 
+    @property
+    def linestyle(self):
+        return (0, self.dashes) if self.dashes else "-"
+
 
 OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own, beside PF-PNE with the paper's
 EARLY = "hct-noise, early descent"  # PF-PNE+'s second stage alone, with its early descent
@@ -41,6 +45,31 @@ TITLES = {
     "ackley": "Ackley (2-D)",
     "rastrigin": "Rastrigin (10-D)",
     "landmine": "Landmine",
+}
+
+# Of cells: lines, and dots of a strip. Then of cells that hold a near-optimal point, and of what is assumed.
+OF_CELLS = {
+    "random": {"label": "random cells", "color": "#009E73", "linestyle": "-"},
+    "cyclic": {"label": "cyclic cells", "color": "#CC79A7", "linestyle": (0, (4, 1.2, 1, 1.2))},
+}
+SHADES = {"random": "0.0", "cyclic": "0.55"}
+NEAR_OPTIMAL = {
+    "near": {"label": "$f_m$", "color": "#D55E00", "linestyle": "-"},
+    "near_mean": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
+    "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
+}
+ASSUMED = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
+LOWER = {"label": "lower curve", "color": "0.5", "linewidth": 1.6, "linestyle": (0, (1, 1))}
+
+LINES, BLUE, GREY = ("-", "--", ":"), "#004C7F", "0.35"  # LINES: of the clients that are drawn
+FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
+    "kept by the server": (BLUE, ""),
+    "kept by the client": ("#E69F00", ""),
+    "eliminated by the server, kept by the client": ("#E69F00", "//////"),
+    "eliminated by the server": ("#F4F4F4", "//////"),
+    "eliminated by the client": ("#F4F4F4", "\\\\\\\\\\\\"),
+    "eliminated by both": ("#F4F4F4", "xxxxxx"),
+    "cut by the horizon": ("white", ""),
 }
 
 COLUMN, PAGE = 3.4, 7.0  # inches: a column of a two-column page, and the page's full width

@@ -13,13 +13,12 @@ from matplotlib.patches import Patch
 from pfpne.paper.evidence import COMMON
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
-from pfpne.paper.looks import EARLY, LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.looks import EARLY, LOOKS, OWN_DELTA, PAGE, SHADES, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import Parameters
 from pfpne.paper.regimes import RIVALS
 
 LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
-SHADES = {"random": "0.0", "cyclic": "0.55"}  # of cells
 PAGES = ("best", "pf_pne", "pf_pne_plus", "federated", "federated_plus")  # of the whole map, one each
 
 

@@ -44,7 +44,7 @@ COLUMNS = {
 }
 WAYS = {  # what is compared: the algorithm, whether on pooled data, and its settings
     OURS: ("pf-pne+", False, {}),
-    "HCT, noise measured, each alone": ("hct-noise", False, {}),
+    f"{label('hct-noise')}, each alone": ("hct-noise", False, {}),
     "random search, each alone": ("random", False, {}),
     "pooled images, one machine": ("hct-noise", True, {}),
 }

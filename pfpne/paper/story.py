@@ -15,21 +15,11 @@ from matplotlib.figure import Figure
 from pfpne.algorithms import make_settings
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render, style
-from pfpne.paper.looks import PAGE, noise_in_words
+from pfpne.paper.looks import BLUE, FATES, GREY, LINES, PAGE, noise_in_words
 from pfpne.paper.watch import levels, watch
 from pfpne.problems import Problem, make_problem
 from pfpne.simulation.record import Run
 
-LINES, BLUE, GREY = ("-", "--", ":"), "#004C7F", "0.35"  # LINES: of the clients that are drawn
-FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
-    "kept by the server": (BLUE, ""),
-    "kept by the client": ("#E69F00", ""),
-    "eliminated by the server, kept by the client": ("#E69F00", "//////"),
-    "eliminated by the server": ("#F4F4F4", "//////"),
-    "eliminated by the client": ("#F4F4F4", "\\\\\\\\\\\\"),
-    "eliminated by both": ("#F4F4F4", "xxxxxx"),
-    "cut by the horizon": ("white", ""),
-}
 BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, CUT = FATES
 
 

@@ -176,11 +176,11 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
             for ax, what in zip(column, ROWS, strict=True):
                 for algorithm in SHOWN:
                     of = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
-                    _, color, dashes, marker = LOOKS[algorithm]
-                    look = {"color": color, "linestyle": (0, dashes) if dashes else "-", "marker": marker}
-                    ax.plot(of["depth"], of[what], **look, clip_on=False)
+                    look = LOOKS[algorithm]
+                    line = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
+                    ax.plot(of["depth"], of[what], **line, clip_on=False)
                     if what == "own" and algorithm == "pf-pne":
-                        ax.plot(of["depth"], of["borrowed"], color=color, linewidth=0.6)
+                        ax.plot(of["depth"], of["borrowed"], color=look.color, linewidth=0.6)
                     if what == "spent":
                         cut = of["cut"] > of["spent"] / 2
                         ax.plot(of["depth"][cut], of["spent"][cut], "x", color="black", markersize=5, zorder=4)
