@@ -25,12 +25,12 @@ def test_the_way_to_a_point_leads_through_the_cells_that_hold_it(cells):
     assert [index.tolist() for index in events.way(Partition([[0, 1]]), np.array([[0.7]]), 3)] == [[1], [2], [3], [6]]
 
 
-def watched(functions, T, **settings) -> events.Watched:
+def watched(functions, T, **settings) -> events.Observed:
     problem = problem_from_functions(functions, [[0.0, 1.0]], noise=0.0)
     task, made = Task(Partition(problem.domain), problem.n_clients, T), []
 
     def phases(*arguments):
-        made.append(events.Watched(*arguments, problem))
+        made.append(events.Observed(*arguments, problem))
         return made[0]
 
     run = noise_streams(problem, 0, 0), np.array([T]), False

@@ -10,7 +10,7 @@ from pfpne.paper import deviations, figures, specification
 from pfpne.paper.claim_tests import c_of_noise
 from pfpne.paper.evidence import ALIKE, Study
 from pfpne.paper.parameters import complete
-from pfpne.paper.specification import CHOICES, CLAIMS, readings
+from pfpne.paper.specification import CHOICES, COMPARISONS, readings
 
 
 @pytest.fixture
@@ -67,4 +67,4 @@ def test_shares_count_the_smaller_means():
     rows = [("garland", 1, 2, 3, 4, 5, 6), ("garland", 3, 2, 3, 4, 5, 6), ("garland", 3, 9, 8, 7, 2, 1)]
     table = pd.DataFrame(rows, columns=["objective", *names])
     assert specification.shares(table)["garland"].tolist() == pytest.approx([1 / 3, 2 / 3, 2 / 3, 2 / 3, 1 / 3])
-    assert list(specification.right(table)) == list(CLAIMS)
+    assert list(specification.right(table)) == list(COMPARISONS)

@@ -22,7 +22,7 @@ from pfpne.paper.parameters import PAPER
 
 MUCH = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST = 0.8  # of the runs, for what is measured with error: times
-SETTINGS = PFPNESettings()  # the paper's
+PAPERS = PFPNESettings()  # the paper's
 CUT = 0.5  # of T: beyond, the phase that the horizon cuts is most of the run
 CHANCE = 0.8  # of the regret of uniformly drawn points: beyond, an algorithm has learnt next to nothing
 
@@ -113,7 +113,7 @@ class Column:
     def _ask(self, method: Callable, algorithm: str = "pf-pne", settings: dict | None = None, **changes):
         """What a method of Study says; `settings` come before the column's Delta."""
         settings = ({"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}) | (settings or {})
-        if settings.get("Delta") == SETTINGS.Delta:
+        if settings.get("Delta") == PAPERS.Delta:
             del settings["Delta"]  # the default, which the runs of the figures have: not to be run twice
         changes = {"cells": self.regime.cells, "settings": settings, **changes}
         return method(self.objective, algorithm, self.regime.noise, **changes)
@@ -346,19 +346,19 @@ def costs_bounded(column: Column) -> tuple[list, str]:
 def within_Delta(column: Column) -> tuple[list, str]:
     """|f-bar* - f_m*| is at most the paper's Delta, for every client."""
     true = column.values(of="Delta", settings={"Delta": "true"})
-    return (true <= SETTINGS.Delta).tolist(), f": {number(true.min())} to {number(true.max())}"
+    return (true <= PAPERS.Delta).tolist(), f": {number(true.min())} to {number(true.max())}"
 
 
 def near_optimal(column: Column) -> tuple[list, str]:
     """At the global maximum, every client is within the paper's Delta of its own: Assumption 4, epsilon 0."""
     gaps = column.of_problems(events.gaps_at_global_maximum).max(axis=1)
-    return (gaps <= SETTINGS.Delta).tolist(), f": {number(gaps.min())} to {number(gaps.max())}"
+    return (gaps <= PAPERS.Delta).tolist(), f": {number(gaps.min())} to {number(gaps.max())}"
 
 
 def smooth(column: Column, depth: int) -> tuple[list, str]:
     """At each depth to this one, the cell with a client's maximum has a centre within nu_1 rho^h of it."""
     gaps = column.of_problems(events.gaps_on_the_way, depth)  # (n, depth + 1)
-    ratio = gaps / (SETTINGS.nu_1 * SETTINGS.rho ** np.arange(depth + 1))
+    ratio = gaps / (PAPERS.nu_1 * PAPERS.rho ** np.arange(depth + 1))
     words = f": up to {number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
     return (ratio <= 1).all(axis=1).tolist(), words
 
@@ -394,7 +394,7 @@ def rounds_bounded(column: Column, deltas: Sequence[float | str]) -> tuple[list,
 
 def last_depth(rows: pd.DataFrame) -> pd.Series:
     """H_0 of each run of PF-PNE, which communicates once for each depth 0..H_0."""
-    return rows["Delta"].map(lambda Delta: transition_depth(Delta, SETTINGS.nu_1, SETTINGS.rho))
+    return rows["Delta"].map(lambda Delta: transition_depth(Delta, PAPERS.nu_1, PAPERS.rho))
 
 
 def rounds_bound(Delta: float, T: int, M: int) -> float:
@@ -402,7 +402,7 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
 
     The first term: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished depth h has tau_h <= MT.
     """
-    s, a_depth = SETTINGS, math.log(1 / SETTINGS.rho)
+    s, a_depth = PAPERS, math.log(1 / PAPERS.rho)
     log = log_term(T, s.c_1, 1 / M if s.delta is None else s.delta)
     by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / a_depth) if Delta > 0 else math.inf
     by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log))) / (2 * a_depth) if log else math.inf
@@ -412,8 +412,8 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
 def confidential(column: Column, *_) -> Outcome:
     """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
     T, M = column.study.horizon, column.study.n_clients
-    log, H_0 = log_term(T, SETTINGS.c_1, 1 / M), transition_depth(SETTINGS.Delta, SETTINGS.nu_1, SETTINGS.rho)
-    pulls = [pulls_each(h, log, SETTINGS, M) for h in range(H_0 + 1)]
+    log, H_0 = log_term(T, PAPERS.c_1, 1 / M), transition_depth(PAPERS.Delta, PAPERS.nu_1, PAPERS.rho)
+    pulls = [pulls_each(h, log, PAPERS, M) for h in range(H_0 + 1)]
     single = [h for h, n in enumerate(pulls) if n == 1]
     words = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
     measured = f"{words or 'no mean sent is a single reward'} (depths 0 to {H_0})"

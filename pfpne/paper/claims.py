@@ -28,14 +28,14 @@ import numpy as np
 import pandas as pd
 
 from pfpne.paper import claim_tests, stats
-from pfpne.paper.claim_tests import KINDS, SETTINGS, Column, Outcome, number
+from pfpne.paper.claim_tests import KINDS, PAPERS, Column, Outcome, number
 from pfpne.paper.evidence import Regime, Study
 from pfpne.paper.looks import title
 from pfpne.paper.parameters import MAIN
 from pfpne.rng import stream
 
 ALPHA = 0.05  # the chance, at most, of any false verdict in one family
-GIVEN = (f"{SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
+GIVEN = (f"{PAPERS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
 VERDICTS = ("holds", "better than claimed", "true by construction", "does not hold", "undecided", "not decidable")
 TABLE = Path(__file__).with_name("claims.toml")
 

@@ -48,7 +48,7 @@ def gaps_on_the_way(experiment: Experiment, run: int, depth: int) -> list[float]
     return [float((problem.optimum - value).max()) for value in values]
 
 
-class Watched(PFPNE):
+class Observed(PFPNE):
     """PF-PNE, which looks at what its loop asks for and is told. errors: whether each mean is further from what it
     estimates than its half-width; lost (M,): whose maximum was eliminated.
     """
@@ -106,7 +106,7 @@ def of_run(experiment: Experiment, run: int) -> list[int]:
     problem, made = experiment.problem(run), []
 
     def watched(*arguments):
-        made.append(Watched(*arguments, problem))
+        made.append(Observed(*arguments, problem))
         return made[0]
 
     algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, watched, PhasedServer))

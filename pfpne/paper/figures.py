@@ -23,7 +23,7 @@ from pfpne.paper.claim_tests import in_words
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.looks import COLUMN, LOOKS, OWN_DELTA, PAGE, STYLE, TITLES, label, noise_in_name, noise_in_words, title
 from pfpne.paper.parameters import Parameters
-from pfpne.paper.specification import CHOICES, CLAIMS, right
+from pfpne.paper.specification import CHOICES, COMPARISONS, right
 
 MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
@@ -391,7 +391,7 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
     reading is of, and the share of PF-PNE's firsts among those of each choice; below, the share of each claim.
     """
     held, objectives = right(table), list(table["objective"].unique())
-    (first, (ours, rivals)), *_ = CLAIMS.items()
+    (first, (ours, rivals)), *_ = COMPARISONS.items()
     ratio = table[ours] / table[list(rivals)].min(axis=1)
     values = [(name, value) for name in CHOICES for value in table[name].unique()]
     counts = ", ".join(f"{(table['objective'] == f).sum()} on {title(f)}" for f in objectives)
@@ -435,7 +435,7 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
             below.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
         axes[0, 0].set_ylabel("PF-PNE / best other")
         axes[1, 0].set_yticks(range(len(values)), [_choice(*pair) for pair in values], fontsize=6.5)
-        axes[2, 0].set_yticks(range(len(CLAIMS)), [textwrap.fill(claim, 42) for claim in CLAIMS], fontsize=6.5)
+        axes[2, 0].set_yticks(range(len(COMPARISONS)), [textwrap.fill(claim, 42) for claim in COMPARISONS], fontsize=6.5)
 
     return render("specification_curve", caption, pd.concat([table, held], axis=1), (PAGE, 6.6), draw)
 

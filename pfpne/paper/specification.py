@@ -26,7 +26,7 @@ CHOICES = {  # what it is -> the values, the paper's or ours first
     "cut phase": ("played", "not begun"),  # of PF-PNE
     "HCT's c": ("0.1", "by noise"),
 }
-CLAIMS = {  # name -> the algorithm, and those that it has less regret than
+COMPARISONS = {  # name -> the algorithm, and those that it has less regret than
     "PF-PNE is the smallest of the five": ("pf-pne", ("hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")),
     "PF-PNE has less regret than HCT (PyXAB)": ("pf-pne", ("hct-pyxab",)),
     "PF-PNE has less regret than Fed-PNE": ("pf-pne", ("fed-pne",)),
@@ -79,8 +79,8 @@ def _mean_regret(
 
 
 def right(table: pd.DataFrame) -> pd.DataFrame:
-    """Whether each claim of CLAIMS comes out right, a column each, in each row of `readings`."""
-    return pd.DataFrame({claim: table[name] < table[[*others]].min(axis=1) for claim, (name, others) in CLAIMS.items()})
+    """Whether each claim of COMPARISONS comes out right, a column each, in each row of `readings`."""
+    return pd.DataFrame({claim: table[name] < table[[*others]].min(axis=1) for claim, (name, others) in COMPARISONS.items()})
 
 
 def shares(table: pd.DataFrame) -> pd.DataFrame:
