@@ -435,7 +435,8 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
             below.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
         axes[0, 0].set_ylabel("PF-PNE / best other")
         axes[1, 0].set_yticks(range(len(values)), [_choice(*pair) for pair in values], fontsize=6.5)
-        axes[2, 0].set_yticks(range(len(COMPARISONS)), [textwrap.fill(claim, 42) for claim in COMPARISONS], fontsize=6.5)
+        names = [textwrap.fill(name, 42) for name in COMPARISONS]
+        axes[2, 0].set_yticks(range(len(names)), names, fontsize=6.5)
 
     return render("specification_curve", caption, pd.concat([table, held], axis=1), (PAGE, 6.6), draw)
 

@@ -80,7 +80,8 @@ def _mean_regret(
 
 def right(table: pd.DataFrame) -> pd.DataFrame:
     """Whether each claim of COMPARISONS comes out right, a column each, in each row of `readings`."""
-    return pd.DataFrame({claim: table[name] < table[[*others]].min(axis=1) for claim, (name, others) in COMPARISONS.items()})
+    pairs = COMPARISONS.items()
+    return pd.DataFrame({claim: table[name] < table[[*others]].min(axis=1) for claim, (name, others) in pairs})
 
 
 def shares(table: pd.DataFrame) -> pd.DataFrame:
