@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from pfpne.checks import check, check_count
@@ -124,9 +125,13 @@ def _client(address: str):
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """What a result may change with, besides what was asked for and the source."""
+    """What a result may change with, besides what was asked for and the source.
+
+    NumPy's functions and compiled sums have other last bits with other SIMD instructions.
+    """
     found = {name: importlib.metadata.version(name) for name in LIBRARIES}
-    return {"python": platform.python_version(), "machine": platform.machine(), **found}
+    simd = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    return {"python": platform.python_version(), "machine": f"{platform.machine()} {' '.join(simd)}", **found}
 
 
 @functools.cache
