@@ -28,10 +28,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PHASED = ("pf-pne", "fed-pne", "pe", "pf-pne+", "blin", "fed1-ucb")
 HORIZONS = {20: (1_000, 10_000, 100_000, 1_000_000)}  # of a series in T: {M: its T}
 CLIENTS = {10_000: (100, 1_000, 10_000)}  # of a series in M: {T: its M}
-NEURAL = (
-    {10: (1_000, 10_000, 100_000, 1_000_000)},
-    {1_000: (5, 20, 80)},
-)  # fn-ucb's, whose networks take a thousand times as long
+# fn-ucb's, whose networks take a thousand times as long
+NEURAL = {10: (1_000, 10_000, 100_000, 1_000_000)}, {1_000: (5, 20, 80)}
 LARGE = [(100_000, 1_000), (1, 10_000_000)]  # (M, T) of the largest runs
 SLOPE, CLIENT, GB = 1.05, 1.2, 4.0  # what an exponent, the ratio of two clients and a peak of memory are to stay within
 

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class _SomeOfThem:
-    """Of a phased server: a phase may be concluded with the means of some clients alone."""
+    """Of a server that concludes phases: one may be concluded with the means of some clients alone."""
 
     def samples(self, h: int) -> int:
         """T_{h,i}: what those who answered have drawn of a node."""

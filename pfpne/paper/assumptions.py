@@ -108,6 +108,7 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
         "f-bar; those of the client that are none of f-bar's; and all the cells there are; random cells."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
+
     def figure(page: Figure) -> None:
         axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
         for (top, bottom), objective in zip(axes.T, objectives, strict=True):

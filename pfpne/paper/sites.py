@@ -110,9 +110,8 @@ def one_run(M: int, n_evaluations: int, seed: int, ways: dict, run: int) -> list
         data = [every] if pooled else [own for own, _ in sites]
         rewards = [objective(own, stream(seed, "sites", run, "quarters", m)) for m, own in enumerate(data)]
         budget = n_evaluations * M // len(data)
-        points = [
-            *tune(rewards, SPACE, budget, algorithm=algorithm, seed=seed, progress=False, **settings).deploy.values()
-        ]
+        found = tune(rewards, SPACE, budget, algorithm=algorithm, seed=seed, progress=False, **settings)
+        points = [*found.deploy.values()]
         for m, (_, unseen) in enumerate(sites):
             mine = 0 if pooled else m
             at = [way, run, m, len(sites[m][0][1]), *points[mine].values()]

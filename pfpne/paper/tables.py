@@ -95,8 +95,8 @@ def make_claims(study: Study) -> Exhibit:
         "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they "
         "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims "
         f"of every run are counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and "
-        "cells are random; "
-        f"where the clients' own Delta, or cyclic cells, change the verdict, that one follows. {tally(verdicts)}"
+        f"cells are random; where the clients' own Delta, or cyclic cells, change the verdict, that one follows. "
+        f"{tally(verdicts)}"
     )
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
     measured = verdicts[columns].assign(regime=verdicts["regime"].map(noise_in_words))

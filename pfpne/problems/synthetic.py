@@ -90,12 +90,8 @@ class ShiftedProblem(Problem):
 
     def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
         super().__init__(name, [[objective.low, objective.high]] * d, n_clients, noise, seed, run)
-        self.objective, self.function, self.shift, self.common = (
-            objective,
-            objective.function,
-            float(shift),
-            float(common),
-        )
+        self.objective, self.function = objective, objective.function
+        self.shift, self.common = float(shift), float(common)
         self.peaks, self.heights = map(np.asarray, objective.peaks)
         draws = [stream(seed, name, run, m, "shift").standard_normal(d) for m in range(n_clients)]
         shared = stream(seed, name, run, "common shift").standard_normal(d)

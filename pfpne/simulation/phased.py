@@ -11,46 +11,6 @@ from pfpne.simulation.tree import search
 BLOCK = 2**15  # pulls whose noise is drawn, turned into rewards and summed in one go: they fit into the cache
 
 
-def simulate_phases(*run) -> Traces:
-    """Run the loop of all clients to the horizon; arguments as of `drive`."""
-    return drive(*run)[0].recorder.traces()
-
-
-def simulate_searches(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Traces:
-    """Run the loop of all clients up to the trees that it ends with, if it gets there, and then each tree."""
-    evaluations, last = drive(phases, server, problem, task, settings, noise_streams, t, global_regret)
-    before, start = evaluations.recorder.traces(), int(evaluations.t[0])  # all have made as many pulls
-    if last is None or start == task.horizon:
-        return before
-    regret, simple, best = search(last.trees, problem, task, noise_streams, t, start, evaluations.recorder.total)
-    shared = np.hstack([before.global_regret[:, t < start], regret[1]]) if global_regret else None
-    simple = np.hstack([before.simple_regret[:, t <= start], simple])
-    return Traces(np.hstack([before.regret[:, t < start], regret[0]]), shared, simple, before.rounds, best)
-
-
-def drive(phases, server, problem, task, settings, noise_streams, t, global_regret, kind=None) -> tuple:
-    """Run the loop until all clients are done, or want what is neither a Pull nor a Message.
-
-    The server is asked without messages, which are counted. kind: of Evaluations. Returns those made, and what was
-    wanted in the end, or None.
-    """
-    clients, server, M = phases(task, settings, task.n_clients), server(task, settings), task.n_clients
-    recorder = Recorder(problem, t, global_regret)
-    evaluations = (kind or Evaluations)(problem, task, noise_streams, recorder)
-    loop, result = clients.loop(), None
-    while not clients.done.all():
-        want = loop.send(result)
-        recorder.bests.append((np.arange(M), evaluations.t.copy(), clients.best.copy()))
-        if isinstance(want, Pull):
-            result = evaluations.pull(want, clients.done)
-        elif isinstance(want, Message):
-            result = server.conclude(*want.values)
-            recorder.rounds[int(evaluations.t[0])] += (want.numbers, M * result.numbers)
-        else:
-            return evaluations, want
-    return evaluations, None
-
-
 class Evaluations:
     """The clients' evaluations, each with its own noise. t (M,): how many each has made."""
 
@@ -100,3 +60,43 @@ class Evaluations:
                 self.noise_streams[m].random(out=u[drawn : drawn + k])
                 drawn += k
             yield a, a + pulls // n, u[:pulls].reshape(-1, n)
+
+
+def drive(phases, server, problem, task, settings, noise_streams, t, global_regret, kind=Evaluations) -> tuple:
+    """Run the loop until all clients are done, or want what is neither a Pull nor a Message.
+
+    The server is asked without messages, which are counted. kind: of Evaluations. Returns those made, and what was
+    wanted in the end, or None.
+    """
+    clients, server, M = phases(task, settings, task.n_clients), server(task, settings), task.n_clients
+    recorder = Recorder(problem, t, global_regret)
+    evaluations = kind(problem, task, noise_streams, recorder)
+    loop, result = clients.loop(), None
+    while not clients.done.all():
+        want = loop.send(result)
+        recorder.bests.append((np.arange(M), evaluations.t.copy(), clients.best.copy()))
+        if isinstance(want, Pull):
+            result = evaluations.pull(want, clients.done)
+        elif isinstance(want, Message):
+            result = server.conclude(*want.values)
+            recorder.rounds[int(evaluations.t[0])] += (want.numbers, M * result.numbers)
+        else:
+            return evaluations, want
+    return evaluations, None
+
+
+def simulate_phases(*run) -> Traces:
+    """Run the loop of all clients to the horizon; arguments as of `drive`."""
+    return drive(*run)[0].recorder.traces()
+
+
+def simulate_searches(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Traces:
+    """Run the loop of all clients up to the trees that it ends with, if it gets there, and then each tree."""
+    evaluations, last = drive(phases, server, problem, task, settings, noise_streams, t, global_regret)
+    before, start = evaluations.recorder.traces(), int(evaluations.t[0])  # all have made as many pulls
+    if last is None or start == task.horizon:
+        return before
+    regret, simple, best = search(last.trees, problem, task, noise_streams, t, start, evaluations.recorder.total)
+    shared = np.hstack([before.global_regret[:, t < start], regret[1]]) if global_regret else None
+    simple = np.hstack([before.simple_regret[:, t <= start], simple])
+    return Traces(np.hstack([before.regret[:, t < start], regret[0]]), shared, simple, before.rounds, best)

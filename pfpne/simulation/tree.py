@@ -139,10 +139,8 @@ def simulate_alone(theory, problem, task, settings, noise_streams, t, global_reg
 def simulate_centralized(problem, task, settings, noise_streams, t, global_regret) -> Traces:
     """The simulation of make_centralized: a client deploys what it pulled last."""
     M, T, d = task.n_clients, task.horizon, task.partition.d
-    tree, cells = (
-        TreeClient(task, hct_theory(settings, task.partition, M * T)),
-        Cells(problem, task.partition, range(M)),
-    )
+    tree = TreeClient(task, hct_theory(settings, task.partition, M * T))
+    cells = Cells(problem, task.partition, range(M))
     pulled, _ = play(cells, tree, T, range(M), noise_streams)
     rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation
