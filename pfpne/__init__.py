@@ -6,7 +6,6 @@ run = pfpne.simulate("pf-pne", problem, horizon=100_000)
 result = pfpne.tune([f, g], {"C": pfpne.Float(1e-3, 1e3, log=True)}, n_evaluations=200)
 """
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -37,30 +36,6 @@ _NAMES = {
 }
 _WHERE = {name: f"pfpne.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_WHERE)
-
-
-def _writable(folder: str) -> bool:
-    folder = os.path.abspath(folder)
-    while not os.path.exists(folder):
-        folder = os.path.dirname(folder)
-    return os.access(folder, os.W_OK)
-
-
-def _temporary_for_compiled() -> str | None:
-    """Where compiled code is kept if neither the package nor the home can be written to: Numba would refuse to work."""
-    homes = os.path.dirname(__file__), os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    if "NUMBA_CACHE_DIR" in os.environ or any(map(_writable, homes)):
-        return None
-    import atexit
-    import shutil
-    import tempfile
-
-    os.environ["NUMBA_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="pfpne-")  # the workers', too
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-_TEMPORARY = _temporary_for_compiled()
 
 
 def __getattr__(name: str):

@@ -27,10 +27,10 @@ since t = 3, and from the first communication on: the same when D = 0. Of equal 
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from pfpne.algorithms.arms import draw_arms
 from pfpne.checks import check_amount, check_integer, check_scale
+from pfpne.compiled import njit
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
 
 

@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pfpne.checks import check_rho, check_scale
+from pfpne.compiled import njit
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
 
 

@@ -9,9 +9,9 @@ rounding with it: after 100,000 steps square roots of widths are right to 1e-10,
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pfpne.algorithms.fn_ucb import Arms, FNUCBSettings, network, train, upper_bound
+from pfpne.compiled import njit
 from pfpne.federation import Task
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Traces, gaps

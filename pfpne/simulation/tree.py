@@ -1,9 +1,9 @@
 """Trees (hct.py, hoo.py, pf_pne_plus.py) simulated: compiled from the steps of the objects, and equal pull for pull."""
 
 import numpy as np
-from numba import njit
 
 from pfpne.algorithms.hct import TreeClient, hct_theory, learn, traverse, with_room
+from pfpne.compiled import njit
 from pfpne.simulation.record import Traces, gaps
 
 LOOK_AHEAD = 64  # cells of the last depth whose values are computed at once: few calls, few cells never pulled

@@ -1,0 +1,87 @@
+"""Compiled functions, whose machine code is kept on disk in a folder of its own for each state of the sources.
+
+The machine code of a function contains that of the functions it calls. Numba compiles a function again only if the
+file of the function itself has changed, so after an edit in another file it would run the old code. Here every
+edit of the package leads to another folder, where nothing old can be found.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+from numba import config
+
+from pfpne.paths import PACKAGE
+
+A_DAY = 86_400  # seconds
+
+
+def source_digest(package: Path) -> str:
+    """Hash the sources of the package (16 hex digits), but for `paper`, which compiles nothing."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("[!.]*.py")):
+        name = path.relative_to(package)
+        if name.parts[0] != "paper":
+            digest.update(f"{name.as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+DIGEST = source_digest(PACKAGE)  # before any compiled function of the package is loaded
+
+
+def _make_folder() -> Path:
+    """Make the folder for this state of the sources, in the first place that can be written to.
+
+    The places are Numba's own setting, the package, and the user's cache; else a temporary folder, which processes
+    started by this one share, and which ends with it.
+    """
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "pfpne"
+    for place in filter(None, (config.CACHE_DIR, PACKAGE / "__pycache__", user_cache)):
+        with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: there is no home
+            folder = Path(place).expanduser().absolute() / "pfpne-compiled" / DIGEST
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            os.utime(folder)  # it is in use
+            _remove_unused(folder.parent)
+            return folder
+    os.environ["NUMBA_CACHE_DIR"] = temporary = tempfile.mkdtemp(prefix="pfpne-")
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    return Path(temporary) / "pfpne-compiled" / DIGEST
+
+
+def _remove_unused(folders: Path) -> None:
+    """Remove the folders that no process has started with for a day. A process that still uses one makes it again."""
+    for folder in folders.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > A_DAY:
+                shutil.rmtree(folder)
+
+
+FOLDER = _make_folder()
+
+
+def njit(**options) -> Callable[[Callable], Callable]:
+    """Do what numba.njit does, with cache=True in FOLDER.
+
+    Nothing is kept where that folder cannot be used, or where the sources were edited after this process had begun to
+    load them.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        setting, config.CACHE_DIR = config.CACHE_DIR, str(FOLDER)
+        try:
+            compiled = numba.njit(**options)(function)
+        finally:
+            config.CACHE_DIR = setting
+        if FOLDER in Path(compiled.stats.cache_path or "").parents and source_digest(PACKAGE) == DIGEST:
+            return compiled
+        return numba.njit(**{**options, "cache": False})(function)
+
+    return decorate
