@@ -1,8 +1,50 @@
-"""Linear algebra on one thread a process: there is a process a core, and small matrices are slower on many threads."""
+"""What every test stands on: folders of their own, the notebooks that git knows, one thread per process."""
 
 import os
+import subprocess
+import tempfile
+from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded; kernels and other children have it, too
+# Linear algebra on one thread per process: there is one process per core, and small matrices are slower on many
+# threads. It is set before NumPy is loaded; kernels and other children have it, too.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Whatever a test stores, draws or locks is in a folder of its own, not in the checkout. It is set before pfpne is loaded.
+OWN = tempfile.TemporaryDirectory(prefix="pfpne-tests-")
+os.environ["PFPNE_ROOT"] = f"{OWN.name}/root"
 
 # Evaluations of a client by which an algorithm, with three, has communicated twice or more; 60 where none is said.
 HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 20}
+
+
+def in_git(*arguments: str) -> subprocess.CompletedProcess:
+    from pfpne.paths import SHIPPED
+
+    return subprocess.run(["git", "-C", str(SHIPPED), *arguments], capture_output=True, text=True)
+
+
+def changed_notebooks() -> list[str]:
+    """The notebooks that differ from those in git's index; none where there is no git."""
+    try:
+        listed = in_git("diff", "--name-only", "-z", "--relative", "--", "notebooks")
+    except OSError:
+        return []
+    return listed.stdout.split("\0")[:-1] if listed.returncode == 0 else []
+
+
+def pytest_configure(config) -> None:
+    """Let the tests read the notebooks that git knows: to save one with other values is no reason to fail."""
+    if changed_notebooks():
+        from pfpne.paper import folders
+
+        names = in_git("ls-files", "-z", "--", "notebooks").stdout.split("\0")[:-1]
+        in_git("checkout-index", f"--prefix={OWN.name}/", "--", *names).check_returncode()
+        folders.NOTEBOOKS = Path(OWN.name) / "notebooks"
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    if names := changed_notebooks():
+        terminalreporter.write_line(
+            f"You changed a notebook ({', '.join(names)}), and the tests read it as it was before: "
+            "`git checkout notebooks` undoes the change, `git add notebooks` has it tested."
+        )

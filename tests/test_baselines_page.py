@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 
-PAGE = (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8")
+PAGE = (CHECKOUT / "docs" / "baselines.md").read_text(encoding="utf-8")
 SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 
 

@@ -18,7 +18,7 @@ from pfpne.paper.claim_tests import theory
 from pfpne.paper.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
 from pfpne.paper.evidence import Study
 from pfpne.partition import Partition
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import problem_from_functions
 from pfpne.simulation.neural import NeuralSimulation
 from pfpne.simulation.simulate import simulate
@@ -238,7 +238,7 @@ def test_the_order_in_which_runs_end_changes_nothing(study, monkeypatch, tmp_pat
 def test_every_variant_is_used_and_every_number_is_on_the_page():
     used = {reading.variant: reading.algorithm for reading in READINGS if reading.variant}
     assert used == {name: base for name, (base, *_) in VARIANTS.items()}
-    page = (ROOT / "docs" / "deviations.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "deviations.md").read_text(encoding="utf-8")
     for reading in READINGS:
         row = next(line for line in page.splitlines() if line.startswith(f"| {reading.deviation} |"))
         assert row.rsplit("|", 2)[1].strip().startswith("yes")

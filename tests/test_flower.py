@@ -16,10 +16,10 @@ import pfpne
 from pfpne.algorithms import ALGORITHMS, make_federation
 from pfpne.federation import Message
 from pfpne.live import Journal
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 
 flwr = pytest.importorskip("flwr", reason="pfpne[live] is not installed")
-sys.path.insert(0, str(ROOT / "examples" / "flower"))
+sys.path.insert(0, str(CHECKOUT / "examples" / "flower"))
 
 CONFIG = {"algorithm": "pf-pne", "n-clients": 3, "horizon": 60, "seconds": 0.0}
 LIMITS = {"quorum": 3, "deadline": 600.0, "last-deadline": 600.0}
@@ -120,7 +120,7 @@ class Deployment:
         self.folder, self.link, self.processes = folder, free_port(), {}
         off = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        own = {"PATH": path, "FLWR_HOME": str(folder / "flwr"), "PYTHONPATH": str(ROOT)}
+        own = {"PATH": path, "FLWR_HOME": str(folder / "flwr"), "PYTHONPATH": str(CHECKOUT)}
         self.environment = {**os.environ, **off, **own}
         (folder / "flwr").mkdir()
         address = f'[superlink.here]\naddress = "127.0.0.1:{self.link}"\ninsecure = true\n'
@@ -167,7 +167,7 @@ def test_a_real_deployment_whose_client_is_killed_and_started_again_loses_nothin
         for m in range(3):
             flower.start_node(m)
         given = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
-        app = str(ROOT / "examples" / "flower")
+        app = str(CHECKOUT / "examples" / "flower")
         started = flower.run("run", app, "here", "--run-config", given, "--format", "json")
         run_id = str(json.loads(started)["run-id"])
         journal = Journal(tmp_path / "client-1" / "evaluations.jsonl")

@@ -14,7 +14,7 @@ import pfpne
 from pfpne.checks import COUNTS
 from pfpne.paper.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.parameters import KINDS, NOTEBOOKS, ParameterError, complete
-from pfpne.paths import DATA
+from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES
 
 LONG = "a" * 1_000_000
@@ -139,7 +139,7 @@ def executed(arguments: list[str], project, where) -> subprocess.CompletedProces
 def project(tmp_path):
     root = tmp_path / "a project"
     (root / "notebooks").mkdir(parents=True)
-    (root / "data").symlink_to(DATA)
+    (root / "data").symlink_to(CHECKOUT / "data")
     return root
 
 

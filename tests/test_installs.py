@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ print(pfpne.__version__)
 
 def oldest() -> list[str]:
     """Every direct requirement of the library and the notebooks at its lowest declared version."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     lines = [*project["dependencies"], *project["optional-dependencies"]["paper"]]
     return [re.sub(">=", "==", line) for line in lines]
 
@@ -43,7 +43,7 @@ def command(*words, **how) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    command(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=CHECKOUT)
     (made,) = folder.glob("*.whl")
     return made
 

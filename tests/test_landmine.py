@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import landmine
 
-MAKER = ROOT / "data" / "make_landmine_auc.py"
+MAKER = CHECKOUT / "data" / "make_landmine_auc.py"
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "LandmineData.mat"
 
 

@@ -19,7 +19,7 @@ from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
 from pfpne.federation import Message
 from pfpne.live import Journal, LiveClient, LiveServer, drive
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 
 M, T = 3, 40
 
@@ -399,7 +399,7 @@ def test_a_folder_of_another_run_is_refused_and_a_torn_line_mended(tmp_path):
 
 
 def test_the_page_runs_as_it_stands(capsys):
-    page = (ROOT / "docs" / "live.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "live.md").read_text(encoding="utf-8")
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)), {})  # noqa: S102
     best = np.array(ast.literal_eval(capsys.readouterr().out.splitlines()[0])).ravel()
     assert np.abs(best - [0.2, 0.4, 0.7]).max() < 0.05

@@ -23,7 +23,7 @@ from pfpne.paper.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paper.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.maps import PAGES
 from pfpne.paper.parameters import COMPARED, HEADER, NOTEBOOKS, ParameterError, assigned, complete, executions, read
-from pfpne.paths import DATA
+from pfpne.paths import SHIPPED as CHECKOUT
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 CONSTANTS = {"c": 0.2, "Delta": "true"}
@@ -42,7 +42,7 @@ ASKED = {
 def make_project(root: Path) -> Path:
     """A project folder of its own, so that a test neither sees nor changes stored runs and figures."""
     (root / "notebooks").mkdir(parents=True)
-    (root / "data").symlink_to(DATA)
+    (root / "data").symlink_to(CHECKOUT / "data")
     return root
 
 
@@ -210,7 +210,8 @@ def parameters_cell(name: str) -> str:
 
 
 def test_a_notebook_reads_its_own_cells_and_papermills(shell):
-    assert read("1_synthetic_regret") == complete("1_synthetic_regret", {"objective": "garland"})
+    unchanged = complete("1_synthetic_regret", {"objective": "garland"})
+    assert read("1_synthetic_regret") == unchanged, "You changed a notebook: `git checkout notebooks`"
     shell.run_cell("# Parameters\nhorizon = 60\nprofile = 'smoke'\n", store_history=True)
     shell.run_cell("scratch = 1", store_history=True)
     asked = {"profile": "smoke", "objective": "garland", "horizon": 60}

@@ -12,9 +12,9 @@ import papermill.cli
 import pytest
 
 from pfpne.paper import parameters
-from pfpne.paper.folders import FIGURES, NOTEBOOKS
+from pfpne.paper.folders import NOTEBOOKS
 from pfpne.paper.looks import TITLES
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES
 
 NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
@@ -28,7 +28,7 @@ def requirement(line: str) -> tuple[str, str]:
 
 
 def pyproject() -> dict:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
 
 
 def asked_for(*extras: str) -> list[str]:
@@ -40,7 +40,7 @@ def test_environment_asks_for_what_pyproject_asks_for():
     project = pyproject()
     wanted = {requirement(line) for line in asked_for("paper", "test")}
     wanted.add(("python", project["requires-python"]))
-    lines = [line.split("#")[0].strip() for line in (ROOT / "environment.yml").read_text().splitlines()]
+    lines = [line.split("#")[0].strip() for line in (CHECKOUT / "environment.yml").read_text().splitlines()]
     asked = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
     own = {"conda-forge", "pip", "pip:", "-e ."}
     assert own <= set(asked)
@@ -48,7 +48,7 @@ def test_environment_asks_for_what_pyproject_asks_for():
 
 
 def test_lock_pins_every_dependency_and_names_no_index():
-    text = (ROOT / "requirements.lock").read_text()
+    text = (CHECKOUT / "requirements.lock").read_text()
     assert not re.search(r"://|^\s*-", text, re.MULTILINE)
     pinned = {line.split("==")[0].lower() for line in text.splitlines() if line}
     for line in asked_for("paper", "test", "docs"):
@@ -59,15 +59,19 @@ def test_lock_pins_every_dependency_and_names_no_index():
 def test_notebook_is_committed_clean(name):
     content = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text())
     code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
     tags = [cell["metadata"].get("tags", []) for cell in content["cells"]]
-    assert tags.count(["parameters"]) == 1 and all(not tag or tag == ["parameters"] for tag in tags)
-    assert all(set(cell["metadata"]) <= {"tags"} for cell in content["cells"])
-    assert set(content["metadata"]) <= {"kernelspec", "language_info"}
-    assert content["metadata"]["kernelspec"]["name"] == "python3"
-    assert content["metadata"]["language_info"] == {"name": "python"}
-    assert code[0]["metadata"]["tags"] == ["parameters"]
-    assert code[0]["source"][0].rstrip() == parameters.HEADER
+    clean = (
+        all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+        and tags.count(["parameters"]) == 1
+        and all(not tag or tag == ["parameters"] for tag in tags)
+        and all(set(cell["metadata"]) <= {"tags"} for cell in content["cells"])
+        and set(content["metadata"]) <= {"kernelspec", "language_info"}
+        and content["metadata"]["kernelspec"]["name"] == "python3"
+        and content["metadata"]["language_info"] == {"name": "python"}
+        and code[0]["metadata"]["tags"] == ["parameters"]
+        and code[0]["source"][0].rstrip() == parameters.HEADER
+    )
+    assert clean, f"{name} has outputs or settings of its last run. You changed a notebook: `git checkout notebooks`"
 
 
 @pytest.mark.parametrize("name", parameters.NOTEBOOKS)
@@ -79,10 +83,10 @@ def test_each_parameter_is_in_the_notebook_with_its_meaning(name):
 
 def committed() -> list[Path]:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")
-    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [CHECKOUT / name for name in listed.stdout.split("\0") if name and (CHECKOUT / name).is_file()]
 
 
 def test_committed_files_hold_no_path_of_a_machine():
@@ -98,7 +102,7 @@ def test_committed_files_hold_no_path_of_a_machine():
 
 def test_readme_code_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text()
+    text = (CHECKOUT / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", text, re.DOTALL)
     assert len(blocks) == 3 and blocks[0][1]
     for block, said in blocks:
@@ -108,7 +112,7 @@ def test_readme_code_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys)
 
 
 def test_readme_commands_use_parameters_that_exist():
-    commands = re.findall(r"papermill notebooks/(\w+)\.ipynb out\.ipynb([^`\n]*)", (ROOT / "README.md").read_text())
+    commands = re.findall(r"papermill notebooks/(\w+)\.ipynb out\.ipynb([^`\n]*)", (CHECKOUT / "README.md").read_text())
     assert len(commands) >= 5
     for name, arguments in commands:
         given = dict(re.findall(r"-p (\w+) (\S+)", arguments))
@@ -117,31 +121,32 @@ def test_readme_commands_use_parameters_that_exist():
 
 
 def test_readme_links_lead_somewhere():
-    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text())
-    made = () if FIGURES.exists() else tuple(link for link in links if link.startswith("figures/"))
-    assert [link for link in links if not (ROOT / link).exists() and link not in made] == []
+    links = re.findall(r"\]\(([^)#:]+)\)", (CHECKOUT / "README.md").read_text())
+    made = () if (CHECKOUT / "figures").exists() else tuple(link for link in links if link.startswith("figures/"))
+    assert [link for link in links if not (CHECKOUT / link).exists() and link not in made] == []
 
 
 def test_every_deviation_cited_is_listed():
-    listed = re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "deviations.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| (\d+) \|", (CHECKOUT / "docs" / "deviations.md").read_text(), re.MULTILINE)
     assert listed == [str(n + 1) for n in range(len(listed))] and len(listed) >= 19
-    cited = {n for path in (ROOT / "pfpne").rglob("*.py") for n in re.findall(r"deviation (\d+)", path.read_text())}
+    cited = {n for path in (CHECKOUT / "pfpne").rglob("*.py") for n in re.findall(r"deviation (\d+)", path.read_text())}
     assert cited <= set(listed)
 
 
 def test_the_first_page_of_jupyterlab_shows_every_notebook_and_its_links_lead_somewhere():
-    content = json.loads((ROOT / "index.ipynb").read_text())
+    content = json.loads((CHECKOUT / "index.ipynb").read_text())
     text = "".join("".join(cell["source"]) for cell in content["cells"])
     assert all(f"(notebooks/{name}.ipynb)" in text for name in NAMES)
     links = re.findall(r"\]\(([^)#:]+)\)", text)
-    assert [link for link in links if not (ROOT / link).exists() and not link.startswith("figures/")] == []
+    assert [link for link in links if not (CHECKOUT / link).exists() and not link.startswith("figures/")] == []
 
 
 def test_saving_an_untouched_notebook_in_jupyterlab_leaves_it_as_it_was():
     settings = types.SimpleNamespace(ServerApp=None, LabApp=None, FileContentsManager=None)
     for name in vars(settings):
         setattr(settings, name, types.SimpleNamespace())
-    exec((NOTEBOOKS / "lab_config.py").read_text(), {"c": settings, "__file__": str(NOTEBOOKS / "lab_config.py")})
+    config = CHECKOUT / "notebooks" / "lab_config.py"
+    exec(config.read_text(), {"c": settings, "__file__": str(config)})
     committed = json.loads((NOTEBOOKS / "1_synthetic_regret.ipynb").read_text())
     opened = json.loads(json.dumps(committed))
     opened["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
@@ -149,7 +154,7 @@ def test_saving_an_untouched_notebook_in_jupyterlab_leaves_it_as_it_was():
     settings.FileContentsManager.pre_save_hook(model={"type": "notebook", "content": opened}, path="")
     assert opened == committed
     settings.FileContentsManager.pre_save_hook(model={"type": "file", "content": "text"}, path="")
-    assert settings.ServerApp.root_dir == str(ROOT)
+    assert settings.ServerApp.root_dir == str(CHECKOUT)
 
 
 def test_every_objective_has_a_title():

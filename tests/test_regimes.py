@@ -57,11 +57,11 @@ def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
     pd.testing.assert_frame_equal(sketch([[experiment]], 1, folder=folder)[0][0], table)
 
 
-def test_measured_regimes(parameters, table):
+def test_measured_regimes(parameters, table, folder):
     assert len(table) == 4 and not table.duplicated(REGIME).any()
     first = table.iloc[0]
     experiment = Experiment("garland", ("hct",), 2, 60, 2, first["noise"], first["shift"], common=regimes.COMMON)
-    assert first["hct"] == pytest.approx(summarize(experiment, 1)["regret"].mean())
+    assert first["hct"] == pytest.approx(summarize(experiment, 1, folder)["regret"].mean())
     assert (table[RIVALS].min(axis=1) == [row[row["best"]] for _, row in table.iterrows()]).all()
     alike = table[table["shift"] == 0]
     assert (alike["spread"] < 1e-12).all() and (alike["Delta"] == 0).all() and (table["spread"].iloc[-1] > 0.01)
@@ -106,7 +106,7 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     other_seed = Experiment(
         "garland", ("hct",), 2, 60, 2, first["noise"], first["shift"], seed=parameters.seed + 1, common=regimes.COMMON
     )
-    assert first["hct"] == pytest.approx(summarize(other_seed, 1)["regret"].mean())
+    assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
     words = regimes._of_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
     near = (regimes.to_others(table) <= 1.1).mean()
     assert f"on random cells, of the objectives that it was tuned on, in {near:.0%} of 2 regimes" in words

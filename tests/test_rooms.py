@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pfpne
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 
-PACKAGE = ROOT / "pfpne"
+PACKAGE = CHECKOUT / "pfpne"
 # A room may import from those above it, and from itself.
 ROOMS = ("base", "algorithms", "live", "problems", "simulation", "tuning", "paper")
 MAY = {
@@ -26,7 +26,7 @@ FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room b
 
 
 def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
 
 
 def room_of(module: str) -> str:

@@ -9,9 +9,8 @@ import pytest
 
 from pfpne.paper import claims, table1, tables
 from pfpne.paper.exhibits import Exhibit
-from pfpne.paper.folders import FIGURES
 from pfpne.paper.looks import DASH
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 
 EVIDENCE = SimpleNamespace(
     n_clients=20,
@@ -173,13 +172,13 @@ def test_a_block_is_put_between_its_markers(tmp_path):
         tables.update(page, "measured", "block")
 
 
-@pytest.mark.skipif(not (FIGURES / "claims.csv").exists(), reason="figures/ is not there yet: notebook 4 makes it")
+@pytest.mark.skipif(not (CHECKOUT / "figures" / "claims.csv").exists(), reason="figures/ is not there yet: notebook 4 makes it")
 def test_the_pages_show_what_is_committed(tmp_path):
     pages = ("README.md", "docs/claims.md", "docs/deviations.md", "docs/choosing.md")
     (tmp_path / "docs").mkdir()
     for page in pages:
-        (tmp_path / page).write_text((ROOT / page).read_text(encoding="utf-8"), encoding="utf-8")
-    tables.update_pages(tmp_path)
+        (tmp_path / page).write_text((CHECKOUT / page).read_text(encoding="utf-8"), encoding="utf-8")
+    tables.update_pages(tmp_path, CHECKOUT / "figures")
     for page in pages:
-        same = (tmp_path / page).read_text(encoding="utf-8") == (ROOT / page).read_text(encoding="utf-8")
+        same = (tmp_path / page).read_text(encoding="utf-8") == (CHECKOUT / page).read_text(encoding="utf-8")
         assert same, f"{page}: run `python -m pfpne.paper readme`"
