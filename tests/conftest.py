@@ -1,9 +1,11 @@
-"""What every test stands on: folders of their own, the notebooks that git knows, one thread per process."""
+"""What every test stands on: folders of their own, the notebooks that git knows, one thread per process, no deadline."""
 
 import os
 import subprocess
 import tempfile
 from pathlib import Path
+
+from hypothesis import HealthCheck, settings
 
 # Linear algebra on one thread per process: there is one process per core, and small matrices are slower on many
 # threads. It is set before NumPy is loaded; kernels and other children have it, too.
@@ -12,6 +14,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Whatever a test stores, draws or locks is in a folder of its own, not in the checkout. It is set before pfpne is loaded.
 OWN = tempfile.TemporaryDirectory(prefix="pfpne-tests-")
 os.environ["PFPNE_ROOT"] = f"{OWN.name}/root"
+
+settings.register_profile("pfpne", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
+settings.load_profile("pfpne")
 
 # Evaluations of a client by which an algorithm, with three, has communicated twice or more; 60 where none is said.
 HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 20}

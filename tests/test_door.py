@@ -183,7 +183,7 @@ ALMOST = st.sampled_from(KINDS).flatmap(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.one_of(JSON, ALMOST, ALMOST.map(lambda content: content | {"more": 1})))
 def test_any_json_is_a_message_or_a_value_error(content):
     text = json.dumps(content)

@@ -16,8 +16,8 @@ from pfpne.federation import Federation, Task
 from pfpne.partition import CELLS, Partition
 from pfpne.simulation.simulate import partition_of
 
-SHORT = settings(max_examples=40, derandomize=True, deadline=None)
-LONG = settings(max_examples=1_000, deadline=None)
+SHORT = settings(max_examples=40, derandomize=True)
+LONG = settings(max_examples=1_000)
 SLOW = {"fn-ucb": {"width": 2, "steps": 2}}  # inverts a matrix at each pull: here a small one
 REWARDS = {  # (rng, shape) -> in [0, 1]
     "uniform": lambda rng, shape: rng.random(shape),

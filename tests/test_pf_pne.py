@@ -201,7 +201,7 @@ def test_settings_out_of_range_are_refused(wrong):
 # --- what must hold in every run ----------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
     M=st.integers(1, 4),

@@ -317,7 +317,7 @@ def test_a_problem_survives_pickling(name):
     assert np.array_equal(again.values(x), problem.values(x)) and again.global_optimum == problem.global_optimum
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     name=st.sampled_from(["garland", "doublesine", "himmelblau", "rastrigin"]),
     shift=st.just(0.0) | st.floats(1e-9, 1.5),
@@ -334,7 +334,7 @@ def test_no_value_exceeds_its_optimum(name, shift, seed, share):
     assert problem.mean_values(x).max() <= problem.global_optimum <= problem.optimum.max() + 1e-8
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 60))
 def test_clients_are_added_without_changing_the_others(seed, n_clients, n):
     fewer, more = (make_problem("rastrigin", M, seed=seed, d=2) for M in (n_clients, n_clients + 1))

@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pfpne.space import LARGEST_INT, Float, Int, Ordinal, Reward, Space
 
-relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 units = st.floats(0, 1)
 numbers = st.floats(-1e12, 1e12)
 positive = st.floats(1e-12, 1e12)
@@ -26,7 +25,6 @@ def parameters(draw):
     return kind(low, high, log=log)
 
 
-@relaxed
 @given(parameters(), units)
 def test_every_point_is_a_value_and_back(parameter, u):
     value = parameter.at(u)
@@ -39,7 +37,6 @@ def test_every_point_is_a_value_and_back(parameter, u):
         assert again == value and type(again) is type(value)
 
 
-@relaxed
 @given(parameters())
 def test_the_ends_are_reached(parameter):
     if isinstance(parameter, Ordinal):
@@ -49,7 +46,6 @@ def test_the_ends_are_reached(parameter):
         assert (parameter.at(0.0), parameter.at(1.0)) == near
 
 
-@relaxed
 @given(parameters(), units, units)
 def test_the_order_is_kept(parameter, u, v):
     u, v = min(u, v), max(u, v)
