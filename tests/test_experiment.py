@@ -104,8 +104,8 @@ def test_another_runs_file_is_reported_and_not_taken(tmp_path):
 def under_way(code: str, folder) -> subprocess.Popen:
     """A process that runs `code`, with the folder as its argument, once it has stored five runs there."""
     job = subprocess.Popen([sys.executable, "-c", code, str(folder)])
-    deadline = time.monotonic() + 60
-    while len(list(folder.rglob("*.npz"))) < 5 and time.monotonic() < deadline:
+    while len(list(folder.rglob("*.npz"))) < 5:
+        assert job.poll() is None, "it ended before that"
         time.sleep(0.02)
     return job
 
@@ -123,7 +123,7 @@ def test_of_a_killed_job_the_workers_end_and_only_the_runs_in_flight_are_lost(tm
     assert len(workers) == 2
     job.kill()
     job.wait()
-    _, alive = psutil.wait_procs(workers, timeout=20)
+    _, alive = psutil.wait_procs(workers, timeout=300)
     assert not alive
     finished = {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*.npz")}
     assert 5 <= len(finished) < 2000
