@@ -1,4 +1,4 @@
-"""What every test stands on: folders of their own, the notebooks that git knows, one thread per process, no deadline."""
+"""What every test stands on: folders of its own, the notebooks that git knows, one thread per process, no deadline."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 # threads. It is set before NumPy is loaded; kernels and other children have it, too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Whatever a test stores, draws or locks is in a folder of its own, not in the checkout. It is set before pfpne is loaded.
+# Whatever a test stores, draws or locks is in a folder of its own, not in the checkout: set before pfpne is loaded.
 OWN = tempfile.TemporaryDirectory(prefix="pfpne-tests-")
 os.environ["PFPNE_ROOT"] = f"{OWN.name}/root"
 

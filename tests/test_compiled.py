@@ -18,7 +18,7 @@ from pfpne.paths import PACKAGE
 
 Function = tuple[str, str]  # its module ("pfpne.algorithms.hct") and its name
 
-# Runs small simulations; writes the last call of each outer function (its arguments, as they were before) and its result.
+# Runs small simulations. Writes the last call of each outer function, with its arguments from before, and its result.
 RECORD = """
 import importlib, pickle, sys
 import pfpne
@@ -113,13 +113,13 @@ def called_across_files() -> set[Function]:
 def edit(package: Path, function: Function) -> tuple[Path, str]:
     """Change what a function of this copy of the package does; return its file, and what that held before.
 
-    What it returns is negated. If it returns nothing it raises an error.
+    What it returns is negated if another file uses it. Otherwise it raises an error.
     """
     path = package.parent.joinpath(*function[0].split(".")).with_suffix(".py")
     before = path.read_text(encoding="utf-8")
     tree = ast.parse(before)
     node = next(node for node in tree.body if getattr(node, "name", None) == function[1])
-    values = [part for part in ast.walk(node) if isinstance(part, ast.Return)]
+    values = [part for part in ast.walk(node) if isinstance(part, ast.Return) and function in called_across_files()]
     for part in values:
         part.value = ast.UnaryOp(ast.USub(), part.value)
     if not values:
