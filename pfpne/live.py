@@ -265,7 +265,7 @@ class LiveServer:
     ):
         M, server = task.n_clients, make_federation(name, task, **settings).server
         check(is_number(deadline) and deadline > 0, "deadline", "a number of seconds > 0", deadline)
-        ends = isinstance(last_deadline, float) and last_deadline == math.inf or is_number(last_deadline)
+        ends = (isinstance(last_deadline, float) and last_deadline == math.inf) or is_number(last_deadline)
         check(ends and last_deadline > 0, "last_deadline", "a number of seconds > 0, or math.inf", last_deadline)
         quorum = M if quorum is None else quorum
         check_integer("quorum", quorum, 1, M)

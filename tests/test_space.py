@@ -61,7 +61,7 @@ def test_a_log_scale_by_hand():
     assert Float(2, 4).at(0.25) == 2.5 and isinstance(Float(2, 4).at(0), float)
 
 
-@pytest.mark.parametrize("parameter", [Int(1, 3), Int(-2, 4), Int(0, 1), Ordinal("S M L XL".split())])
+@pytest.mark.parametrize("parameter", [Int(1, 3), Int(-2, 4), Int(0, 1), Ordinal(["S", "M", "L", "XL"])])
 def test_integers_and_choices_have_equal_shares_at_the_ends_too(parameter):
     values = [parameter.at(u) for u in (np.arange(8400) + 0.5) / 8400]
     counts = [values.count(value) for value in dict.fromkeys(values)]

@@ -39,7 +39,7 @@ def test_every_node_has_the_fate_that_its_children_show():
     problem = make_problem("garland", 3)
     cells = story.trace(problem, 10_000, 0, Delta=0.1).cells
     kept = cells["fate"].isin([story.BY_SERVER, story.BY_CLIENT, story.BROUGHT_BACK])
-    for who, mine in cells.groupby("who"):
+    for _, mine in cells.groupby("who"):
         nodes = set(zip(mine["depth"], mine["index"], strict=True))
         deepest = mine["depth"].max()
         for h, i, stays in zip(mine["depth"], mine["index"], kept[mine.index], strict=True):

@@ -172,7 +172,7 @@ def test_a_block_is_put_between_its_markers(tmp_path):
         tables.update(page, "measured", "block")
 
 
-@pytest.mark.skipif(not (CHECKOUT / "figures" / "claims.csv").exists(), reason="figures/ is not there yet: notebook 4 makes it")
+@pytest.mark.skipif(not (CHECKOUT / "figures" / "claims.csv").exists(), reason="notebook 4 makes it first")
 def test_the_pages_show_what_is_committed(tmp_path):
     pages = ("README.md", "docs/claims.md", "docs/deviations.md", "docs/choosing.md")
     (tmp_path / "docs").mkdir()

@@ -256,7 +256,7 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         with pytest.raises(ValueError, match="history must be a file that tune wrote, or a new one"):
             tune(objectives(fails=0, how=fail), 10, history=tmp_path / "wrong")
         assert (tmp_path / "wrong").read_text(encoding="latin-1") == wrong
-    moved = lines[:3] + [json.dumps({**row, "u": [0.1, 0.1]}) + "\n"] + lines[4:]
+    moved = [*lines[:3], json.dumps({**row, "u": [0.1, 0.1]}) + "\n", *lines[4:]]
     (tmp_path / "moved").write_text("".join(moved))
     with pytest.raises(ValueError, match="evaluation 3 of the history must be of client"):
         tune(objectives(fails=0, how=fail), 10, history=tmp_path / "moved")
