@@ -7,7 +7,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures map test test-all lab site clean clean-results
+.PHONY: figures map lint test test-all lab site clean clean-results
 
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
@@ -25,6 +25,11 @@ test: $(READY)
 # And the tests that kill a batch, count processes, fill a disk, install a wheel, or set up another machine: an hour or more.
 test-all: $(READY)
 	$(RUN) -m pytest -m "" $(ARGS)
+
+# The rules that the code is written by, and its layout. `make lint ARGS=--fix` mends what can be mended.
+lint: $(READY)
+	$(RUN) -m ruff check $(ARGS)
+	$(RUN) -m ruff format --check
 
 # JupyterLab, on the page that shows the notebooks. ARGS goes to it, such as ARGS="--no-browser --port 9000".
 lab: $(READY)

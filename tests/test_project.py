@@ -38,7 +38,7 @@ def asked_for(*extras: str) -> list[str]:
 
 def test_environment_asks_for_what_pyproject_asks_for():
     project = pyproject()
-    wanted = {requirement(line) for line in asked_for("paper", "test")}
+    wanted = {requirement(line) for line in asked_for("paper", "test", "lint")}
     wanted.add(("python", project["requires-python"]))
     lines = [line.split("#")[0].strip() for line in (CHECKOUT / "environment.yml").read_text().splitlines()]
     asked = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
@@ -51,7 +51,7 @@ def test_lock_pins_every_dependency_and_names_no_index():
     text = (CHECKOUT / "requirements.lock").read_text()
     assert not re.search(r"://|^\s*-", text, re.MULTILINE)
     pinned = {line.split("==")[0].lower() for line in text.splitlines() if line}
-    for line in asked_for("paper", "test", "docs"):
+    for line in asked_for("paper", "test", "docs", "lint"):
         assert requirement(line)[0] in pinned
 
 
