@@ -21,7 +21,9 @@ from pfpne.algorithms.hct import (
     pyxab_theory,
     squared_width_at,
     threshold_at,
+    traverse,
 )
+from pfpne.algorithms.hoo import hoo_theory
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
@@ -124,6 +126,23 @@ def test_max_depth_is_respected():
     played = pulls(client(300, partition=Partition([[0, 1]], max_depth=2)), lambda x: 1 - abs(x[0] - 0.4), 300)
     assert set(played) <= {0.25, 0.75, 0.125, 0.375, 0.625, 0.875}
     assert played[-100:].count(0.375) > 50
+
+
+@pytest.mark.parametrize("theory", [hct_theory, pyxab_theory, hoo_theory])
+def test_the_way_down_from_the_top_is_that_from_the_root(theory):
+    """A descent from the root that compares all children ends at the same node as the descent that is resumed."""
+    settings, rng = HCTSettings(c=0.5, delta=1.0), np.random.default_rng(0)
+    tree, resumed = TreeClient(Task(UNIT, 1, 600), theory(settings, UNIT, 600)), 0
+    for _ in range(600):
+        node, state = tree.node, tree.state[0]
+        v = 0
+        while node[v]["child"] >= 0 and node[v]["count"] >= tree.theory.threshold[state["epoch"], node[v]["depth"]]:
+            children = node["B"][node[v]["child"] :][:2]
+            v = node[v]["child"] + 1 - np.argmax(children[::-1])  # the last of equal ones
+        assert traverse(node, tree.state, tree.theory) == v
+        resumed += state["top"] > 0
+        tree.tell((rng.random(1) < np.sin(13 * tree.ask().points[0]) ** 2).astype(float))
+    assert resumed > 300
 
 
 # --- the compiled simulation is the objects ---------------------------------------------------------

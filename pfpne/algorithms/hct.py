@@ -101,31 +101,36 @@ def pyxab_theory(s: HCTSettings, partition, T: int) -> Theory:
 
 # --- the algorithm ----------------------------------------------------------------------------------
 
-# parent, child: rows, of the first of the k children, or -1. free: 1 where the search goes deeper below the threshold,
-# too. t: the step to come. size: nodes so far. best: the node to deploy. split: the node whose B has not seen its new
-# children yet, or -1. A count need not be whole: what a node starts from may be worth part of a pull (pf_pne_plus.py).
-INTEGERS, FLOATS = ("depth", "index", "parent", "child", "free"), ("count", "total", "U", "B")
+# parent, child, largest: rows, of the first of the k children and of that with the largest B (of equal ones the last),
+# or -1. free: 1 where the search goes deeper below the threshold, too. A count need not be whole: what a node starts
+# from may be worth part of a pull (pf_pne_plus.py).
+# t: the step to come. size: nodes so far. best: the node to deploy. split: the node whose B has not seen its new
+# children yet, or -1. top: a node on the way from the root to the one to pull next, as low as is known.
+INTEGERS, FLOATS = ("depth", "index", "parent", "child", "largest", "free"), ("count", "total", "U", "B")
 NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
-STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split")])
+STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split", "top")])
+
+part_of_step = njit(cache=True, inline="always")  # calls would count references to each array, and take most time
 
 
-@njit(cache=True)
+@part_of_step
 def traverse(node, state, theory):
-    """OptTraverse: from the root to the child of largest B, down to a leaf or a node short of its threshold."""
+    """OptTraverse: from the root to the child of largest B, down to a leaf or a node short of its threshold.
+
+    The way from the root to node `top` is that of the last step, so the descent starts there.
+    """
     threshold = theory.threshold[state[0].epoch]
-    v = 0
+    v = state[0].top
     while node[v].child >= 0 and (node[v].free or node[v].count >= threshold[node[v].depth]):
-        v = first = node[v].child
-        for u in range(first + 1, first + theory.k):
-            if node[u].B >= node[v].B:  # the last of equal children
-                v = u
+        v = node[v].largest
     return v
 
 
-@njit(cache=True)
+@part_of_step
 def learn(node, state, theory, v, reward):
     """The rest of a step, once v is pulled: refresh at t = t^+, update v and the B-values above it, split it."""
     s, n = state[0], node[v]
+    elsewhere = s.split >= 0 or s.t == 1 << s.epoch  # B-values change that are not above v, or all thresholds
     if s.t == 1 << s.epoch:
         refresh(node, state, theory)
     if s.split >= 0:
@@ -137,7 +142,8 @@ def learn(node, state, theory, v, reward):
         node[u].total += reward
         node[u].U = upper_bound(node[u], s.epoch, theory)
         u = node[u].parent if theory.credit_path else -1
-    update_B(node, v, theory)
+    turn = update_B(node, v, theory)
+    s.top = 0 if elsewhere else turn
     best = node[s.best]  # of the deepest ever pulled, forgotten ones too, the most pulled; then the smallest index
     if (n.depth, n.count, -n.index) > (best.depth, best.count, -best.index):
         s.best = v
@@ -152,10 +158,10 @@ def refresh(node, state, theory):
     """All U and B anew, from the leaves up: a child's row comes after its parent's."""
     for u in range(state[0].size - 1, -1, -1):
         node[u].U = upper_bound(node[u], state[0].epoch, theory)
-        node[u].B = bound_of_subtree(node, u, theory.k)
+        set_B(node, u, theory.k)
 
 
-@njit(cache=True)
+@part_of_step
 def upper_bound(n, epoch, theory):
     """U = mean + nu_1 rho^h + sqrt(c^2 log(1/delta~(t^+)) / T_{h,i}), infinite before the first pull."""
     if n.count == 0:
@@ -165,33 +171,42 @@ def upper_bound(n, epoch, theory):
     return mean + width + diameter if theory.credit_path else mean + diameter + width  # to PyXAB's last bit
 
 
-@njit(cache=True)
-def bound_of_subtree(node, v, k):
-    """B = min(U, the largest B of the children); U at a leaf."""
-    first = node[v].child
-    largest = np.inf if first < 0 else -np.inf
-    for u in range(first, first + k if first >= 0 else first):
-        largest = max(largest, node[u].B)
-    return min(node[v].U, largest)
+@part_of_step
+def set_B(node, v, k):
+    """B = min(U, the largest B of the children), U at a leaf; and which child has the largest."""
+    n = node[v]
+    n.largest = n.child
+    for u in range(n.child + 1, n.child + k if n.child >= 0 else 0):
+        if node[u].B >= node[n.largest].B:  # the last of equal children
+            n.largest = u
+    n.B = min(n.U, node[n.largest].B) if n.child >= 0 else n.U
 
 
-@njit(cache=True)
+@part_of_step
 def update_B(node, v, theory):
-    """UpdateB: the B-values from v up to the root, or up to one that stays as it was, if all U-values above it did."""
+    """UpdateB: the B-values from v up to the root, or up to one that stays as it was, if all U-values above it did.
+
+    Returns the highest of these nodes whose child of largest B is another one now, or v.
+    """
+    turn = v
     while v >= 0:
-        before, node[v].B = node[v].B, bound_of_subtree(node, v, theory.k)
-        v = node[v].parent if node[v].B != before or theory.credit_path else -1
+        B, largest = node[v].B, node[v].largest
+        set_B(node, v, theory.k)
+        if node[v].largest != largest:
+            turn = v
+        v = node[v].parent if node[v].B != B or theory.credit_path else -1
+    return turn
 
 
 @njit(cache=True)
 def split(node, state, theory, v):
     """Give v k new children, never pulled; old ones, if any, are forgotten with all that is below them."""
     s, n, k = state[0], node[v], theory.k
-    n.child, s.split = s.size, v
+    n.child, n.largest, s.split = s.size, s.size + k - 1, v
     for j in range(k):
         child = node[s.size + j]
         child.depth, child.index = n.depth + 1, k * (n.index - 1) + 1 + j
-        child.parent, child.child, child.U, child.B = v, -1, np.inf, np.inf
+        child.parent, child.child, child.largest, child.U, child.B = v, -1, -1, np.inf, np.inf
     s.size += k
 
 
@@ -211,8 +226,8 @@ class TreeClient(Client):
         super().__init__(task)
         self.theory = theory
         self.node, self.state = np.zeros(64 + theory.k, NODE), np.zeros(1, STATE)
-        self.node[0] = (0, 1, -1, -1, 0, 0.0, 0.0, math.inf, math.inf)
-        self.state[0] = (1, 0, 1, 0, -1)
+        self.node[0] = (0, 1, -1, -1, -1, 0, 0.0, 0.0, math.inf, math.inf)
+        self.state[0] = (1, 0, 1, 0, -1, 0)
         if task.partition.max_depth > 0:
             split(self.node, self.state, theory, 0)
 

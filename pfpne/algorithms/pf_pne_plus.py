@@ -245,7 +245,7 @@ def grown(task: Task, theory: Theory, depths: list, m: int, t: int, free: bool) 
             node["free"][rows["parent"]] = free
         above, at = at, at + len(index)
     tree.node, tree.t = node, t - 1
-    tree.state[0] = (t, epoch(t), size, 0, -1)
+    tree.state[0] = (t, epoch(t), size, 0, -1, 0)
     refresh(tree.node, tree.state, theory)
     return tree
 
