@@ -105,6 +105,14 @@ def test_two_phases_by_hand():
     assert [client.best().tolist() for client in federation.clients] == [[0.1], [0.8]]  # each by its own means
 
 
+def test_an_arm_that_only_the_second_phase_can_drop():
+    # f = int(log 30) = 3. B_1 = sqrt(4 * 0.0004 * 3.4012 / (2 * 3)) = 0.0301: 0.65 + B > 0.7 - B, c stays; B_2 =
+    # sqrt(4 * 0.0004 * 3.4012 / (2 * 6)) = 0.0213: 0.6713 < 0.6787, c goes.
+    federation, mail = federate(three_arms(30), c_pulls=1.0, sigma=0.02)
+    play(federation, by_hand)
+    assert counted(mail) == [(9, 2 * 3, 2 * 2), (15, 2 * 2, 2 * 1)]
+
+
 def test_messages_carry_means_up_and_arms_down():
     federation, mail = federate(three_arms(20), c_pulls=1.1, sigma=0.1)
     play(federation, by_hand)

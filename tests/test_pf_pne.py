@@ -158,6 +158,37 @@ def test_best_is_the_highest_mean_of_the_deepest_finished_depth():
     assert [client.best().tolist() for client in federation.clients] == [[0.75], [0.75]]  # depth 2 was cut
 
 
+def test_the_server_averages_three_clients():
+    # depth 1, b = 0.2 / sqrt 3 = 0.1155: both stay. The medians would be 0.3 and 0.5, and the other node the best.
+    server = pf_pne.PhasedServer(Task(UNIT, 3, 50), pf_pne.PFPNESettings(**LINE, c_1=math.e / 50))
+    server.conclude(np.zeros((3, 1)))
+    answer = server.conclude(np.array([[0.0, 0.5], [0.3, 0.5], [0.9, 0.1]]))
+    np.testing.assert_allclose(answer.means, [0.4, 1.1 / 3])
+    np.testing.assert_allclose(answer.bounds, 0.2 / math.sqrt(3))
+
+
+@pytest.mark.parametrize(("b", "kept"), [(0.1, [3, 4]), (0.25, [1, 2, 3, 4])])
+def test_a_spared_node_has_the_server_s_half_width(b, kept):
+    # depth 1: both nodes were drawn 4 times, 0.2 / sqrt 4 = 0.1. The first, 0 + 0.1 + 0.5 = 0.6, is held against the
+    # spared one, 0.8 - b: its own half-width, 0.1, would always eliminate the first.
+    phases = pf_pne.PFPNE(Task(UNIT, 1, 50), pf_pne.PFPNESettings(**LINE, c_1=math.e / 50), 1)
+    shared = {1: (np.array([2]), np.array([0.8]), np.array([b]))}
+    loop = phases.pe(shared, {1: (np.array([1, 2]), np.array([[0.0, 3.9]]), 4)})
+    assert next(loop).h == 0  # the root is pulled; at depth 1 there is enough
+    following = loop.send(np.array([0.5]))
+    assert following.h == 2 and following.index.tolist() == kept
+    assert phases.best.tolist() == [[0.75]]  # of the global mean 0.8, not of its own, 0.975
+
+
+def test_a_client_deploys_its_own_best_of_the_last_depth_that_it_shared():
+    # H_0 = 1. Means at 1/4 and 3/4: 0.8 and 0.5, 0 and 1: global 0.4 and 0.75; b = 0.0919, so (1,1) goes: 0.592 < 0.658.
+    # PE, depth 1: client 1 has 0.8 at 1/4, more than the spared 0.75; client 2 has 0. Depth 2 is cut.
+    functions = [lambda x: np.where(x < 0.5, 0.8, 0.5), lambda x: (x >= 0.5) * 1.0]
+    federation = make_federation("pf-pne", Task(UNIT, 2, 50), **PAIR, c_1=math.e / 50, Delta=0.15)
+    play(federation, functions)
+    assert [client.best().tolist() for client in federation.clients] == [[0.25], [0.75]]
+
+
 # --- the smallest pieces ----------------------------------------------------------------------------------
 
 

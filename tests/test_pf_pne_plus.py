@@ -13,7 +13,9 @@ from pfpne.algorithms.pf_pne import pulls_each
 from pfpne.algorithms.pf_pne_plus import (
     PARTS,
     ROOT_PULLS,
+    PFPNEPlus,
     PlusSettings,
+    Shared,
     binary_noise,
     c_of,
     grown,
@@ -88,6 +90,30 @@ def test_binary_rewards_are_seen_to_be_binary():
     rng = np.random.default_rng(0)
     zeros_and_ones, others = rng.integers(0, 2, (2, n)).astype(float), rng.random((2, n))
     assert server(zeros_and_ones).binary and not server(others).binary and not server(np.ones((2, n))).binary
+
+
+@pytest.mark.parametrize(("nu_1", "going"), [(0.4, True), (0.37, False)])
+def test_stage_1_ends_where_het_less_three_standard_errors_is_more_than_the_smoothness(nu_1, going):
+    # three clients, 8 pulls each: variance of the means 0.16, less 0.04 / 8: het^2 = 0.155, standard error 0.005.
+    # 0.155 - 0.015 = 0.14, below 0.4^2 = 0.16 and above 0.37^2 = 0.1369
+    server = make_federation("pf-pne+", Task(LINE, 3, 1_000), nu_1=nu_1).server
+    answer = server.conclude(np.array([[0.1], [0.5], [0.9]]), np.full((3, 1), 0.04))
+    assert answer.variances.tolist() == pytest.approx([0.04, 0.155])
+    assert answer.going.tolist() == [going] and server.going == going
+
+
+def test_what_a_client_knows_is_its_own_mean_and_that_of_the_others():
+    phases = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(), 3)
+    means = np.array([[0.3], [0.6], [0.9]])  # of the others: 0.75, 0.6, 0.45
+    answer = Shared(0, [1], [0.6], [0.4, 0.1], [1])
+    # alike: the others' 8 pulls count as 8, and all know the mean of all
+    known, count = phases.known(means, 4, answer, 0.0)
+    assert count == 12 and known[:, 0].tolist() == pytest.approx([0.6, 0.6, 0.6])
+    # het^2 = 0.1: 8 x 0.4 / (0.4 + 4 x 3 x 0.1) = 2 pulls; (4 x 0.3 + 2 x 0.75) / 6, ...
+    known, count = phases.known(means, 4, answer, 0.1)
+    assert count == pytest.approx(6) and known[:, 0].tolist() == pytest.approx([0.45, 0.6, 0.75])
+    alone = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(shared_means=False), 3)
+    assert alone.known(means, 4, answer, 0.1)[1] == 4
 
 
 def test_a_tree_is_handed_over_with_its_bounds():
