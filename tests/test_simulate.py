@@ -11,7 +11,7 @@ from pfpne.problems import problem_from_functions
 from pfpne.pyxab import PyXABPartition
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Recorder, checkpoints, gaps
-from pfpne.simulation.simulate import simulate
+from pfpne.simulation.simulate import partition_of, simulate
 
 NAMES = ("pf-pne", "fed-pne", "pe")
 
@@ -75,6 +75,18 @@ def test_recorder_by_hand():
     assert traces.rounds.tolist() == [[2, 4, 5]]
 
 
+def test_each_client_is_measured_against_its_own_optimum():
+    problem = problem_from_functions([lambda x: x[:, 0]] * 2, [[0, 1]], noise=0, optimum=[1.0, 0.6], global_optimum=0.9)
+    recorder = Recorder(problem, np.array([1, 2]), global_regret=True)
+    owner, x = np.array([0, 1]), np.array([0.5, 0.5])
+    recorder.pulled(owner, x, np.array([2, 2]), x[:, None])
+    recorder.bests.append((owner, np.array([0, 0]), x[:, None]))
+    traces = recorder.traces()
+    np.testing.assert_allclose(traces.regret, [[0.5, 1.0], [0.1, 0.2]])
+    np.testing.assert_allclose(traces.global_regret, [[0.4, 0.8], [0.4, 0.8]])
+    np.testing.assert_allclose(traces.simple_regret, [[0.5, 0.5], [0.1, 0.1]])
+
+
 # --- randomness -------------------------------------------------------------------------------------------
 
 
@@ -96,6 +108,17 @@ def test_noise_is_common_to_all_algorithms():
     first, second = (noise_streams(problem, 0, 0) for _ in range(2))
     assert np.array_equal(first[1].random(5), second[1].random(5))
     assert not np.array_equal(first[0].random(5), first[1].random(5))
+
+
+def test_noise_and_cells_are_others_for_another_seed_objective_run_or_client():
+    problem, other = (pfpne.make_problem(name, n_clients=2) for name in ("himmelblau", "ackley"))
+    whose = [(problem, 0, 0), (problem, 0, 1), (problem, 1, 0), (other, 0, 0)]
+    draws = [rng.random() for of in whose for rng in noise_streams(*of)]
+    assert len(set(draws)) == len(draws) == 8
+    cells = [partition_of(p, "random", seed, run).seed for p, seed, run in whose]
+    assert len(set(cells)) == len(cells) and partition_of(problem, "random", 0, 0).seed == cells[0]
+    cyclic = partition_of(problem, "cyclic", 0, 0)
+    assert (cyclic.cells, cyclic.seed, cyclic.max_depth) == ("cyclic", 0, problem.max_depth)
 
 
 # --- the fast form ------------------------------------------------------------------------------------------
