@@ -7,6 +7,8 @@ import pytest
 from pfpne.paper import beyond
 from pfpne.paper.experiment import Experiment
 from pfpne.paper.parameters import complete
+from pfpne.partition import Partition
+from pfpne.problems import problem_from_functions
 
 
 def test_the_lower_curve_by_hand():
@@ -19,6 +21,24 @@ def test_the_lower_curve_by_hand():
     assert 0 <= curve[0] <= curve[1] < 0.05 * 1_000
     noisy = Experiment("garland", ("pf-pne+",), 2, 1_000, 1, noise=1.0, shift=0.0)
     assert beyond.lower_curve(noisy, 0, np.array([1_000])) > curve[1]
+
+
+@pytest.mark.parametrize(("noise", "M", "first"), [(1.0, 1, 16 / 3), (1.0, 2, 8 / 3), ("bernoulli", 1, 3.0)])
+def test_the_lower_curve_pays_for_the_noise_by_hand(noise, M, first):
+    """f(x) = x: depth 1 has 0.25 and 0.75, a gap of 1/2, depth 2 0.625 and 0.875, a gap of 1/4.
+
+    Noise on +-1 has the variance 1/3: 2 x 2 / 3 / (1/2)^2 = 16/3 samples in all, then 2 x 2 / 3 / (1/4)^2 = 64/3. Of
+    binary rewards it is 0.1875, the mean of f (1 - f): 2 x 0.375 x 4 = 3; then 0.1719: 2 x 0.34375 x 16 = 11.
+    """
+    problem = problem_from_functions([lambda x: x[:, 0]] * M, [[0, 1]], noise=noise, optimum=1.0)
+    problem.maximisers = np.ones((M, 1))
+    second = 11.0 if noise == "bernoulli" else 4 * first
+    both = first + second
+    T = int(both) + 1  # depth 3 costs more than is left: it is told, and so are all below
+    curve = beyond._client_curve(problem, Partition([[0, 1]]), 0, T, np.array([first, both, T]))
+    at_both = first * 0.25 + second * 0.125
+    np.testing.assert_allclose(curve, [first * 0.25, at_both, at_both + (T - both) * 2.0**-25], rtol=1e-9)
+    np.testing.assert_allclose(beyond._client_curve(problem, Partition([[0, 1]]), 0, 1, np.ones(1)), 2.0**-25)
 
 
 def test_every_cell_says_how_its_clients_differ():

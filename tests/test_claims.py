@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pytest
 import pfpne
 from pfpne.algorithms import NAMES
 from pfpne.paper import __main__ as runner
-from pfpne.paper import claims, events, stats, table1
+from pfpne.paper import claims, events, evidence, stats, table1
 from pfpne.paper.claim_tests import (
     FACTS,
     MOST,
@@ -632,6 +633,44 @@ def test_the_verdicts_are_corrected_for_the_number_of_claims_of_the_family(verdi
     assert (
         table.dropna(subset="k").set_index("id")["k"] == table.dropna(subset="k").set_index("id")["family"].map(of)
     ).all()
+
+
+def test_the_ratios_are_the_rivals_over_pf_pne():
+    def tell(algorithm, run, asked):
+        assert asked["shift"] == 0.1 if "shift" in asked else True
+        base = {"pf-pne": 100, "fed-pne": 200, "pe": 50, "hct-pyxab": 300, "fed1-ucb": 400, "fn-ucb": 800}[algorithm]
+        return {"regret": (base if not asked["settings"] else 25) * (1 + 0.1 * np.sin(run))}
+
+    table = evidence.ratios(made_up(tell)).query("regime == 'bernoulli' and cells == 'random' and objective == 'garland'")
+    wanted = {evidence.OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
+    assert dict(zip(table["algorithm"], table["ratio"], strict=True)) == pytest.approx(wanted)
+    assert (table["n"] == 30).all() and (evidence.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12).all()
+    ackley = evidence.ratios(made_up(tell)).query("objective == 'ackley' and regime == 'bernoulli'").set_index("algorithm")
+    assert ackley.loc["fn-ucb", "n"] == 10 and ackley.loc["pe", "n"] == 30
+
+
+def test_idle_is_the_mean_over_the_clients_of_the_time_since_they_moved():
+    # of T = 10, client 1 moved last at 2, client 2 at 8, client 3 at 1, where it began: 0.8, 0.2 and 0.9
+    moved = [[5, 4, 4, 4, 4, 4, 4, 4, 4, 4], [5, 4, 4, 4, 3, 3, 3, 2, 2, 2], [1] * 10]
+    run = SimpleNamespace(simple_regret=np.array(moved, dtype=float), t=np.arange(1, 11))
+    assert evidence.idle(run) == pytest.approx(1.9 / 3)
+
+
+def test_a_row_of_table_1_by_hand():
+    def tell(algorithm, run, asked):
+        T, M = asked["horizon"], asked["n_clients"]
+        rounds = {100_000: 9, 50_000: 5, 25_000: 3}.get(T, 2) + run
+        regret = 80.0 * T / 100_000 * (M / 20) ** -0.25 + 2 * run
+        shared = {"global_regret": regret + 1} if asked.get("global_regret") else {}
+        return {"regret": regret, "rounds": rounds, "numbers": 7 * rounds, "idle": 0.1, **shared}
+
+    row = table1._row(made_up(tell, 2), "fed-pne", "garland")
+    assert (row["local"], row["global"], row["n"], row["personalized"]) == (81.0, 82.0, 2, "no")
+    assert row["local_sd"] == row["global_sd"] == pytest.approx(math.sqrt(2))
+    assert (row["rounds"], row["numbers"], row["rounds_per_doubling"]) == (9.5, 66.5, 4.0)
+    assert row["M_slope"] == pytest.approx(-0.25, abs=0.01) and row["one_phase"] == ""
+    alone = table1._row(made_up(lambda *of: tell(*of) | {"rounds": 0}, 2), "pe", "garland")
+    assert math.isnan(alone["rounds_per_doubling"]) and math.isnan(alone["M_slope"])
 
 
 # --- runs -------------------------------------------------------------------------------------------

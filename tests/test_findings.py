@@ -87,6 +87,15 @@ def test_the_sentences_count_what_holds_and_name_the_ends(readings):
     assert said.endswith("to 50 (Rastrigin, noise ±2) times that of the best rival; 0 undecided.") and "99" not in said
 
 
+def test_of_a_cell_that_is_refuted_the_worst_of_its_comparisons_is_told():
+    cell = {"id": "smallest-garland", "regime": "bernoulli", "cells": "random", "Delta": "0.01"}
+    other = cell | {"id": "smallest-rastrigin"}
+    verdicts = pd.DataFrame([{**cell, "verdict": "does not hold"}, {**other, "verdict": "does not hold"}])
+    compared = pd.DataFrame([{**of, "ratio": x} for of, x in ((cell, 1.5), (cell, 3.0), (other, 0.9), (other, 7.0))])
+    told = findings._Verdicts(verdicts, compared).span("smallest", "ratio", refuted=True)
+    assert told == "3 (Garland, Bernoulli rewards) to 7 (Rastrigin, Bernoulli rewards)"
+
+
 def test_where_all_holds_nothing_is_left_to_say_of_the_rest(readings):
     said = sentences(*made_up("holds"), readings)
     assert "in 12 of 12 comparisons" in said[0] and "Where the contrary" not in said[0]

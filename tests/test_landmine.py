@@ -189,3 +189,12 @@ def test_a_damaged_table_is_refused(tmp_path):
     np.savez(table, auc=np.full((29, 127, 127), np.nan), meta="{}")
     with pytest.raises(ValueError, match="not a whole landmine table"):
         landmine.load_table.__wrapped__(table)
+
+
+def test_the_auc_by_hand_with_a_tie():
+    """A machine of two points decides by the distance to them. Of the four pairs of a mine and none, one is a tie."""
+    train, test = np.zeros((2, 9)), np.zeros((4, 9))
+    train[:, 0], test[:, 0] = [0, 1], [1, 0.5, 0.5, 0]
+    field = landmine.Field(0, train, test, np.array([0, 1]), np.array([1, 1, 0, 0]))
+    assert landmine.auc(field, 1.0, 1.0) == 3.5 / 4
+    assert landmine.auc(dataclasses.replace(field, y_test=np.array([0, 0, 1, 1])), 1.0, 1.0) == 0.5 / 4

@@ -142,3 +142,11 @@ def test_quantities_by_hand():
     assert RIVALS == ["pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise", EARLY]
     wanted = {"pf_pne": 4, "pf_pne_plus": 2, "federated": 1.6, "federated_own": 2, "federated_plus": 0.0625}
     assert {name: maps.ratio(row, name).iloc[0] for name in maps.RATIOS} == wanted
+
+
+@pytest.mark.parametrize(("leads", "clear"), [([1.0, 2.0, 3.0], True), ([0.0, 1.0, 2.0], False), ([-3, -2, -1], False)])
+def test_a_lead_is_clear_beyond_two_standard_errors_over_every_other(leads, clear):
+    # the standard error of the mean is 1 / sqrt 3 = 0.577 in each: 2 and 1 are to be more than 1.155
+    regret = pd.DataFrame({"pe": [10.0, 11.0, 9.0]})
+    regret["hct"], regret["fed-pne"] = regret["pe"] + leads, regret["pe"] + 100
+    assert regimes._clear(regret, "pe") == clear

@@ -13,7 +13,7 @@ import pfpne
 from pfpne.algorithms import make_federation
 from pfpne.federation import Task
 from pfpne.partition import Partition
-from pfpne.saving import _header, from_bytes, to_bytes
+from pfpne.saving import Journal, _header, from_bytes, to_bytes
 from pfpne.tuning import SEARCHES
 
 M = 3
@@ -112,3 +112,11 @@ def test_a_pickle_of_a_state_is_small_and_known():
     line, rest = content.split(b"\n", 1)
     assert line.split()[3].decode() == hashlib.sha256(rest).hexdigest() and len(content) < 2_000
     assert pickle.load(io.BytesIO(rest)).t == 0
+
+
+def test_a_line_of_a_journal_is_on_disk_before_anything_else_happens(tmp_path, monkeypatch):
+    journal, synced = Journal(tmp_path / "journal"), []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(journal.path.read_bytes()))
+    journal.append(a=1)
+    journal.append(b=2)
+    assert synced == [b'{"a": 1}\n', b'{"a": 1}\n{"b": 2}\n'] and journal.read() == [{"a": 1}, {"b": 2}]

@@ -66,3 +66,20 @@ def test_the_words_say_what_the_table_says(tmp_path):
     assert f"under PE to {pe['removed'].iloc[-1]:.0%}." in words and "under PE " in words
     drawing = why.draw(table, p)
     assert drawing.stem == "why" and len(drawing.files["why.pdf"]) < 200_000
+
+
+def test_coverage_is_counted_with_the_half_width_that_the_algorithm_uses():
+    """PE on Bernoulli rewards, c = 0.1: b = 0.1 sqrt(log(M T) / n), which is too small to cover all means, or none."""
+    problem, cells = problem_and_cells("garland", "bernoulli")
+    rows, seen = why.depths_of_phases("pe", problem, T, cells), watch("pe", problem, T, partition=cells)
+    partial = 0
+    for h, row in enumerate(rows[:-2]):
+        held = []
+        for m, client in enumerate(seen.clients):
+            for (depth, i), (n, total) in client.pulled.items():
+                if depth == h and h < len(seen.own[m]):
+                    value = problem.client_values(m, cells.centers(h, i))[0]
+                    held.append(abs(total / n - value) <= 0.1 * np.sqrt(np.log(3 * T) / n))
+        assert row["own"] == pytest.approx(np.mean(held))
+        partial += 0 < row["own"] < 1
+    assert partial >= 3
