@@ -1,4 +1,4 @@
-"""The paper's Algorithms 1, 2 and 3, Fed-PNE and Fed1-UCB, written a second time: an oracle that the tests compare with.
+"""The paper's Algorithms 1, 2 and 3, Fed-PNE and Fed1-UCB, written a second time: an oracle for the tests.
 
 It follows the listings one reward at a time, with dicts and lists, and takes nothing from pfpne.algorithms or
 pfpne.simulation, so that a wrong line there has no twin here. A node is (h, i). A function returns the clients, with

@@ -1,5 +1,7 @@
 """The ablation's table, sentences and lower curve."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,6 +41,24 @@ def test_the_lower_curve_pays_for_the_noise_by_hand(noise, M, first):
     at_both = first * 0.25 + second * 0.125
     np.testing.assert_allclose(curve, [first * 0.25, at_both, at_both + (T - both) * 2.0**-25], rtol=1e-9)
     np.testing.assert_allclose(beyond._client_curve(problem, Partition([[0, 1]]), 0, 1, np.ones(1)), 2.0**-25)
+
+
+def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
+    monkeypatch.setattr(beyond, "lower_curve", lambda of, run, t: np.array([10.0 + run]))
+
+    def runs(name, *values):  # three clients: a mean is no median
+        experiment = SimpleNamespace(algorithms=(name,), n_runs=len(values), horizon=5)
+        regret = {
+            (name, run): SimpleNamespace(regret=value * np.array([[0.0, 0], [0, 0], [0, 3]]))
+            for run, value in enumerate(values)
+        }
+        return SimpleNamespace(experiment=experiment, runs=regret)
+
+    variants = {"pf-pne+": runs("pf-pne+", 10, 20, 30, 40, 50), "pe": runs("pe", 21, 42, 63, 84, 105)}
+    table = beyond.compared({("garland", 0.1, "alike"): variants}, SimpleNamespace(seed=0)).set_index("variant")
+    assert table.loc["pe", "ratio"] == pytest.approx(2.1) and table.loc["pe", "regret"] == pytest.approx(63)
+    assert (table.loc["pe", "p_better"], table.loc["pe", "p_worse"]) == (1.0, 1 / 32)
+    assert (table["lower"] == 12.0).all() and (table["n"] == 5).all() and table.loc["pf-pne+", "ratio"] == 1
 
 
 def test_every_cell_says_how_its_clients_differ():

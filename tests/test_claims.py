@@ -13,7 +13,7 @@ import pytest
 import pfpne
 from pfpne.algorithms import NAMES
 from pfpne.paper import __main__ as runner
-from pfpne.paper import claims, events, evidence, stats, table1
+from pfpne.paper import claim_tests, claims, events, evidence, stats, table1
 from pfpne.paper.claim_tests import (
     FACTS,
     MOST,
@@ -87,6 +87,30 @@ def test_a_ratio_by_hand():
     found, low, high = stats.ratio(np.array([1.0, 9.0, 2.0]), np.array([1.0, 2.0, 3.0]), rng())
     assert found == 2.0 and low == pytest.approx(2 / 3) and high == pytest.approx(9 / 2)  # (2, 2, 2) and (9, 9, 9)
     assert np.isnan(stats.ratio(np.array([1.0, 2.0]), np.array([0.0, 1.0]), rng())).all()
+
+
+def test_the_sign_flip_test_is_exact_for_up_to_forty_runs():
+    values = np.random.default_rng(7).normal(0, 1, 41)
+    first, other = (stats.sign_flip(values[:40], np.random.default_rng(seed)) for seed in (1, 2))
+    drawn, again = stats.sign_flip(values, rng()), stats.sign_flip(values, np.random.default_rng(2))
+    assert first == other and drawn != again
+    assert sum(drawn) == pytest.approx(1, abs=0.02)  # of one side each
+    signs = 1 - 2 * ((np.arange(2**16)[:, None] >> np.arange(16)) & 1)
+    sums, observed = signs @ values[:16], values[:16].sum()
+    wanted = (sums <= observed + 1e-12).mean(), (sums >= observed - 1e-12).mean()
+    assert stats.sign_flip(values[:16], rng()) == pytest.approx(wanted)
+
+
+def test_intervals_are_of_95_percent():
+    values = np.random.default_rng(1).normal(2, 1, 400)
+    width = 2 * 1.96 * values.std(ddof=1) / 20
+    low, high = stats.interval(values, rng())
+    assert high - low == pytest.approx(width, rel=0.05)
+    _, low, high = stats.ratio(values + 3, np.ones(400), rng())
+    assert high - low == pytest.approx(width, rel=0.05)
+    base = np.random.default_rng(2).uniform(1, 2, 400)  # paired: what the two have in common is no luck
+    _, low, high = stats.ratio(base * (1 + 0.01 * values), base, rng())
+    assert high - low < 0.01
 
 
 # --- made-up runs -----------------------------------------------------------------------------------
@@ -359,6 +383,53 @@ def test_communication_is_counted(claim_id, changed, expected):
     assert against.startswith("Garland: ") if expected == "does not hold" else against == ""
 
 
+@dataclass(frozen=True)
+class Looked(MadeUp):
+    """Made-up runs, whose problems have these gaps."""
+
+    gaps: object = None
+    chance: float = 0.0
+
+    def of_problems(self, of, objective, regime, *arguments):
+        return np.full(self.n_runs, self.chance) if of is events.gap_of_chance else np.asarray(self.gaps)
+
+
+def looked(tell=None, **more) -> Looked:
+    return Looked(20, 100_000, 2, 2, made_up(None).regimes, tell=tell, **more)
+
+
+def test_assumptions_are_held_against_the_papers_constants():
+    paper = Column(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).regimes[0], "garland")
+    assert claim_tests.near_optimal(paper)[0] == [True, False]  # Delta = 0.01, of the worst client
+    ways = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
+    smooth = claim_tests.smooth(Column(looked(gaps=ways), made_up(None).regimes[0], "garland"), 3)
+    assert smooth == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
+    assert claim_tests.theory(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
+
+
+@pytest.mark.parametrize(("share", "vacuous"), [(0.79, False), (0.81, True)])
+def test_settings_move_nothing_where_nothing_is_learnt(share, vacuous):
+    """With a gap of 0.001 per random point, points drawn at random have R(T)/M = 100."""
+    study = looked(lambda algorithm, run, asked: {"regret": 100 * share + run - 0.5}, chance=0.001)
+    found = outcome("settings-garland", study)
+    assert bool(found.vacuous) == vacuous and f"{share:.0%} of the regret of points drawn at random" in found.measured
+
+
+@pytest.mark.parametrize(("idle", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
+def test_more_than_half_of_T_in_one_phase_is_one_phase(idle, why):
+    assert claim_tests.one_phase(pd.DataFrame({"idle": [idle - 0.1, idle + 0.1]})) == why
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.8, True), (0.7, None), (0.3, None), (0.1, False)])
+def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
+    def tell(algorithm, run, asked):
+        return {"seconds": 2.0 if algorithm == "fn-ucb" and run < 10 * share else 1.0}
+
+    column = Column(made_up(tell), made_up(tell).regimes[0], "garland")
+    assert claim_tests.count_times(column, fact="slower").facts == [expected]
+    assert claim_tests.times(column)["alike"] == 1.0 and claim_tests.times(column)["slower"] == pytest.approx(share)
+
+
 @pytest.mark.parametrize(("more", "expected"), [(0, "true by construction"), (1, "does not hold")])
 def test_rounds_within_the_bound(more, expected):
     def tell(algorithm, run, asked):
@@ -481,6 +552,22 @@ def test_the_comparisons_of_a_claim_taken_together():
     low, high = (1 / 32, 1.0), (1.0, 1 / 32)  # surely right, surely wrong
     assert claims.together(np.array([low, low])) == (1 / 32, 1.0)
     assert claims.together(np.array([low, high])) == (1.0, 2 / 32)
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"),
+    [
+        ((0.05, 1.0), "holds"),
+        ((0.0501, 1.0), "undecided"),
+        ((1.0, 0.05), "does not hold"),
+        ((1.0, 0.0501), "undecided"),
+    ],
+)
+def test_a_verdict_errs_in_five_of_a_hundred_at_most(p, expected):
+    claim, found = CLAIMS["smallest-garland"], Outcome([comparison(-0.1)])
+    assert claims.judge(claim, found, np.array([p]), 1)["verdict"] == expected
+    two, p_of_two = Outcome([comparison(-0.1)] * 2), np.array([[p[0], p[1] / 2], [0.0, 1.0]])
+    assert claims.judge(claim, two, p_of_two, 1)["verdict"] == expected  # "it is true" is tested twice
 
 
 def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_hold():
@@ -641,11 +728,15 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
         base = {"pf-pne": 100, "fed-pne": 200, "pe": 50, "hct-pyxab": 300, "fed1-ucb": 400, "fn-ucb": 800}[algorithm]
         return {"regret": (base if not asked["settings"] else 25) * (1 + 0.1 * np.sin(run))}
 
-    table = evidence.ratios(made_up(tell)).query("regime == 'bernoulli' and cells == 'random' and objective == 'garland'")
+    table = evidence.ratios(made_up(tell)).query(
+        "regime == 'bernoulli' and cells == 'random' and objective == 'garland'"
+    )
     wanted = {evidence.OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
     assert dict(zip(table["algorithm"], table["ratio"], strict=True)) == pytest.approx(wanted)
     assert (table["n"] == 30).all() and (evidence.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12).all()
-    ackley = evidence.ratios(made_up(tell)).query("objective == 'ackley' and regime == 'bernoulli'").set_index("algorithm")
+    ackley = (
+        evidence.ratios(made_up(tell)).query("objective == 'ackley' and regime == 'bernoulli'").set_index("algorithm")
+    )
     assert ackley.loc["fn-ucb", "n"] == 10 and ackley.loc["pe", "n"] == 30
 
 
@@ -654,6 +745,67 @@ def test_idle_is_the_mean_over_the_clients_of_the_time_since_they_moved():
     moved = [[5, 4, 4, 4, 4, 4, 4, 4, 4, 4], [5, 4, 4, 4, 3, 3, 3, 2, 2, 2], [1] * 10]
     run = SimpleNamespace(simple_regret=np.array(moved, dtype=float), t=np.arange(1, 11))
     assert evidence.idle(run) == pytest.approx(1.9 / 3)
+
+
+def test_the_numbers_of_a_run_by_hand():
+    """Three clients (a mean is no median), checkpoints 10, 20, ..., 100; two rounds."""
+    t = np.arange(10, 101, 10)
+    regret = np.outer([1.0, 2.0, 9.0], t)
+    run = SimpleNamespace(
+        t=t,
+        regret=regret,
+        global_regret=2 * regret,
+        simple_regret=np.tile(np.linspace(1, 0.1, 10), (3, 1)) * [[1.0], [2.0], [9.0]],
+        communication=pd.DataFrame({"t": [3, 40], "numbers up": [5, 7], "numbers down": [11, 13]}),
+        settings={"Delta": 0.25},
+        seconds=1.5,
+    )
+    numbers = dict(zip(list(COLUMNS)[2:], evidence._numbers(run), strict=True))
+    wanted = {"regret": 400, "global_regret": 800, "rounds": 2, "last": 40, "numbers": 36, "up": 12, "sooner": 40}
+    wanted |= {"deployed": 0.4, "idle": 0.0, "Delta": 0.25, "seconds": 1.5}
+    assert numbers == pytest.approx(wanted)
+    run.communication, run.global_regret, run.settings = run.communication[:0], None, {}
+    numbers = dict(zip(list(COLUMNS)[2:], evidence._numbers(run), strict=True))
+    assert (numbers["rounds"], numbers["last"], numbers["numbers"], numbers["up"]) == (0, 0, 0, 0)
+    assert math.isnan(numbers["global_regret"]) and math.isnan(numbers["Delta"])
+
+
+def test_the_scales_of_a_study():
+    study = Study(20, 100_000, 31, 10, ())
+    assert study.clients == (5, 10, 20, 40, 80) and study.sweep_runs == 16
+    assert study.horizons == (3_125, 6_250, 12_500, 25_000, 50_000, 100_000)
+    assert Study(1, 8, 1, 1, ()).clients == (1, 2, 4) and Study(1, 8, 1, 1, ()).horizons == (1, 2, 4, 8)
+
+
+def test_exponents_of_table_1_are_logarithms_to_base_two():
+    study = made_up(
+        lambda algorithm, run, asked: {"regret": asked["horizon"] ** 0.75 * (1 + run), "global_regret": 1.0}, 2
+    )
+    table = table1.exponents(replace(study, folder=None)) if table1.ANYTIME == () else _exponents_but_for(study)
+    assert set(table["T"]) == set(study.horizons[1:]) and (table["n"] == 2).all()
+    np.testing.assert_allclose(table[["exponent", "low", "high"]], 0.75, rtol=0.01)
+
+
+def _exponents_but_for(study):
+    """The exponents, those that are read off curves as if they were not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table1, "ANYTIME", ())
+        return table1.exponents(study)
+
+
+def test_what_is_read_off_a_curve_by_hand(monkeypatch):
+    """Three clients, regret t, 2 t and 9 t, of which 4 t is the mean; a round at each of T/2 and T."""
+    study = Study(3, 80, 1, 1, made_up(None).regimes, n_jobs=1)
+    t = np.arange(1, 81)
+    sent = pd.DataFrame({"t": [1, 40, 80], "numbers up": [1, 2, 3], "numbers down": [10, 20, 30]})
+    run = SimpleNamespace(
+        t=t, regret=np.outer([1.0, 2, 9], t), global_regret=np.outer([2.0, 4, 18], t), communication=sent
+    )
+    monkeypatch.setattr(table1, "run_experiment", lambda *of, **how: SimpleNamespace(runs={("fn-ucb", 0): run}))
+    found = table1._read_off(study, "garland", "fn-ucb")
+    assert study.horizons == (2, 5, 10, 20, 40, 80)
+    assert found["local"].tolist() == [[8, 20, 40, 80, 160, 320]] and (found["global"] == 2 * found["local"]).all()
+    assert found["rounds"].tolist() == [[1, 1, 1, 1, 2, 3]] and found["numbers"].tolist() == [[11] * 4 + [33, 66]]
 
 
 def test_a_row_of_table_1_by_hand():

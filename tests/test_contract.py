@@ -199,7 +199,9 @@ def test_a_seed_decides_everything_and_another_seed_is_another_run(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_another_run_is_another_run(name):
     """The same objectives in both, so that noise, cells and arms alone can tell them apart: each of them does."""
-    problem = pfpne.problem_from_functions([lambda x: 1 - np.abs(x).mean(axis=1) / 2] * 2, [[-1, 1], [-1, 2]], optimum=1.0)
+    problem = pfpne.problem_from_functions(
+        [lambda x: 1 - np.abs(x).mean(axis=1) / 2] * 2, [[-1, 1], [-1, 2]], optimum=1.0
+    )
     first, second = (pfpne.simulate(name, problem, 200, run=run) for run in (0, 1))
     assert not np.array_equal(first.regret, second.regret)
     silent = pfpne.problem_from_functions(problem.functions, problem.domain, noise=0, optimum=1.0)

@@ -1,9 +1,11 @@
 """What is looked up in a run of PF-PNE: the way to a maximum, the good event, what was eliminated."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer
+from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer, Pull
 from pfpne.federation import Task
 from pfpne.paper import events
 from pfpne.paper.experiment import Experiment
@@ -78,3 +80,28 @@ def test_gaps_of_a_problem():
     chance = events.gap_of_chance(experiment, 0)
     fine = np.stack(np.meshgrid(*[np.linspace(low, high, 200) for low, high in problem.domain]), axis=-1).reshape(-1, 2)
     assert chance == pytest.approx((problem.optimum - problem.values(fine).mean(axis=1)).mean(), rel=0.1)
+
+
+def test_a_mean_is_off_by_more_than_its_half_width():
+    """Two clients, 4 pulls each: b = c sqrt(log / 8) for the server's mean; alone, c sqrt(log / n) of one's own n."""
+    found = watched([hill(0.2), hill(0.2)], 200, c=0.5, Delta=0.1)
+    found.errors.clear()
+    b, values = 0.5 * np.sqrt(found.log / 8), found.problem.mean_values(np.array([[0.25], [0.75]]))
+    pulled = Pull(1, np.array([0, 0, 1, 1]), np.array([1, 2, 1, 2]), np.full(4, 4))
+    found.together(pulled, np.array([values + [0.99 * b, 0.0], values + [0.99 * b, -2.02 * b]]))
+    assert found.errors[0].tolist() == [False, True]  # off by 0.99 b, and by 1.01 b
+
+
+def test_what_chance_costs_is_measured_against_each_client_s_own_optimum():
+    functions = [lambda x: np.full(len(x), 0.5), lambda x: x[:, 0], lambda x: x[:, 0]]
+    problem = problem_from_functions(functions, [[0.0, 1.0]], optimum=[0.5, 1.0, 1.0])
+    experiment = SimpleNamespace(problem=lambda run: problem, seed=0)
+    assert events.gap_of_chance(experiment, 0) == pytest.approx((0 + 0.5 + 0.5) / 3, abs=0.03)
+
+
+def test_the_largest_gap_on_the_way_is_of_the_worst_client():
+    functions = [lambda x: 1 - x[:, 0], lambda x: 1 - 0.5 * x[:, 0], lambda x: 1 - 0.1 * x[:, 0]]
+    problem = problem_from_functions(functions, [[0.0, 1.0]], optimum=1.0)
+    problem.maximisers = np.zeros((3, 1))
+    experiment = SimpleNamespace(problem=lambda run: problem, seed=0, cells="random")
+    assert events.gaps_on_the_way(experiment, 0, 3) == pytest.approx([1 / 2, 1 / 4, 1 / 8, 1 / 16])

@@ -16,7 +16,7 @@ NAMES = ("pf-pne", "pf-pne", "fed-pne", "pe", "fed1-ucb")  # the paper's own twi
 
 
 class Peaks:
-    """f_m(x) = top_m (1 - the mean distance from its peak, in units of the width, to a power): clients differ in all."""
+    """f_m(x) = top_m (1 - the mean distance from its peak, in widths, to a power): clients differ in all."""
 
     def __init__(self, rng, M: int, d: int, alike: float):
         self.domain = np.stack([low := rng.uniform(-3, 1, d), low + rng.uniform(0.5, 4, d)], axis=1)
@@ -42,7 +42,12 @@ class Case:
     def __init__(self, number: int):
         rng = np.random.default_rng(number)
         self.name, self.noise = NAMES[number % len(NAMES)], ["bernoulli", 0.1, 2.0, 0][rng.integers(4)]
-        M, T, d, k = int(rng.integers(1, 7)), int(rng.choice(HORIZONS)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        M, T, d, k = (
+            int(rng.integers(1, 7)),
+            int(rng.choice(HORIZONS)),
+            int(rng.integers(1, 4)),
+            int(rng.integers(2, 4)),
+        )
         if self.name == "fed1-ucb":
             T, d = int(rng.choice([1, 2, 400, 511, 512, 513, 2000])), 1
         max_depth = int(rng.choice([0, 2, 3, 6, 20], p=[0.05, 0.1, 0.15, 0.2, 0.5]))
@@ -105,7 +110,7 @@ def test_the_settings_reach_every_corner(cases):
     assert len(drawn) == 16 and {case.world.M for case, _, _ in cases} == set(range(1, 7))
     own = [case for case, _, _ in cases if case.name == "pf-pne"]
     assert {0.0, "true", 1e9} < {case.settings["Delta"] for case in own}
-    spared = sum(0 < len(mail) and mail[-1][0] < case.world.T / 2 for case, _, mail in cases if case.name == "pf-pne")
+    spared = sum(len(mail) > 0 and mail[-1][0] < case.world.T / 2 for case, _, mail in cases if case.name == "pf-pne")
     assert spared > 20  # with as much to do alone as together
 
 

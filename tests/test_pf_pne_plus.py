@@ -97,9 +97,26 @@ def test_stage_1_ends_where_het_less_three_standard_errors_is_more_than_the_smoo
     # three clients, 8 pulls each: variance of the means 0.16, less 0.04 / 8: het^2 = 0.155, standard error 0.005.
     # 0.155 - 0.015 = 0.14, below 0.4^2 = 0.16 and above 0.37^2 = 0.1369
     server = make_federation("pf-pne+", Task(LINE, 3, 1_000), nu_1=nu_1).server
-    answer = server.conclude(np.array([[0.1], [0.5], [0.9]]), np.full((3, 1), 0.04))
+    answer = server.conclude(np.array([[0.1], [0.5], [0.9]]), np.array([[0.01], [0.02], [0.09]]))
     assert answer.variances.tolist() == pytest.approx([0.04, 0.155])
     assert answer.going.tolist() == [going] and server.going == going
+
+
+def test_what_depths_show_of_het_is_weighted_by_how_surely_they_do():
+    # depth 0 as above: het^2 = 0.155, precision (8 / 0.04)^2 = 40,000. Depth 1, two nodes, n pulls each: the variances
+    # 0.01 and 0.04, less 0.04 / n; twice as many nodes, (n / 0.04)^2 each.
+    server = make_federation("pf-pne+", Task(LINE, 3, 1_000), nu_1=2.0).server
+    server.conclude(np.array([[0.1], [0.5], [0.9]]), np.full((3, 1), 0.04))
+    n = pulls_each(1, server.log, server.settings, 3)
+    answer = server.conclude(np.array([[0.4, 0.3], [0.5, 0.5], [0.6, 0.7]]))
+    weight = 2 * (n / 0.04) ** 2
+    het2 = (0.155 * 40_000 + (0.025 - 0.04 / n) * weight) / (40_000 + weight)
+    assert answer.variances.tolist() == pytest.approx([0.04, max(0.0, het2)])
+
+
+def test_one_client_is_alone_at_once():
+    server = make_federation("pf-pne+", Task(LINE, 1, 1_000)).server
+    assert server.conclude(np.array([[0.5]]), np.array([[0.01]])).going.tolist() == [0] and not server.going
 
 
 def test_what_a_client_knows_is_its_own_mean_and_that_of_the_others():

@@ -10,6 +10,7 @@ from pfpne.paper.experiment import Experiment
 from pfpne.paper.looks import EARLY, OWN_DELTA
 from pfpne.paper.parameters import complete
 from pfpne.paper.regimes import GRIDS, LARGEST, REGIME, RIVALS, Grid
+from pfpne.problems import make_problem
 
 TINY = {"profile": "smoke", "objective": "garland", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 
@@ -150,3 +151,36 @@ def test_a_lead_is_clear_beyond_two_standard_errors_over_every_other(leads, clea
     regret = pd.DataFrame({"pe": [10.0, 11.0, 9.0]})
     regret["hct"], regret["fed-pne"] = regret["pe"] + leads, regret["pe"] + 100
     assert regimes._clear(regret, "pe") == clear
+
+
+def test_the_spread_is_the_root_of_the_mean_variance_across_clients(parameters):
+    variances = []
+    for run in range(parameters.n_runs):
+        problem = make_problem("garland", 3, 0.1, seed=parameters.seed, run=run, common=regimes.COMMON)
+        values = problem.values((2 * np.arange(256)[:, None] + 1) / 512)  # the cells of depth 8
+        variances.append([np.var(column, ddof=1) for column in values.T])
+    assert regimes._spread(parameters, "garland", 0.1, 3) == pytest.approx(np.sqrt(np.mean(variances)))
+    assert regimes._spread(parameters, "garland", 0.1, 1) == 0
+
+
+def test_break_even_is_measured_against_pe(parameters, folder):
+    given = regimes.break_even(parameters, folder)
+    row = given[(given["shift"] > 0) & (given["given"] == 0.25)].iloc[0]
+    same = {"noise": "bernoulli", "shift": row["shift"], "common": regimes.COMMON}
+
+    def mean(name, **settings):
+        return summarize(Experiment("garland", (name,), 2, 60, 2, **same, settings=settings), 1, folder)[
+            "regret"
+        ].mean()
+
+    assert row["ratio"] == pytest.approx(mean("pf-pne", Delta=0.25) / mean("pe"))
+    assert row["fed"] == pytest.approx(mean("fed-pne") / mean("pe"))
+    assert row["own"] == pytest.approx(mean("pf-pne", Delta="true") / mean("pe"))
+
+
+def test_federating_pays_down_to_the_delta_below_which_it_costs_more_than_a_percent():
+    made = pd.DataFrame({"given": [0.0, 0.25, 0.5, 1.0], "ratio": [0.9, 1.1, 1.005, 1.0], "own": 1.05, "fed": 2.0})
+    made = made.assign(Delta=0.3, objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10)
+    words = regimes._which_Delta(made)
+    assert "stops paying below a Delta of 0.5 (" in words and "again at 0 in 1." in words
+    assert "in 0 of 1 cases, and below PE's in 0." in words and "The best Delta is 0 (" in words

@@ -1,6 +1,7 @@
 """The specification curve: each combination of choices is run as it says, and what is drawn is what the table says."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -68,3 +69,20 @@ def test_shares_count_the_smaller_means():
     table = pd.DataFrame(rows, columns=["objective", *names])
     assert specification.shares(table)["garland"].tolist() == pytest.approx([1 / 3, 2 / 3, 2 / 3, 2 / 3, 1 / 3])
     assert list(specification.right(table)) == list(COMPARISONS)
+
+
+def test_a_mean_regret_is_the_mean_over_the_runs():
+    """Of FN-UCB at another horizon, of T/10, which is all that is read off its curve."""
+    runs = np.array([1.0, 2.0, 6.0])
+    study = SimpleNamespace(
+        n_runs=3,
+        horizon=100,
+        regret=lambda *what, **changes: runs * (changes["horizon"] / 100),
+        summary=lambda *what, **changes: pd.DataFrame({"regret": 2 * runs, "sooner": 7 * runs}),
+        variant=lambda *what, **changes: 5 * runs,
+    )
+    on = "random", 100, "bernoulli", 0.1, ()
+    assert specification._mean_regret(study, "garland", "pe", *on, "") == 3.0
+    assert specification._mean_regret(study, "garland", "pf-pne", *on, "whole phases") == 15.0
+    assert specification._mean_regret(study, "garland", "fn-ucb", *on, "") == 6.0
+    assert specification._mean_regret(study, "garland", "fn-ucb", "random", 10, *on[2:], "") == 21.0

@@ -83,3 +83,38 @@ def test_coverage_is_counted_with_the_half_width_that_the_algorithm_uses():
         assert row["own"] == pytest.approx(np.mean(held))
         partial += 0 < row["own"] < 1
     assert partial >= 3
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "fed-pne"])
+def test_the_server_s_part_of_a_depth_by_another_way(name):
+    """Node by node and client by client, from the messages alone."""
+    problem, cells = problem_and_cells("garland", "bernoulli")
+    rows, log = why.depths_of_phases(name, problem, T, cells), np.log(3 * T)
+    run = simulate(name, problem, T, messages=True)
+    mine = [message for _, way, m, message in run.messages if way == "down" and m == 0]
+    index, last = np.array([1]), mine[0].header
+    for _ in range(last):
+        index = cells.children(index)  # where Fed-PNE expands
+    for answer in mine:
+        h = answer.header
+        means = np.mean(
+            [x.means for *_, x in run.messages if hasattr(x, "means") and not hasattr(x, "index") and x.header == h], 0
+        )
+        b = 0.1 * np.sqrt(log / (3 * -(-max(1, np.ceil(0.01 * log * 4**h)) // 3)))
+        each = problem.values(cells.centers(h, index))
+        assert rows[h]["global"] == pytest.approx(np.mean(np.abs(means - each.mean(axis=0)) <= b))
+        stay = np.isin(index, answer.index)
+        assert rows[h]["borrowed"] == pytest.approx(np.mean(np.abs(means - each)[:, stay] <= b))
+        if name == "fed-pne":
+            boxes = cells.box(h, answer.index)[:, 0]
+            lost = [not any(low <= x <= high for low, high in boxes) for x in problem.maximisers[:, 0]]
+            assert rows[h]["removed"] == pytest.approx(np.mean(lost))
+        index = cells.children(answer.index)
+    assert len(mine) >= 4
+    for h, row in enumerate(rows):
+        width = 2.0**-h
+        missed = np.ceil(run.best[:, 0] / width) != np.ceil(problem.maximisers[:, 0] / width)  # on a border, the first
+        assert row["missed"] == pytest.approx(missed.mean())
+    cut = sum(row["cut"] for row in rows)
+    if name == "fed-pne":
+        assert cut == pytest.approx(1 - run.rounds[-1, 0] / T)
