@@ -51,7 +51,7 @@ def _row(path: Path, field: int, C: float) -> np.ndarray:
 def make_table(dataset: Path, out: Path = LANDMINE_TABLE, n_jobs: int | None = None) -> Path:
     """Compute the whole table from the dataset (about 40 minutes on two cores) and write it.
 
-    n_jobs: worker processes, one a core by default.
+    n_jobs: worker processes, one per processor by default.
     """
     path = Path(dataset).resolve()
     landmine.load_fields(path)  # a wrong file is refused before any worker starts
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("dataset", nargs="?", type=Path, help="path of LandmineData.mat")
     parser.add_argument("--download", action="store_true", help="fetch the dataset into data/ first")
     parser.add_argument("--out", type=Path, default=LANDMINE_TABLE)
-    parser.add_argument("--n-jobs", type=int, help="worker processes; one a core by default")
+    parser.add_argument("--n-jobs", type=int, help="worker processes; one per processor by default")
     args = parser.parse_args()
     dataset = download() if args.download else args.dataset or landmine.find_dataset()
     if dataset is None:

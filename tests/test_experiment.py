@@ -200,3 +200,14 @@ def test_jobs_are_told_of_as_they_finish():
     told = []
     made = list(unordered(divmod, [(7, 2), (9, 4)], n_jobs=1, bar=lambda *counts: told.append(counts)))
     assert made == [(0, (3, 1)), (1, (2, 1))] and told == [(1, 2), (2, 2)]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no way to allow a process one processor here")
+def test_workers_are_as_many_as_the_processors_that_this_process_may_use():
+    code = (
+        "import os; os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
+        "from pfpne.paper.workers import unordered\n"
+        "print({pid for _, pid in unordered(os.getpid, [()] * 4)} == {os.getpid()})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")
     make.add_argument("--profile", choices=PROFILES, default="paper")
     who = make.add_mutually_exclusive_group()
-    who.add_argument("--n-jobs", type=int, help="simulations at a time; one a core if not given")
+    who.add_argument("--n-jobs", type=int, help="simulations at a time; one per processor if not given")
     who.add_argument("--scheduler", help="the address of a Dask scheduler whose workers simulate")
     make.add_argument("--only", choices=KNOWN, help="this notebook alone")
     commands.add_parser("readme", help="write what the files in figures/ say into the README and the pages of docs/")

@@ -49,15 +49,15 @@ def unordered(
 ) -> Iterator:
     """(position, function(*arguments[position])) of every job, as each finishes; they begin in their order.
 
-    n_jobs: a number of processes, 1 for this one, None for one a core; or the address of a Dask scheduler, whose
-    workers it is then: ValueError, at once, for anything else. bar(done, total) is called after each. here: in this
-    process all the same. What a job raises is raised here; WorkersError if a worker was killed (Dask first lets others
-    try).
+    n_jobs: a number of processes, 1 for this one, None for as many as this process may use processors; or the address
+    of a Dask scheduler, whose workers it is then: ValueError, at once, for anything else. bar(done, total) is called
+    after each. here: in this process all the same. What a job raises is raised here; WorkersError if a worker was
+    killed (Dask first lets others try).
     """
     if isinstance(n_jobs, str):
         check_scheduler("n_jobs", n_jobs)
     elif n_jobs is not None:
-        check_count("n_jobs", n_jobs, ", or None for one a core")
+        check_count("n_jobs", n_jobs, ", or None for one per processor")
     return _finished(function, arguments, 1 if here or not arguments else n_jobs, bar)
 
 
@@ -69,9 +69,16 @@ def _finished(function: Callable, arguments: list[tuple], n_jobs: int | str | No
             bar(done, len(arguments))
 
 
+def processors() -> int:
+    """How many processors this process may use: fewer than there are under `taskset` or in a container."""
+    import joblib  # slow, so not before it is needed
+
+    return joblib.cpu_count()
+
+
 def _of_joblib(function: Callable, arguments: list[tuple], n_jobs: int | None) -> Iterator:
-    n_jobs = min(n_jobs or os.cpu_count(), len(arguments))
-    if n_jobs <= 1:
+    n_jobs = min(n_jobs or processors(), len(arguments)) if len(arguments) > 1 else 1
+    if n_jobs == 1:
         yield from (_job(function, *job) for job in enumerate(arguments))
         return
     import joblib  # slow, so not before it is needed
