@@ -175,6 +175,7 @@ def test_why(execute):
 
 def test_what_takes_an_hour_is_made_when_it_is_named(monkeypatch):
     begun = []
+    monkeypatch.setattr(runner, "is_unchanged", lambda *_: False)
     monkeypatch.setattr(runner, "make_figures", lambda profile, name, *_: begun.append(name) or [])
     assert runner.figures("paper") == 0 and "8_regime_map" not in begun and "9_why" in begun
     begun.clear()
@@ -462,6 +463,8 @@ def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
             raise stopped_by
         return []
 
+    monkeypatch.setattr(runner, "check_notebook", lambda _: None)
+    monkeypatch.setattr(runner, "is_unchanged", lambda *_: False)
     monkeypatch.setattr(runner, "make_figures", make)
     monkeypatch.setattr(runner, "executions", lambda profile: [(name, {}) for name in three])
     monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(three))

@@ -30,6 +30,7 @@ from pfpne.partition import CELLS
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
+PATHS = ("PAPERMILL_INPUT_PATH", "PAPERMILL_OUTPUT_PATH")  # `papermill --inject-paths` adds these, which change nothing
 
 SYNTHETIC_NAMES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")  # in the paper's order
 MAIN = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
@@ -362,21 +363,30 @@ def read(notebook: str) -> Parameters:
     from IPython import get_ipython
 
     shell, runner = get_ipython(), os.environ.get("PFPNE_RUNNER")
-    if runner == f"{os.getppid()}":  # `python -m pfpne.paper figures`, without which nobody waits for this
+    # `python -m pfpne.paper figures`, if it started this kernel: without it nobody waits for this. It may have been
+    # killed by now, so we ask who started this kernel, and not who its parent is.
+    if runner is not None and runner == os.environ.get("JPY_PARENT_PID"):
         end_with(int(runner))
     if shell is None:
         raise ParameterError("read() reads a notebook's cells; elsewhere call complete(notebook, {name: value}).")
     _known("notebook", notebook, NOTEBOOKS)
     names = [*NOTEBOOKS[notebook].parameters, *assigned(shell.history_manager.input_hist_parsed)]
-    return complete(notebook, {name: shell.user_ns.get(name) for name in names})
+    return complete(notebook, {name: shell.user_ns.get(name) for name in names if name not in PATHS})
 
 
 def assigned(cells: list[str]) -> list[str]:
     """The names assigned by the latest parameters cell and by those that papermill added after it.
 
     cells: the sources executed so far, in order. Other cells, and earlier runs of the parameters cell, do not count:
-    a scratch variable is no misspelt parameter.
+    a scratch variable is no misspelt parameter. Raises ParameterError if papermill's cell came before the notebook's
+    own, whose values then count: papermill puts it first where no cell has the tag `parameters`.
     """
+    first = next((cell.lstrip() for cell in cells if cell.lstrip().startswith(PAPERMILL_HEADER)), HEADER)
+    if not first.startswith(HEADER):
+        raise ParameterError(
+            "the values given were overwritten by the notebook's own, because its cell of parameters has lost its tag "
+            "`parameters`: bring it back with `git checkout notebooks`."
+        )
     names = []
     for source in reversed(cells):
         if source.lstrip().startswith(PAPERMILL_HEADER):

@@ -1,0 +1,230 @@
+"""What runs the notebooks: it says what it does, waits for slow kernels, and refuses a damaged notebook at once."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from papermill.clientwrap import PapermillNotebookClient
+
+from pfpne.paper import __main__ as runner
+from pfpne.paper.folders import NOTEBOOKS as FOLDER
+from pfpne.paper.parameters import HEADER, NOTEBOOKS, ParameterError, assigned, executions
+from pfpne.paths import PACKAGE, ROOT
+
+NAME = "1_synthetic_regret"
+SOURCE = FOLDER / f"{NAME}.ipynb"
+PARAMETERS = {"objective": "garland", "noise": "bernoulli"}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project folder of its own for the runner in this process and for the kernels that it starts."""
+    folder = tmp_path / "project"
+    (folder / "notebooks").mkdir(parents=True)
+    monkeypatch.setenv("PFPNE_ROOT", str(folder))
+    monkeypatch.setenv("PFPNE_TERMINAL", "")
+    for name in ("NOTEBOOKS", "EXECUTED"):
+        monkeypatch.setattr(runner, name, folder / name.lower())
+    return folder
+
+
+def write_notebook(project: Path, *cells: str) -> Path:
+    """The first notebook with its own cell of parameters, and these cells instead of its others."""
+    content = nbformat.read(SOURCE, as_version=4)
+    own = next(cell for cell in content.cells if cell.metadata.get("tags") == ["parameters"])
+    content.cells = [own, *map(nbformat.v4.new_code_cell, cells)]
+    path = project / "notebooks" / SOURCE.name
+    nbformat.write(content, path)
+    return path
+
+
+# --- while a notebook is executed -------------------------------------------------------------------
+
+
+def test_a_kernel_that_is_silent_for_a_while_is_waited_for(project, monkeypatch):
+    """The cell has answered, but the kernel says that it is idle later than the runner would wait by itself."""
+    begin = PapermillNotebookClient.__init__
+    impatient = lambda self, *arguments, **options: begin(self, *arguments, **{"iopub_timeout": 1, **options})  # noqa: E731
+    monkeypatch.setattr(PapermillNotebookClient, "__init__", impatient)
+    late = (
+        "import time\n"
+        "publish = get_ipython().kernel._publish_status\n"
+        "def publish_late(status, *arguments, **options):\n"
+        "    time.sleep(3 if status == 'idle' else 0)\n"
+        "    publish(status, *arguments, **options)\n"
+        "get_ipython().kernel._publish_status = publish_late"
+    )
+    write_notebook(project, late)
+    assert runner.make_figures("smoke", NAME, PARAMETERS, {}) == []
+
+
+def test_executed_copies_hold_no_path_of_this_machine(project):
+    write_notebook(project, "1 + 1")
+    runner.make_figures("smoke", NAME, PARAMETERS, {})
+    name = runner.name_of(NAME, PARAMETERS)
+    copy = project / "executed" / "smoke" / f"{name}.ipynb"
+    assert str(project) not in copy.read_text() and not re.search(r'": "/\w', copy.read_text())
+    write_notebook(project, "raise RuntimeError('broken on purpose')")
+    with pytest.raises(runner.FailedNotebook, match="broken on purpose"):
+        runner.make_figures("smoke", NAME, PARAMETERS, {})
+    failed = json.loads(copy.with_suffix(".failed.ipynb").read_text())
+    paths = [failed["metadata"]["papermill"][name] for name in ("input_path", "output_path")]
+    assert [Path(path).name for path in paths] == [SOURCE.name, f"{name}.failed.ipynb"]
+
+
+def test_a_notebook_that_is_stopped_leaves_no_unfinished_copy(project):
+    write_notebook(project, "raise KeyboardInterrupt")
+    with pytest.raises(runner.FailedNotebook):
+        runner.make_figures("smoke", NAME, PARAMETERS, {})
+    write_notebook(project, "import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(runner.FailedNotebook, match=f"{NAME}_garland_bernoulli failed: its process was killed"):
+        runner.make_figures("smoke", NAME, PARAMETERS, {})
+    assert list(project.rglob("*.unfinished.ipynb")) == []
+
+
+# --- damaged notebooks ------------------------------------------------------------------------------
+
+
+def without_tag(path: Path) -> None:
+    content = nbformat.read(path, as_version=4)
+    for cell in content.cells:
+        cell.metadata.pop("tags", None)
+    nbformat.write(content, path)
+
+
+DAMAGES = {
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-200]),
+    "not UTF-8": lambda path: path.write_bytes(path.read_bytes().replace(b"#", b"\xff")),
+    "syntax error": lambda path: write_notebook(path.parents[1], "p = read("),
+    "no cells": lambda path: path.write_text('{"cells": []}'),
+    "no tag": without_tag,
+    **{text: lambda path, text=text: path.write_text(text) for text in ("{}", "[]", "null", "3", "[" * 100_000)},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_notebook_is_one_sentence_before_anything_is_executed(project, monkeypatch, capsys, damage):
+    for name in NOTEBOOKS:
+        (project / "notebooks" / f"{name}.ipynb").write_bytes((FOLDER / f"{name}.ipynb").read_bytes())
+    DAMAGES[damage](project / "notebooks" / SOURCE.name)
+    monkeypatch.setattr(runner, "make_figures", lambda *_: pytest.fail("a notebook was executed"))
+    assert runner.main(["figures", "--profile", "smoke"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and f"notebooks/{SOURCE.name}`." in said and "git checkout" in said
+
+
+def test_values_that_came_before_the_notebooks_own_are_refused():
+    """As papermill has it where the tag is lost: the notebook's own values win, and its own figure would be drawn."""
+    own, injected = f"{HEADER}\nhorizon = None", "# Parameters\nhorizon = 60\n"
+    assert set(assigned([own, injected, "read()"])) == {"horizon"}
+    with pytest.raises(ParameterError, match="has lost its tag `parameters`: .*git checkout notebooks"):
+        assigned([injected, own, "read()"])
+
+
+# --- what is said ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three(project, monkeypatch):
+    """Three executions that take as long as SECONDS says, in hundredths; returns what was begun, in its order."""
+    begun = []
+
+    def make(profile, name, *_):
+        begun.append(name)
+        time.sleep(runner.SECONDS["smoke"][name] / 100)
+        return [f"made by {name}"]
+
+    names = ("short", "long", "same")
+    monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(names))
+    monkeypatch.setattr(runner, "SECONDS", {"smoke": {"short": 20, "long": 120, "same": 1}})
+    monkeypatch.setattr(runner, "executions", lambda _: [(name, {}) for name in names])
+    monkeypatch.setattr(runner, "check_notebook", lambda _: None)
+    monkeypatch.setattr(runner, "is_unchanged", lambda profile, name, *_: name == "same")
+    monkeypatch.setattr(runner, "make_figures", make)
+    monkeypatch.setattr(runner, "processors", lambda: 2)
+    return begun
+
+
+def test_what_is_under_way_done_and_left_is_said(three, capsys):
+    assert runner.main(["figures", "--profile", "smoke"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:6] == [
+        "[1/3] unchanged  same",
+        "profile smoke: 2 of 3 notebooks to execute",
+        "now: long, short (about 2 min left)",
+        "[2/3] made by short",  # as it ends, although the other began before
+        "[3/3] made by long",
+        said[5],
+    ]
+    assert "in all, profile smoke" in said[5] and "figures-smoke/" in said[6] and "executed/smoke/" in said[6]
+    assert three == ["long", "short"]
+
+
+def test_one_at_a_time_keeps_the_order(three, monkeypatch, capsys):
+    monkeypatch.setattr(runner, "processors", lambda: 1)
+    assert runner.main(["figures", "--profile", "smoke"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert three == ["short", "long"] and said[2] == "now: short (about 2 min left)" and said[4].startswith("now: long")
+
+
+def test_the_time_left_follows_the_pace_so_far(monkeypatch):
+    monkeypatch.setattr(runner.time, "perf_counter", lambda: 1000.0)
+    expected = {"a": 60.0, "b": 60.0, "c": 240.0}
+    assert runner.left_in_words(expected, {}, {}, 1) == " (about 6 min left)"
+    assert runner.left_in_words(expected, {}, {}, 2) == " (about 4 min left)"  # no sooner than the longest
+    assert runner.left_in_words(expected, {"a": 120.0}, {}, 1) == " (about 10 min left)"  # twice as slow
+    assert runner.left_in_words(expected, {"a": 120.0}, {"c": 760.0}, 1) == " (about 6 min left)"
+    assert runner.left_in_words(expected, {"a": 60.0, "c": 240.0}, {"b": 990.0}, 1) == " (less than a minute left)"
+    assert runner.left_in_words(expected | {"d": None}, {"a": 60.0}, {}, 1) == ""
+
+
+def test_the_last_execution_says_how_long_the_next_takes(project):
+    assert runner.expected_seconds("smoke", NAME, PARAMETERS) == runner.SECONDS["smoke"][NAME]
+    copy = runner.target_of("smoke", NAME, PARAMETERS)
+    copy.parent.mkdir(parents=True)
+    copy.write_text(json.dumps({"metadata": {"papermill": {"duration": 12.5}}}))
+    assert runner.expected_seconds("smoke", NAME, PARAMETERS) == 12.5
+    assert {name for name, _ in executions("smoke")} == runner.SECONDS["smoke"].keys()
+
+
+def test_what_a_killed_batch_left_is_taken_away(three, project):
+    left = project / "executed" / "smoke" / "long.unfinished.ipynb"
+    left.parent.mkdir(parents=True)
+    left.write_text("")
+    assert runner.main(["figures", "--profile", "smoke"]) == 0 and not left.exists()
+
+
+# --- make -------------------------------------------------------------------------------------------
+
+
+def test_the_runner_ends_if_make_was_killed_before_it_looked(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    environment = {
+        **os.environ,
+        "PFPNE_ROOT": str(tmp_path),
+        "PYTHONPATH": str(PACKAGE.parent),
+        "PFPNE_MAKE": str(gone.pid),
+    }
+    command = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke", "--only", NAME]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and "in all" not in done.stdout
+
+
+@pytest.mark.parametrize("target", ["figures", "map"])
+def test_make_says_who_it_is(target, tmp_path):
+    show = "import os; print(os.environ['PFPNE_MAKE'] == str(os.getppid()))"
+    (tmp_path / "show.py").write_text(show)
+    (tmp_path / "ready").touch()
+    variables = [f"RUN={sys.executable} {tmp_path / 'show.py'}", f"READY={tmp_path / 'ready'}"]
+    done = subprocess.run(
+        ["make", "--silent", "-C", ROOT, target, *variables], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
