@@ -57,7 +57,7 @@ def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
     assert set(before) == {*manifest["files"], "communication_garland.json"} and len(before) == 4
     assert set(manifest["versions"]) == {"python", *LIBRARIES} and manifest["caption"] == exhibit.caption
     assert manifest["parameters"]["horizon"] == 60 and manifest["parameters"]["c"] is None
-    assert manifest["settings"]["pe"]["delta"] == 1 / 2 and set(manifest["source"]) == {"simulation", "drawing"}
+    assert manifest["settings"]["pe"]["delta"] == 1 / 2 and "source" not in manifest
     save(parameters, exhibit)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 

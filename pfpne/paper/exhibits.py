@@ -1,19 +1,22 @@
 """Figures and tables as files, and how they are written: each with a manifest that says how to make it again."""
 
+import csv
 import dataclasses
 import hashlib
+import io
 import json
 import platform
+import shlex
 from dataclasses import dataclass
+from datetime import date
 from importlib.metadata import version
+from pathlib import Path
 
 from pfpne.algorithms import make_settings, settings_of
-from pfpne.paper import store, workers
-from pfpne.paper.experiment import roots
-from pfpne.paper.folders import shown
+from pfpne.paper import workers
+from pfpne.paper.folders import FIGURES_CUSTOM, read_whole, shown
 from pfpne.paper.parameters import SETTINGS, Parameters
 from pfpne.paths import write_atomically
-from pfpne.problems import NAMES as OBJECTIVES
 from pfpne.problems.landmine import SHA256, load_table
 
 MIME = "application/vnd.pfpne.figure+json"
@@ -29,7 +32,6 @@ class Exhibit:
     caption: str
     files: dict[str, bytes]
     shown: dict[str, bytes | str]
-    made_by: str  # the module that draws or writes it
     details: str = ""
 
     def _repr_mimebundle_(self, include=None, exclude=None):
@@ -38,9 +40,9 @@ class Exhibit:
         return bundle, {"image/png": {"width": 640}} if "image/png" in bundle else {}
 
 
-def words(stem: str, caption: str, text: str, made_by: str) -> Exhibit:
+def words(stem: str, caption: str, text: str) -> Exhibit:
     """Sentences, Markdown."""
-    return Exhibit(stem, caption, {f"{stem}.md": text.encode()}, {"text/markdown": text}, made_by)
+    return Exhibit(stem, caption, {f"{stem}.md": text.encode()}, {"text/markdown": text})
 
 
 def save(p: Parameters, *exhibits: Exhibit) -> None:
@@ -53,13 +55,35 @@ def save(p: Parameters, *exhibits: Exhibit) -> None:
         for name, content in {**exhibit.files, f"{exhibit.stem}.json": text.encode()}.items():
             write_atomically(p.figures_dir / name, content)
         print(shown(p.figures_dir / next(iter(exhibit.files))))
+    if p.figures_dir.parent == FIGURES_CUSTOM:
+        write_index(FIGURES_CUSTOM)
+
+
+def write_index(home: Path) -> None:
+    """Write home/index.csv: a row per folder and notebook, with the parameters given and the day of the last figure.
+
+    It is made of the manifests in the folders, so that it lists what there is, whatever was removed or damaged.
+    """
+    rows = {}
+    for path in sorted(home.glob("*/*.json")):
+        try:
+            content = json.loads(read_whole(path))
+            _, notebook, _, *given = shlex.split(content["command"])
+            parameters = " ".join(word for word in given if word != "-p")
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is no manifest of ours
+            continue
+        place, day = (path.parent.name, Path(notebook).stem), f"{date.fromtimestamp(path.stat().st_mtime)}"
+        rows[place] = max(rows.get(place, ("", "")), (day, parameters))
+    lines = io.StringIO()
+    table = csv.writer(lines, lineterminator="\n")
+    table.writerow(["folder", "notebook", "parameters", "date"])
+    table.writerows([*place, parameters, day] for place, (day, parameters) in rows.items())
+    write_atomically(home / "index.csv", lines.getvalue().encode())
 
 
 def manifest(p: Parameters, exhibit: Exhibit) -> dict:
     """How to make the exhibit again, and what came out: nothing of the machine, the time or the folder in it."""
     landmine = p.objective in (None, "landmine")
-    simulated = roots(p.algorithms, (p.objective,) if p.objective else OBJECTIVES)
-    sources = {"simulation": simulated, "drawing": [(exhibit.made_by,)]}
     return {
         "figure": exhibit.stem,
         "caption": exhibit.caption,
@@ -68,7 +92,6 @@ def manifest(p: Parameters, exhibit: Exhibit) -> dict:
         "parameters": {name: getattr(p, name) for name in SCALE} | {name: p.settings.get(name) for name in SETTINGS},
         "settings": {name: settings_used(name, p.settings, p.n_clients) for name in p.algorithms},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
-        "source": {what: store.source_hash(*reached_from) for what, reached_from in sources.items()},
         "dataset": {"LandmineData.mat": SHA256, "data/landmine_auc.npz": load_table().sha256} if landmine else None,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in exhibit.files.items()},
     }

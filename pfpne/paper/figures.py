@@ -43,7 +43,7 @@ def render(stem: str, caption: str, table: pd.DataFrame, size, draw: Callable[[F
         figure.savefig(png, format="png", metadata={"Software": None})
     csv = table.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
     files = {f"{stem}.pdf": pdf.getvalue(), f"{stem}.png": png.getvalue(), f"{stem}.csv": csv}
-    return Exhibit(stem, caption, files, {"image/png": png.getvalue()}, draw.__module__)
+    return Exhibit(stem, caption, files, {"image/png": png.getvalue()})
 
 
 def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw: Callable, ylabels: list, more=()):

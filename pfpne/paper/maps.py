@@ -49,9 +49,9 @@ def overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 def whole(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
     """One quantity in all of the map: a row an M and T, a column an objective."""
-    places = table.groupby(["clients", "horizon"])
+    places, name = table.groupby(["clients", "horizon"]), NAMES[quantity]  # PF-PNE keeps its capitals in a caption
     rows = [(f"$M = {M}$\n$T = 10^{{{np.log10(T):.2g}}}$", of, quantity) for (M, T), of in places]
-    return _maps(f"regime_{quantity}", f"{NAMES[quantity].capitalize()}. ", table, rows, p, 0.83)
+    return _maps(f"regime_{quantity}", f"{name[0].upper()}{name[1:]}. ", table, rows, p, 0.83)
 
 
 def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:

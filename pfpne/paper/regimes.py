@@ -202,7 +202,7 @@ def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exh
     )
     every = (*_rules(table), _of_ours(table), _of_unseen(unseen), buys, _which_Delta(given))
     text = "".join(f"- {sentence}\n" for sentence in every)
-    return words("regime_guide", "When to federate, with which algorithm, and which Delta.", text, __name__)
+    return words("regime_guide", "When to federate, with which algorithm, and which Delta.", text)
 
 
 def _of_ours(table: pd.DataFrame) -> str:

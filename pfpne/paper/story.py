@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pfpne.algorithms import make_settings
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render, style
-from pfpne.paper.looks import BLUE, FATES, GREY, LINES, PAGE, noise_in_words
+from pfpne.paper.looks import BLUE, FATES, GREY, LINES, PAGE, noise_in_words, title
 from pfpne.paper.watch import levels, watch
 from pfpne.problems import Problem, make_problem
 from pfpne.simulation.record import Run
@@ -66,7 +66,7 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
 def draw(trace: Trace, problem: Problem) -> Exhibit:
     """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
     caption = (
-        f"One run of PF-PNE on {problem.name}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients, "
+        f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients, "
         f"T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a "
         "node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
         "sent, all clients together, and each client's evaluations."

@@ -54,7 +54,7 @@ def _exhibit(stem: str, caption: str, shown: pd.DataFrame, latex="", page="", de
     files = {f"{name}.csv": table.to_csv(**csv).encode() for name, table in numbers.items()}
     if latex:
         files |= {f"{stem}.md": f"{markdown}\n{caption}\n{page}".encode(), f"{stem}.tex": latex.encode()}
-    return Exhibit(stem, caption, files, {"text/markdown": markdown}, __name__, details)
+    return Exhibit(stem, caption, files, {"text/markdown": markdown}, details)
 
 
 OURS = "ours, on "  # before the place of what is no claim of the paper's

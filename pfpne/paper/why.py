@@ -244,4 +244,4 @@ def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
         f"{each('missed', 'pf-pne+')} of the clients (PF-PNE: {each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
     ]
     text = "\n\n".join(paragraphs) + "\n"
-    return words("why_in_words", f"Why, on {TITLES[p.objective]}.", text, __name__)
+    return words("why_in_words", f"Why, on {TITLES[p.objective]}.", text)
