@@ -19,7 +19,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pfpne.paper import store
+from pfpne.paper import provenance, store
 from pfpne.paper.claims import TABLE as CLAIMS_TABLE
 from pfpne.paper.exhibits import LIBRARIES, MIME
 from pfpne.paper.experiment import PROFILES
@@ -97,7 +97,10 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None) 
                 left.unlink()
             wanted = {only} if only else KNOWN.keys() - APART[profile]
             every = [execution for execution in executions(profile) if execution[0] in wanted]
+            committed = commit_or_reason()
             execute_all(profile, every, workers or {}, lanes)
+            if profile == "paper" and only is None:
+                note_commit(committed, workers or {})
     except Timeout:
         print(f"profile {profile} is being made already, by another process: wait until it has ended", file=sys.stderr)
         return 1
@@ -161,6 +164,28 @@ def execute_all(profile: str, every: list[tuple[str, dict]], workers: dict, lane
                 actual[name] = time.perf_counter() - begun.pop(name)
                 n_done += 1
                 print(*(f"[{n_done}/{len(every)}] {line}" for line in lines), sep="\n", flush=True)
+
+
+def commit_or_reason() -> tuple[str | None, str]:
+    """The commit of this checkout, and nothing; or None, and why there is none to name."""
+    try:
+        return provenance.commit(), ""
+    except provenance.NoCommit as error:
+        return None, f"{error}"
+
+
+def note_commit(committed: tuple[str | None, str], workers: dict) -> None:
+    """After a whole batch of the paper profile, write which commit made it, if the tree was clean from begin to end.
+
+    What the batch left out is noted with it if it, too, is what this commit makes.
+    """
+    made_by, reason = committed if committed == commit_or_reason() else (None, "another commit is checked out by now")
+    if made_by is None:
+        print(f"{shown(provenance.PATH)} is left as it was, without this batch: {reason}.")
+        return
+    whole = [execution for execution in executions("paper") if is_unchanged("paper", *execution, workers)]
+    provenance.write(made_by, {name_of(*execution): provenance.digest(*execution) for execution in whole})
+    print(f"{shown(provenance.PATH)} says that commit {made_by[:10]} made them.")
 
 
 def _done_here(function: Callable, *arguments) -> Future:

@@ -1,0 +1,153 @@
+"""Which commit made the figures, and what is said when the numbers in them depend on code that has changed since."""
+
+import json
+import subprocess
+import warnings
+
+import pytest
+
+from pfpne.paper import __main__ as runner
+from pfpne.paper import provenance, store
+from pfpne.paper.closure import Definitions
+from pfpne.paper.parameters import executions
+
+
+def git(folder, *words: str) -> str:
+    identity = ["-c", "user.name=Nobody", "-c", "user.email=nobody@example.org"]
+    return subprocess.run(["git", *identity, "-C", folder, *words], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder under git with one file of the package, one page and one figure, all committed."""
+    for name in ("pfpne/code.py", "README.md", "figures/one.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("as committed")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "Begin")
+    return tmp_path
+
+
+def test_a_commit_is_named_from_a_clean_tree_only(checkout, tmp_path_factory):
+    head = git(checkout, "rev-parse", "HEAD").strip()
+    for made in ("README.md", "figures/one.csv", "out.ipynb"):  # what a batch writes, and what decides nothing
+        (checkout / made).write_text("made")
+    assert provenance.commit(checkout) == head
+    for edited in ("pfpne/code.py", "notebooks/new.ipynb"):
+        (checkout / edited).parent.mkdir(exist_ok=True)
+        (checkout / edited).write_text("edited")
+        with pytest.raises(provenance.NoCommit, match=f"^{edited} is not as it was committed: commit it, then"):
+            provenance.commit(checkout)
+        git(checkout, "add", ".")
+        git(checkout, "commit", "-q", "-m", "Edit")
+    with pytest.raises(provenance.NoCommit, match="no git checkout"):
+        provenance.commit(tmp_path_factory.mktemp("elsewhere"))
+
+
+@pytest.fixture
+def batch(tmp_path, monkeypatch):
+    """A whole batch of the paper profile in which nothing has to be executed; returns what may be changed of it."""
+    state = {"commits": ["a" * 40, "a" * 40], "whole": {"map": False}}
+    every = [("one", {"objective": "garland"}), ("map", {})]
+    monkeypatch.setattr(provenance, "PATH", tmp_path / "PROVENANCE.json")
+
+    def commit():
+        first, *state["commits"] = state["commits"]
+        if first is None:
+            raise provenance.NoCommit("pfpne/x.py is not as it was committed: commit it, then run again")
+        return first
+
+    monkeypatch.setattr(provenance, "commit", commit)
+    monkeypatch.setattr(provenance, "digest", lambda name, parameters: f"digest of {name}")
+    monkeypatch.setattr(runner, "EXECUTED", tmp_path / "executed")
+    monkeypatch.setattr(runner, "executions", lambda _: every)
+    monkeypatch.setattr(runner, "APART", {"paper": ("map",)})
+    monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(("one", "map")))
+    monkeypatch.setattr(runner, "check_notebook", lambda _: None)
+    monkeypatch.setattr(runner, "make_figures", lambda *_: [])
+    monkeypatch.setattr(runner, "is_unchanged", lambda profile, name, *_: state["whole"].get(name, True))
+    state["written"] = lambda: json.loads(provenance.PATH.read_text())["commits"] if provenance.PATH.exists() else None
+    return state
+
+
+def test_a_whole_batch_names_the_commit_that_made_it(batch, capsys):
+    assert runner.figures("paper") == 0 and "commit aaaaaaaaaa made them" in capsys.readouterr().out
+    assert batch["written"]() == {"a" * 40: {"one_garland": "digest of one"}}
+    batch |= {"commits": ["b" * 40] * 2, "whole": {}}  # by now the map was made, too
+    assert runner.figures("paper") == 0
+    assert batch["written"]() == {"b" * 40: {"map": "digest of map", "one_garland": "digest of one"}}
+    batch |= {"commits": ["c" * 40] * 2, "whole": {"map": False}}  # the map is of an older commit
+    assert runner.figures("paper") == 0
+    assert batch["written"]() == {"c" * 40: {"one_garland": "digest of one"}, "b" * 40: {"map": "digest of map"}}
+
+
+@pytest.mark.parametrize(
+    ("commits", "said"), [([None, None], "pfpne/x.py is not as"), (["a" * 40, "b" * 40], "another commit")]
+)
+def test_no_commit_is_named_where_none_made_all(batch, capsys, commits, said):
+    batch["commits"] = commits
+    assert runner.figures("paper") == 0
+    shown = capsys.readouterr().out
+    assert "is left as it was" in shown and said in shown and batch["written"]() is None
+
+
+def test_part_of_a_batch_or_a_failed_one_names_no_commit(batch, monkeypatch):
+    assert runner.figures("paper", only="map") == 0
+    assert batch["written"]() is None
+
+    def fail(*_):
+        raise runner.FailedNotebook("it failed")
+
+    monkeypatch.setattr(runner, "execute_all", fail)
+    assert runner.figures("paper") == 1 and batch["written"]() is None
+
+
+def changed(monkeypatch, module: str, old: str, new: str) -> None:
+    sources = dict(store.LOADED.sources)
+    assert old.encode() in sources[module]
+    sources[module] = sources[module].replace(old.encode(), new.encode())
+    monkeypatch.setattr(store, "LOADED", Definitions(sources))
+
+
+def test_what_the_numbers_depend_on_moves_the_digest_and_looks_do_not(monkeypatch):
+    one = ("1_synthetic_regret", {"objective": "garland", "noise": "bernoulli"})
+    first = provenance.digest(*one)
+    assert provenance.digest(one[0], {**one[1], "noise": 0.1}) != first
+    with monkeypatch.context() as patch:
+        changed(patch, "pfpne.paper.figures", "MOST_ROUNDS = 200", "MOST_ROUNDS = 100")
+        assert provenance.digest(*one) == first
+    for module, old, new in (
+        ("pfpne.algorithms.hct", "def upper_bound(", "def upper_bound(unused, "),
+        ("pfpne.paper.parameters", 'COMPARED = (*PAPER, "hct", "pe")', 'COMPARED = (*PAPER, "pe")'),
+    ):
+        with monkeypatch.context() as patch:
+            changed(patch, module, old, new)
+            assert provenance.digest(*one) != first, module
+
+
+def test_what_has_moved_on_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "PROVENANCE.json"
+    monkeypatch.setattr(provenance, "PATH", path)
+    with pytest.raises(provenance.NoCommit, match="`make figures` has not written it yet"):
+        provenance.moved_on({})
+    provenance.write("a" * 40, {"one": "1", "two": "2"})
+    assert provenance.moved_on({"one": "1", "two": "2"}) == {}
+    assert provenance.moved_on({"one": "1", "two": "3"}) == {"a" * 40: ["two"]}
+    assert provenance.moved_on({"one": "1"}) == {"a" * 40: ["two"]}  # no such execution any more
+    path.write_text(path.read_text().replace('"python": "', '"python": "2.7, not '))
+    with pytest.raises(provenance.NoCommit, match="Python 2.7, not .* wrote it"):
+        provenance.moved_on({})
+
+
+def test_figures_that_are_not_of_todays_code_are_reported():
+    """No failure: a warning that names them, until `make figures` has made them again from a clean tree."""
+    digests = {runner.name_of(*execution): provenance.digest(*execution) for execution in executions("paper")}
+    assert len(digests) == len(executions("paper"))
+    try:
+        changed_since = provenance.moved_on(digests)
+    except provenance.NoCommit as error:
+        pytest.skip(f"{error}")
+    for commit, names in changed_since.items():
+        message = f"code that numbers depend on has changed since commit {commit[:10]} made them: {', '.join(names)}"
+        warnings.warn(message, stacklevel=1)
