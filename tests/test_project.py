@@ -1,5 +1,6 @@
 """The files around the package: they agree with each other, and hold nothing of the machine they were made on."""
 
+import ast
 import json
 import re
 import subprocess
@@ -79,6 +80,10 @@ def test_each_parameter_is_in_the_notebook_with_its_meaning(name):
     found = papermill.inspect_notebook(NOTEBOOKS / f"{name}.ipynb")
     assert tuple(found) == parameters.NOTEBOOKS[name].parameters
     assert all(parameter["help"] for parameter in found.values())
+    for parameter in found.values():  # `papermill --help-notebook` shows the types
+        types, default = re.split(", | or ", parameter["inferred_type_name"]), ast.literal_eval(parameter["default"])
+        assert set(types) <= {"int", "float", "str", "list", "None"}
+        assert type(default).__name__.removesuffix("Type") in types
 
 
 def committed() -> list[Path]:
