@@ -20,7 +20,7 @@ from pfpne.problems import OBJECTIVES
 LONG = "a" * 1_000_000
 ANYWHERE = (  # values that no parameter takes
     *(math.nan, math.inf, -math.inf, 1e308, 5e-324, -1, -0.5, 10**30, 10**5000, 2**64, True, False, 1j),
-    *("", " ", "nan", "1e400", "0.1", "nul", "x'; rm -rf /", LONG, "[" * 500, "[1, 2]", "[{[]:1}]", "\ud800"),
+    *("", " ", "nan", "1e400", "0.1.2", "nul", "x'; rm -rf /", LONG, "[" * 500, "[1, 2]", "[{[]:1}]", "\ud800"),
     *(
         "{}",
         b"pe",
@@ -40,7 +40,7 @@ ANYWHERE = (  # values that no parameter takes
 PATHS = (
     "nan",
     "1e400",
-    "0.1",
+    "0.1.2",
     "nul",
     "x'; rm -rf /",
     "[" * 200,
@@ -92,6 +92,8 @@ def test_every_value_is_taken_or_refused_with_a_sentence(notebook, parameter, tm
     for value in ANYWHERE:
         if parameter == "figures_dir" and isinstance(value, str) and value in PATHS:
             continue
+        if parameter == "Delta" and value is True:  # what YAML and a shell make of "true"
+            continue
         with pytest.raises(ParameterError) as caught:
             accepted(notebook, parameter, value)
         sentence = str(caught.value)
@@ -105,11 +107,10 @@ def test_a_count_is_taken_up_to_its_limit(name):
     least, most = COUNTS[name]
     for value in (least, most):
         accepted(notebook, name, value)
-    for value in (least - 1, most + 1, float(least)):
+    for value in (least - 1, most + 1, least + 0.5):
         with pytest.raises(ParameterError, match=f"{name} must be an integer in {least}..{most}"):
             accepted(notebook, name, value)
-    with pytest.raises(ParameterError, match="Write 2000."):
-        accepted(notebook, name, 2e3)
+    accepted(notebook, name, 2e3)
 
 
 def test_what_no_memory_holds_is_refused():
@@ -145,11 +146,11 @@ def project(tmp_path):
 
 REFUSED = [  # parameter, arguments, what is said
     ("horizon", ["-p", "horizn", "10"], "Did you mean 'horizon'?"),
-    ("horizon", ["-p", "horizon", "1e3"], "Write 1000."),
+    ("horizon", ["-p", "horizon", "1e-3"], "horizon must be an integer in 1.."),
     ("horizon", ["-p", "horizon", "9" * 30], "horizon must be an integer in 1.."),
     ("n_clients", ["-p", "n_clients", "-2"], "n_clients must be an integer in 1.."),
     ("n_runs", ["-p", "n_runs", "true"], "n_runs must be an integer in 1.."),
-    ("seed", ["-r", "seed", "7"], "seed must be an integer in 0.."),
+    ("seed", ["-r", "seed", "7.5"], "seed must be an integer in 0.."),
     ("shift", ["-y", "{shift: .nan}"], "shift must be 0, or a number"),
     ("shift", ["-p", "shift", "1e400"], "shift must be 0, or a number"),
     ("algorithms", ["-p", "algorithms", "['pe', 'pee']"], "Did you mean 'pe'?"),

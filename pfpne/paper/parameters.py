@@ -11,13 +11,14 @@ import ast
 import contextlib
 import hashlib
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
 from pfpne import checks
@@ -52,6 +53,39 @@ class ParameterError(ValueError):
         return [f"ParameterError: {self}"]
 
 
+# What YAML reads as these, whatever the case; a shell passes it as text.
+WORDS = {
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+    **dict.fromkeys(("null", "none", "~"), None),
+}
+
+
+def plain(value):
+    """A number, a truth value or None, if the value is one however it was written; else the value as it is.
+
+    A shell passes text, YAML reads `yes` as True and `1e5` as text, and Python has the numbers of NumPy. Whole numbers
+    become int, -0.0 becomes 0.
+    """
+    if isinstance(value, np.floating):
+        value = float(value)
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        word = value.strip()
+        if word.lower() in WORDS:
+            return WORDS[word.lower()]
+        try:
+            number = Decimal(word)
+            float(word)
+        except (ArithmeticError, ValueError):
+            return value
+        if not number.is_finite() or abs(number) > 10**30:
+            return value
+        return int(number) if number == number.to_integral_value() else float(number)
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 10**30 else value
+
+
 def _check_text(wanted: str) -> Callable:
     return lambda name, x: checks.check(isinstance(x, str) and x.strip() != "", name, wanted, x)
 
@@ -61,8 +95,7 @@ def _check_cells(name: str, x) -> None:
 
 
 def _check_delta(name: str, x) -> None:
-    if not (isinstance(x, str) and x == "true"):
-        checks.check_amount(name, x, ", or 'true'")
+    checks.check_amount(name, x, ", or 'true'")
 
 
 def _names(name: str, x) -> tuple[str, ...]:
@@ -76,10 +109,23 @@ def _names(name: str, x) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts)
 
 
-def _plain(kind: type, check_it: Callable) -> Callable:
-    def read(name: str, x):
+def _text(check_it: Callable) -> Callable:
+    def read(name: str, x) -> str:
         check_it(name, x)
-        return x if isinstance(x, str) else kind(x)  # a word stays one
+        return str(x)
+
+    return read
+
+
+def _number(kind: type, check_it: Callable, word: str | None = None) -> Callable:
+    """Reads numbers of this kind, and the word; "true" stands for the truth value."""
+
+    def read(name: str, x):
+        value = plain(x)
+        if word is not None and (value is True if word == "true" else value == word):
+            return word
+        check_it(name, value)
+        return kind(value)
 
     return read
 
@@ -87,23 +133,24 @@ def _plain(kind: type, check_it: Callable) -> Callable:
 # What makes plain Python of each parameter, (name, value) -> value; ValueError unless it is what the name wants, in the
 # range of pfpne.checks. An algorithm's own, narrower ranges are checked with the experiment.
 KINDS = {
-    "profile": _plain(str, _check_text("the name of a profile")),
-    "objective": _plain(str, _check_text("the name of an objective")),
+    "profile": _text(_check_text("the name of a profile")),
+    "objective": _text(_check_text("the name of an objective")),
     "algorithms": _names,
-    **dict.fromkeys(("n_clients", "horizon", "n_runs"), _plain(int, checks.check_count)),
-    "noise": _plain(float, checks.check_noise),
-    "shift": _plain(float, checks.check_amount),
-    "cells": _plain(str, _check_cells),
-    "seed": _plain(int, checks.check_count),
-    "nu_1": _plain(float, checks.check_scale),
-    "rho": _plain(float, checks.check_rho),
-    **dict.fromkeys(("c", "c_1", "delta"), _plain(float, checks.check_scale)),
-    "Delta": _plain(float, _check_delta),
-    "n_jobs": _plain(int, checks.check_count),
-    "scheduler": _plain(str, check_scheduler),
-    "figures_dir": _plain(str, _check_text("the path of a folder, as a string")),
+    **dict.fromkeys(("n_clients", "horizon", "n_runs"), _number(int, checks.check_count)),
+    "noise": _number(float, checks.check_noise, "bernoulli"),
+    "shift": _number(float, checks.check_amount),
+    "cells": _text(_check_cells),
+    "seed": _number(int, checks.check_count),
+    "nu_1": _number(float, checks.check_scale),
+    "rho": _number(float, checks.check_rho),
+    **dict.fromkeys(("c", "c_1", "delta"), _number(float, checks.check_scale)),
+    "Delta": _number(float, _check_delta, "true"),
+    "n_jobs": _number(int, checks.check_count),
+    "scheduler": _text(check_scheduler),
+    "figures_dir": _text(_check_text("the path of a folder, as a string, such as './mine'")),
 }
 WORKERS = ("n_jobs", "scheduler")  # who simulates: no matter for the results
+IN_NAMES = {"delta": "delta_of_confidence"}  # in the names of folders, where case does not tell it from Delta
 SETTINGS = ("nu_1", "rho", "c", "c_1", "delta", "Delta")  # of algorithms; each goes to those that take it
 
 
@@ -228,7 +275,7 @@ def complete(notebook: str, given: dict) -> Parameters:
             others = ", ".join(takers)
             raise ParameterError(f"notebook {notebook} takes no {name!r}: leave it out. It is a parameter of {others}.")
         _known("parameter", name, NOTEBOOKS[notebook].parameters)
-    given = {"profile": "paper"} | {name: value for name, value in given.items() if not _is_none(value)}
+    given = {"profile": "paper"} | {name: value for name, value in given.items() if plain(value) is not None}
     asked = {name: _checked(name, value) for name, value in given.items()}
     usual = _usual(NOTEBOOKS[notebook], asked)
     decided = _completed(usual, asked)
@@ -237,15 +284,20 @@ def complete(notebook: str, given: dict) -> Parameters:
         checks.check_evaluations(*(decided.get(name) or 1 for name in ("n_clients", "horizon")))
     except ValueError as error:
         raise ParameterError(str(error)) from None
-    alike = [_completed(usual, parameters) for name, parameters in executions(asked["profile"]) if name == notebook]
+    profile = {"profile": asked["profile"]}
+    alike = [
+        _completed(_usual(NOTEBOOKS[notebook], profile | parameters), parameters)
+        for name, parameters in executions(asked["profile"])
+        if name == notebook
+    ]
     home = FIGURES_CUSTOM if decided not in alike else FIGURES if asked["profile"] == "paper" else FIGURES_SMOKE
     n_jobs, scheduler, folder = (asked.pop(name, None) for name in (*WORKERS, "figures_dir"))
     if n_jobs and scheduler:
         raise ParameterError(
             "n_jobs is for workers of this machine, and scheduler has its own: leave one of them None."
         )
-    as_text = {name: ",".join(value) if isinstance(value, tuple) else f"{given[name]}" for name, value in asked.items()}
-    folder = _folder(folder, home / _name_of(as_text) if home == FIGURES_CUSTOM else home)
+    as_text = {name: ",".join(value) if isinstance(value, tuple) else f"{value}" for name, value in asked.items()}
+    folder = _folder(folder, home / _name_of(decided, alike) if home == FIGURES_CUSTOM else home)
     words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
     for name, text in as_text.items():
         words += ["-p", name, text]
@@ -258,20 +310,35 @@ def _completed(usual: dict, asked: dict) -> dict:
     return {name: asked.get(name, value) for name, value in usual.items()} | {"settings": settings}
 
 
-def _is_none(value) -> bool:
-    return value is None or (isinstance(value, str) and value.strip().lower() in ("null", "none"))
+def _name_of(decided: dict, made: list[dict]) -> str:
+    """The name of the folder of one's own figures: how it differs from what is made for the profile's own folder.
 
-
-def _name_of(asked: dict[str, str]) -> str:
-    """The name of the folder of one's own figures: what was asked for, so that other parameters go elsewhere.
-
-    Two names never differ by case alone, which some file systems do not tell apart.
+    decided: the parameters that decide a result. made: those of the executions that fill the profile's folder, where
+    files of one notebook have names of their own; the nearest is compared with. What differs is named, numbers first,
+    and nothing of it is cut. Two names never differ by case alone, which some file systems do not tell apart.
     """
-    words = "_".join(f"{name}-{text}" for name, text in asked.items())
-    plain = re.sub(r"[^\w.+-]", "+", words, flags=re.ASCII)
-    if plain == words.lower() and len(plain) <= 80:
-        return plain
-    return f"{plain[:60]}_{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+    own = _flat(decided)
+    nearest = min(({name for name in own if own[name] != _flat(other)[name]} for other in made), key=len)
+    texts = {name: _in_name(own[name]) for name in KINDS if name in nearest}
+    words = [texts.pop(name) for name in ("objective", "cells", "algorithms") if name in nearest]
+    numbers = [f"{IN_NAMES.get(name, name)}-{text}" for name, text in texts.items()]
+    profile = [] if decided["profile"] == "paper" else [decided["profile"]]
+    name = "_".join([*numbers, *words, *profile]) or decided["profile"]
+    return name if len(name) <= 200 else f"{name[:190]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _flat(decided: dict) -> dict:
+    return {**dict.fromkeys(SETTINGS), **decided, **decided["settings"], "settings": None}
+
+
+def _in_name(value) -> str:
+    """A value in the name of a folder; many algorithms by their number and a hash."""
+    if value is None:
+        return "default"
+    if not isinstance(value, tuple):
+        return f"{value}".removesuffix(".0")
+    names = "+".join(value)
+    return names if len(names) <= 60 else f"{len(value)}-algorithms-{hashlib.sha256(names.encode()).hexdigest()[:6]}"
 
 
 def _known(what: str, name: str, names: Iterable[str]) -> None:
@@ -284,11 +351,7 @@ def _checked(name: str, value):
     try:
         return KINDS[name](name, value)
     except ValueError as error:
-        sentence = str(error)
-    if isinstance(value, float) and value.is_integer():
-        with contextlib.suppress(ValueError):
-            sentence += f" Write {KINDS[name](name, int(value))}."
-    raise ParameterError(sentence)
+        raise ParameterError(str(error)) from None
 
 
 def _usual(notebook: Notebook, asked: dict) -> dict:
