@@ -14,6 +14,7 @@ SHIPPED = PACKAGE if (PACKAGE / "data").is_dir() else PACKAGE.parent
 ROOT = Path(os.environ.get("PFPNE_ROOT") or (Path.cwd() if SHIPPED == PACKAGE else SHIPPED)).absolute()
 DATA = ROOT / "data"  # what one adds to it
 LANDMINE_TABLE = SHIPPED / "data" / "landmine_auc.npz"
+LANDMINE_LOG_TABLE = SHIPPED / "data" / "landmine_auc_log.npz"
 
 AN_HOUR = 3600  # seconds: longer than anyone writes a file
 

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import ALGORITHMS, Algorithm
-from pfpne.algorithms.fed1_ucb import make_fed1_ucb
+from pfpne.algorithms.fed1_ucb import Fed1UCBClient, make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
-from pfpne.algorithms.pf_pne import PFPNE, FedPNE, FedPNEServer, PhasedServer, Pull, find, make_phased, tau
+from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer, Phases, Pull, find, make_phased, tau
+from pfpne.federation import Batch, Server
 from pfpne.paper import stats
 from pfpne.paper.claim_tests import theory
 from pfpne.paper.evidence import Study
@@ -66,8 +67,11 @@ class OwnBest(PFPNE):
         return super().pe(never, own)
 
 
-class WholePhases(PFPNE):
-    """Deviation 9: a phase that the horizon would cut is not begun; the best node known is played instead."""
+class NoCutPhase(Phases):
+    """Deviation 9: a phase that the horizon would cut is not begun; the best node known is played instead.
+
+    It goes in front of an algorithm's phases, as in WholePhases.
+    """
 
     def __init__(self, task, settings, S):
         super().__init__(task, settings, S)
@@ -98,6 +102,29 @@ class WholePhases(PFPNE):
             if stays.any():
                 told[stays] = yield Pull(want.h, *(column[stays] for column in want[1:]))
             self.t += wanted
+
+
+class WholePhases(NoCutPhase, PFPNE):
+    """Deviation 9, in PF-PNE."""
+
+
+class WholeFedPNE(NoCutPhase, FedPNE):
+    """Deviation 9, in Fed-PNE."""
+
+
+class WholePE(NoCutPhase, PE):
+    """Deviation 9, in PE."""
+
+
+class WholeFed1UCBClient(Fed1UCBClient):
+    """Deviation 9, in Fed1-UCB: the best arm is played instead, the first one if no phase has ended yet."""
+
+    def _ask(self):
+        left = self.task.horizon - self.t
+        if self.waiting or len(self.active) == 1 or left >= len(self.active) * self.pulls:
+            return super()._ask()
+        best = self.active[[np.argmax(self.sums[self.active])]]
+        return Batch(self.arms[best], np.array([left]))
 
 
 class Last(PFPNE):
@@ -207,6 +234,12 @@ def make_increasing(task, settings):
     return server, clients
 
 
+def make_whole_fed1_ucb(task, settings):
+    """Deviation 9, in Fed1-UCB."""
+    server, clients = make_fed1_ucb(task, settings)
+    return server, [WholeFed1UCBClient(task, client.arms, client.pulls) for client in clients]
+
+
 def _phased(base: str, phases=PFPNE, server=PhasedServer) -> Algorithm:
     make, fast = partial(make_phased, phases, server), partial(simulate_phases, phases, server)
     return replace(ALGORITHMS[base], make=make, fast=fast)
@@ -225,6 +258,10 @@ VARIANTS = {
     "tau, fed-pne": ("fed-pne", _phased("fed-pne", FedPNE, TauFedPNEServer), Partition),
     "own best": ("pf-pne", _phased("pf-pne", OwnBest), Partition),
     "whole phases": ("pf-pne", _phased("pf-pne", WholePhases), Partition),
+    "whole phases, pf-pne": ("pf-pne", _phased("pf-pne", WholePhases), Partition),
+    "whole phases, fed-pne": ("fed-pne", _phased("fed-pne", WholeFedPNE, FedPNEServer), Partition),
+    "whole phases, pe": ("pe", _phased("pe", WholePE, Server), Partition),
+    "whole phases, fed1-ucb": ("fed1-ucb", replace(ALGORITHMS["fed1-ucb"], make=make_whole_fed1_ucb), Partition),
     "last": ("pf-pne", _phased("pf-pne", Last), Partition),
     "first child, hct": ("hct", "hct", Mirrored),
     "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),

@@ -11,7 +11,7 @@ a kind of Problem, and a row. What every problem has is in base.py; how maxima a
 from pfpne.checks import check, check_amount, check_count, unknown
 from pfpne.problems import synthetic
 from pfpne.problems.base import Objective, Problem
-from pfpne.problems.landmine import LandmineProblem
+from pfpne.problems.landmine import LandmineProblem, LogLandmineProblem
 from pfpne.problems.own import problem_from_functions
 from pfpne.problems.synthetic import OneDimensional, Rastrigin, ShiftedProblem, Synthetic
 
@@ -26,6 +26,7 @@ OBJECTIVES: dict[str, Objective] = {
     "ackley": Synthetic(synthetic.ackley, -1.0, 1.0, synthetic.ORIGIN, d=2, problem=ShiftedProblem),
     "rastrigin": Synthetic(synthetic.rastrigin, -1.0, 1.0, synthetic.ORIGIN, d=10, any_d=True, problem=Rastrigin),
     "landmine": Objective(problem=LandmineProblem, d=2),
+    "landmine-log": Objective(problem=LogLandmineProblem, d=2),
 }
 NAMES = tuple(OBJECTIVES)
 
@@ -42,7 +43,7 @@ def make_problem(
 ) -> Problem:
     """The local objectives of one run.
 
-    name: garland, doublesine, himmelblau, ackley, rastrigin or landmine. n_clients: M >= 1.
+    name: garland, doublesine, himmelblau, ackley, rastrigin, landmine or landmine-log. n_clients: M >= 1.
     shift >= 0, common >= 0: standard deviations of the clients' own shifts, and of the one that all of a run have in
     common, in units of the domain's width; no matter for landmine.
     noise: "bernoulli" or the half-width >= 0 of uniform noise. (seed, run), integers >= 0, name the

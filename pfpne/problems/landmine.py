@@ -8,9 +8,12 @@ The AUC comes from `decision_function`, never from Platt-scaled probabilities: t
 reverse the order of the scores (deviation 13).
 
 The dataset has no stated licence, so the project ships only what it computes from it: the AUC of every field on a
-grid that holds the centre of every cell of the partition down to depth 12. Make the table again with
+grid that holds the centre of every cell of the partition down to a depth. There are two such tables. "landmine" has
+linear axes and goes down to depth 12. "landmine-log" has logarithmic axes, which the paper does not rule out, and
+goes down to depth 10 (deviation 28). Make the tables again with
 
     python data/make_landmine_auc.py PATH/TO/LandmineData.mat
+    python data/make_landmine_auc.py PATH/TO/LandmineData.mat --axes log
 """
 
 import functools
@@ -22,11 +25,12 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from pfpne.checks import check
-from pfpne.paths import DATA, LANDMINE_TABLE
+from pfpne.paths import DATA, LANDMINE_LOG_TABLE, LANDMINE_TABLE
 from pfpne.problems.base import Problem
 from pfpne.problems.maxima import grid, inside
 from pfpne.rng import stream
@@ -34,12 +38,37 @@ from pfpne.rng import stream
 SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma
 N_FIELDS = 29
-GRID = 128  # the table holds the points j/128 of each range, j = 1..127
+GRID = 128  # the table of linear axes holds the points j/128 of each range, j = 1..127
 MAX_DEPTH, MOST_CUTS = 12, 6  # of the partition, of each range: finer cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
 COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
 HOW_TO_GET_IT = f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{COMMAND} --download` do so"
 HOW_TO_MAKE_IT = f"take it from the project again, or make it: `{COMMAND} DATASET`."
+
+
+class Axes(NamedTuple):
+    """The two axes of a recorded table, and the partition whose cell centres lie on it.
+
+    domain (2, 2): the ranges that are searched and halved. grid: the table holds the points j/grid of each range,
+    j = 1..grid - 1. max_depth, most_cuts: of the partition, and of each range. table: the file.
+    logarithmic: whether a coordinate is the base-10 logarithm of C or gamma.
+    """
+
+    name: str
+    domain: np.ndarray
+    grid: int
+    max_depth: int
+    most_cuts: int
+    table: Path
+    logarithmic: bool = False
+
+    def machine(self, x):
+        """C or gamma at the coordinate x."""
+        return 10.0**x if self.logarithmic else x
+
+
+LINEAR = Axes("linear", DOMAIN, GRID, MAX_DEPTH, MOST_CUTS, LANDMINE_TABLE)
+LOG = Axes("log", np.log10(DOMAIN), 64, 10, 5, LANDMINE_LOG_TABLE, logarithmic=True)
 
 
 class DatasetUnavailable(FileNotFoundError):
@@ -115,18 +144,19 @@ def auc(field: Field, C: float, gamma: float) -> float:
     return float((ranks[positive].sum() - n1 * (n1 + 1) / 2) / (n1 * n0))
 
 
-def grid_values() -> tuple[np.ndarray, np.ndarray]:
-    """The values of C and of gamma on the grid, (127,) each, with the partition's own rounding."""
-    share = np.arange(1, GRID) / GRID
-    return tuple(low + (high - low) * share for low, high in DOMAIN)
+def grid_values(axes: Axes = LINEAR) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinates of C and of gamma on the grid, (grid - 1,) each, with the partition's own rounding."""
+    share = np.arange(1, axes.grid) / axes.grid
+    return tuple(low + (high - low) * share for low, high in axes.domain)
 
 
-def grid_indices(x: np.ndarray) -> np.ndarray:
+def grid_indices(x: np.ndarray, axes: Axes = LINEAR) -> np.ndarray:
     """Grid positions (n, 2), 0-based, of the points x (n, 2), or -1 in a row that is off the grid."""
     atol = 1e-9  # of the range: far below the grid's step (1/128), far above rounding
-    share = (np.atleast_2d(x) - DOMAIN[:, 0]) / (DOMAIN[:, 1] - DOMAIN[:, 0]) * GRID
+    low, high = axes.domain.T
+    share = (np.atleast_2d(x) - low) / (high - low) * axes.grid
     j = np.rint(np.nan_to_num(share, nan=-1.0, posinf=-1.0, neginf=-1.0))
-    on = np.all((np.abs(share - j) <= atol * GRID) & (j >= 1) & (j <= GRID - 1), axis=1)
+    on = np.all((np.abs(share - j) <= atol * axes.grid) & (j >= 1) & (j <= axes.grid - 1), axis=1)
     return np.where(on[:, None], j.astype(np.int64) - 1, -1)
 
 
@@ -134,14 +164,14 @@ def grid_indices(x: np.ndarray) -> np.ndarray:
 class Table:
     """The recorded AUC, (field, C, gamma) -> value, and what it was made from."""
 
-    auc: np.ndarray  # (29, 127, 127)
+    auc: np.ndarray  # (29, grid - 1, grid - 1)
     sha256: str  # of the table file itself
     meta: dict  # dataset hash, split, library versions, command
 
 
-@functools.lru_cache(maxsize=1)
-def load_table(path: Path = LANDMINE_TABLE) -> Table:
-    """The table that the project ships; ValueError if it is damaged or of another dataset."""
+@functools.lru_cache(maxsize=2)
+def load_table(path: Path = LANDMINE_TABLE, grid: int = GRID) -> Table:
+    """A table that the project ships; ValueError if it is damaged or of another dataset."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path} is missing; {HOW_TO_MAKE_IT}")
     content = Path(path).read_bytes()
@@ -150,7 +180,7 @@ def load_table(path: Path = LANDMINE_TABLE) -> Table:
             values, meta = z["auc"], json.loads(str(z["meta"]))
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({error}); {HOW_TO_MAKE_IT}") from error
-    if values.shape != (N_FIELDS, GRID - 1, GRID - 1) or not np.isfinite(values).all():
+    if values.shape != (N_FIELDS, grid - 1, grid - 1) or not np.isfinite(values).all():
         raise ValueError(f"{path} is not a whole landmine table; {HOW_TO_MAKE_IT}")
     if meta["dataset_sha256"] != SHA256:
         raise ValueError(f"{path} was made from another dataset ({meta['dataset_sha256']}); {HOW_TO_MAKE_IT}")
@@ -161,28 +191,30 @@ def load_table(path: Path = LANDMINE_TABLE) -> Table:
 class LandmineProblem(Problem):
     """f_m(C, gamma): the recorded AUC of the client's field, on the grid alone (deviation 19). It knows no shift.
 
-    fields (M,): the field 0..28 of each client, drawn with replacement.
+    fields (M,): the field 0..28 of each client, drawn with replacement; the same on either axes.
     """
 
-    most_cuts = MOST_CUTS
+    axes = LINEAR
 
     def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
-        super().__init__(name, DOMAIN, n_clients, noise, seed, run, MAX_DEPTH)
-        table = load_table()
+        super().__init__(name, self.axes.domain, n_clients, noise, seed, run, self.axes.max_depth)
+        self.most_cuts = self.axes.most_cuts
+        table = load_table(self.axes.table, self.axes.grid)
         self.data_hash = table.sha256
-        self.fields = np.array([stream(seed, name, run, m, "field").integers(N_FIELDS) for m in range(n_clients)])
-        self._auc = table.auc[self.fields]  # (M, 127, 127)
-        self.candidates = grid(grid_values())
+        self.fields = np.array([stream(seed, "landmine", run, m, "field").integers(N_FIELDS) for m in range(n_clients)])
+        self._auc = table.auc[self.fields]  # (M, grid - 1, grid - 1)
+        self.candidates = grid(grid_values(self.axes))
         for array in (self.fields, self.candidates):
             array.setflags(write=False)
 
     def _evaluated(self, clients, x):
-        i, j = grid_indices(x).T
+        i, j = grid_indices(x, self.axes).T
         if (i < 0).any():
             raise ValueError(
-                f"the landmine point (C, gamma) = {tuple(x[i < 0][0].tolist())} is off the recorded grid. Regret runs "
-                "use that grid alone (the centres of the binary partition's cells down to depth 12). "
-                "pfpne.problems.landmine.live_auc evaluates any point where the dataset is at hand."
+                f"the landmine point (C, gamma) = {tuple(self.axes.machine(x[i < 0][0]).tolist())} is off the recorded "
+                f"grid. Regret runs use that grid alone (the centres of the binary partition's cells down to depth "
+                f"{self.axes.max_depth}). pfpne.problems.landmine.live_auc evaluates any point where the dataset is at "
+                "hand."
             )
         return self._auc[clients, i, j]
 
@@ -195,6 +227,12 @@ class LandmineProblem(Problem):
     def _mean_maximum(self) -> tuple[np.ndarray, float]:
         values = self.mean_values(self.candidates)
         return self.candidates[values.argmax()], float(values.max())
+
+
+class LogLandmineProblem(LandmineProblem):
+    """The same on logarithmic axes: a point is (log10 C, log10 gamma)."""
+
+    axes = LOG
 
 
 def live_auc(fields: np.ndarray, x: np.ndarray) -> np.ndarray:
