@@ -51,10 +51,10 @@ def test_the_users_own_settings_change_nothing(results, parameters):
 def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
     exhibit, folder = figures.communication([results], parameters), parameters.figures_dir
     save(parameters, exhibit)
-    assert capsys.readouterr().out == f"{folder / 'communication_garland.pdf'}\n"
-    manifest = json.loads((folder / "communication_garland.json").read_text())
+    assert capsys.readouterr().out == f"{folder / 'communication_garland_printed.pdf'}\n"
+    manifest = json.loads((folder / "communication_garland_printed.json").read_text())
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert set(before) == {*manifest["files"], "communication_garland.json"} and len(before) == 4
+    assert set(before) == {*manifest["files"], "communication_garland_printed.json"} and len(before) == 4
     assert set(manifest["versions"]) == {"python", *LIBRARIES} and manifest["caption"] == exhibit.caption
     assert manifest["parameters"]["horizon"] == 60 and manifest["parameters"]["c"] is None
     assert manifest["settings"]["pe"]["delta"] == 1 / 2 and "source" not in manifest

@@ -21,7 +21,19 @@ from pfpne.problems.landmine import SHA256, load_table
 
 MIME = "application/vnd.pfpne.figure+json"
 LIBRARIES = (*workers.LIBRARIES, "scikit-learn", "PyXAB", "pandas", "matplotlib", "seaborn", "tabulate", "Jinja2")
-SCALE = ("profile", "objective", "algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "cells", "seed")
+SCALE = (
+    "profile",
+    "reading",
+    "objective",
+    "algorithms",
+    "n_clients",
+    "horizon",
+    "n_runs",
+    "noise",
+    "shift",
+    "cells",
+    "seed",
+)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,27 @@ PROFILES = {
 
 
 @dataclass(frozen=True)
+class Scale:
+    """What a named reading of the paper says of the choices that it leaves open and that its figures depend on most.
+
+    noises: of the synthetic objectives, the first one that of the figures. landmine_noise: of landmine. horizon (T): of
+    the paper profile; the smoke profile has its own.
+    """
+
+    noises: tuple
+    landmine_noise: float
+    horizon: int
+
+
+# "printed": the reading under which most of what the paper says of its figures comes out (pfpne.paper.readings).
+# "model": the paper's reward model, rewards in [0, 1], at the scale of the evidence; and the other noises beside it.
+READINGS = {
+    "printed": Scale(noises=(1.0,), landmine_noise=1.0, horizon=1_000_000),
+    "model": Scale(noises=PROFILES["paper"].noises, landmine_noise=0.0, horizon=PROFILES["paper"].horizon),
+}
+
+
+@dataclass(frozen=True)
 class Experiment:
     """Several algorithms on the same runs of one problem.
 

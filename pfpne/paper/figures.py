@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from pfpne.paper.claim_tests import in_words
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.looks import COLUMN, LOOKS, OWN_DELTA, PAGE, STYLE, TITLES, label, noise_in_name, noise_in_words, title
-from pfpne.paper.parameters import Parameters
+from pfpne.paper.parameters import APPENDIX, MAIN, PAPER, RANKED, Parameters
 from pfpne.paper.specification import CHOICES, COMPARISONS, right
 
 MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
@@ -100,8 +100,10 @@ def _where(of) -> str:
     return f"{TITLES[of.objective]}, {noise_in_words(of.noise)}"
 
 
-def _name(of, usual: str | None = None) -> str:
-    """The experiment in the name of a file; its noise only where the objective has several, and is not as usual."""
+def _name(of, p: Parameters, usual: str | None = None) -> str:
+    """The experiment in the name of a file: its reading, or its noise where the objective has several, not as usual."""
+    if mark := p.mark(of):
+        return f"{of.objective}_{mark}"
     plain = of.objective == "landmine" or of.noise == usual
     return of.objective if plain else f"{of.objective}_{noise_in_name(of.noise)}"
 
@@ -114,7 +116,123 @@ def scale(p: Parameters, runs: int) -> str:
 def regret(results, p: Parameters) -> Exhibit:
     """The average cumulative regret of each algorithm on one objective, under one noise."""
     of = results.experiment
-    return _regret([[results]], f"regret_{_name(of)}", f" on {_where(of)}", p, points=250)
+    stem, what = f"regret_{_name(of, p)}", f" on {_where(of)}"
+    if p.mark(of):
+        return _labelled([results], stem, what, p, points=250)
+    return _regret([[results]], stem, what, p, points=250)
+
+
+def printed_panel(results: list, name: str, p: Parameters, simple: bool = False) -> Exhibit:
+    """Regret on several objectives under one reading, two side by side, each line named at its end."""
+    what = f' under the reading "{p.reading}": {noise_in_words(results[0].experiment.noise)}'
+    landmine = [one.experiment.noise for one in results if one.experiment.objective == "landmine"]
+    if landmine and landmine[0] != results[0].experiment.noise:
+        what += f" (landmine: {noise_in_words(landmine[0])})"
+    return _labelled(results, f"panel_{name}_{p.reading}", what, p, points=100, simple=simple)
+
+
+# What is drawn of a ranking: the paper's five, and thinner the two that its figures leave out and that change the picture.
+DRAWN, BESIDE = PAPER, ("pe", "hoo")
+BANDS = ("pf-pne", "hct-pyxab")
+SHORT = {"hct-pyxab": "HCT"}  # at the end of a line
+
+
+def _labelled(results: list, stem: str, what: str, p: Parameters, points: int, simple: bool = False) -> Exhibit:
+    """Curves of R(t)/M, or of the simple regret, with the name of each algorithm at the end of its line."""
+    of = "simple_regret" if simple else "regret"
+    tables = [_thinned(one.regret, points) for one in results]
+    curves = pd.concat([regret_curves(table, of) for table in tables], ignore_index=True)
+    usual = set(p.algorithms) == set(RANKED)
+    names = [name for name in in_order(curves["algorithm"]) if not usual or name in (*DRAWN, *BESIDE)]
+    banded = [name for name in names if not usual or name in BANDS]
+    columns = min(2, len(results))
+    rows = -(-len(results) // columns)
+    left_out = ", ".join(label(name) for name in in_order(curves["algorithm"]) if name not in names)
+    caption = (
+        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{what}. "
+        f"{scale(p, curves['runs'].max())}, {results[0].experiment.cells} cells. Lines are means over the runs. Bands are "
+        f"\N{PLUS-MINUS SIGN}1 standard deviation over the runs, of {' and '.join(map(label, banded)) if usual else 'all'}"
+        ", cut where they leave the range of the lines."
+        + (f" In the CSV, and not drawn: {left_out}." if left_out else "")
+    )
+    size = (COLUMN, 2.4) if len(results) == 1 else (PAGE, 0.3 + 2.1 * rows)
+    pdf, png = io.BytesIO(), io.BytesIO()
+    with style():
+        figure = Figure(figsize=size)
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for ax in axes[len(results) :]:
+            ax.set_axis_off()
+        for letter, ax, one in zip("abcd", axes, results, strict=False):
+            mine = curves[curves["objective"] == one.experiment.objective]
+            _draw_labelled(ax, mine, names, banded, usual, log=simple)
+            ax.set_title(f"{f'({letter}) ' if len(results) > 1 else ''}{_where(one.experiment)}")
+            ax.set_xlabel("evaluations per client $t$")
+        for ax in axes[::columns]:
+            ax.set_ylabel("simple regret" if simple else "average cumulative regret $R(t)/M$")
+        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
+        figure.savefig(png, format="png", metadata={"Software": None})
+    csv = curves.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
+    files = {f"{stem}.pdf": pdf.getvalue(), f"{stem}.png": png.getvalue(), f"{stem}.csv": csv}
+    return Exhibit(stem, caption, files, {"image/png": png.getvalue()}, __name__)
+
+
+def _draw_labelled(ax: Axes, curves: pd.DataFrame, names: list[str], banded: list[str], usual: bool, log: bool) -> None:
+    """Mean lines of one objective, with bands of some, and each algorithm's name at the end of its line."""
+    ends = {}
+    for name in names:
+        look, line = LOOKS[name], curves[curves["algorithm"] == name]
+        thin = usual and name in BESIDE
+        t, mean = line["t"].to_numpy(), line["mean"].to_numpy()
+        width = 0.8 if thin else 1.6 if name == "pf-pne" else 1.2
+        every = max(1, len(t) // 5)
+        marks = {"marker": look.marker, "markevery": (every // 2, every), "markersize": 3}
+        ax.plot(t, mean, color=look.color, linestyle=look.linestyle, linewidth=width, clip_on=False, **marks)
+        if name in banded:
+            low, high = mean - line["std"].to_numpy(), mean + line["std"].to_numpy()
+            ax.fill_between(t, low, high, color=look.color, alpha=0.15, linewidth=0)
+        ends[name] = mean[-1]
+    top = max(ends.values())
+    ax.set_xlim(0, curves["t"].max())
+    if log:
+        low = min(
+            m[m > 0].min() for m in (curves.loc[curves["algorithm"] == n, "mean"] for n in names) if (m > 0).any()
+        )
+        ax.set(yscale="log", ylim=(0.8 * low, None))
+        _plain_log(ax.yaxis, (1, 2, 5))
+    else:
+        ax.set_ylim(0, 1.05 * top)
+        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        ax.yaxis.set_major_formatter(THOUSANDS)
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    ax.xaxis.set_major_formatter(THOUSANDS)
+    _name_ends(ax, ends)
+
+
+def _name_ends(ax: Axes, ends: dict[str, float]) -> None:
+    """Write each algorithm's name beside the end of its line, moved up or down so that no two overlap."""
+    low, high = ax.transData.inverted().transform(ax.transAxes.transform([(0, 0), (0, 1)]))[:, 1]
+    share = np.log if ax.get_yscale() == "log" else lambda x: x
+    order = sorted(ends, key=ends.get)
+    at = [float((share(max(ends[n], low)) - share(low)) / (share(high) - share(low))) for n in order]
+    apart = 9.0 / (72 * ax.get_figure().get_figheight() / ax.get_gridspec().nrows * 0.72)  # a line of text, of the axes
+    for _ in range(100):  # neighbours that are too near push each other away
+        for k in range(len(at) - 1):
+            lack = apart - (at[k + 1] - at[k])
+            if lack > 1e-9:
+                at[k], at[k + 1] = at[k] - lack / 2, at[k + 1] + lack / 2
+        if at and at[0] < 0:
+            at[0] = 0.0
+    for name, y in zip(order, at, strict=True):
+        text = SHORT.get(name, label(name))
+        ax.annotate(
+            text,
+            (1.02, y),
+            xycoords="axes fraction",
+            color=LOOKS[name].color,
+            fontsize=7,
+            va="center",
+            annotation_clip=False,
+        )
 
 
 def regret_panel(rows: list[list], name: str, p: Parameters, simple: bool = False) -> Exhibit:
@@ -126,6 +244,49 @@ def regret_panel(rows: list[list], name: str, p: Parameters, simple: bool = Fals
     landmine = any(one and one.experiment.objective == "landmine" for row in rows for one in row)
     what = f", {regimes}{', landmine without' if landmine else ''}"
     return _regret(rows, f"panel_{name}", what, p, points=60, simple=simple)
+
+
+def main_panels(synthetic: dict, landmine, p: Parameters) -> list[Exhibit]:
+    """The paper's main figure and its appendix's, for each noise of the reading; of several noises one of all, too.
+
+    synthetic: {(objective, noise): results}. Landmine has one noise alone, and stands beside the first.
+    """
+    noises, drawings = list(dict.fromkeys(noise for _, noise in synthetic)), []
+    for noise in noises:
+        main = [synthetic[objective, noise] for objective in MAIN if objective != "landmine"]
+        main += [landmine] if noise == noises[0] else []
+        appendix = [synthetic[objective, noise] for objective in APPENDIX]
+        if p.reading == "printed":
+            drawings += [printed_panel(main, "main", p), printed_panel(appendix, "appendix", p)]
+        else:
+            name = noise_in_name(noise)
+            drawings += [regret_panel([main], f"main_{name}", p), regret_panel([appendix], f"appendix_{name}", p)]
+    if p.reading != "printed":
+        drawings.append(regret_panel(_by_noise(synthetic, landmine, noises), "main_regimes", p))
+    return drawings
+
+
+def cells_panel(results: list, cells: str, p: Parameters) -> Exhibit:
+    """The main figure with another kind of cells."""
+    if p.reading == "printed":
+        return printed_panel(results, f"main_{cells}", p)
+    return regret_panel([results], f"main_{cells}", p)
+
+
+def simple_panel(synthetic: dict, landmine, p: Parameters) -> Exhibit:
+    """The simple regret on the objectives of the main figure, under each noise of the reading."""
+    noises = list(dict.fromkeys(noise for _, noise in synthetic))
+    rows = _by_noise(synthetic, landmine, noises)
+    if p.reading == "printed":
+        return printed_panel(rows[0], "simple", p, simple=True)
+    return regret_panel(rows, "simple_regimes", p, simple=True)
+
+
+def _by_noise(synthetic: dict, landmine, noises: list) -> list[list]:
+    """One row of the main figure's results for each noise; landmine stands in the first."""
+    rows = [[synthetic.get((objective, noise)) for objective in MAIN] for noise in noises]
+    rows[0][-1] = landmine
+    return rows
 
 
 def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int, simple: bool = False) -> Exhibit:
@@ -197,12 +358,43 @@ def final_regret(results) -> pd.DataFrame:
     return table.sort_values("mean").rename(index=label)
 
 
+def ranking(results: list, p: Parameters) -> Exhibit:
+    """Everyone's regret at the horizon, side by side: a table of means and standard deviations, best first on average.
+
+    results: of one or more experiments per objective, whose algorithms are ranked together.
+    """
+    at_end = pd.concat([one.regret[one.regret["t"] == one.experiment.horizon] for one in results], ignore_index=True)
+    at_end = at_end.drop_duplicates(["objective", "algorithm", "run"])
+    table = at_end.groupby(["objective", "algorithm"], sort=False)["regret"].agg(runs="count", mean="mean", std="std")
+    table = table.reset_index()
+    table["rank"] = table.groupby("objective")["mean"].rank().astype(int)
+    order = table.groupby("algorithm")["rank"].mean().sort_values(kind="stable").index
+    cells = table.assign(
+        cell=[
+            f"{mean:,.0f} \N{PLUS-MINUS SIGN} {std:,.0f} ({rank})"
+            for mean, std, rank in zip(table["mean"], table["std"].fillna(0), table["rank"], strict=True)
+        ]
+    )
+    shown = cells.pivot(index="algorithm", columns="objective", values="cell").loc[order, table["objective"].unique()]
+    shown = shown.rename(index=label, columns=title).rename_axis(index="Algorithm", columns=None).reset_index()
+    of = results[0].experiment
+    caption = (
+        f'Average cumulative regret R(T)/M of every algorithm under the reading "{p.reading}" ({noise_in_words(of.noise)}; '
+        f"{scale(p, table['runs'].max())}): mean over the runs, standard deviation, and rank. Best first by average rank."
+    )
+    markdown = shown.to_markdown(index=False)
+    stem = f"ranking_{p.reading}"
+    csv = table.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
+    files = {f"{stem}.csv": csv, f"{stem}.md": f"{markdown}\n\n{caption}\n".encode()}
+    return Exhibit(stem, caption, files, {"text/markdown": markdown}, __name__)
+
+
 def communication(results: list, p: Parameters) -> Exhibit:
     """The numbers carried between server and clients against t, on one objective or, side by side, on several."""
     of = results[0].experiment
-    stem, what = f"communication_{_name(of, usual='bernoulli')}", f" on {_where(of)}"
+    stem, what = f"communication_{_name(of, p, usual='bernoulli')}", f" on {_where(of)}"
     if len(results) > 1:
-        stem, what = "panel_communication", f", {noise_in_words(of.noise)}"
+        stem, what = f"panel_communication{'_printed' * bool(p.mark(of))}", f", {noise_in_words(of.noise)}"
     cells = [(one.experiment, communication_steps(one.communication)) for one in results]
     table = pd.concat([steps for _, steps in cells], ignore_index=True)
     silent = ", ".join(label(name) for name in of.algorithms if name not in set(table["algorithm"]))
@@ -296,7 +488,8 @@ def surfaces(results, p: Parameters) -> Exhibit:
         figure.supxlabel("regularization $C$", fontsize=8.5)
         figure.supylabel(r"kernel parameter $\gamma$", fontsize=8.5)
 
-    return render("landmine_surfaces", caption, table, (PAGE, 0.45 + 1.35 * rows), draw)
+    stem = f"landmine_surfaces{'_printed' * bool(p.mark(results.experiment))}"
+    return render(stem, caption, table, (PAGE, 0.45 + 1.35 * rows), draw)
 
 
 def forest(table: pd.DataFrame, study) -> Exhibit:
@@ -470,4 +663,4 @@ def times(results: list, p: Parameters) -> Exhibit:
         ax.set_xticks(range(len(objectives)), [title(name) for name in objectives], rotation=25)
         legend(figure, names, columns=3, lines=False)
 
-    return render("times", caption, table, (COLUMN, 2.8), draw)
+    return render("times_printed" if p.reading == "printed" else "times", caption, table, (COLUMN, 2.8), draw)

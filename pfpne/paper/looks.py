@@ -45,6 +45,7 @@ TITLES = {
     "ackley": "Ackley (2-D)",
     "rastrigin": "Rastrigin (10-D)",
     "landmine": "Landmine",
+    "landmine-log": "Landmine, logarithmic axes",
 }
 
 # Of cells: lines, and dots of a strip. Then of cells that hold a near-optimal point, and of what is assumed.

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from pfpne import checks
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
-from pfpne.paper.experiment import PROFILES, Experiment, Results, run_experiment
+from pfpne.paper.experiment import PROFILES, READINGS, Experiment, Results, run_experiment
 from pfpne.paper.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paper.looks import OWN_DELTA
 from pfpne.paper.workers import check_scheduler, end_with
@@ -43,6 +43,11 @@ MAPPED = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # what it c
 PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
 READ = (*PAPER, "pe")  # of the specification curve
 COMPARED = (*PAPER, "hct", "pe")  # the paper's five, then ours
+RANKED = (
+    *COMPARED,
+    "hoo",
+    "blin",
+)  # and the single-client searches of the paper's Table 1, which its figures leave out
 BEYOND = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
 
 
@@ -134,6 +139,7 @@ def _number(kind: type, check_it: Callable, word: str | None = None) -> Callable
 # range of pfpne.checks. An algorithm's own, narrower ranges are checked with the experiment.
 KINDS = {
     "profile": _text(_check_text("the name of a profile")),
+    "reading": _text(_check_text("the name of a reading")),
     "objective": _text(_check_text("the name of an objective")),
     "algorithms": _names,
     **dict.fromkeys(("n_clients", "horizon", "n_runs"), _number(int, checks.check_count)),
@@ -166,10 +172,15 @@ class Notebook:
     n_runs: int | None = None  # at most, if not the profile's
     horizon: int | None = None  # at most, if not the profile's
     communication: bool = False  # whether it shows that alone, so that one algorithm must have some
+    read: bool = False  # whether it shows a figure of the paper, and so takes a reading
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        return tuple(name for name in KINDS if name not in self.without)
+        return tuple(name for name in KINDS if name not in self.without and (self.read or name != "reading"))
+
+    def usual_algorithms(self, reading: str | None) -> tuple[str, ...]:
+        """What is compared by default. The figures of "model" are older than the ranking of all, and keep their lines."""
+        return RANKED if self.algorithms == COMPARED and reading == "printed" else self.algorithms
 
 
 # What the story is told with, in every profile; the notebook has the same numbers.
@@ -183,12 +194,15 @@ NOTEBOOKS = {
     "0_how_it_works": Notebook(
         ("pf-pne",), ("garland",), without=("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
     ),
-    "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES),
-    "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift")),
-    "3_communication_cost": Notebook(("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True),
+    "1_synthetic_regret": Notebook(COMPARED, SYNTHETIC_NAMES, read=True),
+    "2_landmine_auc": Notebook(COMPARED, ("landmine",), without=("objective", "shift"), read=True),
+    "3_communication_cost": Notebook(
+        ("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True, read=True
+    ),
     "4_table1_and_claims": Notebook(NAMES, without=(*MANY, "cells"), claims=True),
-    "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise")),
+    "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise"), read=True),
     "10_specification_curve": Notebook(READ, without=(*MANY, "cells", "shift"), n_runs=5),
+    "11_as_printed": Notebook(PAPER, without=(*MANY, "n_clients", "horizon", "seed", "cells", "shift"), claims=True),
     "6_tune_your_own": Notebook(("pf-pne+", "hct-noise"), ("digits",), without=(*MANY, "cells", "shift")),
     "7_beyond": Notebook(BEYOND, without=MANY, n_runs=5, horizon=20_000),
     "8_regime_map": Notebook(MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True),
@@ -200,19 +214,24 @@ NOTEBOOKS = {
 
 def executions(profile: str) -> list[tuple[str, dict]]:
     """What `python -m pfpne.paper figures` executes, in order: (notebook, the parameters besides `profile`)."""
-    regimes = PROFILES[profile].noises
+    regimes, model = PROFILES[profile].noises, {"reading": "model"}
     return [
         ("0_how_it_works", STORY),
-        *(("1_synthetic_regret", {"objective": f, "noise": noise}) for noise in regimes for f in SYNTHETIC_NAMES),
+        *(("1_synthetic_regret", {"objective": f}) for f in SYNTHETIC_NAMES),
         ("2_landmine_auc", {}),
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", {}),
+        *(("1_synthetic_regret", {**model, "objective": f, "noise": n}) for n in regimes for f in SYNTHETIC_NAMES),
+        ("2_landmine_auc", model),
+        *(("3_communication_cost", {**model, "objective": f}) for f in COMMUNICATION),
+        ("5_panels_and_times", model),
         ("4_table1_and_claims", {}),
         ("6_tune_your_own", SITES[profile]),
         ("7_beyond", {}),
         ("8_regime_map", {}),
         ("9_why", {}),
         ("10_specification_curve", {}),
+        ("11_as_printed", {}),
     ]
 
 
@@ -222,6 +241,7 @@ class Parameters:
 
     notebook: str
     profile: str
+    reading: str | None  # of READINGS, for a notebook that shows a figure of the paper
     objective: str | None
     algorithms: tuple[str, ...]
     n_clients: int | None
@@ -240,12 +260,17 @@ class Parameters:
         """The Experiment, of the notebook's own objective, noise, algorithms, or those given; changes to the rest."""
         objective, algorithms = objective or self.objective, algorithms or self.algorithms
         noise = self.noise if noise is None else noise
-        noise = _usual_noise(self.profile, objective) if noise is None else noise
+        noise = _usual_noise(self.profile, self.reading, objective) if noise is None else noise
         scale = self.n_clients, self.horizon, self.n_runs, noise, self.shift, self.seed, self.cells
         try:
             return replace(Experiment(objective, algorithms, *scale, settings=self.settings), **changes)
         except ValueError as error:  # a range that only the algorithm knows
             raise ParameterError(str(error)) from None
+
+    def mark(self, experiment: Experiment) -> str:
+        """The reading in the name of a figure of this experiment: "printed" where that reading's noise is used, or ""."""
+        usual = self.reading == "printed" and experiment.noise == _usual_noise("paper", "printed", experiment.objective)
+        return "printed" if usual else ""
 
     def run(self, objective: str | None = None, noise=None, algorithms: tuple | None = None, **changes) -> Results:
         """The results of `experiment`: read where they are stored, else simulated now."""
@@ -365,15 +390,20 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
         _known("objective", objective, notebook.objectives)
     if objective == "landmine" and "shift" in asked:
         raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
+    reading = asked.get("reading", next(iter(READINGS))) if notebook.read else None
+    if reading is not None:
+        _known("reading", reading, READINGS)
+    horizon = READINGS[reading].horizon if reading and asked["profile"] == "paper" else profile.horizon
     n_runs = min(profile.n_runs, notebook.n_runs or profile.n_runs)
     usual = {
         "profile": asked["profile"],
+        "reading": reading,
         "objective": objective,
-        "algorithms": notebook.algorithms,
+        "algorithms": notebook.usual_algorithms(reading),
         "n_clients": profile.n_clients,
-        "horizon": min(profile.horizon, notebook.horizon or profile.horizon),
+        "horizon": min(horizon, notebook.horizon or horizon),
         "n_runs": 1 if "n_runs" in notebook.without else profile.claim_runs if notebook.claims else n_runs,
-        "noise": _usual_noise(asked["profile"], objective) if "noise" in notebook.parameters else None,
+        "noise": _usual_noise(asked["profile"], reading, objective) if "noise" in notebook.parameters else None,
         "shift": profile.shift,
         "cells": profile.cells,
         "seed": 0,
@@ -384,8 +414,9 @@ def _usual(notebook: Notebook, asked: dict) -> dict:
     return usual
 
 
-def _usual_noise(profile: str, objective: str) -> float | str:
-    return PROFILES[profile].landmine_noise if objective == "landmine" else PROFILES[profile].noises[0]
+def _usual_noise(profile: str, reading: str | None, objective: str) -> float | str:
+    scale = READINGS[reading] if reading else PROFILES[profile]
+    return scale.landmine_noise if objective == "landmine" else scale.noises[0]
 
 
 def _check_algorithms(notebook: Notebook, algorithms: tuple[str, ...], settings: dict) -> None:
