@@ -15,6 +15,7 @@ from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, tra
 from pfpne.federation import Federation, Task
 from pfpne.paper import deviations, evidence
 from pfpne.paper.claim_tests import theory
+from pfpne.paper.readings import WHOLE
 from pfpne.paper.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
 from pfpne.paper.evidence import Study
 from pfpne.partition import Partition
@@ -237,6 +238,7 @@ def test_the_order_in_which_runs_end_changes_nothing(study, monkeypatch, tmp_pat
 
 def test_every_variant_is_used_and_every_number_is_on_the_page():
     used = {reading.variant: reading.algorithm for reading in READINGS if reading.variant}
+    used |= {variant: name for name, variant in WHOLE.items()}
     assert used == {name: base for name, (base, *_) in VARIANTS.items()}
     page = (CHECKOUT / "docs" / "deviations.md").read_text(encoding="utf-8")
     for reading in READINGS:

@@ -258,7 +258,6 @@ VARIANTS = {
     "tau, fed-pne": ("fed-pne", _phased("fed-pne", FedPNE, TauFedPNEServer), Partition),
     "own best": ("pf-pne", _phased("pf-pne", OwnBest), Partition),
     "whole phases": ("pf-pne", _phased("pf-pne", WholePhases), Partition),
-    "whole phases, pf-pne": ("pf-pne", _phased("pf-pne", WholePhases), Partition),
     "whole phases, fed-pne": ("fed-pne", _phased("fed-pne", WholeFedPNE, FedPNEServer), Partition),
     "whole phases, pe": ("pe", _phased("pe", WholePE, Server), Partition),
     "whole phases, fed1-ucb": ("fed1-ucb", replace(ALGORITHMS["fed1-ucb"], make=make_whole_fed1_ucb), Partition),

@@ -53,11 +53,18 @@ ALGORITHMS = {
 }
 SCALES = {  # profile -> the values of noise and of T, which are crossed with everything, and of M
     "smoke": {"noise": (1.0,), "T": (500, 1_000), "M": (4, 2)},
-    "paper": {"noise": ("bernoulli", 0.1, 0.5, 1.0, 2.0), "T": (10_000, 100_000, 300_000, 1_000_000), "M": (20, 5, 100)},
+    "paper": {
+        "noise": ("bernoulli", 0.1, 0.5, 1.0, 2.0),
+        "T": (10_000, 100_000, 300_000, 1_000_000),
+        "M": (20, 5, 100),
+    },
 }
 SEARCH_SEED = 1  # the figures and the confirmation have another, 0
 LARGEST = 30_000_000  # M T of the search
-WHOLE = "whole phases"  # how the variants of deviations.VARIANTS that begin no phase that T cuts are called
+WHOLE = {  # algorithm -> its row of deviations.VARIANTS that begins no phase that T cuts
+    "pf-pne": "whole phases",
+    **{name: f"whole phases, {name}" for name in ("fed-pne", "pe", "fed1-ucb")},
+}
 RIVALS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fed1-UCB, FN-UCB": ("fed1-ucb", "fn-ucb")}
 IDENTICAL = "fed-pne, identical clients"
 ANY_HORIZON = ("hct-pyxab", "fn-ucb")  # their choices do not depend on T: one long run holds the shorter ones
@@ -141,8 +148,8 @@ class Reading:
     def variant(self, name: str) -> str:
         """The row of deviations.VARIANTS that stands for the algorithm under this reading, or nothing."""
         algorithm = "fed-pne" if name == IDENTICAL else name
-        if self["cut phase"] == "not begun" and f"{WHOLE}, {algorithm}" in deviations.VARIANTS:
-            return f"{WHOLE}, {algorithm}"
+        if self["cut phase"] == "not begun" and algorithm in WHOLE:
+            return WHOLE[algorithm]
         return "drifting" if algorithm == "fn-ucb" and self["theta_0"] == "drifting" else ""
 
 

@@ -1,0 +1,183 @@
+"""The statements of the paper, the grid of readings, and how a statement is judged: by hand, and against the paper's text."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfpne import Partition, make_problem, simulate
+from pfpne.federation import Federation, Task
+from pfpne.paper import deviations, printed, readings
+from pfpne.paper.experiment import READINGS
+from pfpne.paper.readings import ALGORITHMS, EVERY, IDENTICAL, PROBLEM, Measured, Reading
+
+PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "pf-pne.tex"
+BY_ID = {statement.id: statement for statement in readings.STATEMENTS}
+
+
+def plain(text: str) -> str:
+    """Letters and digits alone, without the commands of TeX."""
+    text = re.sub(r"\\(citep?|ref|label|textbf|texttt|footnotesize)\b", " ", text)
+    return re.sub(r"[^a-z0-9]+", "", text.lower())
+
+
+def test_the_statements_are_the_papers_words():
+    if not PAPER.exists():
+        pytest.skip("the paper's source is not at hand: the quotations were not checked against it")
+    paper = plain(PAPER.read_text(encoding="utf-8"))
+    rows = readings.tomllib.loads(readings.TABLE.read_text(encoding="utf-8"))
+    for row in rows["statement"] + rows["untested"]:
+        for part in row["quote"].split("..."):
+            assert plain(part) in paper, part
+
+
+def test_statements_are_whole():
+    assert len(BY_ID) == len(readings.STATEMENTS) == 31 and len(readings.SEARCHED) == 25
+    assert {statement.objective for statement in readings.STATEMENTS} == set(EVERY)
+    kinds = {"ratio", "difference", "grows", "stops", "settings", "global"}
+    assert {statement.kind for statement in readings.STATEMENTS} == kinds
+    factors = [s for s in readings.STATEMENTS if {s.below, s.above} - {None, 1}]
+    assert all(statement.ours for statement in factors)  # a factor that the paper does not name is marked
+
+
+def test_the_grid_is_crossed_as_declared():
+    grid = readings.grid("paper")
+    scales = {(r.noise, r.T) for r in grid}
+    assert len(scales) == 20 and len(grid) == len({str(r.choices) for r in grid}) == 1880
+    assert max(r.M * r.T for r in grid) <= readings.LARGEST
+    moved = [r for r in grid if r.problem or r.M != 20]
+    assert all(len(r.problem) + (r.M != 20) == 1 for r in moved)  # one at a time
+    assert {"HCT's c", "theta_0"}.isdisjoint(name for r in moved for name in r.algorithms)
+    first = [r for r in grid if r not in moved]
+    assert len(first) == 20 * 2 ** len(ALGORITHMS)
+    assert {name for r in moved for name in r.problem} == set(PROBLEM)
+
+
+def test_the_named_readings_are_in_the_grid():
+    for name, scale in READINGS.items():
+        reading = printed.named_reading(name, "paper")
+        assert (reading.noise, reading.T) == (scale.noises[0], scale.horizon)
+        assert reading.choices in [r.choices for r in readings.grid("paper")]
+        assert reading.experiment("landmine", "pe", 0, 1).noise == scale.landmine_noise
+
+
+def test_a_reading_is_what_it_says():
+    reading = Reading(1.0, 1_000, 20, {"shift's unit": "own"}, {"H_0": 6, "HCT's c": "by noise"})
+    assert reading.experiment("himmelblau", "pe", 0, 1).shift == pytest.approx(0.01)
+    assert reading.experiment("garland", "pe", 0, 1).shift == 0.1
+    assert reading.experiment("garland", "pf-pne", 0, 1).settings == {"Delta": 2.0**-6}
+    assert reading.experiment("garland", "hct-pyxab", 0, 1).settings["c"] == pytest.approx(0.7 / np.sqrt(3))
+    identical = reading.experiment("garland", IDENTICAL, 0, 1)
+    assert (identical.shift, identical.common, identical.algorithms) == (0.0, 0.1, ("fed-pne",))
+    assert (
+        Reading(1.0, 10, 20, {"landmine's axes": "log"}).experiment("landmine", "pe", 0, 1).objective == "landmine-log"
+    )
+
+
+def measured_by(reading: Reading, regrets: dict, last: dict | None = None, rounds: int = 8) -> dict:
+    """Measurements of Garland in which each algorithm has one regret in both runs."""
+    made = {}
+    for name, regret in regrets.items():
+        steps = np.full(2, (last or {}).get(name, 0))
+        made[readings._key(reading, "garland", name)] = Measured(np.full(2, regret), steps, np.full(2, rounds))
+    return made
+
+
+def test_judged_by_hand():
+    reading = Reading(1.0, 1_000)
+    regrets = {"pf-pne": 10.0, "hct-pyxab": 12.0, "fed1-ucb": 31.0, "fn-ucb": 40.0, "fed-pne": 21.0, IDENTICAL: 11.0}
+    measured = measured_by(reading, regrets)
+    assert readings.judge(BY_ID["smallest-garland"], reading, measured) == (pytest.approx(10 / 12), True)
+    assert readings.judge(BY_ID["fed-far-garland"], reading, measured) == (pytest.approx(2.1), True)
+    assert readings.judge(BY_ID["depends-garland"], reading, measured) == (pytest.approx(21 / 11), False)
+    better = BY_ID["fed-better-garland"]
+    assert readings.judge(better, reading, measured) == (pytest.approx(21 / 12), False)
+    federated = Reading(1.0, 1_000, 20, {}, {"competitors": "Fed1-UCB, FN-UCB"})
+    assert readings.judge(better, federated, measured) == (pytest.approx(21 / 31), True)
+
+
+@pytest.mark.parametrize(
+    ("fed", "pf", "rounds", "grows", "stops"),
+    [(500, 300, 8, True, True), (90, 80, 8, False, True), (300, 500, 8, False, True), (500, 300, 7, True, False)],
+)
+def test_communication_judged_by_hand(fed, pf, rounds, grows, stops):
+    reading = Reading(1.0, 1_000)
+    measured = measured_by(reading, {"pf-pne": 1.0, "fed-pne": 1.0}, {"pf-pne": pf, "fed-pne": fed}, rounds)
+    assert readings.judge(BY_ID["fed-grows-garland"], reading, measured)[1] is grows
+    assert readings.judge(BY_ID["pf-stops-garland"], reading, measured)[1] is stops
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pe", "fed1-ucb"])
+def test_no_phase_is_begun_that_the_horizon_cuts(name):
+    """The last batch of every client is one point, played to the horizon; as published, it is a phase cut short."""
+    problem = make_problem("himmelblau", 3, noise=1.0)
+    task = Task(Partition(problem.domain), 3, 2_000, 1.0, problem.candidates, 0, key=("himmelblau", 0))
+
+    def last_batches(algorithm) -> list[int]:
+        federation = Federation(*algorithm.make(task, algorithm.settings()), algorithm.up, algorithm.down)
+        rng, size = np.random.default_rng(0), {}
+        while federation.running:
+            for m, batch in federation.ask():
+                size[m] = len(batch.counts)
+                federation.tell(
+                    m, np.repeat(problem.client_values(m, batch.points), batch.counts) + rng.uniform(-1, 1, batch.size)
+                )
+        assert all(client.t == 2_000 for client in federation.clients)
+        return list(size.values())
+
+    assert last_batches(deviations.VARIANTS[readings.WHOLE[name]][1]) == [1, 1, 1]
+    assert max(last_batches(deviations.ALGORITHMS[name])) > 1
+
+
+@pytest.mark.parametrize("name", readings.ANY_HORIZON)
+def test_a_long_run_holds_the_shorter_ones(name):
+    problem = make_problem("garland", 2, noise=1.0)
+    long, short = simulate(name, problem, 1_000), simulate(name, problem, 400)
+    at = np.searchsorted(long.t, 400)
+    np.testing.assert_allclose(long.regret[:, at], short.regret[:, -1], rtol=1e-12)  # sums are made block by block
+    assert readings.measure(long, 400)[0] == pytest.approx(short.regret[:, -1].mean(), rel=1e-12)
+
+
+def comparisons(ratio: float, p_right: float, p_wrong: float, phase: float = 0.1) -> pd.DataFrame:
+    rows = [
+        {"id": s.id, "objective": s.objective, "what": "a / b", "n": 30, "ratio": ratio, "low": 0.5, "high": 0.9}
+        | {"wins": 30, "p_right": p_right, "p_wrong": p_wrong, "phase": phase}
+        for s in readings.STATEMENTS
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_verdicts_in_threes():
+    N = len(readings.STATEMENTS)
+    assert set(printed.verdicts(comparisons(0.9, 0.04 / N, 1.0))["verdict"]) == {"shown"}
+    assert set(printed.verdicts(comparisons(0.9, 1.0, 0.04 / N))["verdict"]) == {"refuted"}
+    assert set(printed.verdicts(comparisons(0.9, 0.04, 1.0))["verdict"]) == {"open"}  # Holm: all at once
+    assert set(printed.verdicts(comparisons(0.9, 0.0, 1.0, phase=0.6))["verdict"]) == {"open"}  # one phase decides
+
+
+def test_contributions_compare_readings_that_differ_in_one_choice():
+    first = {name: values[0] for name, values in {**PROBLEM, **ALGORITHMS}.items()}
+    rows = [first | {"noise": 1.0, "T": 10, "M": 20, "held": 5}, first | {"noise": 1.0, "T": 10, "M": 5, "held": 8}]
+    rows += [first | {"noise": 2.0, "T": 10, "M": 5, "held": 9}]  # has no partner
+    table = printed.contributions(pd.DataFrame(rows))
+    row = table.iloc[0]
+    assert (row["choice"], row["value"], row["n"], row["change"]) == ("M", 5, 1, 3.0)
+
+
+def test_the_confirmation_has_runs_of_its_own(tmp_path):
+    assert printed.SEED != readings.SEARCH_SEED
+    reading = replace(printed.named_reading("printed", "smoke"), T=60)
+    table = printed.confirm(reading, 2, 1, folder=tmp_path)
+    assert set(table["id"]) == set(BY_ID) and (table["n"] == 2).all()
+    assert len(table[table["id"] == "smallest-garland"]) == 4  # one for each rival
+    assert len(table[table["id"] == "settings-garland"]) == 10
+    ratio = table.set_index("id").loc["doublesine-fed", "ratio"]
+    runs = [reading.experiment("doublesine", name, 0, 2) for name in ("pf-pne", "fed-pne")]
+    means = [
+        np.mean([simulate(name, e.problem(r), 60).regret[:, -1].mean() for r in (0, 1)])
+        for name, e in zip(("pf-pne", "fed-pne"), runs, strict=True)
+    ]
+    assert ratio == pytest.approx(means[0] / means[1])
