@@ -854,3 +854,33 @@ def test_what_is_read_off_a_curve_does_not_depend_on_the_horizon(tmp_path):
         assert long.t.tolist() == list(range(1, 41))
         np.testing.assert_array_equal(long.regret[:, :20], short.regret)
         pd.testing.assert_frame_equal(long.communication.query("t <= 20"), short.communication)
+
+
+def test_the_primary_family_by_hand(monkeypatch):
+    """Two comparisons of four runs: one whose every difference is below 0, one in which a phase decides."""
+    regimes = (Regime("bernoulli", "bernoulli", ("garland",)), Regime("2.0", 2.0, ("garland",)))
+    study = Study(2, 100, 6, 4, (*regimes, Regime("2.0", 2.0, ("garland",), "cyclic")))
+
+    def summary(self, algorithm="pf-pne", **changes):
+        level = {"pf-pne": 1.0, "hct-pyxab": 2.0}.get(algorithm, 3.0)
+        regret = level + np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
+        return pd.DataFrame({"regret": regret, "idle": 0.6 if self.regime.noise == 2.0 else 0.1})
+
+    monkeypatch.setattr(claim_tests.Column, "summary", summary)
+    table = claims.primary(study)
+    assert table["objective"].tolist() == ["garland", "garland", "all"]  # cyclic cells are left out
+    first = table.iloc[0]
+    assert first["rival"] == "hct-pyxab" and first["ratio"] == pytest.approx(1.25 / 2.25)
+    assert first["p_right"] == pytest.approx(2 / 2**6) and first["p_wrong"] == 1.0  # Holm: twice the smallest of two
+    assert table["verdict"].tolist()[:2] == ["shown", "open"]
+    assert table["improvement"].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_holm_by_hand():
+    assert stats.holm(np.array([0.01, 0.04, 0.03, 0.5])).tolist() == pytest.approx([0.04, 0.09, 0.09, 0.5])
+
+
+def test_improvement_counts_every_pair_of_runs():
+    assert stats.improvement(np.array([1.0, 3.0]), np.array([2.0, 3.0])) == pytest.approx(2.5 / 4)
+    low, high = stats.improvement_interval([(np.arange(9.0), np.arange(9.0))], np.random.default_rng(0))
+    assert 0.1 < low < 0.5 < high < 0.9

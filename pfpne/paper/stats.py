@@ -68,3 +68,28 @@ def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     u, y = np.log(np.asarray(x, dtype=float)), np.asarray(y, dtype=float)
     u = u - u.mean()
     return np.log(np.where(y > 0, y, np.nan)) @ u / (u @ u or np.nan)
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """Holm's adjusted p-values (n,): of the k-th smallest, the largest of (n - j + 1) p_j over j = 1..k, at most 1."""
+    order = np.argsort(p)
+    steps = np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order])
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, steps)
+    return adjusted
+
+
+def improvement(a: np.ndarray, b: np.ndarray) -> float:
+    """The probability that a run of a (n,) is below one of b (n,), over all pairs of runs; a tie counts one half."""
+    a, b = np.asarray(a)[:, None], np.asarray(b)[None, :]
+    return float(np.mean((a < b) + 0.5 * (a == b)))
+
+
+def improvement_interval(pairs: list[tuple[np.ndarray, np.ndarray]], rng: np.random.Generator) -> tuple[float, float]:
+    """The 95 % interval of the mean of `improvement` over several comparisons: a bootstrap over runs within each."""
+    means = np.zeros(RESAMPLES // 5)
+    for a, b in pairs:
+        for k in range(len(means)):
+            means[k] += improvement(rng.choice(a, len(a)), rng.choice(b, len(b))) / len(pairs)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne.paper import assumptions, beyond, claims, deviations, findings, sites, table1
-from pfpne.paper.claim_tests import MUCH
+from pfpne.paper import assumptions, beyond, claims, deviations, findings, printed, sites, table1
+from pfpne.paper.claim_tests import CUT, MUCH
 from pfpne.paper.evidence import Study
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.folders import FIGURES
-from pfpne.paper.looks import DASH, label, noise_in_words
+from pfpne.paper.looks import DASH, label, noise_in_words, title
 from pfpne.paper.parameters import PAPER, SITES, Parameters
 from pfpne.paths import ROOT, write_atomically
 
@@ -104,6 +104,39 @@ def make_claims(study: Study) -> Exhibit:
     shown, page = summary(verdicts), f"\n## What was measured\n\n{details}"
     numbers = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
     return _exhibit("claims", caption, shown, claims_in_latex(shown, caption), page, details, **numbers)
+
+
+def make_primary(study: Study) -> Exhibit:
+    """The ten comparisons of the main figure on random cells: see pfpne.paper.claims.primary."""
+    table = claims.primary(study)
+    every = table[table["objective"] == "all"].iloc[0]
+    caption = (
+        f"Whether PF-PNE has the smallest regret of the paper's five: M = {study.n_clients} clients, T = {study.horizon:,}, "
+        f"random cells, {study.n_runs} paired runs, sign-flip tests with Holm's correction over the rows. The ratio is that "
+        "of mean regrets to the rival with the smallest, with a 95 % bootstrap interval; the probability is that of a run of "
+        "PF-PNE having less regret than one of that rival. Over all rows it is "
+        f"{every['improvement']:.2f} [{every['improvement_low']:.2f}, {every['improvement_high']:.2f}], by a bootstrap over "
+        "runs within each row."
+    )
+    return _exhibit("claims_primary", caption, primary(table), claims_primary=table)
+
+
+def primary(table: pd.DataFrame) -> pd.DataFrame:
+    """The primary family, as the page on the claims shows it: see pfpne.paper.claims.primary."""
+    rows = []
+    for row in table[table["objective"] != "all"].to_dict("records"):
+        cut = f" ({row['phase']:.0%} of T is one phase)" if row["phase"] > CUT else ""
+        rows.append(
+            {
+                "Objective": title(row["objective"]),
+                "Noise": noise_in_words(row["regime"]),
+                "Best rival": label(row["rival"]),
+                "PF-PNE / rival": f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]",
+                "P(PF-PNE has less)": f"{row['improvement']:.2f}",
+                "Verdict": f"{row['verdict']}{cut}",
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def claims_in_latex(shown: pd.DataFrame, caption: str) -> str:
@@ -257,13 +290,32 @@ def _list(sentences: list[str]) -> str:
     return "".join(f"- {sentence}\n" for sentence in sentences)
 
 
+def printed_blocks(folder: Path) -> list[tuple[str, str, str, str]]:
+    """(page, block, files, text) of what the search for the printed reading says, for README and its page."""
+    page = "docs/as-printed.md"
+    words, statements, ranking = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("readings_in_words.md", "statements.md", "ranking_printed.md")
+    )
+    contributions = as_markdown(printed.contributions_in_words(pd.read_csv(folder / "readings.csv")))
+    return [
+        ("README.md", "printed", "readings_in_words.md", words),
+        (page, "readings", "readings_in_words.md", words),
+        (page, "ranking", "ranking_printed.csv", ranking),
+        (page, "contributions", "readings.csv", contributions),
+        (page, "statements", "statements.csv statements_comparisons.csv", statements),
+        (page, "untested", "", as_markdown(printed.untested())),
+    ]
+
+
 def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     """Write what the files in folder say into the README and the pages, each block where the page says."""
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     compared = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
+    compared_first = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
     found = findings.sentences(verdicts, compared, pd.read_csv(folder / "specification_curve.csv"))
     other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
-    scale = f"{findings.scale(verdicts)}\n\n"
+    scale = f"{findings.scale()}\n\n"
     reading = (
         f"{scale}With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)} By column, the "
         f"paper's + ours:\n\n{as_markdown(heads(verdicts))}\nWhere PF-PNE given the clients' own Delta fares "
@@ -271,24 +323,27 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     )
     blocks = [
         ("README.md", "findings", "claims.csv claims_comparisons.csv specification_curve.csv", scale + _list(found)),
-        ("README.md", "grid", "claims.csv", as_markdown(findings.grid(findings.main_text(verdicts)))),
+        ("docs/claims.md", "primary", "claims_primary.csv", as_markdown(primary(compared_first))),
         ("docs/claims.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts))),
         ("docs/claims.md", "claims", "claims.csv", reading + as_markdown(summary(verdicts))),
         ("docs/deviations.md", "measured", "deviations.csv", other_readings),
     ]
-    if (path := folder / "beyond.csv").exists():  # of a notebook that may not have been run yet
-        picture = "![Regret of each variant over that of PF-PNE+](figures/beyond.png)"
-        text = _list(beyond.sentences(pd.read_csv(path)))
-        blocks.append(("README.md", "beyond", path.name, f"{text}\n{picture}\n"))
+    if (path := folder / "readings.csv").exists():  # of a notebook that may not have been run yet
+        blocks += printed_blocks(folder)
+    if (path := folder / "beyond.csv").exists() and (unseen := folder / "held_out.csv").exists():  # the same
+        table = pd.read_csv(path)
+        short = beyond.in_short(table, pd.read_csv(unseen))
+        blocks.append(("README.md", "beyond", f"{unseen.name} {path.name}", _list(short)))
+        blocks.append(("docs/pf-pne-plus.md", "beyond", path.name, _list(beyond.sentences(table))))
     if (path := folder / "regime_guide.md").exists():  # the same
-        picture = "![Who has the smallest regret, over noise and shift, and by how much](figures/regime_map.png)"
-        text = path.read_text(encoding="utf-8")
-        blocks.append(("README.md", "guide", path.name, f"{text}\n{picture}\n"))
-        blocks.append(("docs/choosing.md", "guide", path.name, text))
+        blocks.append(("docs/choosing.md", "guide", path.name, path.read_text(encoding="utf-8")))
     if (path := folder / "tune_your_own.csv").exists():  # the same
         text = _list(sites.sentences(sites.compared(pd.read_csv(path), seed=0)))
         blocks.append(("docs/choosing.md", "sites", path.name, text))
     for page, name, sources, block in blocks:
-        up = "../" * page.count("/")
-        links = ", ".join(f"[figures/{source}]({up}figures/{source})" for source in sources.split())
-        update(root / page, name, f"*Made by `python -m pfpne.paper readme` from {links}; do not edit.*\n\n{block}")
+        files = ", ".join(f"figures/{source}" for source in sources.split()) or "the package"
+        update(
+            root / page,
+            name,
+            f"<!-- Made by `python -m pfpne.paper readme` from {files}: do not edit. -->\n\n{block}\n",
+        )
