@@ -149,10 +149,10 @@ def _labelled(results: list, stem: str, what: str, p: Parameters, points: int, s
     rows = -(-len(results) // columns)
     left_out = ", ".join(label(name) for name in in_order(curves["algorithm"]) if name not in names)
     caption = (
-        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{what}. "
-        f"{scale(p, curves['runs'].max())}, {results[0].experiment.cells} cells. Lines are means over the runs. Bands are "
-        f"\N{PLUS-MINUS SIGN}1 standard deviation over the runs, of {' and '.join(map(label, banded)) if usual else 'all'}"
-        ", cut where they leave the range of the lines."
+        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{what}."
+        f" {scale(p, curves['runs'].max())}, {results[0].experiment.cells} cells. Lines are means over the runs. Bands"
+        f" are \N{PLUS-MINUS SIGN}1 standard deviation over the runs, of"
+        f" {' and '.join(map(label, banded)) if usual else 'all'}, cut where they leave the range of the lines."
         + (f" In the CSV, and not drawn: {left_out}." if left_out else "")
     )
     size = (COLUMN, 2.4) if len(results) == 1 else (PAGE, 0.3 + 2.1 * rows)
@@ -379,8 +379,10 @@ def ranking(results: list, p: Parameters) -> Exhibit:
     shown = shown.rename(index=label, columns=title).rename_axis(index="Algorithm", columns=None).reset_index()
     of = results[0].experiment
     caption = (
-        f'Average cumulative regret R(T)/M of every algorithm under the reading "{p.reading}" ({noise_in_words(of.noise)}; '
-        f"{scale(p, table['runs'].max())}): mean over the runs, standard deviation, and rank. Best first by average rank."
+        f'Average cumulative regret R(T)/M of every algorithm under the reading "{p.reading}"'
+        f" ({noise_in_words(of.noise)}; "
+        f"{scale(p, table['runs'].max())}): mean over the runs, standard deviation, and rank. Best first by average"
+        " rank."
     )
     markdown = shown.to_markdown(index=False)
     stem = f"ranking_{p.reading}"
@@ -549,7 +551,7 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
     """Local exponents of regret against T, a panel an objective: see pfpne.paper.table1.exponents."""
     names, objectives = in_order(table["algorithm"]), list(table["objective"].unique())
     caption = (
-        f"Local exponents of regret, log2 of R(T)/M at T over that at T/2, in runs to these horizons: M = "
+        "Local exponents of regret, log2 of R(T)/M at T over that at T/2, in runs to these horizons: M = "
         f"{study.n_clients} clients, {noise_in_words(study.regimes[0].noise)}, random cells, means over n = "
         f"{table['n'].max()} runs with bootstrap 95% intervals, side by side where T is one; each panel has an axis of "
         "its own. At 1 regret grows as T (solid line); the paper's (d+1)/(d+2) is 1/2 for d = 0 "

@@ -4,13 +4,13 @@ Every number and every count comes from claims.csv, claims_comparisons.csv and s
 written; the sentences say what was counted, whatever came out.
 """
 
-import re
 from typing import NamedTuple
 
 import pandas as pd
 
 from pfpne.paper import specification
 from pfpne.paper.claims import CLAIMS, GIVEN, VERDICTS
+from pfpne.paper.experiment import PROFILES
 from pfpne.paper.looks import DASH, TITLES, noise_in_words, title
 
 SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
@@ -50,85 +50,76 @@ def main_text(verdicts: pd.DataFrame) -> pd.DataFrame:
     return verdicts[verdicts["place"].str.match(MAIN_TEXT)]
 
 
+# What a verdict counts as. A claim that comes out better than stated, or can come out no other way, is shown.
+THREES = {
+    "shown": ("holds", "better than claimed", "true by construction"),
+    "refuted": ("does not hold",),
+    "open": ("undecided", "not decidable"),
+}
+
+
 class _Verdicts(NamedTuple):
-    """The verdicts and comparisons of one kind of claim, with one Delta for PF-PNE ("0.01", "true")."""
+    """The verdicts and comparisons of every claim, as claims.csv and claims_comparisons.csv have them."""
 
     verdicts: pd.DataFrame
     comparisons: pd.DataFrame
 
     @staticmethod
     def of(table: pd.DataFrame, kind: str, Delta: str = GIVEN[0]) -> pd.DataFrame:
-        mine = table["id"].map(lambda claim: _parts(claim)[0] == kind)
-        return table[mine & table["Delta"].isin((Delta, ""))]
+        """The rows of one kind of claim, with one Delta for PF-PNE ("0.01", "true")."""
+        rows = table["id"].map(lambda claim: _parts(claim)[0] == kind)
+        return table[rows & table["Delta"].isin((Delta, ""))]
 
     @staticmethod
     def where(row: dict) -> str:
+        """The comparison that a row is about: its objective, noise and cells."""
         objective, regime = _parts(row["id"])[1], noise_in_words(row["regime"])
         cells = ", cyclic cells" if row["cells"] == "cyclic" else ""
         return (f"{title(objective)}, {regime}" if objective and objective != row["regime"] else regime) + cells
 
-    def having(self, verdict: str, kind: str, Delta: str = GIVEN[0], of: tuple = VERDICTS) -> tuple[int, int, str]:
-        """In how many cells the claim has the verdict, of how many with one of these, and where it has it."""
-        mine = self.of(self.verdicts, kind, Delta)
-        mine = mine[mine["verdict"].isin(of)]
-        found = mine[mine["verdict"] == verdict]
-        return len(found), len(mine), "; ".join(map(self.where, found.to_dict("records")))
+    def count(self, kind: str, Delta: str = GIVEN[0]) -> dict[str, int]:
+        """In how many comparisons the claim is shown, refuted, open; and of how many."""
+        verdicts = self.of(self.verdicts, kind, Delta)["verdict"]
+        return {three: int(verdicts.isin(names).sum()) for three, names in THREES.items()} | {"of": len(verdicts)}
 
-    def among(self, kind: str, Delta: str = GIVEN[0]) -> str:
-        holds, cells, _ = self.having("holds", kind, Delta)
-        return f"{holds} of {cells}"
+    def threes(self, kind: str, Delta: str = GIVEN[0]) -> str:
+        """The same in words: "3 shown, 12 refuted, 2 open of 17"."""
+        return "{shown} shown, {refuted} refuted, {open} open of {of}".format(**self.count(kind, Delta))
 
-    def decidable(self, kind: str) -> str:
-        """In how many cells it holds, of those whose runs can tell, and where it does."""
-        holds, cells, where = self.having("holds", kind, of=("holds", "does not hold", "undecided"))
-        return f"{holds} of the {cells} decidable columns{where and f' ({where})'}"
+    def short(self, kind: str, Delta: str = GIVEN[0]) -> str:
+        """The same without words: "3 / 12 / 2"."""
+        return "{shown} / {refuted} / {open}".format(**self.count(kind, Delta))
 
-    def decided(self, kind: str, Delta: str = GIVEN[0]) -> str:
-        """In how many cells it holds, and what became of the others."""
-        found = [*self.of(self.verdicts, kind, Delta)["verdict"]]
-        words = {name: "refuted" if name == "does not hold" else name for name in VERDICTS[1:] if name in found}
-        others = ", ".join(f"{found.count(name)} {word}" for name, word in words.items())
-        none = set(found) <= {"undecided", "not decidable"}
-        holds = f"no cell of {len(found)} decided" if none else f"{found.count('holds')} of {len(found)} cells"
-        return f"{holds} ({others})" if others else holds
-
-    def span(self, kind: str, column: str, Delta: str = GIVEN[0], refuted: bool = False) -> str:
-        """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted cell."""
-        mine = self.of(self.comparisons, kind, Delta).dropna(subset=column)
+    def span(self, kind: str, column: str, Delta: str = GIVEN[0], refuted: bool = False, digits: int = 2) -> str:
+        """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted one."""
+        rows = self.of(self.comparisons, kind, Delta).dropna(subset=column)
         if refuted:
-            cell, verdicts = ["id", "regime", "cells"], self.of(self.verdicts, kind, Delta)
-            mine = mine.merge(verdicts.loc[verdicts["verdict"] == "does not hold", cell])
-            mine = mine.loc[mine.groupby(cell)[column].idxmax()]
-        if mine.empty:
+            place, verdicts = ["id", "regime", "cells"], self.of(self.verdicts, kind, Delta)
+            rows = rows.merge(verdicts.loc[verdicts["verdict"] == "does not hold", place])
+            rows = rows.loc[rows.groupby(place)[column].idxmax()]
+        if rows.empty:
             return ""
-        low, high = (mine.loc[found] for found in (mine[column].idxmin(), mine[column].idxmax()))
-        return f"{low[column]:.3g} ({self.where(low)}) to {high[column]:.3g} ({self.where(high)})"
+        low, high = rows[column].min(), rows[column].max()
+        return f"{low:.{digits}g} to {high:.{digits}g}"
 
     def against(self, rival: str, kinds: tuple[str, ...], regime: str, cells: str = "random") -> str:
         """PF-PNE's regret over a rival's, by objective, in each of these kinds of claims, one after the other."""
-        found = self.comparisons
-        found = found[(found["what"] == f"PF-PNE - {rival}") & (found["regime"] == regime) & (found["cells"] == cells)]
-        found = found[found["Delta"] == GIVEN[0]].drop_duplicates("id").set_index("id")["ratio"]
-        objectives = [name for name in TITLES if all(f"{kind}-{name}" in found.index for kind in kinds)]
-        ratios = (", ".join(f"{found[f'{kind}-{name}']:.3g}" for kind in kinds) for name in objectives)
-        return "; ".join(f"{title(name)} {of}" for name, of in zip(objectives, ratios, strict=True))
+        rows = self.comparisons
+        rows = rows[(rows["what"] == f"PF-PNE - {rival}") & (rows["regime"] == regime) & (rows["cells"] == cells)]
+        ratio = rows[rows["Delta"] == GIVEN[0]].drop_duplicates("id").set_index("id")["ratio"]
+        objectives = [name for name in TITLES if all(f"{kind}-{name}" in ratio.index for kind in kinds)]
+        ratios = (", ".join(f"{ratio[f'{kind}-{name}']:.2g}" for kind in kinds) for name in objectives)
+        return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
 
 
-def _told(runs: str, name: str) -> str:
-    """A number of the words of claims.csv on the runs, such as M or n."""
-    return re.search(rf"\b{name} = ([\d.,]*\d)", runs)[1]
-
-
-def scale(verdicts: pd.DataFrame) -> str:
-    """The runs that the findings and tables are about, in a sentence."""
-    runs = verdicts.drop_duplicates("id").set_index("id")["runs"]
-    main, swept, long = (runs[f"{kind}-garland"] for kind in ("smallest", "settings", "later"))
-    M, T, shift, n = (_told(main, name) for name in ("M", "T", "shift", "n"))
+def scale() -> str:
+    """The runs that the findings and tables are about, and what their words mean."""
+    p = PROFILES["paper"]
     return (
-        f"M = {M} clients, T = {T} evaluations a client, shift {shift} (landmine: fields), n = {n} paired runs "
-        f"({_told(swept, 'n')} where many values are swept, {_told(long, 'n')} at 10 T), unless another number is "
-        "named; the paper states none of these. A cell is an objective in a column, a column a noise with a kind of "
-        "cells."
+        f"Here M = {p.n_clients} clients, T = {p.horizon:,} evaluations per client, shifts of {p.shift:g} of the"
+        f" domain's width, {p.claim_runs} paired runs. A *comparison* is one objective under one kind of noise"
+        " (Bernoulli rewards, uniform ±0.1 or ±2; none on landmine) and one way to cut the domain. Counts are in"
+        " threes: shown, refuted, open."
     )
 
 
@@ -136,54 +127,55 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
     """The findings, Markdown. verdicts, comparisons: claims.csv, every column a string, and claims_comparisons.csv;
     readings: specification_curve.csv.
     """
-    found = _Verdicts(verdicts, comparisons)
+    table = _Verdicts(verdicts, comparisons)
     Delta, own = GIVEN
-    holds, cells, where = found.having("holds", "smallest")
-    refuted, _, _ = found.having("does not hold", "smallest")
-    behind = found.span("smallest", "ratio", refuted=True)
-    rest = behind and f" Where the contrary was shown ({refuted} of {cells}), its regret is {behind} times that of the "
-    rest = rest and f"{rest}best rival; {cells - holds - refuted} undecided."
-    alike = readings["cut phase"] == specification.CHOICES["cut phase"][0]  # by all
-    first, spared = (specification.shares(some).iloc[0] for some in (readings, readings[alike]))
-    firsts = ", ".join(f"{first[f]:.1%} ({spared[f]:.1%}) on {title(f)}" for f in first.index)
-    differences = found.of(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
-    bounded = (differences["verdict"] == "holds").sum()
-    measured = "; ".join(differences["decided_by"].where(differences["decided_by"] != "", differences["measured"]))
-    longer = found.against("HCT (PyXAB)", ("sooner", "smallest", "later"), "bernoulli")
-    than_pe = found.against("PE", ("beats-pe", "later-pe"), "bernoulli")
-    runs = verdicts.drop_duplicates("id").set_index("id")
-    (lost, noise), sent = (
-        runs.loc["safe-garland", ["measured", "regime"]],
-        runs.loc["confidential", ["measured", "runs"]],
+    worse = table.span("smallest", "ratio", refuted=True)
+    worse = worse and f" Where refuted, a rival is better by a factor of {worse}."
+    first = (
+        specification.right(readings).iloc[:, 0].groupby([readings["objective"], readings["noise"]], sort=False).mean()
     )
-    M, T = (_told(sent["runs"], name) for name in ("M", "T"))
-    shift, long_n = _told(runs.loc["smallest-garland", "runs"], "shift"), _told(runs.loc["later-garland", "runs"], "n")
+    noises = ", ".join(noise_in_words(noise) for noise in first.unstack(sort=False).columns)
+    by_noise = "; ".join(
+        f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"
+        for objective, shares in first.unstack(sort=False).iterrows()
+    )
+    longer = table.against("HCT (PyXAB)", ("sooner", "smallest", "later"), "bernoulli")
+    bounded = table.of(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
+    lost = table.count("safe")
     return [
-        f"**PF-PNE has the smallest regret of the paper's five in {found.among('smallest')} comparisons** (objective, "
-        f"noise, kind of cells{f'; {where}' if where else ''}), and in {found.among('smallest', own)} if it is given "
-        f"the clients' own Delta.{rest}",
-        f"**Other choices, other winners**: over all {len(readings):,} combinations of cells, horizon, noise, clients, "
-        f"Delta, c, cut phase and HCT's c (means of {readings['n'].iloc[0]} runs, no test; in brackets without those "
-        f"that spare PF-PNE alone the phase that the horizon cuts), PF-PNE is the smallest of the five in {firsts}. "
-        f"Against HCT (PyXAB) whose c follows the noise it has less regret in {found.among('beats-tuned-hct')} "
-        f"comparisons, with the clients' own Delta in {found.among('beats-tuned-hct', own)}.",
-        f"**Its place changes with T**: PF-PNE's regret over HCT's (PyXAB) at T/10, T and 10 T (there n = {long_n}), "
-        f"Bernoulli rewards: {longer or DASH}. Over PE's at T and 10 T: {than_pe or DASH}.",
-        f"**Delta = {Delta}, as the paper sets it, bounds the clients' real differences on {bounded} of "
-        f"{len(differences)} objectives** ({measured}). Where it does not, the theorem says nothing.",
-        f"**Against PE, its own second stage without any federation**, PF-PNE has less regret in "
-        f"{found.among('beats-pe')} comparisons with our clients (shift {shift}; the paper states none; in "
-        f"{found.among('beats-pe', own)} with their own Delta), and with alike clients in "
-        f"{found.among('better-than-pe')} ({found.among('better-than-pe', own)}).",
-        f"**More clients, where they are alike**: that the average regret falls with M holds, with the clients' own "
-        f"Delta, in {found.decided('falls-with-M', own)}, slopes {found.span('falls-with-M', 'mean', own)}; with the "
-        f"paper's Delta: {found.decided('falls-with-M')}.",
-        f"**Elimination**: with the experiments' c = 0.1 all confidence intervals hold in "
-        f"{found.decidable('good-event-as-run')}, with the theory's c = 2 in {found.decidable('good-event')}; no "
-        f"client's maximum is lost in {found.among('safe')} comparisons ({noise_in_words(noise)}, {lost}).",
-        f"**Communication** stops by design; PF-PNE carries fewer numbers than Fed-PNE in {found.among('less-talk')} "
-        f"comparisons, {found.span('less-talk', 'ratio')} times as many (its broadcast carries three numbers a node, "
-        f"Fed-PNE's one); with the clients' own Delta in {found.among('less-talk', own)}, "
-        f"{found.span('less-talk', 'ratio', own)} times as many. At M = {M} and T = {T}, {sent['measured']}. Fed-PNE "
-        f"has twice the regret that it has with alike clients, or more, in {found.among('fed-depends')}.",
+        (
+            f"**Whether PF-PNE has the smallest regret of the paper's five**: {table.threes('smallest')} comparisons."
+            f" With the true Delta: {table.short('smallest', own)}.{worse}"
+        ),
+        (
+            "**By noise.** Over every combination of the choices, PF-PNE is first of the five this often "
+            f"({noises}): {by_noise}."
+        ),
+        (
+            "**By the length of the run.** Its regret over HCT's at T/10, T and 10 T, Bernoulli rewards:"
+            f" {longer or DASH}."
+        ),
+        (
+            f"**Delta = {Delta}** is too small for {(bounded['verdict'] != 'holds').sum()} of {len(bounded)}"
+            " objectives: some client's best value is further than that from the best common one. There the theorem"
+            " says nothing."
+        ),
+        (
+            f"**Whether PF-PNE beats PE, its own second stage without a federation**: {table.threes('beats-pe')} with"
+            f" differing clients, {table.short('better-than-pe')} with identical ones. With the true Delta:"
+            f" {table.short('beats-pe', own)} and {table.short('better-than-pe', own)}."
+        ),
+        (
+            "**Whether clients find points of their own**, nearer to their optimum than the global optimum is: "
+            f"{table.threes('finds-own')}. Nearer than HCT's points: {table.short('finds-own-hct')}."
+        ),
+        (
+            f"**Elimination, with the experiments' c = 0.1**: some client's optimum is lost in {lost['refuted']} of "
+            f"{lost['of']} comparisons."
+        ),
+        (
+            f"**Communication** stops by design. PF-PNE sends {table.span('less-talk', 'ratio')} times as many numbers "
+            "as Fed-PNE, since it sends three per node back and Fed-PNE one. With the true Delta it sends fewer in "
+            f"{table.short('less-talk', own)}."
+        ),
     ]

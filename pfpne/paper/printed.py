@@ -264,10 +264,15 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame) -> list[
         f"{counts.get(SHOWN, 0)} of the {len(tested)} statements are shown, {counts.get(REFUTED, 0)} refuted and "
         f"{counts.get(OPEN, 0)} open ({tested['n'].max()} paired runs, Holm's correction).",
         f"Not shown: {'; '.join(_brief(s, tested) for s in missed) or 'none'}.",
-        f"In the search over {len(table):,} readings the most that hold in the means is {best} of {N}, in {len(as_good)} "
-        f"readings; this one has {int(ours['held'])}.",
+        (
+            f"In the search over {len(table):,} readings the most that hold in the means is {best} of {N}, in"
+            f" {len(as_good)} readings; this one has {int(ours['held'])}."
+        ),
         f"The most that hold at any T, by noise, with all else as we had it: {numbers} of {N}.",
-        f"In no reading: {'; '.join(f'{s.tested} ({title(s.objective)})' for s in never) or 'every statement holds in some'}.",
+        (
+            "In no reading:"
+            f" {'; '.join(f'{s.tested} ({title(s.objective)})' for s in never) or 'every statement holds in some'}."
+        ),
     ]
 
 
@@ -325,10 +330,13 @@ def figure(table: pd.DataFrame, p: Parameters) -> Exhibit:
         ]
     base = grid.loc[printed.noise, printed.T]
     caption = (
-        f"How many of the paper's {N} statements about its figures hold in the means, by what it leaves open. Left: noise "
-        f"and T, with M = {M}, shifts of 0.1 of the domain's width, random cells and everything else as elsewhere in this "
+        f"How many of the paper's {N} statements about its figures hold in the means, by what it leaves open. Left:"
+        " noise "
+        f"and T, with M = {M}, shifts of 0.1 of the domain's width, random cells and everything else as elsewhere in"
+        " this "
         f'package; framed, the reading "printed". Right: the same count at that noise and T when one more choice is '
-        f"moved (line: none is). Means of two runs, or of one where another problem is drawn; the search shows where to "
+        f"moved (line: none is). Means of two runs, or of one where another problem is drawn; the search shows"
+        f" where to "
         f"look, and tests nothing."
     )
     pdf, png = io.BytesIO(), io.BytesIO()
@@ -379,7 +387,9 @@ def statements_table(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.
     rows = []
     for statement in STATEMENTS:
         row = {
-            "In the paper": f"{statement.place}: \N{LEFT DOUBLE QUOTATION MARK}{statement.quote}\N{RIGHT DOUBLE QUOTATION MARK}"
+            "In the paper": (
+                f"{statement.place}: \N{LEFT DOUBLE QUOTATION MARK}{statement.quote}\N{RIGHT DOUBLE QUOTATION MARK}"
+            )
         }
         row |= {"Objective": title(statement.objective), "Tested": statement.tested, "Ours": statement.ours or DASH}
         for name, table in tested.items():
@@ -395,10 +405,10 @@ def statements_table(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.
     )
     counts = "; ".join(f"{name}: {_threes(table)}" for name, table in tested.items())
     caption = (
-        f"The paper's {len(STATEMENTS)} statements about its figures, tested on {p.n_runs} paired runs that the search has "
-        f"not seen, with Holm's correction over the statements of a reading ({scales}). {counts}. A number is a ratio of mean "
-        'regrets, in the comparison that is furthest from what is stated. "Ours" is what the paper does not say and we '
-        "had to decide."
+        f"The paper's {len(STATEMENTS)} statements about its figures, tested on {p.n_runs} paired runs that the search"
+        f" has not seen, with Holm's correction over the statements of a reading ({scales}). {counts}. A number is a"
+        ' ratio of mean regrets, in the comparison that is furthest from what is stated. "Ours" is what the paper'
+        " does not say and we had to decide."
     )
     markdown = shown.to_markdown(index=False)
     options = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}

@@ -95,7 +95,7 @@ def make_claims(study: Study) -> Exhibit:
         "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they "
         "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims "
         f"of every run are counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and "
-        f"cells are random; where the clients' own Delta, or cyclic cells, change the verdict, that one follows. "
+        "cells are random; where the clients' own Delta, or cyclic cells, change the verdict, that one follows. "
         f"{tally(verdicts)}"
     )
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
@@ -111,12 +111,12 @@ def make_primary(study: Study) -> Exhibit:
     table = claims.primary(study)
     every = table[table["objective"] == "all"].iloc[0]
     caption = (
-        f"Whether PF-PNE has the smallest regret of the paper's five: M = {study.n_clients} clients, T = {study.horizon:,}, "
-        f"random cells, {study.n_runs} paired runs, sign-flip tests with Holm's correction over the rows. The ratio is that "
-        "of mean regrets to the rival with the smallest, with a 95 % bootstrap interval; the probability is that of a run of "
-        "PF-PNE having less regret than one of that rival. Over all rows it is "
-        f"{every['improvement']:.2f} [{every['improvement_low']:.2f}, {every['improvement_high']:.2f}], by a bootstrap over "
-        "runs within each row."
+        f"Whether PF-PNE has the smallest regret of the paper's five: M = {study.n_clients} clients, T ="
+        f" {study.horizon:,}, random cells, {study.n_runs} paired runs, sign-flip tests with Holm's correction over the"
+        " rows. The ratio is that of mean regrets to the rival with the smallest, with a 95 % bootstrap interval; the"
+        " probability is that of a run of PF-PNE having less regret than one of that rival. Over all rows it is"
+        f" {every['improvement']:.2f} [{every['improvement_low']:.2f}, {every['improvement_high']:.2f}], by a bootstrap"
+        " over runs within each row."
     )
     return _exhibit("claims_primary", caption, primary(table), claims_primary=table)
 
@@ -256,7 +256,7 @@ def make_deviations(study: Study) -> Exhibit:
     """What other readings of the paper would change: see pfpne.paper.deviations."""
     table = deviations.measure(study)
     caption = (
-        f"Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
+        "Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
         f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards "
         "unless another noise is named."
     )
