@@ -1,5 +1,6 @@
 """What runs the notebooks: it says what it does, waits for slow kernels, and refuses a damaged notebook at once."""
 
+import io
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from papermill.clientwrap import PapermillNotebookClient
 
 from pfpne.paper import __main__ as runner
 from pfpne.paper.folders import NOTEBOOKS as FOLDER
-from pfpne.paper.parameters import HEADER, NOTEBOOKS, ParameterError, assigned, executions
+from pfpne.paper.parameters import HEADER, NOTEBOOKS, ParameterError, assigned, executions, progress
 from pfpne.paths import PACKAGE, ROOT
 
 NAME = "1_synthetic_regret"
@@ -228,3 +229,43 @@ def test_make_says_who_it_is(target, tmp_path):
         ["make", "--silent", "-C", ROOT, target, *variables], capture_output=True, text=True, check=True
     )
     assert done.stdout == "True\n"
+
+
+# --- interrupts -------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import os, signal, threading, time
+from IPython.core.interactiveshell import InteractiveShell
+from pfpne.paper.workers import unordered
+
+def play(n_jobs):
+    for position, _ in unordered(time.sleep, [(0,), (0,), (30,), (30,)], n_jobs):
+        if position == 1:
+            threading.Timer(1, os.killpg, (0, signal.SIGINT)).start()
+
+shell = InteractiveShell.instance()
+shell.user_ns["play"] = play
+shell.run_cell("play(%d)")
+print("alive")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_is_one_sentence(n_jobs, tmp_path):
+    """As a kernel is interrupted: its whole process group gets the signal, its workers too."""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "IPYTHONDIR": str(tmp_path)}
+    options = {"env": environment, "capture_output": True, "text": True, "timeout": 120, "start_new_session": True}
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED % n_jobs], **options)
+    assert done.stdout == "Stopped. What had finished is stored: run this again to go on from here.\nalive\n"
+    assert done.stderr == ""
+
+
+def test_after_an_interrupt_the_next_progress_bar_is_drawn_in_the_same_place(monkeypatch):
+    monkeypatch.delenv("PFPNE_TERMINAL", raising=False)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    interrupted, again = progress("interrupted"), progress("again")
+    interrupted(1, 4)
+    for done in range(5):
+        again(done, 4)
+    assert "again" in sys.stderr.getvalue() and "\x1b[A" not in sys.stderr.getvalue()

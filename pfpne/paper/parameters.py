@@ -491,11 +491,15 @@ def assigned(cells: list[str]) -> list[str]:
     raise ParameterError(f"no parameters: first run the cell that begins with {HEADER!r}.")
 
 
+_bars = []  # that are drawn: at most one
+
+
 def progress(what: str) -> Callable[[int, int], None] | None:
     """A progress bar, called with (done, total): in the cell's output, or in the terminal named by PFPNE_TERMINAL.
 
     `python -m pfpne.paper figures` sets PFPNE_TERMINAL to its own terminal, or to nothing when it has none: then there
-    is no bar, and a log stays readable.
+    is no bar, and a log stays readable. A bar that an interrupt left behind is closed when the next is drawn, which
+    would otherwise be drawn below it.
     """
     terminal = os.environ.get("PFPNE_TERMINAL")
     if terminal == "":
@@ -508,7 +512,10 @@ def progress(what: str) -> Callable[[int, int], None] | None:
             if done == total:  # all of it was stored
                 return
             place = open(terminal, "w") if terminal else sys.stderr
+            while _bars:
+                _bars.pop().close()
             bar = tqdm(total=total, initial=done, desc=what, unit="run", file=place, leave=False)
+            _bars.append(bar)
         bar.update(done - bar.n)
         if done == total:
             bar.close()

@@ -33,6 +33,13 @@ class WorkersError(RuntimeError):
     """Workers could not be had, or one was killed. The message says what to do."""
 
 
+class Stopped(KeyboardInterrupt):
+    """Somebody interrupted the jobs. The message says how to go on."""
+
+    def _render_traceback_(self):  # IPython shows this instead of a traceback
+        return [f"{self}"]
+
+
 def check_scheduler(name: str, x) -> None:
     """The address of a Dask scheduler."""
     holds = isinstance(x, str) and len(x) < 1000 and re.fullmatch(r"[\w.:/\[\]-]+", x, re.ASCII)
@@ -63,10 +70,13 @@ def unordered(
 
 def _finished(function: Callable, arguments: list[tuple], n_jobs: int | str | None, bar: Callable | None) -> Iterator:
     backend = _of_dask if isinstance(n_jobs, str) else _of_joblib
-    for done, result in enumerate(backend(function, arguments, n_jobs), start=1):
-        yield result
-        if bar is not None:
-            bar(done, len(arguments))
+    try:
+        for done, result in enumerate(backend(function, arguments, n_jobs), start=1):
+            yield result
+            if bar is not None:
+                bar(done, len(arguments))
+    except KeyboardInterrupt:
+        raise Stopped("Stopped. What had finished is stored: run this again to go on from here.") from None
 
 
 def processors() -> int:
@@ -84,13 +94,19 @@ def _of_joblib(function: Callable, arguments: list[tuple], n_jobs: int | None) -
     import joblib  # slow, so not before it is needed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    start = {"initializer": end_with, "initargs": (os.getpid(),)}
+    start = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
     workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, **start)
     try:
         yield from workers(joblib.delayed(_job)(function, *job) for job in enumerate(arguments))
     except BrokenProcessPool:
         lost = "a worker process was killed: was there memory enough? Run again; what had finished is stored."
         raise WorkersError(lost) from None
+
+
+def _begin_worker(parent: int) -> None:
+    """A worker ends when its parent ends it, or has gone: an interrupt, which all processes get, is the parent's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with(parent)
 
 
 def _of_dask(function: Callable, arguments: list[tuple], address: str) -> Iterator:
