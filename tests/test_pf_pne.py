@@ -181,7 +181,7 @@ def test_a_spared_node_has_the_server_s_half_width(b, kept):
 
 
 def test_a_client_deploys_its_own_best_of_the_last_depth_that_it_shared():
-    # H_0 = 1. Means at 1/4 and 3/4: 0.8 and 0.5, 0 and 1: global 0.4 and 0.75; b = 0.0919, so (1,1) goes: 0.592 < 0.658.
+    # H_0 = 1. Means at 1/4 and 3/4: 0.8 and 0.5, 0 and 1: global 0.4, 0.75; b = 0.0919, so (1,1) goes: 0.592 < 0.658.
     # PE, depth 1: client 1 has 0.8 at 1/4, more than the spared 0.75; client 2 has 0. Depth 2 is cut.
     functions = [lambda x: np.where(x < 0.5, 0.8, 0.5), lambda x: (x >= 0.5) * 1.0]
     federation = make_federation("pf-pne", Task(UNIT, 2, 50), **PAIR, c_1=math.e / 50, Delta=0.15)
