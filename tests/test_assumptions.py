@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from pfpne.paper import premises
+from pfpne.paper import assumptions, premises
 from pfpne.partition import Partition
 from pfpne.problems import make_problem, problem_from_functions
 
@@ -85,3 +85,12 @@ def test_Delta_and_omega_by_hand():
     assert premises.omega(problem, HALVES, 3, 0.005) == math.inf
     alike = squares(0.4, 0.4)
     assert premises.Delta_4(alike) == 0 and premises.omega(alike, HALVES, 3, 0.0) == 1
+
+
+@pytest.mark.parametrize(("deepest", "last"), [(20, 8), (3, 3)])
+def test_landmine_is_measured_down_to_where_its_grid_tells_a_cell_s_range(deepest, last):
+    (first, *depths) = assumptions.of_problem(deepest, "landmine", 2, 0.0, "random", 0, 0)
+    assert [row[0] for row in depths] == list(range(last + 1)) and len(first) == len(assumptions.COLUMNS)
+    problem = make_problem("landmine", 2)
+    measured = dict(zip(assumptions.COLUMNS, first, strict=True))
+    assert measured["Delta"] == problem.Delta and measured["Delta_4"] == premises.Delta_4(problem)
