@@ -7,10 +7,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures map lint test test-all lab site clean clean-results
-
-# The runner ends with make, whose process it is told: it could be killed before the runner has looked for it.
-figures map: export PFPNE_MAKE := $(shell echo $$PPID)
+.PHONY: figures map lint mutants test test-all lab site clean clean-results
 
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
@@ -33,6 +30,12 @@ test-all: $(READY)
 lint: $(READY)
 	$(RUN) -m ruff check $(ARGS)
 	$(RUN) -m ruff format --check
+# N small wrong changes, drawn at random, that the tests should notice: tests/mutants.py. Minutes; not part of CI.
+# Cosmic Ray, whose operators make them, goes into a folder of its own: nothing else needs it.
+N ?= 20
+mutants: $(READY)
+	@test -e .mutants/cosmic_ray || $(RUN) -m pip install --quiet --disable-pip-version-check --target .mutants cosmic-ray==8.7.0
+	PYTHONPATH=.mutants PYTHONUTF8=1 $(RUN) tests/mutants.py $(N) $(ARGS)
 
 # JupyterLab, on the page that shows the notebooks. ARGS goes to it, such as ARGS="--no-browser --port 9000".
 lab: $(READY)

@@ -1,4 +1,4 @@
-"""The statements of the paper, the grid of readings, and how a statement is judged: by hand, and against the paper's text."""
+"""The statements, the grid of readings, and how a statement is judged: by hand, and against the paper's text."""
 
 import re
 from dataclasses import replace

@@ -33,7 +33,7 @@ from pfpne.paths import LANDMINE_TABLE, ROOT
 APART = {"smoke": (), "paper": ("8_regime_map",)}  # what takes an hour is made when it is named
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 PATIENCE = 600  # seconds that a kernel may be silent where it owes an answer: another process may have the processors
-FIRST = "panel_main_bernoulli.png"  # of what is made, what to look at first
+FIRST = "panel_main_printed.png"  # of what is made, what to look at first
 SECONDS = {  # of an execution of each notebook, as measured in one batch on two busy processors, from nothing
     "smoke": {
         "0_how_it_works": 15,
@@ -222,7 +222,8 @@ def expected_seconds(profile: str, notebook: str, parameters: dict) -> float | N
 
 def name_of(notebook: str, parameters: dict) -> str:
     """What an execution is called: its notebook, and what tells it from others of that."""
-    return "_".join([notebook, *(str(value) for name, value in parameters.items() if name in ("objective", "noise"))])
+    telling = [f"{value}" for name, value in parameters.items() if name in ("reading", "objective", "noise")]
+    return "_".join([notebook, *telling])
 
 
 def target_of(profile: str, notebook: str, parameters: dict) -> Path:

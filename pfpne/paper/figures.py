@@ -173,7 +173,7 @@ def _labelled(results: list, stem: str, what: str, p: Parameters, points: int, s
         figure.savefig(png, format="png", metadata={"Software": None})
     csv = curves.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
     files = {f"{stem}.pdf": pdf.getvalue(), f"{stem}.png": png.getvalue(), f"{stem}.csv": csv}
-    return Exhibit(stem, caption, files, {"image/png": png.getvalue()}, __name__)
+    return Exhibit(stem, caption, files, {"image/png": png.getvalue()})
 
 
 def _draw_labelled(ax: Axes, curves: pd.DataFrame, names: list[str], banded: list[str], usual: bool, log: bool) -> None:
@@ -388,7 +388,7 @@ def ranking(results: list, p: Parameters) -> Exhibit:
     stem = f"ranking_{p.reading}"
     csv = table.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
     files = {f"{stem}.csv": csv, f"{stem}.md": f"{markdown}\n\n{caption}\n".encode()}
-    return Exhibit(stem, caption, files, {"text/markdown": markdown}, __name__)
+    return Exhibit(stem, caption, files, {"text/markdown": markdown})
 
 
 def communication(results: list, p: Parameters) -> Exhibit:

@@ -43,11 +43,8 @@ MAPPED = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # what it c
 PAPER = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
 READ = (*PAPER, "pe")  # of the specification curve
 COMPARED = (*PAPER, "hct", "pe")  # the paper's five, then ours
-RANKED = (
-    *COMPARED,
-    "hoo",
-    "blin",
-)  # and the single-client searches of the paper's Table 1, which its figures leave out
+ALONE = ("hoo", "blin")  # single-client searches of the paper's Table 1, which its figures leave out
+RANKED = (*COMPARED, *ALONE)
 BEYOND = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
 
 

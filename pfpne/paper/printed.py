@@ -279,7 +279,7 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame) -> list[
 def in_words(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame) -> Exhibit:
     """The answer as a text of its own, which README and the pages show."""
     text = "".join(f"- {sentence}\n" for sentence in answer(table, printed, tested))
-    return text_exhibit("readings_in_words", "Whether the paper's figures come out as its text says.", text, __name__)
+    return text_exhibit("readings_in_words", "Whether the paper's figures come out as its text says.", text)
 
 
 def contributions_in_words(table: pd.DataFrame) -> pd.DataFrame:
@@ -373,7 +373,7 @@ def figure(table: pd.DataFrame, p: Parameters) -> Exhibit:
         fig.savefig(png, format="png", metadata={"Software": None})
     csv = table.to_csv(index=False, lineterminator="\n", float_format="%.5g").encode()
     files = {"readings.pdf": pdf.getvalue(), "readings.png": png.getvalue(), "readings.csv": csv}
-    return Exhibit("readings", caption, files, {"image/png": png.getvalue()}, __name__)
+    return Exhibit("readings", caption, files, {"image/png": png.getvalue()})
 
 
 def _rectangle(corner: tuple, options: dict):
@@ -417,7 +417,7 @@ def statements_table(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.
         "statements_comparisons.csv": every.to_csv(**options).encode(),
     }
     files["statements.md"] = f"{markdown}\n\n{caption}\n".encode()
-    return Exhibit("statements", caption, files, {"text/markdown": markdown}, __name__)
+    return Exhibit("statements", caption, files, {"text/markdown": markdown})
 
 
 def _threes(table: pd.DataFrame) -> str:
