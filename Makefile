@@ -9,6 +9,9 @@ READY := $(VENV)/.ready
 
 .PHONY: figures map lint mutants test test-all lab site clean clean-results
 
+# The runner ends with make, whose process it is told: it could be killed before the runner has looked for it.
+figures map: export PFPNE_MAKE := $(shell echo $$PPID)
+
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
 

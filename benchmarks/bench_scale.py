@@ -114,7 +114,7 @@ def publish(costs: pd.DataFrame) -> None:
     with matplotlib.rc_context(STYLE):
         draw(costs).savefig(DOCS / "scale.png", metadata={"Software": None})
     made = "*Made by `python benchmarks/bench_scale.py`; do not edit.*"
-    busy = f"Seconds of one of {joblib.cpu_count()} processors; the machine's load was {os.getloadavg()[2]:.0f} in the end."
+    busy = f"Seconds of one of {joblib.cpu_count()} processors; the load was {os.getloadavg()[2]:.0f} in the end."
     table, over = summary(costs)
     bars = (
         f"Exponents (between the two largest of a series) are to be at most {SLOPE}, a client at most {CLIENT} times "

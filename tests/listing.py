@@ -5,6 +5,7 @@ pfpne.simulation, so that a wrong line there has no twin here. A node is (h, i).
 their evaluations and what they deployed, and the mail: one (t, means sent up by each client, broadcast) per exchange.
 """
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable
@@ -194,10 +195,8 @@ def fed_pne(world: World, s: Constants) -> tuple[list, list]:
                 client.deploy(world.centre(node))
             if h == world.max_depth:
                 for client, node in zip(clients, best, strict=True):
-                    try:
+                    with contextlib.suppress(Horizon):
                         play_on(client, node)
-                    except Horizon:
-                        pass
                 return clients, mail
             K, h = children(world, K), h + 1
     except Horizon:

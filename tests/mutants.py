@@ -24,7 +24,7 @@ import numba
 import pandas  # noqa: F401
 import parso
 import pytest
-import scipy.optimize  # noqa: F401
+import scipy.optimize
 import scipy.stats  # noqa: F401
 import seaborn  # noqa: F401
 import sklearn.svm  # noqa: F401

@@ -94,3 +94,11 @@ def test_landmine_is_measured_down_to_where_its_grid_tells_a_cell_s_range(deepes
     problem = make_problem("landmine", 2)
     measured = dict(zip(assumptions.COLUMNS, first, strict=True))
     assert measured["Delta"] == problem.Delta and measured["Delta_4"] == premises.Delta_4(problem)
+
+
+def test_near_optimal_cells_by_hand():
+    # nu_1 = 0.01, depth 0 and 1: within 0.12 and 0.06 of the client's optimum, within 0.06 and 0.03 of f-bar's
+    best = np.array([1.0, 0.8])
+    highs = [np.array([[0.89], [0.73]]), np.array([[1.0, 0.95, 0.93], [0.76, 0.78, 0.8]])]
+    near, different = premises.near_optimal(best, highs, 0.01, 0.5)
+    assert near.tolist() == [[1, 2], [0, 2]] and different.tolist() == [[1, 1]]

@@ -15,9 +15,9 @@ from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, tra
 from pfpne.federation import Federation, Task
 from pfpne.paper import deviations, evidence
 from pfpne.paper.claim_tests import theory
-from pfpne.paper.readings import WHOLE
 from pfpne.paper.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
 from pfpne.paper.evidence import Study
+from pfpne.paper.readings import WHOLE
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import problem_from_functions

@@ -88,7 +88,7 @@ def test_a_mean_is_off_by_more_than_its_half_width():
     found.errors.clear()
     b, values = 0.5 * np.sqrt(found.log / 8), found.problem.mean_values(np.array([[0.25], [0.75]]))
     pulled = Pull(1, np.array([0, 0, 1, 1]), np.array([1, 2, 1, 2]), np.full(4, 4))
-    found.together(pulled, np.array([values + [0.99 * b, 0.0], values + [0.99 * b, -2.02 * b]]))
+    found.together(pulled, values + np.array([[0.99 * b, 0.0], [0.99 * b, -2.02 * b]]))
     assert found.errors[0].tolist() == [False, True]  # off by 0.99 b, and by 1.01 b
 
 

@@ -526,3 +526,19 @@ def test_points_of_the_wrong_shape(x):
 def test_the_dimension_may_be_named():
     assert make_problem("garland", 1, d=1).d == 1
     assert [make_problem("rastrigin", 1, d=d).d for d in (None, 1, 25)] == [10, 1, 25]
+
+
+def test_the_common_shift_is_drawn_anew_for_each_run_and_shared_by_its_clients():
+    first, *others = (
+        make_problem("himmelblau", 3, shift=0.0, common=0.1, seed=seed, run=run)
+        for seed, run in ((0, 0), (0, 1), (1, 0))
+    )
+    for other in others:
+        assert (other.shifts == other.shifts[0]).all() and not np.isclose(other.shifts, first.shifts).any()
+
+
+@pytest.mark.parametrize(("optimum", "Delta"), [([1.0, 0.2, 0.7], 0.4), ([0.3, 0.7, 0.65], 0.3)])
+def test_Delta_is_the_largest_distance_on_either_side(optimum, Delta):
+    functions = [lambda x: 0 * x[:, 0]] * 3
+    problem = problem_from_functions(functions, [[0, 1]], optimum=optimum, global_optimum=0.6)
+    assert problem.Delta == pytest.approx(Delta)

@@ -192,7 +192,7 @@ def in_one_line(row: dict) -> str:
 
 
 def primary(study: Study) -> pd.DataFrame:
-    """The primary family: is PF-PNE the smallest of the paper's five, on random cells, in each panel of the main figure?
+    """The primary family: is PF-PNE the smallest of the paper's five in each panel of the main figure, random cells?
 
     One row per objective and noise, and one for all. rival: the one of the other four with the smallest mean. ratio,
     low, high: of PF-PNE's mean regret to the rival's, with a 95 % bootstrap interval. improvement, and its interval:

@@ -131,7 +131,7 @@ def printed_panel(results: list, name: str, p: Parameters, simple: bool = False)
     return _labelled(results, f"panel_{name}_{p.reading}", what, p, points=100, simple=simple)
 
 
-# What is drawn of a ranking: the paper's five, and thinner the two that its figures leave out and that change the picture.
+# What is drawn of a ranking: the paper's five, and, thinner, the two that its figures leave out.
 DRAWN, BESIDE = PAPER, ("pe", "hoo")
 BANDS = ("pf-pne", "hct-pyxab")
 SHORT = {"hct-pyxab": "HCT"}  # at the end of a line

@@ -176,7 +176,7 @@ class Notebook:
         return tuple(name for name in KINDS if name not in self.without and (self.read or name != "reading"))
 
     def usual_algorithms(self, reading: str | None) -> tuple[str, ...]:
-        """What is compared by default. The figures of "model" are older than the ranking of all, and keep their lines."""
+        """What is compared by default. The figures of "model" are older than the ranking, and keep their lines."""
         return RANKED if self.algorithms == COMPARED and reading == "printed" else self.algorithms
 
 
@@ -265,7 +265,7 @@ class Parameters:
             raise ParameterError(str(error)) from None
 
     def mark(self, experiment: Experiment) -> str:
-        """The reading in the name of a figure of this experiment: "printed" where that reading's noise is used, or ""."""
+        """The reading in the name of a figure of this experiment: "printed" if it has that reading's noise, or ""."""
         usual = self.reading == "printed" and experiment.noise == _usual_noise("paper", "printed", experiment.objective)
         return "printed" if usual else ""
 

@@ -1,4 +1,4 @@
-"""The paper's figures as its text describes them: how many statements come out, under which reading, and where that ends.
+"""The paper's figures as its text describes them: how many statements come out, and under which reading.
 
 The readings, the statements and the search are in `pfpne.paper.readings`. Here every statement is tested for one
 reading on seeds that the search has not seen, and the answer is drawn and put into words.
@@ -179,7 +179,7 @@ def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, 
 
 
 def _last_phase(statement: Statement, reading: Reading, n_runs: int, n_jobs, folder: Path) -> float:
-    """The share of T in the last phase of the phased algorithm that a statement is about, the mean over clients and runs."""
+    """The mean share of T in the last phase of the phased algorithm that a statement is about."""
     name = statement.over if statement.over in ("pf-pne", "fed-pne") else "pf-pne"
     experiment = reading.experiment(statement.objective, name, SEED, n_runs)
     return float(summarize(experiment, n_jobs, folder)["idle"].mean())
@@ -231,7 +231,7 @@ def at_first_values(table: pd.DataFrame, M: int) -> pd.DataFrame:
 
 
 def contributions(table: pd.DataFrame) -> pd.DataFrame:
-    """What each value of each choice changes: choice, value, n (pairs of readings), change (mean of the statements held).
+    """What each value changes: choice, value, n (pairs of readings), change (of the statements held, the mean).
 
     Each reading with the value is compared with the one that has the first value instead and everything else the same.
     """

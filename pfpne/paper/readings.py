@@ -288,7 +288,7 @@ def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float
 
 
 def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per reading of the grid: its choices, n (runs), held (statements that hold), of (all), and the ratio of each.
+    """One row per reading of the grid: its choices, n (runs), held (statements), of (how many), and the ratio of each.
 
     A statement's ratio is in the column named after it; `which` names those that hold.
     """

@@ -66,8 +66,8 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
 def draw(trace: Trace, problem: Problem) -> Exhibit:
     """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
     caption = (
-        f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients, "
-        f"T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a "
+        f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} "
+        f"clients, T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a "
         "node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
         "sent, all clients together, and each client's evaluations."
     )
