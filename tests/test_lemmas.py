@@ -1,0 +1,202 @@
+"""What is counted of the paper's lemmas, corollary and remarks: by cases that are worked out by hand."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfpne.algorithms.hct import HCTSettings, hct_theory
+from pfpne.algorithms.hoo import hoo_theory
+from pfpne.algorithms.pf_pne import transition_depth
+from pfpne.paper import lemmas
+from pfpne.paper.claim_tests import theory
+from pfpne.paper.experiment import Experiment
+from pfpne.paper.lemmas import BIASED, UNIT, biased_problem, count_kept_nodes, fate
+from pfpne.paper.parameters import complete
+from pfpne.paper.premises import optima
+from pfpne.paper.watch import watch
+from pfpne.partition import Partition
+from pfpne.problems import problem_from_functions
+from pfpne.simulation.simulate import simulate
+
+CELLS, T = Partition([[0.0, 1.0]]), 1_200_000  # with which PE finishes depth 3 of the constructed problem
+
+
+def settings(n_clients: int, **changes) -> dict:
+    return theory(n_clients) | BIASED | changes
+
+
+def columns(rows: list[dict], *names: str) -> list[tuple]:
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+# --- Lemmas A.3 and A.4 -----------------------------------------------------------------------------
+
+
+def test_kept_nodes_are_counted_as_by_hand():
+    """The server keeps the root, both halves, then the right quarters; every client alone, all eighths on the right.
+
+    There client 1 is 26/64 below its optimum and the three others at theirs; Lemma A.4 allows 11/64 + 13/64.
+    """
+    rows = count_kept_nodes(biased_problem(4), T, CELLS, **settings(4))
+    assert columns(rows, "lemma", "depth", "bound", "kept", "within", "worst") == [
+        ("A.3", 0, 6.0, 1, 1, 0.0),
+        ("A.3", 1, 6 / 4, 2, 2, (45 - 50 / 4) * UNIT),
+        ("A.3", 2, 6 / 16, 2, 2, 0.0),
+        ("A.4", 3, 24 * UNIT, 16, 12, 26 * UNIT),
+    ]
+    assert all(row["good"] and row["smooth"] and row["valid"] for row in rows)
+    assert [fate(row) for row in rows] == [lemmas.EMPTY, lemmas.EMPTY, lemmas.WITH, lemmas.AGAINST]
+
+
+def test_a_premise_that_fails_excuses():
+    """With a Delta that is too small, or intervals that are, the same nodes are kept and the lemma says nothing."""
+    invalid = count_kept_nodes(biased_problem(4), T, CELLS, **settings(4, Delta=12 * UNIT))
+    assert columns(invalid[-1:], "lemma", "kept", "within", "valid") == [("A.4", 16, 12, False)]
+    assert fate(invalid[-1]) == lemmas.EXCUSED and invalid[0]["valid"]  # Lemma A.3 has no Delta
+    narrow = count_kept_nodes(biased_problem(3, "bernoulli"), 3_000, CELLS, **settings(3, c=0.05))
+    assert narrow and not narrow[-1]["good"] and fate(narrow[-1] | {"bound": 0.5}) in (lemmas.WITHOUT, lemmas.EXCUSED)
+
+
+def test_smoothness_is_that_of_the_cells_with_an_optimum_down_to_the_depth():
+    """1 - x falls by 2^-(h+1) from the optimum to the centre of its cell: more than 1/4^h from depth 2 on."""
+    hill = problem_from_functions([lambda x: 1 - x[:, 0]] * 2, [[0.0, 1.0]], noise=0, optimum=1.0, global_optimum=1.0)
+    hill.maximisers, hill.global_maximiser = np.zeros((2, 1)), np.zeros(1)
+    rows = count_kept_nodes(hill, 30_000, CELLS, c=0.5, rho=0.25, Delta=0.1)
+    by_server = [row for row in rows if row["lemma"] == "A.3"]
+    assert columns(by_server, "depth", "smooth") == [(0, True), (1, True), (2, False)]
+    by_client = [row for row in rows if row["lemma"] == "A.4"]
+    assert by_client and not any(row["smooth"] for row in by_client if row["depth"] > 1)
+
+
+def test_fates_are_counted_in_threes():
+    head = {"lemma": "A.3", "kept": 4, "within": 4, "bound": 0.5, "good": True, "smooth": True, "valid": True}
+    cases = {
+        "shown": [{}, {"bound": 1.5, "within": 0}],
+        "refuted": [{}, {"within": 3}],
+        "open": [{"good": False}, {"within": 1, "smooth": False}],
+    }
+    rows = [head | change | {"Delta": name} for name, changes in cases.items() for change in changes]
+    counts = lemmas.count_fates(pd.DataFrame(rows), ["lemma", "Delta"]).set_index("Delta")
+    assert counts["verdict"].to_dict() == {name: name for name in cases}
+    assert counts["share"].tolist() == [1, 7 / 8, 5 / 8] and counts.loc["open", ["good", "smooth"]].tolist() == [1, 1]
+    assert counts.loc["open", [lemmas.WITHOUT, lemmas.EXCUSED]].tolist() == [1, 1]
+    assert counts.loc["shown", [lemmas.WITH, lemmas.EMPTY]].tolist() == [1, 1]
+
+
+# --- a client that loses its optimum although every premise holds ------------------------------------
+
+
+@pytest.mark.parametrize("n_clients", [3, 4])
+def test_every_premise_holds_where_an_optimum_is_lost(n_clients):
+    problem, s = biased_problem(n_clients), settings(n_clients)
+    depth, x = 6, CELLS.centers(6, np.arange(1, 65))  # all functions are constant on smaller cells
+    values = problem.values(x)
+    values = np.vstack([values, values.mean(axis=0)])
+    assert (values.max(axis=1) == optima(problem)).all()  # the optima are what the problem says
+
+    # Assumption 2: l(x, y) = nu_1 rho^g, g the depth of the smallest cell that holds both
+    cells = np.array([np.arange(64) >> (depth - h) for h in range(depth + 1)])
+    shared = (cells[:, :, None] == cells[:, None, :]).sum(axis=0) - 1
+    distance = np.where(shared == depth, 0, s["nu_1"] * s["rho"] ** np.minimum(shared, depth))
+    for h in range(depth):
+        together = cells[h][:, None] == cells[h][None, :]
+        assert distance[together].max() == s["nu_1"] * s["rho"] ** h  # diam <= nu_1 rho^h
+        assert ((distance <= s["nu_1"] * s["rho"] ** h) == together).all()  # the balls, nu_2 = nu_1, are the cells
+    for f, best in zip(values, optima(problem), strict=True):
+        short = best - f
+        assert (short[None, :] <= short[:, None] + np.maximum(short[:, None], distance)).all()
+
+    # Assumption 3; and, with 3 clients, Assumption 4 for some omega
+    assert problem.Delta == s["Delta"] and problem.optimum[0] < problem.global_optimum
+    excess = (optima(problem)[:-1, None] - values[:-1]).max(axis=0) - s["Delta"]
+    at_optimum = values[-1] == problem.global_optimum
+    assert (excess[at_optimum] <= 0).all() == (n_clients == 3)
+    assert s["c"] >= 2 and s["c_1"] >= (2 * n_clients**2) ** (1 / 8)  # Lemma A.2
+
+    seen = watch("pf-pne", problem, 100_000, partition=CELLS, **s)
+    assert transition_depth(s["Delta"], s["nu_1"], s["rho"]) == 2
+    assert [index.tolist() for index in seen.shared] == [[1], [1, 2], [3, 4]]
+    assert [index.tolist() for index in seen.own[0]] == [[1], [1, 2], [3, 4]]  # client 1's optimum is in (1, 1)
+    assert all(row["good"] for row in count_kept_nodes(problem, 100_000, CELLS, **s))
+    alone = watch("pe", problem, 100_000, partition=CELLS, **{name: s[name] for name in s if name != "Delta"})
+    assert alone.own[0][-1].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("noise", [0.0, "bernoulli"])
+def test_what_is_lost_is_lost_at_every_pull(noise):
+    """13 (M - 2) / 64 at each pull from there on, whatever T; PE alone loses nothing in the end."""
+    for n_clients, horizon in itertools.product((3, 4), (100_000, 400_000)):
+        problem = biased_problem(n_clients, noise)
+        run = simulate("pf-pne", problem, horizon, partition=CELLS, **settings(n_clients))
+        start = np.searchsorted(run.t, horizon // 2)
+        rate = np.diff(run.regret[:, [start, -1]])[:, 0] / (run.t[-1] - run.t[start])
+        assert rate[0] == pytest.approx(13 * (n_clients - 2) * UNIT)
+
+
+# --- Corollary 3.1 ----------------------------------------------------------------------------------
+
+
+def parameters(**changes):
+    return replace(complete("9_why", {"profile": "smoke", "n_jobs": 1}), **changes)
+
+
+def test_differences_shrink_as_the_corollary_wants(tmp_path):
+    assert lemmas.bound_on_Delta(1_000, 20, 0) == pytest.approx(np.sqrt(np.log(20_000) / 1_000))
+    p, horizons = parameters(n_runs=2, n_clients=3), (50, 400, 3_200)
+    shifts = lemmas.shifts_for("garland", 0.0, horizons, p, tmp_path)
+    assert shifts[50] == pytest.approx(p.shift) and shifts[50] > shifts[400] > shifts[3_200] > 0
+    Deltas = []
+    for horizon, shift in shifts.items():
+        experiment = Experiment("garland", ("pf-pne",), 3, 10, 2, shift=shift)
+        Deltas.append(
+            np.mean([experiment.problem(run).Delta for run in range(2)]) / lemmas.bound_on_Delta(horizon, 3, 0)
+        )
+    assert Deltas == pytest.approx([Deltas[0]] * 3, rel=0.25)
+    alike = lemmas.shifts_for("garland", 0.0, horizons, parameters(n_runs=2, n_clients=1), tmp_path)
+    assert set(alike.values()) == {p.shift}
+
+
+@pytest.mark.parametrize(("exponent", "idle", "verdict"), [(0.4, 0.1, "shown"), (0.9, 0.1, "open"), (0.4, 0.7, "open")])
+def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
+    rows = [
+        {"T": horizon, "run": run, "regret": (2 + run) * horizon**exponent, "alone": horizon**0.5}
+        for horizon in (100, 1_000, 10_000)
+        for run in range(3)
+    ]
+    head = {"objective": "garland", "noise": 1.0, "d": 0.0, "Delta": 0.1, "of_bound": 0.3, "idle": idle}
+    row = lemmas.shrink_slopes(pd.DataFrame([head | row for row in rows]), parameters()).iloc[0]
+    assert row["slope"] == pytest.approx(exponent) and row["alone_slope"] == pytest.approx(0.5)
+    assert 0.5 < row["allowed"] < 0.6 and row["verdict"] == verdict
+    assert row["last_ratio"] == pytest.approx(3 * 10_000 ** (exponent - 0.5))
+
+
+# --- Section A.1, and HOO ---------------------------------------------------------------------------
+
+
+def test_what_rounding_up_costs():
+    """One client draws tau_h. Of four, with tau_h = 1 and 2 at depths 0 and 1: 3 of 4 and, of two nodes, 4 of 8."""
+    alone = Experiment("garland", ("fed-pne",), 1, 500, 1)
+    (unspent, spent, depth), *_ = lemmas._spend(alone, 0)
+    assert unspent == 0 and 0 < spent <= 1 and depth >= 3
+    four = Experiment("garland", ("fed-pne",), 4, 60, 1)
+    (unspent, spent, _), *_ = lemmas._spend(four, 0)
+    assert 0 < unspent < spent <= 1
+
+
+def test_the_variants_lead_from_hct_to_hoo():
+    partition = Partition([[0.0, 1.0]] * 2, cells="cyclic")
+    for parts, made in (((), hct_theory), (("width", "credit", "splits"), hoo_theory)):
+        wanted, theory_of_parts = made(HCTSettings(), partition, 500), lemmas.tree_theory(parts, partition, 500)
+        for one, other in zip(wanted, theory_of_parts, strict=True):
+            np.testing.assert_array_equal(one, other)
+    experiment = Experiment("himmelblau", ("hct",), 2, 400, 1)
+    rows = dict(zip(lemmas.TREES, lemmas._play_trees(experiment, 0), strict=True))
+    for name, search in (("hct", "HCT"), ("hoo", "HOO")):
+        run = simulate(name, experiment.problem(0), 400)
+        assert rows[search][0] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)
+    for _, mean_depth, deepest, nodes in rows.values():
+        assert 0 < mean_depth <= deepest and nodes <= 400
+    assert rows["HOO, no truncation"][3] == 400  # every pull is of a new node
