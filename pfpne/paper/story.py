@@ -67,8 +67,8 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
     """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
     caption = (
         f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} "
-        f"clients, T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a "
-        "node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
+        f"clients, T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who "
+        "keeps a node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
         "sent, all clients together, and each client's evaluations."
     )
     return render("how_it_works", caption, trace.cells, None, lambda figure: _draw(figure, trace, problem))
