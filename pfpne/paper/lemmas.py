@@ -1,13 +1,13 @@
 """What the paper's lemmas, Corollary 3.1, its remarks on speed and its proof say, counted in runs.
 
-| paper                 | here              | what is counted                                                             |
-|-----------------------|-------------------|-----------------------------------------------------------------------------|
-| Lemma A.3             | count_kept_nodes  | nodes that the server keeps, within 6 nu_1 rho^h of f-bar*                  |
-| Lemma A.4             | count_kept_nodes  | nodes that a client keeps alone, within 11 nu_1 rho^h + Delta of f_m*       |
-| Lemma A.4, first case | biased_problem    | a client whose optimum goes although every premise holds                    |
-| Corollary 3.1         | shrink            | regret against T where Delta <= C_3 (log(MT) / T)^(1/(d+2))                 |
+| paper                 | here              | what is counted |
+|---|---|---|
+| Lemma A.3             | count_kept_nodes  | nodes that the server keeps, within 6 nu_1 rho^h of f-bar* |
+| Lemma A.4             | count_kept_nodes  | nodes that a client keeps alone, within 11 nu_1 rho^h + Delta of f_m* |
+| Lemma A.4, first case | biased_problem    | a client whose optimum goes although every premise holds |
+| Corollary 3.1         | shrink            | regret against T where Delta <= C_3 (log(MT) / T)^(1/(d+2)) |
 | Section A.1           | compare_speed     | Fed-PNE against searches of single clients, and what rounding up tau_h costs |
-| Table 1, HOO          | vary_trees        | which of the differences between HOO and HCT decides on rastrigin           |
+| Table 1, HOO          | vary_trees        | which of the differences between HOO and HCT decides on rastrigin |
 
 Every answer is "shown", "refuted" or "open": open where neither was seen, or where a premise fails.
 """
@@ -105,7 +105,10 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
         gaps["A.4", h] = problem.optimum[owner] - problem.paired_values(owner, partition.centers(h, index))
 
     so_far = np.logical_and.accumulate(good, axis=1)
-    events = {"A.3": so_far[0], "A.4": so_far[1] & good[0].all()}  # the server has decided all before a client is alone
+    events = {
+        "A.3": so_far[0],
+        "A.4": so_far[1] & good[0].all(),
+    }  # the server has decided all before a client is alone
     smooth = dict(zip(FACTORS, np.logical_and.accumulate(smooth, axis=1), strict=True))
     rows = []
     for (lemma, h), gap in gaps.items():
@@ -265,7 +268,7 @@ def _Delta_of(experiment: Experiment, run: int) -> list[list]:
 
 
 def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path = RESULTS) -> dict[int, float]:
-    """A shift for each T, so that the clients' mean Delta shrinks as `bound_on_Delta`, from that of p.shift at the first.
+    """A shift for each T: the clients' mean Delta shrinks as `bound_on_Delta`, from that of p.shift at the first.
 
     By interpolation between the logarithms of a few shifts; p.shift itself where clients do not differ.
     """
@@ -308,8 +311,8 @@ def shrink(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.
 def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
     """One row per objective and noise: exponents of T, of what Corollary 3.1 allows and of what was measured.
 
-    allowed: of (T log(MT))^((d+1)/(d+2)), its own logarithm included. constant: the least C_3 for which its condition on
-    Delta holds in all of these runs. verdict: open where the horizon cuts half of a run, or as soon as the interval
+    allowed: of (T log(MT))^((d+1)/(d+2)), its own logarithm included. constant: the least C_3 for which its condition
+    on Delta holds in all of these runs. verdict: open where the horizon cuts half of a run, or as soon as the interval
     holds `allowed`; for the corollary's other premises (smoothness, c >= 2) do not hold in these runs, a slope that is
     above is open, too.
     """
@@ -317,7 +320,12 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
     for (objective, noise), group in shrunk.groupby(["objective", "noise"], sort=False):
         horizons, d = np.sort(group["T"].unique()), group["d"].iloc[0]
         allowed = stats.power(horizons, ((horizons * np.log(p.n_clients * horizons)) ** ((d + 1) / (d + 2)))[None])[0]
-        row = {"objective": objective, "noise": noise, "d": d, "first_Delta": group["Delta"][group["T"] == horizons[0]]}
+        row = {
+            "objective": objective,
+            "noise": noise,
+            "d": d,
+            "first_Delta": group["Delta"][group["T"] == horizons[0]],
+        }
         row["last_Delta"] = group["Delta"][group["T"] == horizons[-1]]
         row = {name: value.mean() if isinstance(value, pd.Series) else value for name, value in row.items()}
         row |= {"constant": group["of_bound"].max(), "allowed": allowed}
@@ -456,7 +464,7 @@ SMALL_SHARE = 0.1  # of T: what "manageable" means here, for the paper gives no 
 
 
 def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame) -> pd.DataFrame:
-    """One row per statement: statement, runs (on which), verdict, measured; of the tables that the functions above make.
+    """One row per statement: statement, runs (on which), verdict, measured; of the tables that are made above.
 
     fates: by lemma, constants and Delta.
     """
@@ -522,12 +530,12 @@ def trees_in_words(trees: pd.DataFrame) -> str:
 
     both = means.loc[["HOO", "HCT"]]
     return (
-        f"R(T)/M is {regret['HOO']:,.0f} with HOO and {regret['HCT']:,.0f} with HCT, in {trees['run'].nunique()} runs. "
-        f"One part of HOO put into HCT multiplies HCT's regret: {listed(into)}. One part of HCT put into HOO multiplies "
-        f"HOO's: {listed(back)}. Without its truncation HOO's is {regret['HOO, no truncation'] / regret['HOO']:.2f} "
-        f"times as large. A pull is at depth {both['depth'].iloc[0]:.1f} on average with HOO and "
-        f"{both['depth'].iloc[1]:.1f} with HCT; a client pulls {both['nodes'].iloc[0]:,.0f} and "
-        f"{both['nodes'].iloc[1]:,.0f} nodes."
+        f"R(T)/M is {regret['HOO']:,.0f} with HOO and {regret['HCT']:,.0f} with HCT, in {trees['run'].nunique()}"
+        f" runs. One part of HOO put into HCT multiplies HCT's regret: {listed(into)}. One part of HCT put into HOO"
+        f" multiplies HOO's: {listed(back)}. Without its truncation HOO's is"
+        f" {regret['HOO, no truncation'] / regret['HOO']:.2f} times as large. A pull is at depth"
+        f" {both['depth'].iloc[0]:.1f} on average with HOO and {both['depth'].iloc[1]:.1f} with HCT; a client pulls"
+        f" {both['nodes'].iloc[0]:,.0f} and {both['nodes'].iloc[1]:,.0f} nodes."
     )
 
 
@@ -542,11 +550,11 @@ def make_lemmas(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -
     slopes = shrink_slopes(shrunk, p)
     table = verdicts(count_fates(nodes, ["lemma", "constants", "Delta"]), lost, slopes, speed)
     caption = (
-        f"What the paper's lemmas, corollary and remarks say, counted: M = {p.n_clients}, T = {p.horizon:,}, shift "
-        f"{p.shift:g}, {p.n_runs} runs, on {', '.join(map(title, DIMENSIONS))} (the corollary on "
-        f"{' and '.join(map(title, SHRUNK))}). A lemma is shown where it holds and all of its premises do, refuted where "
-        "it fails although they do, and open where a premise fails or the bound is 1 or more. The counts are of one "
-        "depth of one run. Ratios and exponents have bootstrap 95 % intervals."
+        f"What the paper's lemmas, corollary and remarks say, counted: M = {p.n_clients}, T = {p.horizon:,}, shift"
+        f" {p.shift:g}, {p.n_runs} runs, on {', '.join(map(title, DIMENSIONS))} (the corollary on"
+        f" {' and '.join(map(title, SHRUNK))}). A lemma is shown where it holds and all of its premises do, refuted"
+        " where it fails although they do, and open where a premise fails or the bound is 1 or more. The counts are"
+        " of one depth of one run. Ratios and exponents have bootstrap 95 % intervals."
     )
     means = trees.groupby("search", sort=False)[["regret", "depth", "deepest", "nodes"]].mean().reset_index()
     form = {"regret": "{:,.0f}", "depth": "{:.1f}", "deepest": "{:.1f}", "nodes": "{:,.0f}"}

@@ -66,10 +66,10 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
 def draw(trace: Trace, problem: Problem) -> Exhibit:
     """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
     caption = (
-        f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} "
-        f"clients, T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who "
-        "keeps a node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the numbers "
-        "sent, all clients together, and each client's evaluations."
+        f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients}"
+        f" clients, T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says"
+        " who keeps a node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the"
+        " numbers sent, all clients together, and each client's evaluations."
     )
     return render("how_it_works", caption, trace.cells, None, lambda figure: _draw(figure, trace, problem))
 
@@ -130,9 +130,9 @@ def in_words(trace: Trace, problem: Problem) -> str:
         mine, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]
         around = mine[mine["low"].le(x) & mine["high"].ge(x)].groupby("fate", sort=False)["depth"].max()
         lines.append(
-            f"- **Client {m + 1}** kept {sum(mine['fate'] == BROUGHT_BACK)} nodes that the server had eliminated. The "
-            f"cell around its own optimum was {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}. "
-            f"It would use a point worth {value:.3f}; its optimum is {problem.optimum[m]:.3f}."
+            f"- **Client {m + 1}** kept {sum(mine['fate'] == BROUGHT_BACK)} nodes that the server had eliminated. The"
+            f" cell around its own optimum was {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}."
+            f" It would use a point worth {value:.3f}; its optimum is {problem.optimum[m]:.3f}."
         )
     return "\n".join(lines)
 
