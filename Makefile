@@ -1,4 +1,4 @@
-# Two commands do everything: `make figures` and `make test`. Each sets up .venv first, once.
+# `make figures` and `make test` do all the set-up on a new machine; `make help` lists the rest.
 
 PYTHON ?= python3
 PROFILE ?= paper
@@ -7,17 +7,38 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures map lint mutants test test-all lab site clean clean-results
+.PHONY: figures evidence map all help lint mutants test test-all lab site clean clean-results
 
 # The runner ends with make, whose process it is told: it could be killed before the runner has looked for it.
-figures map: export PFPNE_MAKE := $(shell echo $$PPID)
+figures evidence map all: export PFPNE_MAKE := $(shell echo $$PPID)
 
+help:
+	@echo "make figures   the paper's figures and Table 1, into figures/ (20 minutes on two cores)"
+	@echo "make evidence  the claims, the deviations, the search for the printed reading, and all beyond the paper (2 hours)"
+	@echo "make map       the map of when federation pays (an hour or two)"
+	@echo "make all       everything"
+	@echo "make test      the tests (2 minutes); make test-all: the slow ones, too (over an hour)"
+	@echo "make lint      the rules that the code is written by (seconds)"
+	@echo "make mutants   N=20 small wrong changes that the tests should notice (minutes)"
+	@echo "make lab       JupyterLab, on the page that shows the notebooks"
+	@echo "make site      the pages and the executed notebooks as one static site (a minute)"
+	@echo "make clean     removes what is made again in a moment; make clean-results: the stored runs, too"
+	@echo "PROFILE=smoke makes a small version into figures-smoke/, for a first look. Each can be stopped, and goes on."
+
+# What is in the paper.
 figures: $(READY)
-	$(RUN) -m pfpne.paper figures --profile $(PROFILE) $(ARGS)
+	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --group paper $(ARGS)
 
-# The regime map and its guide: an hour or two. It can be stopped, and goes on from where it was.
+# What goes beyond its figures: the claims, the deviations, the readings, PF-PNE+.
+evidence: $(READY)
+	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --group evidence $(ARGS)
+
+# The regime map and its guide: an hour or two.
 map: $(READY)
-	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --only 8_regime_map $(ARGS)
+	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --group map $(ARGS)
+
+all: $(READY)
+	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --group all $(ARGS)
 
 # Tests read pages and paths that are UTF-8, whatever the locale; what the locale does to `make figures` is tested apart.
 test test-all: export PYTHONUTF8 = 1
@@ -54,6 +75,7 @@ $(READY): requirements.lock pyproject.toml
 	  { echo "pfpne needs Python 3.11 or newer, and $(PYTHON) is not. Say where one is: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 	  { echo "$(PYTHON) lacks its venv module: install it (Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	@echo "setting up $(VENV), once: about 2 minutes and 1 GB of disk"
 	@test -e $@ || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f $@
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock

@@ -631,7 +631,7 @@ def test_what_is_compared_has_a_family_and_what_is_counted_has_none():
 
 
 def test_another_claim_makes_the_notebooks_again(monkeypatch, tmp_path):
-    notebook = NOTEBOOKS / "4_table1_and_claims.ipynb"
+    notebook = NOTEBOOKS / "12_claims.ipynb"
     before, edited = runner.fingerprint(notebook, {}), tmp_path / claims.TABLE.name
     edited.write_text(claims.TABLE.read_text(encoding="utf-8").replace("below = 1.25", "below = 1.3"), encoding="utf-8")
     monkeypatch.setattr(runner, "CLAIMS_TABLE", edited)

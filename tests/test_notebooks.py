@@ -32,7 +32,8 @@ ASKED = {
     "1_synthetic_regret": {"objective": "himmelblau", "noise": 0.3, "seed": 5, "algorithms": "pf-pne,pe", **CONSTANTS},
     "2_landmine_auc": {"algorithms": ["pf-pne", "hct"]},
     "3_communication_cost": {"figures_dir": "mine"},
-    "4_table1_and_claims": {"horizon": 20},
+    "4_table1": {"horizon": 20},
+    "12_claims": {"horizon": 20},
     "5_panels_and_times": {"algorithms": "pf-pne,pe"},
     "8_regime_map": {"objective": "garland", "noise": 0.1, "shift": 0.1},
     "9_why": {"n_runs": 1},
@@ -131,7 +132,8 @@ def test_communication_as_in_jupyterlab(execute):
 
 def test_table_1_and_the_claims(execute):
     execute, project, _ = execute
-    execute("4_table1_and_claims")
+    execute("4_table1")
+    execute("12_claims")
     (folder,) = (path.parent for path in project.rglob("table1.csv"))
     table = pd.read_csv(folder / "table1.csv", keep_default_na=False)
     assert set(table["algorithm"]) == set(NAMES) and table["local"].between(0, 20).all()
@@ -139,9 +141,12 @@ def test_table_1_and_the_claims(execute):
     assert set(growth["algorithm"]) == set(NAMES) and growth["exponent"].dropna().between(-4, 5).all()
     stated = table[table["stated_regret"] != ""]
     assert set(stated["algorithm"]) == set(table1.STATED)
+    stems = dict.fromkeys(("table1", "table1_exponents"), folder)
+    (folder,) = (path.parent for path in project.rglob("claims.csv"))
+    stems |= dict.fromkeys(("forest", "claims", "claims_primary", "claims_times"), folder)
     kept = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
     assert set(kept["id"]) == {claim.id for claim in claims.CLAIMS} and set(kept["regime"]) == {"bernoulli", "landmine"}
-    for stem in ("table1", "table1_exponents", "forest", "claims", "claims_times"):
+    for stem, folder in stems.items():
         manifest = json.loads((folder / f"{stem}.json").read_text())
         assert manifest["parameters"]["horizon"] == 20
         assert all((folder / name).exists() for name in manifest["files"])
@@ -173,11 +178,16 @@ def test_why(execute):
         check_files(project / "figures-custom", stem)
 
 
-def test_what_takes_an_hour_is_made_when_it_is_named(monkeypatch):
+def test_a_batch_makes_the_notebooks_of_its_group(monkeypatch):
     begun = []
     monkeypatch.setattr(runner, "is_unchanged", lambda *_: False)
     monkeypatch.setattr(runner, "make_figures", lambda profile, name, *_: begun.append(name) or [])
-    assert runner.figures("paper") == 0 and "8_regime_map" not in begun and "9_why" in begun
+    assert runner.main(["figures", "--profile", "smoke", "--group", "paper"]) == 0
+    assert set(begun) == set(runner.IN_THE_PAPER) and "12_claims" not in begun
+    begun.clear()
+    assert runner.main(["figures", "--profile", "smoke", "--group", "evidence"]) == 0
+    assert {"12_claims", "11_as_printed", "9_why"} <= set(begun) and "8_regime_map" not in begun
+    assert set(runner.GROUPS["all"]) == {*runner.IN_THE_PAPER, *begun, "8_regime_map"} == set(NOTEBOOKS)
     begun.clear()
     assert runner.main(["figures", "--profile", "smoke", "--only", "8_regime_map"]) == 0 and begun == ["8_regime_map"]
 

@@ -62,7 +62,7 @@ def batch(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "digest", lambda name, parameters: f"digest of {name}")
     monkeypatch.setattr(runner, "EXECUTED", tmp_path / "executed")
     monkeypatch.setattr(runner, "executions", lambda _: every)
-    monkeypatch.setattr(runner, "APART", {"paper": ("map",)})
+    monkeypatch.setattr(runner, "GROUPS", {"all": tuple(name for name in runner.KNOWN if name != "map")})
     monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(("one", "map")))
     monkeypatch.setattr(runner, "check_notebook", lambda _: None)
     monkeypatch.setattr(runner, "make_figures", lambda *_: [])

@@ -30,7 +30,14 @@ from pfpne.paper.tables import update_pages
 from pfpne.paper.workers import end_with, processors
 from pfpne.paths import LANDMINE_TABLE, ROOT
 
-APART = {"smoke": (), "paper": ("8_regime_map",)}  # what takes an hour is made when it is named
+IN_THE_PAPER = ("0_how_it_works", "1_synthetic_regret", "2_landmine_auc", "3_communication_cost", "4_table1")
+IN_THE_PAPER += ("5_panels_and_times",)
+GROUPS = {  # what a batch makes: the figures and tables of the paper, what goes beyond them, the map, or everything
+    "paper": IN_THE_PAPER,
+    "evidence": tuple(name for name in KNOWN if name not in (*IN_THE_PAPER, "8_regime_map")),
+    "map": ("8_regime_map",),
+    "all": tuple(KNOWN),
+}
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 PATIENCE = 600  # seconds that a kernel may be silent where it owes an answer: another process may have the processors
 FIRST = "panel_main_printed.png"  # of what is made, what to look at first
@@ -40,7 +47,8 @@ SECONDS = {  # of an execution of each notebook, as measured in one batch on two
         "1_synthetic_regret": 32,
         "2_landmine_auc": 23,
         "3_communication_cost": 14,
-        "4_table1_and_claims": 304,
+        "4_table1": 60,
+        "12_claims": 250,
         "5_panels_and_times": 36,
         "6_tune_your_own": 46,
         "7_beyond": 107,
@@ -60,7 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
     who = make.add_mutually_exclusive_group()
     who.add_argument("--n-jobs", type=int, help="simulations at a time; one per processor if not given")
     who.add_argument("--scheduler", help="the address of a Dask scheduler whose workers simulate")
-    make.add_argument("--only", choices=KNOWN, help="this notebook alone")
+    what = make.add_mutually_exclusive_group()
+    what.add_argument("--only", choices=KNOWN, help="this notebook alone")
+    what.add_argument("--group", choices=GROUPS, default="all", help="the notebooks of one purpose")
     commands.add_parser("readme", help="write what the files in figures/ say into the README and the pages of docs/")
     args = parser.parse_args(arguments)
     make = os.environ.pop("PFPNE_MAKE", None)  # its process, which may have been killed by now
@@ -68,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         end_with(int(make))  # without make nobody waits for this
     code = 0
     if args.command == "figures":
-        code = figures(args.profile, {"n_jobs": args.n_jobs, "scheduler": args.scheduler}, args.only)
+        code = figures(args.profile, {"n_jobs": args.n_jobs, "scheduler": args.scheduler}, args.only, args.group)
     has_pages = (ROOT / "docs" / "claims.md").exists()  # a folder of one's own, with an installed wheel, has none
     if code == 0 and (args.command == "readme" or (args.profile == "paper" and has_pages)):
         try:
@@ -79,10 +89,10 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def figures(profile: str, workers: dict | None = None, only: str | None = None) -> int:
-    """Execute the profile's notebooks, or one, up to the first that fails; returns the exit code.
+def figures(profile: str, workers: dict | None = None, only: str | None = None, group: str = "all") -> int:
+    """Execute the notebooks of a group, or one, up to the first that fails; returns the exit code.
 
-    workers: the notebooks' parameters that say who simulates.
+    workers: the notebooks' parameters that say who simulates. group: of GROUPS.
     """
     lanes = min(AT_A_TIME[profile], processors())
     logging.getLogger("tornado").setLevel(logging.CRITICAL)  # it reports what papermill raises, or a kernel's end
@@ -95,7 +105,7 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None) 
         with FileLock(EXECUTED / f"{profile}.lock", timeout=0):
             for left in (EXECUTED / profile).glob("*.unfinished.ipynb"):  # by a batch that was killed
                 left.unlink()
-            wanted = {only} if only else KNOWN.keys() - APART[profile]
+            wanted = {only} if only else GROUPS[group]
             every = [execution for execution in executions(profile) if execution[0] in wanted]
             committed = commit_or_reason()
             execute_all(profile, every, workers or {}, lanes)

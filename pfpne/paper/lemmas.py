@@ -6,7 +6,7 @@
 | Lemma A.4             | count_kept_nodes  | nodes that a client keeps alone, within 11 nu_1 rho^h + Delta of f_m* |
 | Lemma A.4, first case | biased_problem    | a client whose optimum goes although every premise holds |
 | Corollary 3.1         | shrink            | regret against T where Delta <= C_3 (log(MT) / T)^(1/(d+2)) |
-| Section A.1           | compare_speed     | Fed-PNE against searches of single clients, and what rounding up tau_h costs |
+| Section A.1 | compare_speed | Fed-PNE against single-client searches, and the cost of rounding tau_h up |
 | Table 1, HOO          | vary_trees        | which of the differences between HOO and HCT decides on rastrigin |
 
 Every answer is "shown", "refuted" or "open": open where neither was seen, or where a premise fails.
@@ -568,4 +568,4 @@ def make_lemmas(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -
     csv = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}
     tables = {"": table, "_nodes": count_fates(nodes, PLACE), "_lost": lost, "_shrinking": shrunk, "_speed": speed}
     files = {f"lemmas{name}.csv": part.to_csv(**csv).encode() for name, part in (tables | {"_trees": trees}).items()}
-    return Exhibit("lemmas", caption, files | {"lemmas.md": text.encode()}, {"text/markdown": text}, __name__)
+    return Exhibit("lemmas", caption, files | {"lemmas.md": text.encode()}, {"text/markdown": text})

@@ -196,7 +196,8 @@ NOTEBOOKS = {
     "3_communication_cost": Notebook(
         ("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True, read=True
     ),
-    "4_table1_and_claims": Notebook(NAMES, without=(*MANY, "cells"), claims=True),
+    "4_table1": Notebook(NAMES, without=(*MANY, "cells"), claims=True),
+    "12_claims": Notebook(NAMES, without=(*MANY, "cells"), claims=True),
     "5_panels_and_times": Notebook(COMPARED, without=("objective", "noise"), read=True),
     "10_specification_curve": Notebook(READ, without=(*MANY, "cells", "shift"), n_runs=5),
     "11_as_printed": Notebook(PAPER, without=(*MANY, "n_clients", "horizon", "seed", "cells", "shift"), claims=True),
@@ -222,7 +223,8 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         ("2_landmine_auc", model),
         *(("3_communication_cost", {**model, "objective": f}) for f in COMMUNICATION),
         ("5_panels_and_times", model),
-        ("4_table1_and_claims", {}),
+        ("4_table1", {}),
+        ("12_claims", {}),
         ("6_tune_your_own", SITES[profile]),
         ("7_beyond", {}),
         ("8_regime_map", {}),
