@@ -10,6 +10,8 @@ import numpy as np
 MOST_EVALUATIONS = 10**9  # M T of a run: beyond, memory gives out
 MOST_REWARD = 1e9 + 1  # either side of 0: what the most noise makes of a value in [0, 1]
 
+CLOSE = 0.7  # how alike (0 to 1) a wrong name and a known one must be for the known one to be suggested
+
 # The integers that are asked for, least and most.
 COUNTS = {
     "n_clients": (1, 10**6),
@@ -51,6 +53,21 @@ def is_number(x) -> bool:
         return (is_integer(x) or isinstance(x, (float, np.floating))) and math.isfinite(x)
     except OverflowError:
         return False
+
+
+def real(x) -> float:
+    """x as a float; NaN for all that is no real number, of what `float` takes too: truth values, texts, complex ones.
+
+    Arrays of no dimension, and what else turns itself into a float, are taken.
+    """
+    if isinstance(x, (bool, np.bool_, str, bytes, bytearray, complex, np.complexfloating)):
+        return math.nan
+    if getattr(x, "shape", ()) != () or getattr(getattr(x, "dtype", None), "kind", "f") not in "iuf":
+        return math.nan
+    try:
+        return float(x)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def check_integer(name: str, x, least: int, most: int = 10**9, more: str = "") -> None:
@@ -105,12 +122,13 @@ def check_noise(name: str, x) -> None:
 
 
 def unknown(what: str, name, names: Collection[str]) -> str:
-    """The sentence about a name that is none of `names`: the one most like it, whatever the case, and all of them."""
+    """The sentence about a name that is none of `names`: the one most like it, if it is close, and all of them."""
     given = str(name)[:100]
 
     def likeness(known: str) -> list[float]:  # the case tells delta from Delta, no more
         pairs = (given.lower(), known.lower()), (given, known)
         return [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
 
-    near = max(names, key=likeness)
-    return f"unknown {what} {shown(name)}. Did you mean {near!r}? There are: {', '.join(names)}."
+    near = max(names, key=likeness, default="")
+    guess = f" Did you mean {near!r}?" if near and likeness(near)[0] >= CLOSE else ""
+    return f"unknown {what} {shown(name)}.{guess} There are: {', '.join(names) or 'none'}."

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, is_integer, is_number
+from pfpne.checks import check, is_integer, is_number, real
 
-LARGEST_INT = 2**52  # above, floats between 0 and 1 do not tell integers apart
+# Beyond, floats between 0 and 1 no longer tell all integers apart: on a line, and on a log scale, where a rounding
+# error is a share of the number itself.
+LARGEST_INT = 2**48
+LARGEST_LOG_INT = 2**40
 DIRECTIONS = ("maximize", "minimize")
 
 
@@ -30,9 +33,12 @@ class Float:
 
     def __post_init__(self):
         _check_range(self, is_number, "a number", float)
+        check(math.isfinite(self.high - self.low), "high", f"such that high - {self.low:g} is a number", self.high)
 
     def at(self, u: float) -> float:
-        """The value at u in [0, 1]."""
+        """The value at u in [0, 1]; at 0 and 1 the ends themselves, a logarithm or not."""
+        if u <= 0 or u >= 1:
+            return self.low if u <= 0 else self.high
         low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
         value = low * (1 - u) + high * u
         return min(max(math.exp(value) if self.log else value, self.low), self.high)
@@ -54,8 +60,10 @@ class Int:
 
     def __post_init__(self):
         _check_range(self, is_integer, "an integer", int)
-        holds = -LARGEST_INT <= self.low and self.high <= LARGEST_INT
-        check(holds, "low and high", f"within +-{LARGEST_INT}", (self.low, self.high))
+        most = LARGEST_LOG_INT if self.log else LARGEST_INT
+        holds = -most <= self.low and self.high <= most
+        scale = " on a log scale" if self.log else ""
+        check(holds, "low and high", f"within +-{most}{scale}", (self.low, self.high))
 
     @property
     def _between(self) -> Float:
@@ -160,16 +168,17 @@ class Reward:
     def __post_init__(self):
         holds = is_number(self.low) and is_number(self.high) and self.low < self.high
         check(holds, "reward_range", "(low, high), two numbers, low < high", (self.low, self.high))
+        width = float(self.high) - float(self.low)
+        check(
+            0 < width < math.inf, "reward_range", "(low, high), whose difference is a number > 0", (self.low, self.high)
+        )
         check(self.direction in DIRECTIONS, "direction", " or ".join(map(repr, DIRECTIONS)), self.direction)
         for name in ("low", "high"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
     def number(self, value) -> float:
         """The value as a float; ValueError, naming the range, unless it is within it (rounding apart)."""
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
+        number = real(value)
         slack = 1e-9 * (self.high - self.low)
         wanted = f"a number in [{self.low:g}, {self.high:g}], the reward_range"
         check(self.low - slack <= number <= self.high + slack, "a value", wanted, value)

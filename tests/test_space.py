@@ -1,13 +1,14 @@
 """Named parameters: round trips, log scales, equal shares, and what is refused."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfpne.space import LARGEST_INT, Float, Int, Ordinal, Reward, Space
+from pfpne.space import LARGEST_INT, LARGEST_LOG_INT, Float, Int, Ordinal, Reward, Space
 
 units = st.floats(0, 1)
 numbers = st.floats(-1e12, 1e12)
@@ -41,9 +42,19 @@ def test_every_point_is_a_value_and_back(parameter, u):
 def test_the_ends_are_reached(parameter):
     if isinstance(parameter, Ordinal):
         assert (parameter.at(0.0), parameter.at(1.0)) == (parameter.choices[0], parameter.choices[-1])
-    else:  # a logarithm and back: rounding
-        near = pytest.approx((parameter.low, parameter.high), rel=1e-12)
-        assert (parameter.at(0.0), parameter.at(1.0)) == near
+    else:
+        assert (parameter.at(0.0), parameter.at(1.0)) == (parameter.low, parameter.high)
+
+
+@relaxed
+@given(st.data(), st.booleans())
+def test_integers_come_back_to_the_limits_of_their_type(data, log):
+    most = LARGEST_LOG_INT if log else LARGEST_INT
+    ends = st.integers(1 if log else -most, most) | st.sampled_from([1, 2, most - 1, most])
+    low, high = sorted(data.draw(st.lists(ends, min_size=2, max_size=2, unique=True)))
+    parameter = Int(low, high, log=log)
+    for value in (low, high, low + 1, high - 1, data.draw(st.integers(low, high))):
+        assert parameter.at(parameter.unit(value)) == value
 
 
 @given(parameters(), units, units)
@@ -98,6 +109,9 @@ def test_a_space_keeps_names_and_order():
         (lambda: Int(1.0, 5), "low must be an integer; got 1.0"),
         (lambda: Int(5, 4), "high must be an integer > low = 5"),
         (lambda: Int(0, 2**60), "low and high must be within"),
+        (lambda: Int(1, 2**52, log=True), f"low and high must be within +-{2**40} on a log scale"),
+        (lambda: Float(-1e308, 1e308), "high must be such that high - -1e+308 is a number"),
+        (lambda: Reward(-1e308, 1e308), "reward_range must be (low, high), whose difference is a number > 0"),
         (lambda: Ordinal(["a"]), "choices must be two or more"),
         (lambda: Ordinal("abc"), "choices must be a list"),
         (lambda: Ordinal([1, 1]), "all different"),
@@ -124,6 +138,8 @@ def test_rewards_of_any_range():
     assert [loss.scaled(loss.number(value)) for value in (-2, 0, np.float32(6))] == [1.0, 0.75, 0.0]
     assert Reward().scaled(Reward().number(np.array(0.25))) == 0.25
     assert Reward().number(1 + 1e-15) == 1.0  # rounding
-    for wrong in (6.1, -2.1, math.nan, math.inf, None, "much", [1, 2]):
+    assert [Reward().number(x) for x in (0, 1, Fraction(1, 4), np.int8(1), np.float16(0.5))] == [0, 1, 0.25, 1, 0.5]
+    wrong_kinds = (1j, np.complex128(0.5 + 0.7j), np.array(0.5 + 0j), True, np.True_, "0.5", b"1", np.array("0.5"))
+    for wrong in (6.1, -2.1, math.nan, math.inf, 10**400, None, "much", [1, 2], np.array([0.5]), *wrong_kinds):
         with pytest.raises(ValueError, match=r"a number in \[-2, 6\], the reward_range"):
             loss.number(wrong)

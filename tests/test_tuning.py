@@ -273,6 +273,7 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         ({"n_evaluations": 0}, "n_evaluations must be an integer in 1.."),
         ({"algorithm": "hcct"}, "Did you mean 'hct'?"),
         ({"algorithm": None}, "unknown algorithm None"),
+        ({"algorithm": "hct", "zeta": 1}, "unknown setting 'zeta'. There are: nu_1"),
         ({"algorithm": "pf-pne"}, "pf-pne needs Delta"),
         ({"Delta": 0.1, "algorithm": "hct"}, "hct: unknown setting 'Delta'"),
         ({"name": 1}, "unknown setting 'name'"),
