@@ -16,6 +16,7 @@ import io
 import json
 import os
 import pickle
+import zlib
 from pathlib import Path
 from types import FunctionType
 
@@ -108,21 +109,57 @@ def load(path: str | Path) -> Client | Server | Federation | dict:
 
 
 class Journal:
-    """A file of JSON, a line each, on disk before anything else happens; one that a crash cut off is written over."""
+    """A file of JSON, a dict per line with a checksum, on disk before anything else happens.
+
+    A last line that a crash cut off is written over. Nothing else is: `append` raises an OSError where the file is not
+    as this object has read or written it.
+    """
 
     def __init__(self, path: str | Path):
-        self.path, self._end = Path(path), 0
+        self.path = Path(path).absolute()  # whoever appends may have changed the working folder meanwhile
+        self._size = self._end = 0  # of the file, and of its whole lines
 
-    def read(self) -> list:
-        """The lines; ValueError if one is no JSON."""
-        whole, end, _ = (self.path.read_bytes() if self.path.exists() else b"").rpartition(b"\n")
-        self._end = len(whole + end)
-        return [json.loads(line) for line in whole.splitlines()]
+    def check_plain(self) -> None:
+        """ValueError unless the path is that of a plain file, or free: a pipe would be waited for, for ever."""
+        try:
+            plain = self.path.is_file() or not os.path.lexists(self.path)
+        except OSError as error:
+            raise ValueError(f"{self.path} cannot be a file: {error}") from None
+        if not plain:
+            raise ValueError(f"{self.path} is a folder, a pipe, a device or a link to nowhere, and a file is wanted.")
+
+    def read(self) -> list[dict]:
+        """The lines; ValueError if the path cannot be a file's, or if a line is damaged."""
+        self.check_plain()
+        content = self.path.read_bytes() if self.path.exists() else b""
+        whole, newline, _ = content.rpartition(b"\n")
+        self._size, self._end = len(content), len(whole + newline)
+        lines = [_unsealed(line) for line in whole.split(b"\n")] if newline else []
+        for number, line in enumerate(lines, 1):
+            if line is None:
+                why = "is not what was written there, or comes of a version that wrote no checksums"
+                raise ValueError(f"{self.path} is damaged: line {number} {why}.")
+        return lines
 
     def append(self, **line) -> None:
         with self.path.open("ab") as file:
+            if file.tell() != self._size:
+                raise OSError(f"{self.path} was changed by somebody else while it was in use.")
             file.truncate(self._end)
-            file.write(json.dumps(line, default=repr).encode() + b"\n")
+            file.write(_sealed(line))
             file.flush()
             os.fsync(file.fileno())
-            self._end = file.tell()
+            self._size = self._end = file.tell()
+
+
+def _sealed(line: dict) -> bytes:
+    """The line as JSON, its last entry the CRC-32 of the text without it."""
+    text = json.dumps(line, default=repr).encode()
+    return b'%s, "crc": "%08x"}\n' % (text[:-1], zlib.crc32(text))
+
+
+def _unsealed(text: bytes) -> dict | None:
+    """The line that `_sealed` made, None if it is another."""
+    text, _, crc = text.rpartition(b', "crc": "')
+    text += b"}"
+    return json.loads(text) if crc == b'%08x"}' % zlib.crc32(text) else None

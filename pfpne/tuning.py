@@ -8,6 +8,7 @@ what passes between the server and the clients is what would pass between sites 
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from pfpne import __version__
 from pfpne.algorithms import ALGORITHMS, Algorithm, make_federation, settings_of
 from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
-from pfpne.checks import check, check_count, check_integer, check_noise, unknown
+from pfpne.checks import check, check_count, check_integer, check_noise, is_number, unknown
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.rng import stream
@@ -31,6 +33,10 @@ DEFAULT = "pf-pne+"  # neither the noise nor how far the clients differ has to b
 SEARCHES = {**ALGORITHMS, "random": Algorithm(RandomSearchSettings, make_random_search, on_cells=False)}
 NOISELESS = {"c": 1e-9, "noise_aware": False}  # confidence intervals without width: no reason to repeat a point
 SAFE = 2  # standard errors
+HOW = (
+    "(Nothing is lost: the same call with history=error.result, error being what was raised, or with its file, goes on "
+    "from here. Where nothing caught it, sys.last_value is the error.)"
+)
 ROW = {"client", "u", "parameters", "value"}  # of a history
 COLUMNS = ("client", "evaluation", "evaluations", "choice", "value")  # of the tables, beside the parameters
 
@@ -126,7 +132,8 @@ def tune(
         "settings": {name: repr(value) for name, value in sorted(settings.items())},
     }
     federation = _federation(space, reward, asked, settings)
-    return _Search(functions, space, reward, asked, federation, _History(history, asked)).run(progress)
+    with _History(history, asked, space, reward) as rows:
+        return _Search(functions, space, reward, asked, federation, rows).run(progress)
 
 
 def _names(objectives) -> list[str]:
@@ -159,34 +166,85 @@ def _federation(space: Space, reward: Reward, asked: dict, settings: dict) -> Fe
 class _History:
     """The evaluations of a search, in order: those of before, which are taken first, and those made now.
 
-    A row: {client, u, parameters, value}; u, the point of the unit cube, tells whether it is the one asked for.
+    A row: {client, u, parameters, value}; u, the point of the unit cube, tells whether it is the one asked for. As a
+    context it holds the lock of its file, so that no other search writes there. Raises ValueError, before anything is
+    evaluated, for a file that another search uses, that is damaged, or that is of another search.
     """
 
-    def __init__(self, before: str | Path | Tuned | None, asked: dict):
+    def __init__(self, before: str | Path | Tuned | None, asked: dict, space: Space, reward: Reward):
         check(before is None or isinstance(before, (str, Path, Tuned)), "history", "a path or a result", before)
+        self.asked, self.space, self.reward = asked, space, reward
         self.rows, self.taken, self._journal = [], 0, None
         if isinstance(before, Tuned):
             _check_same(before.asked, asked, "the result given as history")
             self.rows = list(before.rows)
         elif before is not None:
-            self._journal = Journal(before)
-            self._read(self._journal.path, json.loads(json.dumps(asked)))
+            check(str(before) not in ("", "."), "history", "the name of a file", str(before))
+            for name, parameter in space.parameters.items():
+                for choice in getattr(parameter, "choices", ()):
+                    check(_is_lasting(choice), f"with a history, a choice of {name!r}", LASTING, choice)
+            try:
+                path = Path(before).resolve()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._journal = Journal(path)
+                self._journal.check_plain()
+                self._lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0)
+            except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a file among the folders, a NUL
+                raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
 
-    def _read(self, path: Path, asked: dict) -> None:
+    def __enter__(self) -> "_History":
+        if self._journal is not None:
+            try:
+                self._lock.acquire()
+            except Timeout:
+                other = "another search is using it. Wait until that has ended, or give another history"
+                raise ValueError(f"history {self._journal.path}: {other}.") from None
+            except OSError as error:
+                raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
+            try:
+                self._read()
+            except BaseException:
+                self._lock.release()
+                raise
+        return self
+
+    def __exit__(self, *error) -> None:
+        if self._journal is not None:
+            self._lock.release()
+
+    def _read(self) -> None:
         """Take what the file holds, or begin it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path, asked = self._journal.path, json.loads(json.dumps(self.asked))
         try:
             lines = self._journal.read()
-            head, *self.rows = lines or [asked]
-            right = head.keys() >= asked.keys() and all(row.keys() == ROW for row in self.rows)
-            right &= bool(lines) or not path.exists() or path.stat().st_size == 0
-        except (ValueError, AttributeError):  # no JSON, or no dict
-            right = False
+            path.open("ab").close()  # that it can be written to is known before anything is evaluated
+        except OSError as error:
+            raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
+        except ValueError as error:
+            raise ValueError(f"history must be a file that tune wrote, or a new one; {error}") from None
+        right = lines[0].keys() == asked.keys() | {"pfpne"} if lines else path.stat().st_size == 0
         check(right, "history", "a file that tune wrote, or a new one", str(path))
-        _check_same(head, asked, path)
-        path.open("ab").close()  # that it can be written to is known before anything is evaluated
         if not lines:
             self._journal.append(pfpne=__version__, **asked)
+            return
+        _check_same(lines[0], {"pfpne": __version__, **asked}, path)
+        self.rows = [self._checked(row, n) for n, row in enumerate(lines[1:], 1)]
+
+    def _checked(self, row: dict, n: int) -> dict:
+        """The row as it was before it was written: of the same objects, not of what JSON makes of them."""
+        wrong = f"evaluation {n} of the history"
+        check(row.keys() == ROW, wrong, f"a row of {', '.join(sorted(ROW))}", row)
+        check(row["client"] in self.asked["clients"], wrong, f"of one of {self.asked['clients']}", row["client"])
+        u = row["u"]
+        inside = isinstance(u, list) and len(u) == self.space.d and all(is_number(x) and 0 <= x <= 1 for x in u)
+        check(inside, wrong, f"at a point of [0, 1]^{self.space.d}", u)
+        parameters = self.space.point(u)
+        check(row["parameters"] == json.loads(json.dumps(parameters, default=repr)), wrong, f"of {parameters}", row)
+        try:
+            value = self.reward.number(row["value"])
+        except ValueError as error:
+            raise ValueError(f"{wrong}: {error}") from None
+        return {**row, "parameters": parameters, "value": value}
 
     def take(self, client: str, u: list[float]) -> float | None:
         """The value of the next evaluation of before, which must be this one; None if there is none left."""
@@ -203,6 +261,32 @@ class _History:
         self.taken += 1
         if self._journal is not None:
             self._journal.append(**row)
+
+    def check_all_taken(self) -> None:
+        """ValueError if there are more evaluations than the search asked for."""
+        check(self.taken == len(self.rows), "the history", f"of at most {self.taken} evaluations", len(self.rows))
+
+
+LASTING = (
+    "one that reads the same in every process (a number, a text, a tuple of them): give names, and look them up in the "
+    "objective"
+)
+
+
+def _is_lasting(x) -> bool:
+    """Whether repr(x) is the same in another process: no address of memory, no order that follows hashes."""
+    if isinstance(x, tuple):
+        return all(map(_is_lasting, x))
+    return not isinstance(x, (set, frozenset)) and re.search(r" at 0x[0-9a-fA-F]+", repr(x)) is None
+
+
+def _told(error: Exception) -> str:
+    """What an error says, on one line that is not too long; an error that cannot say anything has its name."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "it gives no message"
+    return f"{type(error).__name__}: {text[:500].rstrip('. ')}"
 
 
 def _check_same(before: dict, asked: dict, where) -> None:
@@ -231,8 +315,9 @@ class _Search:
         try:
             self._search(progress)
         except KeyboardInterrupt as stop:  # no class of our own: Python ends as after any other Ctrl-C
-            stop.args, stop.result = (self._how_to_go_on(),), self.result()
+            stop.args, stop.result = (HOW,), self.result()
             raise
+        self.history.check_all_taken()
         return self.result()
 
     def _search(self, progress: bool) -> None:
@@ -255,7 +340,11 @@ class _Search:
         value = self.history.take(self.names[m], u)
         if value is None:
             value = self._evaluated(m, parameters)
-            self.history.add(client=self.names[m], u=u, parameters=parameters, value=value)
+            try:
+                self.history.add(client=self.names[m], u=u, parameters=parameters, value=value)
+            except OSError as error:
+                values.append(value)
+                raise EvaluationError(f"the history cannot be written: {error} {HOW}", self.result()) from error
         values.append(value)
         return value
 
@@ -264,15 +353,9 @@ class _Search:
             return self.reward.number(self.functions[m](dict(parameters)))
         except Exception as error:
             raise EvaluationError(
-                f"client {self.names[m]} at {parameters}: {type(error).__name__}: {error} {self._how_to_go_on()}",
+                f"client {self.names[m]} at {parameters}: {_told(error)}. {HOW}",
                 self.result(),
             ) from error
-
-    def _how_to_go_on(self) -> str:
-        return (
-            "Nothing is lost: the same call with history=error.result, or its file, goes on after these "
-            f"{len(self.history.rows)} evaluations. Where nothing caught the error, it is sys.last_value."
-        )
 
     def result(self) -> Tuned:
         """What is found so far."""

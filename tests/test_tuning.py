@@ -1,19 +1,21 @@
 """One call that tunes one's own functions: what it finds, how often it calls, and that nothing is lost."""
 
-import json
 import math
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import pfpne
+from pfpne.saving import Journal
 from pfpne.tuning import SEARCHES
 
 SPACE = {"C": pfpne.Float(1e-3, 1e3, log=True), "n": pfpne.Int(1, 4)}
@@ -231,7 +233,7 @@ def test_ctrl_c_in_a_shell_says_how_to_go_on():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == -signal.SIGINT
-    assert re.search(r"KeyboardInterrupt: Nothing is lost: .* after these \d+ evaluations", done.stderr)
+    assert re.search(r"KeyboardInterrupt: \(Nothing is lost: .* goes on from here", done.stderr)
 
 
 def test_another_search_does_not_go_on_from_a_file(tmp_path):
@@ -247,7 +249,6 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
             with pytest.raises(ValueError, match=re.escape(message)):
                 tune(objectives(fails=0, how=fail), **{"n": 10, **changed}, history=before)
     lines = file.read_text().splitlines(keepends=True)
-    row = json.loads(lines[3])
     for wrong in ("", "[1]\n", "\x00\xff\n", "{}\n", lines[0] + "{}\n", lines[0] + "[]\n", "no JSON"):
         (tmp_path / "wrong").write_text(wrong, encoding="latin-1")
         if wrong == "":  # a process killed before it wrote anything
@@ -256,10 +257,159 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         with pytest.raises(ValueError, match="history must be a file that tune wrote, or a new one"):
             tune(objectives(fails=0, how=fail), 10, history=tmp_path / "wrong")
         assert (tmp_path / "wrong").read_text(encoding="latin-1") == wrong
-    moved = [*lines[:3], json.dumps({**row, "u": [0.1, 0.1]}) + "\n", *lines[4:]]
-    (tmp_path / "moved").write_text("".join(moved))
-    with pytest.raises(ValueError, match="evaluation 3 of the history must be of client"):
-        tune(objectives(fails=0, how=fail), 10, history=tmp_path / "moved")
+    head, *rows = Journal(file).read()
+    for changed, message in (
+        ([{**head, "pfpne": "99"}, *rows], "pfpne was '99'"),
+        ([head, rows[0], {**rows[1], "u": [0.1, 0.1]}], "evaluation 2 of the history must be of {'C'"),
+        ([head, rows[0], {**rows[1], "u": [0.1]}], "at a point of"),
+        ([head, rows[0], {**rows[1], "client": "Bonn"}], "evaluation 2 of the history must be of one of"),
+        ([head, rows[0], {**rows[1], "client": "Rome"}], "evaluation 2 of the history must be of client Oslo"),
+        ([head, {**rows[0], "parameters": None}], "evaluation 1 of the history must be of {'C'"),
+        ([head, {**rows[0], "value": -5}], "evaluation 1 of the history: a value must be a number in"),
+        ([head, {**rows[0], "value": True}], "evaluation 1 of the history: a value must be a number in"),
+        ([head, {**rows[0], "value": "0.5"}], "evaluation 1 of the history: a value must be a number in"),
+        ([head, *rows, rows[-1]], "the history must be of at most 20 evaluations; got 21"),
+        ([head, {"client": "Oslo"}], "evaluation 1 of the history must be a row of client"),
+    ):
+        path = tmp_path / f"{message[:40].replace('/', ' ')} {len(changed)}"
+        for line in changed:
+            Journal(path).read()
+            journal = Journal(path)
+            journal.read()
+            journal.append(**{key: x for key, x in line.items() if key != "crc"})
+        with pytest.raises(ValueError, match=re.escape(message)):
+            tune(objectives(fails=0, how=fail), 10, history=path)
+
+
+def test_a_damaged_digit_is_seen(tmp_path):
+    file = tmp_path / "history.jsonl"
+    tune(objectives(noise=0.1), 10, history=file)
+    whole = file.read_bytes()
+    for position in np.random.default_rng(0).integers(0, len(whole) - 1, 40).tolist():
+        damaged = bytearray(whole)
+        damaged[position] ^= 1
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match="history must be a file that tune wrote, or a new one"):
+            tune(objectives(fails=0, how=fail), 10, history=file)
+
+
+def test_two_searches_on_one_file_are_refused_before_anything_is_paid(tmp_path):
+    """In this process, in another, and by another path to the same file."""
+    file, seen = tmp_path / "history.jsonl", []
+    (tmp_path / "link").symlink_to(file)
+    second = (
+        "import pfpne, sys\n"
+        "def f(p):\n    print('paid')\n    return 0.5\n"
+        "pfpne.tune([f], {'C': pfpne.Float(0, 1)}, 5, history=sys.argv[1], progress=False)\n"
+    )
+
+    def other(p):
+        if not seen:
+            for path in (file, tmp_path / "link"):
+                function = Objective(0.0)
+                with pytest.raises(ValueError, match="another search is using it") as caught:
+                    pfpne.tune([function], SPACE, 5, history=path, progress=False)
+                seen.append((str(caught.value), function.calls))
+            done = subprocess.run([sys.executable, "-c", second, str(file)], capture_output=True, text=True)
+            seen.append((done.stderr, done.stdout))
+        return 0.5
+
+    result = pfpne.tune([other], {"C": pfpne.Float(0, 1)}, 5, history=file, progress=False)
+    assert "another search is using it" in seen[2][0] and [len(paid) for _, paid in seen] == [0, 0, 0]
+    again = pfpne.tune([fail], {"C": pfpne.Float(0, 1)}, 5, history=file, progress=False)
+    pd.testing.assert_frame_equal(again.history, result.history)
+
+
+def test_an_objective_may_change_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    function = Objective(0.0)
+
+    def wanders(p):
+        os.chdir(tmp_path / "elsewhere")
+        return function(p)
+
+    pfpne.tune([wanders], SPACE, 5, history="h.jsonl", progress=False)
+    assert len(Journal(tmp_path / "h.jsonl").read()) == 6 and not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_file_that_is_changed_under_way_is_left_alone(tmp_path):
+    file, function = tmp_path / "history.jsonl", Objective(0.0)
+
+    def cuts(p):
+        if len(function.calls) == 3:
+            file.write_bytes(file.read_bytes()[:100])
+        return function(p)
+
+    with pytest.raises(pfpne.EvaluationError, match="was changed by somebody else") as caught:
+        pfpne.tune([cuts], SPACE, 6, history=file, progress=False)
+    assert file.stat().st_size == 100 and len(caught.value.result.history) == 4
+    assert len(pfpne.tune([function], SPACE, 6, history=caught.value.result, progress=False).history) == 6
+    assert len(function.calls) == 6
+
+
+@pytest.mark.parametrize("kind", ["", ".", "folder", "pipe", "device", "socket", "loop", "long", "nul", "under a file"])
+def test_what_cannot_be_a_history_is_refused_with_a_sentence(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").write_text("")
+    paths = {"": "", ".": ".", "device": "/dev/null", "long": "x" * 300, "nul": "a\0b", "under a file": "file/history"}
+    function = Objective(0.0)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")  # the path of a socket has to be short
+        with pytest.raises(ValueError, match="^history ") as caught:
+            pfpne.tune([function], SPACE, 5, history=paths.get(kind, tmp_path / kind), progress=False)
+    assert not function.calls and "\n" not in str(caught.value)
+
+
+def test_choices_are_the_same_objects_after_a_resume(tmp_path):
+    space = {"layers": pfpne.Ordinal([(32,), (64,), (64, 64)]), "kind": pfpne.Ordinal([b"a", Path("b"), None])}
+    file = tmp_path / "history.jsonl"
+    for n in (5, None):
+        function = Objective(0.0, fails=n, how=fail)
+        loss = lambda p, f=function: f({"C": len(p["layers"])})  # noqa: E731
+        if n is None:
+            result = pfpne.tune([loss], space, 12, history=file, progress=False)
+        else:
+            with pytest.raises(pfpne.EvaluationError):
+                pfpne.tune([loss], space, 12, history=file, progress=False)
+    assert len(result.history) == 12 and len(function.calls) == 7
+    for name, choices in (("layers", [(32,), (64,), (64, 64)]), ("kind", [b"a", Path("b"), None])):
+        assert all(any(x is y or (x == y and type(x) is type(y)) for y in choices) for x in result.history[name])
+
+
+@pytest.mark.parametrize(
+    "choices", [[math.sin, lambda x: x], [object(), 1], [(1, (object(),)), 2], [frozenset("ab"), 1]]
+)
+def test_choices_that_read_otherwise_in_another_process_need_no_history(choices, tmp_path):
+    function, space = Objective(0.0), {"x": pfpne.Ordinal(choices)}
+    with pytest.raises(
+        ValueError, match="with a history, a choice of 'x' must be one that reads the same .* give names"
+    ):
+        pfpne.tune([function], space, 5, history=tmp_path / "history.jsonl", progress=False)
+    assert not function.calls and not list(tmp_path.iterdir())
+    assert len(pfpne.tune([lambda p: 0.5], space, 5, progress=False).history) == 5
+
+
+def test_an_error_that_cannot_be_told_or_is_endless_loses_nothing():
+    class Mute(Exception):
+        def __str__(self):
+            raise TypeError
+
+    class Endless(Exception):
+        def __str__(self):
+            return "x" * 10**7
+
+    for kind in (Mute, Endless):
+
+        def fails(p, kind=kind):
+            raise kind
+
+        with pytest.raises(pfpne.EvaluationError, match=kind.__name__) as caught:
+            pfpne.tune([fails], SPACE, 5, progress=False)
+        assert len(str(caught.value)) < 2_000
 
 
 @pytest.mark.parametrize(
