@@ -86,8 +86,8 @@ def check_evaluations(n_clients: int, horizon: int) -> None:
     check(n_clients * horizon <= MOST_EVALUATIONS, "n_clients times horizon", wanted, n_clients * horizon)
 
 
-def check_rewards(rewards, n: int) -> None:
-    """n numbers within MOST_REWARD."""
+def check_rewards(rewards, n: int, low: float = -MOST_REWARD, high: float = MOST_REWARD) -> None:
+    """n numbers in low..high, within MOST_REWARD."""
     try:
         x = np.asarray(rewards, dtype=float)
     except (TypeError, ValueError, OverflowError):
@@ -98,6 +98,9 @@ def check_rewards(rewards, n: int) -> None:
         if not np.isfinite(x).all():
             raise ValueError("a reward is NaN or infinite: every reward must be a finite number.")
         raise ValueError(f"a reward is beyond +-{MOST_REWARD - 1:g}: scale the objective, best to values in [0, 1].")
+    if n > 0 and not low <= x.min() <= x.max() <= high:
+        got = float(x.min() if x.min() < low else x.max())
+        raise ValueError(f"a reward of the task lies in [{low:g}, {high:g}] (its reward_range, or its noise); got {got!r}.")
 
 
 def check_scale(name: str, x, most: float = 1e9, more: str = "") -> None:

@@ -12,13 +12,24 @@ server, which answers messages with messages. They share nothing else, so they s
 import dataclasses
 import json
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfpne.checks import check, check_count, check_evaluations, check_noise, check_rewards, is_integer
+from pfpne.checks import (
+    MOST_REWARD,
+    check,
+    check_count,
+    check_evaluations,
+    check_noise,
+    check_rewards,
+    is_integer,
+    is_number,
+    shown,
+)
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
@@ -33,6 +44,8 @@ class Task:
     n_clients: M. horizon: T, evaluations a client. Ranges: pfpne.checks.COUNTS. noise: as in `check_noise`, or None
     when it is not known.
     candidates: (n, d), where arms may be drawn from; None for the whole domain. (seed, key): names the random streams.
+    reward_range: (low, high), what every reward lies in; None for 0 and 1 if they are binary, else for +-1e9. A client
+    takes no other reward, and nobody takes a mean beyond it.
     """
 
     partition: Partition | PyXABPartition
@@ -42,6 +55,7 @@ class Task:
     candidates: np.ndarray | None = None
     seed: int = 0
     key: tuple = ()
+    reward_range: tuple[float, float] | None = None
 
     def __post_init__(self):
         known = isinstance(self.partition, (Partition, PyXABPartition))
@@ -52,6 +66,11 @@ class Task:
         check_count("seed", self.seed)
         if self.noise is not None:
             check_noise("noise", self.noise)
+        if self.reward_range is not None:
+            two = isinstance(self.reward_range, (tuple, list)) and len(self.reward_range) == 2
+            holds = two and all(is_number(x) and abs(x) <= MOST_REWARD for x in self.reward_range)
+            holds = holds and self.reward_range[0] < self.reward_range[1]
+            check(holds, "reward_range", "(low, high), two numbers within +-1e9, low < high", self.reward_range)
         if self.candidates is not None:
             points, domain = np.array(self.candidates, dtype=float), self.partition.domain
             holds = points.shape[1:] == (len(domain),) and len(points) > 0
@@ -61,6 +80,24 @@ class Task:
             points.setflags(write=False)
             object.__setattr__(self, "candidates", points)
 
+    @property
+    def rewards(self) -> tuple[float, float]:
+        """What a reward lies in, low and high."""
+        if self.reward_range is not None:
+            return float(self.reward_range[0]), float(self.reward_range[1])
+        return (0.0, 1.0) if self.noise == "bernoulli" else (-MOST_REWARD, MOST_REWARD)
+
+    def bounds(self, kind: type["Message"]) -> dict[str, tuple[float, float]]:
+        """What the arrays of a kind of message that declares it can be here: name -> (least, most).
+
+        A mean lies in the range of the rewards, a variance in 0..its square (an unbiased one is at most half of that).
+        Rounding may add a little.
+        """
+        low, high = self.rewards
+        width = high - low
+        ends = {"mean": (low - 1e-9 * width, high + 1e-9 * width), "variance": (0.0, (1 + 1e-9) * width**2)}
+        return {f.name: ends[f.metadata["of"]] for f in dataclasses.fields(kind)[1:] if f.metadata["of"]}
+
     def stream(self, role: str) -> np.random.Generator:
         """The random stream of a role ("arms", "weights"), the same for every algorithm of the run."""
         return stream(self.seed, *self.key, role)
@@ -68,16 +105,21 @@ class Task:
 
 LARGEST = 1e100  # number in a message: its square, and sums of those, are still numbers
 LONGEST = 2**26  # text of a message, in characters
+LONGEST_NUMBER = 32  # characters of a number in it: 17 digits, sign, point, exponent, and what parts it from the next
+LONGEST_HEAD = 300  # characters of all that is no number
 
 
-def numbers(*shape: int | str, least: float = -LARGEST, most: float = LARGEST):
-    """A field of a message: finite numbers in least..most, at least one. shape: lengths, or names of lengths."""
-    return field(metadata={"kinds": "iuf", "shape": shape, "least": least, "most": most})
+def numbers(*shape: int | str, least: float = -LARGEST, most: float = LARGEST, of: str = ""):
+    """A field of a message: finite numbers in least..most, at least one. shape: lengths, or names of lengths.
+
+    of: "mean" or "variance" of rewards (a reward is the mean of one), whose range the task knows; "" of all else.
+    """
+    return field(metadata={"kinds": "iuf", "shape": shape, "least": least, "most": most, "of": of})
 
 
 def integers(*shape: int | str, least: int = 0, most: int = 2**62):
     """A field of a message: integers in least..most, at least one. shape: lengths, or names of lengths."""
-    return field(metadata={"kinds": "i", "shape": shape, "least": least, "most": most})
+    return field(metadata={"kinds": "i", "shape": shape, "least": least, "most": most, "of": ""})
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,28 +168,65 @@ class Message:
             least, most = declared["least"], declared["most"]
             check(least <= x.min() and x.max() <= most, name, f"{what} in [{least:g}, {most:g}]", (x.min(), x.max()))
 
-    def to_json(self) -> str:
+    def to_json(self, plan: str = "") -> str:
+        """The message as text. plan: what tells those who have agreed on one from others, up to 100 characters."""
         content = {name: getattr(self, name).tolist() for name in self.payload()}
-        return json.dumps({"kind": type(self).__name__, "header": self.header, **content})
+        head = {"plan": plan} if plan else {}
+        return json.dumps({**head, "kind": type(self).__name__, "header": self.header, **content})
 
     @staticmethod
-    def from_json(text: str) -> "Message":
-        """The message that `to_json` wrote, of a kind that an imported algorithm declares; ValueError for all else."""
-        kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
-        if not isinstance(text, str) or len(text) > LONGEST:
-            raise ValueError(f"not a message: a text of at most {LONGEST} characters is wanted.")
+    def from_json(text: str, plan: str | None = None, longest: int = LONGEST) -> "Message":
+        """The message that `to_json` wrote, of a kind that an imported algorithm declares; ValueError for all else.
+
+        plan: the one that the text must be of, None for any. longest: how many characters it may have. It costs no more
+        than what a message of that length may hold: what was parsed is looked at before an array is made of it.
+        """
+        if not isinstance(text, str) or len(text) > min(longest, LONGEST):
+            came = f"one of {len(text)}" if isinstance(text, str) else shown(text)
+            raise ValueError(f"not a message: a text of at most {min(longest, LONGEST)} characters is wanted; got {came}.")
         try:
-            holds = "true" not in text and "false" not in text  # which NumPy takes for numbers
-            check(holds, "a message", "of numbers, not of true or false", text[:80])
-            content = json.loads(text)
-            kind = kinds[content.pop("kind")]
+            # A message is one dict of few names, and of lists of numbers, at most two of which are square arrays.
+            holds = text.count("{") == 1 and text.count('"') <= 30 and text.count("[") <= 10 + 4 * len(text) ** 0.5
+            holds = holds and not any(word in text for word in ("null", "true", "false", "NaN", "Infinity"))
+            check(holds, "a message", "one dict of lists of numbers", text[:80])
+            content = json.loads(text, object_pairs_hook=_once)
+            of = content.pop("plan", "")
+            check(plan is None or of == plan, "the plan of a message", f"{plan!r}, as agreed on here", of)
+            kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
+            name = content.pop("kind")
+            check(isinstance(name, str) and name in kinds, "the kind of a message", f"one of {', '.join(kinds)}", name)
+            kind = kinds[name]
             if set(content) != {"header", *kind.payload()}:
                 raise ValueError(f"a {kind.__name__} has header, {', '.join(kind.payload())}")
+            for f in dataclasses.fields(kind)[1:]:
+                holds = _is_array(content[f.name], len(f.metadata["shape"]))
+                check(holds, f"{kind.__name__}'s {f.name}", "an array of numbers", content[f.name])
             message = kind(**content)
             message.check()
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise ValueError(f"not a message: {text[:80]!r} ({error})") from None
+        except MALFORMED as error:
+            raise ValueError(f"not a message: {shown(text)} ({str(error)[:250]})") from None
         return message
+
+
+# What a text that is no message can raise, to be told as a ValueError.
+MALFORMED = ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError
+
+
+def _once(pairs: list[tuple]) -> dict:
+    """The dict of a JSON object; ValueError if a name stands there twice."""
+    content = dict(pairs)
+    check(len(content) == len(pairs), "a name in a message", "there once", [name for name, _ in pairs])
+    return content
+
+
+def _is_array(values, dimensions: int) -> bool:
+    """Whether they are lists in lists of int and float, of equal lengths, so deep; before NumPy makes what it likes."""
+    if type(values) is not list:
+        return False
+    if dimensions == 1:
+        return set(map(type, values)) <= {int, float}
+    rows = all(_is_array(row, dimensions - 1) for row in values)
+    return rows and len({len(row) for row in values}) <= 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +244,17 @@ class Awaited:
     among: dict[str, np.ndarray] = field(default_factory=dict)
     within: dict[str, tuple] = field(default_factory=dict)
 
+    def longest(self) -> int:
+        """How many characters the text of this message may have."""
+        lengths = {**self.sizes, **{name: len(known) for name, known in self.among.items()}}
+        numbers = 0
+        for f in dataclasses.fields(self.kind)[1:] if self.kind is not None else ():
+            most = [n if isinstance(n, int) else lengths.get(n) for n in f.metadata["shape"]]
+            if None in most:  # as many as those that it must be some of
+                most = [max(lengths.values(), default=0) if n is None else n for n in most]
+            numbers += math.prod(most)
+        return LONGEST_HEAD + LONGEST_NUMBER * numbers
+
     def admits(self, message: Message, declared: tuple[type[Message], ...]) -> bool:
         """Whether it is the message awaited; False, and a line in the log, if late or repeated; ValueError if wrong.
 
@@ -173,7 +263,7 @@ class Awaited:
         kind = type(message).__name__
         if type(message) not in declared:
             takes = ", ".join(each.__name__ for each in declared) or "none"
-            raise ValueError(f"messages taken here: {takes}; got one of kind {kind}.")
+            raise ValueError(f"messages taken here: {takes}; got one of kind {kind[:80]}.")
         check(is_integer(message.header) and message.header >= 0, f"{kind}'s header", "an integer >= 0", message.header)
         if type(message) is not self.kind or message.header not in self.headers:
             if message.header <= self.after:
@@ -191,7 +281,8 @@ class Awaited:
             check(holds, f"{kind}'s {name}", f"some of {known[:9].tolist()} ({len(known)}), increasing", x[:9].tolist())
         for name, (low, high) in self.within.items():
             x = getattr(message, name)
-            check(((low <= x) & (x <= high)).all(), f"{kind}'s {name}", f"in {low}..{high}", x)
+            within = ((low <= x) & (x <= high)).all()
+            check(within, f"{kind}'s {name}", f"in {low}..{high}, which is what it can be", x)
         return True
 
 
@@ -237,10 +328,10 @@ class Client(ABC):
         """Take the rewards (batch.size,) of the asked batch, in its order; return a message for the server, or None.
 
         Raises ValueError, with the state unchanged, for a wrong number of rewards, and for one that is no number, NaN
-        or beyond +-1e9.
+        or beyond the task's range of rewards.
         """
         batch = self.ask()
-        check_rewards(rewards, batch.size)
+        check_rewards(rewards, batch.size, *self.task.rewards)
         rewards = np.asarray(rewards, dtype=float)
         if batch.size == 0:
             return None

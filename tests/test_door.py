@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -96,6 +97,7 @@ class Post:
             if self.tries > 0:
                 for what, wrong in wrong_messages(message, many=self.tries == 3):
                     assert_refused(client, client.receive, wrong, what)
+            assert len(message.to_json("a" * 100)) <= client.awaits().longest()
             answer = client.receive(message)
             self.past.append((m, message, None))
             for to, late, sent in self.past[-4:]:
@@ -113,6 +115,8 @@ class Post:
             m = max(up)
             for what, wrong in wrong_messages(up[m], many=self.tries == 3):
                 assert_refused(server, server.exchange, {**up, m: wrong}, what)
+        for m, message in up.items():
+            assert len(message.to_json("a" * 100)) <= server.awaits(m).longest()
         down = server.exchange(up)
         for late in (up, {next(iter(up)): next(iter(up.values()))}):
             assert_ignored(server, server.exchange, late, {}, self.caplog)
@@ -211,6 +215,10 @@ def test_any_json_is_a_message_or_a_value_error(content):
         '{"kind": "NodeMeans", "header": 0, "means": [' + "9" * 5000 + "]}",
         '{"kind": "NodeMeans", "header": 0, "means": [[1], 2]}',
         '{"kind": "NodeMeans", "header": 0, "means": {"0": 1}}',
+        '{"kind": "NodeMeans", "header": 0, "means": [1], "means": [2]}',
+        '{"kind": "NodeMeans", "header": 0, "means": [null]}',
+        '{"kind": "' + "N" * 10**6 + '", "header": 0}',
+        '{"kind": "NodeMeans", "header": 0, "means": ["' + "a" * 10**6 + '"]}',
         '{"kind": ["NodeMeans"], "header": 0, "means": [1]}',
         '{"kind": "Message", "header": 0}',
         '{"header": 0}',
@@ -218,12 +226,82 @@ def test_any_json_is_a_message_or_a_value_error(content):
         b"{}",
         None,
     ],
-    ids=range(17),
+    ids=range(21),
 )
 def test_a_text_that_is_no_message_is_refused(text):
     with pytest.raises(ValueError, match="not a message") as refused:
         Message.from_json(text)
     assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "array",
+    ['"' + "a" * 5_000 + '"' + ',""' * 3_000, "[]," * 5_000 + "[]", "{}," * 5_000 + "{}", "null," * 5_000 + "null"],
+    ids=["one long text among many", "lists", "dicts", "nulls"],
+)
+def test_a_text_costs_no_more_than_a_message_of_its_length_may_hold(array):
+    """NumPy would make 60 MB of the 14 kB of the first."""
+    text = f'{{"kind": "NodeMeans", "header": 0, "means": [{array}]}}'
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="not a message"):
+        Message.from_json(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * len(text)
+
+
+def test_memory_that_gives_out_is_a_refused_message(monkeypatch):
+    def no_memory(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(json, "loads", no_memory)
+    with pytest.raises(ValueError, match="not a message"):
+        Message.from_json('{"kind": "NodeMeans", "header": 0, "means": [1]}')
+
+
+def test_a_text_longer_than_what_is_awaited_is_refused_unread(monkeypatch):
+    server = make("pf-pne").server
+    longest = server.awaits(0).longest()
+    assert longest < 500  # one mean
+    with pytest.raises(ValueError, match=f"at most {longest} characters is wanted; got one of 601"):
+        Message.from_json('{"kind": "NodeMeans", "header": 0, "means": [1]}'.ljust(601), longest=longest)
+
+
+def test_a_text_of_another_plan_is_refused():
+    message = make("pf-pne").clients[0].tell([1.0])
+    text = message.to_json("0123abcd")
+    assert Message.from_json(text, "0123abcd").to_json() == message.to_json() == Message.from_json(text).to_json()
+    for other in (message.to_json("0123abce"), message.to_json()):
+        with pytest.raises(ValueError, match="the plan of a message must be '0123abcd'"):
+            Message.from_json(other, "0123abcd")
+
+
+def test_a_mean_lies_in_the_range_of_the_rewards():
+    """Which a task names, or its noise: else one client that lies moves all the others."""
+    for noise, reward_range, low, high in (("bernoulli", None, 0, 1), (0.1, (-0.1, 1.1), -0.1, 1.1), (0, None, -1e9, 1e9)):
+        task = Task(Partition([[0.0, 1.0]]), 2, 60, noise=noise, reward_range=reward_range)
+        run = make_federation("pf-pne", task)
+        message = run.clients[0].tell([high])
+        beyond = [type(message)(0, [x]) for x in (low - 0.01 * (high - low), high + 0.01 * (high - low), 1e99)]
+        for wrong in beyond:
+            assert_refused(run.server, run.server.exchange, {0: wrong, 1: message}, f"{wrong.means}")
+        answer = run.server.exchange({0: message, 1: type(message)(0, [low])})[0]
+        for mean in (low - 1.0, high + 1.0, 1e99):
+            if abs(mean) > 2e9 or noise != 0:
+                wrong = type(answer)(0, answer.index, [mean], answer.bounds)
+                assert_refused(run.clients[0], run.clients[0].receive, wrong, f"{mean}")
+        run.clients[0].receive(answer)
+
+
+def test_a_reward_lies_in_the_range_of_the_task():
+    client = make("pf-pne").clients[0]
+    for wrong in (-0.1, 1.1):
+        with pytest.raises(ValueError, match="a reward of the task lies in .0, 1."):
+            client.tell([wrong])
+    assert client.t == 0
+    for wrong in ((1, 0), (0, np.nan), (0, 1, 2), 3, "01", (0, 1e10)):
+        with pytest.raises(ValueError, match="reward_range must be"):
+            Task(Partition([[0.0, 1.0]]), 2, 60, reward_range=wrong)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -42,7 +42,7 @@ class Fed1UCBSettings:
 class ArmMeans(Message):
     """Up: a client's mean (n,) of every active arm, in increasing order of the arms. Header: the phase, from 1."""
 
-    means: np.ndarray = numbers("n")
+    means: np.ndarray = numbers("n", of="mean")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,8 @@ class Fed1UCBServer(Server):
         """The means of this phase, as long as more than one arm is left."""
         if len(self.active) == 1:
             return Awaited(self.phase - 1)
-        return Awaited(self.phase - 1, ArmMeans, range(self.phase, self.phase + 1), {"n": len(self.active)})
+        headers, within = range(self.phase, self.phase + 1), self.task.bounds(ArmMeans)
+        return Awaited(self.phase - 1, ArmMeans, headers, {"n": len(self.active)}, within=within)
 
     def conclude(self, means: np.ndarray) -> SurvivingArms:
         """One phase: from the clients' means (M, n) of the active arms to the arms that stay."""

@@ -257,7 +257,7 @@ def make_alone(theory, task: Task, settings: TreeSettings) -> tuple[Server, list
 class Reward(Message):
     """Up (centralized): the reward (1,) of the point received."""
 
-    reward: np.ndarray = numbers(1)
+    reward: np.ndarray = numbers(1, of="mean")
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +286,7 @@ class CentralizedServer(Server):
         rounds, turn = divmod(self.hct.t, self.task.n_clients)
         if m != turn or self.hct.t == self.hct.task.horizon:
             return Awaited(rounds + (m < turn))
-        return Awaited(rounds, Reward, range(rounds + 1, rounds + 2))
+        return Awaited(rounds, Reward, range(rounds + 1, rounds + 2), within=self.task.bounds(Reward))
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         for message in messages.values():  # one, from the client whose turn it is

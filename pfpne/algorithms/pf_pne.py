@@ -104,7 +104,7 @@ class PFPNESettings(PhasedSettings):
 class NodeMeans(Message):
     """Up: the client's mean of every node of K^h, in increasing index."""
 
-    means: np.ndarray = numbers("n")
+    means: np.ndarray = numbers("n", of="mean")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class Kept(Message):
     """Down (pf-pne): the nodes that stay, their global means and half-widths."""
 
     index: np.ndarray = integers("kept")
-    means: np.ndarray = numbers("kept")
+    means: np.ndarray = numbers("kept", of="mean")
     bounds: np.ndarray = numbers("kept", least=0)
 
 
@@ -367,7 +367,8 @@ class PhasedClient(Client):
         if not isinstance(self._step, Message):
             return Awaited(after)
         h, index = self._step.header, self._phases.index
-        return Awaited(after, self.takes[0], range(h, h + 1), {"n": len(index)}, {"index": index})
+        kind, within = self.takes[0], self.task.bounds(self.takes[0])
+        return Awaited(after, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, within)
 
     def _receive(self, message: Message) -> None:
         self._go_on(message)
@@ -400,7 +401,8 @@ class PhasedServer(Server):
         """Means of K^h, down to the last depth that the federation goes to (line 3: T is the clients' to see)."""
         if self.heard >= self.deepest():
             return Awaited(self.heard)
-        return Awaited(self.heard, self.takes[0], range(self.h, self.h + 1), {"n": len(self.index)})
+        kind, within = self.takes[0], self.task.bounds(self.takes[0])
+        return Awaited(self.heard, kind, range(self.h, self.h + 1), {"n": len(self.index)}, within=within)
 
     def deepest(self) -> float:
         """The last depth whose means the clients send: H_0 (line 5), or that of the partition."""

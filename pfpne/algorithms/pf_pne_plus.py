@@ -91,8 +91,8 @@ class NoiseHCTSettings(TreeSettings):
 class RootStatistics(Message):
     """Up, at depth 0: the client's mean (1,) of the root, and the sample variance (1,) of its rewards there."""
 
-    means: np.ndarray = numbers(1)
-    variances: np.ndarray = numbers(1, least=0)
+    means: np.ndarray = numbers(1, of="mean")
+    variances: np.ndarray = numbers(1, least=0, of="variance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +100,8 @@ class Shared(Message):
     """Down: the nodes of K^h that stay, the global mean of each of K^h, sigma^2 and het^2 so far, 1 or 0: go on?"""
 
     index: np.ndarray = integers("kept")
-    means: np.ndarray = numbers("n")
-    variances: np.ndarray = numbers(2, least=0)
+    means: np.ndarray = numbers("n", of="mean")
+    variances: np.ndarray = numbers(2, least=0, of="variance")
     going: np.ndarray = integers(1, most=1)
 
 
@@ -287,7 +287,9 @@ class PlusServer(PhasedServer):
     def awaits(self, m: int) -> Awaited:
         if not self.going:
             return Awaited(self.heard)
-        return super().awaits(m) if self.noise is None else replace(super().awaits(m), kind=NodeMeans)
+        if self.noise is None:
+            return super().awaits(m)
+        return replace(super().awaits(m), kind=NodeMeans, within=self.task.bounds(NodeMeans))
 
     def deepest(self):
         return self.task.partition.max_depth
