@@ -315,6 +315,10 @@ class Client(ABC):
         self.task, self.t = task, 0
         self._batch: Batch | None = None  # what was asked for, until it is told
 
+    def start(self) -> Message | None:
+        """A message that the client sends before anything else, or None."""
+        return None
+
     def ask(self) -> Batch:
         """The evaluations wanted now, the same until told; none when the client waits for the server or is done."""
         if self._batch is None:
@@ -434,7 +438,9 @@ class Federation:
     def ask(self) -> list[tuple[int, Batch]]:
         """The (client, batch) pairs that are still to be evaluated in this sweep; asking twice changes nothing."""
         if self._pending is None:
+            self._outbox = {m: first for m, client in enumerate(self.clients) if (first := client.start()) is not None}
             self._post({}, self.server.start())
+            self._exchange()
         if not self._pending:
             self._pending = {m: batch for m, client in enumerate(self.clients) if (batch := client.ask()).size}
             if self.running and not self._pending:
@@ -452,7 +458,12 @@ class Federation:
         del self._pending[m]
         if message is not None:
             self._outbox[m] = message
-        while not self._pending and self._outbox:
+        if not self._pending:
+            self._exchange()
+
+    def _exchange(self) -> None:
+        """Pass messages on until nobody has any."""
+        while self._outbox:
             up, self._outbox = self._outbox, {}
             self._post(up, self.server.exchange(up))
 

@@ -19,7 +19,7 @@ names the entry of docs/deviations.md that says what is done here and why.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,7 @@ class PhasedSettings:
     smoothness; c > 0, c_1 > 0 and delta > 0 of the confidence, delta None for 1/M (Theorem 3.1).
     """
 
+    least_rewards: ClassVar[int] = 1  # of which a client's mean is made; a setting in pfpne.secure
     nu_1: float = 1.0
     rho: float = 0.5
     c: float = 0.1
@@ -128,8 +129,8 @@ class KeptIndex(Message):
 
 
 def pulls_each(h: int, log: float, s: PhasedSettings, M: int) -> int:
-    """ceil(tau_h / M): how often each of M clients pulls a node of depth h (Algorithm 2, line 6)."""
-    return -(-tau(h, log, s.c, s.nu_1, s.rho) // M)
+    """ceil(tau_h / M), or least_rewards: how often each of M clients pulls a node of depth h (Algorithm 2, line 6)."""
+    return max(s.least_rewards, -(-tau(h, log, s.c, s.nu_1, s.rho) // M))
 
 
 def expand(task: Task, s: PhasedSettings, log: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:

@@ -26,6 +26,7 @@ import numpy as np
 
 from pfpne.algorithms.hct import NODE, HCTSettings, Theory, TreeClient, TreeSettings, epoch, hct_theory, refresh
 from pfpne.algorithms.pf_pne import (
+    Kept,
     NodeMeans,
     PFPNESettings,
     PhasedClient,
@@ -140,11 +141,16 @@ def heterogeneity(means: np.ndarray, n: int, noise: float, binary: bool) -> tupl
     The variance across clients, less sigma^2 / n. binary_noise holds het^2, too, so that 1 - 1/n of it are left to see.
     """
     M, nodes = means.shape
+    spread = float(np.var(means, axis=0, ddof=1).mean()) if M > 1 else 0.0
+    return excess_of(spread, M, nodes, n, noise, binary)
+
+
+def excess_of(spread: float, M: int, nodes: int, n: int, noise: float, binary: bool) -> tuple[float, float]:
+    """The same from the variance across M clients of their means, the mean of it over the nodes."""
     share = 1 - 1 / n if binary else 1.0
     if M == 1 or share == 0:
         return 0.0, 0.0
-    excess = float(np.var(means, axis=0, ddof=1).mean()) - noise / n
-    return excess / share, (M - 1) * nodes / 2 * (share / max(noise / n, LEAST_ERROR)) ** 2
+    return (spread - noise / n) / share, (M - 1) * nodes / 2 * (share / max(noise / n, LEAST_ERROR)) ** 2
 
 
 def worth(n: int, M: int, noise: float, het2: float) -> float:
@@ -296,8 +302,7 @@ class PlusServer(PhasedServer):
 
     def conclude(self, means: np.ndarray, variances: np.ndarray | None = None) -> Shared:
         """One phase: from the clients' means (M, n) of K^h, and variances (M, 1) of the root, to the broadcast."""
-        h, index, s, M = self.h, self.index, self.settings, self.task.n_clients
-        n = pulls_each(h, self.log, s, M)
+        index, n = self.index, pulls_each(self.h, self.log, self.settings, self.task.n_clients)
         if variances is not None:
             n, self.noise = n * ROOT_PULLS, float(variances.mean())
             of_binary = means * (1 - means) * n / (n - 1)  # the most that the variance of rewards in [0, 1] can be
@@ -305,7 +310,11 @@ class PlusServer(PhasedServer):
         kept = super().conclude(means)
         staying = means[:, find(kept.index, index)[1]]
         noise = binary_noise(staying, n) if self.binary else self.noise
-        found, precision = heterogeneity(staying, n, noise, self.binary)
+        return self.decide(kept, means.mean(axis=0), noise, *heterogeneity(staying, n, noise, self.binary))
+
+    def decide(self, kept: Kept, mean: np.ndarray, noise: float, found: float, precision: float) -> Shared:
+        """Whether the clients go on together below the nodes kept, from het^2 as this depth shows it; the broadcast."""
+        h, s, M = kept.header, self.settings, self.task.n_clients
         self.evidence = self.evidence[0] + found * precision, self.evidence[1] + precision
         het2 = self.evidence[0] / self.evidence[1] if self.evidence[1] > 0 else 0.0
         surely = het2 - STANDARD_ERRORS / math.sqrt(self.evidence[1]) if het2 > 0 else 0.0
@@ -314,4 +323,4 @@ class PlusServer(PhasedServer):
             alike = h < transition_depth(s.Delta, s.nu_1, s.rho)
         self.settings = together(s, noise)
         self.going = alike and M > 1 and h < self.task.partition.max_depth
-        return Shared(h, kept.index, means.mean(axis=0), [noise, max(0.0, het2)], [int(self.going)])
+        return Shared(h, kept.index, mean, [noise, max(0.0, het2)], [int(self.going)])
