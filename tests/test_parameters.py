@@ -116,7 +116,7 @@ def test_a_folder_is_named_after_what_was_changed_numbers_first():
     asked = {"profile": "smoke", "objective": "himmelblau", "algorithms": "pf-pne,hct,pe"}
     assert folder(**asked, noise=0.5, n_clients=12) == "n_clients-12_noise-0.5_pf-pne+hct+pe_smoke"
     assert folder(n_clients=20, noise=0.5) == "noise-0.5"  # 20 is the profile's
-    assert folder(noise=2, horizon=5000) == "horizon-5000"  # this noise is in the figure's name
+    assert folder(noise=2, horizon=5000) == "horizon-5000_noise-2"
     assert folder("3_communication_cost", noise=2) == "noise-2"
     assert folder("9_why", objective="ackley") == "ackley"
     assert folder("0_how_it_works", n_clients=2, horizon=10_000) == "n_clients-2_Delta-default"
