@@ -100,7 +100,9 @@ def check_rewards(rewards, n: int, low: float = -MOST_REWARD, high: float = MOST
         raise ValueError(f"a reward is beyond +-{MOST_REWARD - 1:g}: scale the objective, best to values in [0, 1].")
     if n > 0 and not low <= x.min() <= x.max() <= high:
         got = float(x.min() if x.min() < low else x.max())
-        raise ValueError(f"a reward of the task lies in [{low:g}, {high:g}] (its reward_range, or its noise); got {got!r}.")
+        raise ValueError(
+            f"a reward of the task lies in [{low:g}, {high:g}] (its reward_range, or its noise); got {got!r}."
+        )
 
 
 def check_scale(name: str, x, most: float = 1e9, more: str = "") -> None:

@@ -183,7 +183,9 @@ class Message:
         """
         if not isinstance(text, str) or len(text) > min(longest, LONGEST):
             came = f"one of {len(text)}" if isinstance(text, str) else shown(text)
-            raise ValueError(f"not a message: a text of at most {min(longest, LONGEST)} characters is wanted; got {came}.")
+            raise ValueError(
+                f"not a message: a text of at most {min(longest, LONGEST)} characters is wanted; got {came}."
+            )
         try:
             # A message is one dict of few names, and of lists of numbers, at most two of which are square arrays.
             holds = text.count("{") == 1 and text.count('"') <= 30 and text.count("[") <= 10 + 4 * len(text) ** 0.5

@@ -278,7 +278,11 @@ def test_a_text_of_another_plan_is_refused():
 
 def test_a_mean_lies_in_the_range_of_the_rewards():
     """Which a task names, or its noise: else one client that lies moves all the others."""
-    for noise, reward_range, low, high in (("bernoulli", None, 0, 1), (0.1, (-0.1, 1.1), -0.1, 1.1), (0, None, -1e9, 1e9)):
+    for noise, reward_range, low, high in (
+        ("bernoulli", None, 0, 1),
+        (0.1, (-0.1, 1.1), -0.1, 1.1),
+        (0, None, -1e9, 1e9),
+    ):
         task = Task(Partition([[0.0, 1.0]]), 2, 60, noise=noise, reward_range=reward_range)
         run = make_federation("pf-pne", task)
         message = run.clients[0].tell([high])

@@ -82,7 +82,9 @@ def test_communication_is_drawn_as_its_table_says(results):
     assert list(steps.columns) == ["objective", "noise", "algorithm", "run", "round", "t", "up", "down", "cumulative"]
     figures.draw_communication(ax, steps, 60)
     runs = [(name, run) for name in ("pf-pne", "fed-pne") for run in (0, 1)]
-    for (name, run), line in zip(runs, ax.lines, strict=True):
+    *lines, last = ax.lines
+    assert set(last.get_xdata()) == {steps.query("algorithm == 'pf-pne' and run == 0")["t"].max()}
+    for (name, run), line in zip(runs, lines, strict=True):
         mine = steps[(steps["algorithm"] == name) & (steps["run"] == run)]
         assert mine["cumulative"].tolist() == (mine["up"] + mine["down"]).cumsum().tolist()
         drawn = np.append(mine[["t", "cumulative"]].to_numpy(), [[60, mine["cumulative"].iloc[-1]]], axis=0)
@@ -128,8 +130,11 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
     assert [text.get_text() for text in landmine.get_yticklabels()] == ["Landmine", "Landmine, cyclic"]
     assert landmine.get_title() == "landmine, no noise"
     for ax, many in ((first, 8), (others[0], 8), (landmine, 2)):
-        for line, ratio in zip(ax.lines[:2], (2.0, 3.0), strict=True):
-            assert len(line.get_xdata()) == many and set(line.get_xdata()) == {ratio}
+        for k, ratio in enumerate((2.0, 3.0)):
+            random, cyclic = ax.lines[2 * k : 2 * k + 2]
+            assert len(random.get_xdata()) + len(cyclic.get_xdata()) == many
+            assert {*random.get_xdata(), *cyclic.get_xdata()} == {ratio}
+            assert cyclic.get_alpha() < random.get_alpha()
     rows = [
         (name, f, T, 10, 0.7, 0.6, 0.8)
         for name in ("hoo", "pf-pne")

@@ -405,7 +405,7 @@ def communication(results: list, p: Parameters) -> Exhibit:
         "client; a mark is a round of communication. The bold lines are the first run, the thin ones the others."
         f"{f' Nothing is sent by {silent}.' if silent else ''}"
     )
-    others = [Line2D([], [], color="0.5", linewidth=0.6, label="other runs")] if p.n_runs > 1 else []
+    others = [Line2D([], [], color="0.5", linewidth=0.6, label="thin lines: other runs")] if p.n_runs > 1 else []
     draw = functools.partial(draw_communication, horizon=p.horizon)
     return _side_by_side(stem, caption, table, [cells], draw, ["numbers carried so far"], others)
 
@@ -436,11 +436,22 @@ def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
         rounds = len(line.get_xdata()) - 1
         few = {"zorder": 3, "markevery": [*range(0, rounds, 1 + rounds // 50)]}
         line.set(**few if k in first else {"alpha": 0.3, "linewidth": 0.6, "marker": ""})
-    ax.set(xscale="log", yscale="log")
+    few = set(names) <= {"fed-pne", "pf-pne"}  # others send so much more that these would be a line at 0
+    ax.set(xscale="log", yscale="linear" if few else "log")
     ax.set_xlim(right=horizon)
-    for axis in (ax.xaxis, ax.yaxis):
+    if few:
+        ax.set_ylim(bottom=0)
+        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        ax.yaxis.set_major_formatter(THOUSANDS)
+    for axis in (ax.xaxis,) if few else (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(numticks=6))
         axis.set_minor_formatter(NullFormatter())
+    ours = steps[steps["algorithm"] == "pf-pne"]
+    if few and len(ours):
+        last = ours[ours["run"] == ours["run"].min()]["t"].max()
+        ax.axvline(last, color=LOOKS["pf-pne"].color, linewidth=0.6, linestyle=":")
+        where = {"xycoords": ("data", "axes fraction"), "rotation": 90, "va": "bottom", "ha": "left", "fontsize": 6}
+        ax.annotate("PF-PNE's last round", (last, 0.02), color=LOOKS["pf-pne"].color, **where)
 
 
 def total_communication(results) -> pd.DataFrame:
@@ -495,49 +506,52 @@ def surfaces(results, p: Parameters) -> Exhibit:
 
 
 def forest(table: pd.DataFrame, study) -> Exhibit:
-    """Ratios of regret to PF-PNE's with their intervals: one row an objective and kind of cells, one panel a noise, and
-    one for landmine, which has none.
+    """Ratios of regret to PF-PNE's with their intervals: one row per objective and kind of cells, one panel per noise.
 
-    table: see pfpne.paper.evidence.ratios.
+    table: see pfpne.paper.evidence.ratios. Landmine, which has no noise, has the last panel.
     """
     names, runs = in_order(table["algorithm"]), sorted(set(table["n"]))
     noises = list(dict.fromkeys(regime.name for regime in study.regimes if regime.name != "landmine"))
     where = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
     table = table.assign(where=where)
     order = [place for f in TITLES for place in (title(f), f"{title(f)}, cyclic") if place in set(where)]
-    rows = [[place for place in order if place.startswith("Landmine") == landmine] for landmine in (False, True)]
-    width, columns = (COLUMN, 3) if len(noises) == 1 else (PAGE, 6)
+    places = [place for place in order if not place.startswith("Landmine")]
+    own = [place for place in order if place.startswith("Landmine")]
     caption = (
-        f"R(T)/M over PF-PNE's (Delta = 0.01): M = {study.n_clients} clients, T = {study.horizon:,}, n = "
-        f"{' or '.join(map(str, runs))} paired runs. Ratios of means with bootstrap 95% intervals; left of the line an "
-        "algorithm has less regret than PF-PNE. Cells are random, or cyclic."
+        "Regret R(T)/M of each algorithm over PF-PNE's (Delta = 0.01): left of the line an algorithm has less regret"
+        f" than PF-PNE. M = {study.n_clients} clients, T = {study.horizon:,}, n = {' or '.join(map(str, runs))} paired"
+        " runs. Ratios of means with bootstrap 95 % intervals. Pale: cyclic cells, which PyXAB's default does not use."
     )
 
     def draw(figure: Figure) -> None:
-        heights = [len(places) for places in rows]
-        axes = figure.subplots(2, len(noises), sharey="row", sharex=True, squeeze=False, height_ratios=heights)
-        for ax in axes[1, 1:]:
-            ax.set_axis_off()
-        for ax, noise in zip([*axes[0], axes[1, 0]], [*noises, "landmine"], strict=True):
-            places = rows[noise == "landmine"]
+        axes = figure.subplots(
+            1, len(noises) + 1, squeeze=False, sharex=True, width_ratios=[*[1.0] * len(noises), 0.8]
+        )[0]
+        for ax, noise in zip(axes, [*noises, "landmine"], strict=True):
+            rows = own if noise == "landmine" else places
             for k, name in enumerate(names):
                 mine, look = table[(table["regime"] == noise) & (table["algorithm"] == name)], LOOKS[name]
-                at = mine["where"].map(places.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)
-                ax.hlines(at, mine["low"], mine["high"], color=look.color, linewidth=1)
-                ax.plot(mine["ratio"], at, look.marker, color=look.color, markersize=3.2, markeredgewidth=0.6)
+                for cells, strength in (("random", 1.0), ("cyclic", 0.35)):
+                    drawn = mine[mine["cells"] == cells]
+                    at = drawn["where"].map(rows.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)
+                    ax.hlines(at, drawn["low"], drawn["high"], color=look.color, linewidth=1, alpha=strength)
+                    marks = {"markersize": 3.2, "markeredgewidth": 0.6, "alpha": strength}
+                    ax.plot(drawn["ratio"], at, look.marker, color=look.color, **marks)
             ax.axvline(1, color="black", linewidth=0.8, zorder=0)
-            between, across = np.arange(1, len(places)) - 0.5, ax.get_yaxis_transform()
-            ax.hlines(between, 0, 1, color="0.8", linewidth=0.4, transform=across)
-            ax.set(xscale="log", title=noise_in_words(noise), ylim=(len(places) - 0.5, -0.5))
-            ax.set_xlabel("$R(T)/M$ over PF-PNE's")
+            across = ax.get_yaxis_transform()
+            ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=across)
+            ax.set(xscale="log", title=noise_in_words(noise), ylim=(len(rows) - 0.5, -0.5))
+            ax.set_xlabel("$R(T)/M$ over PF-PNE's\n\N{LEFTWARDS ARROW} less regret", fontsize=7.5)
             _plain_log(ax.xaxis)
-            ax.tick_params(axis="x", labelbottom=True)
             ax.tick_params(axis="y", length=0)
-        for ax, places in zip(axes[:, 0], rows, strict=True):
-            ax.set_yticks(range(len(places)), places)
-        legend(figure, names, columns, lines=False)
+            first = ax is axes[0] or noise == "landmine"
+            ax.set_yticks(range(len(rows)), rows if first else [])
+        legend(figure, names, 6 if len(noises) > 1 else 3, lines=False)
 
-    return render("forest", caption, table.drop(columns="where"), (width, 1.2 + 0.42 * len(order)), draw)
+    width = PAGE if len(noises) > 1 else 0.75 * PAGE
+    return render(
+        "forest", caption, table.drop(columns="where"), (width, 1.2 + 0.42 * max(len(places), len(own))), draw
+    )
 
 
 def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
@@ -580,60 +594,78 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
 
 
 def specification(table: pd.DataFrame, study) -> Exhibit:
-    """The specification curve, a column of panels an objective. table: see pfpne.paper.specification.readings.
+    """The specification curve, one column per objective. table: see pfpne.paper.specification.readings.
 
-    Above, PF-PNE's regret over the least of its rivals' in every reading, in order; in the middle, which choices each
-    reading is of, and the share of PF-PNE's firsts among those of each choice; below, the share of each claim.
+    Above, PF-PNE's regret over the least of its rivals' in every reading, in order, coloured by noise. In the middle,
+    how often PF-PNE is first for each value of each choice. Below, the share of readings in which each claim is so.
     """
     held, objectives = right(table), list(table["objective"].unique())
     (first, (ours, rivals)), *_ = COMPARISONS.items()
     ratio = table[ours] / table[list(rivals)].min(axis=1)
     values = [(name, value) for name in CHOICES for value in table[name].unique()]
+    noises = list(table["noise"].unique())
+    colors = dict(
+        zip(noises, [LOOKS[name].color for name in ("fed-pne", "pf-pne", "pe", "fn-ucb", "fed1-ucb")], strict=False)
+    )
     counts = ", ".join(f"{(table['objective'] == f).sum()} on {title(f)}" for f in objectives)
     caption = (
-        f"Specification curve: {counts}, every combination of the choices on the left (Delta and the cut phase are "
-        f"PF-PNE's; c its own, Fed-PNE's and PE's). M = {study.n_clients} clients, means of n = {study.n_runs} runs, "
-        "no test. Above: PF-PNE's regret over the least of the other four's, a reading each, in order. Middle: a mark "
-        "where a reading has made the choice, and how many of these have PF-PNE as the smallest of the five. Below: "
-        "the share of readings in which each claim comes out right."
+        f"The main comparison under every combination of choices: {counts} readings. Delta and the cut phase are"
+        f" PF-PNE's; c is its own, Fed-PNE's and PE's. M = {study.n_clients} clients, means of n = {study.n_runs} runs,"
+        " no test. Above: PF-PNE's regret over the least of the other four's, one point per reading, in order,"
+        " coloured by noise; below the line PF-PNE is first. Middle: the share of readings with this choice in which"
+        " PF-PNE is first. Below: the share of readings in which each statement is so."
     )
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots(3, len(objectives), sharey="row", squeeze=False, height_ratios=(1.3, 3.2, 1.0))
+        axes = figure.subplots(3, len(objectives), sharey="row", squeeze=False, height_ratios=(1.3, 3.0, 1.2))
         for (above, middle, below), objective in zip(axes.T, objectives, strict=True):
             mine = ratio[table["objective"] == objective].sort_values()
             of, wins = table.loc[mine.index], held.loc[mine.index]
             rank = np.arange(len(mine))
-            above.fill_between(rank, 1, mine, color=LOOKS["pf-pne"].color, alpha=0.35, step="mid", linewidth=0)
-            above.step(rank, mine, color=LOOKS["pf-pne"].color, where="mid")
+            for noise in noises:
+                here = (of["noise"] == noise).to_numpy()
+                dots = {"markersize": 1.6, "markeredgewidth": 0, "label": noise_in_words(noise)}
+                above.plot(rank[here], mine[here], "o", color=colors[noise], **dots)
             above.axhline(1, color="black", linewidth=0.7)
-            above.set(yscale="log", xlim=(0, len(mine)), xticks=[], title=TITLES[objective])
+            above.set(
+                yscale="log", xlim=(0, len(mine)), xticks=[], title=TITLES[objective], xlabel="readings, in order"
+            )
             _plain_log(above.yaxis)
-            chosen = np.array([of[name] == value for name, value in values])
-            extent = (0, len(mine), len(values) - 0.5, -0.5)
-            middle.imshow(~chosen, cmap="gray", aspect="auto", interpolation="none", vmin=-0.6, extent=extent)
-            beside = {"xycoords": ("axes fraction", "data"), "fontsize": 6.5, "va": "center"}
-            for row, who in enumerate(chosen):
+            every = wins[first].mean()
+            middle.axvline(every, color="0.6", linewidth=0.8)
+            for row, (name, value) in enumerate(values):
+                who = of[name] == value
                 if who.any():
-                    middle.annotate(f"{wins.loc[who, first].mean():.0%}", (1.01, row), **beside)
-            middle.annotate("first", (1.01, -0.9), **beside)
+                    share = wins.loc[who, first].mean()
+                    middle.hlines(row, every, share, color="0.75", linewidth=1)
+                    middle.plot(
+                        share, row, "o", color=colors.get(value, "0.25") if name == "noise" else "0.25", markersize=3.5
+                    )
+                    middle.annotate(
+                        f"{share:.0%}", (1.02, row), xycoords=("axes fraction", "data"), fontsize=6.5, va="center"
+                    )
             for row in range(1, len(values)):
                 if values[row][0] != values[row - 1][0]:
-                    middle.axhline(row - 0.5, color="black", linewidth=0.5)
-            middle.set(xlabel="readings, in order", xticks=[])
+                    middle.axhline(row - 0.5, color="0.85", linewidth=0.5)
+            middle.set(xlim=(0, 1), ylim=(len(values) - 0.5, -0.5), xlabel="share in which PF-PNE is first")
             middle.tick_params(axis="y", length=0)
             shares = wins.mean()
             below.barh(range(len(shares)), shares, color="0.6", height=0.7)
             for row, share in enumerate(shares):
                 below.annotate(f"{share:.0%}", (share + 0.02, row), va="center", fontsize=6.5)
-            below.set(xlim=(0, 1.18), ylim=(len(shares) - 0.5, -0.5), xlabel="share of readings in which it is so")
-            below.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
+            below.set(xlim=(0, 1.18), ylim=(len(shares) - 0.5, -0.5), xlabel="share in which it is so")
+            for ax in (middle, below):
+                ax.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
         axes[0, 0].set_ylabel("PF-PNE / best other")
         axes[1, 0].set_yticks(range(len(values)), [_choice(*pair) for pair in values], fontsize=6.5)
-        names = [textwrap.fill(name, 42) for name in COMPARISONS]
-        axes[2, 0].set_yticks(range(len(names)), names, fontsize=6.5)
+        names = [textwrap.fill(name.replace("PF-PNE has less", "Less"), 44) for name in COMPARISONS]
+        axes[2, 0].set_yticks(range(len(names)), names, fontsize=6)
+        handles = [
+            Line2D([], [], color=colors[n], marker="o", linestyle="none", label=noise_in_words(n)) for n in noises
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
 
-    return render("specification_curve", caption, pd.concat([table, held], axis=1), (PAGE, 6.6), draw)
+    return render("specification_curve", caption, pd.concat([table, held], axis=1), (PAGE, 6.8), draw)
 
 
 def _choice(name: str, value) -> str:
