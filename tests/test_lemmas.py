@@ -123,6 +123,8 @@ def test_every_premise_holds_where_an_optimum_is_lost(n_clients):
     assert all(row["good"] for row in count_kept_nodes(problem, 100_000, CELLS, **s))
     alone = watch("pe", problem, 100_000, partition=CELLS, **{name: s[name] for name in s if name != "Delta"})
     assert alone.own[0][-1].tolist() == [1, 2]
+    wide = watch("pf-pne", problem, 100_000, partition=CELLS, **settings(n_clients, Delta=16 * UNIT))  # H_0 = 1
+    assert len(wide.shared) == 2 and wide.own[0][2].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("noise", [0.0, "bernoulli"])

@@ -173,7 +173,7 @@ def test_the_map_of_one_regime(execute):
 def test_why(execute):
     execute, project, _ = execute
     stems = [stem for stem, _ in runner.figure_times(execute("9_why"), total=1.0)]
-    assert stems == ["assumptions", "assumptions_table", "why", "why_in_words"]
+    assert stems == ["assumptions", "assumptions_table", "why", "why_in_words", "lemmas"]
     for stem in ("assumptions", "why"):
         check_files(project / "figures-custom", stem)
 

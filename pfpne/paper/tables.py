@@ -340,6 +340,8 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     if (path := folder / "tune_your_own.csv").exists():  # the same
         text = _list(sites.sentences(sites.compared(pd.read_csv(path), seed=0)))
         blocks.append(("docs/choosing.md", "sites", path.name, text))
+    if (path := folder / "lemmas.md").exists():  # the same
+        blocks.append(("docs/lemmas.md", "lemmas", path.name, path.read_text(encoding="utf-8")))
     for page, name, sources, block in blocks:
         files = ", ".join(f"figures/{source}" for source in sources.split()) or "the package"
         update(
