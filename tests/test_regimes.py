@@ -82,18 +82,21 @@ def made_up(behind: dict) -> pd.DataFrame:
 
 
 def test_the_rules_find_what_decides():
-    rules = regimes._rules(made_up({False: "hct", True: "pf-pne+"}))
-    low, high = (next(rule for rule in rules if rule.startswith(begin)) for begin in ("**the noise", "**0.22"))
-    assert "< 0.22: HCT** (in the geometric mean 0% more regret" in low and ": PF-PNE+** (" in high and len(rules) == 3
-    assert rules[-1].endswith("within 10% of it in 100% of 16 regimes, 1 times it at worst.")
+    rules, (trust,) = regimes._rules(made_up({False: "hct", True: "pf-pne+"}))
+    taken = dict(zip(rules["If"], rules["Take"], strict=True))
+    assert taken == {"noise below 0.22": "HCT", "noise above 0.22": "PF-PNE+"}
+    assert set(rules["More regret"]) == {"0%"} and set(rules["Within 10%"]) == {"100% of 8 regimes"}
+    assert trust.endswith("within 10% of it in 100% of 16 regimes. At worst they have 1 times its regret.")
+    between = (("horizon", False, 3162.0), ("horizon", True, 31623.0), ("spread", True, 0.0361))
+    assert regimes._in_words(between) == "clients' spread below 0.036, T between 3,200 and 32,000"
 
 
 def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     other = made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")
     table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), other])
     words = regimes._of_ours(table)
-    assert "tuned on, in 50% of 16 regimes" in words and "not tuned on, in 100% of 16 regimes" in words
-    assert "2 times the regret at worst" in words and "30% ahead in 8 of 8." in words
+    assert "in 50% of 16 regimes (objectives that it was tuned on), in 100% of 16 regimes (other objectives)." in words
+    assert "At worst it has 2 times the regret of the best" in words and "than any other in 8 of 8 regimes." in words
 
 
 def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
@@ -110,8 +113,8 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
     words = regimes._of_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
     near = (regimes.to_others(table) <= 1.1).mean()
-    assert f"on random cells, of the objectives that it was tuned on, in {near:.0%} of 2 regimes" in words
-    assert f"on cyclic cells, of the objectives that it was not tuned on, in {near:.0%} of 2 regimes" in words
+    assert f"in {near:.0%} of 2 regimes (random cells, objectives that it was tuned on)" in words
+    assert f"in {near:.0%} of 2 regimes (cyclic cells, other objectives)" in words
     both_kinds = regimes.held_out(complete("8_regime_map", TINY | {"objective": "rastrigin", "noise": 0.5}), folder)
     assert [*both_kinds["cells"]] == ["random"] * 2 + ["cyclic"] * 2
 
@@ -124,7 +127,7 @@ def test_which_Delta_is_read_off_the_curves(parameters, folder):
     )
     words = regimes._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
     assert "in 0 of 1 cases, and below PE's in 1" in words
-    assert "stops paying below a Delta of 0.25 (" in words and "again at 0 in 0." in words
+    assert "Below a Delta of 0.25 (0.25 to 0.25) federating stops paying; at 0 it pays again in 0." in words
 
 
 def test_pictures(parameters, table, folder):
@@ -135,7 +138,8 @@ def test_pictures(parameters, table, folder):
     unseen = regimes.held_out(parameters, folder)
     assert maps.held_out(unseen, parameters).files["held_out.csv"].count(b"\n") == 1 + len(unseen)
     guide = regimes.guide(table, given, unseen)
-    assert guide.files["regime_guide.md"].decode().count("- **") >= 4
+    written = guide.files["regime_guide.md"].decode()
+    assert all(f"\n| {name}" in written for name in ("If", "Federated", "Fed-PNE")) and written.count("\n- **") >= 3
 
 
 def test_quantities_by_hand():

@@ -95,17 +95,18 @@ def measure(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.Dat
 
 
 def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
-    """The diameters that the cells need, and the near-optimal cells, against depth: a column an objective."""
+    """The diameters that the cells need, and the near-optimal cells, against depth: one column per objective."""
     shifts, depth = depths["shift"].unique(), np.arange(depths["depth"].max() + 1)
     shift = shifts[np.abs(shifts - p.shift).argmin()]  # the profile's own, or the nearest that was measured
     shown = depths[(depths["shift"] == shift) | (depths["objective"] == "landmine")].drop(columns=["run", "shift"])
     table = shown.groupby(["objective", "cells", "depth"], sort=False).mean().reset_index()
     caption = (
-        f"What the cells of the partition satisfy: M = {p.n_clients} clients, shift {shift:g}, means "
-        f"of {p.n_runs} problems. Top: the least diameter that the paper's smoothness (Assumption 2) leaves a cell of "
-        "depth h, for the worst cell of the worst client, against the nu_1 rho^h that the algorithms assume. Bottom: "
-        "cells that hold a near-optimal point, 12 nu_1 rho^h for a client (the one that has most), 6 nu_1 rho^h for "
-        "f-bar; those of the client that are none of f-bar's; and all the cells there are; random cells."
+        f"What the cells of the partition satisfy: M = {p.n_clients} clients, shift {shift:g}, means of {p.n_runs} "
+        "problems. Top: the smallest diameter that the paper's smoothness (Assumption 2) allows a cell of depth h, "
+        "for the worst cell of the worst client. The grey line is the nu_1 rho^h that the algorithms assume. Bottom, "
+        "for random cells: how many cells contain a near-optimal point, within 12 nu_1 rho^h of the optimum for f_m "
+        "(the client that has most) and within 6 nu_1 rho^h for f-bar; how many are f_m's and not f-bar's; and, in "
+        "grey, all cells."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
 
@@ -129,7 +130,7 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def summary(problems: pd.DataFrame) -> pd.DataFrame:
-    """Medians over runs: a row an objective, shift and kind of cells."""
+    """Medians over runs: one row per objective, shift and kind of cells."""
     medians = problems.drop(columns=["run", "nu_1_mean", "rho_mean"]).groupby(PLACE[:-1], sort=False).median()
     shown = medians.map(lambda x: "none" if math.isinf(x) else f"{x:.3g}")
     shown.loc[medians["rho"] > 0.995, ["nu_1", "rho"]] = DASH  # a rho of 1 is no smoothness

@@ -110,7 +110,7 @@ def _name(of, p: Parameters, usual: str | None = None) -> str:
 
 def scale(p: Parameters, runs: int) -> str:
     n = f"{runs} {'run' if runs == 1 else 'runs'}"
-    return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client, n = {n}"
+    return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations per client, n = {n}"
 
 
 def regret(results, p: Parameters) -> Exhibit:
@@ -149,11 +149,11 @@ def _labelled(results: list, stem: str, what: str, p: Parameters, points: int, s
     rows = -(-len(results) // columns)
     left_out = ", ".join(label(name) for name in in_order(curves["algorithm"]) if name not in names)
     caption = (
-        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{what}."
-        f" {scale(p, curves['runs'].max())}, {results[0].experiment.cells} cells. Lines are means over the runs. Bands"
-        f" are \N{PLUS-MINUS SIGN}1 standard deviation over the runs, of"
-        f" {' and '.join(map(label, banded)) if usual else 'all'}, cut where they leave the range of the lines."
-        + (f" In the CSV, and not drawn: {left_out}." if left_out else "")
+        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{what}. "
+        f"{scale(p, curves['runs'].max())}, {results[0].experiment.cells} cells. Lines are means over the runs. "
+        f"Bands, for {' and '.join(map(label, banded)) if usual else 'all'}, are \N{PLUS-MINUS SIGN}1 standard "
+        "deviation over the runs. They are cut where they leave the range of the lines."
+        + (f" The CSV also has {left_out}." if left_out else "")
     )
     size = (COLUMN, 2.4) if len(results) == 1 else (PAGE, 0.3 + 2.1 * rows)
     pdf, png = io.BytesIO(), io.BytesIO()
@@ -236,7 +236,7 @@ def _name_ends(ax: Axes, ends: dict[str, float]) -> None:
 
 
 def regret_panel(rows: list[list], name: str, p: Parameters, simple: bool = False) -> Exhibit:
-    """Regret on several objectives, side by side: a row of results a noise regime, None for an empty place.
+    """Regret on several objectives, side by side: one row of results per kind of noise, None for an empty place.
 
     simple: the simple regret instead, of the points that the clients would deploy.
     """
@@ -294,11 +294,11 @@ def _regret(rows: list[list], stem: str, what: str, p: Parameters, points: int, 
     cells = [[one and (one.experiment, _thinned(one.regret, points)) for one in row] for row in rows]
     table = pd.concat([regret_curves(cell[1], of) for row in cells for cell in row if cell], ignore_index=True)
     name = "Simple regret of the point deployed" if simple else "Average cumulative regret"
-    bands = "1 standard deviation over them, cut where they leave the range of the lines"
+    bands = "1 standard deviation over the runs, and are cut where they leave the range of the lines"
     bands = "2 standard errors of these means" if simple else bands
     caption = (
         f"{name}{what}: {scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
-        f"Lines are means over the runs, bands \N{PLUS-MINUS SIGN}{bands}."
+        f"Lines are means over the runs. Bands are \N{PLUS-MINUS SIGN}{bands}."
     )
     symbol = "simple regret" if simple else "regret $R(t)/M$"
     labels = [f"{noise_in_words(of.noise)}\n{symbol}" for (of, _), *_ in cells]
@@ -401,13 +401,13 @@ def communication(results: list, p: Parameters) -> Exhibit:
     table = pd.concat([steps for _, steps in cells], ignore_index=True)
     silent = ", ".join(label(name) for name in of.algorithms if name not in set(table["algorithm"]))
     caption = (
-        f"Communication{what}: {scale(p, p.n_runs)}. Numbers carried up and down, a broadcast counted once for each "
-        "client; a mark is a round of communication. The bold lines are the first run, the thin ones the others."
-        f"{f' Nothing is sent by {silent}.' if silent else ''}"
+        f"Communication{what}: {scale(p, p.n_runs)}. Lines are the numbers sent so far, up and down. A broadcast "
+        "counts once for each client. A mark is a round of communication. Bold lines are the first run, thin lines "
+        f"the others.{f' Nothing is sent by {silent}.' if silent else ''}"
     )
     others = [Line2D([], [], color="0.5", linewidth=0.6, label="thin lines: other runs")] if p.n_runs > 1 else []
     draw = functools.partial(draw_communication, horizon=p.horizon)
-    return _side_by_side(stem, caption, table, [cells], draw, ["numbers carried so far"], others)
+    return _side_by_side(stem, caption, table, [cells], draw, ["numbers sent so far"], others)
 
 
 def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
@@ -475,10 +475,10 @@ def surfaces(results, p: Parameters) -> Exhibit:
     columns = min(5, len(by_field))
     rows = -(-len(by_field) // columns)
     caption = (
-        "AUC of the support vector machine of each landmine field against C and gamma, in the first run: "
-        f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations a client. "
-        f"White stars: the best point of the grid. Marks: the point that {look.label} would deploy at T, "
-        "one a client. Titles: the AUC at the marks (their mean, if clients share a field), and the best of the grid."
+        "AUC of the support vector machine of each landmine field against C and gamma, in the first run: M = "
+        f"{p.n_clients} clients, T = {p.horizon:,} evaluations per client. A white star is the best point of the "
+        f"grid. A mark is the point that {look.label} would deploy at T, one per client. A title has the AUC at the "
+        "marks (their mean, if clients share a field), then the best AUC of the grid."
     )
 
     def draw(figure: Figure) -> None:
@@ -562,14 +562,14 @@ def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
 
 
 def exponents(table: pd.DataFrame, study) -> Exhibit:
-    """Local exponents of regret against T, a panel an objective: see pfpne.paper.table1.exponents."""
+    """Local exponents of regret against T, one panel per objective: see pfpne.paper.table1.exponents."""
     names, objectives = in_order(table["algorithm"]), list(table["objective"].unique())
     caption = (
-        "Local exponents of regret, log2 of R(T)/M at T over that at T/2, in runs to these horizons: M = "
+        "How fast regret grows: the local exponent of T, which is log2 of R(T)/M at T over that at T/2. M = "
         f"{study.n_clients} clients, {noise_in_words(study.regimes[0].noise)}, random cells, means over n = "
-        f"{table['n'].max()} runs with bootstrap 95% intervals, side by side where T is one; each panel has an axis of "
-        "its own. At 1 regret grows as T (solid line); the paper's (d+1)/(d+2) is 1/2 for d = 0 "
-        "(dotted, where that is in sight)."
+        f"{table['n'].max()} runs of each length T, with bootstrap 95 % intervals. Marks of one T stand side by side. "
+        "Each panel has its own vertical axis. At 1 (solid line) regret grows like T. The paper's (d+1)/(d+2) is 1/2 "
+        "for d = 0 (dotted line, if it is in sight)."
     )
 
     def draw(figure: Figure) -> None:
@@ -682,8 +682,8 @@ def times(results: list, p: Parameters) -> Exhibit:
     table = groups.agg(runs="count", median="median", min="min", max="max").reset_index()
     objectives, names = [name for name in TITLES if name in set(table["objective"])], in_order(table["algorithm"])
     caption = (
-        f"Wall time of one run, {scale(p, table['runs'].max())}: median, with the range over the runs. "
-        "As implemented here, compiled before, several runs at a time on one machine."
+        f"Wall time of one run, {scale(p, table['runs'].max())}. Marks are medians, lines the range over the runs. "
+        "The code was compiled before, and several runs shared one machine."
     )
 
     def draw(figure: Figure) -> None:
@@ -693,7 +693,7 @@ def times(results: list, p: Parameters) -> Exhibit:
         looks |= {"markersize": STYLE["lines.markersize"], "markeredgewidth": 1}
         order = {"order": objectives, "hue_order": names, "dodge": 0.8 - 0.8 / len(names), "legend": False}
         sns.pointplot(seconds, x="objective", y="seconds", hue="algorithm", ax=ax, **ranges, **looks, **order)
-        ax.set(yscale="log", xlabel="", ylabel="seconds a run")
+        ax.set(yscale="log", xlabel="", ylabel="seconds per run")
         ax.set_xticks(range(len(objectives)), [title(name) for name in objectives], rotation=25)
         legend(figure, names, columns=3, lines=False)
 

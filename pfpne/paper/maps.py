@@ -40,7 +40,7 @@ def ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
 
 
 def overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Every quantity of one M and T, the middle one and the longest: a row a quantity, a column an objective."""
+    """Every quantity of one M and T, the middle one and the longest: one row per quantity, one column per objective."""
     M, T = sorted(table["clients"].unique())[table["clients"].nunique() // 2], table["horizon"].max()
     one = table[(table["clients"] == M) & (table["horizon"] == T)]
     rows = [(name.replace(" / ", "\n/ "), one, quantity) for quantity, name in NAMES.items()]
@@ -48,20 +48,21 @@ def overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def whole(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
-    """One quantity in all of the map: a row an M and T, a column an objective."""
+    """One quantity in all of the map: one row per M and T, one column per objective."""
     places, name = table.groupby(["clients", "horizon"]), NAMES[quantity]  # PF-PNE keeps its capitals in a caption
     rows = [(f"$M = {M}$\n$T = 10^{{{np.log10(T):.2g}}}$", of, quantity) for (M, T), of in places]
     return _maps(f"regime_{quantity}", f"{name[0].upper()}{name[1:]}. ", table, rows, p, 0.83)
 
 
 def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:
-    """Heat maps of noise and shift: a row each (its name, table, quantity), a column an objective."""
+    """Heat maps of noise and shift: rows (name, table, quantity), one column per objective."""
     letters = ", ".join(f"{letter} {label(name)}" for name, letter in LETTERS.items())
     caption = (
-        f"{what}Ratios of mean R(T)/M over n = {p.n_runs} paired runs; below 1, in bold, the first is ahead. "
-        f"Letters: {letters}; none where the lead is less than two standard errors of it. Across: the noise, "
-        f"uniform on \N{PLUS-MINUS SIGN}a, or Bernoulli rewards (B); up: the standard deviation of the clients' own "
-        f"shifts, in widths of the domain (all share another, of {COMMON:g}; landmine has none). Blank: not run. "
+        f"{what}Numbers are ratios of mean R(T)/M over n = {p.n_runs} paired runs; below 1, in bold, the first is "
+        f"ahead. Letters name the algorithm with the smallest regret: {letters}. There is no letter where its lead is "
+        "less than two standard errors. The horizontal axis is the noise: uniform on \N{PLUS-MINUS SIGN}a, or "
+        "Bernoulli rewards (B). The vertical axis is the standard deviation of the clients' own shifts, in widths of "
+        f"the domain. (All clients share another shift, of {COMMON:g}; landmine has none.) Blank: not run. "
         f"{p.cells.capitalize()} cells."
     )
     quantities = {quantity for *_, quantity in rows}
@@ -121,16 +122,16 @@ def _heat(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> None:
 
 
 def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """PF-PNE's regret over PE's against the Delta that it is given: a row an M, a column an objective."""
+    """PF-PNE's regret over PE's against the Delta that it is given: one row per M, one column per objective."""
     objectives = [name for name in TITLES if name in set(table["objective"])]
     clients, shifts = sorted(table["clients"].unique()), sorted(table["shift"].unique())
     noise, T = table["noise"].iloc[0], table["horizon"].iloc[0]
     caption = (
         "Mean R(T)/M of PF-PNE over that of PE alone, against the Delta that PF-PNE is given: "
-        f"{noise_in_words(noise)}, T = {T:,}, n = {p.n_runs} paired runs, {p.cells} cells. Shades are the standard "
-        f"deviations of the clients' own shifts (all share another, of {COMMON:g}). Discs: PF-PNE given the clients' "
-        "own Delta, at the left end where that is 0. Squares: Fed-PNE. Below 1 federation pays, and it stops where a "
-        "curve rises above."
+        f"{noise_in_words(noise)}, T = {T:,}, n = {p.n_runs} paired runs, {p.cells} cells. Below 1 federation pays; "
+        "where a curve rises above 1 it stops paying. Shades are the standard deviations of the clients' own shifts "
+        f"(all clients share another shift, of {COMMON:g}). Discs are PF-PNE with the true Delta, at the left end if "
+        "that is 0. Squares are Fed-PNE."
     )
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
     at_zero = min(x for x in table["given"].unique() if x > 0) / 4
@@ -169,9 +170,9 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
     long = long.melt(["cells", "objective"], var_name="algorithm", value_name="ratio")
     counts = ", ".join(f"{n} on {cells} cells" for cells, n in table["cells"].value_counts(sort=False).items())
     caption = (
-        f"Mean R(T)/M over the smallest of all in the same regime, in {len(table)} regimes that are not on the map "
-        f"({counts}): n = {p.n_runs} paired runs each. A dot is a regime, a larger mark their median, a bar "
-        "their middle half. Rastrigin is in two dimensions."
+        f"Mean R(T)/M of each algorithm over the smallest in the same regime, in {len(table)} regimes that are not on "
+        f"the map ({counts}), with n = {p.n_runs} paired runs each. A dot is a regime, a larger mark the median, a "
+        "bar the middle half of the regimes. Rastrigin is in two dimensions."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
 

@@ -180,7 +180,12 @@ def break_even(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 # --- in words -----------------------------------------------------------------------------------------
 
-KNOWN = {"sigma": "the noise's standard deviation", "spread": "the clients' spread", "clients": "M", "horizon": "T"}
+KNOWN = {  # what a person may know, in words
+    "sigma": "noise",
+    "spread": "clients' spread",
+    "clients": "M",
+    "horizon": "T",
+}
 NEAR = 1.1  # as good as the best
 LOUD = 0.18  # noise that is not small
 TUNED = ("garland", "doublesine", "himmelblau", "ackley")  # the objectives that PF-PNE+ was tuned on, with other seeds
@@ -188,31 +193,44 @@ TUNED = ("garland", "doublesine", "himmelblau", "ackley")  # the objectives that
 
 def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exhibit:
     """When to federate, how, and with which Delta. table: of `measure`, given: `break_even`, unseen: `held_out`."""
-    pairs = [("pf-pne+", EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")]
-    alike = table["shift"].eq(0) & table["objective"].ne("landmine")
-    buys = []
-    for name, other in pairs:
-        ratio = table[name] / table[other]
-        on = table["noise"].ne("bernoulli") | (name != "pf-pne+")  # there it knows more of the noise, too
-        shares = [f"{(ratio[of & on] < 1).mean():.0%}" for of in (alike, ~alike)]
-        what = " (under uniform noise)" if name == "pf-pne+" else ""
-        buys.append(f"{_label(name)} has less regret than {_label(other)} in {' and in '.join(shares)}{what}")
-    buys = (
-        f"**What federation buys**, where clients are alike, and where they differ: {'; '.join(buys)} of the regimes."
-    )
-    every = (*_rules(table), _of_ours(table), _of_unseen(unseen), buys, _which_Delta(given))
-    text = "".join(f"- {sentence}\n" for sentence in every)
+    rules, trust = _rules(table)
+    sentences = [*trust, _of_ours(table), _of_unseen(unseen), _which_Delta(given)]
+    parts = [
+        (
+            "The rules. The last three columns compare each choice with the best algorithm of each regime: the"
+            f" geometric mean of the additional regret, the share of regimes in which it is at most {NEAR - 1:.0%}, and"
+            " the worst ratio."
+        ),
+        rules.to_markdown(index=False),
+        "".join(f"- {sentence}\n" for sentence in sentences).rstrip(),
+        "How often a search with a federation has less regret than the same search alone:",
+        _federation_adds(table).to_markdown(index=False),
+    ]
+    text = "\n\n".join(parts) + "\n"
     return words("regime_guide", "When to federate, with which algorithm, and which Delta.", text)
+
+
+def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:
+    """The share of regimes in which a federated search has less regret than the same one alone: one row per pair."""
+    identical, rows = table["shift"].eq(0) & table["objective"].ne("landmine"), []
+    for name, other in (("pf-pne+", EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")):
+        counted = table["noise"].ne("bernoulli") | (name != "pf-pne+")  # there it knows more of the noise, too
+        less = table[name] < table[other]
+        note = " (uniform noise alone)" if name == "pf-pne+" else ""
+        row = {"Federated": _label(name) + note, "Alone": label(other)}
+        for clients, these in (("Identical clients", identical), ("Differing clients", ~identical)):
+            row[clients] = f"{less[these & counted].mean():.0%}"
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _of_ours(table: pd.DataFrame) -> str:
     """How near PF-PNE+ comes to the best of the others, where it was tuned and where not."""
     lead = to_others(table)[table["shift"].eq(0) & table["objective"].ne("landmine") & table["sigma"].gt(LOUD)]
     return (
-        f"**{label('pf-pne+')} everywhere** is within {NEAR - 1:.0%} of the best of the others, "
-        f"{_near_the_best(table, [])}. Where clients are alike and the noise's standard deviation is more than {LOUD}, "
-        "it is 30% ahead in "
-        f"{(lead <= 0.7).sum()} of {len(lead)}."
+        f"**{label('pf-pne+')} everywhere.** It is within {NEAR - 1:.0%} of the best of the others "
+        f"{_near_the_best(table, [])} With identical clients and noise above {LOUD}, it has at least 30% less regret "
+        f"than any other in {(lead <= 0.7).sum()} of {len(lead)} regimes."
     )
 
 
@@ -220,11 +238,11 @@ def _of_unseen(unseen: pd.DataFrame) -> str:
     """The same where it was never tuned."""
     lead = to_others(unseen)[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     return (
-        "**Held out**, fixed before any of it was run, and not on the map (another seed, other M and T, shifts other "
-        "than 0, noises other than Bernoulli, Rastrigin in two dimensions, either kind of cells; Bernoulli rewards and "
-        f"alike clients as there): {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of the others, "
-        f"{_near_the_best(unseen, ['cells'])}. Where clients are alike it is 30% ahead in {(lead <= 0.7).sum()} of "
-        f"{len(lead)}."
+        f"**Held out.** {len(unseen)} regimes were fixed before any of them was run. They have another seed, and M "
+        "and T that are not on the map. Shifts other than 0 and noises other than Bernoulli are not on the map "
+        f"either. Rastrigin is in two dimensions. There {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of "
+        f"the others {_near_the_best(unseen, ['cells'])} With identical clients it has at least 30% less regret than "
+        f"any other in {(lead <= 0.7).sum()} of {len(lead)}."
     )
 
 
@@ -238,18 +256,21 @@ def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
     parts, ratio = [], to_others(table)
     parts_of = [*(table[name] for name in by), table["objective"].isin(TUNED)]
     for (*which, tuned), of in ratio.groupby(parts_of, sort=False):
-        where = "".join(f"on {cells} cells, " for cells in which)
-        near = f"in {(of <= NEAR).mean():.0%} of {len(of)} regimes"
-        parts.append(f"{where}of the objectives that it was {'' if tuned else 'not '}tuned on, {near}")
-    return f"{'; '.join(parts)}; it has {ratio.max():.2g} times the regret at worst"
+        where = "".join(f"{cells} cells, " for cells in which)
+        objectives = "objectives that it was tuned on" if tuned else "other objectives"
+        parts.append(f"in {(of <= NEAR).mean():.0%} of {len(of):,} regimes ({where}{objectives})")
+    return f"{', '.join(parts)}. At worst it has {ratio.max():.2g} times the regret of the best."
 
 
 def _label(name: str) -> str:
-    return f"{label('pf-pne')}, given the clients' own Delta," if name == OWN_DELTA else label(name)
+    return f"{label('pf-pne')} with the true Delta" if name == OWN_DELTA else label(name)
 
 
-def _rules(table: pd.DataFrame) -> list[str]:
-    """Which of RIVALS to use, by what a person could know, and how good that is on an objective left out."""
+def _rules(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Which of RIVALS to use, one row per rule, by what a person could know; and its worth on an objective left out.
+
+    On a map of one objective nothing can be left out: no sentence.
+    """
     behind = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0)
     known = np.log(table[[*KNOWN]].clip(lower=1e-3))
     tree, leaf = _tree(known, behind)
@@ -257,21 +278,23 @@ def _rules(table: pd.DataFrame) -> list[str]:
     for node, conditions in _leaves(tree.tree_):
         mine = behind[leaf == node]
         best = np.log(mine).mean().idxmin()
-        rules.append(f"**{_in_words(conditions)}: {label(best)}** ({_lost(mine[best])}).")
+        rules.append({"If": _in_words(conditions), "Take": label(best), **_behind_the_best(mine[best])})
     objectives, parts = table["objective"].unique(), []
     if len(objectives) == 1:
-        return rules
+        return pd.DataFrame(rules), []
     for objective in objectives:
         out = table["objective"] == objective
         tree, leaf = _tree(known[~out], behind[~out])
         names = np.log(behind[~out]).groupby(leaf).mean().idxmin(axis=1)
         chosen = names.loc[tree.apply(known[out])]
         parts.append(pd.Series([of[name] for (_, of), name in zip(behind[out].iterrows(), chosen, strict=True)]))
-    rules.append(
-        f"How far to trust these rules: made without one objective and followed on it, each in turn, they have "
-        f"{_lost(pd.concat(parts))}."
+    more, near, worst = _behind_the_best(pd.concat(parts)).values()
+    trust = (
+        "**How far to trust the rules.** We made them without one objective and followed them on that objective, for "
+        f"each in turn. Then they have {more} more regret than the best algorithm, on average, and are within "
+        f"{NEAR - 1:.0%} of it in {near}. At worst they have {worst} times its regret."
     )
-    return rules
+    return pd.DataFrame(rules), [trust]
 
 
 def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
@@ -282,12 +305,13 @@ def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
     return tree, tree.fit(known, np.log(behind)).apply(known)
 
 
-def _lost(behind: pd.Series) -> str:
-    return (
-        f"in the geometric mean {np.exp(np.log(behind).mean()) - 1:.0%} more regret than the best there, within "
-        f"{NEAR - 1:.0%} of it in {(behind <= NEAR).mean():.0%} of {len(behind)} regimes, "
-        f"{behind.max():.2g} times it at worst"
-    )
+def _behind_the_best(behind: pd.Series) -> dict[str, str]:
+    """behind: ratios to the best. The geometric mean of what is above 1, how often they are near 1, and the largest."""
+    return {
+        "More regret": f"{np.exp(np.log(behind).mean()) - 1:.0%}",
+        f"Within {NEAR - 1:.0%}": f"{(behind <= NEAR).mean():.0%} of {len(behind):,} regimes",
+        "At worst": f"{behind.max():.2g}",
+    }
 
 
 def _leaves(tree, node: int = 0, conditions: tuple = ()) -> list[tuple]:
@@ -304,9 +328,16 @@ def _in_words(conditions: tuple) -> str:
     for feature, name in KNOWN.items():
         highest = min((x for of, below, x in conditions if of == feature and below), default=None)
         lowest = max((x for of, below, x in conditions if of == feature and not below), default=None)
-        ends = [f"{lowest:,.2g} < " if lowest else "", name, f" < {highest:,.2g}" if highest else ""]
-        parts += ["".join(ends)] if any((lowest, highest)) else []
-    return ", ".join(parts) or "Everywhere"
+        if lowest and highest:
+            parts.append(f"{name} between {_rounded(lowest)} and {_rounded(highest)}")
+        elif lowest or highest:
+            parts.append(f"{name} {'above' if lowest else 'below'} {_rounded(lowest or highest)}")
+    return ", ".join(parts) or "always"
+
+
+def _rounded(x: float) -> str:
+    """Two significant digits, written out."""
+    return f"{float(f'{x:.2g}'):,g}"
 
 
 def _which_Delta(given: pd.DataFrame) -> str:
@@ -320,12 +351,12 @@ def _which_Delta(given: pd.DataFrame) -> str:
     differ, alike = every[every["own"] > 0], every[every["own"] == 0]
     again = (differ["pays"] > 0) & (differ["zero"] < 1)
     return (
-        f"**Which Delta**, for {label('pf-pne')}. With clients that differ, their own Delta is "
-        f"{_range(differ['own'])}; given it, the regret is within {NEAR - 1:.0%} of that of the best Delta in "
-        f"{(differ['behind'] <= NEAR).sum()} of {len(differ)} cases, and below PE's in {(differ['ratio'] < 1).sum()}. "
-        f"The best Delta is {_range(differ['best'])}; federating stops paying below a Delta of "
-        f"{_range(differ['pays'])} (medians, and quartiles), and pays again at 0 in {again.sum()}. With clients that "
-        f"are alike, Delta = 0 is within {NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of "
+        f"**Which Delta to give {label('pf-pne')}.** Ranges are medians and quartiles. With differing clients, the "
+        f"true Delta is {_range(differ['own'])}. Given it, the regret is within {NEAR - 1:.0%} of that of the best "
+        f"Delta in {(differ['behind'] <= NEAR).sum()} of {len(differ)} cases, and below PE's in "
+        f"{(differ['ratio'] < 1).sum()}. The best Delta is {_range(differ['best'])}. Below a Delta of "
+        f"{_range(differ['pays'])} federating stops paying; at 0 it pays again in {again.sum()}. With identical "
+        f"clients, Delta = 0 is within {NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of "
         f"{len(alike)}."
     )
 

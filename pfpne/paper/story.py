@@ -66,10 +66,10 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
 def draw(trace: Trace, problem: Problem) -> Exhibit:
     """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
     caption = (
-        f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients}"
-        f" clients, T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says"
-        " who keeps a node, hatching who eliminated it; arrowheads point at a client's own optimum. At the right the"
-        " numbers sent, all clients together, and each client's evaluations."
+        f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients,"
+        f" T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a"
+        " node, hatching who eliminated it. Arrowheads point at a client's own optimum. On the right are the numbers"
+        " sent, by all clients together, and the evaluations of each client."
     )
     return render("how_it_works", caption, trace.cells, None, lambda figure: _draw(figure, trace, problem))
 
@@ -122,9 +122,9 @@ def in_words(trace: Trace, problem: Problem) -> str:
     cells, sent = trace.cells, trace.sent
     fates = cells["fate"][cells["who"] == "server"]
     lines = [
-        f"- **The server** eliminated {sum(fates == NOT_BY_SERVER)} of {len(fates)} nodes. For that each client sent "
-        f"{sent['up'].sum() // problem.n_clients} numbers, all in its first {max(sent['t'], default=0):,} of "
-        f"{trace.run.t[-1]:,} evaluations."
+        f"- **The server** eliminated {sum(fates == NOT_BY_SERVER)} of {len(fates)} nodes. To decide this, it "
+        f"received {sent['up'].sum() // problem.n_clients} numbers from each client, all in the first "
+        f"{max(sent['t'], default=0):,} of {trace.run.t[-1]:,} evaluations."
     ]
     for m, x in enumerate(problem.maximisers[: len(LINES), 0]):
         mine, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]

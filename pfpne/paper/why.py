@@ -158,15 +158,16 @@ ROWS = {  # of the figure
 
 
 def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Against depth: a column a noise, a row what is removed, covered, pulled, spent."""
+    """Against depth: one column per noise, rows for what is removed, covered, pulled and spent."""
     means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
     means["own"] = means["own"].mask(means["algorithm"] == "fed-pne", means["global"])  # the only ones that it has
     caption = (
         f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, "
-        f"means of {p.n_runs} runs, with the settings of the paper. From the top: clients for which no cell around "
-        "their own optimum is left; intervals that hold the value that they are of, f_m, or f-bar of Fed-PNE's; the "
-        "thin line is of PF-PNE's means of all clients, as each uses them for its own f_m; nodes that a client pulls, "
-        "in phases that end; the share of T that goes to each depth, crosses: mostly to phases that the horizon cuts."
+        f"means of {p.n_runs} runs, with the settings of the paper. First row: the share of clients for which no cell "
+        "around their own optimum is left. Second row: the share of confidence intervals that contain the value at "
+        "the centre, f_m (for Fed-PNE f-bar); the thin line is PF-PNE's means of all clients, as each client uses "
+        "them for its own f_m. Third row: the nodes that a client pulls, in finished phases. Fourth row: the share "
+        "of T that goes to each depth; at a cross most of it goes to unfinished phases."
     )
     noises = [*dict.fromkeys(table["noise"])]
 
@@ -219,29 +220,44 @@ def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
     log = settings.log_term(Task(Partition([[0, 1]]), p.n_clients, p.horizon))
     of_noises = f"In this order: {', '.join(map(noise_in_words, noises))}. " if len(noises) > 1 else ""
     paragraphs = [
-        f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {of_noises}"
-        f"The last depth that PF-PNE finishes is {_listed(int(depth[noise]) for noise in noises)}.",
-        f"**It removes what it looks for.** No cell around its own optimum is left to {each('removed', 'pf-pne')} of "
-        "the clients under PF-PNE, at the last depth that it finishes; under Fed-PNE to "
-        f"{each('removed', 'fed-pne')}, under PE to {each('removed', 'pe')}.",
-        f"**The intervals are narrower than the noise, or the cells wider than nu_1 rho^h.** With c = {settings.c:g} "
-        f"and log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients' own means hold the "
-        f"value at the centre of the cell ({each('global', 'fed-pne')} of Fed-PNE's, for f-bar); the theory, which "
-        "asks c >= 2, has all of them but for a chance of 2 delta / T^6. Where nearly all do and optima go all the "
-        "same, it is the smoothness that fails.",
-        "**What is borrowed is not one's own.** At the nodes that the server keeps, a client takes the mean of all "
-        f"for its own, as if no more than b away: at H_0 that is so in {each('borrowed', 'pf-pne')}.",
-        "**What the server keeps is spared, and splits for ever.** A client pulls "
-        f"{each('nodes', 'pf-pne', '{:.1f}')} nodes at the last depth that PF-PNE finishes, under PE "
-        f"{each('nodes', 'pe', '{:.1f}')}.",
-        f"**The horizon cuts the longest phase**, from which nothing is learnt: {each('cut', 'pf-pne')} of T under "
-        "PF-PNE.",
-        "**What PF-PNE+ does about each.** Stage 1 ends where clients are seen to differ, and HCT, which follows, "
-        f"eliminates nothing for good: no optimum is removed. c follows the noise: {each('own', 'pf-pne+')} are "
-        "covered, the means of others among them. At the same depth a client pulls "
-        f"{each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that could be cut. The smoothness is still assumed: "
-        "at that depth, the point that a client would deploy is outside the cell around its own optimum for "
-        f"{each('missed', 'pf-pne+')} of the clients (PF-PNE: {each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
+        (
+            f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs."
+            f" {of_noises}The last depth that PF-PNE finishes is {_listed(int(depth[noise]) for noise in noises)}."
+        ),
+        (
+            f"**It removes what it looks for.** No cell around its own optimum is left to {each('removed', 'pf-pne')}"
+            " of the clients under PF-PNE, at the last depth that it finishes; under Fed-PNE to"
+            f" {each('removed', 'fed-pne')}, under PE to {each('removed', 'pe')}."
+        ),
+        (
+            "**The intervals are narrower than the noise, or the cells wider than nu_1 rho^h.** With c ="
+            f" {settings.c:g} and log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients'"
+            f" own means hold the value at the centre of the cell ({each('global', 'fed-pne')} of Fed-PNE's, for"
+            " f-bar); the theory, which asks c >= 2, has all of them but for a chance of 2 delta / T^6. Where nearly"
+            " all do and optima go all the same, it is the smoothness that fails."
+        ),
+        (
+            "**What is borrowed is not one's own.** At the nodes that the server keeps, a client takes the mean of all "
+            f"for its own, as if no more than b away: at H_0 that is so in {each('borrowed', 'pf-pne')}."
+        ),
+        (
+            "**What the server keeps is spared, and splits for ever.** A client pulls "
+            f"{each('nodes', 'pf-pne', '{:.1f}')} nodes at the last depth that PF-PNE finishes, under PE "
+            f"{each('nodes', 'pe', '{:.1f}')}."
+        ),
+        (
+            f"**The horizon cuts the longest phase**, from which nothing is learnt: {each('cut', 'pf-pne')} of T under "
+            "PF-PNE."
+        ),
+        (
+            "**What PF-PNE+ does about each.** Stage 1 ends where clients are seen to differ, and HCT, which follows,"
+            f" eliminates nothing for good: no optimum is removed. c follows the noise: {each('own', 'pf-pne+')} are"
+            " covered, the means of others among them. At the same depth a client pulls"
+            f" {each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that could be cut. The smoothness is still"
+            " assumed: at that depth, the point that a client would deploy is outside the cell around its own optimum"
+            f" for {each('missed', 'pf-pne+')} of the clients (PF-PNE: {each('missed', 'pf-pne')}; PE:"
+            f" {each('missed', 'pe')})."
+        ),
     ]
     text = "\n\n".join(paragraphs) + "\n"
     return words("why_in_words", f"Why, on {TITLES[p.objective]}.", text)
