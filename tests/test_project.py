@@ -39,7 +39,7 @@ def asked_for(*extras: str) -> list[str]:
 
 def test_environment_asks_for_what_pyproject_asks_for():
     project = pyproject()
-    wanted = {requirement(line) for line in asked_for("paper", "test", "lint")}
+    wanted = {requirement(line) for line in asked_for("paper", "test", "docs", "lint")}
     wanted.add(("python", project["requires-python"]))
     lines = [line.split("#")[0].strip() for line in (CHECKOUT / "environment.yml").read_text().splitlines()]
     asked = [line.removeprefix("- ") for line in lines if line.startswith("- ")]

@@ -46,7 +46,6 @@ def test_the_ends_are_reached(parameter):
         assert (parameter.at(0.0), parameter.at(1.0)) == (parameter.low, parameter.high)
 
 
-@relaxed
 @given(st.data(), st.booleans())
 def test_integers_come_back_to_the_limits_of_their_type(data, log):
     most = LARGEST_LOG_INT if log else LARGEST_INT
