@@ -198,3 +198,36 @@ def test_the_auc_by_hand_with_a_tie():
     field = landmine.Field(0, train, test, np.array([0, 1]), np.array([1, 1, 0, 0]))
     assert landmine.auc(field, 1.0, 1.0) == 3.5 / 4
     assert landmine.auc(dataclasses.replace(field, y_test=np.array([0, 0, 1, 1])), 1.0, 1.0) == 0.5 / 4
+
+
+def test_the_logarithmic_table_agrees_with_the_machines(dataset):
+    log = landmine.LOG
+    table = landmine.load_table(log.table, log.grid)
+    assert table.auc.shape == (29, 63, 63) and table.meta["command"].endswith("--axes log")
+    fields = landmine.load_fields(dataset)
+    Cs, gammas = landmine.grid_values(log)
+    rng = np.random.default_rng(0)
+    for f, i, j in zip(rng.integers(29, size=30), rng.integers(63, size=30), rng.integers(63, size=30), strict=True):
+        value = landmine.auc(fields[f], 10.0 ** Cs[i], 10.0 ** gammas[j])
+        assert abs(table.auc[f, i, j] - value) < 1e-6, f"field {f}, log C = {Cs[i]}, log gamma = {gammas[j]}"
+
+
+@pytest.mark.parametrize("cells", ["random", "cyclic"])
+def test_every_cell_centre_to_depth_10_is_on_the_logarithmic_grid(cells):
+    from pfpne import Partition
+
+    log = landmine.LOG
+    partition = Partition(log.domain, max_depth=log.max_depth, cells=cells, seed=7, most=log.most_cuts)
+    for h in range(log.max_depth + 1):
+        assert (landmine.grid_indices(partition.centers(h, np.arange(1, 2**h + 1)), log) >= 0).all()
+
+
+def test_the_same_clients_have_the_same_fields_on_either_axes():
+    from pfpne import make_problem
+
+    linear, log = (make_problem(name, 12, seed=3, run=1) for name in ("landmine", "landmine-log"))
+    assert linear.fields.tolist() == log.fields.tolist()
+    np.testing.assert_allclose(log.domain, np.log10(linear.domain))
+    assert log.values(log.candidates[:5]).shape == (12, 5) and log.data_hash != linear.data_hash
+    with pytest.raises(ValueError, match="off the recorded grid"):
+        log.values(log.candidates[:1] + 0.01)
