@@ -88,7 +88,7 @@ def test_the_table_is_made_again(maker, dataset, tmp_path, monkeypatch):
     def shuffled(function, arguments, n_jobs):
         assert function is row and n_jobs == 2
         for k in np.random.default_rng(0).permutation(len(arguments)):
-            path, field, C = arguments[k]
+            path, field, C, _ = arguments[k]
             i = Cs.index(C)
             yield k, row(path, field, C) if (field, i) == (14, 3) else table.auc[field, i]
 
