@@ -46,7 +46,7 @@ VERDICTS = VERDICTS.assign(
     whose=VERDICTS["id"].map({"field": "ours"}).fillna("the paper's"),
     once=VERDICTS["id"].map({"stops": "once"}).fillna(""),
 )
-BOTH = "does not hold (A / B = 1.4); own Delta: holds (A / B = 0.7); cyclic cells, own Delta: undecided (A / B = 1.1)"
+BOTH = "does not hold (A / B = 1.4); true Delta: holds (A / B = 0.7); cyclic cells, true Delta: undecided (A / B = 1.1)"
 SHOWN = [
     ["Figure 1", "PF-PNE | 50%", BOTH, "holds (rho = 0.4)", DASH],
     ["Remark 3.5", "at most H_0 + 1", "undecided; cyclic cells: not decidable (too short)", DASH, DASH],

@@ -63,7 +63,7 @@ def test_the_words_say_what_the_table_says(tmp_path):
     assert set(table["algorithm"]) == set(why.SHOWN) and set(table["noise"]) == {"bernoulli"}
     pe = table[(table["algorithm"] == "pe") & table["removed"].notna()]
     words = why.in_words(table, p).files["why_in_words.md"].decode()
-    assert f"under PE to {pe['removed'].iloc[-1]:.0%}." in words and "under PE " in words
+    assert f"under PE for {pe['removed'].iloc[-1]:.0%}." in words and "under PE " in words
     drawing = why.draw(table, p)
     assert drawing.stem == "why" and len(drawing.files["why.pdf"]) < 200_000
 

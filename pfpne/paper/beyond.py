@@ -1,6 +1,7 @@
-"""PF-PNE+, part by part: its regret with each part switched off, beside its rivals', and how far a lower curve is.
+"""PF-PNE+, part by part: its regret with each part switched off, beside its rivals', and how far an oracle is.
 
-A cell is an objective, a noise of the profile, and clients that are alike or shifted (landmine's are as they are).
+A setting is an objective, a noise of the profile, and clients that are identical or shifted (landmine's are as they
+are).
 """
 
 import itertools
@@ -21,13 +22,14 @@ from pfpne.paper.figures import draw_regret, in_order, legend, render, scale
 from pfpne.paper.looks import EARLY, LOWER, PAGE, TITLES, label, noise_in_words, title
 from pfpne.paper.parameters import BEYOND, PROFILES, SYNTHETIC_NAMES, Parameters
 from pfpne.paper.premises import way
-from pfpne.paper.regimes import NEAR, TUNED, to_others
+from pfpne.paper.regimes import NEAR, TUNED, rounded, to_others
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
 
 OURS, *NAMED = BEYOND
 RIVALS = [EARLY, *NAMED]
 CLIENTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
+IN_WORDS = {"alike": "identical", "shifted": "shifted"}
 OWN = "as they are"  # landmine's clients
 DRAWN = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
 DEEPEST = 24  # of the lower curve: beyond, cells differ by less than any regret
@@ -119,29 +121,31 @@ def sentences(table: pd.DataFrame) -> list[str]:
     ratio = ours["regret"].astype(float) / best
     alike = ratio[ratio.index.get_level_values("clients") == "alike"]
     worst = ratio.idxmax()
-    where = f"{title(worst[0])}, {noise_in_words(worst[1])}, clients {worst[2]}"
+    where = f"{title(worst[0])}, {noise_in_words(worst[1])}"
+    where += f", {IN_WORDS[worst[2]]} clients" if worst[2] in IN_WORDS else ""
     parts = table[table["variant"].isin(PARTS)].groupby("variant", sort=False)["ratio"]
     factors = ", ".join(f"{PARTS[name]} {np.exp(np.log(of).mean()):.2f}" for name, of in parts)
     far = (ours["regret"] / ours["lower"].replace(0, np.nan)).astype(float).dropna()
     tuned = ratio.index.get_level_values("objective").isin(TUNED)
     (within, of), (others, of_others) = (((ratio[on] <= 1.1).sum(), on.sum()) for on in (tuned, ~tuned))
     text = [
-        (
-            f"**PF-PNE+** has the smallest mean regret, of itself and {len(RIVALS)} rivals, in {(ratio <= 1).sum()} of"
-            f" {len(ratio)} cells, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}; where clients are"
-            f" alike it is at least 30 % ahead in {(alike <= 0.7).sum()} of {len(alike)}. At its worst ({where}) it has"
-            f" {ratio.max():.2f} times the best rival's regret."
-        ),
-        (
-            f"Within 10 % of the best rival it is in {within} of {of} cells of the objectives that it was tuned on"
-            f" (with another seed; {', '.join(map(title, TUNED))}), and in {others} of {of_others} of the others."
-        ),
-        f"Regret with a part switched off, over that with all of them (geometric mean over cells): {factors}.",
+        f"**PF-PNE+ against {len(RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
+        f"{len(ratio)} settings, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}. With identical "
+        f"clients it has at least 30 % less regret than any rival in {(alike <= 0.7).sum()} of {len(alike)}. At its "
+        f"worst ({where}) it has "
+        f"{ratio.max():.2f} times the best rival's regret.",
+        f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED))}, with another seed. "
+        f"There it is within 10 % of the best rival in {within} of {of} settings. On the other objectives it is so in "
+        f"{others} of "
+        f"{of_others}.",
+        f"**What each part is worth.** This is how many times larger the regret is without it (geometric mean over the "
+        f"settings): {factors}.",
     ]
     if len(far):
         text.append(
-            f"Its regret is {far.min():.3g} to {far.max():.3g} times the oracle's (median {far.median():.3g}), and "
-            f"less in {(far < 1).sum()} of {len(far)} cells: a yardstick, and no bound."
+            f"**How far from the oracle.** The median of its regret over the oracle's is {rounded(far.median())}, the "
+            f"range {rounded(far.min())} to {rounded(far.max())}. It is below 1 in {(far < 1).sum()} of {len(far)} "
+            "settings, so the oracle is a yardstick and not a bound."
         )
     return text
 
@@ -150,8 +154,8 @@ def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """The ratios of `compared` as a picture: a row a variant, a column a cell."""
     caption = (
         f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {scale(p, p.n_runs)}. Above 1 "
-        "(red), the variant does worse. Left, clients alike; right, shifted; landmine's are as they are. 'B' is "
-        "Bernoulli rewards."
+        "(red), the variant does worse. Left: identical clients. Right: shifted clients; landmine's are as they are. A "
+        "column is an objective and a noise; 'B' means Bernoulli rewards."
     )
     order = [name for name in table["variant"].unique() if name in PARTS]
     rows = [*order, *RIVALS]
@@ -170,7 +174,7 @@ def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
             text = {"annot": numbers, "fmt": "", "annot_kws": {"size": 5.5}}
             sns.heatmap(wide, ax=ax, cmap="vlag", norm=LogNorm(1 / 8, 8), cbar=False, linewidths=0.3, **text)
             ax.axhline(len(order), color="black", linewidth=0.8)
-            ax.set(xlabel="", ylabel="", title="clients alike" if ax is axes[0] else "clients shifted")
+            ax.set(xlabel="", ylabel="", title="identical clients" if ax is axes[0] else "shifted clients")
             ax.tick_params(axis="x", rotation=90, length=0)
             ax.tick_params(axis="y", length=0)
 
@@ -215,9 +219,9 @@ def curves(found: dict, p: Parameters) -> Exhibit:
         mean = data.groupby(["algorithm", "t"], sort=False)["regret"].mean().reset_index()
         means += [mean.assign(**place), pd.DataFrame({"algorithm": "lower curve", "t": t, "regret": lower, **place})]
     caption = (
-        f"Average cumulative regret, {noise_in_words(noise)}: {scale(p, p.n_runs)}; clients alike (above) and "
-        "shifted. Lines are means over the runs, bands \N{PLUS-MINUS SIGN}1 standard deviation over them. Grey: the "
-        "lower curve, of an oracle."
+        f"Average cumulative regret, {noise_in_words(noise)}: {scale(p, p.n_runs)}. Above: identical clients. Below: "
+        "shifted clients. Lines are means over the runs. Bands are \N{PLUS-MINUS SIGN}1 standard deviation over the "
+        "runs. The grey line is an oracle that searches cell by cell."
     )
 
     def draw(figure: Figure) -> None:
@@ -227,7 +231,7 @@ def curves(found: dict, p: Parameters) -> Exhibit:
             ax.plot(t, lower, **LOWER)
             ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
         for clients, ax in zip(CLIENTS, axes[:, 0], strict=True):
-            ax.set_ylabel(f"clients {clients}\nregret $R(t)/M$")
+            ax.set_ylabel(f"{IN_WORDS[clients]} clients\nregret $R(t)/M$")
         for ax in axes[-1]:
             ax.set_xlabel("evaluations per client $t$")
         legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **LOWER)])

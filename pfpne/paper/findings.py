@@ -1,4 +1,4 @@
-"""What was found, in sentences that a person reads in a minute, and the verdicts as one sign a cell.
+"""What was found, in sentences that a person reads in a minute, and the verdicts as signs.
 
 Every number and every count comes from claims.csv, claims_comparisons.csv and specification_curve.csv, as they were
 written; the sentences say what was counted, whatever came out.
@@ -29,9 +29,9 @@ OURS = {_parts(claim.id)[0] for claim in CLAIMS if claim.ours}
 
 
 def grid(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """A row a kind of claim, a column a regime: a sign an objective, in the order that it names.
+    """One row per kind of claim, one column per noise: one sign per objective, in the order that the row names.
 
-    With the paper's Delta, on random cells; on cyclic ones after a stroke, where that is another.
+    With the paper's Delta on random cells; after a slash, the sign on cyclic cells, if it differs.
     """
     paper = verdicts[verdicts["Delta"] != "true"]
     cells = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]

@@ -60,7 +60,7 @@ NEAR_OPTIMAL = {
     "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
 }
 ASSUMED = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
-LOWER = {"label": "lower curve", "color": "0.5", "linewidth": 1.6, "linestyle": (0, (1, 1))}
+LOWER = {"label": "oracle", "color": "0.5", "linewidth": 1.6, "linestyle": (0, (1, 1))}
 
 LINES, BLUE, GREY = ("-", "--", ":"), "#004C7F", "0.35"  # LINES: of the clients that are drawn
 FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it

@@ -329,13 +329,13 @@ def _in_words(conditions: tuple) -> str:
         highest = min((x for of, below, x in conditions if of == feature and below), default=None)
         lowest = max((x for of, below, x in conditions if of == feature and not below), default=None)
         if lowest and highest:
-            parts.append(f"{name} between {_rounded(lowest)} and {_rounded(highest)}")
+            parts.append(f"{name} between {rounded(lowest)} and {rounded(highest)}")
         elif lowest or highest:
-            parts.append(f"{name} {'above' if lowest else 'below'} {_rounded(lowest or highest)}")
+            parts.append(f"{name} {'above' if lowest else 'below'} {rounded(lowest or highest)}")
     return ", ".join(parts) or "always"
 
 
-def _rounded(x: float) -> str:
+def rounded(x: float) -> str:
     """Two significant digits, written out."""
     return f"{float(f'{x:.2g}'):,g}"
 

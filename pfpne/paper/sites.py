@@ -149,9 +149,10 @@ def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Ex
     """The AUC of each way at each site, and the differences."""
     fits = p.n_clients * p.horizon
     caption = (
-        f"Left: AUC on images never seen, by site (number of own images), {p.n_runs} paired runs; a dot a run, a bar "
-        f"the mean. Right: AUC of PF-PNE+ less that of each other way, all sites, with a bootstrap 95 % interval. "
-        f"{fits} fits a way and run: {p.horizon} a site, or all on the pooled images."
+        f"Left: AUC on images never seen, by site (with its number of images), in {p.n_runs} paired runs. A dot is "
+        "one run, a bar the mean. Right: AUC of PF-PNE+ less that of each other way, over all sites, with a "
+        f"bootstrap 95 % interval. Each way has {fits} fits per run: {p.horizon} per site, or all of them on the "
+        "pooled images."
     )
 
     def draw(figure: Figure) -> None:
@@ -177,13 +178,14 @@ def sentences(differences: pd.DataFrame) -> list[str]:
     """What was found, Markdown: whether federation paid, whatever came out."""
     found = []
     for row in differences[differences["site"] == "all"].itertuples():
-        sure = "above" if row.low > 0 else "below" if row.high < 0 else "neither above nor below"
+        sure = "better" if row.low > 0 else "worse" if row.high < 0 else "neither better nor worse for certain"
         found.append(
-            f"Against **{row.against}**, PF-PNE+ is {sure} beyond chance: difference of AUC {row.difference:+.4f}, "
+            f"Against **{row.against}**, PF-PNE+ is {sure}: the difference of AUC is {row.difference:+.4f}, with the "
             f"95 % interval [{row.low:+.4f}, {row.high:+.4f}]."
         )
     if differences["n"].min() < FEWEST:
-        return ["**Too few runs for a verdict.**", *(line.replace("beyond chance", "in these runs") for line in found)]
+        these = [line.replace(": the difference", " in these runs: the difference") for line in found]
+        return ["**Too few runs for a verdict.**", *these]
     alone = differences[(differences["site"] == "all") & differences["against"].str.contains("alone")]
     paid, lost = (alone["low"] > 0).all(), (alone["high"] < 0).any()
     verdict = (
@@ -191,6 +193,6 @@ def sentences(differences: pd.DataFrame) -> list[str]:
         if paid
         else "Federation did not pay here: tuning alone was better in at least one way."
         if lost
-        else "Federation did not pay for certain here: tuning alone, or at random, is as good within these intervals."
+        else "Federation did not pay for certain here: tuning alone, or at random, is as good within the intervals."
     )
     return [f"**{verdict}**", *found]

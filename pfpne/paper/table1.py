@@ -121,18 +121,18 @@ def _read_off(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
 
 def caption(study: Study) -> str:
     return (
-        "The paper's Table 1 (average regret, communication rounds and whether the local objectives are optimized, as "
-        "it states them, for one near-optimality dimension d of all objectives; a dash for systems that are not in it; "
-        "an asterisk where it calls the comparison not completely fair, as the server sees everything or the global "
-        f"objective is optimized), and what is measured at T = {study.horizon:,} with M = {study.n_clients} clients: "
-        f"R(T)/M, local and global, mean (standard deviation) over n = {study.figure_runs} runs; the exponent of M in "
-        f"R(T)/M over M = {', '.join(map(str, study.clients[:-1]))} alike clients, fitted to each run, with the "
-        f"bootstrap 95% interval of the mean, and {NO_FIT} where more than {CUT:.0%} of T is one phase at the largest "
-        "M, which the horizon cuts: the claims call such a fit not decidable; "
-        "rounds (exchanges between the server and all clients; the paper counts "
-        "each M times), those that the last doubling of T added, and numbers carried. "
-        f"{noise_in_words(study.regimes[0].noise).capitalize()}, random cells. How regret grows with T is a figure: "
-        "table1_exponents. Blank: nothing is communicated."
+        "The paper's Table 1, and what we measure. The paper states the average regret, the communication rounds, "
+        "and whether the local objectives are optimized, for one near-optimality dimension d of all objectives. A "
+        "dash marks algorithms that are not in its table. An asterisk marks comparisons that it calls not completely "
+        "fair, because the server sees everything or the global objective is optimized. Measured, at T = "
+        f"{study.horizon:,} with M = {study.n_clients} clients: R(T)/M, local and global, as mean (standard "
+        f"deviation) over n = {study.figure_runs} runs; the exponent of M in R(T)/M over M = "
+        f"{', '.join(map(str, study.clients[:-1]))} identical clients, fitted to each run, with the bootstrap 95 % "
+        "interval of the mean; the rounds, which are exchanges between the server and all clients (the paper counts "
+        f"each M times); the rounds that the last doubling of T added; and the numbers sent. {NO_FIT} marks a fit for "
+        f"which more than {CUT:.0%} of T is one unfinished phase at the largest M; the claims call it not decidable. "
+        f"{noise_in_words(study.regimes[0].noise).capitalize()}, random cells. The figure table1_exponents shows how "
+        "regret grows with T. Blank: nothing is communicated."
     )
 
 

@@ -60,10 +60,10 @@ def _exhibit(stem: str, caption: str, shown: pd.DataFrame, latex="", page="", de
 OURS = "ours, on "  # before the place of what is no claim of the paper's
 EVERY_NOISE = "whatever the noise"
 READING = (  # how the verdicts are to be read
-    "M, T, the noise and the shift are this project's, for the paper does not state them; so is what its words mean in "
-    "numbers. In brackets is what decides: the comparison that is furthest from the claim, as a ratio of mean regrets "
-    "or a mean slope; of a counted claim, what refutes it; or why nothing is decided. Of alike clients, their own "
-    "Delta is 0, at which PF-PNE never leaves its federated stage."
+    "M, T, the noise and the shift are this project's, because the paper does not state them. So is what its words "
+    "mean in numbers. In brackets is what decides: the part that is furthest from the claim, as a ratio of mean "
+    "regrets or a mean slope; for a counted claim, what refutes it; or why nothing is decided. For identical clients "
+    "the true Delta is 0, and with that PF-PNE never leaves its federated stage."
 )
 
 
@@ -83,20 +83,19 @@ def make_table1(study: Study) -> Exhibit:
 
 
 def make_claims(study: Study) -> Exhibit:
-    """The verdicts: see pfpne.paper.claims. claims.csv has a row a verdict, claims_comparisons.csv one a comparison,
-    and claims_runs.csv what each of these was in each run.
+    """The verdicts: see pfpne.paper.claims. claims.csv has one row per verdict, claims_comparisons.csv one per
+    comparison, and claims_runs.csv what each comparison was in each run.
     """
     verdicts, comparisons, runs = claims.evaluate(study)
     caption = (
-        f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift "
-        f"{study.shift:g} and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). "
-        f"The level is {claims.ALPHA:g} for the k claims of one family in one column, a noise with one kind of cells "
-        "and one Delta for PF-PNE: of the two hypotheses of a claim, that it is false and that it is true, one is "
-        "true, so k can be rejected wrongly, and each p-value of the sign-flip tests of paired differences (they "
-        "suppose that, on the border of a claim, a difference is as likely as its opposite) is multiplied by k. Claims "
-        f"of every run are counted, not tested. {READING} PF-PNE is given the paper's Delta = {claims.GIVEN[0]} and "
-        "cells are random; where the clients' own Delta, or cyclic cells, change the verdict, that one follows. "
-        f"{tally(verdicts)}"
+        f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift {study.shift:g} "
+        f"and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). Sign-flip tests of "
+        f"paired differences, at level {claims.ALPHA:g} for the k claims of one family in one column (one noise, one "
+        "kind of cells, one Delta for PF-PNE): each p-value is multiplied by k, because one of the two hypotheses of "
+        "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
+        f"claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. {READING} "
+        f"PF-PNE is given the paper's Delta = {claims.GIVEN[0]}, and cells are random. If the true Delta or cyclic "
+        f"cells change the verdict, that verdict follows. {tally(verdicts)}"
     )
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
     measured = verdicts[columns].assign(regime=verdicts["regime"].map(noise_in_words))
@@ -158,11 +157,11 @@ def make_times(study: Study) -> Exhibit:
     """The seconds behind the claims on time, apart from what must be the same twice."""
     table = claims.times(study)
     caption = (
-        "Median wall time of one run in seconds, as implemented here, several runs at a time on one machine; the share "
-        f"of the runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and in which "
-        f"none of these takes more than {MUCH:g} times as long as another."
+        "Median wall time of one run in seconds, as implemented here, with several runs at a time on one machine. "
+        f"Then the share of runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and the "
+        f"share in which none of the others takes more than {MUCH:g} times as long as another."
     )
-    names = {name: label(name) for name in PAPER} | {"slower": "FN-UCB slower", "alike": "Others alike"}
+    names = {name: label(name) for name in PAPER} | {"slower": "FN-UCB slower", "alike": "Others similar"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format))
     shown = shown.rename(columns=lambda name: names.get(name, name.capitalize()))
@@ -170,7 +169,7 @@ def make_times(study: Study) -> Exhibit:
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """A row a claim, a column a regime; in brackets what decides; other Delta's and cells' verdicts if they differ."""
+    """One row per claim, one column per noise; in brackets what decides; other verdicts if they differ."""
     ours = verdicts["whose"] == "ours"
     verdicts = verdicts.assign(place=verdicts["place"].mask(ours, OURS + verdicts["place"]))
     by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
@@ -181,11 +180,11 @@ def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cell(verdicts: pd.DataFrame) -> str:
-    """verdicts: with the paper's Delta first, then with the clients' own; then the same on cyclic cells."""
+    """verdicts: with the paper's Delta first, then with the true one; then the same on cyclic cells."""
     words = []
     for row in verdicts.to_dict("records"):
         found = f"{row['verdict']} ({row['decided_by']})" if row["decided_by"] else row["verdict"]
-        where = ["cyclic cells"] * (row["cells"] == "cyclic") + ["own Delta"] * (row["Delta"] == "true")
+        where = ["cyclic cells"] * (row["cells"] == "cyclic") + ["true Delta"] * (row["Delta"] == "true")
         if not words or row["verdict"] != verdicts["verdict"].iloc[0]:
             words.append(f"{', '.join(where)}: {found}" if words else found)
     return "; ".join(words)
@@ -211,7 +210,7 @@ def tally(verdicts: pd.DataFrame) -> str:
 
 
 def heads(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The same by column, a row each: the paper's + ours."""
+    """The same, one row per column: the paper's + ours."""
     rows = []
     for column, mine in counted(verdicts).groupby("column", sort=False):
         ours, theirs = (mine["verdict"][(mine["whose"] == "ours") == whose].tolist() for whose in (True, False))
@@ -223,11 +222,12 @@ def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     """What the paper assumes, measured: see pfpne.paper.assumptions."""
     caption = (
         f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth "
-        f"{assumptions.DEEPEST[p.profile]}. Delta: the least of Assumption 3. Delta (4): the least of Assumption 4 "
-        "that any omega goes with; omega: the least with Delta, or none, and with Delta (4). nu_1, rho: what the "
-        "cells of the worst client satisfy, rho by least squares; a dash where cells do not shrink; the algorithms "
-        "are given 1 and 0.5, with which the dimensions are counted: of the clients, the least and the largest, of "
-        "f-bar, and d_new, slopes over these depths, no asymptotic ones."
+        f"{assumptions.DEEPEST[p.profile]}. Delta is the smallest that satisfies Assumption 3. Delta (4) is the "
+        "smallest that satisfies Assumption 4 with any omega. The two omega are the smallest with Delta (or none) "
+        "and with Delta (4). nu_1 and rho are what the cells of the worst client satisfy, rho by least squares, with "
+        "a dash if cells do not shrink. The dimensions are counted with 1 and 0.5, which the algorithms are given: "
+        "the smallest and the largest of the clients, that of f-bar, and d_new. They are slopes over these depths, "
+        "not limits."
     )
     names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
     shown = assumptions.summary(problems)
@@ -242,13 +242,14 @@ def make_beyond_sites(p: Parameters) -> Exhibit:
     table = sites.compared(sites.results(of, sites.IN_PARTS), of.seed)
     every = table[table["site"] == "all"]
     caption = (
-        "By how much the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % "
-        f"interval: the {of.n_clients} sites of notebook 6, {of.horizon} fits a site, {of.n_runs} paired runs. Above 0 "
-        f"for certain in {(every['low'] > 0).sum()} of {len(every)}, below in {(every['high'] < 0).sum()}."
+        "How far the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % "
+        f"interval: the {of.n_clients} sites of notebook 6, {of.horizon} fits per site, {of.n_runs} paired runs. The "
+        f"interval is above 0 in {(every['low'] > 0).sum()} of {len(every)} rows, and below 0 in "
+        f"{(every['high'] < 0).sum()}."
     )
     differences = every[["difference", "low", "high"]].to_numpy()
     shown = pd.DataFrame({"Variant": every["against"]})
-    shown["PF-PNE+ less it"] = [f"{x:+.4f} [{a:+.4f}, {b:+.4f}]" for x, a, b in differences]
+    shown["PF-PNE+ minus it"] = [f"{x:+.4f} [{a:+.4f}, {b:+.4f}]" for x, a, b in differences]
     return _exhibit("beyond_sites", caption, shown, as_latex(shown, "lr"), beyond_sites=table)
 
 
@@ -256,15 +257,15 @@ def make_deviations(study: Study) -> Exhibit:
     """What other readings of the paper would change: see pfpne.paper.deviations."""
     table = deviations.measure(study)
     caption = (
-        "Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval: "
-        f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards "
-        "unless another noise is named."
+        "Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval. "
+        f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards unless "
+        "another noise is named."
     )
     return _exhibit("deviations", caption, ratios(table), deviations=table)
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
-    """A row a reading, a column an objective."""
+    """One row per reading, one column per objective."""
     names = {"deviation": "#", "algorithm": "Algorithm", "other reading": "Other reading"}
     cells = table.assign(deviation=table["deviation"].map("*{}*".format), cell=table.apply(_ratio, axis=1))
     cells = cells.set_index([*names, "objective"])["cell"].unstack(sort=False, fill_value=DASH)
@@ -317,9 +318,9 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     other_readings = as_markdown(ratios(pd.read_csv(folder / "deviations.csv")))
     scale = f"{findings.scale()}\n\n"
     reading = (
-        f"{scale}With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)} By column, the "
-        f"paper's + ours:\n\n{as_markdown(heads(verdicts))}\nWhere PF-PNE given the clients' own Delta fares "
-        f"differently, or on cyclic cells, that verdict follows. {READING}\n\n"
+        f"{scale}With the paper's Delta = {claims.GIVEN[0]}: {tally(verdicts)} By column, as the paper's + ours:\n\n"
+        f"{as_markdown(heads(verdicts))}\nIf the true Delta or cyclic cells change the verdict, that verdict follows. "
+        f"{READING}\n\n"
     )
     blocks = [
         ("README.md", "findings", "claims.csv claims_comparisons.csv specification_curve.csv", scale + _list(found)),

@@ -220,44 +220,34 @@ def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
     log = settings.log_term(Task(Partition([[0, 1]]), p.n_clients, p.horizon))
     of_noises = f"In this order: {', '.join(map(noise_in_words, noises))}. " if len(noises) > 1 else ""
     paragraphs = [
-        (
-            f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs."
-            f" {of_noises}The last depth that PF-PNE finishes is {_listed(int(depth[noise]) for noise in noises)}."
-        ),
-        (
-            f"**It removes what it looks for.** No cell around its own optimum is left to {each('removed', 'pf-pne')}"
-            " of the clients under PF-PNE, at the last depth that it finishes; under Fed-PNE to"
-            f" {each('removed', 'fed-pne')}, under PE to {each('removed', 'pe')}."
-        ),
-        (
-            "**The intervals are narrower than the noise, or the cells wider than nu_1 rho^h.** With c ="
-            f" {settings.c:g} and log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients'"
-            f" own means hold the value at the centre of the cell ({each('global', 'fed-pne')} of Fed-PNE's, for"
-            " f-bar); the theory, which asks c >= 2, has all of them but for a chance of 2 delta / T^6. Where nearly"
-            " all do and optima go all the same, it is the smoothness that fails."
-        ),
-        (
-            "**What is borrowed is not one's own.** At the nodes that the server keeps, a client takes the mean of all "
-            f"for its own, as if no more than b away: at H_0 that is so in {each('borrowed', 'pf-pne')}."
-        ),
-        (
-            "**What the server keeps is spared, and splits for ever.** A client pulls "
-            f"{each('nodes', 'pf-pne', '{:.1f}')} nodes at the last depth that PF-PNE finishes, under PE "
-            f"{each('nodes', 'pe', '{:.1f}')}."
-        ),
-        (
-            f"**The horizon cuts the longest phase**, from which nothing is learnt: {each('cut', 'pf-pne')} of T under "
-            "PF-PNE."
-        ),
-        (
-            "**What PF-PNE+ does about each.** Stage 1 ends where clients are seen to differ, and HCT, which follows,"
-            f" eliminates nothing for good: no optimum is removed. c follows the noise: {each('own', 'pf-pne+')} are"
-            " covered, the means of others among them. At the same depth a client pulls"
-            f" {each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that could be cut. The smoothness is still"
-            " assumed: at that depth, the point that a client would deploy is outside the cell around its own optimum"
-            f" for {each('missed', 'pf-pne+')} of the clients (PF-PNE: {each('missed', 'pf-pne')}; PE:"
-            f" {each('missed', 'pe')})."
-        ),
+        f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {of_noises}"
+        f"The last depth that PF-PNE finishes is {_listed(int(depth[noise]) for noise in noises)}.",
+        "**It removes what it looks for.** At that depth, no cell around their own optimum is left to "
+        f"{each('removed', 'pf-pne')} of PF-PNE's clients. Under Fed-PNE that is so for {each('removed', 'fed-pne')}, "
+        "under "
+        f"PE for {each('removed', 'pe')}.",
+        "**The intervals are too narrow for the noise, or the cells vary by more than nu_1 rho^h.** With c = "
+        f"{settings.c:g} and log(c_1 T / delta) = {log:.1f}, {each('own', 'pf-pne')} of the intervals of clients' own "
+        "means contain the value at the centre of the cell. (For Fed-PNE, and f-bar, it is "
+        f"{each('global', 'fed-pne')}.) The theory asks for c >= 2, and then all contain it except with probability 2 "
+        "delta / T^6. If nearly all contain it and "
+        "optima are lost all the same, then it is the smoothness that fails.",
+        "**A shared mean is not a client's own.** At the nodes that the server keeps, a client takes the mean of all "
+        "clients for its own, as if it were no more than b away. At the last of these depths that is true for "
+        f"{each('borrowed', 'pf-pne')}.",
+        "**What the server keeps is never removed again, and splits for ever.** At the last depth that PF-PNE "
+        "finishes, a "
+        f"client pulls {each('nodes', 'pf-pne', '{:.1f}')} nodes. Under PE it pulls {each('nodes', 'pe', '{:.1f}')}.",
+        f"**The longest phase is never finished**, and nothing is learnt from it. It takes {each('cut', 'pf-pne')} of "
+        "T under "
+        "PF-PNE.",
+        "**What PF-PNE+ does about each cause.** Its first stage ends when clients are seen to differ. HCT, which "
+        "follows, eliminates nothing for good, so no optimum is removed. Its c follows the noise: "
+        f"{each('own', 'pf-pne+')} of the intervals contain their value, those with shared means included. At the "
+        f"same depth a client pulls {each('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that could stay "
+        "unfinished. The smoothness is still assumed. At that depth, the point that a client would deploy is outside "
+        "the cell around its own optimum for "
+        f"{each('missed', 'pf-pne+')} of the clients (PF-PNE: {each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
     ]
     text = "\n\n".join(paragraphs) + "\n"
     return words("why_in_words", f"Why, on {TITLES[p.objective]}.", text)
