@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pfpne.pyxab import PyXABPartition, to_pyxab
     from pfpne.saving import load, save
     from pfpne.simulation.simulate import simulate
-    from pfpne.space import Float, Int, Ordinal, Space
-    from pfpne.tuning import EvaluationError, tune
+    from pfpne.space import Choice, Float, Int, Ordinal, Reward, Space
+    from pfpne.tuning import EvaluationError, Search, Trial, Tuned, tune
 
 __version__ = "0.1.0"
 
@@ -31,8 +31,8 @@ _NAMES = {
     "pyxab": "PyXABPartition to_pyxab",
     "saving": "load save",
     "simulation.simulate": "simulate",
-    "space": "Float Int Ordinal Space",
-    "tuning": "EvaluationError tune",
+    "space": "Choice Float Int Ordinal Reward Space",
+    "tuning": "EvaluationError Search Trial Tuned tune",
 }
 _WHERE = {name: f"pfpne.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_WHERE)
@@ -43,3 +43,7 @@ def __getattr__(name: str):
         raise AttributeError(f"module 'pfpne' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_WHERE[name]), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

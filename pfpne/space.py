@@ -4,8 +4,9 @@
     space.point([0.5, 0.0, 0.99])  # {"C": 1.0, "depth": 1, "size": "L"}
 
 The words are those of Optuna and ConfigSpace. What lies close in the cube should behave alike: hence log scales, and
-choices only where their order makes sense. Every integer, and every choice, has an equal share of its side of the cube
-(in ConfigSpace and scikit-optimize those at the ends have half of one).
+choices on one side of the cube only where their order makes sense; choices without one have a side each. Every integer,
+and every choice, has an equal share of its side of the cube (in ConfigSpace and scikit-optimize those at the ends have
+half of one).
 """
 
 import math
@@ -105,6 +106,28 @@ class Ordinal:
         return (self.choices.index(value) + 0.5) / len(self.choices)
 
 
+@dataclass(frozen=True)
+class Choice(Ordinal):
+    """One of some choices, two or more, without an order: none is nearer to one than to another.
+
+    Three or more have a side of the unit cube each, and the largest coordinate tells which it is.
+    """
+
+    @property
+    def d(self) -> int:
+        """How many coordinates it has."""
+        return len(self.choices) if len(self.choices) > 2 else 1
+
+    def at(self, u):
+        """The choice at u, a number, or an array (d,), in [0, 1]."""
+        return super().at(u) if self.d == 1 else self.choices[int(np.argmax(u))]
+
+    def unit(self, value):
+        """The u of a choice, a number or an array (d,); ValueError for another value."""
+        u = super().unit(value)
+        return u if self.d == 1 else (np.arange(self.d) == self.choices.index(value)).astype(float)
+
+
 Parameter = Float | Int | Ordinal
 
 
@@ -129,7 +152,12 @@ class Space:
         check(holds, "space", 'a dict, such as {"C": Float(1e-3, 1e3, log=True)}', parameters)
         for name, parameter in parameters.items():
             check(isinstance(name, str) and name != "", "the name of a parameter", "a string", name)
-            check(isinstance(parameter, Parameter), f"parameter {name!r}", "a Float, an Int or an Ordinal", parameter)
+            check(
+                isinstance(parameter, Parameter),
+                f"parameter {name!r}",
+                "a Float, an Int, an Ordinal or a Choice",
+                parameter,
+            )
         self.parameters = dict(parameters)
 
     def __repr__(self) -> str:
@@ -137,7 +165,7 @@ class Space:
 
     @property
     def d(self) -> int:
-        return len(self.parameters)
+        return sum(getattr(parameter, "d", 1) for parameter in self.parameters.values())
 
     @property
     def domain(self) -> np.ndarray:
@@ -146,12 +174,18 @@ class Space:
 
     def point(self, u) -> dict:
         """The parameters, {name: value}, at u (d,) of the unit cube."""
-        return {name: p.at(float(x)) for (name, p), x in zip(self.parameters.items(), u, strict=True)}
+        u, point = list(map(float, u)), {}
+        check(len(u) == self.d, "u", f"{self.d} numbers", u)
+        for name, parameter in self.parameters.items():
+            d = getattr(parameter, "d", 1)
+            own, u = u[:d], u[d:]
+            point[name] = parameter.at(own[0] if d == 1 else own)
+        return point
 
     def unit(self, point: Mapping) -> np.ndarray:
         """The u (d,) of parameters {name: value}, such that point(u) gives them back, floats to rounding."""
         check(set(point) == set(self.parameters), "a point", f"a dict of {', '.join(self.parameters)}", point)
-        return np.array([p.unit(point[name]) for name, p in self.parameters.items()])
+        return np.concatenate([np.atleast_1d(p.unit(point[name])) for name, p in self.parameters.items()])
 
 
 @dataclass(frozen=True)
@@ -184,7 +218,11 @@ class Reward:
         check(self.low - slack <= number <= self.high + slack, "a value", wanted, value)
         return min(max(number, self.low), self.high)
 
-    def scaled(self, number: float) -> float:
-        """In [0, 1], 1 the best."""
+    def scaled(self, number):
+        """A number, or an array of them, in [0, 1], 1 the best."""
         share = (number - self.low) / (self.high - self.low)
         return share if self.direction == "maximize" else 1.0 - share
+
+    def unscaled(self, share):
+        """The number, or the array of them, that `scaled` made a share of."""
+        return self.low + (self.high - self.low) * (share if self.direction == "maximize" else 1.0 - share)

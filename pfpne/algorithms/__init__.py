@@ -1,7 +1,8 @@
 """The algorithms, a row each: its frozen settings, how server and clients are made, what they may send.
 
 A new algorithm is a file beside these, a row here and a row of pfpne.paper.looks.LOOKS; a faster form for simulations,
-if it has one, is a row of pfpne.simulation.fast.
+if it has one, is a row of pfpne.simulation.fast. One that bears few evaluations only, `most` of a client, has no place
+in the paper's comparisons, and no look.
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pfpne.algorithms import blin, fed1_ucb, fn_ucb, hct, hoo, pf_pne_plus
+from pfpne.algorithms import blin, fed1_ucb, fn_ucb, gp, hct, hoo, pf_pne_plus
 from pfpne.algorithms.pf_pne import (
     PE,
     PFPNE,
@@ -32,7 +33,8 @@ class Algorithm:
     """settings: its frozen settings. make(task, settings) -> (server, clients). up, down: the messages it declares.
 
     on_cells: whether it searches the task's partition. fast: of a variant, its form for simulations, as in
-    pfpne.simulation.fast.
+    pfpne.simulation.fast. most: the evaluations of a client that it can bear, None for any number. anytime: whether
+    what it asks for does not depend on the horizon, so that a longer run begins as a shorter one.
     """
 
     settings: type
@@ -41,8 +43,11 @@ class Algorithm:
     down: tuple = ()
     on_cells: bool = True
     fast: Callable | None = None
+    most: int | None = None
+    anytime: bool = False
 
 
+_GP = {"on_cells": False, "most": gp.LONGEST, "anytime": True}
 ALGORITHMS = {
     "pf-pne": Algorithm(PFPNESettings, partial(make_phased, PFPNE, PhasedServer), (NodeMeans,), (Kept,)),
     "fed-pne": Algorithm(PhasedSettings, partial(make_phased, FedPNE, FedPNEServer), (NodeMeans,), (KeptIndex,)),
@@ -76,16 +81,18 @@ ALGORITHMS = {
         (fn_ucb.NeuralStatistics, fn_ucb.NewsRequest),
         on_cells=False,
     ),
+    "gp": Algorithm(gp.GPSettings, gp.make_gp, **_GP),
+    "gp-shared": Algorithm(gp.GPSettings, gp.make_shared_gp, (gp.Beliefs,), (gp.AllBeliefs,), **_GP),
 }
-NAMES = tuple(ALGORITHMS)
+NAMES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.most is None)  # of the paper's comparisons
 
 
 def get_algorithm(name: str | Algorithm) -> Algorithm:
     """The algorithm of that name (or itself); ValueError, with the nearest name and the list, if there is none."""
     if isinstance(name, Algorithm):
         return name
-    if name not in NAMES:
-        raise ValueError(unknown("algorithm", name, NAMES))
+    if name not in ALGORITHMS:
+        raise ValueError(unknown("algorithm", name, ALGORITHMS))
     return ALGORITHMS[name]
 
 

@@ -1,0 +1,233 @@
+"""GP: a search by a Gaussian process at each client, for tens to hundreds of evaluations; ours, not the paper's.
+
+A client begins with a few points of a Sobol sequence, and then evaluates where the augmented expected improvement is
+largest: Huang, Allen, Notz and Zeng, "Global Optimization of Stochastic Black-Box Systems via Sequential Kriging
+Meta-Models", 2006, equations 11 to 13. It is the expected improvement over the point that is believed best, times a
+factor that is small where the next value would be mostly noise.
+
+`gp` is each client alone. In `gp-shared` the clients also tell one another, after n_0, 2 n_0, 4 n_0, ... evaluations,
+what they believe: the mean of their own process, less its average, on a common grid, and how many of their evaluations
+each of these means is worth. The server adds up. A client takes what the others believe for a second output of its
+process, correlated with its own function by a rho that it estimates itself: where the others are of no use, it is 0.
+No reward is sent, and nothing depends on the horizon: a longer search begins as a shorter one does.
+
+| symbol | here         | meaning                                                                |
+|--------|--------------|------------------------------------------------------------------------|
+| n_0    | first_points | evaluations before the model is used                                   |
+| g      | grid_points  | points of the grid on which beliefs are told                           |
+| EI     | improvement  | E max(f(x) - best, 0) (1 - noise / sqrt(deviation^2 + noise^2))        |
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import qmc
+
+from pfpne.checks import check
+from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
+from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
+from pfpne.rng import stream
+
+LONGEST = 2_000  # evaluations of a client, at most: the cost of each grows with the square of those before it
+GROWTH = 1.15  # hyper-parameters are estimated anew when there are so many times more values
+CANDIDATES, LOCAL, NEAR = 160, 20, (0.1, 0.03)  # where to look: in all the cube, and about the best three points
+
+
+@dataclass(frozen=True)
+class GPSettings:
+    """noise_aware: whether rewards are noisy, by how much being estimated; else equal points have equal rewards."""
+
+    noise_aware: bool = True
+
+    def __post_init__(self):
+        check(isinstance(self.noise_aware, bool), "noise_aware", "True or False", self.noise_aware)
+
+
+def first_points(d: int) -> int:
+    return min(2 * d + 2, 16)
+
+
+def grid_points(d: int) -> int:
+    return min(16 * d, 64)
+
+
+def sobol(task: Task, role: str, n: int) -> np.ndarray:
+    """The first n points (n, d) of a scrambled Sobol sequence in the unit cube, the same for all clients."""
+    engine = qmc.Sobol(len(task.partition.domain), rng=task.stream(role))
+    return engine.random(2 ** math.ceil(math.log2(max(2, n))))[:n]
+
+
+def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, noise: float) -> np.ndarray:
+    """The augmented expected improvement (n,) over best of Gaussian values that are seen with noise."""
+    z = (mean - best) / np.maximum(deviation, 1e-12)
+    expected = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
+    return expected * (1 - noise / np.sqrt(deviation**2 + noise**2 + 1e-300))
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs(Message):
+    """Up: what a client believes of its function on the grid, less the average (g,), and of how many evaluations."""
+
+    means: np.ndarray = numbers("g")
+    counts: np.ndarray = numbers("g", least=0)
+
+
+@dataclass(frozen=True, eq=False)
+class AllBeliefs(Message):
+    """Down: the mean of all clients' beliefs (g,), weighted by their counts, and the sums of the counts."""
+
+    means: np.ndarray = numbers("g")
+    counts: np.ndarray = numbers("g", least=0)
+
+
+class GPClient(Client):
+    """Client m, alone. x, y: the points in the unit cube and rewards so far. hyper: of the model, estimated last."""
+
+    def __init__(self, task: Task, settings: GPSettings, m: int):
+        super().__init__(task)
+        check(task.horizon <= LONGEST, "horizon", f"at most {LONGEST} for a Gaussian process", task.horizon)
+        self.settings, self.m = settings, m
+        d, M = len(task.partition.domain), task.n_clients
+        self._first = sobol(task, "first points", M * first_points(d))[m::M]
+        self.x, self.y = np.empty((0, d)), np.empty(0)
+        self.hyper, self._due = Hyper.typical(d, settings.noise_aware), 0
+
+    @property
+    def stage(self) -> str:
+        """What the next evaluation is for."""
+        return "first points" if self.t < len(self._first) else "search"
+
+    def beside(self, own: Values) -> Values:
+        """Values of its own function, and what it knows beside them."""
+        return own
+
+    def _values(self) -> Values:
+        return self.beside(Values.single(self.x, self.y))
+
+    def model(self) -> GaussianProcess:
+        return GaussianProcess(self._values(), self.hyper)
+
+    def learn(self, points, rewards) -> None:
+        """Take evaluations that were not asked for: points (n, d) of the domain, rewards (n,)."""
+        low, high = self.task.partition.domain.T
+        self.x = np.concatenate([self.x, (np.asarray(points) - low) / (high - low)])
+        self.y = np.concatenate([self.y, rewards])
+        if len(self.y) >= max(self._due, 3):
+            self._estimate()
+
+    def _estimate(self) -> None:
+        self.hyper = fit(self._values(), self.hyper)
+        self._due = max(math.ceil(GROWTH * len(self.y)), len(self.y) + 1)
+
+    def _in_domain(self, u: np.ndarray) -> np.ndarray:
+        low, high = self.task.partition.domain.T
+        return np.clip(low + u * (high - low), low, high)
+
+    def _ask(self) -> Batch:
+        u = self._first[self.t] if self.t < len(self._first) else self._most_promising()
+        return Batch(self._in_domain(u)[None], np.array([1]))
+
+    def _most_promising(self) -> np.ndarray:
+        """The candidate (d,) of the largest improvement, over the belief that is best less a standard deviation."""
+        model, d = self.model(), self.x.shape[1]
+        rng = stream(self.task.seed, *self.task.key, "candidates", self.m, self.t)
+        mean, deviation = model.predict(self.x)
+        best = mean[(mean - deviation).argmax()]
+        tops = self.x[np.argsort(-mean, kind="stable")[:3]]
+        around = [np.clip(top + by * rng.standard_normal((LOCAL, d)), 0, 1) for top in tops for by in NEAR]
+        u = np.concatenate([rng.random((CANDIDATES, d)), *around])
+        return u[improvement(*model.predict(u), best, model.noise).argmax()]
+
+    def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
+        self.learn(batch.points, rewards)
+        return None
+
+    def best(self) -> np.ndarray:
+        """The point (d,) where the mean less a standard deviation is best, of those evaluated; at first the centre."""
+        if not len(self.y):
+            return self.task.partition.centers(0, 1)[0]
+        mean, deviation = self.model().predict(self.x)
+        return self._in_domain(self.x[(mean - deviation).argmax()])
+
+
+class SharedGPClient(GPClient):
+    """Client m, which tells what it believes, and learns from what the others do. others: their means and counts."""
+
+    takes = (AllBeliefs,)
+
+    def __init__(self, task: Task, settings: GPSettings, m: int):
+        super().__init__(task, settings, m)
+        d = len(task.partition.domain)
+        self.grid, self.others = sobol(task, "grid of beliefs", grid_points(d)), None
+        self.alone = self.hyper  # of the process of its own rewards, from which its beliefs come
+        self.told, self._sent = 0, None  # how often it has told; what, while it waits for the answer
+
+    def beside(self, own: Values) -> Values:
+        """And what the others believe."""
+        if self.others is None:
+            return own
+        means, counts = self.others
+        known = counts > 1e-3
+        return own.beside(self.grid[known], means[known], counts[known])
+
+    def _ask(self) -> Batch:
+        return super()._ask() if self._sent is None else NOTHING
+
+    def _tell(self, batch: Batch, rewards: np.ndarray) -> Beliefs | None:
+        super()._tell(batch, rewards)
+        if self.task.n_clients == 1 or self.t != len(self._first) * 2**self.told or self.t == self.task.horizon:
+            return None
+        own = Values.single(self.x, self.y)
+        self.alone = fit(own, self.alone)
+        model = GaussianProcess(own, self.alone)
+        mean, deviation = model.predict(self.grid)
+        known = np.maximum(model.variance / np.maximum(deviation**2, 1e-12 * model.variance) - 1, 0.0)
+        counts = self.t * known / max(known.sum(), 1e-12)
+        self._sent = mean - mean.mean(), counts
+        return Beliefs(self.told, *self._sent)
+
+    def awaits(self) -> Awaited:
+        """The answer to what it has told."""
+        if self._sent is None:
+            return Awaited(self.told - 1)
+        return Awaited(self.told - 1, AllBeliefs, range(self.told, self.told + 1), {"g": len(self.grid)})
+
+    def _receive(self, message: AllBeliefs) -> None:
+        means, counts = self._sent
+        left = np.maximum(message.counts - counts, 0.0)
+        theirs = (message.counts * message.means - counts * means) / np.maximum(left, 1e-9)
+        self.others, self._sent = (theirs, left), None
+        self.told += 1
+        self._estimate()
+
+
+class GPServer(Server):
+    """It adds up what the clients believe. told: how often."""
+
+    takes = (Beliefs,)
+
+    def __init__(self, task: Task, settings: GPSettings):
+        super().__init__(task, settings)
+        self.told = 0
+
+    def awaits(self, m: int) -> Awaited:
+        sizes = {"g": grid_points(len(self.task.partition.domain))}
+        return Awaited(self.told - 1, Beliefs, range(self.told, self.told + 1), sizes)
+
+    def conclude(self, means: np.ndarray, counts: np.ndarray) -> AllBeliefs:
+        """means, counts (M, g)."""
+        total = counts.sum(axis=0)
+        self.told += 1
+        return AllBeliefs(self.told - 1, (means * counts).sum(axis=0) / np.maximum(total, 1e-12), total)
+
+
+def make_gp(task: Task, settings: GPSettings) -> tuple[Server, list[Client]]:
+    """A server that says nothing, and M clients, each alone."""
+    return Server(task), [GPClient(task, settings, m) for m in range(task.n_clients)]
+
+
+def make_shared_gp(task: Task, settings: GPSettings) -> tuple[Server, list[Client]]:
+    """The server that adds up, and M clients."""
+    return GPServer(task, settings), [SharedGPClient(task, settings, m) for m in range(task.n_clients)]

@@ -1,0 +1,171 @@
+"""A Gaussian process of noisy values on the unit cube: what is known of a function from a few dozen evaluations.
+
+f is Gaussian with a constant mean and the covariance s^2 k(x, x'), k the Matern kernel of order 5/2 with a length scale
+for each dimension; a value is f(x) plus noise of variance s^2 noise / count. There may be a second output, a function
+that is correlated with f by rho, such as what is known of others. Source: Rasmussen and Williams, "Gaussian Processes
+for Machine Learning", 2006, equations 2.25, 2.26, 2.41, 2.42 (constant mean) and 5.8 (marginal likelihood).
+
+The hyper-parameters (length scales, noise, rho) maximise the marginal likelihood, times weak priors, over a small grid,
+by steps to the best neighbour; s^2 and the means have their best values given those.
+"""
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+SCALES = np.geomspace(0.06, 4.0, 9)
+NOISES = np.geomspace(1e-4, 10.0, 11)  # variance of a value's noise, in units of s^2
+NOISELESS = 1e-6
+RHOS = np.array([0.0, 0.4, 0.7, 0.9, 0.97])
+TYPICAL_SCALE, TYPICAL_NOISE = (0.4, 0.9), (0.5, 1.5)  # the priors: median, and standard deviation of the logarithm
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """n values y (n,) at x (n, d). count (n,): of how many evaluations each is the mean; it need not be whole.
+    output (n,): 0 for f, 1 for the function that is correlated with it."""
+
+    x: np.ndarray
+    y: np.ndarray
+    count: np.ndarray
+    output: np.ndarray
+
+    @staticmethod
+    def single(x, y) -> "Values":
+        """One evaluation of f each."""
+        return Values(np.asarray(x), np.asarray(y), np.ones(len(y)), np.zeros(len(y), dtype=int))
+
+    def beside(self, x, y, count) -> "Values":
+        """These, and some of the second output, count > 0 (n,)."""
+        both = ((self.x, x), (self.y, y), (self.count, count), (self.output, np.ones(len(y), dtype=int)))
+        return Values(*map(np.concatenate, both))
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """Hyper-parameters, by their places: scales in SCALES, noise in NOISES (None: NOISELESS), rho in RHOS."""
+
+    scale: tuple[int, ...]
+    noise: int | None
+    rho: int
+
+    @staticmethod
+    def typical(d: int, noisy: bool = True) -> "Hyper":
+        return Hyper((4,) * d, 6 if noisy else None, 3)
+
+    def neighbours(self, two: bool) -> list["Hyper"]:
+        """One step along each axis of the grid, either way; rho only with two outputs."""
+        steps = []
+        for j, by in itertools.product(range(len(self.scale)), (-1, 1)):
+            if 0 <= self.scale[j] + by < len(SCALES):
+                scale = tuple(s + by * (i == j) for i, s in enumerate(self.scale))
+                steps.append(replace(self, scale=scale))
+        for name, grid in (("noise", NOISES), ("rho", RHOS)):
+            index = getattr(self, name)
+            if index is not None and (two or name == "noise"):
+                steps += [replace(self, **{name: index + by}) for by in (-1, 1) if 0 <= index + by < len(grid)]
+        return steps
+
+    def log_prior(self) -> float:
+        noise = [] if self.noise is None else [(NOISES[self.noise], *TYPICAL_NOISE)]
+        parts = [(SCALES[s], *TYPICAL_SCALE) for s in self.scale] + noise
+        return -0.5 * sum((np.log(x / median) / deviation) ** 2 for x, median, deviation in parts)
+
+
+class GaussianProcess:
+    """f given some values, for given hyper-parameters. mean_of (outputs,): the constant means. variance: s^2."""
+
+    def __init__(self, values: Values, hyper: Hyper):
+        self.values, self.hyper = values, hyper
+        self._scale, self._rho = SCALES[list(hyper.scale)], RHOS[hyper.rho]
+        self._noise = NOISELESS if hyper.noise is None else NOISES[hyper.noise]
+        K = self._covariance(values.x, values.output, values.x, values.output)
+        K[np.diag_indices_from(K)] += self._noise / values.count
+        self._L = cholesky(K, lower=True, check_finite=False, overwrite_a=True)
+        self._H = (values.output[:, None] == np.arange(values.output.max() + 1)).astype(float)
+        self._H_white = solve_triangular(self._L, self._H, lower=True, check_finite=False)
+        y_white = solve_triangular(self._L, values.y, lower=True, check_finite=False)
+        self._R = cholesky(self._H_white.T @ self._H_white, lower=True)
+        self.mean_of = cho_solve((self._R, True), self._H_white.T @ y_white)
+        self._white = y_white - self._H_white @ self.mean_of
+        self.variance = max(float(self._white @ self._white) / len(values.y), 1e-18)
+
+    def _covariance(self, x, output, x_other, output_other) -> np.ndarray:
+        a, b = x / self._scale, x_other / self._scale
+        square = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * a @ b.T
+        r = np.sqrt(5 * np.maximum(square, 0.0))
+        k = (1 + r + r * r / 3) * np.exp(-r)
+        return (
+            k
+            if output.max() == output_other.max() == 0
+            else k * np.where(output[:, None] == output_other, 1.0, self._rho)
+        )
+
+    def log_posterior(self) -> float:
+        """Of the hyper-parameters, up to a constant: the marginal likelihood at the best s^2, and the priors."""
+        n = len(self.values.y)
+        return -0.5 * n * np.log(self.variance) - np.log(self._L.diagonal()).sum() + self.hyper.log_prior()
+
+    def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation (n,) of f, without noise, at x (n, d)."""
+        k = self._covariance(self.values.x, self.values.output, x, np.zeros(len(x), dtype=int))
+        white = solve_triangular(self._L, k, lower=True, check_finite=False)
+        mean = self.mean_of[0] + white.T @ self._white
+        missed = -self._H_white.T @ white  # what the means, which are not known exactly, add
+        missed[0] += 1
+        added = solve_triangular(self._R, missed, lower=True)
+        left = np.maximum(1 - (white * white).sum(axis=0), 0.0) + (added * added).sum(axis=0)
+        return mean, np.sqrt(self.variance * left)
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise of one evaluation."""
+        return float(np.sqrt(self.variance * self._noise))
+
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Each value less what the others say of it (n,), and the variance of that: equation 5.12, the means known."""
+        inverse = cho_solve((self._L, True), np.eye(len(self.values.y)), check_finite=False)
+        lone = 1 / inverse.diagonal()
+        return inverse @ (self.values.y - self._H @ self.mean_of) * lone, self.variance * lone
+
+
+def fit(values: Values, start: Hyper, steps: int = 20) -> Hyper:
+    """The hyper-parameters that explain the values best: the top of the hill that begins at start."""
+    two = values.output.max() == 1
+    top, heights = start, {}
+    for _ in range(steps):
+        near = [top, *top.neighbours(two)]
+        for hyper in near:
+            if hyper not in heights:
+                heights[hyper] = GaussianProcess(values, hyper).log_posterior()
+        best = max(near, key=heights.get)
+        if best == top:
+            break
+        top = best
+    return top
+
+
+WIDTH, TRUST = 0.2, 4.0  # of the neighbourhood in which noise is compared; how many values the average noise is worth
+MOST = 500  # values that a model is made of at the end, the cost being cubic
+
+
+def with_local_noise(values: Values, start: Hyper) -> tuple[Values, Hyper]:
+    """The values, their counts divided by how much stronger the noise is where they lie, and hyper-parameters for them.
+
+    How strong it is there: the mean, over the neighbourhood, of the squared differences between each value and what
+    the others say of it, each over the variance that it should have; drawn towards 1, that of all values.
+    """
+    hyper, own = fit(values, start), values.output == 0
+    if hyper.noise is None:
+        return values, hyper
+    difference, variance = GaussianProcess(values, hyper).left_out()
+    surprise = (difference**2 / variance)[own]
+    square = ((values.x[own, None] - values.x[own]) ** 2).sum(axis=2)
+    near = np.exp(-0.5 * square / WIDTH**2)
+    local = (near @ surprise + TRUST * surprise.mean()) / (near.sum(axis=1) + TRUST)
+    counts = values.count.copy()
+    counts[own] /= np.clip(local / max(surprise.mean(), 1e-300), 0.01, 100)
+    values = replace(values, count=counts)
+    return values, fit(values, hyper)
