@@ -116,7 +116,7 @@ def test_a_space_keeps_names_and_order():
         (lambda: Ordinal([1, 1]), "all different"),
         (lambda: Ordinal([[1], [2]]), "hashable"),
         (lambda: Space({}), "space must be a dict"),
-        (lambda: Space({"C": (0, 1)}), "parameter 'C' must be a Float, an Int or an Ordinal"),
+        (lambda: Space({"C": (0, 1)}), "parameter 'C' must be a Float, an Int, an Ordinal or a Choice"),
         (lambda: Space({3: Int(0, 1)}), "the name of a parameter must be a string"),
         (lambda: Space({"C": Int(0, 3)}).unit({"D": 1}), "a point must be a dict of C"),
         (lambda: Int(0, 3).unit(1.5), "a value must be an integer of Int"),
