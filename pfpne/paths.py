@@ -19,8 +19,11 @@ LANDMINE_LOG_TABLE = SHIPPED / "data" / "landmine_auc_log.npz"
 AN_HOUR = 3600  # seconds: longer than anyone writes a file
 
 
-def write_atomically(path: Path, content: bytes) -> Path:
-    """Write content to path under a temporary name first, so that a killed process never leaves half a file."""
+def write_atomically(path: Path, content: bytes, durable: bool = False) -> Path:
+    """Write content to path under a temporary name first, so that a killed process never leaves half a file.
+
+    durable: it is on disk before this returns, and a power cut leaves the old content or the new.
+    """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, and a file has to go there: move it away.")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,8 +35,17 @@ def write_atomically(path: Path, content: bytes) -> Path:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
+        if durable and os.name == "posix":  # elsewhere a folder cannot be opened
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -3,57 +3,181 @@
     pfpne.save("client.pfpne", client)
     client = pfpne.load("client.pfpne")
 
-The bytes are a line (what they are, their format, the version of the package, SHA-256 of the rest) and a pickle. A
-pickle, because a state is a handful of objects that refer to one another, and no second description of each algorithm
-has to be kept true. The two faults of pickle are dealt with: it may run anything, so here only the classes of this
-package's states and numpy's arrays are read, and no other name is looked up; and it breaks silently when classes
-change, so only the version that wrote a state reads it. A file of a stranger can be nonsense; it cannot run their code.
+The bytes are a line (what they are, their format, the version of the package, SHA-256 of the rest) and JSON: plain
+values, arrays as their bytes, and objects as the name of a listed class and what they hold. The loader makes nothing
+else: settings, tasks and messages by their own constructors, which check them; clients and servers by what their class
+does on being restored. So a file of a stranger can be nonsense, and cannot run anything. Only the version of the
+package that wrote a state reads it.
 """
 
+import base64
 import copy
+import dataclasses
 import hashlib
-import io
 import json
+import math
 import os
-import pickle
 import zlib
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from types import FunctionType
 
 import numpy as np
 
 from pfpne import __version__
-from pfpne.federation import Client, Federation, Server
+from pfpne.algorithms import ALGORITHMS
+from pfpne.algorithms.fn_ucb import Arms
+from pfpne.algorithms.hct import NODE, STATE, Theory
+from pfpne.algorithms.pf_pne import Phases
+from pfpne.checks import check, shown
+from pfpne.federation import Batch, Client, Federation, Message, Server, Task
+from pfpne.partition import Partition
 from pfpne.paths import write_atomically
 
-FORMAT = 1
-NUMPY = {"_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar"}  # what arrays and numbers are rebuilt by
-STATES = ("pfpne.federation", "pfpne.partition", "pfpne.algorithms.", "pfpne.live")  # where the classes of states are
+FORMAT = 2
 SAVED = (Client, Server, Federation, dict)
+ROOTS = (Client, Server, Message, Phases)  # with all of the package's classes that are made of them
+ALONE = (Federation, Task, Partition, Batch, Theory, Arms)
+RECORDS = {"nodes": NODE, "state": STATE}  # arrays of more than numbers
+KINDS = "biuf"  # of all other arrays
+PLAIN = (type(None), bool, int, float, str)
 
 
-def _is_known(module: str, name: str) -> bool:
-    if module.split(".")[0] == "numpy":
-        return name in NUMPY
-    return module.startswith(STATES)
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
-class _Pickler(pickle.Pickler):
-    def reducer_override(self, x):
-        named = x if isinstance(x, type | FunctionType) else type(x)
-        module, name = named.__module__, named.__qualname__
-        if not isinstance(x, np.ndarray | np.generic | np.dtype) and not _is_known(module, name):
-            raise ValueError(f"a state that holds {module}.{name} cannot be saved.")
-        return NotImplemented
+def _below(kind: type) -> Iterator[type]:
+    yield kind
+    for other in kind.__subclasses__():
+        yield from _below(other)
 
 
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module, name):
-        if _is_known(module, name):
-            found = super().find_class(module, name)
-            if module.split(".")[0] == "numpy" or (isinstance(found, type) and found.__module__ == module):
-                return found
-        raise ValueError(f"{module}.{name} has no place in a saved state.")
+def classes() -> dict[str, type]:
+    """The classes that a state may be made of, by their names: the package's own, and none that opens a file."""
+    for module in ("live", "algorithms.random_search"):  # which have some, too
+        import_module(f"pfpne.{module}")
+    listed = {*ALONE, *(row.settings for row in ALGORITHMS.values())}
+    listed |= {kind for root in ROOTS for kind in _below(root)}
+    return {_name(kind): kind for kind in listed if kind.__module__.partition(".")[0] == "pfpne"}
+
+
+# --- to plain values and back --------------------------------------------------------------------------
+# A plain value is itself. Everything else is a list: what it is, and what it holds. What has been written already is
+# ["again", its number]: objects that refer to one another do so when they are restored.
+
+
+class _Writer:
+    def __init__(self):
+        self.known, self.numbers, self.kept = classes(), {}, []
+
+    def write(self, x):
+        if type(x) in PLAIN:
+            return x
+        if id(x) in self.numbers:
+            return ["again", self.numbers[id(x)]]
+        written = self._written(x)
+        self.numbers[id(x)] = len(self.kept)
+        self.kept.append(x)  # so that no other object gets its address
+        return written
+
+    def _written(self, x):
+        kind = type(x)
+        if kind in (list, tuple):
+            return [kind.__name__, [self.write(value) for value in x]]
+        if kind is dict:
+            return ["dict", [[self.write(key), self.write(value)] for key, value in x.items()]]
+        if isinstance(x, np.generic) and x.dtype.kind in KINDS:
+            return ["number", x.dtype.str, base64.b64encode(x.tobytes()).decode()]
+        if isinstance(x, np.ndarray):
+            named = [name for name, dtype in RECORDS.items() if dtype == x.dtype]
+            if named or x.dtype.kind in KINDS:
+                content = base64.b64encode(x.tobytes()).decode()
+                return ["array", named[0] if named else x.dtype.str, list(x.shape), x.flags.writeable, content]
+        name = _name(x if isinstance(x, type) else kind)
+        if self.known.get(name) is not (x if isinstance(x, type) else kind):
+            raise ValueError(f"a state that holds {name} cannot be saved.")
+        if isinstance(x, type):
+            return ["class", name]
+        if isinstance(x, tuple):  # with names
+            return ["object", name, [self.write(value) for value in x]]
+        fields = dataclasses.fields(x) if dataclasses.is_dataclass(x) else None
+        state = x.__getstate__() or {} if fields is None else {f.name: getattr(x, f.name) for f in fields if f.init}
+        return ["object", name, [[key, self.write(value)] for key, value in state.items()]]
+
+
+class _Reader:
+    def __init__(self):
+        self.known, self.kept = classes(), []
+
+    def read(self, x):
+        if type(x) in PLAIN:
+            return x
+        what, *rest = x
+        if what == "again":
+            (number,) = rest
+            check(type(number) is int and 0 <= number < len(self.kept), "what is there again", "there before", number)
+            return self.kept[number]
+        readers = {"list": self._list, "tuple": self._tuple, "dict": self._dict, "number": self._number}
+        readers |= {"array": self._array, "class": self._class, "object": self._object}
+        check(isinstance(what, str) and what in readers, "what stands in a state", f"one of {', '.join(readers)}", what)
+        made = readers[what](*rest)
+        self.kept.append(made)
+        return made
+
+    def _list(self, values: list) -> list:
+        return [self.read(value) for value in values]
+
+    def _tuple(self, values: list) -> tuple:
+        return tuple(self._list(values))
+
+    def _dict(self, pairs: list) -> dict:
+        return {self.read(key): self.read(value) for key, value in pairs}
+
+    def _number(self, dtype: str, content: str):
+        return self._array(dtype, [], False, content)[()]
+
+    def _array(self, dtype: str, shape: list, writeable: bool, content: str) -> np.ndarray:
+        """Of numbers, as many as are in the file."""
+        kind, content = RECORDS.get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
+        holds = dtype in RECORDS or kind.kind in KINDS and kind.fields is None and kind.subdtype is None
+        check(holds, "an array in a state", "of numbers", dtype)
+        sizes = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(content)
+        check(sizes, "the size of an array", f"that of what is there, {len(content)} bytes", shape)
+        made = np.frombuffer(content, kind).reshape(shape).copy()
+        made.setflags(write=bool(writeable))
+        return made
+
+    def _class(self, name: str) -> type:
+        check(isinstance(name, str) and name in self.known, "a class in a state", "one of the package's states", name)
+        return self.known[name]
+
+    def _object(self, name: str, content: list):
+        kind = self._class(name)
+        if issubclass(kind, tuple):
+            return kind(*self._list(content))
+        state = {self._field(kind, key): self.read(value) for key, value in content}
+        if dataclasses.is_dataclass(kind):  # settings, tasks and messages: made by their constructors, which check them
+            arrays = all(isinstance(value, np.ndarray) for name, value in state.items() if name != "header")
+            check(not issubclass(kind, Message) or arrays, "what a message in a state holds", "arrays", list(state))
+            return kind(**state)
+        made = object.__new__(kind)
+        if hasattr(kind, "__setstate__"):
+            made.__setstate__(state)
+        else:
+            vars(made).update(state)
+        return made
+
+    @staticmethod
+    def _field(kind: type, name) -> str:
+        """The name of what an object holds; nothing that its class does can be put another in the place of."""
+        holds = isinstance(name, str) and not name.startswith("__") and name != "takes"
+        there = getattr(kind, name, None) if holds else None
+        check(holds and not callable(there) and not isinstance(there, property), "what an object holds", "a value", name)
+        return name
+
+
+# --- bytes and files -----------------------------------------------------------------------------------
 
 
 def _header(content: bytes) -> bytes:
@@ -70,42 +194,52 @@ def to_bytes(state: Client | Server | Federation | dict) -> bytes:
     if isinstance(state, Federation):
         state = copy.copy(state)
         state.on_mail = None
-    file = io.BytesIO()
-    _Pickler(file, protocol=5).dump(state)
-    return _header(file.getvalue()) + file.getvalue()
+    content = json.dumps(_Writer().write(state), separators=(",", ":")).encode()
+    return _header(content) + content
 
 
 def from_bytes(content: bytes) -> Client | Server | Federation | dict:
     """The state that `to_bytes` wrote; ValueError for anything else: damaged, of another version, or no state."""
     first, _, rest = content.partition(b"\n")
-    wanted, found = _header(rest).split(), first.split()
-    if len(found) != 4 or found[0] != wanted[0]:
+    wanted, came = _header(rest).split(), first.split()
+    if len(came) != 4 or came[0] != wanted[0]:
         raise ValueError("this is not a saved state.")
-    if found[1:3] != wanted[1:3]:
-        written, here = (b" ".join(line[1:3]).decode(errors="replace") for line in (found, wanted))
+    if came[1:3] != wanted[1:3]:
+        written, here = (b" ".join(line[1:3]).decode(errors="replace")[:80] for line in (came, wanted))
         raise ValueError(f"this state has format and version {written}; only those are read here: {here}.")
-    if found[3] != wanted[3]:
+    if came[3] != wanted[3]:
         raise ValueError("this saved state is damaged: its content is not what was written.")
     try:
-        state = _Unpickler(io.BytesIO(rest)).load()
-    except Exception as error:  # whatever a made-up pickle may raise
-        raise ValueError(f"this saved state cannot be read: {error}") from error
+        state = _Reader().read(json.loads(rest))
+    except Exception as error:  # whatever a made-up state may raise
+        raise ValueError(f"this saved state cannot be read: {str(error)[:300]}") from error
     if not isinstance(state, SAVED):
-        raise ValueError(f"this is no saved client, server or federation but a {type(state).__name__}.")
+        raise ValueError(f"this is no saved client, server or federation but {shown(state)}.")
     return state
 
 
 def save(path: str | Path, state: Client | Server | Federation | dict) -> Path:
-    """Write the state to a file, whole or not at all; as `to_bytes`."""
-    return write_atomically(Path(path), to_bytes(state))
+    """Write the state to a file, whole or not at all, and on disk before this returns; as `to_bytes`."""
+    return write_atomically(Path(path), to_bytes(state), durable=True)
 
 
 def load(path: str | Path) -> Client | Server | Federation | dict:
     """The state of a file that `save` wrote; ValueError, naming the file, if it is none."""
+    check_plain(Path(path))
     try:
         return from_bytes(Path(path).read_bytes())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def check_plain(path: Path) -> None:
+    """ValueError unless the path is that of a plain file, or free: a pipe would be waited for, for ever."""
+    try:
+        plain = path.is_file() or not os.path.lexists(path)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be a file: {error}") from None
+    if not plain:
+        raise ValueError(f"{path} is a folder, a pipe, a device or a link to nowhere, and a file is wanted.")
 
 
 class Journal:
@@ -120,13 +254,8 @@ class Journal:
         self._size = self._end = 0  # of the file, and of its whole lines
 
     def check_plain(self) -> None:
-        """ValueError unless the path is that of a plain file, or free: a pipe would be waited for, for ever."""
-        try:
-            plain = self.path.is_file() or not os.path.lexists(self.path)
-        except OSError as error:
-            raise ValueError(f"{self.path} cannot be a file: {error}") from None
-        if not plain:
-            raise ValueError(f"{self.path} is a folder, a pipe, a device or a link to nowhere, and a file is wanted.")
+        """As the function of this name, for the journal's path."""
+        check_plain(self.path)
 
     def read(self) -> list[dict]:
         """The lines; ValueError if the path cannot be a file's, or if a line is damaged."""
