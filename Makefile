@@ -3,11 +3,12 @@
 PYTHON ?= python3
 PROFILE ?= paper
 ARGS ?=
+LOCK_ARGS ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures evidence map all help lint mutants test test-all lab site clean clean-results
+.PHONY: figures evidence map all help lint lock mutants test test-all lab site clean clean-results
 
 # The runner ends with make, whose process it is told: it could be killed before the runner has looked for it.
 figures evidence map all: export PFPNE_MAKE := $(shell echo $$PPID)
@@ -69,6 +70,12 @@ lab: $(READY)
 site: $(READY)
 	$(RUN) -m sphinx -q -b html docs site $(ARGS)
 
+# requirements.lock anew from pyproject.toml: what is pinned stays as it is, what is new is added, and each has the hashes
+# of all its files, for every system. Needs uv (pip install uv). To move a pin: LOCK_ARGS="--upgrade-package numpy".
+lock:
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --extra paper --extra test --extra docs --extra lint $(LOCK_ARGS) --quiet --output-file requirements.lock
+
 # The stamp is removed first and made last, so an interrupted set-up does not count; without it we start afresh.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -78,7 +85,7 @@ $(READY): requirements.lock pyproject.toml
 	@echo "setting up $(VENV), once: about 2 minutes and 1 GB of disk"
 	@test -e $@ || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f $@
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 

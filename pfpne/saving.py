@@ -140,7 +140,7 @@ class _Reader:
     def _array(self, dtype: str, shape: list, writeable: bool, content: str) -> np.ndarray:
         """Of numbers, as many as are in the file."""
         kind, content = RECORDS.get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
-        holds = dtype in RECORDS or kind.kind in KINDS and kind.fields is None and kind.subdtype is None
+        holds = dtype in RECORDS or (kind.kind in KINDS and kind.fields is None and kind.subdtype is None)
         check(holds, "an array in a state", "of numbers", dtype)
         sizes = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(content)
         check(sizes, "the size of an array", f"that of what is there, {len(content)} bytes", shape)
@@ -173,7 +173,9 @@ class _Reader:
         """The name of what an object holds; nothing that its class does can be put another in the place of."""
         holds = isinstance(name, str) and not name.startswith("__") and name != "takes"
         there = getattr(kind, name, None) if holds else None
-        check(holds and not callable(there) and not isinstance(there, property), "what an object holds", "a value", name)
+        check(
+            holds and not callable(there) and not isinstance(there, property), "what an object holds", "a value", name
+        )
         return name
 
 

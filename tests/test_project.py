@@ -50,10 +50,20 @@ def test_environment_asks_for_what_pyproject_asks_for():
 
 def test_lock_pins_every_dependency_and_names_no_index():
     text = (CHECKOUT / "requirements.lock").read_text()
-    assert not re.search(r"://|^\s*-", text, re.MULTILINE)
-    pinned = {line.split("==")[0].lower() for line in text.splitlines() if line}
+    assert not re.search(r"://|^\s*-(?!-hash=sha256:)", text, re.MULTILINE)
+    pinned = {line.split("==")[0].lower() for line in text.splitlines() if "==" in line and not line.startswith(" ")}
     for line in asked_for("paper", "test", "docs", "lint"):
         assert requirement(line)[0] in pinned
+
+
+def test_what_is_installed_is_what_was_locked():
+    """Each pin has the hashes of its files, and `make` takes no other."""
+    pins = (CHECKOUT / "requirements.lock").read_text().replace("\\\n", "").splitlines()
+    assert len(pins) > 100
+    for pin in pins:
+        assert re.fullmatch(r"[\w.-]+==\S+( ; [^\\]+?)?(\s+--hash=sha256:[0-9a-f]{64})+", pin), pin[:80]
+    install = [line for line in (CHECKOUT / "Makefile").read_text().splitlines() if "-r requirements.lock" in line]
+    assert len(install) == 1 and "--require-hashes" in install[0] and "--no-deps" in install[0]
 
 
 @pytest.mark.parametrize("name", NAMES)

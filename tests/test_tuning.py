@@ -299,7 +299,7 @@ def test_clients_may_have_any_name_that_survives_a_file(names, tmp_path):
 
 def test_choices_without_an_order():
     """None is nearer to one than to another, and the best is found wherever it stands."""
-    names = "rbf linear poly sigmoid".split()
+    names = ["rbf", "linear", "poly", "sigmoid"]
     choice = pfpne.Choice(names)
     assert choice.d == 4 and [choice.at(choice.unit(name)) for name in names] == names
     space = pfpne.Space({"kernel": choice, "C": pfpne.Float(0, 1), "two": pfpne.Choice([1, 2])})
