@@ -31,13 +31,14 @@ from pfpne.algorithms.hct import NODE, STATE, Theory
 from pfpne.algorithms.pf_pne import Phases
 from pfpne.checks import check, shown
 from pfpne.federation import Batch, Client, Federation, Message, Server, Task
+from pfpne.gaussian import Hyper
 from pfpne.partition import Partition
 from pfpne.paths import write_atomically
 
 FORMAT = 2
 SAVED = (Client, Server, Federation, dict)
 ROOTS = (Client, Server, Message, Phases)  # with all of the package's classes that are made of them
-ALONE = (Federation, Task, Partition, Batch, Theory, Arms)
+ALONE = (Federation, Task, Partition, Batch, Theory, Arms, Hyper)
 RECORDS = {"nodes": NODE, "state": STATE}  # arrays of more than numbers
 KINDS = "biuf"  # of all other arrays
 PLAIN = (type(None), bool, int, float, str)
