@@ -13,8 +13,8 @@ What holds when something is missing:
 - A client that comes back tells where it stopped, is sent what it has missed, phase by phase, and makes the same
   evaluations as the others; what is late counts for itself alone.
 - A message twice, or late, is answered again as it was the first time, and changes nothing.
-- An evaluation that fails, or gives no finite number, is missing. A node's missing rewards count as the mean of its
-  others of the same batch, and as the declared `missing` if there are none; half-widths are not widened.
+- An evaluation that fails, or gives no finite number, is missing. A missing reward counts as the mean of all others that
+  the client has of the same point, and as the declared `missing` if there are none; half-widths are not widened.
 """
 
 import json
@@ -31,7 +31,7 @@ from filelock import FileLock
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import FedPNEServer, PhasedServer
-from pfpne.checks import MOST_REWARD, check, check_integer, is_number
+from pfpne.checks import MOST_REWARD, check, check_integer, is_number, real
 from pfpne.federation import Batch, Message, Task
 from pfpne.saving import Journal, load, save
 
@@ -151,6 +151,9 @@ class LiveClient:
         for line in lines:
             self._from_tape(line["point"])
         self._ahead = deque(lines[self.client.t :])
+        self._rewards_at = defaultdict(list)  # point -> the client's own rewards there so far
+        for line in lines[: self.client.t]:
+            self._note(line["point"], line["reward"])
 
     def _from_tape(self, point: list) -> float | None:
         left = self._tape.get(str(point))
@@ -191,9 +194,9 @@ class LiveClient:
         rewards = np.array([self._reward(self.client.t + i, x) for i, x in enumerate(points, 1)])
         if np.isnan(rewards).any():
             for x, of_node in zip(batch.points, np.split(rewards, np.cumsum(batch.counts)[:-1]), strict=True):
-                gone = np.isnan(of_node)
+                gone, others = np.isnan(of_node), self._rewards_at[str(x.tolist())]
                 if gone.any():
-                    of_node[gone] = self.missing if gone.all() else of_node[~gone].mean()
+                    of_node[gone] = np.mean(others) if others else self.missing
                     told = (self.m, gone.sum(), len(of_node), x.tolist(), of_node[gone][0])
                     log.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *told)
         return rewards
@@ -205,17 +208,23 @@ class LiveClient:
             line = self._ahead.popleft()
             if line["point"] != point:
                 raise ValueError(f"{self.journal.path} is of another run: evaluation {t} is not of {point}.")
+            self._note(point, line["reward"])
             return math.nan if line["reward"] is None else line["reward"]
         reward, why = self._from_tape(point), ""
         if reward is None:
             reward, why = self._evaluate(x)
         self.journal.append(t=t, point=point, reward=reward, **({"why": why} if reward is None else {}))
+        self._note(point, reward)
         return math.nan if reward is None else reward
+
+    def _note(self, point: list, reward: float | None) -> None:
+        if reward is not None:
+            self._rewards_at[str(point)].append(reward)
 
     def _evaluate(self, x: np.ndarray) -> tuple[float | None, str]:
         for _ in range(1 + self.retries):
             try:
-                reward = float(self.evaluate(x.copy()))
+                reward = real(self.evaluate(x.copy()))
                 failure, why = None, f"it gave {reward}"
             except Exception as error:  # whatever an objective may raise
                 failure, why = error, f"{type(error).__name__}: {error}"

@@ -371,6 +371,14 @@ def test_a_client_that_only_fails_stops_and_says_why(tmp_path):
     assert client.answer() == "" and client.t == 50
 
 
+@pytest.mark.parametrize("fails", [0, 3, 7])
+def test_a_failure_among_the_first_evaluations_is_no_noise(fails, tmp_path):
+    """The eight rewards that the noise is measured by are pulled one by one: a missing one counts as their mean."""
+    values = iter([0.6 if i != fails else math.nan for i in range(8)])
+    client = LiveClient("hct-noise", task(1, 20), 0, lambda x: next(values), tmp_path)
+    assert client._rewards(client.client.ask()) == pytest.approx([0.6] * 8)
+
+
 def test_an_evaluation_is_tried_again(tmp_path):
     values = iter([math.inf, 1e150, 0.3, math.nan, 0.4])
     client = LiveClient("hct", task(1, 2), 0, lambda x: next(values), tmp_path, retries=2)
