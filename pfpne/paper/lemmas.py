@@ -395,14 +395,12 @@ TREES = {  # where a search departs from HCT, towards HOO
     "HOO, HCT's width": ("credit", "splits"),
     "HOO, HCT's credit": ("width", "splits"),
     "HOO, HCT's splits": ("width", "credit"),
-    "HOO, no truncation": ("width", "credit", "endless"),
     "HOO": ("width", "credit", "splits"),
 }
 PARTS = {
     "width": "the interval of a node: sqrt(2 log T / n) instead of c sqrt(log(1/delta~) / n), c = 0.1",
     "credit": "a reward counts at every node above the one pulled, too",
     "splits": "a node is split at its first pull, down to the truncation depth, instead of after tau_h pulls",
-    "endless": "the same down to the partition's last depth",
 }
 
 
@@ -412,50 +410,42 @@ def tree_theory(parts: tuple[str, ...], partition: Partition, horizon: int) -> T
     hct, hoo = (make(settings, partition, horizon) for make in (hct_theory, hoo_theory))
     if "splits" in parts:
         hct = hct._replace(threshold=hoo.threshold)
-    if "endless" in parts:
-        threshold = np.zeros_like(hct.threshold)
-        threshold[:, -1] = np.inf
-        hct = hct._replace(threshold=threshold)
     if "width" in parts:
         hct = hct._replace(squared_width=hoo.squared_width)
     return hct._replace(credit_path="credit" in parts)
 
 
-def _play_trees(experiment: Experiment, run: int) -> list[list]:
-    """One row per search of TREES: R(T)/M, the mean depth of a pull, the deepest, nodes pulled by a client."""
-    problem, T = experiment.problem(run), experiment.horizon
+def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
+    """A search of TREES, means over the clients: R(T), the mean depth of a pull, the deepest, the nodes pulled."""
+    problem, T, parts = experiment.problem(run), experiment.horizon, TREES[search]
     partition = partition_of(problem, experiment.cells, experiment.seed, run)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
-    rows = []
-    for parts in TREES.values():
-        cells, streams = (
-            Cells(problem, partition, range(problem.n_clients)),
-            noise_streams(problem, experiment.seed, run),
-        )
-        totals = []
-        for m in range(problem.n_clients):
-            tree = TreeClient(task, tree_theory(parts, partition, T))
-            pulled, _ = play(cells, tree, T, range(m, m + 1), streams)
-            node = tree.node[: tree.state[0]["size"]]
-            pulls = node["count"].copy()
-            if "credit" in parts:  # what was pulled below a node counts there, too
-                np.subtract.at(pulls, node["parent"][1:], node["count"][1:])
-            regret = (problem.optimum[m] - cells.value[pulled[0], m]).sum()
-            totals.append([regret, pulls @ node["depth"] / T, node["depth"][pulls > 0].max(), (pulls > 0).sum()])
-        rows.append(np.mean(totals, axis=0).tolist())
-    return rows
+    cells, streams = Cells(problem, partition, range(problem.n_clients)), noise_streams(problem, experiment.seed, run)
+    totals = []
+    for m in range(problem.n_clients):
+        tree = TreeClient(task, tree_theory(parts, partition, T))
+        pulled, _ = play(cells, tree, T, range(m, m + 1), streams)
+        node = tree.node[: tree.state[0]["size"]]
+        pulls = node["count"].copy()
+        if "credit" in parts:  # what was pulled below a node counts there, too
+            np.subtract.at(pulls, node["parent"][1:], node["count"][1:])
+        regret = (problem.optimum[m] - cells.value[pulled[0], m]).sum()
+        totals.append([regret, pulls @ node["depth"] / T, node["depth"][pulls > 0].max(), (pulls > 0).sum()])
+    return np.mean(totals, axis=0).tolist()
+
+
+def _stored_trees(experiment: Experiment, search: str, folder: Path) -> list[float]:
+    key = store.key({"run": experiment.key("hct", 0), "search": search}, _play_trees)
+    return store.rows(key, lambda: _play_trees(experiment, 0, search), folder)
 
 
 def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per search and run on rastrigin, Bernoulli rewards: the columns of `_play_trees`."""
-    n_runs = min(p.n_runs, 3)
-    experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=n_runs)
-    columns = ["regret", "depth", "deepest", "nodes"]
-    parts = [
-        pd.DataFrame(rows, columns=columns).assign(search=[*TREES], run=run)
-        for run, rows in enumerate(_measured(_play_trees, [experiment], p, folder))
-    ]
-    return pd.concat(parts, ignore_index=True)[["search", "run", *columns]]
+    """One row per search of TREES: means over the clients of the first run on rastrigin, Bernoulli rewards."""
+    experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
+    jobs, small = [(experiment, search, folder) for search in TREES], experiment.is_small(len(TREES))
+    played = sorted(unordered(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small))
+    table = pd.DataFrame([row for _, row in played], columns=["regret", "depth", "deepest", "nodes"])
+    return table.assign(search=[*TREES])[["search", *table.columns]]
 
 
 # --- what all of it says ----------------------------------------------------------------------------
@@ -520,7 +510,7 @@ def _interval(value: float, low: float, high: float) -> str:
 
 def trees_in_words(trees: pd.DataFrame) -> str:
     """What each part of HOO does to HCT's regret, and HCT's to HOO's, in three sentences."""
-    means = trees.groupby("search", sort=False)[["regret", "depth", "deepest", "nodes"]].mean()
+    means = trees.set_index("search")
     regret = means["regret"]
     into = {part: regret[f"HCT, HOO's {part}"] / regret["HCT"] for part in ("width", "credit", "splits")}
     back = {part: regret[f"HOO, HCT's {part}"] / regret["HOO"] for part in into}
@@ -530,12 +520,11 @@ def trees_in_words(trees: pd.DataFrame) -> str:
 
     both = means.loc[["HOO", "HCT"]]
     return (
-        f"R(T)/M is {regret['HOO']:,.0f} with HOO and {regret['HCT']:,.0f} with HCT, in {trees['run'].nunique()}"
-        f" runs. One part of HOO put into HCT multiplies HCT's regret: {listed(into)}. One part of HCT put into HOO"
-        f" multiplies HOO's: {listed(back)}. Without its truncation HOO's is"
-        f" {regret['HOO, no truncation'] / regret['HOO']:.2f} times as large. A pull is at depth"
-        f" {both['depth'].iloc[0]:.1f} on average with HOO and {both['depth'].iloc[1]:.1f} with HCT; a client pulls"
-        f" {both['nodes'].iloc[0]:,.0f} and {both['nodes'].iloc[1]:,.0f} nodes."
+        f"R(T)/M is {regret['HOO']:,.0f} with HOO and {regret['HCT']:,.0f} with HCT, means over the clients of one run. "
+        f"One part of HOO put into HCT multiplies HCT's regret: {listed(into)}. One part of HCT put into HOO multiplies "
+        f"HOO's: {listed(back)}. A pull is at depth {both['depth'].iloc[0]:.1f} on average with HOO and "
+        f"{both['depth'].iloc[1]:.1f} with HCT; a client pulls {both['nodes'].iloc[0]:,.0f} and "
+        f"{both['nodes'].iloc[1]:,.0f} nodes."
     )
 
 
@@ -556,14 +545,13 @@ def make_lemmas(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -
         " where it fails although they do, and open where a premise fails or the bound is 1 or more. The counts are"
         " of one depth of one run. Ratios and exponents have bootstrap 95 % intervals."
     )
-    means = trees.groupby("search", sort=False)[["regret", "depth", "deepest", "nodes"]].mean().reset_index()
     form = {"regret": "{:,.0f}", "depth": "{:.1f}", "deepest": "{:.1f}", "nodes": "{:,.0f}"}
-    means = means.assign(**{name: means[name].map(shape.format) for name, shape in form.items()})
+    shown = trees.assign(**{name: trees[name].map(shape.format) for name, shape in form.items()})
     names = {"search": "Search", "regret": "R(T)/M", "depth": "mean depth", "deepest": "deepest", "nodes": "nodes"}
     text = (
         f"{as_markdown(table.rename(columns=str.capitalize))}\n{caption}\n\n"
         f"**Why HOO beats HCT on {title('rastrigin')}, or not.** {trees_in_words(trees)}\n\n"
-        f"{as_markdown(means.rename(columns=names))}"
+        f"{as_markdown(shown.rename(columns=names))}"
     )
     csv = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}
     tables = {"": table, "_nodes": count_fates(nodes, PLACE), "_lost": lost, "_shrinking": shrunk, "_speed": speed}
