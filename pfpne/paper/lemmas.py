@@ -494,7 +494,7 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
             rows.append((f"Section A.1, Fed-PNE faster than {label(rival)}", f"{clients} clients", verdict, words))
     unspent = speed["unspent"]
     words = (
-        f"{unspent.min():.1%} to {unspent.max():.1%} of T is drawn beyond tau_h (the limit, {SMALL_SHARE:.0%}, is ours)"
+        f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h (the limit, {SMALL_SHARE:.0%}, is ours)"
     )
     verdict = SHOWN if unspent.max() <= SMALL_SHARE else REFUTED
     rows.append(("Section A.1, unspent budget manageable", "Fed-PNE, all of these", verdict, words))
@@ -550,7 +550,7 @@ def make_lemmas(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -
     names = {"search": "Search", "regret": "R(T)/M", "depth": "mean depth", "deepest": "deepest", "nodes": "nodes"}
     text = (
         f"{as_markdown(table.rename(columns=str.capitalize))}\n{caption}\n\n"
-        f"**Why HOO beats HCT on {title('rastrigin')}, or not.** {trees_in_words(trees)}\n\n"
+        f"**HOO against HCT on {title('rastrigin')}.** {trees_in_words(trees)}\n\n"
         f"{as_markdown(shown.rename(columns=names))}"
     )
     csv = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}
