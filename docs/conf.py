@@ -1,5 +1,6 @@
 """How `make site` makes one static site of the pages, the docstrings and the notebooks as executed last."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -10,18 +11,75 @@ from latex2mathml.converter import convert
 HERE = Path(__file__).resolve().parent
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
-shutil.rmtree(HERE / "executed", ignore_errors=True)
-(HERE / "executed").mkdir()
-for profile in ("smoke", "paper"):  # the paper's where there are both
-    for path in sorted((HERE.parent / "executed" / profile).glob("*.ipynb")):
-        if not path.name.endswith((".failed.ipynb", ".unfinished.ipynb")):
-            shutil.copy(path, HERE / "executed" / path.name)
+NOTEBOOK = re.compile(r"(\d+_[a-z_0-9]+?)(?:_(printed|model|garland|himmelblau|rastrigin|doublesine|ackley)\b.*)?$")
+WIDGET = "application/vnd.jupyter.widget-view+json"
+NO_SLIDERS = "*The sliders need a running kernel: open this notebook in JupyterLab to move them.*"
+
+
+def copy_executed() -> None:
+    """Put the executed notebooks beside the pages: those of the paper profile, of smoke where there are no others."""
+    target = HERE / "executed"
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    paths = {}
+    for profile in ("smoke", "paper"):
+        for path in sorted((HERE.parent / "executed" / profile).glob("*.ipynb")):
+            if not path.name.endswith((".failed.ipynb", ".unfinished.ipynb")):
+                paths[path.stem] = (profile, path)
+    for name, (profile, path) in paths.items():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        for cell in content["cells"]:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = on_site("".join(cell["source"]), [*paths])
+            shown = cell.get("outputs", [])
+            cell["outputs"] = [output for output in shown if WIDGET not in output.get("data", {})]
+            if len(cell["outputs"]) < len(shown):
+                text = {"output_type": "display_data", "metadata": {}, "data": {"text/markdown": NO_SLIDERS}}
+                cell["outputs"].append(text)
+            if cell["cell_type"] == "markdown":
+                del cell["outputs"]
+        content["metadata"].pop("widgets", None)
+        tags = [cell["metadata"].get("tags", []) for cell in content["cells"]]
+        if ["injected-parameters"] in tags:  # they say what was run: the notebook's own values were not
+            content["cells"] = [c for c, tag in zip(content["cells"], tags, strict=True) if tag != ["parameters"]]
+        first = content["cells"][0]
+        heading, _, rest = first["source"].partition("\n")
+        what = name.removeprefix(notebook_of(name)).strip("_").replace("_", ", ")
+        made = f"*Made with the profile {profile}.*"
+        which = f" ({what})" if what else ""
+        first["source"] = f"{heading}{which}\n\n{made}\n{rest}"
+        (target / path.name).write_text(json.dumps(content), encoding="utf-8")
+    if not paths:
+        text = (
+            "# No notebook was executed yet\n\nRun `make figures`, or `make figures PROFILE=smoke`, then `make site`.\n"
+        )
+        (target / "none.md").write_text(text, encoding="utf-8")
+
+
+def notebook_of(name: str) -> str:
+    """The notebook that an executed copy is of."""
+    return NOTEBOOK.match(name)[1]
+
+
+def on_site(text: str, names: list[str]) -> str:
+    """The words of a notebook with its links as they are on the site."""
+    text = text.replace("](../docs/", "](../").replace("](../README.md", "](../index.md")
+
+    def link(found: re.Match) -> str:
+        copies = [name for name in names if notebook_of(name) == found[2]]
+        return f"[{found[1]}]({copies[0]}.ipynb)" if copies else found[1]
+
+    return re.sub(r"\[([^\]]*)\]\((\d+_\w+)\.ipynb\)", link, text)
+
+
+copy_executed()
 
 project = "pfpne"
 extensions = ["myst_nb", "autodoc2"]
 html_theme = "furo"
 html_title = "pfpne"
 nb_execution_mode = "off"
+nb_ipywidgets_js = {}  # which would come from the network
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
 autodoc2_packages = [{"path": "../pfpne", "exclude_dirs": ["__pycache__", "paper"]}]
