@@ -66,13 +66,13 @@ class FakeGrid:
 @pytest.mark.parametrize("dies", [0, 9])
 def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
     """And the clients end as those of a federation in one process do, also when one is lost on the way."""
-    from pfpne_flower.problem import SETTINGS, plan
+    from pfpne_flower.problem import plan, settings
     from pfpne_flower.server import Mail
 
     from pfpne.live import LiveServer, drive
 
     config = {**CONFIG, **LIMITS, "folder": str(tmp_path)}
-    server, grid = LiveServer(*plan(config), tmp_path / "server", deadline=600, **SETTINGS), FakeGrid(config, dies)
+    server, grid = LiveServer(*plan(config), tmp_path / "server", deadline=600, **settings(config)), FakeGrid(config, dies)
     mail = Mail(grid, pause=0)
     drive(server, mail.send, mail.receive)
     row, passed = ALGORITHMS["pf-pne"], {"up": set(), "down": set()}
@@ -88,9 +88,9 @@ def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
 
 def assert_as_in_one_process(config, folders):
     """Each client made its evaluations once each, and would deploy what it would in a federation in one process."""
-    from pfpne_flower.problem import SETTINGS, objective, plan
+    from pfpne_flower.problem import objective, plan, settings
 
-    run, config = make_federation(*plan(config), **SETTINGS), {**config, "seconds": 0.0}
+    run, config = make_federation(*plan(config), **settings(config)), {**config, "seconds": 0.0}
     while run.running:
         for m, batch in run.ask():
             run.tell(m, np.repeat([objective(m, config)(x) for x in batch.points], batch.counts))

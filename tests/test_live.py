@@ -1,7 +1,7 @@
 """Live use, done to real processes: clients that are killed, gone, back, slow, that repeat themselves and fail."""
 
 import ast
-import contextlib
+import importlib
 import logging
 import math
 import multiprocessing
@@ -401,6 +401,21 @@ def test_a_folder_of_another_run_is_refused_and_a_torn_line_mended(tmp_path):
     path.write_bytes(whole.replace(b'"t": 2', b'"t": 7'))
     with pytest.raises(ValueError, match="damaged"):
         LiveClient("hct", task(1, 3), 0, lambda x: 0.5, tmp_path)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_flower_example_takes_every_algorithm(name, tmp_path, monkeypatch):
+    """Its settings are those of the algorithm that its configuration names; the one it begins with needs no Delta."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "flower"))
+    problem = importlib.import_module("pfpne_flower.problem")
+    config = tomllib.loads((ROOT / "examples/flower/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    assert "Delta" not in problem.settings(config)
+    config["algorithm"] = name
+    arguments, settings = problem.plan(config), problem.settings(config)
+    server = LiveServer(*arguments, tmp_path / "server", deadline=600, **settings)
+    client = LiveClient(*arguments, 0, problem.objective(0, config), tmp_path / "client", **settings)
+    client.answer(server.mail(0))
+    assert client.t > 0
 
 
 def test_the_page_runs_as_it_stands(capsys):

@@ -7,8 +7,15 @@ import numpy as np
 from pfpne import Partition, Task
 
 PEAKS = (0.2, 0.4, 0.7)
-# Delta: a client's best is at most this above the best common to all; c: small, as scores are all but noiseless.
-SETTINGS = {"Delta": 0.2, "c": 0.01}
+
+# By algorithm, what it needs beside its defaults: pf-pne a Delta, by how much a client's best is at most above the best
+# common to all; c is small where scores are all but noiseless. "pf-pne+" and the others need nothing.
+SETTINGS = {"pf-pne": {"Delta": 0.2, "c": 0.01}, "fed-pne": {"c": 0.01}, "pe": {"c": 0.01}}
+
+
+def settings(config: dict) -> dict:
+    """The settings of the algorithm, the same everywhere."""
+    return SETTINGS.get(config["algorithm"], {})
 
 
 def plan(config: dict) -> tuple[str, Task]:

@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from pfpne.live import LiveServer, drive
-from pfpne_flower.problem import SETTINGS, plan
+from pfpne_flower.problem import plan, settings
 
 app = ServerApp()
 
@@ -70,6 +70,6 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     limits = {"deadline": config["deadline"], "last_deadline": config["last-deadline"], "quorum": config["quorum"]}
     folder = Path(config["folder"]).expanduser() / "server"
-    server, mail = LiveServer(*plan(config), folder, **limits, **SETTINGS), Mail(grid)
+    server, mail = LiveServer(*plan(config), folder, **limits, **settings(config)), Mail(grid)
     drive(server, mail.send, mail.receive)
     print("all clients are done", flush=True)
