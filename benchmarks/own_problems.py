@@ -2,7 +2,8 @@
 
     python benchmarks/own_problems.py tabulate              # the score tables, once; some minutes
     python benchmarks/own_problems.py run held-out          # every method on the held-out problems
-    python benchmarks/own_problems.py run development random tune   # two of them on the others
+    python benchmarks/own_problems.py run development random gp     # two of them on the others
+    python benchmarks/own_problems.py write                 # docs/own_problems.csv, and the table of docs/own-problem.md
 
 There are two sets. DEVELOPMENT served to choose the default of `tune`. HELD_OUT was declared before any method was run
 on it: other data, other models, other numbers of sites; on three of its problems the sites are alike and five or more.
@@ -38,6 +39,7 @@ import pfpne
 from pfpne.rng import stream
 
 TABLES = Path(__file__).resolve().parent / "results" / "own_problems"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 BUDGETS = {30: 20, 100: 20, 300: 10}  # n, evaluations per site, and how many seeds
 REPEATS = 8  # random splits per point of the grid
 GRID = {1: 33, 2: 11, 3: 7}  # points per parameter, by the number of parameters
@@ -381,22 +383,56 @@ def run(which: str, methods: list[str], budgets: list[int], seeds: int) -> None:
 def summary(which: str) -> pd.DataFrame:
     """A row per method and n: mean gap and its 95 % interval over seeds, of all problems, and of those alike or not."""
     table = pd.read_json(TABLES / f"{which}.jsonl", lines=True).drop_duplicates(["method", "problem", "n", "seed"])
-    alike, rows = table["problem"].map(lambda name: SETS[which][name].alike), []
+    table["alike"], rows = table["problem"].map(lambda name: SETS[which][name].alike), []
     for (method, n), own in table.groupby(["method", "n"], sort=False):
         whole = own.pivot_table(index="seed", columns="problem", values="gap").dropna()
         means = whole.mean(axis=1).to_numpy()
         drawn = stream(0, "own problems", "bootstrap").choice(means, (2000, len(means))).mean(axis=1)
         low, high = np.quantile(drawn, (0.025, 0.975))
         row = {"method": method, "n": n, "seeds": len(means), "gap": means.mean(), "low": low, "high": high}
-        for words, chosen in (("sites alike", own[alike]), ("sites differ", own[~alike])):
-            row[words] = chosen.groupby("problem")["gap"].mean().mean()
+        for words, alike in (("sites alike", True), ("sites differ", False)):
+            row[words] = own[own["alike"] == alike].groupby("problem")["gap"].mean().mean()
         rows.append({**row, "ms": own["ms"].median()})
     return pd.DataFrame(rows).sort_values(["n", "gap"])
 
 
+LABELS = {
+    "gp-shared": "**`gp-shared`, the default up to 1,000 evaluations**",
+    "gp": "`gp`: the same, each site alone",
+    "optuna": "Optuna's TPE, each site alone",
+    "random": "random search, deployed by the model",
+    "random, best value": "random search, its best value",
+    "hct-noise": "`hct-noise`, deployed by the model",
+    "pf-pne+": "`pf-pne+`, deployed by the model",
+    "pf-pne+, best value": "`pf-pne+`, its best value",
+}
+
+
+def write() -> None:
+    """The held-out runs as docs/own_problems.csv, and as the table of docs/own-problem.md."""
+    from pfpne.paper.tables import as_markdown, update
+
+    table = summary("held-out")
+    table.round(3).to_csv(DOCS / "own_problems.csv", index=False)
+    rows = [
+        {
+            "n": str(row.n),
+            "method": LABELS[row.method],
+            "gap, %": f"{row.gap:.1f} [{row.low:.1f}, {row.high:.1f}]",
+            "sites alike": f"{row._7:.1f}",
+            "sites differ": f"{row._8:.1f}",
+            "seeds": str(row.seeds),
+        }
+        for row in table.itertuples()
+        if row.seeds >= 2
+    ]
+    source = "*Made by `python benchmarks/own_problems.py write` from [own_problems.csv](own_problems.csv); do not edit.*"
+    update(DOCS / "own-problem.md", "budgets", f"{source}\n\n{as_markdown(pd.DataFrame(rows))}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("tabulate", "run", "show"))
+    parser.add_argument("what", choices=("tabulate", "run", "show", "write"))
     parser.add_argument("which", nargs="?", choices=tuple(SETS))
     parser.add_argument("methods", nargs="*", metavar="method", help=", ".join(METHODS))
     parser.add_argument("--n", type=int, nargs="+", default=list(BUDGETS), choices=tuple(BUDGETS))
@@ -406,6 +442,8 @@ def main() -> None:
         for problems in SETS.values():
             for name, problem in problems.items():
                 tabulate(name, problem)
+    elif given.what == "write":
+        write()
     elif given.which is None:
         parser.error("say which problems: development or held-out.")
     elif given.what == "run":

@@ -343,7 +343,7 @@ class Search:
         check(algorithm != "random" or not settings, "random", "given no settings", settings)
         self.known = self._checked_known(known or {})
         self.asked = {
-            "clients": [_text(name) for name in self.names],
+            "clients": self.names if all(isinstance(name, str) for name in self.names) else list(map(repr, self.names)),
             "space": [[name, repr(parameter)] for name, parameter in self.space.parameters.items()],
             "n_evaluations": int(n_evaluations),
             "algorithm": algorithm,
@@ -351,7 +351,7 @@ class Search:
             "noise": noise,
             "seed": int(seed),
             "settings": {name: repr(value) for name, value in sorted(settings.items())},
-            "known": [[[u.tolist(), value] for u, value in self.known[name]] for name in self.names],
+            "known": [[[u.tolist(), value] for u, _, value in self.known[name]] for name in self.names],
         }
         check(len(set(self.asked["clients"])) == len(self.names), "clients", "names that read differently", self.names)
         self.federation = self._made(algorithm, settings)
@@ -380,7 +380,8 @@ class Search:
             for pair in pairs:
                 holds = isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Mapping)
                 check(holds, f"known of client {name}", "pairs (parameters, value)", pair)
-                checked[name].append((self.space.unit(pair[0]), self.reward.number(pair[1])))
+                u, value = self.space.unit(pair[0]), self.reward.number(pair[1])
+                checked[name].append((u, {key: pair[0][key] for key in self.space.parameters}, value))
         return checked
 
     def _made(self, name: str, settings: dict) -> Federation:
@@ -401,11 +402,11 @@ class Search:
         return make_federation(name if name in ALGORITHMS else algorithm, task, **settings)
 
     def _learn_known(self, m: int, known: list) -> None:
-        for u, value in known:
-            self._note(m, self.space.point(u), value)
+        for _, parameters, value in known:
+            self._note(m, parameters, value)
         client = self.federation.clients[m]
         if known and isinstance(client, GPClient):
-            client.learn(np.array([u for u, _ in known]), self.reward.scaled(np.array([value for _, value in known])))
+            client.learn(np.array([u for u, *_ in known]), self.reward.scaled(np.array([value for *_, value in known])))
 
     def __enter__(self) -> "Search":
         return self
@@ -600,11 +601,6 @@ def _stage(client) -> str:
     if isinstance(client, GPClient):
         return client.stage
     return ("together" if client.tree is None else "alone") if isinstance(client, PlusClient) else ""
-
-
-def _text(name: Hashable) -> str:
-    """A client's name in a file."""
-    return name if isinstance(name, str) else repr(name)
 
 
 def _told(error: Exception) -> str:

@@ -9,6 +9,7 @@ import queue
 import re
 import signal
 import threading
+import tomllib
 from collections import Counter
 
 import numpy as np

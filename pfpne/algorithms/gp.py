@@ -56,7 +56,7 @@ def grid_points(d: int) -> int:
 def sobol(task: Task, role: str, n: int) -> np.ndarray:
     """The first n points (n, d) of a scrambled Sobol sequence in the unit cube, the same for all clients."""
     engine = qmc.Sobol(len(task.partition.domain), rng=task.stream(role))
-    return engine.random(2 ** math.ceil(math.log2(max(2, n))))[:n]
+    return engine.random(2 ** math.ceil(math.log2(max(2, n))))[:n].copy()
 
 
 def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, noise: float) -> np.ndarray:
@@ -90,7 +90,7 @@ class GPClient(Client):
         check(task.horizon <= LONGEST, "horizon", f"at most {LONGEST} for a Gaussian process", task.horizon)
         self.settings, self.m = settings, m
         d, M = len(task.partition.domain), task.n_clients
-        self._first = sobol(task, "first points", M * first_points(d))[m::M]
+        self._first = sobol(task, "first points", M * first_points(d))[m::M].copy()
         self.x, self.y = np.empty((0, d)), np.empty(0)
         self.hyper, self._due = Hyper.typical(d, settings.noise_aware), 0
 
