@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import pfpne
+from pfpne.paths import ROOT
 from pfpne.saving import Journal
 from pfpne.tuning import SEARCHES
 
@@ -340,6 +341,15 @@ def test_a_result_can_be_drawn(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="result.plot.* needs matplotlib: pip install matplotlib"):
         tune(objectives(), 5).plot()
+
+
+def test_names_are_at_the_top_and_the_page_runs_as_it_stands(capsys):
+    assert {"tune", "Search", "Trial", "Tuned", "Reward", "Choice", "simulate"} <= set(dir(pfpne))
+    page = (ROOT / "docs" / "own-problem.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(code, {})  # noqa: S102
+    found = re.findall(r"'C': ([\d.]+)", capsys.readouterr().out)
+    assert len(found) == 2 and all(1.5 < float(C) < 2.7 for C in found)
 
 
 def test_the_default_follows_the_budget():
