@@ -13,8 +13,8 @@ What holds when something is missing:
 - A client that comes back tells where it stopped, is sent what it has missed, phase by phase, and makes the same
   evaluations as the others; what is late counts for itself alone.
 - A message twice, or late, is answered again as it was the first time, and changes nothing.
-- An evaluation that fails, or gives no finite number, is missing. A missing reward counts as the mean of all others that
-  the client has of the same point, and as the declared `missing` if there are none; half-widths are not widened.
+- An evaluation that fails, or gives no finite number, is missing. A missing reward counts as the mean of all others
+  that the client has of the same point, and as the declared `missing` if there are none; half-widths are not widened.
 """
 
 import json
