@@ -3,7 +3,7 @@
     python benchmarks/own_problems.py tabulate              # the score tables, once; some minutes
     python benchmarks/own_problems.py run held-out          # every method on the held-out problems
     python benchmarks/own_problems.py run development random gp     # two of them on the others
-    python benchmarks/own_problems.py write                 # docs/own_problems.csv, and the table of docs/own-problem.md
+    python benchmarks/own_problems.py write   # docs/own_problems.csv, and the table of docs/own-problem.md
 
 There are two sets. DEVELOPMENT served to choose the default of `tune`. HELD_OUT was declared before any method was run
 on it: other data, other models, other numbers of sites; on three of its problems the sites are alike and five or more.
@@ -32,11 +32,11 @@ from pathlib import Path
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(threads, "1")
 
-import numpy as np
-import pandas as pd
+import numpy as np  # noqa: E402  threads are limited before
+import pandas as pd  # noqa: E402  threads are limited before
 
-import pfpne
-from pfpne.rng import stream
+import pfpne  # noqa: E402  threads are limited before
+from pfpne.rng import stream  # noqa: E402  threads are limited before
 
 TABLES = Path(__file__).resolve().parent / "results" / "own_problems"
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -118,14 +118,14 @@ def ridge(p, train, test) -> float:
 def tree(p, train, test) -> float:
     from sklearn.tree import DecisionTreeRegressor
 
-    how = {"max_depth": int(round(p["depth"])), "min_samples_leaf": int(round(p["leaf"]))}
+    how = {"max_depth": round(p["depth"]), "min_samples_leaf": round(p["leaf"])}
     return closeness(DecisionTreeRegressor(random_state=0, ccp_alpha=p["alpha"] * train[1].var(), **how), train, test)
 
 
 def classification_tree(p, train, test) -> float:
     from sklearn.tree import DecisionTreeClassifier
 
-    how = {"max_depth": int(round(p["depth"])), "min_samples_leaf": int(round(p["leaf"])), "max_features": p["share"]}
+    how = {"max_depth": round(p["depth"]), "min_samples_leaf": round(p["leaf"]), "max_features": p["share"]}
     return accuracy(DecisionTreeClassifier(random_state=0, **how), train, test)
 
 

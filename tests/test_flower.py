@@ -72,7 +72,10 @@ def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
     from pfpne.live import LiveServer, drive
 
     config = {**CONFIG, **LIMITS, "folder": str(tmp_path)}
-    server, grid = LiveServer(*plan(config), tmp_path / "server", deadline=600, **settings(config)), FakeGrid(config, dies)
+    server, grid = (
+        LiveServer(*plan(config), tmp_path / "server", deadline=600, **settings(config)),
+        FakeGrid(config, dies),
+    )
     mail = Mail(grid, pause=0)
     drive(server, mail.send, mail.receive)
     row, passed = ALGORITHMS["pf-pne"], {"up": set(), "down": set()}

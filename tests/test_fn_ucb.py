@@ -14,6 +14,7 @@ from pfpne.partition import Partition
 from pfpne.paths import LANDMINE_TABLE
 from pfpne.problems import problem_from_functions
 from pfpne.rng import stream
+from pfpne.simulation import neural
 from pfpne.simulation.neural import NeuralSimulation, mean_variance
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Traces
@@ -229,13 +230,26 @@ def test_steps_in_any_portions_are_the_same_steps():
 
 
 @pytest.mark.parametrize("d", [1, 2])
-def test_widths_do_not_drift(d):
+def test_widths_do_not_drift(d, monkeypatch):
     """After 20,000 rank-one updates they are those that the counts give."""
+    monkeypatch.setattr(neural, "last_arm", lambda *model: -1)  # all plays are counted
     run = simulation(make_problem(d, 3, 0.1), 20_000, ramp=300, stop=500)
     g = run.arms.g
     W = np.mean([np.linalg.inv(0.1 * np.eye(len(g[0])) + g[own].T @ g[own]) for own in run.play(20_000)], axis=0)
     widths = mean_variance(run.each, *run.odd)
     np.testing.assert_allclose(np.sqrt(widths), np.sqrt(((g @ W) * g).sum(axis=1)), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(("d", "noise", "settles"), [(1, 0.1, False), (1, 1.0, True), (2, "bernoulli", True)])
+def test_the_arm_said_to_be_the_last_is(d, noise, settles, monkeypatch):
+    """Where it is known, and no play is counted from then on, the plays are those of a run that counts all."""
+    last_arms, played, last_arm = [], [], neural.last_arm
+    for answer in (lambda *model: last_arms.append(last_arm(*model)) or last_arms[-1], lambda *model: -1):
+        monkeypatch.setattr(neural, "last_arm", answer)
+        run = simulation(make_problem(d, 3, noise), 4_000, ramp=300, stop=500)
+        played.append(np.concatenate([run.play(n) for n in [500, *[100] * 35]], axis=1))
+    np.testing.assert_array_equal(*played)
+    assert (last_arms[-1] >= 0) == settles
 
 
 def test_weights_stay_finite():

@@ -1,6 +1,7 @@
 """Live use, done to real processes: clients that are killed, gone, back, slow, that repeat themselves and fail."""
 
 import ast
+import contextlib
 import importlib
 import logging
 import math
@@ -407,9 +408,9 @@ def test_a_folder_of_another_run_is_refused_and_a_torn_line_mended(tmp_path):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_flower_example_takes_every_algorithm(name, tmp_path, monkeypatch):
     """Its settings are those of the algorithm that its configuration names; the one it begins with needs no Delta."""
-    monkeypatch.syspath_prepend(str(ROOT / "examples" / "flower"))
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples" / "flower"))
     problem = importlib.import_module("pfpne_flower.problem")
-    config = tomllib.loads((ROOT / "examples/flower/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    config = tomllib.loads((CHECKOUT / "examples/flower/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     assert "Delta" not in problem.settings(config)
     config["algorithm"] = name
     arguments, settings = problem.plan(config), problem.settings(config)

@@ -27,7 +27,9 @@ from pfpne.paper.specification import CHOICES, COMPARISONS, right
 
 MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
-THOUSANDS = FuncFormatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}")
+THOUSANDS = FuncFormatter(
+    lambda x, _: f"{x / 1e6:g}M" if abs(x) >= 1e6 else f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}"
+)
 
 # `with style():` our looks and matplotlib's defaults for the rest, whatever the user's own configuration says.
 style = functools.partial(matplotlib.style.context, STYLE, after_reset=True)

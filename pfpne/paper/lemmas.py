@@ -520,8 +520,10 @@ def trees_in_words(trees: pd.DataFrame) -> str:
 
     both = means.loc[["HOO", "HCT"]]
     return (
-        f"R(T)/M is {regret['HOO']:,.0f} with HOO and {regret['HCT']:,.0f} with HCT, means over the clients of one run. "
-        f"One part of HOO put into HCT multiplies HCT's regret: {listed(into)}. One part of HCT put into HOO multiplies "
+        f"R(T)/M is {regret['HOO']:,.0f} with HOO and {regret['HCT']:,.0f} with HCT, means over the "
+        "clients of one run. "
+        f"One part of HOO put into HCT multiplies HCT's regret: {listed(into)}. One part of HCT put into HOO "
+        "multiplies "
         f"HOO's: {listed(back)}. A pull is at depth {both['depth'].iloc[0]:.1f} on average with HOO and "
         f"{both['depth'].iloc[1]:.1f} with HCT; a client pulls {both['nodes'].iloc[0]:,.0f} and "
         f"{both['nodes'].iloc[1]:,.0f} nodes."

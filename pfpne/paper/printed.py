@@ -50,8 +50,8 @@ MOVED = {  # the settings of the statement on tuning, and the values that each i
     "c_1": (0.5, 2.0),
     "Delta": (0.005, 0.02),
 }
-# What the two named readings choose besides noise and T. Of the readings under which most statements come out, "printed"
-# is the plainest: all else is as we had it, but for who Fed-PNE's competitors are.
+# What the two named readings choose besides noise and T. Of the readings under which most statements come out,
+# "printed" is the plainest: all else is as we had it, but for who Fed-PNE's competitors are.
 CHOSEN = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
 HALF = 0.5  # of T: beyond, the phase that T cuts is most of the run, and a level says more of T than of the algorithm
 

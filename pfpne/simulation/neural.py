@@ -16,6 +16,8 @@ from pfpne.federation import Task
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Traces, gaps
 
+MARGIN = 1e-6  # of bounds, above their rounding
+
 
 class Ridge(NamedTuple):
     """The linear model of the gradients g (K, p), for A = lambda I + sum_k n_k g_k g_k^T."""
@@ -88,6 +90,18 @@ def mean_variance(ridge, odd, share):
 
 
 @njit(cache=True)
+def last_arm(ridge, odd, share, value, nu_2, lambda_):
+    """The arm that is played for ever, once alpha_t = 1 and value (K,), the network's, does not change; -1 if open.
+
+    Plays raise no variance. So it is the arm whose value alone is above the bounds of all others as they are now.
+    """
+    others = upper_bound(value, mean_variance(ridge, odd, share), nu_2, lambda_)
+    best = np.argmax(others)
+    others[best] = -np.inf
+    return best if value[best] > others.max() + MARGIN else -1
+
+
+@njit(cache=True)
 def settled_plays(ridge, odd, share, value, nu_2, lambda_, n):
     """The next n arms (n,), once alpha_t = 1 and value (K,), the network's, does not change: arg max of UCB_a."""
     arms = np.empty(n, dtype=np.int64)
@@ -119,7 +133,9 @@ class NeuralSimulation:
         s, M, end, columns = self.settings, len(self.values), self.t + n, []
         while self.t < end:
             if self.t >= s.stop and s.alpha(self.t) == 1:
-                arms = settled_plays(self.each, *self.odd, self.value, s.nu_2, s.lambda_, end - self.t)
+                model, left = (self.each, *self.odd, self.value, s.nu_2, s.lambda_), end - self.t
+                last = last_arm(*model)  # its plays change nothing, so they are not counted in `each`
+                arms = settled_plays(*model, left) if last < 0 else np.full(left, last)
                 columns.append(np.broadcast_to(arms, (M, len(arms))))
             else:
                 columns.append(self._step()[:, None])
