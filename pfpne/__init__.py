@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pfpne.problems import make_problem, problem_from_functions
     from pfpne.pyxab import PyXABPartition, to_pyxab
     from pfpne.saving import load, save
+    from pfpne.secure import secured
     from pfpne.simulation.simulate import simulate
     from pfpne.space import Choice, Float, Int, Ordinal, Reward, Space
     from pfpne.tuning import EvaluationError, Search, Trial, Tuned, tune
@@ -30,6 +31,7 @@ _NAMES = {
     "problems": "make_problem problem_from_functions",
     "pyxab": "PyXABPartition to_pyxab",
     "saving": "load save",
+    "secure": "secured",
     "simulation.simulate": "simulate",
     "space": "Choice Float Int Ordinal Reward Space",
     "tuning": "EvaluationError Search Trial Tuned tune",

@@ -58,8 +58,8 @@ def classes() -> dict[str, type]:
     """The classes that a state may be made of, by their names: the package's own, and none that opens a file."""
     for module in ("live", "algorithms.random_search"):  # which have some, too
         import_module(f"pfpne.{module}")
-    listed = {*ALONE, *(row.settings for row in ALGORITHMS.values())}
-    listed |= {kind for root in ROOTS for kind in _below(root)}
+    roots = *ROOTS, import_module("pfpne.secure").Sums, *(row.settings for row in ALGORITHMS.values())
+    listed = {*ALONE, *(kind for root in roots for kind in _below(root))}
     return {_name(kind): kind for kind in listed if kind.__module__.partition(".")[0] == "pfpne"}
 
 
@@ -174,9 +174,8 @@ class _Reader:
         """The name of what an object holds; nothing that its class does can be put another in the place of."""
         holds = isinstance(name, str) and not name.startswith("__") and name != "takes"
         there = getattr(kind, name, None) if holds else None
-        check(
-            holds and not callable(there) and not isinstance(there, property), "what an object holds", "a value", name
-        )
+        holds = holds and not callable(there) and not isinstance(there, property)
+        check(holds, "what an object holds", "a value", name)
         return name
 
 

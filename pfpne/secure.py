@@ -1,0 +1,428 @@
+"""Secure aggregation: the server learns the sums over all clients that an algorithm needs, and no client's part.
+
+    run = pfpne.make_federation(pfpne.secured("pf-pne"), task)
+
+Source: Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning", CCS 2017, the protocol
+with pairwise masks. Each client makes a key pair and sends the public half; the server passes all of them on. Clients u
+and v then share a secret (X25519), from which each phase gets a mask (HKDF-SHA256, ChaCha20) that u adds and v
+subtracts. What a client sends is its numbers in fixed point plus all its masks, modulo 2^62: uniform, whatever the
+numbers are; in the sum over all clients the masks cancel, exactly.
+
+What is not here: the paper's second mask and Shamir's shares of the secrets, by which it goes on without a client that
+is gone. Here every client is needed: one that is away is waited for, and one that comes back sends the same text again.
+Nor are public keys signed: a server that lies about them can read everything. `SecureClient.fingerprint` is the same at
+all sites if it does not; compare it by another way.
+"""
+
+import hashlib
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from pfpne.algorithms import ALGORITHMS, Algorithm, pf_pne_plus
+from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, pulls_of_phase
+from pfpne.algorithms.pf_pne import Kept, KeptIndex, PFPNESettings, PhasedServer, PhasedSettings, find, pulls_each
+from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, Shared
+from pfpne.checks import check, check_integer, unknown
+from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers
+
+BITS = 62  # masked numbers are modulo 2^62
+MOST_PRECISE = 52  # bits behind the point: a float in [1/2, 1) has no more
+LEAST_PRECISE = 20
+LEAST_REWARDS = 5  # the default: fewer rewards of one client are not averaged
+LEAST_CLIENTS = 3  # the default: of two, each computes the other's means from the common ones
+WHY_NOT = {  # the algorithms that send what no sum over the clients can stand for
+    "fn-ucb": "fn-ucb sends matrices of its network after every evaluation, and is not made for sums alone here",
+    "centralized": "centralized sends every reward to its server, which decides by each",
+}
+
+
+# --- settings --------------------------------------------------------------------------------------------
+# least_rewards: a client's mean of a node is of as many of its rewards, or more: nodes are pulled more often where the
+# algorithm would pull them less. least_clients: a federation of fewer is refused.
+
+
+def _check_least(s) -> None:
+    check_integer("least_rewards", s.least_rewards, 1)
+    check_integer("least_clients", s.least_clients, 2)
+
+
+@dataclass(frozen=True)
+class SecurePhasedSettings(PhasedSettings):
+    """Those of fed-pne, and the least numbers of rewards in a mean and of clients."""
+
+    least_rewards: int = LEAST_REWARDS
+    least_clients: int = LEAST_CLIENTS
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_least(self)
+
+
+@dataclass(frozen=True)
+class SecurePFPNESettings(PFPNESettings):
+    """Those of pf-pne, and the least numbers of rewards in a mean and of clients."""
+
+    least_rewards: int = LEAST_REWARDS
+    least_clients: int = LEAST_CLIENTS
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_least(self)
+
+
+@dataclass(frozen=True)
+class SecurePlusSettings(PlusSettings):
+    """Those of pf-pne+, and the least numbers of rewards in a mean and of clients."""
+
+    least_rewards: int = LEAST_REWARDS
+    least_clients: int = LEAST_CLIENTS
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_least(self)
+
+
+@dataclass(frozen=True)
+class SecureFed1UCBSettings(Fed1UCBSettings):
+    """Those of fed1-ucb, and the least numbers of rewards in a mean and of clients."""
+
+    least_rewards: int = LEAST_REWARDS
+    least_clients: int = LEAST_CLIENTS
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_least(self)
+
+
+# --- messages --------------------------------------------------------------------------------------------
+# Headers are those of the algorithm and 1: 0 is that of the keys.
+
+
+@dataclass(frozen=True, eq=False)
+class PublicKey(Message):
+    """Up, before all else: the public key of the client, byte by byte."""
+
+    key: np.ndarray = integers(32, most=255)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicKeys(Message):
+    """Down: the public keys of all clients, a row each."""
+
+    keys: np.ndarray = integers("M", 32, most=255)
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(Message):
+    """Up: what the client has to say in fixed point, and its masks, modulo 2^62."""
+
+    masked: np.ndarray = integers("n", most=2**BITS - 1)
+
+
+# --- fixed point -----------------------------------------------------------------------------------------
+
+
+def precision(most: float, M: int) -> int:
+    """Bits behind the point of numbers within +-most, so that the sum of M of them stays within +-2^61.
+
+    The resolution is 2^-bits: 2^-52 for rewards in [0, 1] and up to 255 clients, 2^-25 for the widest range there is
+    and 20 clients.
+    """
+    return min(MOST_PRECISE, BITS - 2 - math.ceil(math.log2(M)) - math.ceil(math.log2(most)))
+
+
+def to_fixed(values: np.ndarray, bits: int) -> np.ndarray:
+    """The values (n,) as integers modulo 2^62, rounded to 2^-bits each."""
+    return np.rint(np.ldexp(values, bits)).astype(np.int64) & (2**BITS - 1)
+
+
+def from_fixed(total: np.ndarray, bits: int) -> np.ndarray:
+    """The sums (n,) that these integers modulo 2^62 stand for."""
+    return np.ldexp(np.where(total >= 2 ** (BITS - 1), total - 2**BITS, total).astype(float), -bits)
+
+
+def sum_masked(numbers: list[np.ndarray]) -> np.ndarray:
+    """The sum (n,) modulo 2^62."""
+    total = np.zeros_like(numbers[0])
+    for x in numbers:
+        total = (total + x) & (2**BITS - 1)  # both below 2^62: no overflow
+    return total
+
+
+# --- masks -----------------------------------------------------------------------------------------------
+
+
+def new_key() -> np.ndarray:
+    """A private key (32,), byte by byte, of the system's randomness: masks are no part of a run's random streams."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return np.frombuffer(X25519PrivateKey.generate().private_bytes_raw(), np.uint8).copy()
+
+
+def public_key(key: np.ndarray) -> np.ndarray:
+    """The public key (32,) of a private one."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    public = X25519PrivateKey.from_private_bytes(key.tobytes()).public_key().public_bytes_raw()
+    return np.frombuffer(public, np.uint8).astype(np.int64)
+
+
+def pair_mask(key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
+    """What client `own` adds to its n numbers of this header for one other, modulo 2^62; the other adds the opposite.
+
+    keys (M, 32): the public keys. ValueError for one that is none.
+    """
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    low, high = (keys[m].astype(np.uint8).tobytes() for m in sorted((own, other)))
+    theirs = X25519PublicKey.from_public_bytes(high if own < other else low)
+    secret = X25519PrivateKey.from_private_bytes(key.tobytes()).exchange(theirs)
+    derived = HKDF(SHA256(), 32, salt=low + high, info=b"pfpne mask" + struct.pack("<Q", header)).derive(secret)
+    stream = Cipher(ChaCha20(derived, bytes(16)), mode=None).encryptor().update(bytes(8 * n))
+    numbers = (np.frombuffer(stream, "<u8") & np.uint64(2**BITS - 1)).astype(np.int64)
+    return numbers if own < other else (2**BITS - numbers) & (2**BITS - 1)
+
+
+def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
+    """The sum (n,) modulo 2^62 of what client `own` adds for all others."""
+    pairs = (pair_mask(key, own, other, keys, header, n) for other in range(len(keys)) if other != own)
+    return sum_masked([np.zeros(n, dtype=np.int64), *pairs])
+
+
+# --- what is summed --------------------------------------------------------------------------------------
+
+
+class Sums:
+    """What the server needs of the clients' messages, as numbers whose sum over the clients it is.
+
+    This class: the means. numbers(message) -> [(values (n,), the most that one can be either side of 0)].
+    """
+
+    def __init__(self, task: Task):
+        self.task, self.most = task, max(map(abs, task.rewards))
+
+    def parts(self, message: Message, n: int) -> list[tuple[np.ndarray, float]]:
+        """The numbers of a client's message, in parts; n: how many rewards each of its means is of."""
+        return [(message.means, self.most)]
+
+    def mosts(self, kind: type[Message]) -> list[float]:
+        """The most of each part of such a message."""
+        return [self.most]
+
+    def conclude(self, server: Server, sums: list[np.ndarray]) -> Message:
+        """The server's answer, from the sums over all clients of each part."""
+        mean = sums[0] / self.task.n_clients
+        rows = self.task.n_clients if server.takes == (ArmMeans,) else 1  # fed1-ucb counts them
+        return server.conclude(np.repeat(mean[None], rows, axis=0))
+
+
+class PlusSums(Sums):
+    """PF-PNE+: means and their squares; of the root, also variances, and how many clients have binary rewards."""
+
+    def parts(self, message, n):
+        parts = [(message.means, self.most), (message.means**2, self.most**2)]
+        if isinstance(message, RootStatistics):
+            of_binary = message.means * (1 - message.means) * n / (n - 1)
+            binary = np.isclose(message.variances, of_binary, atol=0).astype(float)
+            parts += [(message.variances, self.most_variance), (binary, 1.0)]
+        return parts
+
+    def mosts(self, kind):
+        means = [self.most, self.most**2]
+        return [*means, self.most_variance, 1.0] if kind is RootStatistics else means
+
+    @property
+    def most_variance(self) -> float:
+        low, high = self.task.rewards
+        return (high - low) ** 2
+
+    def conclude(self, server, sums):
+        M, (total, squares, *of_root) = self.task.n_clients, sums
+        index, n, mean = server.index, pulls_each(server.h, server.log, server.settings, M), total / M
+        if of_root:
+            n, server.noise = n * ROOT_PULLS, max(0.0, float(of_root[0][0]) / M)
+            server.binary = bool(server.noise > 0 and round(float(of_root[1][0])) == M)
+        kept = PhasedServer.conclude(server, mean[None])
+        columns = find(kept.index, index)[1]
+        noise = pf_pne_plus.binary_noise(mean[None, columns], n * M) if server.binary else server.noise
+        spread = np.maximum(0.0, squares - total * mean)[columns].mean() / max(1, M - 1)
+        found, precise = pf_pne_plus.excess_of(float(spread), M, len(columns), n, noise, server.binary)
+        return server.decide(kept, mean, noise, found, precise)
+
+
+# --- client and server -----------------------------------------------------------------------------------
+
+
+class SecureClient(Client):
+    """A client of the algorithm, whose messages are masked on their way out.
+
+    key (32,): its private key, made when it is first needed if none was given. keys (M, 32): the public ones.
+    """
+
+    def __init__(self, client: Client, m: int, sums: Sums, least_clients: int):
+        self.client, self.m, self.sums, self.least_clients = client, m, sums, least_clients
+        self.key: np.ndarray | None = None
+        self.keys: np.ndarray | None = None
+        super().__init__(client.task)
+
+    @property
+    def t(self) -> int:
+        """Evaluations told, as of the client within."""
+        return self.client.t
+
+    @t.setter
+    def t(self, value: int) -> None:
+        pass  # which counts them itself
+
+    @property
+    def takes(self) -> tuple[type[Message], ...]:
+        return (PublicKeys, *self.client.takes)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the public keys of all clients: the same at all sites, or the server has lied to one."""
+        check(self.keys is not None, "a fingerprint", "asked for once the keys have come", "none yet")
+        return hashlib.sha256(self.keys.astype(np.uint8).tobytes()).hexdigest()[:16]
+
+    def start(self) -> PublicKey:
+        self.key = new_key() if self.key is None else self.key
+        return PublicKey(0, public_key(self.key))
+
+    def ask(self) -> Batch:
+        return NOTHING if self.keys is None else self.client.ask()
+
+    def tell(self, rewards) -> Masked | None:
+        if self.keys is None:
+            return super().tell(rewards)
+        batch = self.client.ask()
+        message = self.client.tell(rewards)
+        if message is None:
+            return None
+        parts = self.sums.parts(message, int(batch.counts.sum()) // len(message.means))
+        fixed = [to_fixed(values, precision(most, self.task.n_clients)) for values, most in parts]
+        numbers, header = np.concatenate(fixed), message.header + 1
+        masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers))
+        return Masked(header, masked & (2**BITS - 1))
+
+    def awaits(self) -> Awaited:
+        """The keys; then what the client within waits for."""
+        if self.keys is None:
+            return Awaited(-1, PublicKeys, range(1), {"M": self.task.n_clients})
+        return _later(self.client.awaits())
+
+    def _receive(self, message: Message) -> None:
+        if isinstance(message, PublicKeys):
+            others = {row.tobytes() for row in message.keys}
+            check(len(others) >= self.least_clients, "the public keys", f"of {self.least_clients} or more", len(others))
+            own = np.array_equal(message.keys[self.m], public_key(self.key))
+            check(own, f"the public key of client {self.m}", "its own: begin anew, in new folders", "another")
+            mask(self.key, self.m, message.keys, 0, 1)  # all can be used
+            self.keys = message.keys
+        else:
+            self.client.receive(replace(message, header=message.header - 1))
+
+    def _ask(self) -> Batch:
+        return NOTHING
+
+    def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
+        """Nothing is told before the keys have come."""
+
+    def best(self) -> np.ndarray:
+        return self.client.best()
+
+
+def _later(awaited: Awaited) -> Awaited:
+    """The same with headers one more."""
+    headers = range(awaited.headers.start + 1, awaited.headers.stop + 1) if len(awaited.headers) else range(0)
+    return replace(awaited, after=awaited.after + 1, headers=headers)
+
+
+class SecureServer(Server):
+    """The server of the algorithm, which is told sums over all clients."""
+
+    takes = (PublicKey, Masked)
+
+    def __init__(self, task: Task, server: Server, sums: Sums):
+        super().__init__(task)
+        self.server, self.sums, self.keys = server, sums, None
+
+    def awaits(self, m: int) -> Awaited:
+        """A public key; then the sums' parts of what the server within waits for."""
+        if self.keys is None:
+            return Awaited(-1, PublicKey, range(1))
+        awaited = self.server.awaits(m)
+        if awaited.kind is None:
+            return Awaited(awaited.after + 1)
+        n = awaited.sizes.get("n", 1) * len(self.sums.mosts(awaited.kind))
+        return _later(replace(awaited, kind=Masked, sizes={"n": n}, within={}))
+
+    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+        M = self.task.n_clients
+        if len(messages) != M:
+            raise ValueError(f"a sum is of all {M} clients, and {len(messages)} have sent their parts.")
+        if self.keys is None:
+            self.keys = np.stack([messages[m].key for m in range(M)])
+            return dict.fromkeys(range(M), PublicKeys(0, self.keys))
+        mosts = self.sums.mosts(self.server.awaits(0).kind)
+        total = np.split(sum_masked([messages[m].masked for m in range(M)]), len(mosts))
+        bits = [precision(most, M) for most in mosts]
+        answer = self.sums.conclude(self.server, [from_fixed(x, b) for x, b in zip(total, bits, strict=True)])
+        return dict.fromkeys(range(M), replace(answer, header=answer.header + 1))
+
+
+# --- the algorithms --------------------------------------------------------------------------------------
+
+# settings, the sums, the server's answers
+SECURED: dict[str, tuple[type, type[Sums], type[Message]]] = {
+    "pf-pne": (SecurePFPNESettings, Sums, Kept),
+    "fed-pne": (SecurePhasedSettings, Sums, KeptIndex),
+    "pf-pne+": (SecurePlusSettings, PlusSums, Shared),
+    "fed1-ucb": (SecureFed1UCBSettings, Sums, SurvivingArms),
+}
+
+
+def secured(name: str) -> Algorithm:
+    """The algorithm of that name with secure aggregation: for make_federation and simulate, in the place of the name.
+
+    Its settings are the algorithm's, and least_rewards and least_clients (see the page docs/trust.md). Raises
+    ValueError for an algorithm that cannot work this way, or that sends nothing.
+    """
+    if name not in ALGORITHMS:
+        raise ValueError(unknown("algorithm", name, ALGORITHMS))
+    if name not in SECURED:
+        why = WHY_NOT.get(name, f"{name} sends nothing, so that there is nothing to hide")
+        raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
+    settings, sums, answer = SECURED[name]
+    return Algorithm(settings, partial(_make, ALGORITHMS[name].make, sums), SecureServer.takes, (PublicKeys, answer))
+
+
+def _make(make: Callable, sums: type[Sums], task: Task, settings) -> tuple[SecureServer, list[SecureClient]]:
+    """The server and the clients of one run."""
+    M, least = task.n_clients, settings.least_clients
+    check(M >= least, "n_clients", f"at least least_clients, {least}, with secure aggregation", M)
+    if isinstance(settings, Fed1UCBSettings):
+        pulls = pulls_of_phase(task.horizon, settings.c_pulls)
+        enough = f"of at least least_rewards, {settings.least_rewards}, pulls: give a larger c_pulls"
+        check(pulls >= settings.least_rewards, "a phase of fed1-ucb", enough, pulls)
+    if task.reward_range is None and task.noise not in (None, "bernoulli"):
+        task = replace(task, reward_range=(-task.noise, 1 + task.noise))  # of values in [0, 1] and this noise
+    bits = min(precision(most, M) for most in sums(task).mosts(RootStatistics))
+    wanted = f"narrower, such as (0, 1): sums of {M} clients then have {LEAST_PRECISE} bits behind the point"
+    check(bits >= LEAST_PRECISE, "the task's reward_range", wanted, task.rewards)
+    try:
+        new_key()
+    except ImportError:
+        raise ValueError('secure aggregation needs the package cryptography: pip install "pfpne[secure]".') from None
+    server, clients = make(task, settings)
+    return SecureServer(task, server, sums(task)), [
+        SecureClient(client, m, sums(task), least) for m, client in enumerate(clients)
+    ]
