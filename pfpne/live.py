@@ -1,9 +1,9 @@
 """Live use: clients in places of their own, that are slow, go, come back, start again and repeat themselves.
 
 `LiveClient` and `LiveServer` wrap the objects of a federation (see pfpne.federation) for that. They know no network:
-texts come in and go out, each the JSON of a message, or "" for a request to go on and for having nothing to say;
-`drive` passes them on, over whatever carries texts (examples/flower: Flower). Each keeps what it knows in a folder, and
-goes on from there however its process ended.
+texts come in and go out, each the JSON of a message with the digest of the plan, or "" for the server's request to go
+on; a client with nothing to say says `Done`. `drive` passes them on, over whatever carries texts (examples/flower:
+Flower). Each keeps what it knows in a folder, and goes on from there however its process ended.
 
 What holds when something is missing:
 
@@ -17,25 +17,32 @@ What holds when something is missing:
   that the client has of the same point, and as the declared `missing` if there are none; half-widths are not widened.
 """
 
+import hashlib
 import json
 import logging
 import math
+import os
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock
 
-from pfpne.algorithms import make_federation
+from pfpne.algorithms import Algorithm, make_federation
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import FedPNEServer, PhasedServer
-from pfpne.checks import MOST_REWARD, check, check_integer, is_number, real
-from pfpne.federation import Batch, Message, Task
-from pfpne.saving import Journal, load, save
+from pfpne.checks import MOST_REWARD, check, check_integer, is_integer, is_number, real, shown
+from pfpne.federation import LONGEST_NUMBER, Batch, Message, Task
+from pfpne.paths import write_atomically
+from pfpne.saving import Journal, check_plain, load, save
+from pfpne.secure import SecureClient, SecureServer, new_key, secured
 
 log = logging.getLogger(__name__)
+
+LONGEST_NODE = 3 * LONGEST_NUMBER  # characters about a node, in the message that says most: its index and two numbers
 
 
 # --- servers that bear it when clients are missing -----------------------------------------------------
@@ -77,9 +84,25 @@ def plan_of(name: str, task: Task, settings: dict) -> str:
     return json.dumps([name, task, settings], default=plain, sort_keys=True)
 
 
+def _with_masks(name: str, secure: bool, settings: dict) -> tuple[str | Algorithm, dict]:
+    """The algorithm, with masks or without, and the settings that belong to the plan."""
+    check(isinstance(secure, bool), "secure", "True or False", secure)
+    return (secured(name), {**settings, "secure": True}) if secure else (name, settings)
+
+
+def digest_of(plan: str) -> str:
+    """Eight hexadecimal digits that stand in every text, so that one of another plan is refused."""
+    return hashlib.sha256(plan.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True, eq=False)
+class Done(Message):
+    """Up, in live use: the client has nothing to do. Header: the evaluations that it has made."""
+
+
 def _restored(path: Path, plan: str) -> dict | None:
-    """What was saved there, or None; ValueError if it is of another plan."""
-    if not path.exists():
+    """What was saved there, or None; ValueError if it is of another plan, or no plain file."""
+    if not os.path.lexists(path):
         return None
     saved = load(path)
     if not isinstance(saved, dict) or saved.get("plan") != plan:
@@ -87,18 +110,38 @@ def _restored(path: Path, plan: str) -> dict | None:
     return saved
 
 
+def _made(folder: str | Path) -> Path:
+    """The folder, there and absolute: whoever evaluates may change the working folder meanwhile."""
+    folder = Path(folder).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be a folder to keep a state in: {error}. Give another.") from None
+    return folder
+
+
 # --- a client --------------------------------------------------------------------------------------------
 
 
-def _evaluations(journal: Journal) -> list[dict]:
-    """Those of a client, a line each: t, from 1; point; reward, None if it is missing; why then."""
+def _evaluations(journal: Journal, task: Task) -> list[dict]:
+    """Those of a client, a line each: t, from 1; point; reward, None if it is missing; why then.
+
+    ValueError, with what to do, if the journal is damaged or its lines are not what evaluations of the task can be.
+    """
+    (low, high), d = task.rewards, len(task.partition.domain)
+
+    def holds(line: dict, t: int) -> bool:
+        point, reward = line.get("point"), line.get("reward", "")
+        plain = isinstance(point, list) and len(point) == d and all(map(is_number, point))
+        return line.get("t") == t and plain and (reward is None or is_number(reward) and low <= reward <= high)
+
     try:
         lines = journal.read()
-        holds = [line["t"] for line in lines] == [*range(1, len(lines) + 1)]
-    except (ValueError, KeyError, TypeError):
-        holds = False
-    if not holds:
-        raise ValueError(f"{journal.path} is damaged: its lines are not evaluations 1, 2, ...")
+        wrong = next((t for t, line in enumerate(lines, 1) if not holds(line, t)), None)
+        check(wrong is None, f"line {wrong} of {journal.path}", f"evaluation {wrong}, and its reward", "another line")
+    except ValueError as error:
+        advice = "Put it back from a copy; without one, cut it before the damage and remove the client's state"
+        raise ValueError(f"{error} The journal is damaged. {advice}: what is missing is evaluated again.") from None
     return lines
 
 
@@ -108,7 +151,8 @@ class LiveClient:
     evaluate(x) -> reward, x (d,); it may fail, and is tried `retries` >= 0 times more; after `give_up` >= 1 evaluations
     in a row that all failed, the error is raised. missing: the reward of a point that has none, the worst there is.
     known: the journal of an earlier run (say, of a shorter horizon): its rewards, point by point and in their order,
-    serve before anything is evaluated. Other arguments: as of `pfpne.make_federation`.
+    serve before anything is evaluated. secure: whether messages are masked (see pfpne.secure), as at the server. Other
+    arguments: as of `pfpne.make_federation`.
     """
 
     def __init__(
@@ -123,18 +167,23 @@ class LiveClient:
         retries: int = 0,
         give_up: int = 10,
         known: str | Path | None = None,
+        secure: bool = False,
         **settings,
     ):
         check_integer("m, the client's number,", m, 0, task.n_clients - 1)
-        check(is_number(missing), "missing", "a finite number", missing)
+        low, high = task.rewards
+        holds = is_number(missing) and low <= missing <= high
+        check(holds, "missing", f"a number in the task's range of rewards, {low:g} to {high:g}", missing)
         check_integer("retries", retries, 0)
         check_integer("give_up", give_up, 1)
         self.m, self.evaluate, self.missing, self.retries, self.give_up = m, evaluate, missing, retries, give_up
-        self.folder, self.plan = Path(folder), plan_of(name, task, {**settings, "client": m})
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.journal, self._failed = Journal(self.folder / "evaluations.jsonl"), 0
-        self._known = [] if known is None else _evaluations(Journal(known))
-        self._make = lambda: make_federation(name, task, **settings).clients[m]
+        algorithm, agreed = _with_masks(name, secure, settings)
+        self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
+        self._make()  # what is wrong with the plan is told before anything is written
+        self.folder, self.plan = _made(folder), plan_of(name, task, {**agreed, "client": m})
+        self.digest = digest_of(plan_of(name, task, agreed))
+        self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
+        self._known = [] if known is None else _evaluations(Journal(known), task)
         with self._alone():
             self._restore()
 
@@ -143,8 +192,20 @@ class LiveClient:
 
     def _restore(self) -> None:
         saved = _restored(self.folder / "state", self.plan)
-        self.client, self.outbox = (saved["client"], saved["outbox"]) if saved else (self._make(), "")
-        lines, self._tape = _evaluations(self.journal), defaultdict(deque)
+        if saved:
+            self.client, self.outbox, self.longest = saved["client"], saved["outbox"], saved["longest"]
+        else:
+            self.client, self.longest = self._make(), 0  # longest: text taken so far, as one may come again
+            if isinstance(self.client, SecureClient):
+                self.client.key = self._key()
+            self.outbox = self._text(self.client.start())
+        lines, self._tape = _evaluations(self.journal, self._task), defaultdict(deque)
+        if len(lines) < self.client.t:
+            raise ValueError(
+                f"{self.journal.path} ends at evaluation {len(lines)}, and the state beside it is at {self.client.t}: "
+                "lines were lost. Put the journal back from a copy; without one, remove the state: the client then goes "
+                "on from the journal, and evaluates again what is missing there."
+            )
         for line in self._known:
             if line["reward"] is not None:
                 self._tape[str(line["point"])].append(line["reward"])
@@ -155,15 +216,30 @@ class LiveClient:
         for line in lines[: self.client.t]:
             self._note(line["point"], line["reward"])
 
+    def _key(self) -> np.ndarray:
+        """The private key, in a file of its own: a client that lost its state is still the one that the others know."""
+        path = self.folder / "key"
+        if not os.path.lexists(path):
+            self.folder.chmod(0o700)  # the state holds it, too
+            write_atomically(path, new_key().tobytes(), durable=True)
+        check_plain(path)
+        content = path.read_bytes()
+        check(len(content) == 32, f"{path}", "a key of 32 bytes: put it back from a copy", f"{len(content)} bytes")
+        return np.frombuffer(content, np.uint8).copy()
+
     def _from_tape(self, point: list) -> float | None:
         left = self._tape.get(str(point))
         return left.popleft() if left else None
 
     def _save(self) -> None:
-        save(self.folder / "state", {"plan": self.plan, "client": self.client, "outbox": self.outbox})
+        state = {"plan": self.plan, "client": self.client, "outbox": self.outbox, "longest": self.longest}
+        save(self.folder / "state", state)
+
+    def _text(self, message: Message | None) -> str:
+        return "" if message is None else message.to_json(self.digest)
 
     def answer(self, text: str = "") -> str:
-        """Take what the server sent, or "", and work until there is something to tell it; "" if there never will be.
+        """Take what the server sent, or "", and work until there is something to tell it: `Done` if there never will be.
 
         Evaluations go on from where the last process stopped. Raises ValueError for a text that is no message, or not
         the one awaited, and leaves everything as it was; the error of `evaluate` after `give_up` failures in a row.
@@ -172,21 +248,21 @@ class LiveClient:
             self._restore()
             self._receive(text)
             while not self.outbox and (batch := self.client.ask()).size:
-                message = self.client.tell(self._rewards(batch))
-                self.outbox = "" if message is None else message.to_json()
+                self.outbox = self._text(self.client.tell(self._rewards(batch)))
             self._save()
-            return self.outbox
+            return self.outbox or self._text(Done(self.client.t))
 
     def _receive(self, text: str) -> None:
         """A message that is late, or too early for one who has lost its state, leaves the outbox to be sent again."""
         if text == "":
             return
-        message, wanted = Message.from_json(text), self.client.awaits()
+        wanted = self.client.awaits()
+        ahead = LONGEST_NODE * self.client.task.horizon  # as much as a client can ever be sent about its nodes
+        message = Message.from_json(text, self.digest, max(wanted.longest(), self.longest, ahead))
         if type(message) in self.client.takes and message.header > max((wanted.after, *wanted.headers)):
             log.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
         elif wanted.admits(message, self.client.takes):
-            answer = self.client.receive(message)
-            self.outbox = "" if answer is None else answer.to_json()
+            self.outbox, self.longest = self._text(self.client.receive(message)), max(self.longest, len(text))
             self._save()
 
     def _rewards(self, batch: Batch) -> np.ndarray:
@@ -228,7 +304,8 @@ class LiveClient:
                 failure, why = None, f"it gave {reward}"
             except Exception as error:  # whatever an objective may raise
                 failure, why = error, f"{type(error).__name__}: {error}"
-            if failure is None and abs(reward) <= MOST_REWARD:  # no NaN
+            low, high = self.client.task.rewards
+            if failure is None and low <= reward <= high:  # no NaN
                 self._failed = 0
                 return reward, ""
             log.warning("client %d: an evaluation of %s failed: %s", self.m, x.tolist(), why)
@@ -257,8 +334,9 @@ class LiveServer:
 
     deadline: seconds > 0 from one exchange to the next, as long as there is one to come. last_deadline: the same for
     what the clients do alone after the last exchange; no limit by default. quorum: how many clients make an exchange at
-    the deadline, 1..M; M, all, by default. Other arguments: as of `pfpne.make_federation`. Raises ValueError for a
-    quorum below M with an algorithm that cannot do without a client, and for fn-ucb with D > 0.
+    the deadline, 1..M; M, all, by default. secure: whether messages are masked (see pfpne.secure), as at the clients.
+    Other arguments: as of `pfpne.make_federation`. Raises ValueError for a quorum below M with an algorithm that cannot
+    do without a client, which none can with masks, and for fn-ucb with D > 0.
     """
 
     def __init__(
@@ -270,9 +348,11 @@ class LiveServer:
         deadline: float,
         last_deadline: float = math.inf,
         quorum: int | None = None,
+        secure: bool = False,
         **settings,
     ):
-        M, server = task.n_clients, make_federation(name, task, **settings).server
+        algorithm, agreed = _with_masks(name, secure, settings)
+        M, server = task.n_clients, make_federation(algorithm, task, **settings).server
         check(is_number(deadline) and deadline > 0, "deadline", "a number of seconds > 0", deadline)
         ends = (isinstance(last_deadline, float) and last_deadline == math.inf) or is_number(last_deadline)
         check(ends and last_deadline > 0, "last_deadline", "a number of seconds > 0, or math.inf", last_deadline)
@@ -283,24 +363,42 @@ class LiveServer:
         D = getattr(server.settings, "D", 0)
         check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
         self.M, self.deadline, self.last_deadline, self.quorum = M, deadline, last_deadline, quorum
-        self.path, self.plan = Path(folder) / "state", plan_of(name, task, settings)
+        self.path, self.plan = _made(folder) / "state", plan_of(name, task, agreed)
+        self.digest, self.ahead = digest_of(self.plan), {}  # ahead: client -> how far its last answer is ahead of here
         self.stopped, self._since = False, time.monotonic()
-        saved = _restored(self.path, self.plan)
+        with self._alone():
+            saved, self._line = _restored(self.path, self.plan), self._first_line()
         if saved:
             self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
-            self._mail, self._past = saved["mail"], saved["past"]
+            self._mail, self._past, self.longest = saved["mail"], saved["past"], saved["longest"]
             return
         self.server = object.__new__(BEARS_MISSING.get(type(server), type(server)))
         vars(self.server).update(vars(server))
         self.inbox: dict[int, Message] = {}  # what has come for the next exchange
         self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
-        self._mail = {m: message.to_json() for m, message in self.server.start().items()}
+        self._mail = {m: message.to_json(self.digest) for m, message in self.server.start().items()}
         self._past: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
+        self.longest = 0  # text taken so far, as one may come again
         self._save()
 
+    def _alone(self) -> FileLock:
+        return FileLock(self.path.with_name("lock"))
+
+    def _first_line(self) -> bytes:
+        """Of the state on disk, which tells it from every other; b"" if there is none."""
+        if not self.path.exists():
+            return b""
+        with self.path.open("rb") as file:
+            return file.readline(1000)
+
     def _save(self) -> None:
+        """Write the state, unless another has written there: OSError, and what is there stays."""
         state = {"plan": self.plan, "server": self.server, "inbox": self.inbox, "idle": self.idle}
-        save(self.path, {**state, "mail": self._mail, "past": self._past})
+        with self._alone():
+            if self._first_line() != self._line:
+                raise OSError(f"{self.path} is not as this server left it: another is at work there, or removed it.")
+            save(self.path, {**state, "mail": self._mail, "past": self._past, "longest": self.longest})
+            self._line = self._first_line()
 
     @property
     def running(self) -> bool:
@@ -313,32 +411,55 @@ class LiveServer:
 
     def wanted(self) -> list[int]:
         """The clients to be asked now: those that have not answered and have something to do."""
-        return [m for m in range(self.M) if m not in self.inbox and m not in self.idle]
+        return [m for m in range(self.M) if m not in self.inbox and m not in self.idle and m not in self.ahead]
 
     def mail(self, m: int) -> str:
         """What client m is to be sent when it is asked: a message, or "" to go on."""
         return self._mail.get(m, "")
 
     def take(self, m: int, text: str) -> None:
-        """Take what client m answered. ValueError, and nothing changes, if it is no message or a wrong one."""
+        """Take what client m answered. ValueError, and nothing changes, if it is no message or a wrong one.
+
+        RuntimeError if all clients that have anything to do are ahead of this server: then it is its state that is old.
+        """
         check_integer("the sender", m, 0, self.M - 1)
-        message = Message.from_json(text) if text else None
-        if message is None:
+        wanted = self.server.awaits(m)
+        message = Message.from_json(text, self.digest, max(wanted.longest(), self.longest))
+        if isinstance(message, Done):
+            if wanted.kind is not None and m not in self.inbox and message.header < self.server.task.horizon:
+                said = f"client {m} says that it is done, after {message.header} evaluations"
+                raise ValueError(f"{said}, and its {wanted.kind.__name__} is awaited.")
             self.idle.update({} if m in self.inbox else {m: True})
         elif m in self.inbox and message.header <= self.inbox[m].header:
             log.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
-        elif self.server.awaits(m).admits(message, self.server.takes):
+        elif type(message) in self.server.takes and message.header > max((wanted.after, *wanted.headers[-1:])):
+            self._is_ahead(m, message)
+        elif wanted.admits(message, self.server.takes):
             self.inbox[m] = message
             self.idle.pop(m, None)
         elif message.header in self._past:  # it has been away: it is sent what answered its message then
             self._mail[m] = self._past[message.header]
             self.idle.pop(m, None)
+        self.longest = max(self.longest, len(text))
         if self.inbox and not self.wanted():
             if len(self.inbox) >= self._needed():
                 self._exchange()
-            else:
+            elif not self.ahead:
                 self._end(f"clients {sorted(self.idle)} are done")
         self._save()
+
+    def _is_ahead(self, m: int, message: Message) -> None:
+        """Nobody is, unless the client lies or the state here was lost: it is not asked again until a deadline."""
+        kind, here = type(message).__name__, self.server.awaits(m).after
+        self.ahead[m] = message.header
+        told = f"client {m} sent a {kind} of header {message.header}, and the last concluded here is {here}"
+        if len(self.ahead) < self.M - len(self.idle):
+            raise ValueError(f"{told}: it is asked again after the deadline.")
+        raise RuntimeError(
+            f"{told}; so it is with every client that is not done. The state of this server, {self.path}, was lost or "
+            "is an old one: put it back, or begin anew, with new folders for the server and for all clients and known= "
+            "the journals of before."
+        )
 
     def _needed(self) -> int:
         """How many answers make an exchange: a quorum, or all that are awaited if they are fewer."""
@@ -346,13 +467,13 @@ class LiveServer:
 
     def _exchange(self) -> None:
         came, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
-        answers = {m: message.to_json() for m, message in self.server.exchange(came).items()}
+        answers = {m: message.to_json(self.digest) for m, message in self.server.exchange(came).items()}
         self._mail = answers
         for m in answers:
             self.idle.pop(m, None)
         self.idle.update({m: True for m in came if m not in answers})
         if came.keys() <= answers.keys():
-            if not isinstance(self.server, PhasedServer | Fed1UCBServer):
+            if not isinstance(self.server, PhasedServer | Fed1UCBServer | SecureServer):
                 self._past.clear()  # of those, nobody can be more than one behind
             header = next(iter(came.values())).header
             self._past[header] = answers[next(iter(came))]
@@ -369,7 +490,8 @@ class LiveServer:
         limit = self.deadline if needed else self.last_deadline
         if not self.running or time.monotonic() - self._since < limit:
             return
-        missing, self._since = self.wanted(), time.monotonic()
+        missing, self._since = sorted({*self.wanted(), *self.ahead}), time.monotonic()
+        self.ahead.clear()
         why = f"clients {missing} have not answered within {limit:g} s"
         if needed and len(self.inbox) >= needed:
             log.warning("%s: concluded with clients %s", why, sorted(self.inbox))
@@ -394,10 +516,11 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
                 asked.add(m)
                 send(m, server.mail(m))
         for m, text in receive():
-            asked.discard(m)
+            if is_integer(m):
+                asked.discard(m)
             try:
                 if text is not None:
                     server.take(m, text)
-            except ValueError as error:
-                log.error("client %d: refused: %s", m, error)
+            except (ValueError, MemoryError) as error:  # whatever a sender can cause
+                log.error("client %s: refused: %s", shown(m), error)
         server.tick()

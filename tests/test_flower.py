@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ import pytest
 import pfpne
 from pfpne.algorithms import ALGORITHMS, make_federation
 from pfpne.federation import Message
-from pfpne.live import Journal
+from pfpne.live import Done, Journal
 from pfpne.paths import SHIPPED as CHECKOUT
 
 flwr = pytest.importorskip("flwr", reason="pfpne[live] is not installed")
@@ -72,21 +75,119 @@ def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
     from pfpne.live import LiveServer, drive
 
     config = {**CONFIG, **LIMITS, "folder": str(tmp_path)}
-    server, grid = (
-        LiveServer(*plan(config), tmp_path / "server", deadline=600, **settings(config)),
-        FakeGrid(config, dies),
-    )
-    mail = Mail(grid, pause=0)
+    server = LiveServer(*plan(config), tmp_path / "server", deadline=600, **settings(config))
+    grid = FakeGrid(config, dies)
+    mail = Mail(grid, 3, pause=0)
     drive(server, mail.send, mail.receive)
     row, passed = ALGORITHMS["pf-pne"], {"up": set(), "down": set()}
     for way, content in grid.traffic:
         assert list(content) == ["mail"]
         assert set(content["mail"]) == ({"text"} if way == "down" else {"client", "text"})
         if text := content["mail"]["text"]:
-            assert Message.from_json(text).to_json() == text
+            assert Message.from_json(text).to_json(server.digest) == text
             passed[way].add(type(Message.from_json(text)))
-    assert passed == {"up": set(row.up), "down": set(row.down)} and set(grid.nodes) == {10, 12, 21 if dies else 11}
+    assert passed == {"up": {*row.up, Done}, "down": set(row.down)} and set(grid.nodes) == {10, 12, 21 if dies else 11}
     assert_as_in_one_process(config, {m: tmp_path / f"client-{m}" for m in range(3)})
+
+
+class Reply:
+    """A reply that a site made up: anything may be in it."""
+
+    def __init__(self, to, content, error=None):
+        self.metadata, self.content, self.error = SimpleNamespace(reply_to_message_id=to), content, error
+
+    def has_error(self):
+        return self.error is not None
+
+
+class LyingGrid(FakeGrid):
+    """One whose node 12, client 2, says content(what it would say) instead, `times` times."""
+
+    def __init__(self, config, content, times):
+        super().__init__(config)
+        self.content, self.times = content, times
+        self.nodes = dict(sorted(self.nodes.items(), reverse=True))  # it is the first to answer
+
+    def pull_messages(self, message_ids):
+        replies = super().pull_messages(message_ids)
+        for i, reply in enumerate(replies):
+            if reply.content["mail"]["client"] == 2 and self.times > 0:
+                self.times -= 1
+                replies[i] = Reply(reply.metadata.reply_to_message_id, self.content(reply.content["mail"]))
+        return replies
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda mail: None,
+        lambda mail: {},
+        lambda mail: {"mail": 3},
+        lambda mail: {"mail": {"client": 2}},
+        lambda mail: {"mail": {"text": mail["text"]}},
+        lambda mail: {"mail": {"client": [2], "text": mail["text"]}},
+        lambda mail: {"mail": {"client": "x", "text": mail["text"]}},
+        lambda mail: {"mail": {"client": 2.0, "text": mail["text"]}},
+        lambda mail: {"mail": {"client": True, "text": mail["text"]}},
+        lambda mail: {"mail": {"client": -1, "text": mail["text"]}},
+        lambda mail: {"mail": {"client": 99, "text": mail["text"]}},
+        lambda mail: {"mail": {"client": 2, "text": 0}},
+        lambda mail: {"mail": {"client": 2, "text": None}},
+        lambda mail: {"mail": {"client": 2, "text": ""}},
+        lambda mail: {"mail": {"client": 2, "text": '{"kind":"NodeMeans","header":0,"means":["' + "a" * 9**5 + '"]}'}},
+        lambda mail: {"mail": {"client": 1, "text": ""}},
+    ],
+    ids=range(16),
+)
+def test_a_malformed_reply_is_refused_and_ends_nothing(content, tmp_path, monkeypatch):
+    """The client is asked again, and the federation ends as if nothing had been."""
+    from pfpne_flower.problem import plan, settings
+    from pfpne_flower.server import Mail
+
+    from pfpne.live import LiveServer, drive
+
+    config = {**CONFIG, **LIMITS, "folder": str(tmp_path), "horizon": 12}
+    grid, asked = LyingGrid(config, lambda mail: None, 0), []
+    grid.content = lambda mail: asked.append(1) or content(mail)
+    mail, server = Mail(grid, 3, pause=0), LiveServer(*plan(config), tmp_path / "server", deadline=600, **settings(config))
+
+    def receive():
+        came = mail.receive()
+        if 2 in mail.nodes and not asked:
+            grid.times = 2
+        return came
+
+    drive(server, mail.send, receive)
+    assert len(asked) == 2
+    assert_as_in_one_process(config, {m: tmp_path / f"client-{m}" for m in range(3)})
+
+
+@pytest.mark.parametrize("bound", [{}, {12: 2, 11: 1, 10: 0}])
+def test_a_supernode_is_the_client_that_it_is_bound_to(bound, tmp_path, capsys):
+    """Another that says that it is the same client is refused, and its text not passed on."""
+    from pfpne_flower.server import Mail
+
+    config = {**CONFIG, **LIMITS, "folder": str(tmp_path), "horizon": 12}
+    grid = LyingGrid(config, lambda mail: {"mail": {"client": 1, "text": "a lie"}}, 0 if bound == {} else 1)
+    if bound == {}:
+        grid.nodes = {11: 1, 10: 0, 12: 2}
+        grid.times = 1
+    mail = Mail(grid, 3, bound, pause=0)
+    mail.greeted = {10, 12}  # 11 first
+    came = [*mail.receive()]
+    mail.greeted = {10, 11}
+    came += mail.receive()
+    assert [m for m, text in came if text] == [1] and not any(text == "a lie" for _, text in came)
+    assert mail.nodes == {1: 11} and "refused: it says that it is client 1" in capsys.readouterr().out
+
+
+def test_the_table_of_nodes_names_each_client_once():
+    from pfpne_flower.server import bound_nodes
+
+    assert bound_nodes("", 2) == {} and bound_nodes('{"0": 7, "1": 9}', 2) == {7: 0, 9: 1}
+    for wrong in ('{"0": 7}', '{"0": 7, "1": 7}', '{"0": 7, "2": 9}', "x", '{"0": "y", "1": 9}'):
+        with pytest.raises(ValueError):
+            bound_nodes(wrong, 2)
 
 
 def assert_as_in_one_process(config, folders):
@@ -186,6 +287,49 @@ def test_a_real_deployment_whose_client_is_killed_and_started_again_loses_nothin
     for line in log:
         if line.startswith(("to client", "from client")):
             text = line.partition(": ")[2]
-            if text not in ("go on", "done"):
+            if text != "go on":
                 passed[line.split()[0]].add(type(Message.from_json(text)))
-    assert passed == {"from": set(row.up), "to": set(row.down)}
+    assert passed == {"from": {*row.up, Done}, "to": set(row.down)}
+
+
+def commands_of_the_page() -> list[str]:
+    """The commands of docs/trust.md for Flower, block by block."""
+    page = (CHECKOUT / "docs" / "trust.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Flower\n")[2].partition("\n## ")[0]
+    return [block.replace("\\\n", " ") for block in re.findall(r"```sh\n(.*?)```", section, flags=re.DOTALL)]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_on_trust_serve_whom_they_name_and_no_stranger(tmp_path):
+    certificates, keys, server, node = commands_of_the_page()
+    config = {**CONFIG, **LIMITS, "folder": str(tmp_path), "horizon": 12}
+    with Deployment(tmp_path) as flower:
+
+        def here(commands: str, m="") -> list[str]:
+            changes = {"server.example": "localhost", "0.0.0.0": "127.0.0.1", "9100": str(flower.link)}
+            changes |= {"site-key": f"site-key-{m}", "partition-id=0": f"partition-id={m}"}
+            changes |= {" mine": " here", "~/pfpne-site": str(tmp_path)}
+            for old, new in changes.items():
+                commands = commands.replace(old, new)
+            return commands.strip().splitlines()
+
+        def start(name: str, command: str, *more):
+            flower.start(name, *shlex.split(command), *more)
+
+        for line in [*here(certificates), *(line for m in (0, 1, 2, 9) for line in here(keys, m))]:
+            subprocess.run(line, shell=True, check=True, cwd=tmp_path, env=flower.environment, capture_output=True)
+        address = f'address = "localhost:{flower.link}"\nroot-certificates = "{tmp_path}/ca.pem"\n'
+        (tmp_path / "flwr" / "config.toml").write_text(f"[superlink.here]\n{address}")
+        start("superlink", here(server)[0])
+        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", flower.link)) == 0)
+        for m in range(3):
+            flower.run(*shlex.split(here(server, m)[1])[1:])
+        for m in (9, 0, 1, 2):  # the first is not registered
+            start(f"supernode-{m}", here(node, m)[0], "--host", "127.0.0.1", "--port", str(free_port()))
+        given = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
+        app = str(CHECKOUT / "examples" / "flower")
+        run_id = str(json.loads(flower.run("run", app, "here", "--run-config", given, "--format", "json"))["run-id"])
+        wait_for(lambda: "all clients are done" in flower.run("log", run_id, "here", "--show"))
+        nodes = json.loads(flower.run("supernode", "list", "here", "--format", "json"))["nodes"]
+    assert [each["status"] for each in nodes] == ["online"] * 3
+    assert_as_in_one_process(config, {m: tmp_path / f"client-{m}" for m in range(3)})

@@ -6,6 +6,7 @@ import importlib
 import logging
 import math
 import multiprocessing
+import os
 import queue
 import re
 import signal
@@ -21,7 +22,7 @@ import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
 from pfpne.federation import Message
-from pfpne.live import Journal, LiveClient, LiveServer, drive
+from pfpne.live import Done, Journal, LiveClient, LiveServer, drive
 from pfpne.paths import SHIPPED as CHECKOUT
 
 M, T = 3, 40
@@ -131,16 +132,17 @@ def test_a_client_that_is_killed_starts_again_and_nothing_is_lost_nor_paid_twice
 
 
 def test_only_declared_messages_pass_and_no_reward(tmp_path):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     with Processes("pf-pne", tmp_path) as clients:
-        serve(LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600), clients)
+        serve(server, clients)
     row = ALGORITHMS["pf-pne"]
     passed = {"up": set(), "down": set()}
     for way, _, text in clients.traffic:
         if text:
             message = Message.from_json(text)
             passed[way].add(type(message))
-            assert message.to_json() == text
-    assert passed == {"up": set(row.up), "down": set(row.down)}
+            assert message.to_json(server.digest) == text
+    assert passed == {"up": {*row.up, Done}, "down": set(row.down)}
 
 
 def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_those_that_answered(tmp_path, caplog):
@@ -155,9 +157,9 @@ def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_th
     answers = 0
     for way, m, text in clients.traffic:
         message = Message.from_json(text) if text else None
-        if way == "up" and message:
+        if isinstance(message, NodeMeans):
             up.setdefault(message.header, {})[m] = message.means
-        elif message:
+        elif way == "down" and message:
             means = np.mean([up[message.header][m] for m in (0, 1)], axis=0)
             kept = [np.flatnonzero(means == mean)[0] for mean in message.means]
             assert np.array_equal(message.means, means[kept])
@@ -186,7 +188,10 @@ def test_a_client_that_comes_back_is_sent_what_it_missed(tmp_path, caplog):
                 drive(server, clients.send, receive)
     assert caplog.text.count("concluded with clients [0, 1]") == 2
     said = {m: [text for way, k, text in clients.traffic if (way, k) == ("up", m) and text] for m in (0, 2)}
-    up = {m: [Message.from_json(text).header for text in texts] for m, texts in said.items()}
+    up = {
+        m: [message.header for message in map(Message.from_json, texts) if not isinstance(message, Done)]
+        for m, texts in said.items()
+    }
     assert up[0] == up[2] and len(up[0]) > 2  # the same phases, all of them
     assert [state(tmp_path, m).t for m in range(M)] == [300] * M
     assert server.server.present == 3
@@ -238,7 +243,8 @@ def test_an_evaluation_that_fails_is_missing_and_the_others_of_its_node_count(tm
     settings = {"c": 1.0, "missing": 0.25}
     with Processes("pf-pne", tmp_path, horizon=9, settings=settings, how=how) as clients:
         serve(LiveServer("pf-pne", task(M, 9), tmp_path / "server", deadline=600, c=1.0), clients)
-    root = {m: Message.from_json(text) for way, m, text in reversed(clients.traffic) if way == "up" and text}
+    up = [(m, text) for way, m, text in reversed(clients.traffic) if way == "up" and "Done" not in text]
+    root = {m: Message.from_json(text) for m, text in up}
     assert {m: message.header for m, message in root.items()} == dict.fromkeys(range(M), 0)
     assert [root[m].means.tolist() for m in range(M)] == [[objective(0, [0.5])], [0.25], [objective(2, [0.5])]]
     lines = journal(tmp_path, 0)[:1] + journal(tmp_path, 1)[:2]
@@ -327,20 +333,20 @@ def test_fed1_ucb_without_a_client_averages_those_it_has(tmp_path):
     up = {m: client.tell(np.linspace(0, 1, client.ask().size)) for m, client in enumerate(two.clients)}
     expected = two.server.exchange(up)
     for m, message in up.items():
-        server.take(m, message.to_json())
+        server.take(m, message.to_json(server.digest))
     server.tick()
-    assert [server.mail(m) for m in range(M)] == [expected[0].to_json(), expected[1].to_json(), ""]
+    assert [server.mail(m) for m in range(M)] == [expected[m].to_json(server.digest) for m in range(2)] + [""]
     assert server.server.phase == 2 and server.server.task.n_clients == M
 
 
 def test_without_a_quorum_a_deadline_says_who_is_missing_and_one_may_wait_on(tmp_path):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=1e-9, quorum=2)
     message = make_federation("pf-pne", task(M, T)).clients[0].tell([0.5])
-    server.take(0, message.to_json())
+    server.take(0, message.to_json(server.digest))
     for _ in range(2):
         with pytest.raises(TimeoutError, match=r"clients \[1, 2\] have not answered .* 1 have, and 2 are needed"):
             server.tick()
-    server.take(2, message.to_json())
+    server.take(2, message.to_json(server.digest))
     server.tick()
     assert server.mail(0) == server.mail(2) != "" and server.mail(1) == "" and server.wanted() == [0, 1, 2]
 
@@ -348,8 +354,12 @@ def test_without_a_quorum_a_deadline_says_who_is_missing_and_one_may_wait_on(tmp
 def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     before = (tmp_path / "server" / "state").read_bytes()
-    of_another, too_long = KeptIndex(0, [1]).to_json(), NodeMeans(0, [0.5, 0.5]).to_json()
-    wrong = iter(["rubbish", too_long, of_another])
+    of_another, too_long = KeptIndex(0, [1]).to_json(server.digest), NodeMeans(0, [0.5, 0.5]).to_json(server.digest)
+    of_another_plan, impossible = NodeMeans(0, [0.5]).to_json("01234567"), NodeMeans(0, [2e9]).to_json(server.digest)
+    costly = '{"kind":"NodeMeans","header":0,"means":["' + "a" * 5_000 + '"' + ',""' * 5_000 + "]}"
+    idle = Done(0).to_json(server.digest)
+    texts = ["rubbish", too_long, of_another, of_another_plan, impossible, costly, idle, "", 0, b"{}", ["x"]]
+    wrong = iter(texts)
 
     def receive():
         text = next(wrong, None)
@@ -358,7 +368,8 @@ def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
         return [(0, text)]
 
     drive(server, lambda m, text: None, receive)
-    assert caplog.text.count("client 0: refused") == 3 and (tmp_path / "server" / "state").read_bytes() == before
+    assert caplog.text.count("client 0: refused") == len(texts)
+    assert (tmp_path / "server" / "state").read_bytes() == before
 
 
 def test_a_client_that_only_fails_stops_and_says_why(tmp_path):
@@ -370,7 +381,7 @@ def test_a_client_that_only_fails_stops_and_says_why(tmp_path):
         client.answer()
     assert len(Journal(tmp_path / "evaluations.jsonl").read()) == 3
     client = LiveClient("pe", task(1, 50), 0, lambda x: 0.5, tmp_path)
-    assert client.answer() == "" and client.t == 50
+    assert Message.from_json(client.answer()).header == 50 == client.t
 
 
 @pytest.mark.parametrize("fails", [0, 3, 7])
@@ -384,7 +395,7 @@ def test_a_failure_among_the_first_evaluations_is_no_noise(fails, tmp_path):
 def test_an_evaluation_is_tried_again(tmp_path):
     values = iter([math.inf, 1e150, 0.3, math.nan, 0.4])
     client = LiveClient("hct", task(1, 2), 0, lambda x: next(values), tmp_path, retries=2)
-    assert client.answer() == ""
+    assert isinstance(Message.from_json(client.answer()), Done)
     assert [line["reward"] for line in client.journal.read()] == [0.3, 0.4]
 
 
@@ -398,7 +409,7 @@ def test_a_folder_of_another_run_is_refused_and_a_torn_line_mended(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
     client = LiveClient("hct", task(1, 3), 0, lambda x: 0.5, tmp_path)
-    assert client.answer() == "" and client.t == 3 and path.read_bytes() == whole
+    assert Message.from_json(client.answer()).header == client.t == 3 and path.read_bytes() == whole
     (tmp_path / "state").unlink()
     path.write_bytes(whole.replace(b'"t": 2', b'"t": 7'))
     with pytest.raises(ValueError, match="damaged"):
@@ -418,6 +429,133 @@ def test_the_flower_example_takes_every_algorithm(name, tmp_path, monkeypatch):
     client = LiveClient(*arguments, 0, problem.objective(0, config), tmp_path / "client", **settings)
     client.answer(server.mail(0))
     assert client.t > 0
+
+
+def test_a_sender_that_is_no_client_is_refused(tmp_path, caplog):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    text, senders = NodeMeans(0, [0.5]).to_json(server.digest), iter(["x", [1], None, -1, M, 0.0, True])
+
+    def receive():
+        m = next(senders, "end")
+        if m == "end":
+            server.stop()
+        return [(m, text)]
+
+    drive(server, lambda m, text: None, receive)
+    assert caplog.text.count("refused: the sender must be") == 8 and not server.inbox
+
+
+def test_a_client_refuses_the_texts_of_another_plan(tmp_path):
+    """Of the same algorithm, at another horizon."""
+    client = LiveClient("pf-pne", task(M, T), 0, lambda x: 0.5, tmp_path)
+    assert isinstance(Message.from_json(client.answer()), NodeMeans)
+    before = (tmp_path / "state").read_bytes()
+    other = LiveServer("pf-pne", task(M, 2 * T), tmp_path / "other", deadline=600)
+    for m in range(M):
+        other.take(m, NodeMeans(0, [0.5]).to_json(other.digest))
+    with pytest.raises(ValueError, match="the plan of a message must be"):
+        client.answer(other.mail(0))
+    assert (tmp_path / "state").read_bytes() == before
+
+
+def test_a_server_whose_state_was_lost_says_so_at_once(tmp_path):
+    """One client that says that it is ahead may lie, and is not asked again at once; all of them do not."""
+    in_one_process("pf-pne", tmp_path, T, stop_after=7)
+    (tmp_path / "server" / "state").unlink()
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    asked = []
+
+    def send(m, text):
+        asked.append(m)
+
+    def receive():
+        for m in sorted(set(asked)):
+            yield m, LiveClient("pf-pne", task(M, T), m, None, tmp_path / f"client-{m}").outbox
+
+    with pytest.raises(RuntimeError, match="the last concluded here is -1.* was lost or is an old one"):
+        drive(server, send, receive)
+    assert asked == [0, 1, 2]
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    with pytest.raises(ValueError, match="it is asked again after the deadline"):
+        server.take(0, NodeMeans(3, [0.5]).to_json(server.digest))
+    assert server.wanted() == [1, 2] and server.running
+
+
+def test_two_servers_on_one_folder_lose_nothing(tmp_path):
+    first, second = (LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600) for _ in range(2))
+    text = NodeMeans(0, [0.5]).to_json(first.digest)
+    first.take(0, text)
+    with pytest.raises(OSError, match="another is at work there"):
+        second.take(1, text)
+    first.take(2, text)
+    assert sorted(LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600).inbox) == [0, 2]
+
+
+def a_client(folder, **more):
+    return LiveClient("hct", task(1, 9), 0, lambda x: 0.5, folder, **more)
+
+
+def test_a_journal_shorter_than_the_state_is_refused_with_advice_that_helps(tmp_path):
+    a_client(tmp_path).answer()
+    path = tmp_path / "evaluations.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:5]))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="ends at evaluation 5, and the state .* is at 9.* remove the state"):
+            a_client(tmp_path)
+    (tmp_path / "state").unlink()
+    a_client(tmp_path).answer()
+    assert len(Journal(path).read()) == 9
+
+
+def test_a_changed_journal_is_refused(tmp_path):
+    """Every bit is covered by a checksum; a line with a right one may still say what cannot be."""
+    a_client(tmp_path).answer()
+    path = tmp_path / "evaluations.jsonl"
+    whole = path.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(whole), 60):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="damaged|ends at evaluation 8"):  # the last line's end makes it a torn one
+            a_client(tmp_path)
+    points, rewards = ([0.5, 0.5], "x", [None]), ("abc", 1e300, [1])
+    for wrong in ({"t": 2}, *({"point": x} for x in points), *({"reward": x} for x in rewards)):
+        path.unlink()
+        Journal(path).append(**{"t": 1, "point": [0.5], "reward": 0.5, **wrong})
+        with pytest.raises(ValueError, match="line 1 of .* The journal is damaged. Put it back"):
+            a_client(tmp_path, known=None)
+    for line in ({"t": 1, "point": [0.5]}, {"x": 1}):
+        path.unlink()
+        Journal(path).append(**line)
+        with pytest.raises(ValueError, match="The journal is damaged"):
+            a_client(tmp_path / "other", known=path)
+
+
+def test_a_pipe_a_device_and_a_folder_are_no_journal_and_no_state(tmp_path):
+    for name in ("evaluations.jsonl", "state"):
+        for what in ("pipe", "device", "folder"):
+            folder = tmp_path / f"{name} {what}"
+            folder.mkdir()
+            path = folder / name
+            {"pipe": os.mkfifo, "device": lambda p: p.symlink_to("/dev/zero"), "folder": os.mkdir}[what](path)
+            with pytest.raises(ValueError, match="and a file is wanted"):
+                a_client(folder)
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="cannot be a folder to keep a state in"):
+        a_client(tmp_path / "file")
+
+
+def test_whoever_evaluates_may_change_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def evaluate(x):
+        os.chdir(tmp_path / "elsewhere")
+        return 0.5
+
+    client = LiveClient("hct", task(1, 9), 0, evaluate, "here")
+    client.answer()
+    assert client.t == 9 and not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_the_page_runs_as_it_stands(capsys):

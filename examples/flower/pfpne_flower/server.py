@@ -1,5 +1,10 @@
-"""The ServerApp: it passes the texts on, and knows which SuperNode is which client."""
+"""The ServerApp: it passes the texts on, and knows which SuperNode is which client.
 
+A SuperNode is bound to a client: by the table `nodes` of the run's configuration, or by its first answer for as long as
+it is there. What says that it is another client is refused, as every reply is that is not as it has to be.
+"""
+
+import json
 import time
 from pathlib import Path
 
@@ -10,17 +15,20 @@ from pfpne.live import LiveServer, drive
 from pfpne_flower.problem import plan, settings
 
 app = ServerApp()
+LONGEST_SHOWN = 10_000  # characters of a text in the log
 
 
 class Mail:
     """What `drive` sends and receives, over Flower's grid. A SuperNode that is new, or started again, is asked first.
 
-    nodes: client -> its SuperNode. open: message -> (SuperNode, its client, None if not known yet).
+    nodes: client -> its SuperNode. open: message -> (SuperNode, its client, None if not known yet). bound: SuperNode ->
+    its client, as the configuration has it; the others, if it names any, are not asked. refused: SuperNodes whose first
+    answer was refused, which are asked again once another SuperNode is gone.
     """
 
-    def __init__(self, grid: Grid, pause: float = 0.5):
-        self.grid, self.pause = grid, pause
-        self.nodes, self.open, self.greeted, self.waiting = {}, {}, set(), {}
+    def __init__(self, grid: Grid, n_clients: int, bound: dict[int, int] | None = None, pause: float = 0.5):
+        self.grid, self.n_clients, self.bound, self.pause = grid, n_clients, bound or {}, pause
+        self.nodes, self.open, self.greeted, self.waiting, self.refused = {}, {}, set(), {}, set()
 
     def send(self, m: int, text: str) -> None:
         """Ask client m, as soon as it is there."""
@@ -30,7 +38,7 @@ class Mail:
             self.waiting[m] = text
 
     def _push(self, node: int, m: int | None, text: str) -> None:
-        print(f"to client {'?' if m is None else m}: {text or 'go on'}", flush=True)
+        print(f"to client {'?' if m is None else m} (SuperNode {node}): {text or 'go on'}", flush=True)
         content = RecordDict({"mail": ConfigRecord({"text": text})})
         (message_id,) = self.grid.push_messages([Message(content, dst_node_id=node, message_type="query")])
         self.open[message_id] = node, m
@@ -39,29 +47,61 @@ class Mail:
         """(client, text) of the answers that have come; text None for a client whose SuperNode is gone or failed."""
         time.sleep(self.pause)
         there = set(self.grid.get_node_ids())
-        for node in there - self.greeted:
-            self._push(node, None, "")
+        again = self.refused & there if self.greeted - there else set()  # it may be the one that is gone, started again
+        self.refused -= again
+        for node in (there - self.greeted) | again:
+            if not self.bound or node in self.bound:
+                self._push(node, None, "")
         self.greeted = there
         self.nodes = {m: node for m, node in self.nodes.items() if node in there}
         gone = [message_id for message_id, (node, _) in self.open.items() if node not in there]
         came = [(m, None) for m in (self.open.pop(message_id)[1] for message_id in gone) if m is not None]
         for reply in self.grid.pull_messages(list(self.open)):
-            node, m = self.open.pop(reply.metadata.reply_to_message_id)
-            if reply.has_error():
-                print(f"client {'?' if m is None else m} failed: {reply.error.reason}", flush=True)
-                if m is None:
-                    self.greeted.discard(node)  # it is asked again
-                else:
+            node, m = self.open.pop(reply.metadata.reply_to_message_id, (None, None))
+            if node is None:
+                print("a reply to nothing that was asked: ignored", flush=True)
+                continue
+            try:
+                m, text = self._read(reply, node, m)
+            except Exception as error:  # whatever a reply may hold
+                print(f"client {'?' if m is None else m} (SuperNode {node}): refused: {str(error)[:300]}", flush=True)
+                if m is not None:
                     came.append((m, None))
-            else:
-                m, text = reply.content["mail"]["client"], reply.content["mail"]["text"]
-                print(f"from client {m}: {text or 'done'}", flush=True)
-                self.nodes[m] = node
-                self.waiting.pop(m, None)
-                came.append((m, text))
+                elif reply.has_error():
+                    self.greeted.discard(node)  # it failed, and is asked again
+                else:
+                    self.refused.add(node)
+                continue
+            print(f"from client {m} (SuperNode {node}): {text[:LONGEST_SHOWN]}", flush=True)
+            self.nodes[m] = node
+            self.waiting.pop(m, None)
+            came.append((m, text))
         for m in self.waiting.keys() & self.nodes.keys():
             self._push(self.nodes[m], m, self.waiting.pop(m))
         return came
+
+    def _read(self, reply: Message, node: int, asked: int | None) -> tuple[int, str]:
+        """The client and the text of a reply; ValueError if it failed, is malformed, or is another client's."""
+        if reply.has_error():
+            raise ValueError(f"it failed: {reply.error.reason}")
+        m, text = reply.content["mail"]["client"], reply.content["mail"]["text"]
+        if type(m) is not int or not 0 <= m < self.n_clients or type(text) is not str:
+            raise ValueError("a reply has the number of a client and a text")
+        if asked is not None and m != asked:
+            raise ValueError(f"it is client {asked}, and says that it is {m}")
+        if self.bound and self.bound.get(node) != m:
+            raise ValueError(f"it says that it is client {m}, and the configuration has {self.bound.get(node)}")
+        if self.nodes.get(m, node) != node:
+            raise ValueError(f"it says that it is client {m}, which is SuperNode {self.nodes[m]}")
+        return m, text
+
+
+def bound_nodes(table: str, n_clients: int) -> dict[int, int]:
+    """SuperNode -> client, of a table as in the configuration: JSON, {"client": SuperNode}; empty for none."""
+    nodes = {int(m): int(node) for m, node in json.loads(table or "{}").items()}
+    if nodes and (sorted(nodes) != [*range(n_clients)] or len(set(nodes.values())) < n_clients):
+        raise ValueError(f"nodes must name one SuperNode for each client, 0 to {n_clients - 1}; got {table[:200]}.")
+    return {node: m for m, node in nodes.items()}
 
 
 @app.main()
@@ -70,6 +110,8 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     limits = {"deadline": config["deadline"], "last_deadline": config["last-deadline"], "quorum": config["quorum"]}
     folder = Path(config["folder"]).expanduser() / "server"
-    server, mail = LiveServer(*plan(config), folder, **limits, **settings(config)), Mail(grid)
+    bound = bound_nodes(config["nodes"], config["n-clients"])
+    server = LiveServer(*plan(config), folder, **limits, **settings(config))
+    mail = Mail(grid, config["n-clients"], bound)
     drive(server, mail.send, mail.receive)
     print("all clients are done", flush=True)
