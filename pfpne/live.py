@@ -34,7 +34,7 @@ from filelock import FileLock
 from pfpne.algorithms import Algorithm, make_federation
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import FedPNEServer, PhasedServer
-from pfpne.checks import MOST_REWARD, check, check_integer, is_integer, is_number, real, shown
+from pfpne.checks import check, check_integer, is_integer, is_number, real, shown
 from pfpne.federation import LONGEST_NUMBER, Batch, Message, Task
 from pfpne.paths import write_atomically
 from pfpne.saving import Journal, check_plain, load, save
@@ -133,7 +133,7 @@ def _evaluations(journal: Journal, task: Task) -> list[dict]:
     def holds(line: dict, t: int) -> bool:
         point, reward = line.get("point"), line.get("reward", "")
         plain = isinstance(point, list) and len(point) == d and all(map(is_number, point))
-        return line.get("t") == t and plain and (reward is None or is_number(reward) and low <= reward <= high)
+        return line.get("t") == t and plain and (reward is None or (is_number(reward) and low <= reward <= high))
 
     try:
         lines = journal.read()
@@ -203,8 +203,8 @@ class LiveClient:
         if len(lines) < self.client.t:
             raise ValueError(
                 f"{self.journal.path} ends at evaluation {len(lines)}, and the state beside it is at {self.client.t}: "
-                "lines were lost. Put the journal back from a copy; without one, remove the state: the client then goes "
-                "on from the journal, and evaluates again what is missing there."
+                "lines were lost. Put the journal back from a copy; without one, remove the state: the client then "
+                "goes on from the journal, and evaluates again what is missing there."
             )
         for line in self._known:
             if line["reward"] is not None:
@@ -239,7 +239,7 @@ class LiveClient:
         return "" if message is None else message.to_json(self.digest)
 
     def answer(self, text: str = "") -> str:
-        """Take what the server sent, or "", and work until there is something to tell it: `Done` if there never will be.
+        """Take what the server sent, or "", and work until there is something to tell it, or nothing to do: `Done`.
 
         Evaluations go on from where the last process stopped. Raises ValueError for a text that is no message, or not
         the one awaited, and leaves everything as it was; the error of `evaluate` after `give_up` failures in a row.

@@ -149,7 +149,10 @@ def test_a_malformed_reply_is_refused_and_ends_nothing(content, tmp_path, monkey
     config = {**CONFIG, **LIMITS, "folder": str(tmp_path), "horizon": 12}
     grid, asked = LyingGrid(config, lambda mail: None, 0), []
     grid.content = lambda mail: asked.append(1) or content(mail)
-    mail, server = Mail(grid, 3, pause=0), LiveServer(*plan(config), tmp_path / "server", deadline=600, **settings(config))
+    mail, server = (
+        Mail(grid, 3, pause=0),
+        LiveServer(*plan(config), tmp_path / "server", deadline=600, **settings(config)),
+    )
 
     def receive():
         came = mail.receive()

@@ -1,0 +1,231 @@
+"""Secure aggregation: sums that are right, parts that say nothing, the same decisions, and who cannot work this way."""
+
+import math
+import re
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from live_client import objective, task
+from test_live import in_one_process, state
+
+import pfpne
+from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.federation import Task
+from pfpne.live import LiveClient, LiveServer
+from pfpne.partition import Partition
+from pfpne.paths import ROOT
+from pfpne.saving import from_bytes, to_bytes
+from pfpne.secure import (
+    BITS,
+    SECURED,
+    Masked,
+    PublicKey,
+    PublicKeys,
+    from_fixed,
+    mask,
+    new_key,
+    pair_mask,
+    precision,
+    public_key,
+    secured,
+    sum_masked,
+    to_fixed,
+)
+
+pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+M = 3
+FED1 = {"c_pulls": 1.0, "sigma": 0.15}  # that arms go within a small horizon
+
+
+def decisions(messages: list) -> dict[int, list]:
+    """Header of the algorithm -> the nodes or arms kept, of what a simulation kept of its messages."""
+    shift = any(isinstance(message, PublicKeys) for *_, message in messages)
+    down = [message for _, way, m, message in messages if way == "down" and m == 0]
+    kept = [message for message in down if not isinstance(message, PublicKeys)]
+    return {message.header - shift: message.values[0].tolist() for message in kept}
+
+
+@pytest.mark.parametrize("name", SECURED)
+@pytest.mark.parametrize("noise", ["bernoulli", 0.2])
+def test_the_same_nodes_are_kept_as_without(name, noise):
+    """For 1,000 runs: benchmarks/secure_aggregation.py."""
+    settings = FED1 if name == "fed1-ucb" else {}
+    for run in range(3):
+        problem = pfpne.make_problem("garland", M, shift=0.1, noise=noise, run=run)
+        kept = [
+            pfpne.simulate(algorithm, problem, 600, messages=True, **settings, **more)
+            for algorithm, more in ((name, {}), (secured(name), {"least_rewards": 1}))
+        ]
+        plain, masked = (decisions(each.messages) for each in kept)
+        assert plain == masked and len(plain) >= 2
+        assert np.array_equal(kept[0].regret, kept[1].regret)
+        up = {type(message) for _, way, _, message in kept[1].messages if way == "up"}
+        assert up == {PublicKey, Masked}
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 300), st.floats(1e-3, 1e6), st.integers(0, 2**32))
+def test_fixed_point_sums_are_right_to_the_resolution_and_never_overflow(M, most, seed):
+    bits, rng = precision(most, M), np.random.default_rng(seed)
+    values = np.concatenate([rng.uniform(-most, most, (M, 3)), np.full((M, 1), most), np.full((M, 1), -most)], axis=1)
+    total = from_fixed(sum_masked([to_fixed(row, bits) for row in values]), bits)
+    exact = np.array([math.fsum(column) for column in values.T])
+    assert np.abs(total - exact).max() <= M * 2.0 ** -(bits + 1) + abs(exact).max() * 2.0**-52
+    assert bits <= 52 and (most > 1 or M > 255 or bits == 52)
+
+
+def test_masks_cancel_in_the_sum_of_all_and_in_no_other():
+    keys = [new_key() for _ in range(4)]
+    public = np.stack([public_key(key) for key in keys])
+    masks = {header: [mask(keys[m], m, public, header, 50) for m in range(4)] for header in (1, 2)}
+    for of_all in masks.values():
+        assert not sum_masked(of_all).any()
+        for left_out in range(4):
+            assert (sum_masked(of_all[:left_out] + of_all[left_out + 1 :]) != 0).all()
+    assert not np.isin(masks[1], masks[2]).any()  # a mask is used once
+
+
+def test_two_clients_keep_their_secret_from_all_the_others_together():
+    """The server and clients 2 and 3 take off all masks that they know: what is left is masked by 0's and 1's own."""
+    keys = [new_key() for _ in range(4)]
+    public = np.stack([public_key(key) for key in keys])
+    value = to_fixed(np.full(1000, 0.5), 52)
+    sent = (value + mask(keys[0], 0, public, 1, 1000)) & (2**BITS - 1)
+    known = np.zeros(1000, dtype=np.int64)
+    for other in (2, 3):  # what each adds, against 0 alone
+        known += pair_mask(keys[other], other, 0, public, 1, 1000)
+    left = (sent + known) & (2**BITS - 1)
+    bits = (left[:, None] >> np.arange(BITS)) & 1
+    assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.1  # 6 standard deviations
+    assert not (left == value).any()
+
+
+def test_a_masked_text_says_nothing_of_the_values():
+    """Bits of the masked numbers are even, of zeros and of ones; those of the values are not."""
+    run = make_federation(secured("fed1-ucb"), Task(Partition([[0.0, 1.0]]), M, 4_000, noise="bernoulli"))
+    seen = []
+    run.on_mail = lambda t, up, down: seen.extend(message for _, message in up if isinstance(message, Masked))
+    for m, batch in run.ask():
+        run.tell(m, np.zeros(batch.size) if m else np.ones(batch.size))
+    masked = np.concatenate([message.masked for message in seen])
+    assert len(masked) == M * 20 and len(set(masked.tolist())) == len(masked)
+    bits = (masked[:, None] >> np.arange(BITS)) & 1
+    assert 0.45 < bits.mean() < 0.55 and (np.abs(bits.mean(axis=1) - 0.5) < 0.35).all()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in SECURED])
+def test_who_cannot_work_this_way_says_so_in_a_sentence(name):
+    with pytest.raises(ValueError, match="secure aggregation is for pf-pne, fed-pne") as refused:
+        secured(name)
+    assert str(refused.value).startswith(name) and ("sends nothing" in str(refused.value)) == (not ALGORITHMS[name].up)
+    with pytest.raises(ValueError, match="unknown algorithm 'pf_pne'. Did you mean 'pf-pne'"):
+        secured("pf_pne")
+
+
+def test_least_numbers_of_clients_and_of_rewards():
+    line = Partition([[0.0, 1.0]])
+    with pytest.raises(ValueError, match="n_clients must be at least least_clients, 3"):
+        make_federation(secured("pf-pne"), Task(line, 2, 60, noise="bernoulli"))
+    make_federation(secured("pf-pne"), Task(line, 2, 60, noise="bernoulli"), least_clients=2)
+    with pytest.raises(ValueError, match="a phase of fed1-ucb must be of at least least_rewards, 500"):
+        make_federation(secured("fed1-ucb"), Task(line, 3, 60, noise="bernoulli"), least_rewards=500)
+    with pytest.raises(ValueError, match="the task's reward_range must be narrower"):
+        make_federation(secured("pf-pne+"), Task(line, 3, 60))
+    for wrong in ({"least_rewards": 0}, {"least_clients": 1}, {"least_clients": 2.5}):
+        with pytest.raises(ValueError, match="least_"):
+            make_federation(secured("pf-pne"), Task(line, 3, 60, noise="bernoulli"), **wrong)
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pf-pne+"])
+@pytest.mark.parametrize("least", [1, 5])
+def test_no_mean_is_of_fewer_rewards(name, least):
+    run = make_federation(secured(name), Task(Partition([[0.0, 1.0]]), M, 200, noise="bernoulli"), least_rewards=least)
+    fewest, sent = math.inf, []
+    run.on_mail = lambda t, up, down: sent.extend(message for _, message in up if isinstance(message, Masked))
+    while run.running:
+        for m, batch in run.ask():
+            before = run.clients[m].awaits().after
+            run.tell(m, np.repeat(batch.points[:, 0] > 0.4, batch.counts).astype(float))
+            awaited = run.clients[m].awaits()
+            if awaited.kind is not None or awaited.after > before:  # a message was made of these rewards
+                points = np.repeat(batch.points[:, 0], batch.counts)
+                fewest = min(fewest, *np.unique(points, return_counts=True)[1])
+    assert len(sent) >= 2 * M and fewest >= least and (least > 1 or fewest < 5)
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.x25519", None)
+    with pytest.raises(ValueError, match=r'pip install "pfpne\[secure\]"'):
+        make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
+
+
+def together(horizon: int):
+    run = make_federation(secured("pf-pne"), task(M, horizon))
+    while run.running:
+        for m, batch in run.ask():
+            run.tell(m, np.repeat([objective(m, x) for x in batch.points], batch.counts))
+    return run
+
+
+def test_in_live_use_it_is_as_in_one_process_and_a_lost_state_does_no_harm(tmp_path):
+    """Server and clients start again at each answer; a client that loses its state is still known by its key."""
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    assert (tmp_path / "client-1" / "key").stat().st_size == 32
+    assert (tmp_path / "client-1").stat().st_mode & 0o077 == 0
+    (tmp_path / "client-1" / "state").unlink()
+    clients = in_one_process("pf-pne", tmp_path, 60, secure=True)
+    run = together(60)
+    for m, client in enumerate(run.clients):
+        assert state(tmp_path, m).t == client.t == 60
+        assert np.array_equal(state(tmp_path, m).best(), client.best())
+    assert len({client.client.fingerprint for client in clients.values()}) == 1
+
+
+def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    for name in ("state", "key"):
+        (tmp_path / "client-1" / name).unlink()
+    client = LiveClient("pf-pne", task(M, 60), 1, lambda x: objective(1, x), tmp_path / "client-1", secure=True)
+    server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
+    server.take(1, client.answer())
+    with pytest.raises(ValueError, match="the public key of client 1 must be its own: begin anew"):
+        client.answer(server.mail(1))
+
+
+def test_without_one_of_its_clients_there_is_no_sum(tmp_path):
+    with pytest.raises(ValueError, match="pf-pne cannot do without one of its clients"):
+        LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=1, quorum=2, secure=True)
+    assert not (tmp_path / "server").exists()
+
+
+@pytest.mark.parametrize("name", SECURED)
+def test_it_is_saved_and_restored(name):
+    settings = FED1 if name == "fed1-ucb" else {}
+    plain, apart = (make_federation(secured(name), task(M, 200), **settings) for _ in range(2))
+    while plain.running:
+        for run in (plain, apart):
+            for m, batch in run.ask():
+                run.tell(m, np.repeat([objective(m, x) for x in batch.points], batch.counts))
+        apart = from_bytes(to_bytes(apart))
+        for mine, other in zip(apart.clients, plain.clients, strict=True):
+            assert mine.t == other.t and np.array_equal(mine.best(), other.best())
+
+
+def test_the_page_on_trust_runs_as_it_stands():
+    page = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+    names = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)), names)
+    assert names["federation"].up == (PublicKey, Masked)
+
+
+def test_a_key_that_is_none_is_refused():
+    run = make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
+    client = run.clients[0]
+    own = client.start().key
+    for others in ([np.zeros(32, int)] * 2, [own, own]):
+        with pytest.raises(ValueError):
+            client.receive(PublicKeys(0, np.stack([own, *others])))
+        assert client.keys is None and client.ask().size == 0
