@@ -1,4 +1,4 @@
-"""How long a round of fn-ucb takes in its fast form and by the objects; and its memory against t.
+"""How long a round of fn-ucb takes in its fast form and by the objects; its memory against t; and a run of T = 10^6.
 
     python benchmarks/bench_fn_ucb.py
 
@@ -10,6 +10,7 @@ import sys
 import time
 from statistics import median
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 import pfpne
@@ -55,6 +56,30 @@ def seconds_of_objects(rounds: int) -> float:
     return median(run.seconds for run in runs) / rounds
 
 
+def draw(n_clients: int, horizon: int) -> float:
+    """Seconds of the processor that numpy takes for the uniform values of a run."""
+    rng, begin = np.random.default_rng(0), time.process_time()
+    for _ in range(n_clients):
+        rng.random(horizon)
+    return time.process_time() - begin
+
+
+def compare_long(objective: str, noise, n_clients: int = 20, horizon: int = 1_000_000) -> None:
+    """Print what a long run takes, and its ratio to drawing the same number of uniform values."""
+    problem = pfpne.make_problem(objective, n_clients, noise=noise)
+    problem.optimum  # found once a problem, not once a run  # noqa: B018
+    seconds = []
+    for _ in range(3):
+        begin = time.process_time()
+        pfpne.simulate("fn-ucb", problem, horizon)
+        seconds.append((time.process_time() - begin, draw(n_clients, horizon)))
+    ours, drawing = (median(column) for column in zip(*seconds, strict=True))
+    print(
+        f"fn-ucb, {objective}, noise {noise}, M = {n_clients}, T = {horizon}: {ours:.1f} s; "
+        f"{n_clients * horizon} uniform values: {drawing:.2f} s; ratio {ours / drawing:.0f}"
+    )
+
+
 def peak_megabytes() -> float:
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
@@ -75,6 +100,8 @@ def main() -> None:
         first = seconds_a_round(run, 2_000)
         later = seconds_a_round(run, 20_000)
         print(f"fn-ucb, {objective:10}, M = 20: {1e3 * first:.3f} ms a round to t = 2,000, then {1e3 * later:.4f} ms")
+    for objective in ("garland", OBJECTIVE, "ackley"):  # one arm for ever; so, of 1000 arms; arms that alternate
+        compare_long(objective, 1.0)
 
 
 if __name__ == "__main__":

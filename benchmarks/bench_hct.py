@@ -1,13 +1,17 @@
-"""How many of PyXAB's HCT pulls the compiled hct-pyxab makes meanwhile: one ratio from one run; and hoo's time a pull.
+"""How fast the compiled trees are: beside PyXAB's HCT, beside drawing their noise, and each per pull.
 
     python benchmarks/bench_hct.py
 
 Both run the same objective, cells and noise, one client, T = 20,000, in the same process, the objective's
 evaluation included; that the pulls are the same is checked. PyXAB is timed once, ours as the median of
 repetitions when warm (compiled code comes from the disk).
+
+The long runs (M = 20, T = 10^6) are timed in turn with numpy drawing the same number of uniform values, in seconds of
+the processor, and the ratio is that of the medians.
 """
 
 import time
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -24,6 +28,7 @@ from pfpne.simulation.record import checkpoints
 
 REPETITIONS = 15
 T = 20_000
+LONG_M, LONG_T, LONG_REPETITIONS = 20, 1_000_000, 3
 
 
 def time_pyxab(problem, partition) -> tuple[float, np.ndarray]:
@@ -57,6 +62,35 @@ def time_ours(name: str, problem, horizon: int) -> tuple[float, np.ndarray]:
     return median(taken[1:]), traces.regret
 
 
+def draw() -> None:
+    """Draw the uniform values of a long run with numpy, one client after another."""
+    rng = np.random.default_rng(0)
+    for _ in range(LONG_M):
+        rng.random(LONG_T)
+
+
+def compare_long(objective: str, noise) -> None:
+    """Print the nanoseconds per pull of long runs, and their ratio to drawing."""
+    problem = pfpne.make_problem(objective, LONG_M, noise=noise)
+    problem.optimum  # found once a problem, not once a run  # noqa: B018
+    names = ("hct", "hct-pyxab", "hoo")
+    jobs = [draw, *(partial(pfpne.simulate, name, problem, LONG_T) for name in names)]
+    seconds = [[] for _ in jobs]
+    for name in names:  # compiled, or read from the disk
+        pfpne.simulate(name, problem, 1_000)
+    for _ in range(LONG_REPETITIONS):
+        for job, taken in zip(jobs, seconds, strict=True):
+            start = time.process_time()
+            job()
+            taken.append(time.process_time() - start)
+    drawing, *running = (1e9 * median(taken) / (LONG_M * LONG_T) for taken in seconds)
+    for name, ns in zip(names, running, strict=True):
+        print(
+            f"{name}, {objective}, noise {noise}, M = {LONG_M}, T = {LONG_T}: {ns:.0f} ns per pull (hct: at most 110); "
+            f"a uniform value: {drawing:.1f} ns; ratio {ns / drawing:.0f}"
+        )
+
+
 def main() -> None:
     for objective in ("garland", "himmelblau", "rastrigin"):
         problem = pfpne.make_problem(objective, n_clients=1, noise="bernoulli")
@@ -72,6 +106,8 @@ def main() -> None:
             problem = pfpne.make_problem("garland", n_clients=M, noise="bernoulli")
             taken, _ = time_ours(name, problem, horizon)
             print(f"{name}, garland, M = {M:2}, T = {horizon:6}: {1e6 * taken / (M * horizon):.2f} us a pull")
+    for objective, noise in (("garland", "bernoulli"), ("rastrigin", 1.0)):
+        compare_long(objective, noise)
 
 
 if __name__ == "__main__":
