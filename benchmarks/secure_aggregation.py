@@ -13,10 +13,10 @@ import numpy as np
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
-from pfpne.secure import SECURED, Masked, PublicKey, PublicKeys, secured
+from pfpne.algorithms.secure import SECURED, Masked, PublicKey, PublicKeys, secured
 from pfpne.simulation.fast import FAST
 
-SMALL = {"n_clients": 3, "horizon": 200}  # of the runs that are compared
+SITES, HORIZON = 3, {"fed1-ucb": 300}  # of the runs that are compared; 100 evaluations where none is said
 M, T, N_RUNS = 20, 10_000, 10  # of those whose regret is measured
 LEAST = (1, 2, 5, 10, 20)
 NOISES = ("bernoulli", 0.1)
@@ -36,9 +36,11 @@ def equal(name: str, runs: int) -> str:
     same, exchanges, settings = 0, 0, FED1 if name == "fed1-ucb" else {}
     for run in range(runs):
         noise = NOISES[run % 2]
-        problem = pfpne.make_problem("garland", SMALL["n_clients"], shift=0.1, noise=noise, run=run)
-        plain = pfpne.simulate(name, problem, SMALL["horizon"], messages=True, **settings)
-        hidden = pfpne.simulate(secured(name), problem, SMALL["horizon"], messages=True, least_rewards=1, **settings)
+        problem = pfpne.make_problem("garland", SITES, shift=0.1, noise=noise, run=run)
+        plain = pfpne.simulate(name, problem, HORIZON.get(name, 100), messages=True, **settings)
+        hidden = pfpne.simulate(
+            secured(name), problem, HORIZON.get(name, 100), messages=True, least_rewards=1, **settings
+        )
         same += decisions(plain.messages) == decisions(hidden.messages)
         exchanges += len(decisions(plain.messages))
         assert {type(message) for _, way, _, message in hidden.messages if way == "up"} <= {PublicKey, Masked}
@@ -72,11 +74,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=250, help="of each algorithm, in the first table")
     parser.add_argument("--page", type=Path, default=Path("docs/trust.md"))
+    parser.add_argument("--only", choices=("equal", "cost"), help="one of the two tables")
     arguments = parser.parse_args()
+    if arguments.only != "cost":
+        write_equal(arguments)
+    if arguments.only != "equal":
+        write_cost(arguments)
+
+
+def write_equal(arguments) -> None:
     rows = [equal(name, arguments.runs) for name in SECURED]
     print("\n".join(rows), flush=True)
     heads = "| algorithm | runs | exchanges | runs with the same decisions |"
     write(arguments.page, "equal", [heads, "|---|---|---|---|", *rows])
+
+
+def write_cost(arguments) -> None:
     rows = [cost(name, noise) for name in ("pf-pne", "fed-pne", "pf-pne+") for noise in NOISES]
     print("\n".join(rows), flush=True)
     heads = " | ".join(f"n = {least}" for least in LEAST)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pfpne.algorithms import make_federation
+    from pfpne.algorithms.secure import secured
     from pfpne.federation import Task
     from pfpne.partition import Partition
     from pfpne.problems import make_problem, problem_from_functions
     from pfpne.pyxab import PyXABPartition, to_pyxab
     from pfpne.saving import load, save
-    from pfpne.secure import secured
     from pfpne.simulation.simulate import simulate
     from pfpne.space import Choice, Float, Int, Ordinal, Reward, Space
     from pfpne.tuning import EvaluationError, Search, Trial, Tuned, tune
@@ -26,12 +26,12 @@ __version__ = "0.1.0"
 # Where each name lives. It is loaded when it is first used: compilers and tables take longer than the rest.
 _NAMES = {
     "algorithms": "make_federation",
+    "algorithms.secure": "secured",
     "federation": "Task",
     "partition": "Partition",
     "problems": "make_problem problem_from_functions",
     "pyxab": "PyXABPartition to_pyxab",
     "saving": "load save",
-    "secure": "secured",
     "simulation.simulate": "simulate",
     "space": "Choice Float Int Ordinal Reward Space",
     "tuning": "EvaluationError Search Trial Tuned tune",

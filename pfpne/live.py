@@ -34,11 +34,11 @@ from filelock import FileLock
 from pfpne.algorithms import Algorithm, make_federation
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import FedPNEServer, PhasedServer
+from pfpne.algorithms.secure import SecureClient, SecureServer, new_key, secured
 from pfpne.checks import check, check_integer, is_integer, is_number, real, shown
 from pfpne.federation import LONGEST_NUMBER, Batch, Message, Task
 from pfpne.paths import write_atomically
 from pfpne.saving import Journal, check_plain, load, save
-from pfpne.secure import SecureClient, SecureServer, new_key, secured
 
 log = logging.getLogger(__name__)
 
@@ -151,8 +151,8 @@ class LiveClient:
     evaluate(x) -> reward, x (d,); it may fail, and is tried `retries` >= 0 times more; after `give_up` >= 1 evaluations
     in a row that all failed, the error is raised. missing: the reward of a point that has none, the worst there is.
     known: the journal of an earlier run (say, of a shorter horizon): its rewards, point by point and in their order,
-    serve before anything is evaluated. secure: whether messages are masked (see pfpne.secure), as at the server. Other
-    arguments: as of `pfpne.make_federation`.
+    serve before anything is evaluated. secure: whether messages are masked, as at the server (see
+    pfpne.algorithms.secure). Other arguments: as of `pfpne.make_federation`.
     """
 
     def __init__(
@@ -334,9 +334,9 @@ class LiveServer:
 
     deadline: seconds > 0 from one exchange to the next, as long as there is one to come. last_deadline: the same for
     what the clients do alone after the last exchange; no limit by default. quorum: how many clients make an exchange at
-    the deadline, 1..M; M, all, by default. secure: whether messages are masked (see pfpne.secure), as at the clients.
-    Other arguments: as of `pfpne.make_federation`. Raises ValueError for a quorum below M with an algorithm that cannot
-    do without a client, which none can with masks, and for fn-ucb with D > 0.
+    the deadline, 1..M; M, all, by default. secure: whether messages are masked, as at the clients (see
+    pfpne.algorithms.secure). Other arguments: as of `pfpne.make_federation`. Raises ValueError for a quorum below M
+    with an algorithm that cannot do without a client, which none can with masks, and for fn-ucb with D > 0.
     """
 
     def __init__(

@@ -13,34 +13,26 @@ package that wrote a state reads it.
 import base64
 import copy
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 import os
+import pkgutil
 import zlib
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
 from pfpne import __version__
-from pfpne.algorithms import ALGORITHMS
-from pfpne.algorithms.fn_ucb import Arms
-from pfpne.algorithms.hct import NODE, STATE, Theory
-from pfpne.algorithms.pf_pne import Phases
 from pfpne.checks import check, shown
-from pfpne.federation import Batch, Client, Federation, Message, Server, Task
-from pfpne.gaussian import Hyper
-from pfpne.partition import Partition
+from pfpne.federation import Client, Federation, Message, Server
 from pfpne.paths import write_atomically
 
 FORMAT = 2
 SAVED = (Client, Server, Federation, dict)
-ROOTS = (Client, Server, Message, Phases)  # with all of the package's classes that are made of them
-ALONE = (Federation, Task, Partition, Batch, Theory, Arms, Hyper)
-RECORDS = {"nodes": NODE, "state": STATE}  # arrays of more than numbers
-KINDS = "biuf"  # of all other arrays
+KINDS = "biuf"  # of arrays, but for the records of a tree
 PLAIN = (type(None), bool, int, float, str)
 
 
@@ -48,19 +40,28 @@ def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _below(kind: type) -> Iterator[type]:
-    yield kind
-    for other in kind.__subclasses__():
-        yield from _below(other)
-
-
+@functools.cache
 def classes() -> dict[str, type]:
-    """The classes that a state may be made of, by their names: the package's own, and none that opens a file."""
-    for module in ("live", "algorithms.random_search"):  # which have some, too
-        import_module(f"pfpne.{module}")
-    roots = *ROOTS, import_module("pfpne.secure").Sums, *(row.settings for row in ALGORITHMS.values())
-    listed = {*ALONE, *(kind for root in roots for kind in _below(root))}
-    return {_name(kind): kind for kind in listed if kind.__module__.partition(".")[0] == "pfpne"}
+    """The classes that a state may be made of, by their names, none of which opens a file: those that the modules of
+    the algorithms, of federations and of partitions define, and the servers and messages of live use.
+    """
+    names = [module.name for module in pkgutil.iter_modules(import_module("pfpne.algorithms").__path__)]
+    modules = ["federation", "partition", *(f"algorithms.{name}" for name in names)]
+    listed = [kind for module in modules for kind in _defined(module)]
+    listed += [kind for kind in _defined("live") if issubclass(kind, Server | Message)]
+    return {_name(kind): kind for kind in listed}
+
+
+def _defined(module: str) -> list[type]:
+    there = import_module(f"pfpne.{module}")
+    return [x for x in vars(there).values() if isinstance(x, type) and x.__module__ == there.__name__]
+
+
+@functools.cache
+def records() -> dict[str, np.dtype]:
+    """The arrays of more than numbers: a tree's nodes and its state."""
+    hct = import_module("pfpne.algorithms.hct")
+    return {"nodes": hct.NODE, "state": hct.STATE}
 
 
 # --- to plain values and back --------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class _Writer:
         if isinstance(x, np.generic) and x.dtype.kind in KINDS:
             return ["number", x.dtype.str, base64.b64encode(x.tobytes()).decode()]
         if isinstance(x, np.ndarray):
-            named = [name for name, dtype in RECORDS.items() if dtype == x.dtype]
+            named = [name for name, dtype in records().items() if dtype == x.dtype]
             if named or x.dtype.kind in KINDS:
                 content = base64.b64encode(x.tobytes()).decode()
                 return ["array", named[0] if named else x.dtype.str, list(x.shape), x.flags.writeable, content]
@@ -140,8 +141,8 @@ class _Reader:
 
     def _array(self, dtype: str, shape: list, writeable: bool, content: str) -> np.ndarray:
         """Of numbers, as many as are in the file."""
-        kind, content = RECORDS.get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
-        holds = dtype in RECORDS or (kind.kind in KINDS and kind.fields is None and kind.subdtype is None)
+        kind, content = records().get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
+        holds = dtype in records() or kind.kind in KINDS and kind.fields is None and kind.subdtype is None
         check(holds, "an array in a state", "of numbers", dtype)
         sizes = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(content)
         check(sizes, "the size of an array", f"that of what is there, {len(content)} bytes", shape)

@@ -13,12 +13,7 @@ from test_live import in_one_process, state
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
-from pfpne.federation import Task
-from pfpne.live import LiveClient, LiveServer
-from pfpne.partition import Partition
-from pfpne.paths import ROOT
-from pfpne.saving import from_bytes, to_bytes
-from pfpne.secure import (
+from pfpne.algorithms.secure import (
     BITS,
     SECURED,
     Masked,
@@ -34,6 +29,11 @@ from pfpne.secure import (
     sum_masked,
     to_fixed,
 )
+from pfpne.federation import Task
+from pfpne.live import LiveClient, LiveServer
+from pfpne.partition import Partition
+from pfpne.paths import ROOT
+from pfpne.saving import from_bytes, to_bytes
 
 pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
 M = 3

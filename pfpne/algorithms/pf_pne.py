@@ -71,7 +71,7 @@ class PhasedSettings:
     smoothness; c > 0, c_1 > 0 and delta > 0 of the confidence, delta None for 1/M (Theorem 3.1).
     """
 
-    least_rewards: ClassVar[int] = 1  # of which a client's mean is made; a setting in pfpne.secure
+    least_rewards: ClassVar[int] = 1  # of which a client's mean is made; a setting in pfpne.algorithms.secure
     nu_1: float = 1.0
     rho: float = 0.5
     c: float = 0.1
