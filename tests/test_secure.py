@@ -156,6 +156,18 @@ def test_no_mean_is_of_fewer_rewards(name, least):
     assert len(sent) >= 2 * M and fewest >= least and (least > 1 or fewest < 5)
 
 
+def test_a_mean_over_all_beyond_the_range_ends_it():
+    """A client that lies cannot be told apart; what it says is not taken for a mean."""
+    run = make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
+    run.ask()
+    sent = {m: client.tell(np.ones(client.ask().size)) for m, client in enumerate(run.clients)}
+    for lie in (2**52, 2**60):
+        false = Masked(1, (sent[0].masked + lie) & (2**BITS - 1))
+        with pytest.raises(RuntimeError, match="one of them lies or is broken"):
+            run.server.exchange({**sent, 0: false})
+    assert run.server.exchange(sent)[0].means.tolist() == [1.0]
+
+
 def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.x25519", None)
     with pytest.raises(ValueError, match=r'pip install "pfpne\[secure\]"'):

@@ -25,7 +25,16 @@ import numpy as np
 
 from pfpne.algorithms import ALGORITHMS, Algorithm, pf_pne_plus
 from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, pulls_of_phase
-from pfpne.algorithms.pf_pne import Kept, KeptIndex, PFPNESettings, PhasedServer, PhasedSettings, find, pulls_each
+from pfpne.algorithms.pf_pne import (
+    Kept,
+    KeptIndex,
+    NodeMeans,
+    PFPNESettings,
+    PhasedServer,
+    PhasedSettings,
+    find,
+    pulls_each,
+)
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, Shared
 from pfpne.checks import check, check_integer, unknown
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers
@@ -375,7 +384,14 @@ class SecureServer(Server):
         mosts = self.sums.mosts(self.server.awaits(0).kind)
         total = np.split(sum_masked([messages[m].masked for m in range(M)]), len(mosts))
         bits = [precision(most, M) for most in mosts]
-        answer = self.sums.conclude(self.server, [from_fixed(x, b) for x, b in zip(total, bits, strict=True)])
+        sums, (low, high) = (
+            [from_fixed(x, b) for x, b in zip(total, bits, strict=True)],
+            self.task.bounds(NodeMeans)["means"],
+        )
+        if not (M * low <= sums[0].min() and sums[0].max() <= M * high):
+            beyond = f"the mean over the clients of phase {messages[0].header - 1} is beyond the range of the rewards"
+            raise RuntimeError(f"{beyond}: one of them lies or is broken, and with masks nobody can tell which.")
+        answer = self.sums.conclude(self.server, sums)
         return dict.fromkeys(range(M), replace(answer, header=answer.header + 1))
 
 
