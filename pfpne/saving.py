@@ -46,7 +46,7 @@ def classes() -> dict[str, type]:
     the algorithms, of federations and of partitions define, and the servers and messages of live use.
     """
     names = [module.name for module in pkgutil.iter_modules(import_module("pfpne.algorithms").__path__)]
-    modules = ["federation", "partition", *(f"algorithms.{name}" for name in names)]
+    modules = ["federation", "partition", "gaussian", *(f"algorithms.{name}" for name in names)]
     listed = [kind for module in modules for kind in _defined(module)]
     listed += [kind for kind in _defined("live") if issubclass(kind, Server | Message)]
     return {_name(kind): kind for kind in listed}
@@ -142,7 +142,7 @@ class _Reader:
     def _array(self, dtype: str, shape: list, writeable: bool, content: str) -> np.ndarray:
         """Of numbers, as many as are in the file."""
         kind, content = records().get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
-        holds = dtype in records() or kind.kind in KINDS and kind.fields is None and kind.subdtype is None
+        holds = dtype in records() or (kind.kind in KINDS and kind.fields is None and kind.subdtype is None)
         check(holds, "an array in a state", "of numbers", dtype)
         sizes = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(content)
         check(sizes, "the size of an array", f"that of what is there, {len(content)} bytes", shape)

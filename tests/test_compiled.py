@@ -68,9 +68,18 @@ if __name__ == "__main__":
 """
 
 
-def is_compiled(node: ast.AST) -> bool:
-    decorators = getattr(node, "decorator_list", [])
-    return any(isinstance(part, ast.Name) and part.id == "njit" for one in decorators for part in ast.walk(one))
+def names_in(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def compilers(tree: ast.Module) -> set[str]:
+    """njit, and the names that a module gives to it with some options."""
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign) and "njit" in names_in(node.value)]
+    return {"njit"} | {target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)}
+
+
+def is_compiled(node: ast.AST, compilers: set[str]) -> bool:
+    return any(names_in(decorator) & compilers for decorator in getattr(node, "decorator_list", []))
 
 
 @functools.cache
@@ -83,7 +92,7 @@ def compiled_functions() -> dict[Function, set[Function]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 meanings |= {(module, alias.asname or alias.name): (node.module, alias.name) for alias in node.names}
-            elif is_compiled(node):
+            elif is_compiled(node, compilers(tree)):
                 nodes[module, node.name] = node
     calls = {}
     for function, node in nodes.items():

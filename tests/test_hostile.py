@@ -60,6 +60,7 @@ TAKEN = {
     "cells": ("random", "cyclic"),
     "algorithms": ("pf-pne,hct,fed-pne", ["hct", "pf-pne"], "['pf-pne', 'pe']"),
     "profile": ("smoke", "paper"),
+    "reading": ("printed", "model"),
     "objective": ("garland", "ackley"),
     "scheduler": ("tcp://127.0.0.1:8786", "tls://cluster:1"),
     "figures_dir": ("a b/c", "../x", "it's", "\N{SNOWMAN}", "x" * 200, *PATHS),

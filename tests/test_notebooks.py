@@ -119,7 +119,7 @@ def test_regret_and_its_manifest(execute):
 def test_landmine(execute):
     execute, project, _ = execute
     execute("2_landmine_auc")
-    for stem in ("regret_landmine", "landmine_surfaces"):
+    for stem in ("regret_landmine_printed", "landmine_surfaces_printed"):
         manifest = check_files(project / "figures-custom", stem)
         assert set(manifest["dataset"]) == {"LandmineData.mat", "data/landmine_auc.npz"}
 
@@ -127,7 +127,7 @@ def test_landmine(execute):
 def test_communication_as_in_jupyterlab(execute):
     execute, _, elsewhere = execute
     execute("3_communication_cost")
-    check_files(elsewhere / "mine", "communication_garland")  # relative to where it was run
+    check_files(elsewhere / "mine", "communication_garland_printed")  # relative to where it was run
 
 
 def test_table_1_and_the_claims(execute):

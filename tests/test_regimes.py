@@ -186,5 +186,5 @@ def test_federating_pays_down_to_the_delta_below_which_it_costs_more_than_a_perc
     made = pd.DataFrame({"given": [0.0, 0.25, 0.5, 1.0], "ratio": [0.9, 1.1, 1.005, 1.0], "own": 1.05, "fed": 2.0})
     made = made.assign(Delta=0.3, objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10)
     words = regimes._which_Delta(made)
-    assert "stops paying below a Delta of 0.5 (" in words and "again at 0 in 1." in words
+    assert "Below a Delta of 0.5 (" in words and "at 0 it pays again in 1." in words
     assert "in 0 of 1 cases, and below PE's in 0." in words and "The best Delta is 0 (" in words

@@ -16,7 +16,8 @@ from papermill.clientwrap import PapermillNotebookClient
 from pfpne.paper import __main__ as runner
 from pfpne.paper.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.parameters import HEADER, NOTEBOOKS, ParameterError, assigned, executions, progress
-from pfpne.paths import PACKAGE, ROOT
+from pfpne.paths import PACKAGE
+from pfpne.paths import SHIPPED as CHECKOUT
 
 NAME = "1_synthetic_regret"
 SOURCE = FOLDER / f"{NAME}.ipynb"
@@ -144,6 +145,7 @@ def three(project, monkeypatch):
 
     names = ("short", "long", "same")
     monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(names))
+    monkeypatch.setattr(runner, "GROUPS", {"all": names})
     monkeypatch.setattr(runner, "SECONDS", {"smoke": {"short": 20, "long": 120, "same": 1}})
     monkeypatch.setattr(runner, "executions", lambda _: [(name, {}) for name in names])
     monkeypatch.setattr(runner, "check_notebook", lambda _: None)
@@ -226,7 +228,7 @@ def test_make_says_who_it_is(target, tmp_path):
     (tmp_path / "ready").touch()
     variables = [f"RUN={sys.executable} {tmp_path / 'show.py'}", f"READY={tmp_path / 'ready'}"]
     done = subprocess.run(
-        ["make", "--silent", "-C", ROOT, target, *variables], capture_output=True, text=True, check=True
+        ["make", "--silent", "-C", CHECKOUT, target, *variables], capture_output=True, text=True, check=True
     )
     assert done.stdout == "True\n"
 

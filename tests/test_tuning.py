@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import pfpne
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.saving import Journal
 from pfpne.tuning import SEARCHES
 
@@ -345,7 +345,7 @@ def test_a_result_can_be_drawn(monkeypatch):
 
 def test_names_are_at_the_top_and_the_page_runs_as_it_stands(capsys):
     assert {"tune", "Search", "Trial", "Tuned", "Reward", "Choice", "simulate"} <= set(dir(pfpne))
-    page = (ROOT / "docs" / "own-problem.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "own-problem.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     exec(code, {})
     found = re.findall(r"'C': ([\d.]+)", capsys.readouterr().out)

@@ -91,7 +91,7 @@ def get_algorithm(name: str | Algorithm) -> Algorithm:
     """The algorithm of that name (or itself); ValueError, with the nearest name and the list, if there is none."""
     if isinstance(name, Algorithm):
         return name
-    if name not in ALGORITHMS:
+    if name not in tuple(ALGORITHMS):
         raise ValueError(unknown("algorithm", name, ALGORITHMS))
     return ALGORITHMS[name]
 

@@ -124,7 +124,7 @@ def _number(kind: type, check_it: Callable, word: str | None = None) -> Callable
 
     def read(name: str, x):
         value = plain(x)
-        if word is not None and (value is True if word == "true" else value == word):
+        if word is not None and (value is True if word == "true" else isinstance(value, str) and value == word):
             return word
         check_it(name, value)
         return kind(value)

@@ -261,20 +261,76 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame) -> list[
     as_good = table[table["held"] == best]
     low = {noise: int(by_scale[noise].max()) for noise in SCALES["paper"]["noise"] if noise in by_scale.index}
     numbers = ", ".join(f"{noise_in_words(noise)} {count}" for noise, count in low.items())
-    missed = [s for s in STATEMENTS if tested.set_index("id").loc[s.id, "verdict"] != SHOWN]
     return [
         f'Under the reading "printed" ({noise_in_words(printed.noise)}, T = {printed.T:,}, M = {printed.M}), '
         f"{counts.get(SHOWN, 0)} of the {len(tested)} statements are shown, {counts.get(REFUTED, 0)} refuted and "
         f"{counts.get(OPEN, 0)} open ({tested['n'].max()} paired runs, Holm's correction).",
-        f"Not shown: {'; '.join(_brief(s, tested) for s in missed) or 'none'}.",
-        (
-            f"In the search over {len(table):,} readings the most that hold in the means is {best} of {N}, in"
-            f" {len(as_good)} readings; this one has {int(ours['held'])}."
-        ),
+        f"{SHORT['smallest']}: {_by_verdict(tested, ['smallest'])}.",
+        f"Refuted: {_kinds_with(tested, REFUTED) or 'nothing'}. Open: {_kinds_with(tested, OPEN) or 'nothing'}.",
+        f"In the search over {len(table):,} readings the most that hold in the means is {best} of {N}, in "
+        f"{len(as_good)} readings; this one has {int(ours['held'])}. In no reading: "
+        f"{'; '.join(f'{SHORT[_kind(s.id)]} ({title(s.objective)})' for s in never) or 'none is left out'}.",
         f"The most that hold at any T, by noise, with all else as we had it: {numbers} of {N}.",
+    ]
+
+
+SHORT = {  # a kind of statement in a few words
+    "smallest": "PF-PNE has the smallest regret of the five",
+    "depends": "identical clients halve Fed-PNE's regret",
+    "differ": "clients differ more than on Himmelblau",
+    "fed-better": "Fed-PNE beats its competitors",
+    "fed-far": "Fed-PNE has twice PF-PNE's regret",
+    "global": "Fed-PNE does better against the global optimum",
+    "settings": "moving one setting changes little",
+    "doublesine-hct": "PF-PNE beats HCT",
+    "doublesine-hct-slightly": "PF-PNE is only slightly better than HCT",
+    "doublesine-fed": "PF-PNE has half of Fed-PNE's regret",
+    "ackley-hct": "PF-PNE is similar to HCT",
+    "ackley-fed": "PF-PNE is similar to Fed-PNE",
+    "fed-grows": "Fed-PNE goes on communicating",
+    "pf-stops": "PF-PNE stops communicating",
+}
+
+
+def _kind(statement: str) -> str:
+    """The kind of a statement, a key of SHORT: its id without the objective."""
+    return max((kind for kind in SHORT if statement.startswith(kind)), key=len)
+
+
+def _by_verdict(tested: pd.DataFrame, kinds: list[str]) -> str:
+    """The verdicts of some kinds of statements with the objectives: "shown on Garland; open on Landmine"."""
+    rows = tested[tested["id"].map(_kind).isin(kinds)]
+    groups = rows.groupby("verdict", sort=False)["objective"]
+    return "; ".join(f"{verdict} on {', '.join(map(title, objectives))}" for verdict, objectives in groups)
+
+
+def _kinds_with(tested: pd.DataFrame, verdict: str) -> str:
+    """What has a verdict, in a few words, with the objectives."""
+    rows = tested[tested["verdict"] == verdict]
+    groups = rows.groupby(rows["id"].map(_kind), sort=False)["objective"]
+    return "; ".join(f"{SHORT[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups)
+
+
+def where_it_ends(ranking: pd.DataFrame, statements: pd.DataFrame) -> list[str]:
+    """Where PF-PNE stops being first. ranking: ranking_printed.csv; statements: statements.csv."""
+    regret = ranking.pivot(index="algorithm", columns="objective", values="mean")
+    ours = regret.loc["pf-pne"]
+    beside = []
+    for name in ("pe", "hoo"):
+        ratio = regret.loc[name] / ours
+        less = ", ".join(title(objective) for objective in ratio.index[ratio < 1])
+        beside.append(f"{label(name)} has less regret than PF-PNE on {(ratio < 1).sum()} of {len(ratio)} ({less})")
+    model = statements[statements["reading"] == "model"]
+    counts = model["verdict"].value_counts()
+    return [
         (
-            "In no reading:"
-            f" {'; '.join(f'{s.tested} ({title(s.objective)})' for s in never) or 'every statement holds in some'}."
+            "Under the same reading, two that the paper's figures leave out: PE is PF-PNE's own second stage without a"
+            f" federation, HOO a single-client search. {'; '.join(beside)} (means of {ranking['runs'].max()} runs)."
+        ),
+        (
+            f"Under the paper's own reward model (Bernoulli rewards, T = {READINGS['model'].horizon:,}): "
+            f"{counts.get(SHOWN, 0)} shown, {counts.get(REFUTED, 0)} refuted, {counts.get(OPEN, 0)} open. "
+            f"{SHORT['smallest']}: {_by_verdict(model, ['smallest'])}."
         ),
     ]
 
@@ -299,12 +355,6 @@ def untested() -> pd.DataFrame:
     """The sentences about the figures that no curve can test, and why."""
     rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["untested"]
     return pd.DataFrame([{"In the paper": f'{r["place"]}: "{r["quote"]}"', "Why": r["why"]} for r in rows])
-
-
-def _brief(statement: Statement, tested: pd.DataFrame) -> str:
-    row = tested.set_index("id").loc[statement.id]
-    ratio = f", {row['what']} = {row['ratio']:.2g}" if statement.kind in ("ratio", "global", "settings") else ""
-    return f"{statement.tested} ({title(statement.objective)}{ratio}; {row['verdict']})"
 
 
 def _row(table: pd.DataFrame, reading: Reading) -> pd.Series:

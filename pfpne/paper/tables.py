@@ -44,7 +44,7 @@ def as_latex(table: pd.DataFrame, columns: str, **options) -> str:
 
 def as_markdown(table: pd.DataFrame) -> str:
     """table: of strings."""
-    cells = table.map(lambda cell: cell.replace("|", r"\|"))
+    cells = table.map(lambda cell: f"{cell}".replace("|", r"\|"))
     return cells.to_markdown(index=False, disable_numparse=True, stralign=None) + "\n"
 
 
@@ -298,9 +298,11 @@ def printed_blocks(folder: Path) -> list[tuple[str, str, str, str]]:
         (folder / name).read_text(encoding="utf-8")
         for name in ("readings_in_words.md", "statements.md", "ranking_printed.md")
     )
+    tested = pd.read_csv(folder / "statements.csv")
+    words += _list(printed.where_it_ends(pd.read_csv(folder / "ranking_printed.csv"), tested))
     contributions = as_markdown(printed.contributions_in_words(pd.read_csv(folder / "readings.csv")))
     return [
-        ("README.md", "printed", "readings_in_words.md", words),
+        ("README.md", "printed", "readings_in_words.md ranking_printed.csv statements.csv", words),
         (page, "readings", "readings_in_words.md", words),
         (page, "ranking", "ranking_printed.csv", ranking),
         (page, "contributions", "readings.csv", contributions),
