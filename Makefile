@@ -14,7 +14,7 @@ READY := $(VENV)/.ready
 figures evidence map all: export PFPNE_MAKE := $(shell echo $$PPID)
 
 help:
-	@echo "make figures   the paper's figures and Table 1, into figures/ (20 minutes on two cores)"
+	@echo "make figures   the paper's figures and Table 1, into figures/ (about half an hour on two cores)"
 	@echo "make evidence  the claims, the deviations, the search for the printed reading, and all beyond the paper (2 hours)"
 	@echo "make map       the map of when federation pays (an hour or two)"
 	@echo "make all       everything"

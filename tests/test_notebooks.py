@@ -22,7 +22,17 @@ from pfpne.paper import claims, table1
 from pfpne.paper.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paper.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.maps import PAGES
-from pfpne.paper.parameters import COMPARED, HEADER, NOTEBOOKS, ParameterError, assigned, complete, executions, read
+from pfpne.paper.parameters import (
+    COMPARED,
+    HEADER,
+    NOTEBOOKS,
+    RANKED,
+    ParameterError,
+    assigned,
+    complete,
+    executions,
+    read,
+)
 from pfpne.paths import SHIPPED as CHECKOUT
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
@@ -155,11 +165,11 @@ def test_table_1_and_the_claims(execute):
 def test_panels_and_times(execute):
     execute, project, _ = execute
     shown = [stem for stem, _ in runner.figure_times(execute("5_panels_and_times"), total=1.0)]
-    panels = ["panel_main_bernoulli", "panel_appendix_bernoulli", "panel_main_regimes", "panel_main_cyclic"]
-    panels += ["panel_simple_regimes", "panel_communication"]
-    assert shown == [*panels, "times"]
+    panels = ["panel_main", "panel_appendix", "panel_main_cyclic", "panel_simple", "panel_communication"]
+    assert shown == [f"{name}_printed" for name in (*panels, "ranking", "times")]
     for stem in shown:
-        check_files(project / "figures-custom", stem)
+        if not stem.startswith("ranking"):  # a table
+            check_files(project / "figures-custom", stem)
 
 
 def test_the_map_of_one_regime(execute):
@@ -198,7 +208,7 @@ def test_nothing_is_written_but_results_and_figures(execute):
         execute(name)
     assert sorted(os.listdir(project)) == ["data", "figures-custom", "notebooks", "results"]
     by_papermill = [f"{name}.ipynb" for name in ASKED if not name.startswith("3")]
-    assert sorted(os.listdir(elsewhere)) == [*by_papermill, "mine"]
+    assert sorted(os.listdir(elsewhere)) == sorted([*by_papermill, "mine"])
 
 
 # --- parameters that are wrong ----------------------------------------------------------------------
@@ -325,9 +335,11 @@ def test_communication_is_not_drawn_of_algorithms_that_have_none():
 
 def test_none_is_the_profiles_value():
     p = complete("1_synthetic_regret", {"objective": "garland", "horizon": None, "algorithms": None})
-    assert (p.profile, p.n_clients, p.horizon, p.n_runs) == ("paper", 20, 100_000, 10)
-    assert (p.noise, p.shift, p.seed) == ("bernoulli", 0.1, 0)
-    assert p.algorithms == COMPARED and p.settings == {}
+    assert (p.profile, p.reading, p.n_clients, p.horizon, p.n_runs) == ("paper", "printed", 20, 1_000_000, 10)
+    assert (p.noise, p.shift, p.seed) == (1.0, 0.1, 0)
+    assert p.algorithms == RANKED and p.settings == {}
+    p = complete("1_synthetic_regret", {"reading": "model"})
+    assert (p.horizon, p.noise, p.algorithms) == (100_000, "bernoulli", COMPARED)
 
 
 def test_algorithms_as_a_list_or_with_commas():
@@ -339,8 +351,9 @@ def test_algorithms_as_a_list_or_with_commas():
     ("parameters", "folder"),
     [
         ({}, FIGURES),
-        ({"noise": 2, "n_jobs": 1}, FIGURES),
-        ({"noise": "bernoulli", "horizon": 100_000}, FIGURES),
+        ({"reading": "model", "noise": 2, "n_jobs": 1}, FIGURES),
+        ({"reading": "model", "noise": "bernoulli", "horizon": 100_000}, FIGURES),
+        ({"noise": 2}, FIGURES_CUSTOM),
         ({"noise": 0.2}, FIGURES_CUSTOM),
         ({"seed": 1}, FIGURES_CUSTOM),
         ({"algorithms": "pf-pne"}, FIGURES_CUSTOM),
@@ -451,9 +464,9 @@ def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(broken, monk
     monkeypatch.setattr(runner, "executions", lambda profile: executions(profile)[1:2])
     assert runner.main(["figures", "--profile", "smoke"]) == 1
     said = capsys.readouterr().err
-    assert "1_synthetic_regret_garland_bernoulli failed: RuntimeError: broken on purpose" in said
+    assert "1_synthetic_regret_garland failed: RuntimeError: broken on purpose" in said
     copies = [path for path in broken.rglob("*.ipynb") if path.parent.name == "smoke"]
-    assert [path.name for path in copies] == ["1_synthetic_regret_garland_bernoulli.failed.ipynb"]
+    assert [path.name for path in copies] == ["1_synthetic_regret_garland.failed.ipynb"]
     assert str(copies[0]) in said and "Traceback" not in said
     assert sorted(os.listdir(broken)) == ["data", "executed", "notebooks"]
 
@@ -478,6 +491,7 @@ def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
     monkeypatch.setattr(runner, "make_figures", make)
     monkeypatch.setattr(runner, "executions", lambda profile: [(name, {}) for name in three])
     monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(three))
+    monkeypatch.setattr(runner, "GROUPS", {"all": three})
     begun = []
     assert runner.figures("paper") == code and begun == ["first", "second"]
 

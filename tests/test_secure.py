@@ -241,3 +241,9 @@ def test_a_key_that_is_none_is_refused():
         with pytest.raises(ValueError):
             client.receive(PublicKeys(0, np.stack([own, *others])))
         assert client.keys is None and client.ask().size == 0
+
+
+def test_an_algorithm_that_sends_something_is_not_said_to_send_nothing(monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, "another", ALGORITHMS["fn-ucb"])
+    with pytest.raises(ValueError, match="another needs more than sums over the clients: secure aggregation is for"):
+        secured("another")

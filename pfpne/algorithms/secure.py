@@ -415,7 +415,8 @@ def secured(name: str) -> Algorithm:
     if name not in ALGORITHMS:
         raise ValueError(unknown("algorithm", name, ALGORITHMS))
     if name not in SECURED:
-        why = WHY_NOT.get(name, f"{name} sends nothing, so that there is nothing to hide")
+        nothing = f"{name} sends nothing, so that there is nothing to hide"
+        why = WHY_NOT.get(name, f"{name} needs more than sums over the clients" if ALGORITHMS[name].up else nothing)
         raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
     settings, sums, answer = SECURED[name]
     return Algorithm(settings, partial(_make, ALGORITHMS[name].make, sums), SecureServer.takes, (PublicKeys, answer))
