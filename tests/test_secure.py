@@ -32,7 +32,7 @@ from pfpne.algorithms.secure import (
 from pfpne.federation import Task
 from pfpne.live import LiveClient, LiveServer
 from pfpne.partition import Partition
-from pfpne.paths import ROOT
+from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.saving import from_bytes, to_bytes
 
 pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
@@ -227,7 +227,7 @@ def test_it_is_saved_and_restored(name):
 
 
 def test_the_page_on_trust_runs_as_it_stands():
-    page = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "trust.md").read_text(encoding="utf-8")
     names = {}
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)), names)
     assert names["federation"].up == (PublicKey, Masked)
