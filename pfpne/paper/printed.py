@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pfpne.paper import deviations, stats, store
+from pfpne.paper.claim_tests import CUT
 from pfpne.paper.claims import ALPHA
 from pfpne.paper.evidence import summarize
 from pfpne.paper.exhibits import Exhibit
@@ -29,7 +30,6 @@ from pfpne.paper.readings import (
     ALGORITHMS,
     IDENTICAL,
     PROBLEM,
-    RIVALS,
     SCALES,
     SEARCHED,
     STATEMENTS,
@@ -53,7 +53,6 @@ MOVED = {  # the settings of the statement on tuning, and the values that each i
 # What the two named readings choose besides noise and T. Of the readings under which most statements come out,
 # "printed" is the plainest: all else is as we had it, but for who Fed-PNE's competitors are.
 CHOSEN = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
-HALF = 0.5  # of T: beyond, the phase that T cuts is most of the run, and a level says more of T than of the algorithm
 
 
 def named_reading(name: str, profile: str) -> Reading:
@@ -111,14 +110,8 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
 def _algorithms(statement: Statement, reading: Reading) -> list[str]:
     """The algorithms whose runs a statement compares."""
     if statement.kind == "ratio":
-        return [statement.over, *_rivals(statement, reading)]
+        return [statement.over, *statement.rivals(reading)]
     return {"grows": ["fed-pne", "pf-pne"], "stops": ["pf-pne"]}.get(statement.kind, [])
-
-
-def _rivals(statement: Statement, reading: Reading) -> list[str]:
-    return [
-        n for name in statement.under for n in (RIVALS[reading["competitors"]] if name == "competitors" else [name])
-    ]
 
 
 def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[dict]:
@@ -162,7 +155,7 @@ def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, 
     """(what, a, b) of each comparison of a statement: paired regrets (n,) whose ratio a / b is bounded."""
     if statement.kind == "ratio":
         a = column(statement.objective, statement.over)
-        names = _rivals(statement, reading)
+        names = statement.rivals(reading)
         return [(f"{_label(statement.over)} / {_label(n)}", a, column(statement.objective, n)) for n in names]
     name = "fed-pne" if statement.kind == "global" else "pf-pne"
     experiment = reading.experiment(statement.objective, name, SEED, n_runs)
@@ -209,7 +202,7 @@ def verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     right, wrong = (stats.holm(table[name].to_numpy()) for name in ("p_right", "p_wrong"))
     table["verdict"] = np.where(right <= ALPHA, SHOWN, np.where(wrong <= ALPHA, REFUTED, OPEN))
-    table.loc[table["phase"].fillna(0) > HALF, "verdict"] = OPEN
+    table.loc[table["phase"].fillna(0) > CUT, "verdict"] = OPEN
     return table.assign(p_right=right, p_wrong=wrong)
 
 
@@ -485,5 +478,5 @@ def _verdict(statement: Statement, row: pd.Series) -> str:
     what = "ratio" if statement.kind == "difference" else row["what"]
     if statement.kind == "difference":
         return f"{row['verdict']} ({what} {row['ratio']:.2g})"
-    cut = f"; {row['phase']:.0%} of T is one phase" if row["phase"] > HALF else ""
+    cut = f"; {row['phase']:.0%} of T is one phase" if row["phase"] > CUT else ""
     return f"{row['verdict']} ({what} = {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]{cut})"

@@ -92,6 +92,11 @@ class Statement:
         """Whether a ratio is within the bounds."""
         return (self.below is None or ratio < self.below) and (self.above is None or ratio > self.above)
 
+    def rivals(self, reading: Reading) -> list[str]:
+        """The algorithms under the ratio; which of them "competitors" are, the reading says."""
+        competitors = RIVALS[reading["competitors"]]
+        return [n for name in self.under for n in (competitors if name == "competitors" else [name])]
+
 
 def read_statements() -> Iterator[Statement]:
     """The statements, in the order of the table."""
@@ -271,9 +276,7 @@ def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float
         return measured[_key(reading, objective, name)]
 
     if statement.kind == "ratio":
-        under = [
-            n for name in statement.under for n in (RIVALS[reading["competitors"]] if name == "competitors" else [name])
-        ]
+        under = statement.rivals(reading)
         ratio = float(of(statement.over).regret.mean() / min(of(name).regret.mean() for name in under))
         return ratio, statement.holds(ratio)
     if statement.kind == "difference":
