@@ -19,7 +19,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfpne.checks import (
+from pfpne.partition import Partition
+from pfpne.pyxab import PyXABPartition
+from pfpne.rng import stream
+from pfpne.validation import (
     MOST_REWARD,
     check,
     check_count,
@@ -30,9 +33,6 @@ from pfpne.checks import (
     is_number,
     shown,
 )
-from pfpne.partition import Partition
-from pfpne.pyxab import PyXABPartition
-from pfpne.rng import stream
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 class Task:
     """All that an algorithm may know of the problem before it starts.
 
-    n_clients: M. horizon: T, evaluations a client. Ranges: pfpne.checks.COUNTS. noise: as in `check_noise`, or None
+    n_clients: M. horizon: T, evaluations a client. Ranges: pfpne.validation.COUNTS. noise: as in `check_noise`, or None
     when it is not known.
     candidates: (n, d), where arms may be drawn from; None for the whole domain. (seed, key): names the random streams.
     reward_range: (low, high), what every reward lies in; None for 0 and 1 if they are binary, else for +-1e9. A client

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, check_count, check_integer, is_integer
+from pfpne.validation import check, check_count, check_integer, is_integer
 
 CELLS = ("random", "cyclic")
 

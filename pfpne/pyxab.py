@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pfpne.checks import check, check_integer
 from pfpne.partition import Partition, check_domain, deepest
+from pfpne.validation import check, check_integer
 
 
 class PyXABPartition:

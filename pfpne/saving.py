@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 
 from pfpne import __version__
-from pfpne.checks import check, shown
 from pfpne.federation import Client, Federation, Message, Server
 from pfpne.paths import write_atomically
+from pfpne.validation import check, shown
 
 FORMAT = 2
 SAVED = (Client, Server, Federation, dict)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check, is_integer, is_number, real
+from pfpne.validation import check, is_integer, is_number, real
 
 # Beyond, floats between 0 and 1 no longer tell all integers apart: on a line, and on a log scale, where a rounding
 # error is a share of the number itself.

@@ -28,13 +28,13 @@ from pfpne.algorithms import ALGORITHMS, Algorithm, make_federation, settings_of
 from pfpne.algorithms.gp import GPClient
 from pfpne.algorithms.pf_pne_plus import PlusClient
 from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
-from pfpne.checks import check, check_count, check_integer, check_noise, is_number, real, unknown
 from pfpne.federation import Federation, Task
 from pfpne.gaussian import MOST, GaussianProcess, Hyper, Values, with_local_noise
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.saving import Journal
 from pfpne.space import Reward, Space
+from pfpne.validation import check, check_count, check_integer, check_noise, is_number, real, unknown
 
 FEW, DEFAULT, DEFAULT_BEYOND = 1_000, "gp-shared", "pf-pne+"  # up to FEW evaluations the one, beyond the other
 _RANDOM = Algorithm(RandomSearchSettings, make_random_search, on_cells=False, anytime=True)

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 import pfpne
-from pfpne.checks import COUNTS
 from pfpne.paper.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.parameters import KINDS, NOTEBOOKS, ParameterError, complete
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES
+from pfpne.validation import COUNTS
 
 LONG = "a" * 1_000_000
 ANYWHERE = (  # values that no parameter takes

@@ -86,7 +86,7 @@ def test_what_decides_no_number_changes_no_key():
         (noise, "u: np.ndarray) -> np.ndarray", "u) -> object"),
         (driver, 'check_count("horizon", horizon)', 'check_count("horizon", horizon, " or so")'),
         (driver, "holds = np.array_equal(", "holds = np.allclose("),  # what a check alone reads
-        ("pfpne.checks", "is_number(x) and 1e-9 <= x", "is_number(x) and 1e-8 <= x"),
+        ("pfpne.validation", "is_number(x) and 1e-9 <= x", "is_number(x) and 1e-8 <= x"),
         ("pfpne.federation", "if m not in self._pending:", "if m >= 0 and m not in self._pending:"),
         *NEW_ROWS,
         ("pfpne.algorithms.hoo", future, f"{future}\nNEW = 1\n"),

@@ -24,8 +24,8 @@ from pfpne.algorithms.pf_pne import (
     PhasedSettings,
     make_phased,
 )
-from pfpne.checks import check, unknown
 from pfpne.federation import Federation, Server, Task
+from pfpne.validation import check, unknown
 
 
 @dataclass(frozen=True)

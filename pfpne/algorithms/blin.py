@@ -23,9 +23,9 @@ from itertools import count
 import numpy as np
 
 from pfpne.algorithms.pf_pne import Phases, Pull, make_phased
-from pfpne.checks import check_amount, check_scale
 from pfpne.federation import Client, Server, Task
 from pfpne.partition import Partition
+from pfpne.validation import check_amount, check_scale
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
-from pfpne.checks import check_amount, check_integer, check_scale
 from pfpne.compiled import njit
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
+from pfpne.validation import check_amount, check_integer, check_scale
 
 
 @dataclass(frozen=True)

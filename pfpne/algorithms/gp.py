@@ -25,10 +25,10 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import qmc
 
-from pfpne.checks import check
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
 from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
 from pfpne.rng import stream
+from pfpne.validation import check
 
 LONGEST = 2_000  # evaluations of a client, at most: the cost of each grows with the square of those before it
 GROWTH = 1.15  # hyper-parameters are estimated anew when there are so many times more values

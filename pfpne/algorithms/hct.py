@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pfpne.checks import check_rho, check_scale
 from pfpne.compiled import njit
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
+from pfpne.validation import check_rho, check_scale
 
 
 @dataclass(frozen=True)

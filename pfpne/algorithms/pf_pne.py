@@ -23,8 +23,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pfpne.checks import check_amount, check_rho, check_scale
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers, numbers
+from pfpne.validation import check_amount, check_rho, check_scale
 
 
 def log_term(T: int, c_1: float, delta: float) -> float:

@@ -38,8 +38,8 @@ from pfpne.algorithms.pf_pne import (
     radius,
     transition_depth,
 )
-from pfpne.checks import check, check_scale
 from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
+from pfpne.validation import check, check_scale
 
 ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance
 LEAST_C, C_PER_SIGMA = 0.05, 0.7

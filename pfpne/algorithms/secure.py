@@ -36,8 +36,8 @@ from pfpne.algorithms.pf_pne import (
     pulls_each,
 )
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, Shared
-from pfpne.checks import check, check_integer, unknown
 from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers
+from pfpne.validation import check, check_integer, unknown
 
 BITS = 62  # masked numbers are modulo 2^62
 MOST_PRECISE = 52  # bits behind the point: a float in [1/2, 1) has no more

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import NAMES, Algorithm, get_algorithm, make_settings, settings_of
-from pfpne.checks import check, check_count, unknown
 from pfpne.federation import Task
 from pfpne.paper import store
 from pfpne.paper.folders import RESULTS
@@ -21,6 +20,7 @@ from pfpne.partition import Partition
 from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate
+from pfpne.validation import check, check_count, unknown
 
 SMALL = 300_000  # pulls
 
@@ -71,8 +71,8 @@ class Experiment:
     """Several algorithms on the same runs of one problem.
 
     objective, n_clients (M), noise, shift, common, seed, d: as in make_problem. algorithms: names, each once. cells: as
-    in simulate. horizon (T), n_runs: see pfpne.checks.COUNTS. settings: {name: value}, each given to every algorithm
-    here that takes it.
+    in simulate. horizon (T), n_runs: see pfpne.validation.COUNTS. settings: {name: value}, each given to every
+    algorithm here that takes it.
     Everything is checked at once, and made plain: equal experiments have equal keys. data_hash: see Problem.
     """
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from pfpne import checks
+from pfpne import validation
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
 from pfpne.paper.experiment import PROFILES, READINGS, Experiment, Results, run_experiment
 from pfpne.paper.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
@@ -89,15 +89,15 @@ def plain(value):
 
 
 def _check_text(wanted: str) -> Callable:
-    return lambda name, x: checks.check(isinstance(x, str) and x.strip() != "", name, wanted, x)
+    return lambda name, x: validation.check(isinstance(x, str) and x.strip() != "", name, wanted, x)
 
 
 def _check_cells(name: str, x) -> None:
-    checks.check(isinstance(x, str) and x in CELLS, name, f"one of {', '.join(map(repr, CELLS))}", x)
+    validation.check(isinstance(x, str) and x in CELLS, name, f"one of {', '.join(map(repr, CELLS))}", x)
 
 
 def _check_delta(name: str, x) -> None:
-    checks.check_amount(name, x, ", or 'true'")
+    validation.check_amount(name, x, ", or 'true'")
 
 
 def _names(name: str, x) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def _names(name: str, x) -> tuple[str, ...]:
         with contextlib.suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # literal_eval's
             parts = ast.literal_eval(x.strip()) if x.lstrip().startswith("[") else x.split(",")
     listed = isinstance(parts, (list, tuple)) and parts and all(isinstance(p, str) and p.strip() for p in parts)
-    checks.check(listed, name, "a list of names, or names with commas between them", x)
+    validation.check(listed, name, "a list of names, or names with commas between them", x)
     return tuple(part.strip() for part in parts)
 
 
@@ -133,22 +133,22 @@ def _number(kind: type, check_it: Callable, word: str | None = None) -> Callable
 
 
 # What makes plain Python of each parameter, (name, value) -> value; ValueError unless it is what the name wants, in the
-# range of pfpne.checks. An algorithm's own, narrower ranges are checked with the experiment.
+# range of pfpne.validation. An algorithm's own, narrower ranges are checked with the experiment.
 KINDS = {
     "profile": _text(_check_text("the name of a profile")),
     "reading": _text(_check_text("the name of a reading")),
     "objective": _text(_check_text("the name of an objective")),
     "algorithms": _names,
-    **dict.fromkeys(("n_clients", "horizon", "n_runs"), _number(int, checks.check_count)),
-    "noise": _number(float, checks.check_noise, "bernoulli"),
-    "shift": _number(float, checks.check_amount),
+    **dict.fromkeys(("n_clients", "horizon", "n_runs"), _number(int, validation.check_count)),
+    "noise": _number(float, validation.check_noise, "bernoulli"),
+    "shift": _number(float, validation.check_amount),
     "cells": _text(_check_cells),
-    "seed": _number(int, checks.check_count),
-    "nu_1": _number(float, checks.check_scale),
-    "rho": _number(float, checks.check_rho),
-    **dict.fromkeys(("c", "c_1", "delta"), _number(float, checks.check_scale)),
+    "seed": _number(int, validation.check_count),
+    "nu_1": _number(float, validation.check_scale),
+    "rho": _number(float, validation.check_rho),
+    **dict.fromkeys(("c", "c_1", "delta"), _number(float, validation.check_scale)),
     "Delta": _number(float, _check_delta, "true"),
-    "n_jobs": _number(int, checks.check_count),
+    "n_jobs": _number(int, validation.check_count),
     "scheduler": _text(check_scheduler),
     "figures_dir": _text(_check_text("the path of a folder, as a string, such as './mine'")),
 }
@@ -305,7 +305,7 @@ def complete(notebook: str, given: dict) -> Parameters:
     decided = _completed(usual, asked)
     _check_algorithms(NOTEBOOKS[notebook], decided["algorithms"], decided["settings"])
     try:
-        checks.check_evaluations(*(decided.get(name) or 1 for name in ("n_clients", "horizon")))
+        validation.check_evaluations(*(decided.get(name) or 1 for name in ("n_clients", "horizon")))
     except ValueError as error:
         raise ParameterError(str(error)) from None
     profile = {"profile": asked["profile"]}
@@ -367,7 +367,7 @@ def _in_name(value) -> str:
 
 def _known(what: str, name: str, names: Iterable[str]) -> None:
     if name not in names:
-        raise ParameterError(checks.unknown(what, name, names))
+        raise ParameterError(validation.unknown(what, name, names))
 
 
 def _checked(name: str, value):
@@ -440,7 +440,7 @@ def _folder(given: str | None, home: Path) -> Path:
         there = next(path for path in (folder, *folder.parents) if path.exists())
     except (OSError, RuntimeError, ValueError) as error:
         raise ParameterError(
-            f"figures_dir {checks.shown(given)} is no path that can be used: {checks.shown(str(error))}"
+            f"figures_dir {validation.shown(given)} is no path that can be used: {validation.shown(str(error))}"
         ) from None
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         raise ParameterError(

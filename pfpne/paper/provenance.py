@@ -30,7 +30,7 @@ WITHOUT_NUMBERS = (
     "tables",
     "workers",
 )
-WITHOUT_NUMBERS = {"pfpne.checks", "pfpne.paths", *(f"pfpne.paper.{name}" for name in WITHOUT_NUMBERS)}
+WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths", *(f"pfpne.paper.{name}" for name in WITHOUT_NUMBERS)}
 SCALE = ("algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "cells", "seed", "objective", "settings")
 
 

@@ -18,7 +18,6 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from pfpne.algorithms.pf_pne_plus import PARTS
-from pfpne.checks import check_integer
 from pfpne.paper import stats, store
 from pfpne.paper.exhibits import Exhibit
 from pfpne.paper.figures import render
@@ -29,6 +28,7 @@ from pfpne.paper.workers import unordered
 from pfpne.rng import stream
 from pfpne.space import Float
 from pfpne.tuning import tune
+from pfpne.validation import check_integer
 
 SPACE = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 1.0, log=True)}
 LARGEST, SHARE, LEAST = 400, 0.4, 40  # images of the first site, and of any at least

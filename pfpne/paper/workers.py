@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from pfpne.checks import check, check_count
 from pfpne.paper.folders import RESULTS
 from pfpne.paths import PACKAGE
+from pfpne.validation import check, check_count
 
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
 

@@ -8,12 +8,12 @@ A new synthetic objective is a function (n, d) -> (n,) beside the others and a r
 a kind of Problem, and a row. What every problem has is in base.py; how maxima are found, in maxima.py.
 """
 
-from pfpne.checks import check, check_amount, check_count, unknown
 from pfpne.problems import synthetic
 from pfpne.problems.base import Objective, Problem
 from pfpne.problems.landmine import LandmineProblem, LogLandmineProblem
 from pfpne.problems.own import problem_from_functions
 from pfpne.problems.synthetic import OneDimensional, Rastrigin, ShiftedProblem, Synthetic
+from pfpne.validation import check, check_amount, check_count, unknown
 
 __all__ = ["NAMES", "OBJECTIVES", "Problem", "make_problem", "problem_from_functions"]
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.checks import check_count, check_integer, check_noise, is_integer
 from pfpne.partition import check_domain
 from pfpne.problems.maxima import ACCURACY, raised, search
+from pfpne.validation import check_count, check_integer, check_noise, is_integer
 
 MAX_DEPTH = 40  # of the partition, unless the objective sets its own
 MANY = 1024  # points: for so many, the clients are computed one by one, since a table of all leaves the cache

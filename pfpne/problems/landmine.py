@@ -29,11 +29,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pfpne.checks import check
 from pfpne.paths import DATA, LANDMINE_LOG_TABLE, LANDMINE_TABLE
 from pfpne.problems.base import Problem
 from pfpne.problems.maxima import grid, inside
 from pfpne.rng import stream
+from pfpne.validation import check
 
 SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from pfpne.checks import check
 from pfpne.problems.base import MAX_DEPTH, Problem
+from pfpne.validation import check
 
 
 class FunctionsProblem(Problem):

@@ -10,7 +10,6 @@ import time
 import numpy as np
 
 from pfpne.algorithms import Algorithm, get_algorithm, make_settings
-from pfpne.checks import check, check_count
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.problems import Problem
@@ -18,6 +17,7 @@ from pfpne.rng import stream
 from pfpne.simulation.fast import FAST
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Recorder, Run, Traces, checkpoints
+from pfpne.validation import check, check_count
 
 
 def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, kept) -> Traces:
