@@ -35,7 +35,8 @@ from pfpne.algorithms import Algorithm, make_federation
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import FedPNEServer, PhasedServer
 from pfpne.algorithms.secure import SecureClient, SecureServer, new_key, secured
-from pfpne.federation import LONGEST_NUMBER, Batch, Message, Task
+from pfpne.federation import Batch, Task
+from pfpne.messages import LONGEST_NUMBER, Message
 from pfpne.paths import write_atomically
 from pfpne.saving import Journal, check_plain, load, save
 from pfpne.validation import check, check_integer, is_integer, is_number, real, shown

@@ -26,7 +26,8 @@ from pathlib import Path
 import numpy as np
 
 from pfpne import __version__
-from pfpne.federation import Client, Federation, Message, Server
+from pfpne.federation import Client, Federation, Server
+from pfpne.messages import Message
 from pfpne.paths import write_atomically
 from pfpne.validation import check, shown
 
@@ -46,7 +47,7 @@ def classes() -> dict[str, type]:
     the algorithms, of federations and of partitions define, and the servers and messages of live use.
     """
     names = [module.name for module in pkgutil.iter_modules(import_module("pfpne.algorithms").__path__)]
-    modules = ["federation", "partition", "gaussian", *(f"algorithms.{name}" for name in names)]
+    modules = ["messages", "federation", "partition", "gaussian", *(f"algorithms.{name}" for name in names)]
     listed = [kind for module in modules for kind in _defined(module)]
     listed += [kind for kind in _defined("live") if issubclass(kind, Server | Message)]
     return {_name(kind): kind for kind in listed}

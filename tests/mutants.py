@@ -60,6 +60,7 @@ TESTS = {  # module -> the tests that should notice, the quickest first
     "problems/own": "problems simulate",
     "problems/synthetic": "problems",
     "federation": "contract door fuzz pf_pne live",
+    "messages": "door contract fuzz live",
     "partition": "partition listing bounds",
     "rng": "problems partition simulate",
     "tuning": "tuning space",

@@ -10,7 +10,8 @@ from conftest import HORIZONS
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
-from pfpne.federation import Federation, Message, Task
+from pfpne.federation import Federation, Task
+from pfpne.messages import Message
 from pfpne.partition import Partition
 from pfpne.simulation.fast import FAST
 from pfpne.tuning import SEARCHES

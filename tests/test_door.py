@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
-from pfpne.federation import Message, Task, numbers
+from pfpne.federation import Task
+from pfpne.messages import Message, numbers
 from pfpne.partition import Partition
 
 M = 3

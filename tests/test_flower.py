@@ -17,8 +17,8 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, make_federation
-from pfpne.federation import Message
 from pfpne.live import Done, Journal
+from pfpne.messages import Message
 from pfpne.paths import SHIPPED as CHECKOUT
 
 flwr = pytest.importorskip("flwr", reason="pfpne[live] is not installed")

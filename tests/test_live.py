@@ -21,8 +21,8 @@ from live_client import main, objective, task
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
-from pfpne.federation import Message
 from pfpne.live import Done, Journal, LiveClient, LiveServer, drive
+from pfpne.messages import Message
 from pfpne.paths import SHIPPED as CHECKOUT
 
 M, T = 3, 40

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import pfpne
 from pfpne.algorithms import get_algorithm, make_federation, pf_pne
-from pfpne.federation import Federation, Message, Task
+from pfpne.federation import Federation, Task
+from pfpne.messages import Message
 from pfpne.partition import Partition
 from pfpne.problems import problem_from_functions
 from pfpne.simulation.simulate import simulate

@@ -5,7 +5,8 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import get_algorithm, make_federation, make_settings
-from pfpne.federation import Message, Task
+from pfpne.federation import Task
+from pfpne.messages import Message
 from pfpne.partition import Partition
 from pfpne.problems import problem_from_functions
 from pfpne.pyxab import PyXABPartition

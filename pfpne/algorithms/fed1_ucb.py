@@ -21,7 +21,8 @@ import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
 from pfpne.algorithms.pf_pne import cut, node_sums
-from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers, numbers
+from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check_amount, check_scale
 
 

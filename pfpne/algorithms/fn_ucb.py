@@ -30,7 +30,8 @@ import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
 from pfpne.compiled import njit
-from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
+from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.messages import Awaited, Message, numbers
 from pfpne.validation import check_amount, check_integer, check_scale
 
 

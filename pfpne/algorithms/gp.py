@@ -25,8 +25,9 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import qmc
 
-from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
+from pfpne.federation import NOTHING, Batch, Client, Server, Task
 from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
+from pfpne.messages import Awaited, Message, numbers
 from pfpne.rng import stream
 from pfpne.validation import check
 

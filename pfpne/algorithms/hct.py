@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pfpne.compiled import njit
-from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, numbers
+from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.messages import Awaited, Message, numbers
 from pfpne.validation import check_rho, check_scale
 
 

@@ -23,7 +23,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers, numbers
+from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check_amount, check_rho, check_scale
 
 

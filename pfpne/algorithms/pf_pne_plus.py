@@ -38,7 +38,8 @@ from pfpne.algorithms.pf_pne import (
     radius,
     transition_depth,
 )
-from pfpne.federation import Awaited, Batch, Message, Task, integers, numbers
+from pfpne.federation import Batch, Task
+from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check, check_scale
 
 ROOT_PULLS = 8  # times more than PF-PNE's: enough for a variance

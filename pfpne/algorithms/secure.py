@@ -36,7 +36,8 @@ from pfpne.algorithms.pf_pne import (
     pulls_each,
 )
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, Shared
-from pfpne.federation import NOTHING, Awaited, Batch, Client, Message, Server, Task, integers
+from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.messages import Awaited, Message, integers
 from pfpne.validation import check, check_integer, unknown
 
 BITS = 62  # masked numbers are modulo 2^62

@@ -3,7 +3,8 @@
 import numpy as np
 
 from pfpne.algorithms.pf_pne import Pull, cut, firsts, steps
-from pfpne.federation import Message, Task
+from pfpne.federation import Task
+from pfpne.messages import Message
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Recorder, Traces
 from pfpne.simulation.tree import search
