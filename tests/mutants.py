@@ -45,6 +45,7 @@ TESTS = {  # module -> the tests that should notice, the quickest first
     "algorithms/hct": TREES,
     "algorithms/hoo": TREES,
     "algorithms/pf_pne": PHASES,
+    "algorithms/phases": PHASES,
     "algorithms/pf_pne_plus": "pf_pne_plus contract fuzz",
     "algorithms/random_search": "tuning contract",
     "simulation/neural": "fn_ucb contract",

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer, Pull
+from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer
+from pfpne.algorithms.phases import Pull
 from pfpne.federation import Task
 from pfpne.paper import events
 from pfpne.paper.experiment import Experiment

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pfpne
 from pfpne.algorithms import NAMES, get_algorithm, make_federation
-from pfpne.algorithms.pf_pne import Pull
+from pfpne.algorithms.phases import Pull
 from pfpne.federation import Federation, Task
 from pfpne.partition import CELLS, Partition
 from pfpne.simulation.simulate import partition_of

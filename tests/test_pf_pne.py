@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfpne
-from pfpne.algorithms import get_algorithm, make_federation, pf_pne
+from pfpne.algorithms import get_algorithm, make_federation, pf_pne, phases
 from pfpne.federation import Federation, Task
 from pfpne.messages import Message
 from pfpne.partition import Partition
@@ -201,14 +201,14 @@ def test_arg_max_of_each_client_takes_the_smallest_index_of_equal_ones():
 
 def test_cut_spends_what_is_left_in_pulling_order():
     counts, start = np.array([3, 3, 3, 2, 2]), np.array([0, 3])
-    assert pf_pne.cut(counts, start, np.array([5, 4])).tolist() == [3, 2, 0, 2, 2]
-    assert pf_pne.cut(counts, start, np.array([0, 1])).tolist() == [0, 0, 0, 1, 0]
+    assert phases.cut(counts, start, np.array([5, 4])).tolist() == [3, 2, 0, 2, 2]
+    assert phases.cut(counts, start, np.array([0, 1])).tolist() == [0, 0, 0, 1, 0]
 
 
 def test_node_sums():
     rewards = np.arange(9.0)
-    assert pf_pne.node_sums(rewards, np.array([3, 3, 3])).tolist() == [3, 12, 21]
-    assert pf_pne.node_sums(rewards, np.array([2, 2, 1, 4])).tolist() == [1, 5, 4, 26]
+    assert phases.node_sums(rewards, np.array([3, 3, 3])).tolist() == [3, 12, 21]
+    assert phases.node_sums(rewards, np.array([2, 2, 1, 4])).tolist() == [1, 5, 4, 26]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_K_is_inside_K_m_and_the_budget_is_exact(seed, M, T, Delta, k, max_depth
             return pf_pne.PFPNE.arg_max(mean, start)
 
     task, settings = Task(Partition([[0, 1]], k, max_depth), M, T), pf_pne.PFPNESettings(Delta=Delta)
-    made = pf_pne.make_phased(Spy, pf_pne.PhasedServer, task, settings)
+    made = phases.make_phased(Spy, pf_pne.PhasedServer, task, settings)
     functions = [lambda x, a=a: np.abs(np.sin(5 * x + 3 * a)) for a in offsets]
     pulls, _ = play(Federation(*made, (pf_pne.NodeMeans,), (pf_pne.Kept,)), functions, rng)
     assert all(seen)

@@ -100,7 +100,7 @@ def array(dtype: str, shape: list, content: bytes = b"A" * 8) -> list:
         (sealed(an("algorithms.pf_pne.NodeMeans", header=0, means=["list", ["a" * 100, ""]])), "must be arrays"),
         (sealed(an("algorithms.pf_pne.PFPNESettings", c=-1.0)), "c must be"),
         (sealed(b"[" * 10**6), "cannot be read"),
-        (sealed({}).replace(b"pfpne-state 2 ", b"pfpne-state 0 "), "format and version 0"),
+        (sealed({}).replace(b"pfpne-state 3 ", b"pfpne-state 0 "), "format and version 0"),
         (sealed({}) + b"more", "damaged"),
     ],
     ids=range(27),
@@ -171,7 +171,7 @@ def test_a_state_is_small_and_known():
     content = to_bytes(federation("pf-pne").clients[0])
     line, rest = content.split(b"\n", 1)
     assert line.split()[3].decode() == hashlib.sha256(rest).hexdigest() and len(content) < 2_000
-    assert json.loads(rest)[:2] == ["object", "pfpne.algorithms.pf_pne.PhasedClient"]
+    assert json.loads(rest)[:2] == ["object", "pfpne.algorithms.phases.PhasedClient"]
 
 
 def test_a_line_of_a_journal_is_on_disk_before_anything_else_happens(tmp_path, monkeypatch):

@@ -22,8 +22,8 @@ from pfpne.algorithms.pf_pne import (
     PFPNESettings,
     PhasedServer,
     PhasedSettings,
-    make_phased,
 )
+from pfpne.algorithms.phases import make_phased
 from pfpne.federation import Federation, Server, Task
 from pfpne.validation import check, unknown
 

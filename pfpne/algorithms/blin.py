@@ -22,7 +22,7 @@ from itertools import count
 
 import numpy as np
 
-from pfpne.algorithms.pf_pne import Phases, Pull, make_phased
+from pfpne.algorithms.phases import Phases, Pull, make_phased
 from pfpne.federation import Client, Server, Task
 from pfpne.partition import Partition
 from pfpne.validation import check_amount, check_scale

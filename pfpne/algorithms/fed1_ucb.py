@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
-from pfpne.algorithms.pf_pne import cut, node_sums
+from pfpne.algorithms.phases import cut, node_sums
 from pfpne.federation import NOTHING, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check_amount, check_scale

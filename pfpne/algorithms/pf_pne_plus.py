@@ -26,18 +26,16 @@ import numpy as np
 
 from pfpne.algorithms.hct import NODE, HCTSettings, Theory, TreeClient, TreeSettings, epoch, hct_theory, refresh
 from pfpne.algorithms.pf_pne import (
+    Elimination,
     Kept,
     NodeMeans,
     PFPNESettings,
-    PhasedClient,
     PhasedServer,
-    Phases,
-    Pull,
-    find,
     pulls_each,
     radius,
     transition_depth,
 )
+from pfpne.algorithms.phases import PhasedClient, Phases, Pull, find
 from pfpne.federation import Batch, Task
 from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check, check_scale
@@ -179,7 +177,7 @@ def pull_root(S: int, n: int):
     return rewards.mean(axis=1, keepdims=True), rewards.var(axis=1, ddof=1, keepdims=True)
 
 
-class PFPNEPlus(Phases):
+class PFPNEPlus(Elimination):
     """Both stages."""
 
     answers = (Shared,)

@@ -25,17 +25,9 @@ import numpy as np
 
 from pfpne.algorithms import ALGORITHMS, Algorithm, pf_pne_plus
 from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, pulls_of_phase
-from pfpne.algorithms.pf_pne import (
-    Kept,
-    KeptIndex,
-    NodeMeans,
-    PFPNESettings,
-    PhasedServer,
-    PhasedSettings,
-    find,
-    pulls_each,
-)
+from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, PhasedServer, PhasedSettings, pulls_each
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, Shared
+from pfpne.algorithms.phases import find
 from pfpne.federation import NOTHING, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, integers
 from pfpne.validation import check, check_integer, unknown

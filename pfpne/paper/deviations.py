@@ -14,7 +14,8 @@ import pandas as pd
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBClient, make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
-from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer, Phases, Pull, find, make_phased, tau
+from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer, tau
+from pfpne.algorithms.phases import Phases, Pull, find, make_phased
 from pfpne.federation import Batch, Server
 from pfpne.paper import stats
 from pfpne.paper.claim_tests import theory

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, Pull, find, radius, tau
+from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, radius, tau
+from pfpne.algorithms.phases import Pull, find
 from pfpne.paper.experiment import Experiment, simulated
 from pfpne.paper.premises import way
 from pfpne.rng import stream

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.algorithms.pf_pne import PhasedClient
+from pfpne.algorithms.phases import PhasedClient
 from pfpne.federation import Server
 from pfpne.partition import Partition
 from pfpne.problems import Problem

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pfpne.algorithms.pf_pne import Pull, cut, firsts, steps
+from pfpne.algorithms.phases import Pull, cut, firsts, steps
 from pfpne.federation import Task
 from pfpne.messages import Message
 from pfpne.simulation.noise import noisy

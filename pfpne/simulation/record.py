@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms.pf_pne import firsts
+from pfpne.algorithms.phases import firsts
 
 SLACK = 1e-9  # how far above its optimum a value may be by rounding; beyond, the optimum is wrong
 
