@@ -40,6 +40,7 @@ CLAIMS = "claims tables findings"
 TESTS = {  # module -> the tests that should notice, the quickest first
     "algorithms/arms": "fed1_ucb listing fn_ucb landmine contract",
     "algorithms/blin": "blin contract",
+    "algorithms/centralized": "hct contract",
     "algorithms/fed1_ucb": "fed1_ucb listing contract fuzz",
     "algorithms/fn_ucb": "fn_ucb contract",
     "algorithms/hct": TREES,

@@ -9,15 +9,12 @@ from PyXAB.algos.HCT import compute_t_plus
 from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 
 import pfpne
+from pfpne.algorithms.centralized import CentralizedServer, NextPoint, Reward, make_centralized
 from pfpne.algorithms.hct import (
-    CentralizedServer,
     HCTSettings,
-    NextPoint,
-    Reward,
     TreeClient,
     epoch,
     hct_theory,
-    make_centralized,
     pyxab_theory,
     squared_width_at,
     threshold_at,

@@ -1,4 +1,4 @@
-"""HCT, high-confidence tree: each client alone (hct, hct-pyxab), or all as one (centralized).
+"""HCT, high-confidence tree: each client alone (hct, hct-pyxab). All as one: centralized.py.
 
 Source: Azar, Lazaric and Brunskill, "Online Stochastic Optimization under Correlated Bandit Feedback", ICML 2014,
 Algorithm 1 (HCT-iid), in the order of steps of PyXAB 0.3.0's class HCT.
@@ -22,14 +22,13 @@ delta <= 1/2). A cell at the partition's max_depth is not split.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from pfpne.compiled import njit
-from pfpne.federation import NOTHING, Batch, Client, Server, Task
-from pfpne.messages import Awaited, Message, numbers
+from pfpne.federation import Batch, Client, Server, Task
 from pfpne.validation import check_rho, check_scale
 
 
@@ -252,81 +251,3 @@ def make_alone(theory, task: Task, settings: TreeSettings) -> tuple[Server, list
     """A server that says nothing, and M clients, each on a tree of its own. theory: hct_theory or another."""
     constants = theory(settings, task.partition, task.horizon)
     return Server(task), [TreeClient(task, constants) for _ in range(task.n_clients)]
-
-
-@dataclass(frozen=True, eq=False)
-class Reward(Message):
-    """Up (centralized): the reward (1,) of the point received."""
-
-    reward: np.ndarray = numbers(1, of="mean")
-
-
-@dataclass(frozen=True, eq=False)
-class NextPoint(Message):
-    """Down (centralized): the point (d,) to evaluate."""
-
-    point: np.ndarray = numbers("d")
-
-
-class CentralizedServer(Server):
-    """One HCT for all M T evaluations; client j mod M makes evaluation j = 0, 1, ..."""
-
-    takes = (Reward,)
-
-    def __init__(self, task: Task, settings: HCTSettings):
-        super().__init__(task, settings)
-        alone = replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
-        self.hct = TreeClient(alone, hct_theory(settings, alone.partition, alone.horizon))
-
-    def start(self) -> dict[int, Message]:
-        """The next point, for the client whose turn it is; nothing after the last."""
-        return {self.hct.t % self.task.n_clients: NextPoint(self.hct.t, point) for point in self.hct.ask().points}
-
-    def awaits(self, m: int) -> Awaited:
-        """The reward of the evaluation under way, from the client whose turn it is. Header: its evaluations, from 1."""
-        rounds, turn = divmod(self.hct.t, self.task.n_clients)
-        if m != turn or self.hct.t == self.hct.task.horizon:
-            return Awaited(rounds + (m < turn))
-        return Awaited(rounds, Reward, range(rounds + 1, rounds + 2), within=self.task.bounds(Reward))
-
-    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
-        for message in messages.values():  # one, from the client whose turn it is
-            self.hct.tell(message.reward)
-        return self.start()
-
-
-class CentralizedClient(Client):
-    """Evaluates what the server sends, and sends the reward. It would deploy the last point that it evaluated."""
-
-    takes = (NextPoint,)
-
-    def __init__(self, task: Task, m: int):
-        super().__init__(task)
-        self.m = m
-        self._best, self._next = task.partition.centers(0, 1)[0], NOTHING
-
-    def awaits(self) -> Awaited:
-        """The point of its next evaluation, unless it has one; it is evaluation m, m + M, m + 2 M, ... of all."""
-        (low, high), M = self.task.partition.domain.T, self.task.n_clients
-        j = self.t * M + self.m
-        if self._next.size or self.t == self.task.horizon:
-            return Awaited(j if self._next.size else j - M)
-        return Awaited(j - M, NextPoint, range(j, j + 1), {"d": len(low)}, within={"point": (low, high)})
-
-    def _receive(self, message: NextPoint) -> None:
-        self._next = Batch(message.point[None], np.array([1]))
-
-    def _ask(self) -> Batch:
-        return self._next
-
-    def _tell(self, batch: Batch, rewards: np.ndarray) -> Reward:
-        self._best, self._next = batch.points[0], NOTHING
-        return Reward(self.t, rewards)
-
-    def best(self) -> np.ndarray:
-        return self._best
-
-
-def make_centralized(task: Task, settings: HCTSettings) -> tuple[Server, list[Client]]:
-    """The server that runs HCT, and its M thin clients."""
-    return CentralizedServer(task, settings), [CentralizedClient(task, m) for m in range(task.n_clients)]
