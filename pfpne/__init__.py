@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from pfpne.pyxab import PyXABPartition, to_pyxab
     from pfpne.saving import load, save
     from pfpne.simulation.simulate import simulate
-    from pfpne.space import Choice, Float, Int, Ordinal, Reward, Space
-    from pfpne.tuning import EvaluationError, Search, Trial, Tuned, tune
+    from pfpne.tuning.evaluate import tune
+    from pfpne.tuning.result import EvaluationError, Tuned
+    from pfpne.tuning.search import Search, Trial
+    from pfpne.tuning.space import Choice, Float, Int, Ordinal, Reward, Space
 
 __version__ = "0.1.0"
 
@@ -33,8 +35,10 @@ _NAMES = {
     "pyxab": "PyXABPartition to_pyxab",
     "saving": "load save",
     "simulation.simulate": "simulate",
-    "space": "Choice Float Int Ordinal Reward Space",
-    "tuning": "EvaluationError Search Trial Tuned tune",
+    "tuning.evaluate": "tune",
+    "tuning.result": "EvaluationError Tuned",
+    "tuning.search": "Search Trial",
+    "tuning.space": "Choice Float Int Ordinal Reward Space",
 }
 _WHERE = {name: f"pfpne.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_WHERE)

@@ -14,7 +14,7 @@ from pfpne.federation import Federation, Task
 from pfpne.messages import Message
 from pfpne.partition import Partition
 from pfpne.simulation.fast import FAST
-from pfpne.tuning import SEARCHES
+from pfpne.tuning.searches import SEARCHES
 
 M, T = 3, 60
 SQUARE = [[0.0, 1.0], [0.0, 2.0]]

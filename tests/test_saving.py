@@ -17,7 +17,7 @@ from pfpne.federation import Task
 from pfpne.partition import Partition
 from pfpne.paths import PACKAGE
 from pfpne.saving import Journal, _header, from_bytes, to_bytes
-from pfpne.tuning import SEARCHES
+from pfpne.tuning.searches import SEARCHES
 
 M = 3
 

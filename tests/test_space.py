@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfpne.space import LARGEST_INT, LARGEST_LOG_INT, Float, Int, Ordinal, Reward, Space
+from pfpne.tuning.space import LARGEST_INT, LARGEST_LOG_INT, Float, Int, Ordinal, Reward, Space
 
 units = st.floats(0, 1)
 numbers = st.floats(-1e12, 1e12)

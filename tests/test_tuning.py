@@ -17,7 +17,7 @@ import pytest
 import pfpne
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.saving import Journal
-from pfpne.tuning import SEARCHES
+from pfpne.tuning.searches import SEARCHES
 
 SPACE = {"C": pfpne.Float(1e-3, 1e3, log=True), "n": pfpne.Int(1, 4)}
 PEAKS = {"Oslo": 1.0, "Rome": -1.0}

@@ -26,8 +26,8 @@ from pfpne.paper.looks import EARLY, PAGE, label
 from pfpne.paper.parameters import Parameters, progress
 from pfpne.paper.workers import unordered
 from pfpne.rng import stream
-from pfpne.space import Float
-from pfpne.tuning import tune
+from pfpne.tuning.evaluate import tune
+from pfpne.tuning.space import Float
 from pfpne.validation import check_integer
 
 SPACE = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 1.0, log=True)}

@@ -1,0 +1,162 @@
+"""The file of a search: every evaluation, in order, so that the same call goes on where it was stopped."""
+
+import json
+import re
+from collections import deque
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from pfpne import __version__
+from pfpne.saving import Journal
+from pfpne.tuning.result import Tuned
+from pfpne.tuning.searches import SEARCHES
+from pfpne.validation import check, is_number
+
+ROW = {"client", "u", "parameters", "value", "seconds", "why"}  # of a history
+
+
+class History:
+    """The evaluations of a search, in order: those of before, which are taken first, and those made now.
+
+    A row: {client, u, parameters, value, seconds, why}; u, the point of the unit cube, tells whether it is the one
+    asked for; value None if it is missing. Open, it holds the lock of its file, so that no other search writes there.
+    Raises ValueError, before anything is evaluated, for a file that another search uses, that is damaged, or that is
+    of another search.
+    """
+
+    def __init__(self, before: str | Path | Tuned | None, search):
+        check(before is None or isinstance(before, (str, Path, Tuned)), "history", "a path or a result", before)
+        self.asked, self.space, self.reward = search.asked, search.space, search.reward
+        self.rows, self._journal = [], None
+        self._left = {text: deque() for text in self.asked["clients"]}  # of before, not taken yet
+        self._count = dict.fromkeys(self.asked["clients"], 0)  # taken or made
+        if isinstance(before, Tuned):
+            self._check_same(before.asked, self.asked, "the result given as history")
+            self._begin(list(before.rows))
+        elif before is not None:
+            check(str(before) not in ("", "."), "history", "the name of a file", str(before))
+            for name in search.names:
+                check(_is_lasting(name), "with a history, the name of a client", LASTING, name)
+            for name, parameter in self.space.parameters.items():
+                for choice in getattr(parameter, "choices", ()):
+                    check(_is_lasting(choice), f"with a history, a choice of {name!r}", LASTING, choice)
+            try:
+                path = Path(before).resolve()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._journal = Journal(path)
+                self._journal.check_plain()
+                self._lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0)
+            except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a file among the folders, a NUL
+                raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
+
+    def _begin(self, rows: list[dict]) -> None:
+        self.rows = rows
+        for row in rows:
+            self._left[row["client"]].append(row)
+
+    def open(self) -> None:
+        if self._journal is not None:
+            try:
+                self._lock.acquire()
+            except Timeout:
+                other = "another search is using it. Wait until that has ended, or give another history"
+                raise ValueError(f"history {self._journal.path}: {other}.") from None
+            except OSError as error:
+                raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
+            try:
+                self._read()
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._lock.release()
+
+    def _read(self) -> None:
+        """Take what the file holds, or begin it."""
+        path, asked = self._journal.path, json.loads(json.dumps(self.asked))
+        try:
+            lines = self._journal.read()
+            path.open("ab").close()  # that it can be written to is known before anything is evaluated
+        except OSError as error:
+            raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
+        except ValueError as error:
+            raise ValueError(f"history must be a file that tune wrote, or a new one; {error}") from None
+        right = lines[0].keys() == asked.keys() | {"pfpne"} if lines else path.stat().st_size == 0
+        check(right, "history", "a file that tune wrote, or a new one", str(path))
+        if not lines:
+            self._journal.append(pfpne=__version__, **asked)
+            return
+        self._check_same(lines[0], {"pfpne": __version__, **asked}, path)
+        self._begin([self._checked(row, n) for n, row in enumerate(lines[1:], 1)])
+
+    def _check_same(self, before: dict, asked: dict, where) -> None:
+        for name, value in asked.items():
+            old = before.get(name)
+            if name == "n_evaluations" and SEARCHES[asked["algorithm"]].anytime and old is not None:
+                continue  # a longer search begins as a shorter one
+            if old != value:
+                raise ValueError(
+                    f"{where} is of another search: {name} was {old!r}, and is {value!r} here. Give what was given "
+                    "then, or another history."
+                )
+
+    def _checked(self, row: dict, n: int) -> dict:
+        """The row as it was before it was written: of the same objects, not of what JSON makes of them."""
+        wrong = f"evaluation {n} of the history"
+        check(row.keys() == ROW, wrong, f"a row of {', '.join(sorted(ROW))}", row)
+        check(row["client"] in self.asked["clients"], wrong, f"of one of {self.asked['clients']}", row["client"])
+        u = row["u"]
+        inside = isinstance(u, list) and len(u) == self.space.d and all(is_number(x) and 0 <= x <= 1 for x in u)
+        check(inside, wrong, f"at a point of [0, 1]^{self.space.d}", u)
+        parameters = self.space.point(u)
+        check(row["parameters"] == json.loads(json.dumps(parameters, default=repr)), wrong, f"of {parameters}", row)
+        seconds, why = row["seconds"], row["why"]
+        check(seconds is None or is_number(seconds), wrong, "of a number of seconds", seconds)
+        check(isinstance(why, str), wrong, "of a text that says why it is missing", why)
+        try:
+            value = None if row["value"] is None else self.reward.number(row["value"])
+        except ValueError as error:
+            raise ValueError(f"{wrong}: {error}") from None
+        return {**row, "parameters": parameters, "value": value}
+
+    def count(self, m: int) -> int:
+        """The evaluations of client m so far."""
+        return self._count[self.asked["clients"][m]]
+
+    def take(self, m: int, u: list[float]) -> dict | None:
+        """The next evaluation of before of client m, which must be the one at u; None if there is none left."""
+        client = self.asked["clients"][m]
+        if not self._left[client]:
+            return None
+        row = self._left[client].popleft()
+        self._count[client] += 1
+        same = f"evaluation {self._count[client]} of client {client} in the history"
+        check(row["u"] == u, same, f"at {u}, as now asked for", row["u"])
+        return row
+
+    def add(self, m: int, row: dict) -> None:
+        self.rows.append(row)
+        self._count[self.asked["clients"][m]] += 1
+        if self._journal is not None:
+            self._journal.append(**row)
+
+    def check_all_taken(self) -> None:
+        """ValueError if there are more evaluations than the search asked for."""
+        left = sum(map(len, self._left.values()))
+        check(not left, "the history", f"of at most {len(self.rows) - left} evaluations", len(self.rows))
+
+
+LASTING = (
+    "one that reads the same in every process (a number, a text, a tuple of them): give names, and look them up in the "
+    "objective"
+)
+
+
+def _is_lasting(x) -> bool:
+    """Whether repr(x) is the same in another process: no address of memory, no order that follows hashes."""
+    if isinstance(x, tuple):
+        return all(map(_is_lasting, x))
+    return not isinstance(x, (set, frozenset)) and re.search(r" at 0x[0-9a-fA-F]+", repr(x)) is None

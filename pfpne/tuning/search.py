@@ -1,0 +1,351 @@
+"""A search that is asked what to evaluate, and is told what came of it."""
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.algorithms import ALGORITHMS, make_federation, settings_of
+from pfpne.algorithms.gp import GPClient
+from pfpne.algorithms.pf_pne_plus import PlusClient
+from pfpne.federation import Federation, Task
+from pfpne.gaussian import MOST, GaussianProcess, Hyper, Values, with_local_noise
+from pfpne.partition import Partition
+from pfpne.rng import stream
+from pfpne.tuning.history import History
+from pfpne.tuning.result import COLUMNS, HOW, EvaluationError, Tuned
+from pfpne.tuning.searches import DEFAULT, DEFAULT_BEYOND, FEW, NOISELESS, SEARCHES
+from pfpne.tuning.space import Reward, Space
+from pfpne.validation import check, check_count, check_integer, check_noise, is_number, real, unknown
+
+FEWEST = 4  # points that a model of them is made of
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """An evaluation that a search asks for. client: whose; number: its own 1, 2, ...; parameters: {name: value}."""
+
+    client: Hashable
+    number: int
+    parameters: dict
+    u: tuple[float, ...]  # the point of the unit cube
+
+
+class Search:
+    """A search that is asked and told: `tune` without the functions.
+
+    with pfpne.Search(["Oslo", "Rome"], space, n_evaluations=100) as search:
+        while trials := search.ask():
+            for trial in trials:
+                search.tell(trial, evaluate(trial.client, trial.parameters))
+    search.result().deploy
+
+    clients: their names. Other arguments, and the errors raised: as of `tune`. It holds the lock of its history until
+    it is closed, as the end of the context does; without a file there is nothing to close.
+    """
+
+    def __init__(
+        self,
+        clients: Sequence[Hashable],
+        space: Mapping | Space,
+        n_evaluations: int,
+        *,
+        algorithm: str | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        direction: str = "maximize",
+        noise: float | str | None = None,
+        seed: int = 0,
+        history: str | Path | Tuned | None = None,
+        known: Mapping[Hashable, Iterable[tuple[Mapping, float]]] | None = None,
+        give_up: int = 10,
+        **settings,
+    ):
+        listed = isinstance(clients, Sequence) and not isinstance(clients, str) and len(clients) > 0
+        check(listed, "clients", "a list of names", clients)
+        for name in clients:
+            check(isinstance(name, Hashable), "the name of a client", "hashable", name)
+        check(len(set(clients)) == len(clients), "clients", "names that are all different", clients)
+        self.names, self.space = list(clients), Space(space)
+        for name in self.space.parameters:
+            check(name not in COLUMNS, "the name of a parameter", f"none of {', '.join(COLUMNS)}", name)
+        two = isinstance(reward_range, (tuple, list)) and len(reward_range) == 2
+        check(two, "reward_range", "(low, high)", reward_range)
+        self.reward = Reward(*reward_range, direction)
+        check_integer("n_evaluations", n_evaluations, 1)
+        check_count("seed", seed)
+        check_integer("give_up", give_up, 1)
+        if noise is not None:
+            check_noise("noise", noise)
+        if algorithm is None:
+            algorithm = DEFAULT if n_evaluations <= FEW else DEFAULT_BEYOND
+        if not isinstance(algorithm, str) or algorithm not in SEARCHES:
+            raise ValueError(unknown("algorithm", algorithm, SEARCHES))
+        if algorithm == "pf-pne" and "Delta" not in settings:
+            raise ValueError(
+                "pf-pne needs Delta, the most that a client's best value differs from the best mean of all."
+            )
+        check(algorithm != "random" or not settings, "random", "given no settings", settings)
+        self.known = self._checked_known(known or {})
+        self.asked = {
+            "clients": self.names if all(isinstance(name, str) for name in self.names) else list(map(repr, self.names)),
+            "space": [[name, repr(parameter)] for name, parameter in self.space.parameters.items()],
+            "n_evaluations": int(n_evaluations),
+            "algorithm": algorithm,
+            "reward": [self.reward.low, self.reward.high, direction],
+            "noise": noise,
+            "seed": int(seed),
+            "settings": {name: repr(value) for name, value in sorted(settings.items())},
+            "known": [[[u.tolist(), value] for u, _, value in self.known[name]] for name in self.names],
+        }
+        check(len(set(self.asked["clients"])) == len(self.names), "clients", "names that read differently", self.names)
+        self.federation = self._made(algorithm, settings)
+        self.history, self.give_up = History(history, self), give_up
+        self.stopped, self.saved = False, 0
+        self._values = [defaultdict(list) for _ in self.names]  # of each client: parameters -> its values there
+        self._worst = [None] * len(self.names)  # of each client, in [0, 1]
+        self._failed = [0] * len(self.names)  # in a row
+        self._batch: dict[int, deque] = {}  # of each client: the points of its batch that are still to be evaluated
+        self._rewards = defaultdict(list)  # of each client: of its batch, those that have been
+        self._stages = [[] for _ in self.names]  # of each client: of its evaluations in history, in their order
+        self._rounds = defaultdict(lambda: np.zeros(3, dtype=np.int64))  # t -> numbers up and down, single scores
+        self._scores = [set() for _ in self.names]
+        self.federation.on_mail = self._on_mail
+        for m, name in enumerate(self.names):
+            self._learn_known(m, self.known[name])
+        self.history.open()
+
+    # --- how it is made ---
+
+    def _checked_known(self, known: Mapping) -> dict:
+        holds = isinstance(known, Mapping) and set(known) <= set(self.names)
+        check(holds, "known", f"a dict by some of the clients, {self.names}", known)
+        checked = {name: [] for name in self.names}
+        for name, pairs in known.items():
+            for pair in pairs:
+                holds = isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Mapping)
+                check(holds, f"known of client {name}", "pairs (parameters, value)", pair)
+                u, value = self.space.unit(pair[0]), self.reward.number(pair[1])
+                checked[name].append((u, {key: pair[0][key] for key in self.space.parameters}, value))
+        return checked
+
+    def _made(self, name: str, settings: dict) -> Federation:
+        """The server and the clients, on the unit cube and rewards in [0, 1]."""
+        seed, noise = self.asked["seed"], self.asked["noise"]
+        cells = int(stream(seed, "tune", "cells").integers(2**64, dtype=np.uint64))
+        task = Task(
+            Partition(self.space.domain, seed=cells),
+            n_clients=len(self.names),
+            horizon=self.asked["n_evaluations"],
+            noise=noise if noise is None or isinstance(noise, str) else noise / (self.reward.high - self.reward.low),
+            seed=seed,
+            key=("tune",),
+        )
+        algorithm = SEARCHES[name]
+        if noise == 0:
+            settings = {key: x for key, x in NOISELESS.items() if key in settings_of(algorithm)} | settings
+        return make_federation(name if name in ALGORITHMS else algorithm, task, **settings)
+
+    def _learn_known(self, m: int, known: list) -> None:
+        for _, parameters, value in known:
+            self._note(m, parameters, value)
+        client = self.federation.clients[m]
+        if known and isinstance(client, GPClient):
+            client.learn(np.array([u for u, *_ in known]), self.reward.scaled(np.array([value for *_, value in known])))
+
+    def __enter__(self) -> "Search":
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        self.close()
+        if kind is None and not self.stopped and not self.federation.running:
+            self.history.check_all_taken()
+
+    def close(self) -> None:
+        """Let go of the history's file: another search may go on from it."""
+        self.history.close()
+
+    def stop(self) -> None:
+        """End the search: `ask` gives nothing any more, and `tune` returns what was found so far."""
+        self.stopped = True
+
+    # --- asking and telling ---
+
+    def ask(self) -> list[Trial]:
+        """The evaluations wanted now, one of each client that has one; none when all is done, or after `stop`.
+
+        What the history holds is taken from there. Asking twice changes nothing.
+        """
+        while self.federation.running and not self.stopped:
+            for m, batch in self.federation.ask():
+                if m not in self._batch:
+                    self._batch[m] = deque(map(tuple, np.repeat(batch.points, batch.counts, axis=0).tolist()))
+            served = [self._serve(m) for m in sorted(self._batch)]
+            if not any(served):
+                trials = {m: self._trial(m) for m in self._batch}
+                return [trials[m] for m in sorted(trials, key=lambda m: (trials[m].number, m))]
+        return []
+
+    @property
+    def done(self) -> int:
+        """The evaluations of all clients so far, made or saved."""
+        return sum(self.history.count(m) for m in range(len(self.names))) + self.saved
+
+    def _trial(self, m: int) -> Trial:
+        u = self._batch[m][0]
+        return Trial(self.names[m], self.history.count(m) + 1, self.space.point(u), u)
+
+    def _serve(self, m: int) -> bool:
+        """Tell client m what is known already of the next points of its batch; whether there was something."""
+        parameters = self.space.point(self._batch[m][0])
+        values = self._values[m][tuple(parameters.values())]
+        if self.asked["noise"] == 0 and values:
+            self.saved += 1
+            self._go_on(m, self.reward.scaled(values[0]))
+            return True
+        row = self.history.take(m, list(self._batch[m][0]))
+        if row is not None:
+            self._take(m, row)
+        return row is not None
+
+    def tell(self, trial: Trial, value: float | None, *, seconds: float = math.nan, why: str = "") -> dict:
+        """What came of a trial: a number of the range, or None if the evaluation failed. Returns the history's row.
+
+        Raises ValueError, and nothing changes, for a trial that is not asked for now, or a value that is no number of
+        the range; EvaluationError after give_up missing values in a row.
+        """
+        m = self.names.index(trial.client) if trial.client in self.names else -1
+        asked = m in self._batch and trial.u == self._batch[m][0] and trial.number == self.history.count(m) + 1
+        check(asked, "a trial", "one of those that `ask` gives now", trial)
+        if value is not None:
+            value = self.reward.number(value)
+        row = {"client": self.asked["clients"][m], "u": list(trial.u), "parameters": trial.parameters, "value": value}
+        row |= {"seconds": round(real(seconds), 6) if is_number(seconds) else None, "why": why}
+        try:
+            self.history.add(m, row)
+        except OSError as error:
+            self._take(m, row)
+            raise EvaluationError(f"the history cannot be written: {error} {HOW}", self.result()) from error
+        self._take(m, row)
+        if self._failed[m] >= self.give_up:
+            self._failed[m] = 0
+            message = (
+                f"client {trial.client}: {self.give_up} evaluations in a row failed, at last: {why or 'missing'}. "
+            )
+            raise EvaluationError(message + HOW, self.result())
+        return row
+
+    def _take(self, m: int, row: dict) -> None:
+        """Learn from a row of the history."""
+        self._stages[m].append(_stage(self.federation.clients[m]))
+        if row["value"] is not None:
+            self._failed[m] = 0
+            self._note(m, row["parameters"], row["value"])
+            self._go_on(m, self.reward.scaled(row["value"]))
+            return
+        self._failed[m] += 1
+        here = self._values[m][tuple(row["parameters"].values())]
+        if here:
+            self._go_on(m, self.reward.scaled(float(np.mean(here))))
+        elif self._worst[m] is not None:
+            self._go_on(m, self._worst[m])
+        # else nothing is known that it could count as: the point is asked for again
+
+    def _note(self, m: int, parameters: dict, value: float) -> None:
+        self._values[m][tuple(parameters.values())].append(value)
+        scaled = self.reward.scaled(value)
+        self._worst[m] = scaled if self._worst[m] is None else min(self._worst[m], scaled)
+        self._scores[m].add(scaled)
+
+    def _go_on(self, m: int, reward: float) -> None:
+        """The reward of the first point of the batch of client m, which is told when all are there."""
+        self._rewards[m].append(reward)
+        self._batch[m].popleft()
+        if not self._batch[m]:
+            del self._batch[m]
+            self.federation.tell(m, self._rewards.pop(m))
+
+    def _on_mail(self, t: int, up: list, down: list) -> None:
+        single = sum(x in self._scores[m] for m, message in up for x in _numbers(message))
+        numbers = [sum(message.numbers for _, message in mail) for mail in (up, down)]
+        self._rounds[t] += [*numbers, single]
+
+    # --- what is found ---
+
+    def _believed(self, m: int, points: list, mean: np.ndarray, count: np.ndarray) -> tuple:
+        """The value of client m at its points (n,), and its standard error (n,), by a smooth model of all its
+        evaluations; the standard deviation of the noise of one. mean, count (n,): of the values at each point.
+
+        Without noise a value is what it is. A model wants a few points: with fewer nothing is known of the error.
+        """
+        if self.asked["noise"] == 0 or len(points) < FEWEST:
+            error = np.full(len(points), 0.0 if self.asked["noise"] == 0 else np.nan)
+            return mean, error, error[0]
+        x = np.array([self.space.unit(dict(zip(self.space.parameters, point, strict=True))) for point in points])
+        some = np.sort(np.argsort(-count, kind="stable")[:MOST])
+        y, own = self.reward.scaled(mean[some]), np.zeros(len(some), dtype=int)
+        values = Values(x[some], y, count[some].astype(float), own)
+        client = self.federation.clients[m]
+        if isinstance(client, GPClient):
+            values = client.beside(values)
+        model = GaussianProcess(*with_local_noise(values, Hyper.typical(self.space.d)))
+        believed, error = model.predict(x)
+        width = self.reward.high - self.reward.low
+        return self.reward.unscaled(believed), width * error, width * model.noise
+
+    def result(self) -> Tuned:
+        """What is found so far."""
+        sign = 1 if self.reward.direction == "maximize" else -1
+        deploy, found, summary = {}, {}, []
+        for m, (name, seen) in enumerate(zip(self.names, self._values, strict=True)):
+            points = [point for point, values in seen.items() if values]
+            if not points:
+                continue
+            count = np.array([len(seen[point]) for point in points])
+            mean = np.array([np.mean(seen[point]) for point in points])
+            believed, error, noise = self._believed(m, points, mean, count)
+            for choice, chosen, best, value, errors in (
+                ("deploy", deploy, np.argmax(sign * believed - np.nan_to_num(error)), believed, error),
+                ("found", found, np.argmax(sign * mean), mean, noise / np.sqrt(count)),
+            ):
+                chosen[name] = dict(zip(self.space.parameters, points[best], strict=True))
+                row = {"value": float(value[best]), "error": float(errors[best]), "evaluations": int(count[best])}
+                summary.append({"client": name, "choice": choice, **chosen[name], **row})
+        rounds = [(t, *self._rounds[t]) for t in sorted(self._rounds)]
+        communication = pd.DataFrame(rounds, columns=["t", "numbers up", "numbers down", "single scores"])
+        communication.insert(1, "round", np.arange(1, len(rounds) + 1))
+        communication.insert(4, "bytes", 8 * (communication["numbers up"] + communication["numbers down"]))
+        rows = [*self.history.rows]
+        return Tuned(
+            self.asked, deploy, found, pd.DataFrame(summary), self._table(rows), communication, rows, self.saved
+        )
+
+    def _table(self, rows: list[dict]) -> pd.DataFrame:
+        """The history, a row per call."""
+        stages, made = [deque(s) for s in self._stages], [0] * len(self.names)
+        at, table = {text: m for m, text in enumerate(self.asked["clients"])}, []
+        for row in rows:
+            m = at[row["client"]]
+            own, made[m] = stages[m], made[m] + 1
+            value = math.nan if row["value"] is None else row["value"]
+            seconds = math.nan if row["seconds"] is None else row["seconds"]
+            more = {"value": value, "seconds": seconds, "stage": own.popleft() if own else "", "why": row["why"]}
+            table.append({"client": self.names[m], "evaluation": made[m], **row["parameters"], **more})
+        columns = ["client", "evaluation", *self.space.parameters, "value", "seconds", "stage", "why"]
+        return pd.DataFrame(table, columns=columns)
+
+
+def _numbers(message) -> list[float]:
+    """The numbers of a message that could be scores."""
+    values = (getattr(message, name) for name in message.payload() if name != "counts")
+    return [x for array in values if array.dtype.kind == "f" for x in array.ravel().tolist()]
+
+
+def _stage(client) -> str:
+    """Which part of its algorithm asks for the evaluations of a client; "" for those of one part."""
+    if isinstance(client, GPClient):
+        return client.stage
+    return ("together" if client.tree is None else "alone") if isinstance(client, PlusClient) else ""
