@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pfpne.algorithms import make_federation
     from pfpne.algorithms.secure import secured
     from pfpne.federation import Task
+    from pfpne.live.states import load, save
     from pfpne.partition import Partition
     from pfpne.problems import make_problem, problem_from_functions
     from pfpne.pyxab import PyXABPartition, to_pyxab
-    from pfpne.saving import load, save
     from pfpne.simulation.simulate import simulate
     from pfpne.tuning.evaluate import tune
     from pfpne.tuning.result import EvaluationError, Tuned
@@ -33,7 +33,7 @@ _NAMES = {
     "partition": "Partition",
     "problems": "make_problem problem_from_functions",
     "pyxab": "PyXABPartition to_pyxab",
-    "saving": "load save",
+    "live.states": "load save",
     "simulation.simulate": "simulate",
     "tuning.evaluate": "tune",
     "tuning.result": "EvaluationError Tuned",

@@ -17,7 +17,8 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, make_federation
-from pfpne.live import Done, Journal
+from pfpne.journal import Journal
+from pfpne.live import Done
 from pfpne.messages import Message
 from pfpne.paths import SHIPPED as CHECKOUT
 

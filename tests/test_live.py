@@ -21,7 +21,8 @@ from live_client import main, objective, task
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
-from pfpne.live import Done, Journal, LiveClient, LiveServer, drive
+from pfpne.journal import Journal
+from pfpne.live import Done, LiveClient, LiveServer, drive
 from pfpne.messages import Message
 from pfpne.paths import SHIPPED as CHECKOUT
 

@@ -14,9 +14,10 @@ from conftest import HORIZONS
 import pfpne
 from pfpne.algorithms import make_federation
 from pfpne.federation import Task
+from pfpne.journal import Journal
+from pfpne.live.states import _header, from_bytes, to_bytes
 from pfpne.partition import Partition
 from pfpne.paths import PACKAGE
-from pfpne.saving import Journal, _header, from_bytes, to_bytes
 from pfpne.tuning.searches import SEARCHES
 
 M = 3
@@ -85,7 +86,7 @@ def array(dtype: str, shape: list, content: bytes = b"A" * 8) -> list:
         (sealed(["call", "os.system", "echo owned"]), "what stands in a state must be one of"),
         (sealed(["object", "os.system", [["command", "echo owned"]]]), "must be one of the package's states"),
         (sealed(an("live.LiveClient", folder="made/by/a/stranger")), "must be one of the package's states"),
-        (sealed(an("saving.Journal", path="made/by/a/stranger")), "must be one of the package's states"),
+        (sealed(an("journal.Journal", path="made/by/a/stranger")), "must be one of the package's states"),
         (sealed(an("algorithms.make_federation")), "must be one of the package's states"),
         (sealed(["dict", [["a", array("O", [1])]]]), "an array in a state must be of numbers"),
         (sealed(["dict", [["a", array("S8", [1])]]]), "an array in a state must be of numbers"),
@@ -133,9 +134,10 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
 
 def test_nothing_of_pickle_is_used():
     """But by what sends work to other processes of one's own."""
-    tree = ast.parse((PACKAGE / "saving.py").read_text(encoding="utf-8"))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported and not imported & {"pickle", "marshal", "shelve", "copyreg"}
+    for path in (PACKAGE / "live" / "states.py", PACKAGE / "journal.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        assert imported and not imported & {"pickle", "marshal", "shelve", "copyreg"}
 
 
 def test_a_state_is_on_disk_before_saving_ends(tmp_path, monkeypatch):

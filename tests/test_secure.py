@@ -31,9 +31,9 @@ from pfpne.algorithms.secure import (
 )
 from pfpne.federation import Task
 from pfpne.live import LiveClient, LiveServer
+from pfpne.live.states import from_bytes, to_bytes
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
-from pfpne.saving import from_bytes, to_bytes
 
 pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
 M = 3

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import pfpne
+from pfpne.journal import Journal
 from pfpne.paths import SHIPPED as CHECKOUT
-from pfpne.saving import Journal
 from pfpne.tuning.searches import SEARCHES
 
 SPACE = {"C": pfpne.Float(1e-3, 1e3, log=True), "n": pfpne.Int(1, 4)}

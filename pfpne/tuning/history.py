@@ -8,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pfpne import __version__
-from pfpne.saving import Journal
+from pfpne.journal import Journal
 from pfpne.tuning.result import Tuned
 from pfpne.tuning.searches import SEARCHES
 from pfpne.validation import check, is_number

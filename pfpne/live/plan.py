@@ -1,0 +1,59 @@
+"""What the sites must agree on before they begin, and the folder in which each keeps its state."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pfpne.algorithms import Algorithm
+from pfpne.algorithms.secure import secured
+from pfpne.federation import Task
+from pfpne.live.states import load
+from pfpne.messages import Message
+from pfpne.validation import check
+
+
+def plan_of(name: str, task: Task, settings: dict) -> str:
+    """What server and clients must agree on, as text: the algorithm, the task, the settings."""
+
+    def plain(x):
+        return x.tolist() if hasattr(x, "tolist") else {"kind": type(x).__name__, **vars(x)}
+
+    return json.dumps([name, task, settings], default=plain, sort_keys=True)
+
+
+def with_masks(name: str, secure: bool, settings: dict) -> tuple[str | Algorithm, dict]:
+    """The algorithm, with masks or without, and the settings that belong to the plan."""
+    check(isinstance(secure, bool), "secure", "True or False", secure)
+    return (secured(name), {**settings, "secure": True}) if secure else (name, settings)
+
+
+def digest_of(plan: str) -> str:
+    """Eight hexadecimal digits that stand in every text, so that one of another plan is refused."""
+    return hashlib.sha256(plan.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True, eq=False)
+class Done(Message):
+    """Up, in live use: the client has nothing to do. Header: the evaluations that it has made."""
+
+
+def restored_state(path: Path, plan: str) -> dict | None:
+    """What was saved there, or None; ValueError if it is of another plan, or no plain file."""
+    if not os.path.lexists(path):
+        return None
+    saved = load(path)
+    if not isinstance(saved, dict) or saved.get("plan") != plan:
+        raise ValueError(f"{path} is the state of another run: give this one a folder of its own, or remove that one.")
+    return saved
+
+
+def made_folder(folder: str | Path) -> Path:
+    """The folder, there and absolute: whoever evaluates may change the working folder meanwhile."""
+    folder = Path(folder).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be a folder to keep a state in: {error}. Give another.") from None
+    return folder

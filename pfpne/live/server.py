@@ -1,0 +1,219 @@
+"""The server of sites in places of their own: it waits for the clients until a deadline, and keeps its state."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from filelock import FileLock
+
+from pfpne.algorithms import make_federation
+from pfpne.algorithms.fed1_ucb import Fed1UCBServer
+from pfpne.algorithms.pf_pne import PhasedServer
+from pfpne.algorithms.secure import SecureServer
+from pfpne.federation import Task
+from pfpne.live.plan import Done, digest_of, made_folder, plan_of, restored_state, with_masks
+from pfpne.live.quorum import BEARS_MISSING
+from pfpne.live.states import save
+from pfpne.messages import Message
+from pfpne.validation import check, check_integer, is_integer, is_number, shown
+
+log = logging.getLogger(__name__)
+
+
+class LiveServer:
+    """The server: it waits for the clients, until a deadline, and keeps its state in the folder.
+
+    deadline: seconds > 0 from one exchange to the next, as long as there is one to come. last_deadline: the same for
+    what the clients do alone after the last exchange; no limit by default. quorum: how many clients make an exchange at
+    the deadline, 1..M; M, all, by default. secure: whether messages are masked, as at the clients (see
+    pfpne.algorithms.secure). Other arguments: as of `pfpne.make_federation`. Raises ValueError for a quorum below M
+    with an algorithm that cannot do without a client, which none can with masks, and for fn-ucb with D > 0.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        folder: str | Path,
+        *,
+        deadline: float,
+        last_deadline: float = math.inf,
+        quorum: int | None = None,
+        secure: bool = False,
+        **settings,
+    ):
+        algorithm, agreed = with_masks(name, secure, settings)
+        M, server = task.n_clients, make_federation(algorithm, task, **settings).server
+        check(is_number(deadline) and deadline > 0, "deadline", "a number of seconds > 0", deadline)
+        ends = (isinstance(last_deadline, float) and last_deadline == math.inf) or is_number(last_deadline)
+        check(ends and last_deadline > 0, "last_deadline", "a number of seconds > 0, or math.inf", last_deadline)
+        quorum = M if quorum is None else quorum
+        check_integer("quorum", quorum, 1, M)
+        bears = type(server) in BEARS_MISSING or not server.takes
+        check(bears or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
+        D = getattr(server.settings, "D", 0)
+        check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
+        self.M, self.deadline, self.last_deadline, self.quorum = M, deadline, last_deadline, quorum
+        self.path, self.plan = made_folder(folder) / "state", plan_of(name, task, agreed)
+        self.digest, self.ahead = digest_of(self.plan), {}  # ahead: client -> how far its last answer is ahead of here
+        self.stopped, self._since = False, time.monotonic()
+        with self._alone():
+            saved, self._line = restored_state(self.path, self.plan), self._first_line()
+        if saved:
+            self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
+            self._mail, self._past, self.longest = saved["mail"], saved["past"], saved["longest"]
+            return
+        self.server = object.__new__(BEARS_MISSING.get(type(server), type(server)))
+        vars(self.server).update(vars(server))
+        self.inbox: dict[int, Message] = {}  # what has come for the next exchange
+        self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
+        self._mail = {m: message.to_json(self.digest) for m, message in self.server.start().items()}
+        self._past: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
+        self.longest = 0  # text taken so far, as one may come again
+        self._save()
+
+    def _alone(self) -> FileLock:
+        return FileLock(self.path.with_name("lock"))
+
+    def _first_line(self) -> bytes:
+        """Of the state on disk, which tells it from every other; b"" if there is none."""
+        if not self.path.exists():
+            return b""
+        with self.path.open("rb") as file:
+            return file.readline(1000)
+
+    def _save(self) -> None:
+        """Write the state, unless another has written there: OSError, and what is there stays."""
+        state = {"plan": self.plan, "server": self.server, "inbox": self.inbox, "idle": self.idle}
+        with self._alone():
+            if self._first_line() != self._line:
+                raise OSError(f"{self.path} is not as this server left it: another is at work there, or removed it.")
+            save(self.path, {**state, "mail": self._mail, "past": self._past, "longest": self.longest})
+            self._line = self._first_line()
+
+    @property
+    def running(self) -> bool:
+        """Whether a client has something to do, and `stop` has not been called."""
+        return len(self.idle) < self.M and not self.stopped
+
+    def stop(self) -> None:
+        """End `drive`. All is saved: another LiveServer on this folder goes on."""
+        self.stopped = True
+
+    def wanted(self) -> list[int]:
+        """The clients to be asked now: those that have not answered and have something to do."""
+        return [m for m in range(self.M) if m not in self.inbox and m not in self.idle and m not in self.ahead]
+
+    def mail(self, m: int) -> str:
+        """What client m is to be sent when it is asked: a message, or "" to go on."""
+        return self._mail.get(m, "")
+
+    def take(self, m: int, text: str) -> None:
+        """Take what client m answered. ValueError, and nothing changes, if it is no message or a wrong one.
+
+        RuntimeError if all clients that have anything to do are ahead of this server: then it is its state that is old.
+        """
+        check_integer("the sender", m, 0, self.M - 1)
+        wanted = self.server.awaits(m)
+        message = Message.from_json(text, self.digest, max(wanted.longest(), self.longest))
+        if isinstance(message, Done):
+            if wanted.kind is not None and m not in self.inbox and message.header < self.server.task.horizon:
+                said = f"client {m} says that it is done, after {message.header} evaluations"
+                raise ValueError(f"{said}, and its {wanted.kind.__name__} is awaited.")
+            self.idle.update({} if m in self.inbox else {m: True})
+        elif m in self.inbox and message.header <= self.inbox[m].header:
+            log.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
+        elif type(message) in self.server.takes and message.header > max((wanted.after, *wanted.headers[-1:])):
+            self._is_ahead(m, message)
+        elif wanted.admits(message, self.server.takes):
+            self.inbox[m] = message
+            self.idle.pop(m, None)
+        elif message.header in self._past:  # it has been away: it is sent what answered its message then
+            self._mail[m] = self._past[message.header]
+            self.idle.pop(m, None)
+        self.longest = max(self.longest, len(text))
+        if self.inbox and not self.wanted():
+            if len(self.inbox) >= self._needed():
+                self._exchange()
+            elif not self.ahead:
+                self._end(f"clients {sorted(self.idle)} are done")
+        self._save()
+
+    def _is_ahead(self, m: int, message: Message) -> None:
+        """Nobody is, unless the client lies or the state here was lost: it is not asked again until a deadline."""
+        kind, here = type(message).__name__, self.server.awaits(m).after
+        self.ahead[m] = message.header
+        told = f"client {m} sent a {kind} of header {message.header}, and the last concluded here is {here}"
+        if len(self.ahead) < self.M - len(self.idle):
+            raise ValueError(f"{told}: it is asked again after the deadline.")
+        raise RuntimeError(
+            f"{told}; so it is with every client that is not done. The state of this server, {self.path}, was lost or "
+            "is an old one: put it back, or begin anew, with new folders for the server and for all clients and known= "
+            "the journals of before."
+        )
+
+    def _needed(self) -> int:
+        """How many answers make an exchange: a quorum, or all that are awaited if they are fewer."""
+        return min(self.quorum, sum(self.server.awaits(m).kind is not None for m in range(self.M)))
+
+    def _exchange(self) -> None:
+        came, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
+        answers = {m: message.to_json(self.digest) for m, message in self.server.exchange(came).items()}
+        self._mail = answers
+        for m in answers:
+            self.idle.pop(m, None)
+        self.idle.update({m: True for m in came if m not in answers})
+        if came.keys() <= answers.keys():
+            if not isinstance(self.server, PhasedServer | Fed1UCBServer | SecureServer):
+                self._past.clear()  # of those, nobody can be more than one behind
+            header = next(iter(came.values())).header
+            self._past[header] = answers[next(iter(came))]
+
+    def _end(self, why: str) -> None:
+        """No exchange can come about any more: who waits for one is done."""
+        log.warning("it ends here for clients %s: %s", [m for m in range(self.M) if m not in self.idle], why)
+        self.idle = dict.fromkeys(range(self.M), True)
+        self.inbox = {}
+
+    def tick(self) -> None:
+        """See to the deadline: conclude with a quorum, or raise a TimeoutError that says who is missing."""
+        needed = self._needed()
+        limit = self.deadline if needed else self.last_deadline
+        if not self.running or time.monotonic() - self._since < limit:
+            return
+        missing, self._since = sorted({*self.wanted(), *self.ahead}), time.monotonic()
+        self.ahead.clear()
+        why = f"clients {missing} have not answered within {limit:g} s"
+        if needed and len(self.inbox) >= needed:
+            log.warning("%s: concluded with clients %s", why, sorted(self.inbox))
+            self._exchange()
+        elif self.idle and len(self.inbox) + len(self.idle) >= self.quorum:
+            self._end(why)
+        else:
+            raise TimeoutError(f"{why}; {len(self.inbox) + len(self.idle)} have, and {self.quorum} are needed.")
+        self._save()
+
+
+def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callable[[], Iterable]) -> None:
+    """Serve until no client has anything to do, `server.stop` is called, or the server raises TimeoutError.
+
+    send(m, text): ask client m. receive() -> what has come, (m, text) each, text None if m could not be reached: it is
+    then asked again. receive waits for a moment if there is nothing.
+    """
+    asked = set()
+    while server.running:
+        for m in server.wanted():
+            if m not in asked:
+                asked.add(m)
+                send(m, server.mail(m))
+        for m, text in receive():
+            if is_integer(m):
+                asked.discard(m)
+            try:
+                if text is not None:
+                    server.take(m, text)
+            except (ValueError, MemoryError) as error:  # whatever a sender can cause
+                log.error("client %s: refused: %s", shown(m), error)
+        server.tick()
