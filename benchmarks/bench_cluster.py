@@ -15,15 +15,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfpne.paper import evidence, regimes
-from pfpne.paper.experiment import Experiment
-from pfpne.paper.parameters import complete
-from pfpne.paper.tables import as_markdown, update
-from pfpne.paper.workers import unordered
+from pfpne.paper.claims import evidence
+from pfpne.paper.exhibits import regimes
+from pfpne.paper.exhibits.tables import as_markdown, update
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.parameters import complete
+from pfpne.paper.run.workers import unordered
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cluster.md"
 WORKERS = (2, 16, 64, 256, 1_000)
-START = "from pfpne.paper import evidence, regimes; from pfpne.paper.parameters import complete"
+START = (
+    "from pfpne.paper.claims import evidence; from pfpne.paper.exhibits import regimes; "
+    "from pfpne.paper.run.parameters import complete"
+)
 EMPTY = 1_000  # jobs
 
 

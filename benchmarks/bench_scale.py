@@ -22,8 +22,8 @@ from matplotlib.figure import Figure
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper.looks import LOOKS, PAGE, STYLE, label
-from pfpne.paper.tables import as_markdown, update
+from pfpne.paper.exhibits.tables import as_markdown, update
+from pfpne.paper.show.style import LOOKS, PAGE, STYLE, label
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PHASED = ("pf-pne", "fed-pne", "pe", "pf-pne+", "blin", "fed1-ucb")

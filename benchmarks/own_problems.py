@@ -434,7 +434,7 @@ LABELS = {
 
 def write() -> None:
     """The held-out runs as docs/own_problems.csv, and as the table of docs/own-problem.md."""
-    from pfpne.paper.tables import as_markdown, update
+    from pfpne.paper.exhibits.tables import as_markdown, update
 
     table = summary("held-out")
     table.round(3).to_csv(DOCS / "own_problems.csv", index=False)

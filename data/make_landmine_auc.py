@@ -20,7 +20,7 @@ import scipy
 import sklearn
 from tqdm import tqdm
 
-from pfpne.paper.workers import unordered
+from pfpne.paper.run.workers import unordered
 from pfpne.paths import write_atomically
 from pfpne.problems import landmine
 

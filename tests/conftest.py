@@ -40,7 +40,7 @@ def changed_notebooks() -> list[str]:
 def pytest_configure(config) -> None:
     """Let the tests read the notebooks that git knows: to save one with other values is no reason to fail."""
     if changed_notebooks():
-        from pfpne.paper import folders
+        from pfpne.paper.run import folders
 
         names = in_git("ls-files", "-z", "--", "notebooks").stdout.split("\0")[:-1]
         in_git("checkout-index", f"--prefix={OWN.name}/", "--", *names).check_returncode()

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from pfpne.paper import assumptions, premises
+from pfpne.paper.claims import premises
+from pfpne.paper.exhibits import assumptions
 from pfpne.partition import Partition
 from pfpne.problems import make_problem, problem_from_functions
 

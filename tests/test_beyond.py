@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.paper import beyond
-from pfpne.paper.experiment import Experiment
-from pfpne.paper.parameters import complete
+from pfpne.paper.exhibits import beyond
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.parameters import complete
 from pfpne.partition import Partition
 from pfpne.problems import problem_from_functions
 

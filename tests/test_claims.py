@@ -13,8 +13,10 @@ import pytest
 import pfpne
 from pfpne.algorithms import NAMES
 from pfpne.paper import __main__ as runner
-from pfpne.paper import claim_tests, claims, events, evidence, stats, table1
-from pfpne.paper.claim_tests import (
+from pfpne.paper.claims import events, evidence, stats, tests
+from pfpne.paper.claims import verdicts as claims
+from pfpne.paper.claims.evidence import COLUMNS, Regime, Study, summarize
+from pfpne.paper.claims.tests import (
     FACTS,
     MOST,
     MUCH,
@@ -28,9 +30,9 @@ from pfpne.paper.claim_tests import (
     place,
     rounds_bound,
 )
-from pfpne.paper.evidence import COLUMNS, Regime, Study, summarize
-from pfpne.paper.folders import NOTEBOOKS
-from pfpne.paper.parameters import SYNTHETIC_NAMES
+from pfpne.paper.exhibits import table1
+from pfpne.paper.run.folders import NOTEBOOKS
+from pfpne.paper.run.parameters import SYNTHETIC_NAMES
 
 
 def rng():
@@ -400,11 +402,11 @@ def looked(tell=None, **more) -> Looked:
 
 def test_assumptions_are_held_against_the_papers_constants():
     paper = Column(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).regimes[0], "garland")
-    assert claim_tests.near_optimal(paper)[0] == [True, False]  # Delta = 0.01, of the worst client
+    assert tests.near_optimal(paper)[0] == [True, False]  # Delta = 0.01, of the worst client
     ways = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
-    smooth = claim_tests.smooth(Column(looked(gaps=ways), made_up(None).regimes[0], "garland"), 3)
+    smooth = tests.smooth(Column(looked(gaps=ways), made_up(None).regimes[0], "garland"), 3)
     assert smooth == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
-    assert claim_tests.theory(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
+    assert tests.theory(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
 
 
 @pytest.mark.parametrize(("share", "vacuous"), [(0.79, False), (0.81, True)])
@@ -417,7 +419,7 @@ def test_settings_move_nothing_where_nothing_is_learnt(share, vacuous):
 
 @pytest.mark.parametrize(("idle", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
 def test_more_than_half_of_T_in_one_phase_is_one_phase(idle, why):
-    assert claim_tests.one_phase(pd.DataFrame({"idle": [idle - 0.1, idle + 0.1]})) == why
+    assert tests.one_phase(pd.DataFrame({"idle": [idle - 0.1, idle + 0.1]})) == why
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.8, True), (0.7, None), (0.3, None), (0.1, False)])
@@ -426,8 +428,8 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
         return {"seconds": 2.0 if algorithm == "fn-ucb" and run < 10 * share else 1.0}
 
     column = Column(made_up(tell), made_up(tell).regimes[0], "garland")
-    assert claim_tests.count_times(column, fact="slower").facts == [expected]
-    assert claim_tests.times(column)["alike"] == 1.0 and claim_tests.times(column)["slower"] == pytest.approx(share)
+    assert tests.count_times(column, fact="slower").facts == [expected]
+    assert tests.times(column)["alike"] == 1.0 and tests.times(column)["slower"] == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("more", "expected"), [(0, "true by construction"), (1, "does not hold")])
@@ -866,7 +868,7 @@ def test_the_primary_family_by_hand(monkeypatch):
         regret = level + np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
         return pd.DataFrame({"regret": regret, "idle": 0.6 if self.regime.noise == 2.0 else 0.1})
 
-    monkeypatch.setattr(claim_tests.Column, "summary", summary)
+    monkeypatch.setattr(tests.Column, "summary", summary)
     table = claims.primary(study)
     assert table["objective"].tolist() == ["garland", "garland", "all"]  # cyclic cells are left out
     first = table.iloc[0]

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from pfpne.paper import experiment, workers
-from pfpne.paper.experiment import Experiment, run_experiment
-from pfpne.paper.folders import NOTEBOOKS
-from pfpne.paper.parameters import ParameterError, complete
-from pfpne.paper.workers import WorkersError, unordered
+from pfpne.paper.run import experiment, workers
+from pfpne.paper.run.experiment import Experiment, run_experiment
+from pfpne.paper.run.folders import NOTEBOOKS
+from pfpne.paper.run.parameters import ParameterError, complete
+from pfpne.paper.run.workers import WorkersError, unordered
 
 WANTED = Experiment("himmelblau", ("pf-pne", "fed-pne", "hct", "fn-ucb"), 4, 300, 4, 0.3, global_regret=True)
 

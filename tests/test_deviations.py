@@ -13,11 +13,12 @@ from pfpne.algorithms.fed1_ucb import Fed1UCBSettings
 from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients
 from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, transition_depth
 from pfpne.federation import Federation, Task
-from pfpne.paper import deviations, evidence
-from pfpne.paper.claim_tests import theory
-from pfpne.paper.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
-from pfpne.paper.evidence import Study
-from pfpne.paper.readings import WHOLE
+from pfpne.paper.claims import evidence
+from pfpne.paper.claims.evidence import Study
+from pfpne.paper.claims.tests import theory
+from pfpne.paper.exhibits import deviations
+from pfpne.paper.exhibits.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
+from pfpne.paper.exhibits.readings import WHOLE
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import problem_from_functions

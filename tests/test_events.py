@@ -8,8 +8,8 @@ import pytest
 from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer
 from pfpne.algorithms.phases import Pull
 from pfpne.federation import Task
-from pfpne.paper import events
-from pfpne.paper.experiment import Experiment
+from pfpne.paper.claims import events
+from pfpne.paper.run.experiment import Experiment
 from pfpne.partition import Partition
 from pfpne.problems import problem_from_functions
 from pfpne.simulation.noise import noise_streams

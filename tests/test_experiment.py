@@ -10,9 +10,9 @@ import numpy as np
 import psutil
 import pytest
 
-from pfpne.paper import store
-from pfpne.paper.experiment import PROFILES, Experiment, run_experiment
-from pfpne.paper.workers import unordered
+from pfpne.paper.run import cache
+from pfpne.paper.run.experiment import PROFILES, Experiment, run_experiment
+from pfpne.paper.run.workers import unordered
 
 SMALL = dict(objective="garland", algorithms=("pf-pne", "fed-pne", "pe"), n_clients=3, horizon=300, n_runs=2)
 
@@ -36,7 +36,7 @@ def test_tables_are_tidy(tmp_path):
 
 
 def test_workers_order_and_backend_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("pfpne.paper.experiment.SMALL", 0)  # let even small jobs go to workers
+    monkeypatch.setattr("pfpne.paper.run.experiment.SMALL", 0)  # let even small jobs go to workers
     first = run_experiment(Experiment(**SMALL), n_jobs=1, folder=tmp_path / "1")
     two = run_experiment(Experiment(**SMALL), n_jobs=2, folder=tmp_path / "2")
     reordered = run_experiment(
@@ -52,7 +52,7 @@ def test_a_stored_run_is_not_computed_again(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr("pfpne.paper.experiment.simulate", refuse)
+    monkeypatch.setattr("pfpne.paper.run.experiment.simulate", refuse)
     again = run_experiment(Experiment(**SMALL), folder=tmp_path)
     assert all(same(first.runs[pair], again.runs[pair]) for pair in first.runs)
     with pytest.raises(AssertionError, match="computed again"):
@@ -93,12 +93,12 @@ def test_equal_experiments_have_equal_keys():
 def test_another_runs_file_is_reported_and_not_taken(tmp_path):
     experiment = Experiment(**SMALL)
     first = run_experiment(experiment, folder=tmp_path)
-    path, other = (store.path_of(experiment.key("pf-pne", run), tmp_path) for run in (1, 0))
+    path, other = (cache.path_of(experiment.key("pf-pne", run), tmp_path) for run in (1, 0))
     path.write_bytes(other.read_bytes())
-    with pytest.warns(store.DamagedResult, match="holds another run"):
+    with pytest.warns(cache.DamagedResult, match="holds another run"):
         again = run_experiment(experiment, folder=tmp_path)
     assert all(same(first.runs[pair], again.runs[pair]) for pair in first.runs)
-    assert same(store.load(experiment.key("pf-pne", 1), tmp_path), first.runs["pf-pne", 1])
+    assert same(cache.load(experiment.key("pf-pne", 1), tmp_path), first.runs["pf-pne", 1])
 
 
 def under_way(code: str, folder) -> subprocess.Popen:
@@ -112,7 +112,7 @@ def under_way(code: str, folder) -> subprocess.Popen:
 
 def test_of_a_killed_job_the_workers_end_and_only_the_runs_in_flight_are_lost(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from pfpne.paper import experiment\n"
+        "import sys; from pathlib import Path; from pfpne.paper.run import experiment\n"
         "experiment.SMALL = 0\n"
         "wanted = experiment.Experiment('garland', ('pf-pne',), 4, 5000, 2000)\n"
         "experiment.run_experiment(wanted, n_jobs=2, folder=Path(sys.argv[1]))"
@@ -138,7 +138,7 @@ def test_a_failing_run_fails_the_experiment(tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr("pfpne.paper.experiment.simulate", fail)
+    monkeypatch.setattr("pfpne.paper.run.experiment.simulate", fail)
     with pytest.raises(RuntimeError, match="no such luck"):
         run_experiment(Experiment(**SMALL), folder=tmp_path)
     assert not list(tmp_path.rglob("*.npz"))
@@ -206,7 +206,7 @@ def test_jobs_are_told_of_as_they_finish():
 def test_workers_are_as_many_as_the_processors_that_this_process_may_use():
     code = (
         "import os; os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
-        "from pfpne.paper.workers import unordered\n"
+        "from pfpne.paper.run.workers import unordered\n"
         "print({pid for _, pid in unordered(os.getpid, [()] * 4)} == {os.getpid()})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,11 +11,12 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from pfpne.algorithms import NAMES
-from pfpne.paper import figures, looks
-from pfpne.paper.evidence import Study
-from pfpne.paper.exhibits import LIBRARIES, save
-from pfpne.paper.experiment import run_experiment
-from pfpne.paper.parameters import complete
+from pfpne.paper.claims.evidence import Study
+from pfpne.paper.exhibits import regret
+from pfpne.paper.run.experiment import run_experiment
+from pfpne.paper.run.parameters import complete
+from pfpne.paper.show import style
+from pfpne.paper.show.export import LIBRARIES, save
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 
@@ -33,7 +34,7 @@ def results(parameters, tmp_path_factory):
 
 @pytest.mark.filterwarnings("error")
 def test_the_same_bytes_twice_and_small_files(results, parameters):
-    for draw, shown in ((figures.regret, results), (figures.communication, [results])):
+    for draw, shown in ((regret.regret, results), (regret.communication, [results])):
         exhibit = draw(shown, parameters)
         pdf = exhibit.files[f"{exhibit.stem}.pdf"]
         assert exhibit == draw(shown, parameters)
@@ -43,13 +44,13 @@ def test_the_same_bytes_twice_and_small_files(results, parameters):
 
 @pytest.mark.filterwarnings("error")
 def test_the_users_own_settings_change_nothing(results, parameters):
-    plain = figures.regret(results, parameters)
+    plain = regret.regret(results, parameters)
     with matplotlib.rc_context({"font.size": 20, "pdf.fonttype": 3, "axes.grid": True}):
-        assert figures.regret(results, parameters) == plain
+        assert regret.regret(results, parameters) == plain
 
 
 def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
-    exhibit, folder = figures.communication([results], parameters), parameters.figures_dir
+    exhibit, folder = regret.communication([results], parameters), parameters.figures_dir
     save(parameters, exhibit)
     assert capsys.readouterr().out == f"{folder / 'communication_garland_printed.pdf'}\n"
     manifest = json.loads((folder / "communication_garland_printed.json").read_text())
@@ -63,24 +64,24 @@ def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
 
 
 def test_regret_is_drawn_as_its_table_says(results):
-    drawn = figures._thinned(results.regret, points=7)
+    drawn = regret._thinned(results.regret, points=7)
     assert drawn["t"].nunique() <= 7 and drawn["t"].max() == 60
-    table, ax = figures.regret_curves(drawn), Figure().add_subplot()
-    figures.draw_regret(ax, drawn)
+    table, ax = regret.regret_curves(drawn), Figure().add_subplot()
+    regret.draw_regret(ax, drawn)
     for name, line, band in zip(("pf-pne", "fed-pne", "pe"), ax.lines, ax.collections, strict=True):
         curve = table[table["algorithm"] == name]
         np.testing.assert_allclose(line.get_xydata(), curve[["t", "mean"]])
         edges = band.get_paths()[0].vertices
         for sign in (-1, 1):
             assert any(np.allclose(edge, (60, curve["mean"].iloc[-1] + sign * curve["std"].iloc[-1])) for edge in edges)
-        assert to_rgb(line.get_color()) == to_rgb(looks.LOOKS[name].color) and not line.get_clip_on()
-        assert line.get_marker() == looks.LOOKS[name].marker
+        assert to_rgb(line.get_color()) == to_rgb(style.LOOKS[name].color) and not line.get_clip_on()
+        assert line.get_marker() == style.LOOKS[name].marker
 
 
 def test_communication_is_drawn_as_its_table_says(results):
-    steps, ax = figures.communication_steps(results.communication), Figure().add_subplot()
+    steps, ax = regret.communication_steps(results.communication), Figure().add_subplot()
     assert list(steps.columns) == ["objective", "noise", "algorithm", "run", "round", "t", "up", "down", "cumulative"]
-    figures.draw_communication(ax, steps, 60)
+    regret.draw_communication(ax, steps, 60)
     runs = [(name, run) for name in ("pf-pne", "fed-pne") for run in (0, 1)]
     *lines, last = ax.lines
     assert set(last.get_xdata()) == {steps.query("algorithm == 'pf-pne' and run == 0")["t"].max()}
@@ -89,23 +90,23 @@ def test_communication_is_drawn_as_its_table_says(results):
         assert mine["cumulative"].tolist() == (mine["up"] + mine["down"]).cumsum().tolist()
         drawn = np.append(mine[["t", "cumulative"]].to_numpy(), [[60, mine["cumulative"].iloc[-1]]], axis=0)
         np.testing.assert_array_equal(line.get_xydata(), drawn)
-        assert line.get_marker() == (looks.LOOKS[name].marker if run == 0 else "")
+        assert line.get_marker() == (style.LOOKS[name].marker if run == 0 else "")
 
 
 def test_of_many_rounds_some_are_drawn():
-    n = 10 * figures.MOST_ROUNDS
+    n = 10 * regret.MOST_ROUNDS
     columns = {"objective": "garland", "noise": 0.1, "algorithm": "fn-ucb", "run": 0, "up": 2, "down": 1, "bytes": 24}
     table = pd.DataFrame({**columns, "round": np.arange(n) + 1, "t": np.arange(n) + 1})
-    steps = figures.communication_steps(table)
-    assert len(steps) <= figures.MOST_ROUNDS and steps["t"].iloc[[0, -1]].tolist() == [1, n]
+    steps = regret.communication_steps(table)
+    assert len(steps) <= regret.MOST_ROUNDS and steps["t"].iloc[[0, -1]].tolist() == [1, n]
     assert (steps["cumulative"] == 3 * steps["round"]).all()
-    assert figures.communication_steps(table[:0]).empty
+    assert regret.communication_steps(table[:0]).empty
 
 
 def test_every_algorithm_has_its_own_look():
-    every = list(looks.LOOKS.values())
+    every = list(style.LOOKS.values())
     assert len({look.color for look in every}) == len({look.marker for look in every}) == len(every)
-    assert set(NAMES) <= set(looks.LOOKS) and all(re.fullmatch("#[0-9A-F]{6}", look.color) for look in every)
+    assert set(NAMES) <= set(style.LOOKS) and all(re.fullmatch("#[0-9A-F]{6}", look.color) for look in every)
 
 
 @pytest.mark.filterwarnings("error")
@@ -121,8 +122,8 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
         draw(drawn[-1])
         return table
 
-    monkeypatch.setattr(figures, "render", render)
-    assert list(figures.forest(pd.DataFrame(rows, columns=columns), study)) == columns
+    monkeypatch.setattr(regret, "render", render)
+    assert list(regret.forest(pd.DataFrame(rows, columns=columns), study)) == columns
     first, *others = drawn[0].axes
     places = [text.get_text() for text in first.get_yticklabels()]
     assert places[:4] == ["Garland", "DoubleSine", "Himmelblau", "Himmelblau, cyclic"] and len(places) == 8
@@ -142,12 +143,12 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
         for T in (50, 100)
     ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "T", "n", "exponent", "low", "high"])
-    figures.exponents(table, study)
+    regret.exponents(table, study)
     assert [line.get_ydata().tolist() for line in drawn[1].axes[0].lines[:2]] == [[0.7, 0.7]] * 2
 
 
 def test_simple_regret_is_drawn_as_its_table_says(results):
     ax = Figure().add_subplot()
-    figures.draw_simple_regret(ax, results.regret)
-    curve = figures.regret_curves(results.regret, "simple_regret").query("algorithm == 'pf-pne'")
+    regret.draw_simple_regret(ax, results.regret)
+    curve = regret.regret_curves(results.regret, "simple_regret").query("algorithm == 'pf-pne'")
     np.testing.assert_allclose(ax.lines[0].get_xydata(), curve[["t", "mean"]])

@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
-from pfpne.paper import claims, findings, specification
-from pfpne.paper.findings import SHORT, SIGNS, grid, sentences
-from pfpne.paper.looks import DASH, title
+from pfpne.paper.claims import verdicts as claims
+from pfpne.paper.exhibits import findings, specification
+from pfpne.paper.exhibits.findings import SHORT, SIGNS, grid, sentences
+from pfpne.paper.show.style import DASH, title
 
 SCALE = {"n_clients": 20, "horizon": 100_000, "shift": 0.1, "n_runs": 30, "figure_runs": 10, "sweep_runs": 15}
 SCALE |= {"clients": "5, 20", "horizons": "10, 100"}

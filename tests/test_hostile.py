@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import pfpne
-from pfpne.paper.folders import NOTEBOOKS as FOLDER
-from pfpne.paper.parameters import KINDS, NOTEBOOKS, ParameterError, complete
+from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
+from pfpne.paper.run.parameters import KINDS, NOTEBOOKS, ParameterError, complete
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES
 from pfpne.validation import COUNTS

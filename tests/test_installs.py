@@ -94,7 +94,7 @@ def test_a_wheel_works_with_the_oldest_declared_versions(wheel, tmp_path):
     python = install(tmp_path, f"{wheel}[paper]", *oldest())
     assert use(python, tmp_path, "-c", USE).strip() == "0.1.0"
     script = (
-        "from pfpne.paper.experiment import *\n"
+        "from pfpne.paper.run.experiment import *\n"
         "print(len(run_experiment(Experiment('garland', ('hct',), 2, 50, 1)).regret))"
     )
     assert command(python, "-c", script, cwd=tmp_path / "my work").strip() == "50"

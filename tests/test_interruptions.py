@@ -20,9 +20,9 @@ import psutil
 import pytest
 
 from pfpne.paper import __main__ as runner
-from pfpne.paper import experiment, store
-from pfpne.paper.closure import Definitions
-from pfpne.paper.folders import NOTEBOOKS
+from pfpne.paper.run import cache, experiment
+from pfpne.paper.run.closure import Definitions
+from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paths import PACKAGE
 
 MEASURED = ("times", "claims_times")  # figures and tables of seconds, which are never the same twice
@@ -194,7 +194,7 @@ def test_of_two_batches_at_once_the_second_is_refused(undisturbed, tmp_path):
 @pytest.mark.slow
 def test_a_killed_worker_is_named_and_nobody_is_left_behind(tmp_path):
     code = (
-        "from pathlib import Path; from pfpne.paper import experiment; experiment.SMALL = 0\n"
+        "from pathlib import Path; from pfpne.paper.run import experiment; experiment.SMALL = 0\n"
         "wanted = experiment.Experiment('garland', ('pf-pne',), 4, 5000, 5000)\n"
         f"experiment.run_experiment(wanted, n_jobs=2, folder=Path({str(tmp_path)!r}))"
     )
@@ -213,7 +213,7 @@ def test_a_killed_worker_is_named_and_nobody_is_left_behind(tmp_path):
 WORKERS_FOR_ALL = """
 import sys
 if "ipykernel_launcher" in sys.orig_argv:  # a smoke batch is too small to have workers
-    from pfpne.paper import experiment
+    from pfpne.paper.run import experiment
     experiment.SMALL = 0
 """
 
@@ -330,7 +330,7 @@ def test_a_notebook_is_executed_again_where_anything_is_damaged(tmp_path, damage
 def test_notebooks_at_once_are_known_by_what_they_are_known_by_alone(monkeypatch):
     notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in ("1_synthetic_regret", "3_communication_cost")]
     alone = [runner.fingerprint(notebook, {}) for notebook in notebooks]
-    monkeypatch.setattr(store, "LOADED", Definitions(store.LOADED.sources))  # as at the start, with nothing found yet
+    monkeypatch.setattr(cache, "LOADED", Definitions(cache.LOADED.sources))  # as at the start, with nothing found yet
     with ThreadPoolExecutor(2) as threads:
         assert [*threads.map(runner.fingerprint, notebooks, [{}, {}])] == alone
 
@@ -339,8 +339,8 @@ def test_notebooks_at_once_are_known_by_what_they_are_known_by_alone(monkeypatch
 def test_a_flipped_bit_of_a_stored_run_changes_nothing_or_is_seen(tmp_path):
     wanted = experiment.Experiment("garland", ("pf-pne",), 2, 20, 1)
     key = wanted.key("pf-pne", 0)
-    first = store.run(key, lambda: experiment.simulated(wanted, "pf-pne", 0), tmp_path)
-    path = store.path_of(key, tmp_path)
+    first = cache.run(key, lambda: experiment.simulated(wanted, "pf-pne", 0), tmp_path)
+    path = cache.path_of(key, tmp_path)
     content, seen = path.read_bytes(), 0
     for bit in range(8 * len(content)):
         flipped = bytearray(content)
@@ -348,7 +348,7 @@ def test_a_flipped_bit_of_a_stored_run_changes_nothing_or_is_seen(tmp_path):
         path.write_bytes(flipped)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = store.load(key, tmp_path)
+            found = cache.load(key, tmp_path)
         seen += found is None
         same = found is None or all(np.array_equal(getattr(found, name), value) for name, value in vars(first).items())
         assert same, bit

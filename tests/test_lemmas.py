@@ -10,13 +10,13 @@ import pytest
 from pfpne.algorithms.hct import HCTSettings, hct_theory
 from pfpne.algorithms.hoo import hoo_theory
 from pfpne.algorithms.pf_pne import transition_depth
-from pfpne.paper import lemmas
-from pfpne.paper.claim_tests import theory
-from pfpne.paper.experiment import Experiment
-from pfpne.paper.lemmas import BIASED, UNIT, biased_problem, count_kept_nodes, fate
-from pfpne.paper.parameters import complete
-from pfpne.paper.premises import optima
-from pfpne.paper.watch import watch
+from pfpne.paper.claims.premises import optima
+from pfpne.paper.claims.tests import theory
+from pfpne.paper.claims.watch import watch
+from pfpne.paper.exhibits import lemmas
+from pfpne.paper.exhibits.lemmas import BIASED, UNIT, biased_problem, count_kept_nodes, fate
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.parameters import complete
 from pfpne.partition import Partition
 from pfpne.problems import problem_from_functions
 from pfpne.simulation.simulate import simulate

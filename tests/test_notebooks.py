@@ -18,11 +18,12 @@ from nbclient import NotebookClient
 
 from pfpne.algorithms import NAMES
 from pfpne.paper import __main__ as runner
-from pfpne.paper import claims, table1
-from pfpne.paper.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
-from pfpne.paper.folders import NOTEBOOKS as FOLDER
-from pfpne.paper.maps import PAGES
-from pfpne.paper.parameters import (
+from pfpne.paper.claims import verdicts as claims
+from pfpne.paper.exhibits import table1
+from pfpne.paper.exhibits.maps import PAGES
+from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
+from pfpne.paper.run.parameters import (
     COMPARED,
     HEADER,
     NOTEBOOKS,
@@ -248,7 +249,7 @@ def test_a_notebook_reads_its_own_cells_and_papermills(shell):
 )
 def test_a_wrong_parameter_stops_the_notebook_with_a_sentence(shell, injected, message, capsys):
     shell.run_cell(f"# Parameters\n{injected}\n", store_history=True)
-    result = shell.run_cell("import pfpne.paper.parameters as p; p.read('1_synthetic_regret')", store_history=True)
+    result = shell.run_cell("import pfpne.paper.run.parameters as p; p.read('1_synthetic_regret')", store_history=True)
     assert isinstance(result.error_in_exec, ParameterError)
     shown = capsys.readouterr().out
     assert shown.startswith(f"ParameterError: {message}") and "Traceback" not in shown

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from pfpne.algorithms import NAMES
-from pfpne.paper import exhibits, looks, maps
-from pfpne.paper.folders import FIGURES_CUSTOM
-from pfpne.paper.parameters import KINDS, SETTINGS, ParameterError, complete
+from pfpne.paper.exhibits import maps
+from pfpne.paper.run.folders import FIGURES_CUSTOM
+from pfpne.paper.run.parameters import KINDS, SETTINGS, ParameterError, complete
+from pfpne.paper.show import export, style
 
 NOTEBOOK = "1_synthetic_regret"
 REFUSED, USUAL = "refused", "the profile's"
@@ -137,15 +138,15 @@ def test_what_varies_is_never_cut():
 
 
 def test_an_index_lists_the_folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(exhibits, "FIGURES_CUSTOM", tmp_path)
+    monkeypatch.setattr(export, "FIGURES_CUSTOM", tmp_path)
     for noise in (0.5, 0.25):
         p = complete(NOTEBOOK, {"objective": "garland", "noise": noise, "n_runs": 2, "n_jobs": 1})
         object.__setattr__(p, "figures_dir", tmp_path / p.figures_dir.name)
-        exhibits.save(p, exhibits.words("some_words", "Some words.", "words"))
+        export.save(p, export.words("some_words", "Some words.", "words"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "other.json").write_text("[]")
     os.utime(tmp_path / "n_runs-2_noise-0.5" / "some_words.json", (0, 86_400 * 365))
-    exhibits.save(p, exhibits.words("some_words", "Some words.", "words"))
+    export.save(p, export.words("some_words", "Some words.", "words"))
     rows = list(csv.DictReader((tmp_path / "index.csv").open()))
     assert [row["folder"] for row in rows] == ["n_runs-2_noise-0.25", "n_runs-2_noise-0.5"]
     assert rows[1] == {
@@ -169,4 +170,4 @@ def test_a_caption_begins_with_the_algorithm_as_it_is_written(monkeypatch):
     assert captions["best"] == "Smallest regret. " and captions["federated"] == "PF-PNE / PE. "
     for quantity, (name, *_) in maps.RATIOS.items():
         assert captions[quantity] == f"{name}. "
-    assert {looks.label(name) for name in ("pf-pne", "pe")} <= {*captions["federated"].rstrip(". ").split(" / ")}
+    assert {style.label(name) for name in ("pf-pne", "pe")} <= {*captions["federated"].rstrip(". ").split(" / ")}

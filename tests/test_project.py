@@ -12,9 +12,9 @@ import papermill
 import papermill.cli
 import pytest
 
-from pfpne.paper import parameters
-from pfpne.paper.folders import NOTEBOOKS
-from pfpne.paper.looks import TITLES
+from pfpne.paper.run import parameters
+from pfpne.paper.run.folders import NOTEBOOKS
+from pfpne.paper.show.style import TITLES
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES
 

@@ -7,9 +7,9 @@ import warnings
 import pytest
 
 from pfpne.paper import __main__ as runner
-from pfpne.paper import provenance, store
-from pfpne.paper.closure import Definitions
-from pfpne.paper.parameters import executions
+from pfpne.paper.run import cache, provenance
+from pfpne.paper.run.closure import Definitions
+from pfpne.paper.run.parameters import executions
 
 
 def git(folder, *words: str) -> str:
@@ -104,10 +104,10 @@ def test_part_of_a_batch_or_a_failed_one_names_no_commit(batch, monkeypatch):
 
 
 def changed(monkeypatch, module: str, old: str, new: str) -> None:
-    sources = dict(store.LOADED.sources)
+    sources = dict(cache.LOADED.sources)
     assert old.encode() in sources[module]
     sources[module] = sources[module].replace(old.encode(), new.encode())
-    monkeypatch.setattr(store, "LOADED", Definitions(sources))
+    monkeypatch.setattr(cache, "LOADED", Definitions(sources))
 
 
 def test_what_the_numbers_depend_on_moves_the_digest_and_looks_do_not(monkeypatch):
@@ -115,11 +115,11 @@ def test_what_the_numbers_depend_on_moves_the_digest_and_looks_do_not(monkeypatc
     first = provenance.digest(*one)
     assert provenance.digest(one[0], {**one[1], "noise": 0.1}) != first
     with monkeypatch.context() as patch:
-        changed(patch, "pfpne.paper.figures", "MOST_ROUNDS = 200", "MOST_ROUNDS = 100")
+        changed(patch, "pfpne.paper.exhibits.regret", "MOST_ROUNDS = 200", "MOST_ROUNDS = 100")
         assert provenance.digest(*one) == first
     for module, old, new in (
         ("pfpne.algorithms.hct", "def upper_bound(", "def upper_bound(unused, "),
-        ("pfpne.paper.parameters", 'COMPARED = (*PAPER, "hct", "pe")', 'COMPARED = (*PAPER, "pe")'),
+        ("pfpne.paper.run.parameters", 'COMPARED = (*PAPER, "hct", "pe")', 'COMPARED = (*PAPER, "pe")'),
     ):
         with monkeypatch.context() as patch:
             changed(patch, module, old, new)

@@ -10,9 +10,9 @@ import pytest
 
 from pfpne import Partition, make_problem, simulate
 from pfpne.federation import Federation, Task
-from pfpne.paper import deviations, printed, readings
-from pfpne.paper.experiment import READINGS
-from pfpne.paper.readings import ALGORITHMS, EVERY, IDENTICAL, PROBLEM, Measured, Reading
+from pfpne.paper.exhibits import deviations, printed, readings
+from pfpne.paper.exhibits.readings import ALGORITHMS, EVERY, IDENTICAL, PROBLEM, Measured, Reading
+from pfpne.paper.run.experiment import READINGS
 
 PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "pf-pne.tex"
 BY_ID = {statement.id: statement for statement in readings.STATEMENTS}

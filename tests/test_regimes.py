@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.paper import maps, regimes
-from pfpne.paper.evidence import sketch, summarize
-from pfpne.paper.experiment import Experiment
-from pfpne.paper.looks import EARLY, OWN_DELTA
-from pfpne.paper.parameters import complete
-from pfpne.paper.regimes import GRIDS, LARGEST, REGIME, RIVALS, Grid
+from pfpne.paper.claims.evidence import sketch, summarize
+from pfpne.paper.exhibits import maps, regimes
+from pfpne.paper.exhibits.regimes import GRIDS, LARGEST, REGIME, RIVALS, Grid
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.parameters import complete
+from pfpne.paper.show.style import EARLY, OWN_DELTA
 from pfpne.problems import make_problem
 
 TINY = {"profile": "smoke", "objective": "garland", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
@@ -54,7 +54,7 @@ def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
     (table,) = sketch([[experiment]], 1, folder=folder)[0]
     expected = summarize(experiment, 1, folder)
     pd.testing.assert_frame_equal(table.drop(columns="seconds"), expected.drop(columns="seconds"))
-    monkeypatch.setattr("pfpne.paper.evidence.simulated", None)  # not called again
+    monkeypatch.setattr("pfpne.paper.claims.evidence.simulated", None)  # not called again
     pd.testing.assert_frame_equal(sketch([[experiment]], 1, folder=folder)[0][0], table)
 
 

@@ -14,8 +14,8 @@ import pytest
 from papermill.clientwrap import PapermillNotebookClient
 
 from pfpne.paper import __main__ as runner
-from pfpne.paper.folders import NOTEBOOKS as FOLDER
-from pfpne.paper.parameters import HEADER, NOTEBOOKS, ParameterError, assigned, executions, progress
+from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
+from pfpne.paper.run.parameters import HEADER, NOTEBOOKS, ParameterError, assigned, executions, progress
 from pfpne.paths import PACKAGE
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -238,7 +238,7 @@ def test_make_says_who_it_is(target, tmp_path):
 INTERRUPTED = """
 import os, signal, threading, time
 from IPython.core.interactiveshell import InteractiveShell
-from pfpne.paper.workers import unordered
+from pfpne.paper.run.workers import unordered
 
 def play(n_jobs):
     for position, _ in unordered(time.sleep, [(0,), (0,), (30,), (30,)], n_jobs):

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.paper import deviations, figures, specification
-from pfpne.paper.claim_tests import c_of_noise
-from pfpne.paper.evidence import ALIKE, Study
-from pfpne.paper.parameters import complete
-from pfpne.paper.specification import CHOICES, COMPARISONS, readings
+from pfpne.paper.claims.evidence import ALIKE, Study
+from pfpne.paper.claims.tests import c_of_noise
+from pfpne.paper.exhibits import deviations, regret, specification
+from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, readings
+from pfpne.paper.run.parameters import complete
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     )
     assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **ALIKE, settings={"c": 0.05})
     assert garland.loc[other, "fn-ucb"] == mean("fn-ucb", horizon=6, **ALIKE)  # read off the curve to 60
-    exhibit = figures.specification(table, study)
-    assert exhibit == figures.specification(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
+    exhibit = regret.specification(table, study)
+    assert exhibit == regret.specification(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
     assert f"{len(garland)} on Garland" in exhibit.caption
 
 

@@ -11,10 +11,12 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper import assumptions, deviations, events, evidence, experiment, parameters, sites, store, why
-from pfpne.paper.closure import Definitions, read_sources
-from pfpne.paper.experiment import Experiment, simulated
-from pfpne.paper.folders import NOTEBOOKS
+from pfpne.paper.claims import events, evidence
+from pfpne.paper.exhibits import assumptions, deviations, sites, why
+from pfpne.paper.run import cache, experiment, parameters
+from pfpne.paper.run.closure import Definitions, read_sources
+from pfpne.paper.run.experiment import Experiment, simulated
+from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paths import PACKAGE
 
 SOURCES = read_sources(PACKAGE)
@@ -90,8 +92,8 @@ def test_what_decides_no_number_changes_no_key():
         ("pfpne.federation", "if m not in self._pending:", "if m >= 0 and m not in self._pending:"),
         *NEW_ROWS,
         ("pfpne.algorithms.hoo", future, f"{future}\nNEW = 1\n"),
-        ("pfpne.paper.experiment", "claim_runs=30", "claim_runs=31"),
-        ("pfpne.paper.stats", "EXACT = 40", "NEW = 1\nEXACT = 40"),
+        ("pfpne.paper.run.experiment", "claim_runs=30", "claim_runs=31"),
+        ("pfpne.paper.claims.stats", "EXACT = 40", "NEW = 1\nEXACT = 40"),
     ]
     assert changed(edited(*edits)) == set()
 
@@ -100,12 +102,12 @@ def test_a_new_row_changes_no_key_of_any_kind(monkeypatch, tmp_path):
     asked = {}  # kind -> the roots of its key
 
     def note(kind, of):
-        monkeypatch.setattr(store, "key", lambda content, *found: asked.setdefault(kind, found) and "0" * 64)
+        monkeypatch.setattr(cache, "key", lambda content, *found: asked.setdefault(kind, found) and "0" * 64)
         of()
 
     one = Experiment("garland", ("pf-pne",), 2, 20, 1)
     monkeypatch.setattr(Experiment, "key", lambda self, *pair: "run")
-    monkeypatch.setattr(store, "rows", lambda *_: [])
+    monkeypatch.setattr(cache, "rows", lambda *_: [])
     note("summary", lambda: evidence._key(one, evidence._numbers))
     note("events", lambda: evidence._key(one, events.of_run))
     for name in deviations.VARIANTS:
@@ -218,8 +220,11 @@ def test_a_variant_and_a_notebook_follow_their_own_code():
     row = (deviations.__name__, "VARIANTS", "fresh")
     own = {node[1] for node in LOADED.closure(row)[1] if node[0] == deviations.__name__}
     assert own == {"VARIANTS", "Fresh", "_phased"}
-    found = store.roots_of(NOTEBOOKS / "1_synthetic_regret.ipynb")
-    assert ("pfpne.paper.figures", "regret") in found and ("pfpne.paper.figures", "surfaces") not in found
+    found = cache.roots_of(NOTEBOOKS / "1_synthetic_regret.ipynb")
+    assert ("pfpne.paper.exhibits.regret", "regret") in found and (
+        "pfpne.paper.exhibits.regret",
+        "surfaces",
+    ) not in found
     assert ("pfpne.algorithms", "ALGORITHMS") in LOADED.closure(*found)[1]  # all of it
 
 
@@ -227,26 +232,26 @@ def test_an_edit_after_loading_stops_the_run_if_it_changes_what_is_computed(tmp_
     (tmp_path / "pfpne").mkdir()
     module = tmp_path / "pfpne" / "m.py"
     module.write_text("def f():\n    return 1\n\n\ndef g():\n    return 1\n")
-    monkeypatch.setattr(store, "PACKAGE", module.parent)
-    monkeypatch.setattr(store, "_stamps", store._stamps.__wrapped__)
-    monkeypatch.setattr(store, "_AT_START", store._stamps(0))
-    monkeypatch.setattr(store, "LOADED", Definitions(read_sources(module.parent)))
-    before = store.key({}, ("pfpne.m", "f"))
+    monkeypatch.setattr(cache, "PACKAGE", module.parent)
+    monkeypatch.setattr(cache, "_stamps", cache._stamps.__wrapped__)
+    monkeypatch.setattr(cache, "_AT_START", cache._stamps(0))
+    monkeypatch.setattr(cache, "LOADED", Definitions(read_sources(module.parent)))
+    before = cache.key({}, ("pfpne.m", "f"))
     module.write_text("def f():\n    return 1  # a comment\n\n\ndef g():\n    return 2\n")
-    assert store.key({}, ("pfpne.m", "f")) == before
-    with pytest.raises(store.SourceChanged, match=r"pfpne\.m was edited .* restart the kernel"):
-        store.key({}, ("pfpne.m", "g"))
+    assert cache.key({}, ("pfpne.m", "f")) == before
+    with pytest.raises(cache.SourceChanged, match=r"pfpne\.m was edited .* restart the kernel"):
+        cache.key({}, ("pfpne.m", "g"))
     module.write_text("def f(:")
-    with pytest.raises(store.SourceChanged, match="restart the kernel"):
-        store.key({}, ("pfpne.m", "f"))
+    with pytest.raises(cache.SourceChanged, match="restart the kernel"):
+        cache.key({}, ("pfpne.m", "f"))
 
 
 def test_a_key_covers_the_content_and_the_versions(monkeypatch):
     root = (simulated.__module__, "simulated")
-    key = store.key({"a": 1}, root)
-    assert key == store.key({"a": 1}, simulated) != store.key({"a": 2}, root)
-    monkeypatch.setattr(store, "versions", lambda: {"numpy": "0"})
-    assert store.key({"a": 1}, root) != key
+    key = cache.key({"a": 1}, root)
+    assert key == cache.key({"a": 1}, simulated) != cache.key({"a": 2}, root)
+    monkeypatch.setattr(cache, "versions", lambda: {"numpy": "0"})
+    assert cache.key({"a": 1}, root) != key
 
 
 # --- files ------------------------------------------------------------------------------------------
@@ -290,13 +295,13 @@ def test_damaged_rows_are_made_again(tmp_path, damage):
         made.append(1)
         return [["pe", 0, 0.1, float("inf"), 3]]
 
-    key = store.key({}, simulated)
-    first = store.rows(key, make, tmp_path)
-    assert store.rows(key, make, tmp_path) == first and len(made) == 1
+    key = cache.key({}, simulated)
+    first = cache.rows(key, make, tmp_path)
+    assert cache.rows(key, make, tmp_path) == first and len(made) == 1
     (path,) = (tmp_path / "summaries").iterdir()
     damage(path)
-    with pytest.warns(store.DamagedResult, match="is damaged"):
-        assert store.rows(key, make, tmp_path) == first
+    with pytest.warns(cache.DamagedResult, match="is damaged"):
+        assert cache.rows(key, make, tmp_path) == first
     assert len(made) == 2
 
 
@@ -308,21 +313,21 @@ def test_a_damaged_run_is_made_again(tmp_path, damage):
     def make():
         return simulated(experiment, "pe", 0)
 
-    first = store.run(key, make, tmp_path)
-    damage(store.path_of(key, tmp_path))
-    with pytest.warns(store.DamagedResult, match="is damaged"):
-        again = store.run(key, make, tmp_path)
+    first = cache.run(key, make, tmp_path)
+    damage(cache.path_of(key, tmp_path))
+    with pytest.warns(cache.DamagedResult, match="is damaged"):
+        again = cache.run(key, make, tmp_path)
     assert (again.regret == first.regret).all() and again.rounds.shape == first.rounds.shape
 
 
 def test_another_results_file_is_not_taken(tmp_path):
-    keys = [store.key({"n": n}, simulated) for n in range(2)]
+    keys = [cache.key({"n": n}, simulated) for n in range(2)]
     for n, key in enumerate(keys):
-        store.rows(key, lambda n=n: [n], tmp_path)
+        cache.rows(key, lambda n=n: [n], tmp_path)
     one, other = (tmp_path / "summaries" / f"{key[:32]}.json" for key in keys)
     other.write_bytes(one.read_bytes())
-    with pytest.warns(store.DamagedResult, match="another's"):
-        assert store.rows(keys[1], lambda: [1], tmp_path) == [1]
+    with pytest.warns(cache.DamagedResult, match="another's"):
+        assert cache.rows(keys[1], lambda: [1], tmp_path) == [1]
 
 
 def test_a_variant_is_played_once(tmp_path, monkeypatch):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pfpne import make_problem, simulate
-from pfpne.paper import story
-from pfpne.paper.parameters import STORY, complete
+from pfpne.paper.exhibits import story
+from pfpne.paper.run.parameters import STORY, complete
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.paper import claims, table1, tables
-from pfpne.paper.exhibits import Exhibit
-from pfpne.paper.looks import DASH
+from pfpne.paper.claims import verdicts as claims
+from pfpne.paper.exhibits import table1, tables
+from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.style import DASH
 from pfpne.paths import SHIPPED as CHECKOUT
 
 EVIDENCE = SimpleNamespace(

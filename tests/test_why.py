@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pfpne.algorithms.pf_pne import tau
-from pfpne.paper import why
-from pfpne.paper.parameters import complete
-from pfpne.paper.watch import levels, watch
+from pfpne.paper.claims.watch import levels, watch
+from pfpne.paper.exhibits import why
+from pfpne.paper.run.parameters import complete
 from pfpne.problems import make_problem
 from pfpne.simulation.simulate import partition_of, simulate
 

@@ -1,8 +1,8 @@
 """The algorithms, a row each: its frozen settings, how server and clients are made, what they may send.
 
-A new algorithm is a file beside these, a row here and a row of pfpne.paper.looks.LOOKS; a faster form for simulations,
-if it has one, is a row of pfpne.simulation.fast. One that bears few evaluations only, `most` of a client, has no place
-in the paper's comparisons, and no look.
+A new algorithm is a file beside these, a row here and a row of pfpne.paper.show.style.LOOKS; a faster form for
+simulations, if it has one, is a row of pfpne.simulation.fast. One that bears few evaluations only, `most` of
+a client, has no place in the paper's comparisons, and no look.
 """
 
 import dataclasses

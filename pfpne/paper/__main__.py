@@ -19,15 +19,15 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pfpne.paper import provenance, store
-from pfpne.paper.claims import TABLE as CLAIMS_TABLE
-from pfpne.paper.exhibits import LIBRARIES, MIME
-from pfpne.paper.experiment import PROFILES
-from pfpne.paper.folders import EXECUTED, FIGURES, FIGURES_SMOKE, NOTEBOOKS, read_whole, shown
-from pfpne.paper.parameters import HEADER, ParameterError, complete, executions
-from pfpne.paper.parameters import NOTEBOOKS as KNOWN
-from pfpne.paper.tables import update_pages
-from pfpne.paper.workers import end_with, processors
+from pfpne.paper.claims.verdicts import TABLE as CLAIMS_TABLE
+from pfpne.paper.exhibits.tables import update_pages
+from pfpne.paper.run import cache, provenance
+from pfpne.paper.run.experiment import PROFILES
+from pfpne.paper.run.folders import EXECUTED, FIGURES, FIGURES_SMOKE, NOTEBOOKS, read_whole, shown
+from pfpne.paper.run.parameters import HEADER, ParameterError, complete, executions
+from pfpne.paper.run.parameters import NOTEBOOKS as KNOWN
+from pfpne.paper.run.workers import end_with, processors
+from pfpne.paper.show.export import LIBRARIES, MIME
 from pfpne.paths import LANDMINE_TABLE, ROOT
 
 IN_THE_PAPER = (
@@ -117,7 +117,7 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
     except Timeout:
         print(f"profile {profile} is being made already, by another process: wait until it has ended", file=sys.stderr)
         return 1
-    except (FailedNotebook, DamagedNotebook, ParameterError, store.SourceChanged, OSError) as error:
+    except (FailedNotebook, DamagedNotebook, ParameterError, cache.SourceChanged, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -249,7 +249,7 @@ def check_notebook(source: Path) -> None:
     try:
         cells = json.loads(read_whole(source).decode("utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-        store.roots_of(source)
+        cache.roots_of(source)
         tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
         if len(tagged) != 1 or not tagged[0].startswith(HEADER) or code.index(tagged[0]) > 0:
             raise ValueError("its first code cell must have the tag `parameters`, and no other cell may have it")
@@ -330,7 +330,7 @@ def fingerprint(source: Path, parameters: dict) -> str:
         "libraries": {name: version(name) for name in LIBRARIES},
         "data": {path.name: _hash(path) for path in (LANDMINE_TABLE, CLAIMS_TABLE) if path.exists()},
     }
-    return store.key(content, *store.roots_of(source))
+    return cache.key(content, *cache.roots_of(source))
 
 
 def _hash(path: Path) -> str:

@@ -1,0 +1,238 @@
+"""What the claims and Table 1 read: a few numbers a run, kept beside the runs so that reading again is quick."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.algorithms import Algorithm
+from pfpne.paper.claims import events, stats
+from pfpne.paper.run import cache
+from pfpne.paper.run.experiment import PROFILES, SMALL, Experiment, each_run, roots, simulated
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
+from pfpne.paper.run.workers import unordered
+from pfpne.paper.show.style import OWN_DELTA
+from pfpne.problems import OBJECTIVES
+from pfpne.rng import stream
+from pfpne.simulation.record import Run
+
+COMMON = 0.1  # the shift that all clients of a run have in common, so that runs of alike clients differ (deviation 21)
+ALIKE = {"shift": 0.0, "common": COMMON}
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Where claims are tested: a noise (its name), the kind of cells, and the objectives that are run there."""
+
+    name: str
+    noise: float | str
+    objectives: tuple[str, ...]
+    cells: str = "random"
+
+
+@dataclass(frozen=True)
+class Study:
+    """The scale of every run that a claim or Table 1 uses, and the way to those runs.
+
+    n_clients (M), horizon (T), shift, seed: as in Experiment. n_runs: paired runs of the claims. figure_runs: those
+    of the figures, the first of the claims'; Table 1, the deviations and what takes long have no more. See sweep_runs.
+    """
+
+    n_clients: int
+    horizon: int
+    n_runs: int
+    figure_runs: int
+    regimes: tuple[Regime, ...]
+    shift: float = 0.1
+    seed: int = 0
+    n_jobs: int | str | None = None
+    folder: Path = RESULTS
+
+    @classmethod
+    def of(cls, p: Parameters) -> Study:
+        """As the notebook's parameters say."""
+        profile = PROFILES[p.profile]
+        regimes = [Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises]
+        regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
+        for regime in (*regimes,):  # in one dimension the two kinds of cells are the same
+            wide = tuple(f for f in regime.objectives if OBJECTIVES[f].d > 1)
+            regimes.append(replace(regime, objectives=wide, cells="cyclic"))
+        figure_runs = min(p.n_runs, profile.n_runs)
+        return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(regimes), p.shift, p.seed, p.n_jobs)
+
+    @property
+    def sweep_runs(self) -> int:
+        """The paired runs of a study of many M, T, shifts or settings: half of n_runs."""
+        return -(-self.n_runs // 2)
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """Six horizons: T and its halves, quarters, ... (3,125 to 100,000 in the paper's profile)."""
+        return tuple(sorted({max(1, self.horizon >> k) for k in range(6)}))
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        """Five numbers of clients: M/4 to 4M."""
+        return tuple(sorted({max(1, int(self.n_clients * factor)) for factor in (0.25, 0.5, 1, 2, 4)}))
+
+    def experiment(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> Experiment:
+        """One algorithm at this scale, by default in the runs of the main comparison.
+
+        changes: to n_clients, horizon, shift, common, cells, settings, ...
+        """
+        scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "n_runs", "shift", "seed")}
+        scale |= {"n_runs": n_runs or self.n_runs, "noise": noise, **changes}
+        return Experiment(objective, (algorithm,), **scale)
+
+    def summary(self, *what, **changes) -> pd.DataFrame:
+        """A row a run, columns as in COLUMNS; arguments as those of `experiment`."""
+        return summarize(self.experiment(*what, **changes), self.n_jobs, self.folder)
+
+    def regret(self, *what, **changes) -> np.ndarray:
+        """R(T)/M of each run (n_runs,); arguments as those of `experiment`."""
+        return self.summary(*what, **changes)["regret"].to_numpy()
+
+    def of_problems(self, of: Callable, objective: str, regime: Regime, *arguments) -> np.ndarray:
+        """What of(experiment, run, *arguments) says of the problem and the cells of each run (n_runs, ...)."""
+        experiment = self.experiment(objective, "pe", "bernoulli", cells=regime.cells)  # any algorithm, any noise
+        return self._of_runs(of, experiment, *arguments)
+
+    def events(self, *what, **changes) -> pd.DataFrame:
+        """A row a run of PF-PNE, columns as in pfpne.paper.claims.events.EVENTS; arguments the same."""
+        return pd.DataFrame(self._of_runs(events.of_run, self.experiment(*what, **changes)), columns=[*events.EVENTS])
+
+    def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, root, **changes) -> np.ndarray:
+        """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
+
+        algorithm: what simulate runs. root: (module, table, row), where the variant is defined.
+        """
+        experiment = self.experiment(objective, base, noise, n_runs, **changes)
+        return self._of_runs(_regret_of, experiment, algorithm, partition, root=root)
+
+    def _of_runs(self, of: Callable, experiment: Experiment, *arguments, root: tuple | None = None) -> np.ndarray:
+        """What of(experiment, run, *arguments) makes of each run, in plain numbers: kept, and read the next time.
+
+        root: where the arguments are defined, if they are not plain.
+        """
+        small = experiment.is_small(experiment.n_runs)
+        bar = None if small else progress(f"{experiment.objective}, {root[-1] if root else of.__name__}")
+
+        def make() -> list:
+            jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
+            return [made for _, made in sorted(unordered(of, jobs, self.n_jobs, bar, small))]
+
+        key = _key(experiment, of, root) if root else _key(experiment, of, arguments=arguments)
+        return np.array(cache.rows(key, make, self.folder))
+
+
+RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
+
+
+def ratios(study: Study) -> pd.DataFrame:
+    """R(T)/M of each of RIVALS over PF-PNE's: regime, cells, objective, algorithm, n, ratio (of means), low, high.
+
+    Paired runs, and 95 % intervals; of FN-UCB on the appendix's objectives those of the figures.
+    """
+    rows = []
+    for regime in study.regimes:
+        for objective in regime.objectives:
+            ours = study.regret(objective, "pf-pne", regime.noise, cells=regime.cells)
+            for rival in RIVALS:
+                name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
+                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
+                theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
+                head = regime.name, regime.cells, objective, rival
+                rows.append((*head, n, *stats.ratio(theirs, ours[:n], stream(study.seed, "ratios", *head))))
+    columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+COLUMNS = {
+    "algorithm": "name",
+    "run": "0, 1, ...",
+    "regret": "R(T)/M",
+    "global_regret": "the same against f-bar, nan where it was not measured",
+    "rounds": "rounds of communication",
+    "last": "the step of the last one, 0 if there was none",
+    "numbers": "numbers carried, up and down",
+    "up": "those of them that went up",
+    "sooner": "R(t)/M at t = T/10 or the next checkpoint",
+    "deployed": "simple regret at T, mean over the clients",
+    "idle": "share of T since a client last deployed another point, mean over the clients",
+    "Delta": "what PF-PNE was given, nan for the others",
+    "seconds": "wall time, the one column that is not reproducible",
+}
+
+
+def _key(experiment: Experiment, *makers, arguments: tuple = ()) -> str:
+    """The key of what these makers make of the runs of an experiment, with these arguments."""
+    content = {"runs": [experiment.key(*pair) for pair in experiment.pairs], "arguments": arguments}
+    return cache.key(content, *makers, *roots(experiment.algorithms, (experiment.objective,)))
+
+
+def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
+    """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
+    bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
+
+    def rows() -> list[list]:
+        return [[*pair, *of_run] for pair, of_run in each_run(experiment, _numbers, n_jobs, bar, folder).items()]
+
+    return pd.DataFrame(cache.rows(_key(experiment, _numbers), rows, folder), columns=list(COLUMNS))
+
+
+def sketch(groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS) -> list:
+    """The rows of `summarize` of each experiment, in groups: for tens of thousands of runs, which are not kept.
+
+    One worker makes a group; the experiments of one that share their problems look for its maxima once. What is kept
+    is the rows of an experiment, written as it ends. bar(done, total) is called after each group.
+    """
+    pulls = sum(len(e.pairs) * e.n_clients * e.horizon for group in groups for e in group)
+    made = dict(unordered(_sketched, [(group, folder) for group in groups], n_jobs, bar, here=pulls < SMALL))
+    return [made[position] for position in range(len(groups))]
+
+
+def _sketched(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
+    def rows(experiment: Experiment) -> list[list]:
+        first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
+        key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, _numbers)
+        pairs = experiment.pairs
+        return cache.rows(key, lambda: [[*pair, *_numbers(simulated(experiment, *pair))] for pair in pairs], folder)
+
+    return [pd.DataFrame(rows(experiment), columns=list(COLUMNS)) for experiment in group]
+
+
+def _numbers(result: Run) -> list:
+    """The columns of COLUMNS after the first two."""
+    carried = result.communication
+    shared = math.nan if result.global_regret is None else float(result.global_regret[:, -1].mean())
+    return [
+        float(result.regret[:, -1].mean()),
+        shared,
+        len(carried),
+        int(carried["t"].max()) if len(carried) else 0,
+        int(carried["numbers up"].sum() + carried["numbers down"].sum()),
+        int(carried["numbers up"].sum()),
+        float(result.regret[:, np.searchsorted(result.t, result.t[-1] / 10)].mean()),
+        float(result.simple_regret[:, -1].mean()),
+        idle(result),
+        result.settings.get("Delta", math.nan),
+        result.seconds,
+    ]
+
+
+def idle(result: Run) -> float:
+    """The share of T since a client last deployed another point, mean over the clients: for phased algorithms that of
+    the last phase, which the horizon cuts."""
+    changes = np.diff(result.simple_regret, axis=1, prepend=np.inf) != 0
+    last = result.t[result.t.size - 1 - np.argmax(changes[:, ::-1], axis=1)]
+    return float(1 - last.mean() / result.t[-1])
+
+
+def _regret_of(experiment: Experiment, run: int, algorithm: str | Algorithm, partition: type) -> float:
+    return float(simulated(experiment, algorithm, run, partition).regret[:, -1].mean())

@@ -1,0 +1,181 @@
+"""What was found, in sentences that a person reads in a minute, and the verdicts as signs.
+
+Every number and every count comes from claims.csv, claims_comparisons.csv and specification_curve.csv, as they were
+written; the sentences say what was counted, whatever came out.
+"""
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from pfpne.paper.claims.verdicts import CLAIMS, GIVEN, VERDICTS
+from pfpne.paper.exhibits import specification
+from pfpne.paper.run.experiment import PROFILES
+from pfpne.paper.show.style import DASH, TITLES, noise_in_words, title
+
+SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
+# The places of the claims that the README shows: what the main text says by a figure, a table or a theorem.
+MAIN_TEXT = r"(?!Appendix).*(?:Figure|Table|Theorem)"
+
+
+def _parts(claim: str) -> tuple[str, str]:
+    """What a claim's id is about, its kind, and the objective that it ends with, or nothing."""
+    kind, _, last = claim.rpartition("-")
+    return (kind, last) if last in TITLES else (claim, "")
+
+
+SHORT = {_parts(claim.id)[0]: claim.short for claim in CLAIMS}
+OURS = {_parts(claim.id)[0] for claim in CLAIMS if claim.ours}
+
+
+def grid(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """One row per kind of claim, one column per noise: one sign per objective, in the order that the row names.
+
+    With the paper's Delta on random cells; after a slash, the sign on cyclic cells, if it differs.
+    """
+    paper = verdicts[verdicts["Delta"] != "true"]
+    cells = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
+    signs = cells.agg(lambda found: "/".join(dict.fromkeys(found))).unstack(sort=False)
+    signs = signs.reindex(index=paper["id"].unique(), columns=paper["regime"].unique())
+    parts = [_parts(claim) for claim in signs.index]
+    table = signs.groupby([kind for kind, _ in parts], sort=False).agg(lambda row: " ".join(row.dropna()) or DASH)
+    on = [", ".join(title(objective) for of, objective in parts if of == kind and objective) for kind in table.index]
+    ours = [" (ours)" * (kind in OURS) for kind in table.index]
+    names = [f"{SHORT[kind]}{of}{on and f' · {on}'}" for kind, of, on in zip(table.index, ours, on, strict=True)]
+    return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
+
+
+def main_text(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the claims of MAIN_TEXT, chosen by where they stand in the paper, whatever their verdicts."""
+    return verdicts[verdicts["place"].str.match(MAIN_TEXT)]
+
+
+# What a verdict counts as. A claim that comes out better than stated, or can come out no other way, is shown.
+THREES = {
+    "shown": ("holds", "better than claimed", "true by construction"),
+    "refuted": ("does not hold",),
+    "open": ("undecided", "not decidable"),
+}
+
+
+class _Verdicts(NamedTuple):
+    """The verdicts and comparisons of every claim, as claims.csv and claims_comparisons.csv have them."""
+
+    verdicts: pd.DataFrame
+    comparisons: pd.DataFrame
+
+    @staticmethod
+    def of(table: pd.DataFrame, kind: str, Delta: str = GIVEN[0]) -> pd.DataFrame:
+        """The rows of one kind of claim, with one Delta for PF-PNE ("0.01", "true")."""
+        rows = table["id"].map(lambda claim: _parts(claim)[0] == kind)
+        return table[rows & table["Delta"].isin((Delta, ""))]
+
+    @staticmethod
+    def where(row: dict) -> str:
+        """The comparison that a row is about: its objective, noise and cells."""
+        objective, regime = _parts(row["id"])[1], noise_in_words(row["regime"])
+        cells = ", cyclic cells" if row["cells"] == "cyclic" else ""
+        return (f"{title(objective)}, {regime}" if objective and objective != row["regime"] else regime) + cells
+
+    def count(self, kind: str, Delta: str = GIVEN[0]) -> dict[str, int]:
+        """In how many comparisons the claim is shown, refuted, open; and of how many."""
+        verdicts = self.of(self.verdicts, kind, Delta)["verdict"]
+        return {three: int(verdicts.isin(names).sum()) for three, names in THREES.items()} | {"of": len(verdicts)}
+
+    def threes(self, kind: str, Delta: str = GIVEN[0]) -> str:
+        """The same in words: "3 shown, 12 refuted, 2 open of 17"."""
+        return "{shown} shown, {refuted} refuted, {open} open of {of}".format(**self.count(kind, Delta))
+
+    def short(self, kind: str, Delta: str = GIVEN[0]) -> str:
+        """The same without words: "3 / 12 / 2"."""
+        return "{shown} / {refuted} / {open}".format(**self.count(kind, Delta))
+
+    def span(self, kind: str, column: str, Delta: str = GIVEN[0], refuted: bool = False, digits: int = 2) -> str:
+        """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted one."""
+        rows = self.of(self.comparisons, kind, Delta).dropna(subset=column)
+        if refuted:
+            place, verdicts = ["id", "regime", "cells"], self.of(self.verdicts, kind, Delta)
+            rows = rows.merge(verdicts.loc[verdicts["verdict"] == "does not hold", place])
+            rows = rows.loc[rows.groupby(place)[column].idxmax()]
+        if rows.empty:
+            return ""
+        low, high = rows[column].min(), rows[column].max()
+        return f"{low:.{digits}g} to {high:.{digits}g}"
+
+    def against(self, rival: str, kinds: tuple[str, ...], regime: str, cells: str = "random") -> str:
+        """PF-PNE's regret over a rival's, by objective, in each of these kinds of claims, one after the other."""
+        rows = self.comparisons
+        rows = rows[(rows["what"] == f"PF-PNE - {rival}") & (rows["regime"] == regime) & (rows["cells"] == cells)]
+        ratio = rows[rows["Delta"] == GIVEN[0]].drop_duplicates("id").set_index("id")["ratio"]
+        objectives = [name for name in TITLES if all(f"{kind}-{name}" in ratio.index for kind in kinds)]
+        ratios = (", ".join(f"{ratio[f'{kind}-{name}']:.2g}" for kind in kinds) for name in objectives)
+        return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
+
+
+def scale() -> str:
+    """The runs that the findings and tables are about, and what their words mean."""
+    p = PROFILES["paper"]
+    return (
+        f"Here M = {p.n_clients} clients, T = {p.horizon:,} evaluations per client, shifts of {p.shift:g} of the"
+        f" domain's width, {p.claim_runs} paired runs. A *comparison* is one objective under one kind of noise"
+        " (Bernoulli rewards, uniform ±0.1 or ±2; none on landmine) and one way to cut the domain. Counts are in"
+        " threes: shown, refuted, open."
+    )
+
+
+def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.DataFrame) -> list[str]:
+    """The findings, Markdown. verdicts, comparisons: claims.csv, every column a string, and claims_comparisons.csv;
+    readings: specification_curve.csv.
+    """
+    table = _Verdicts(verdicts, comparisons)
+    Delta, own = GIVEN
+    worse = table.span("smallest", "ratio", refuted=True)
+    worse = worse and f" Where refuted, a rival is better by a factor of {worse}."
+    first = (
+        specification.right(readings).iloc[:, 0].groupby([readings["objective"], readings["noise"]], sort=False).mean()
+    )
+    noises = ", ".join(noise_in_words(noise) for noise in first.unstack(sort=False).columns)
+    by_noise = "; ".join(
+        f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"
+        for objective, shares in first.unstack(sort=False).iterrows()
+    )
+    longer = table.against("HCT (PyXAB)", ("sooner", "smallest", "later"), "bernoulli")
+    bounded = table.of(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
+    lost = table.count("safe")
+    return [
+        (
+            f"**Whether PF-PNE has the smallest regret of the paper's five**: {table.threes('smallest')} comparisons."
+            f" With the true Delta: {table.short('smallest', own)}.{worse}"
+        ),
+        (
+            "**By noise.** Over every combination of the choices, PF-PNE is first of the five this often "
+            f"({noises}): {by_noise}."
+        ),
+        (
+            "**By the length of the run.** Its regret over HCT's at T/10, T and 10 T, Bernoulli rewards:"
+            f" {longer or DASH}."
+        ),
+        (
+            f"**Delta = {Delta}** is too small for {(bounded['verdict'] != 'holds').sum()} of {len(bounded)}"
+            " objectives: some client's best value is further than that from the best common one. There the theorem"
+            " says nothing."
+        ),
+        (
+            f"**Whether PF-PNE beats PE, its own second stage without a federation**: {table.threes('beats-pe')} with"
+            f" differing clients, {table.short('better-than-pe')} with identical ones. With the true Delta:"
+            f" {table.short('beats-pe', own)} and {table.short('better-than-pe', own)}."
+        ),
+        (
+            "**Whether clients find points of their own**, nearer to their optimum than the global optimum is: "
+            f"{table.threes('finds-own')}. Nearer than HCT's points: {table.short('finds-own-hct')}."
+        ),
+        (
+            f"**Elimination, with the experiments' c = 0.1**: some client's optimum is lost in {lost['refuted']} of "
+            f"{lost['of']} comparisons."
+        ),
+        (
+            f"**Communication** stops by design. PF-PNE sends {table.span('less-talk', 'ratio')} times as many numbers "
+            "as Fed-PNE, since it sends three per node back and Fed-PNE one. With the true Delta it sends fewer in "
+            f"{table.short('less-talk', own)}."
+        ),
+    ]

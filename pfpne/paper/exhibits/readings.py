@@ -1,0 +1,313 @@
+"""Under which reading of the paper do its figures come out as its text says they do?
+
+A *reading* is a value for each choice that the paper leaves open. The *statements* are what the paper's text says of
+its figures, a row each in statements.toml. `search` counts, over a declared grid of readings and in few runs, how many
+statements hold in the means: it shows where to look, and tests nothing. `confirm` tests every statement for one
+reading on other seeds, with thirty paired runs.
+
+The grid. Noise and T are crossed with everything. The choices about the problem (M, the shift's size and unit, the
+cells, landmine's noise and axes) move one at a time from the first value of each. The choices about the algorithms
+are crossed with each other and with all of these: H_0, the phase that T cuts, and who Fed-PNE's competitors are; at
+the first values of the problem's choices HCT's c and FN-UCB's theta_0, too. M = 100 is run up to T = 300,000.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.paper.claims.evidence import ALIKE
+from pfpne.paper.claims.tests import c_of_noise
+from pfpne.paper.exhibits import deviations
+from pfpne.paper.run import cache
+from pfpne.paper.run.experiment import Experiment, roots, simulated
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.parameters import APPENDIX, MAIN, PAPER
+from pfpne.paper.run.workers import unordered
+from pfpne.problems import OBJECTIVES, make_problem
+from pfpne.simulation.record import Run
+
+TABLE = Path(__file__).with_name("statements.toml")
+EVERY = (*MAIN, *APPENDIX)  # the objectives of the paper's figures
+
+# choice -> its values, the one that we had first. The problem's choices, then the algorithms'.
+PROBLEM = {
+    "shift": (0.1, 0.05, 0.2),
+    "shift's unit": ("width", "own"),  # of the domain's width, or the same number in each domain's own units
+    "cells": ("random", "cyclic"),
+    "landmine's noise": ("as elsewhere", "none"),
+    "landmine's axes": ("linear", "log"),
+}
+ALGORITHMS = {
+    "H_0": (7, 6),
+    "cut phase": ("played", "not begun"),  # of every phased algorithm
+    "competitors": ("HCT, Fed1-UCB, FN-UCB", "Fed1-UCB, FN-UCB"),  # of Fed-PNE
+    "HCT's c": ("0.1", "by noise"),
+    "theta_0": ("fixed", "drifting"),  # of FN-UCB
+}
+SCALES = {  # profile -> the values of noise and of T, which are crossed with everything, and of M
+    "smoke": {"noise": (1.0,), "T": (500, 1_000), "M": (4, 2)},
+    "paper": {
+        "noise": ("bernoulli", 0.1, 0.5, 1.0, 2.0),
+        "T": (10_000, 100_000, 300_000, 1_000_000),
+        "M": (20, 5, 100),
+    },
+}
+SEARCH_SEED = 1  # the figures and the confirmation have another, 0
+LARGEST = 30_000_000  # M T of the search
+WHOLE = {  # algorithm -> its row of deviations.VARIANTS that begins no phase that T cuts
+    "pf-pne": "whole phases",
+    **{name: f"whole phases, {name}" for name in ("fed-pne", "pe", "fed1-ucb")},
+}
+RIVALS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fed1-UCB, FN-UCB": ("fed1-ucb", "fn-ucb")}
+IDENTICAL = "fed-pne, identical clients"
+ANY_HORIZON = ("hct-pyxab", "fn-ucb")  # their choices do not depend on T: one long run holds the shorter ones
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of the paper on one objective: a row of statements.toml, which says what each field is."""
+
+    id: str
+    place: str
+    quote: str
+    tested: str
+    objective: str
+    kind: str
+    ours: str = ""
+    over: str = ""
+    under: tuple[str, ...] = ()
+    than: str = ""
+    below: float | None = None
+    above: float | None = None
+    own_runs: bool = False
+
+    def holds(self, ratio: float) -> bool:
+        """Whether a ratio is within the bounds."""
+        return (self.below is None or ratio < self.below) and (self.above is None or ratio > self.above)
+
+    def rivals(self, reading: Reading) -> list[str]:
+        """The algorithms under the ratio; which of them "competitors" are, the reading says."""
+        competitors = RIVALS[reading["competitors"]]
+        return [n for name in self.under for n in (competitors if name == "competitors" else [name])]
+
+
+def read_statements() -> Iterator[Statement]:
+    """The statements, in the order of the table."""
+    for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["statement"]:
+        objectives = row.pop("each")
+        for objective in objectives:
+            named = f"{row['id']}-{objective}" if len(objectives) > 1 or row["id"] == "smallest" else row["id"]
+            yield Statement(**row | {"id": named, "objective": objective, "under": tuple(row.get("under", ()))})
+
+
+STATEMENTS = tuple(read_statements())
+SEARCHED = tuple(statement for statement in STATEMENTS if not statement.own_runs)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One value for each choice. noise: of the synthetic objectives. T: the horizon. M: the clients."""
+
+    noise: float | str
+    T: int
+    M: int = 20
+    problem: dict = field(default_factory=dict)  # the choices of PROBLEM that are not the first value
+    algorithms: dict = field(default_factory=dict)  # the same of ALGORITHMS
+
+    def __getitem__(self, choice: str):
+        if choice in PROBLEM:
+            return self.problem.get(choice, PROBLEM[choice][0])
+        return self.algorithms.get(choice, ALGORITHMS[choice][0])
+
+    @property
+    def choices(self) -> dict:
+        """The value of every choice."""
+        return {"noise": self.noise, "T": self.T, "M": self.M, **{name: self[name] for name in (*PROBLEM, *ALGORITHMS)}}
+
+    def experiment(self, objective: str, name: str, seed: int, n_runs: int, T: int | None = None) -> Experiment:
+        """The runs of one algorithm on one objective under this reading; identical clients for IDENTICAL."""
+        noise, settings = self.noise, {}
+        if objective == "landmine":
+            noise = 0.0 if self["landmine's noise"] == "none" else noise
+            objective = "landmine-log" if self["landmine's axes"] == "log" else "landmine"
+        shift = self["shift"]
+        if self["shift's unit"] == "own" and not objective.startswith("landmine"):
+            low, high = make_problem(objective, 1).domain[0]
+            shift = shift / (high - low)  # a share of the width again, as make_problem has it
+        if name == "pf-pne" and self["H_0"] == 6:
+            settings = {"Delta": 2.0**-6}
+        if name == "hct-pyxab" and self["HCT's c"] == "by noise":
+            settings = {"c": c_of_noise(noise)}
+        changes = {"shift": shift} if name != IDENTICAL else ALIKE
+        algorithm = "fed-pne" if name == IDENTICAL else name
+        scale = {"n_clients": self.M, "horizon": T or self.T, "n_runs": n_runs, "seed": seed, "noise": noise}
+        return Experiment(objective, (algorithm,), **scale, **changes, cells=self["cells"], settings=settings)
+
+    def variant(self, name: str) -> str:
+        """The row of deviations.VARIANTS that stands for the algorithm under this reading, or nothing."""
+        algorithm = "fed-pne" if name == IDENTICAL else name
+        if self["cut phase"] == "not begun" and algorithm in WHOLE:
+            return WHOLE[algorithm]
+        return "drifting" if algorithm == "fn-ucb" and self["theta_0"] == "drifting" else ""
+
+
+def grid(profile: str) -> list[Reading]:
+    """Every reading of the search, in the order of the choices."""
+    noises, horizons, (M, *others) = (SCALES[profile][name] for name in ("noise", "T", "M"))
+    moved = [{name: value} for name, values in PROBLEM.items() for value in values[1:]]
+    problems = [(M, {}), *((other, {}) for other in others), *((M, problem) for problem in moved)]
+    readings = []
+    for clients, problem in problems:
+        first = clients == M and not problem
+        free = [name for name in ALGORITHMS if first or name not in ("HCT's c", "theta_0")]
+        for chosen in itertools.product(*(ALGORITHMS[name] for name in free)):
+            changed = {name: x for name, x in zip(free, chosen, strict=True) if x != ALGORITHMS[name][0]}
+            scales = itertools.product(noises, horizons)
+            readings += [Reading(noise, T, clients, problem, changed) for noise, T in scales if clients * T <= LARGEST]
+    return readings
+
+
+def runs_of(reading: Reading) -> int:
+    """The paired runs of the search: two with at most 20 clients and the problem's first values, else one."""
+    return 1 if reading.problem or reading.M > 20 else 2
+
+
+# --- what is measured of a run ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the search keeps of one algorithm under one reading and objective: one value per run.
+
+    regret (n,): R(T)/M. last (n,): the step of the last round of communication, 0 without one. rounds (n,): how many.
+    """
+
+    regret: np.ndarray
+    last: np.ndarray
+    rounds: np.ndarray
+
+
+def _job(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ...], folder: Path) -> list:
+    """What `measure` says at each of the horizons of one run, kept under a key."""
+    (name,) = experiment.algorithms
+    base, algorithm, partition = deviations.VARIANTS[variant] if variant else (name, name, None)
+    content = {"run": experiment.key(base, run), "variant": variant, "horizons": horizons}
+    root = [(deviations.__name__, "VARIANTS", variant)] if variant else []
+
+    def make() -> list:
+        result = simulated(experiment, algorithm, run, *([partition] if partition else []))
+        return [measure(result, T) for T in horizons]
+
+    return cache.rows(cache.key(content, measure, *root, *roots((name,), (experiment.objective,))), make, folder)
+
+
+def measure(result: Run, T: int) -> list:
+    """[R(T)/M, step of the last round until T, rounds until T] of a run whose checkpoints have T among them."""
+    steps = result.rounds[result.rounds[:, 0] <= T, 0]
+    at = int(np.searchsorted(result.t, T))
+    return [float(result.regret[:, at].mean()), int(steps[-1]) if len(steps) else 0, len(steps)]
+
+
+def _wanted(readings: list[Reading]) -> dict:
+    """{(key of a measurement): how to make it} of everything that the readings compare."""
+    wanted = {}
+    for reading in readings:
+        for objective in EVERY:
+            for name in (*PAPER, "pe", IDENTICAL):
+                if name == IDENTICAL and objective not in ("garland", "rastrigin"):
+                    continue
+                wanted[_key(reading, objective, name)] = reading, objective, name
+    return wanted
+
+
+def _key(reading: Reading, objective: str, name: str) -> tuple:
+    """What of a reading decides the runs of an algorithm: two readings with one key have the same runs."""
+    experiment = reading.experiment(objective, name, SEARCH_SEED, runs_of(reading))
+    settings = tuple(sorted(experiment.settings.items()))
+    cells = experiment.cells if OBJECTIVES[experiment.objective].d > 1 and name not in ("fed1-ucb", "fn-ucb") else ""
+    what = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common, cells
+    return (*what, experiment.horizon, experiment.n_runs, name, settings, reading.variant(name))
+
+
+def measurements(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS) -> dict:
+    """{key: Measured} of everything that the readings compare, computed by workers and kept run by run."""
+    jobs, places = {}, []
+    for key, (reading, objective, name) in _wanted(readings).items():
+        n, T = runs_of(reading), reading.T
+        longest = max((x for x in horizons if reading.M * x <= LARGEST), default=T)
+        step = max(1, longest // 500)
+        at_once = name in ANY_HORIZON and all(x % step == 0 for x in horizons)
+        experiment = reading.experiment(objective, name, SEARCH_SEED, n, longest if at_once else T)
+        asked = tuple(x for x in horizons if x <= longest) if at_once else (T,)
+        for run in range(n):
+            job = (experiment.key(*experiment.pairs[run]), reading.variant(name), asked)
+            jobs.setdefault(job, (experiment, run, reading.variant(name), asked, folder))
+            places.append((key, job, asked.index(T)))
+    order = list(jobs)
+    results = dict(unordered(_job, [jobs[job] for job in order], n_jobs, bar))
+    values = {job: results[position] for position, job in enumerate(order)}
+    measured: dict = {}
+    for key, job, at in places:
+        measured.setdefault(key, []).append(values[job][at])
+    return {key: Measured(*(np.array(column) for column in zip(*rows, strict=True))) for key, rows in measured.items()}
+
+
+@functools.cache
+def _delta(objective: str, M: int, shift: float, n_runs: int) -> float:
+    """The largest distance of a client's maximum from the global one, the mean over the runs of the search."""
+    problems = (make_problem(objective, M, shift, seed=SEARCH_SEED, run=run) for run in range(n_runs))
+    return float(np.mean([problem.Delta for problem in problems]))
+
+
+def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float, bool]:
+    """(ratio, whether the statement holds in the means) under a reading, from `measurements`.
+
+    The ratio of "grows" and "stops" is the step of the last round over T.
+    """
+
+    def of(name: str, objective: str = statement.objective) -> Measured:
+        return measured[_key(reading, objective, name)]
+
+    if statement.kind == "ratio":
+        under = statement.rivals(reading)
+        ratio = float(of(statement.over).regret.mean() / min(of(name).regret.mean() for name in under))
+        return ratio, statement.holds(ratio)
+    if statement.kind == "difference":
+        here, there = (reading.experiment(f, "pf-pne", SEARCH_SEED, 1) for f in (statement.objective, statement.than))
+        here, there = (_delta(e.objective, e.n_clients, e.shift, runs_of(reading)) for e in (here, there))
+        return here / there, here > there
+    fed, pf = of("fed-pne"), of("pf-pne")
+    if statement.kind == "grows":
+        return float((fed.last / reading.T).mean()), bool(((fed.last > reading.T / 10) & (fed.last > pf.last)).all())
+    ended = (pf.rounds == reading["H_0"] + 1) & (pf.last < reading.T)
+    return float((pf.last / reading.T).mean()), bool(ended.all())
+
+
+def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
+    """One row per reading of the grid: its choices, n (runs), held (statements), of (how many), and the ratio of each.
+
+    A statement's ratio is in the column named after it; `which` names those that hold.
+    """
+    readings = grid(profile)
+    measured = measurements(readings, SCALES[profile]["T"], n_jobs, bar, folder)
+    rows = []
+    for reading in readings:
+        judged = {statement.id: judge(statement, reading, measured) for statement in SEARCHED}
+        held = [name for name, (_, holds) in judged.items() if holds]
+        head = {
+            **reading.choices,
+            "n": runs_of(reading),
+            "held": len(held),
+            "of": len(SEARCHED),
+            "which": " ".join(held),
+        }
+        rows.append(head | {name: ratio for name, (ratio, _) in judged.items()})
+    return pd.DataFrame(rows)

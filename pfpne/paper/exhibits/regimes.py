@@ -1,0 +1,366 @@
+"""When federation pays: who has the smallest regret over a grid of regimes, and PF-PNE's regret against its Delta."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.algorithms.fed1_ucb import reward_deviation
+from pfpne.paper.claims.evidence import COMMON, sketch
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.parameters import MAP, MAPPED, Parameters, progress
+from pfpne.paper.show.export import Exhibit, words
+from pfpne.paper.show.style import EARLY, OWN_DELTA, label
+from pfpne.problems import OBJECTIVES, make_problem
+from pfpne.simulation.simulate import partition_of
+
+LARGEST = 10**7  # M T: a run takes seconds
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The regimes of the map: every combination of these, with M T >= LARGEST under the noises `most` alone.
+
+    landmine, which has no shift, is in it once.
+    """
+
+    objectives: tuple[str, ...]
+    noises: tuple
+    shifts: tuple[float, ...]
+    clients: tuple[int, ...]
+    horizons: tuple[int, ...]
+    most: tuple
+
+    def regimes(self) -> list[tuple]:
+        """(objective, noise, shift, M, T) of each, those that share a problem in a row."""
+        every = itertools.product(self.objectives, self.noises, self.shifts, self.clients, self.horizons)
+        return [
+            (objective, noise, shift, M, T)
+            for objective, noise, shift, M, T in every
+            if (objective != "landmine" or shift == self.shifts[0]) and (M * T < LARGEST or noise in self.most)
+        ]
+
+    @classmethod
+    def of(cls, p: Parameters, grids: dict[str, Grid] | None = None) -> Grid:
+        """The profile's, of GRIDS or of these; the parameters that are given narrow it."""
+        given = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "clients": p.n_clients}
+        given |= {"horizons": p.horizon, "most": p.noise}
+        narrowed = {name: (value,) for name, value in given.items() if value is not None}
+        return replace((GRIDS if grids is None else grids)[p.profile], **narrowed)
+
+    @property
+    def one_noise(self) -> Grid:
+        """The same under one noise, Bernoulli rewards if they are in it, at the longest T alone."""
+        noise = "bernoulli" if "bernoulli" in self.noises else self.noises[0]
+        return replace(self, noises=(noise,), horizons=(max(self.horizons),), most=(noise,))
+
+
+GRIDS = {
+    "smoke": Grid(("garland", "landmine"), ("bernoulli", 0.1), (0.0, 0.1), (4,), (1_000,), ("bernoulli", 0.1)),
+    "paper": Grid(
+        MAP,
+        (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, "bernoulli"),
+        (0.0, 0.01, 0.02, 0.05, 0.1, 0.2),
+        (5, 20, 100),
+        (1_000, 10_000, 100_000),
+        ("bernoulli",),
+    ),
+}
+# A report apart, fixed before any of it was run: the next seed, other M and T than the map's, other shifts but for 0,
+# other noises but for Bernoulli, and rastrigin, in IN_TWO dimensions. What it has in common with the tuning:
+# docs/pf-pne-plus.md.
+HELD_OUT = {
+    "smoke": Grid(("garland", "rastrigin"), ("bernoulli",), (0.0, 0.15), (3,), (500,), ("bernoulli",)),
+    "paper": Grid(
+        (*MAP, "rastrigin"), (0.3, 1.5, "bernoulli"), (0.0, 0.03, 0.15), (10, 30), (3_000, 30_000), ("bernoulli",)
+    ),
+}
+IN_TWO = {"rastrigin": 2}
+PLAYERS = {  # what is compared on the map: the algorithm, its settings
+    **{name: (name, {}) for name in MAPPED},
+    EARLY: ("hct-noise", {"early_descent": True}),
+    OWN_DELTA: ("pf-pne", {"Delta": "true"}),
+}
+REGIME = ["objective", "noise", "shift", "clients", "horizon"]
+RIVALS = [*MAPPED, EARLY]
+SEEN = 8  # the depth of the cells whose centres tell the spread
+DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
+
+
+def _play(p: Parameters, regimes: list[tuple], players: dict, what: str, folder: Path, **changes) -> pd.DataFrame:
+    """A row a run of each player, (algorithm, settings), in each regime: REGIME, player, run, regret R(T)/M, Delta.
+
+    changes: to the seed, the cells, and to d, {objective: d} where it is not the usual one.
+    """
+    same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON, "d": {}} | changes
+
+    def experiments(objective, noise, shift, M, T) -> list[Experiment]:
+        scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": same["d"].get(objective)}
+        return [Experiment(objective, (name,), settings=given, **same | scale) for name, given in players.values()]
+
+    groups = [[*of] for _, of in itertools.groupby(regimes, key=lambda regime: regime[:4])]  # each shares its problem
+    found = sketch([sum((experiments(*of) for of in group), []) for group in groups], p.n_jobs, progress(what), folder)
+    places = [dict(zip(REGIME, regime, strict=True)) for group in groups for regime in group]
+    tables = zip(itertools.product(places, players), sum(found, []), strict=True)
+    parts = [table[["run", "regret", "Delta"]].assign(**place, player=name) for (place, name), table in tables]
+    return pd.concat(parts, ignore_index=True)
+
+
+def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """A row a regime: REGIME; for each of PLAYERS the mean R(T)/M; what a person could know of it; who is best.
+
+    sigma: the noise's standard deviation, 1/2 for Bernoulli rewards, which is the most it can be. spread: the standard
+    deviation across clients of f_m at a point, its root mean square over the cells of depth SEEN. Delta: the clients'
+    own. best: of RIVALS; clear: whether its lead over every other is more than twice the lead's standard error.
+    """
+    rows = _play(p, Grid.of(p).regimes(), PLAYERS, "regimes", folder)
+    regret = rows.pivot_table("regret", [*REGIME, "run"], "player", sort=False)[[*PLAYERS]]
+    groups = regret.groupby(REGIME, sort=False)
+    table = groups.mean()
+    table["Delta"] = rows[rows["player"] == OWN_DELTA].groupby(REGIME, sort=False)["Delta"].mean()
+    table["best"] = table[RIVALS].idxmin(axis=1)
+    table["clear"] = [_clear(of[RIVALS], table.loc[regime, "best"]) for regime, of in groups]
+    table = table.reset_index()
+    problems = ["objective", "shift", "clients"]
+    spreads = [[*key, _spread(p, *key)] for key in table[problems].drop_duplicates().itertuples(index=False)]
+    table = table.merge(pd.DataFrame(spreads, columns=[*problems, "spread"]), on=problems)
+    table["sigma"] = table["noise"].map(reward_deviation)
+    return table
+
+
+def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """A row a regime of HELD_OUT: cells (beyond one dimension, either kind), REGIME, the mean R(T)/M of RIVALS."""
+    every, players, tables = Grid.of(p, HELD_OUT).regimes(), {name: PLAYERS[name] for name in RIVALS}, []
+    for cells in ("random", "cyclic"):
+        if regimes := [regime for regime in every if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
+            rows = _play(p, regimes, players, f"held out, {cells}", folder, seed=p.seed + 1, cells=cells, d=IN_TWO)
+            means = rows.pivot_table("regret", REGIME, "player", sort=False)[RIVALS]
+            tables.append(means.rename_axis(columns=None).reset_index().assign(cells=cells))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _clear(regret: pd.DataFrame, best: str) -> bool:
+    """regret: a row a run, a column an algorithm."""
+    leads = regret.drop(columns=best).sub(regret[best], axis=0)
+    return bool((leads.mean() > 2 * leads.sem()).all())
+
+
+def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
+    variances = []
+    for run in range(p.n_runs):
+        problem = make_problem(objective, M, shift, seed=p.seed, run=run, common=COMMON)
+        partition = partition_of(problem, p.cells, p.seed, run)
+        values = problem.values(partition.centers(SEEN, np.arange(1, 2**SEEN + 1)))
+        variances.append(values.var(axis=0, ddof=min(1, M - 1)).mean())
+    return math.sqrt(np.mean(variances))
+
+
+def break_even(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """A row a Delta that PF-PNE may be given, on each objective, with each shift and M of the map, at one noise and T.
+
+    REGIME; given, one of DELTAS; ratio, of the mean R(T)/M to PE's; those of PF-PNE given the clients' own Delta, own,
+    and of Fed-PNE, fed; Delta, the clients' own.
+    """
+    players = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in DELTAS}
+    players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN_DELTA)}
+    rows = _play(p, Grid.of(p).one_noise.regimes(), players, "break-even", folder)
+    means = rows.pivot_table("regret", REGIME, "player", sort=False)
+    ratios = means.div(means["pe"], axis=0)
+    table = ratios[[*DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
+    more = ratios[[OWN_DELTA, "fed-pne"]].set_axis(["own", "fed"], axis=1)
+    more["Delta"] = rows[rows["player"] == OWN_DELTA].groupby(REGIME, sort=False)["Delta"].mean()
+    return table.merge(more.reset_index(), on=REGIME)
+
+
+# --- in words -----------------------------------------------------------------------------------------
+
+KNOWN = {  # what a person may know, in words
+    "sigma": "noise",
+    "spread": "clients' spread",
+    "clients": "M",
+    "horizon": "T",
+}
+NEAR = 1.1  # as good as the best
+LOUD = 0.18  # noise that is not small
+TUNED = ("garland", "doublesine", "himmelblau", "ackley")  # the objectives that PF-PNE+ was tuned on, with other seeds
+
+
+def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exhibit:
+    """When to federate, how, and with which Delta. table: of `measure`, given: `break_even`, unseen: `held_out`."""
+    rules, trust = _rules(table)
+    sentences = [*trust, _of_ours(table), _of_unseen(unseen), _which_Delta(given)]
+    parts = [
+        (
+            "The rules. The last three columns compare each choice with the best algorithm of each regime: the"
+            f" geometric mean of the additional regret, the share of regimes in which it is at most {NEAR - 1:.0%}, and"
+            " the worst ratio."
+        ),
+        rules.to_markdown(index=False),
+        "".join(f"- {sentence}\n" for sentence in sentences).rstrip(),
+        "How often a search with a federation has less regret than the same search alone:",
+        _federation_adds(table).to_markdown(index=False),
+    ]
+    text = "\n\n".join(parts) + "\n"
+    return words("regime_guide", "When to federate, with which algorithm, and which Delta.", text)
+
+
+def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:
+    """The share of regimes in which a federated search has less regret than the same one alone: one row per pair."""
+    identical, rows = table["shift"].eq(0) & table["objective"].ne("landmine"), []
+    for name, other in (("pf-pne+", EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")):
+        counted = table["noise"].ne("bernoulli") | (name != "pf-pne+")  # there it knows more of the noise, too
+        less = table[name] < table[other]
+        note = " (uniform noise alone)" if name == "pf-pne+" else ""
+        row = {"Federated": _label(name) + note, "Alone": label(other)}
+        for clients, these in (("Identical clients", identical), ("Differing clients", ~identical)):
+            row[clients] = f"{less[these & counted].mean():.0%}"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _of_ours(table: pd.DataFrame) -> str:
+    """How near PF-PNE+ comes to the best of the others, where it was tuned and where not."""
+    lead = to_others(table)[table["shift"].eq(0) & table["objective"].ne("landmine") & table["sigma"].gt(LOUD)]
+    return (
+        f"**{label('pf-pne+')} everywhere.** It is within {NEAR - 1:.0%} of the best of the others "
+        f"{_near_the_best(table, [])} With identical clients and noise above {LOUD}, it has at least 30% less regret "
+        f"than any other in {(lead <= 0.7).sum()} of {len(lead)} regimes."
+    )
+
+
+def _of_unseen(unseen: pd.DataFrame) -> str:
+    """The same where it was never tuned."""
+    lead = to_others(unseen)[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
+    return (
+        f"**Held out.** {len(unseen)} regimes were fixed before any of them was run. They have another seed, and M "
+        "and T that are not on the map. Shifts other than 0 and noises other than Bernoulli are not on the map "
+        f"either. Rastrigin is in two dimensions. There {label('pf-pne+')} is within {NEAR - 1:.0%} of the best of "
+        f"the others {_near_the_best(unseen, ['cells'])} With identical clients it has at least 30% less regret than "
+        f"any other in {(lead <= 0.7).sum()} of {len(lead)}."
+    )
+
+
+def to_others(table: pd.DataFrame) -> pd.Series:
+    """PF-PNE+'s mean regret over that of the best of the others."""
+    return table["pf-pne+"] / table[[name for name in RIVALS if name != "pf-pne+"]].min(axis=1)
+
+
+def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
+    """How often PF-PNE+ is within NEAR of the best of the others, by these columns and whether it was tuned there."""
+    parts, ratio = [], to_others(table)
+    parts_of = [*(table[name] for name in by), table["objective"].isin(TUNED)]
+    for (*which, tuned), of in ratio.groupby(parts_of, sort=False):
+        where = "".join(f"{cells} cells, " for cells in which)
+        objectives = "objectives that it was tuned on" if tuned else "other objectives"
+        parts.append(f"in {(of <= NEAR).mean():.0%} of {len(of):,} regimes ({where}{objectives})")
+    return f"{', '.join(parts)}. At worst it has {ratio.max():.2g} times the regret of the best."
+
+
+def _label(name: str) -> str:
+    return f"{label('pf-pne')} with the true Delta" if name == OWN_DELTA else label(name)
+
+
+def _rules(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Which of RIVALS to use, one row per rule, by what a person could know; and its worth on an objective left out.
+
+    On a map of one objective nothing can be left out: no sentence.
+    """
+    behind = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0)
+    known = np.log(table[[*KNOWN]].clip(lower=1e-3))
+    tree, leaf = _tree(known, behind)
+    rules = []
+    for node, conditions in _leaves(tree.tree_):
+        mine = behind[leaf == node]
+        best = np.log(mine).mean().idxmin()
+        rules.append({"If": _in_words(conditions), "Take": label(best), **_behind_the_best(mine[best])})
+    objectives, parts = table["objective"].unique(), []
+    if len(objectives) == 1:
+        return pd.DataFrame(rules), []
+    for objective in objectives:
+        out = table["objective"] == objective
+        tree, leaf = _tree(known[~out], behind[~out])
+        names = np.log(behind[~out]).groupby(leaf).mean().idxmin(axis=1)
+        chosen = names.loc[tree.apply(known[out])]
+        parts.append(pd.Series([of[name] for (_, of), name in zip(behind[out].iterrows(), chosen, strict=True)]))
+    more, near, worst = _behind_the_best(pd.concat(parts)).values()
+    trust = (
+        "**How far to trust the rules.** We made them without one objective and followed them on that objective, for "
+        f"each in turn. Then they have {more} more regret than the best algorithm, on average, and are within "
+        f"{NEAR - 1:.0%} of it in {near}. At worst they have {worst} times its regret."
+    )
+    return pd.DataFrame(rules), [trust]
+
+
+def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
+    """A regression tree of the logarithms of `behind` (ratios to the best), and the leaf of each row."""
+    from sklearn.tree import DecisionTreeRegressor  # slow, so not before it is needed
+
+    tree = DecisionTreeRegressor(max_leaf_nodes=5, min_samples_leaf=max(1, len(known) // 20), random_state=0)
+    return tree, tree.fit(known, np.log(behind)).apply(known)
+
+
+def _behind_the_best(behind: pd.Series) -> dict[str, str]:
+    """behind: ratios to the best. The geometric mean of what is above 1, how often they are near 1, and the largest."""
+    return {
+        "More regret": f"{np.exp(np.log(behind).mean()) - 1:.0%}",
+        f"Within {NEAR - 1:.0%}": f"{(behind <= NEAR).mean():.0%} of {len(behind):,} regimes",
+        "At worst": f"{behind.max():.2g}",
+    }
+
+
+def _leaves(tree, node: int = 0, conditions: tuple = ()) -> list[tuple]:
+    """(leaf, conditions), a condition (feature, whether below, threshold), of a fitted tree of scikit-learn."""
+    if tree.children_left[node] < 0:
+        return [(node, conditions)]
+    split = [*KNOWN][tree.feature[node]], math.exp(tree.threshold[node])
+    sides = (tree.children_left[node], True), (tree.children_right[node], False)
+    return sum((_leaves(tree, child, (*conditions, (split[0], below, split[1]))) for child, below in sides), [])
+
+
+def _in_words(conditions: tuple) -> str:
+    parts = []
+    for feature, name in KNOWN.items():
+        highest = min((x for of, below, x in conditions if of == feature and below), default=None)
+        lowest = max((x for of, below, x in conditions if of == feature and not below), default=None)
+        if lowest and highest:
+            parts.append(f"{name} between {rounded(lowest)} and {rounded(highest)}")
+        elif lowest or highest:
+            parts.append(f"{name} {'above' if lowest else 'below'} {rounded(lowest or highest)}")
+    return ", ".join(parts) or "always"
+
+
+def rounded(x: float) -> str:
+    """Two significant digits, written out."""
+    return f"{float(f'{x:.2g}'):,g}"
+
+
+def _which_Delta(given: pd.DataFrame) -> str:
+    rows = []
+    for _, of in given.sort_values("given").groupby(REGIME):
+        first, best = of.iloc[0], of.loc[of["ratio"].idxmin()]  # Delta = 0, and the best of them
+        pays = of["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
+        row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best["ratio"]}
+        rows.append({**row, "best": best["given"], "pays": of.loc[pays, "given"].min(), "zero": first["ratio"]})
+    every = pd.DataFrame(rows)
+    differ, alike = every[every["own"] > 0], every[every["own"] == 0]
+    again = (differ["pays"] > 0) & (differ["zero"] < 1)
+    return (
+        f"**Which Delta to give {label('pf-pne')}.** Ranges are medians and quartiles. With differing clients, the "
+        f"true Delta is {_range(differ['own'])}. Given it, the regret is within {NEAR - 1:.0%} of that of the best "
+        f"Delta in {(differ['behind'] <= NEAR).sum()} of {len(differ)} cases, and below PE's in "
+        f"{(differ['ratio'] < 1).sum()}. The best Delta is {_range(differ['best'])}. Below a Delta of "
+        f"{_range(differ['pays'])} federating stops paying; at 0 it pays again in {again.sum()}. With identical "
+        f"clients, Delta = 0 is within {NEAR - 1:.0%} of the best in {(alike['behind'] <= NEAR).sum()} of "
+        f"{len(alike)}."
+    )
+
+
+def _range(values: pd.Series) -> str:
+    low, middle, high = values.quantile([0.25, 0.5, 0.75])
+    return f"{middle:.2g} ({low:.2g} to {high:.2g})"

@@ -1,0 +1,166 @@
+"""One run of PF-PNE, watched and drawn depth by depth: what was kept, what was eliminated by whom, what was sent.
+
+What is drawn is what the algorithm did: its own clients and server run; the clients note what passes through them.
+"""
+
+import io
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+from pfpne.algorithms import make_settings
+from pfpne.paper.claims.watch import levels, watch
+from pfpne.paper.exhibits.regret import render, style
+from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.style import BLUE, FATES, GREY, LINES, PAGE, noise_in_words, title
+from pfpne.problems import Problem, make_problem
+from pfpne.simulation.record import Run
+
+BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, CUT = FATES
+
+
+class Trace(NamedTuple):
+    """What happened in one run.
+
+    cells: a row a node of the server and of each client; who, depth, index, fate (of FATES), pulls (the server's:
+    of all clients, when it decided), mean of their rewards (NaN without any), low and high (its ends).
+    sent: a row a depth that the server decided on; depth, t, numbers up and down, of all clients together.
+    """
+
+    run: Run
+    cells: pd.DataFrame
+    sent: pd.DataFrame
+
+
+def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
+    """Run PF-PNE on a problem of one dimension for `horizon` evaluations a client, and note what happened."""
+    cells, seen = [], watch("pf-pne", problem, horizon, seed=seed, **settings)
+    run, server, shared = seen.run, seen.server, seen.shared
+    sent = [(m.header, t, m.numbers * (way == "up"), m.numbers * (way == "down")) for t, way, _, m in run.messages]
+    sent = pd.DataFrame(sent, columns=["depth", "t", "up", "down"]).groupby(["depth", "t"], as_index=False).sum()
+    partition = server.task.partition
+    K = levels(partition, shared)
+    for h, kept in enumerate(shared):
+        fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
+        drawn = {"pulls": server.samples(h), "mean": seen.means[h].mean(axis=0)}
+        cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **drawn})
+    for m, (client, own) in enumerate(zip(seen.clients, seen.own, strict=True)):
+        # own: by PE, from the root; empty if the horizon came before
+        for h, index in enumerate(levels(partition, [*own, *shared[len(own) : -1]] if own else shared)):
+            protected, shown = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
+            mine, cut = np.isin(index, own[h] if h < len(own) else []), np.full(len(index), h >= len(own))
+            cases = {BY_SERVER: protected, CUT: cut, BROUGHT_BACK: shown & mine, NOT_BY_BOTH: shown, BY_CLIENT: mine}
+            fate = np.select(list(cases.values()), list(cases), NOT_BY_CLIENT)
+            pulls, total = np.array([client.pulled.get((h, i), (0, np.nan)) for i in index.tolist()]).T
+            drawn = {"pulls": pulls.astype(int), "mean": total / np.maximum(pulls, 1)}
+            cells.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **drawn})
+    for part in cells:
+        part["low"], part["high"] = partition.box(part["depth"], part["index"])[:, 0].T
+    return Trace(run, pd.concat(map(pd.DataFrame, cells), ignore_index=True), sent)
+
+
+def draw(trace: Trace, problem: Problem) -> Exhibit:
+    """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
+    caption = (
+        f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients,"
+        f" T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a"
+        " node, hatching who eliminated it. Arrowheads point at a client's own optimum. On the right are the numbers"
+        " sent, by all clients together, and the evaluations of each client."
+    )
+    return render("how_it_works", caption, trace.cells, None, lambda figure: _draw(figure, trace, problem))
+
+
+def _draw(figure: Figure, trace: Trace, problem: Problem) -> None:
+    clients, depths = range(min(problem.n_clients, len(LINES))), trace.cells["depth"].max() + 1
+    starts = {who: k * (depths + 2) for k, who in enumerate(["server", *(f"client {m + 1}" for m in clients)])}
+    cells, x = trace.cells[trace.cells["who"].isin(starts)], np.linspace(*problem.domain[0], 1001)
+    rows = (depths + 2) * len(starts)
+    height = 0.125 * rows + 2.3  # inches; all margins are known, which makes a redraw fast
+    figure.set_size_inches(PAGE, height)
+    figure.set_layout_engine("none")
+    left, width, xlim = 0.65 / PAGE, 1 - 1.6 / PAGE, problem.domain[0]
+    top = figure.add_axes((left, 1 - 1.1 / height, width, 1 / height), xlim=xlim, ylim=(0, 1), ylabel="value")
+    ax = figure.add_axes((left, 1.1 / height, width, 0.125 * rows / height), xlim=xlim, ylim=(rows - 1.2, -1.5))
+    for m in clients:
+        top.plot(x, problem.client_values(m, x[:, None]), LINES[m], color=GREY, linewidth=0.8, label=f"$f_{m + 1}$")
+        top.plot(problem.maximisers[m], problem.optimum[m], "o", color=GREY, clip_on=False)
+        for marker, y in (("v", -1), ("^", depths)):  # above and below the cells, where they hide none
+            ax.plot(problem.maximisers[m], starts[f"client {m + 1}"] + y, marker, color="black", markersize=4)
+    top.plot(x, problem.mean_values(x[:, None]), color=BLUE, linewidth=1.6, label="$\\bar{f}$")
+    top.plot(problem.global_maximiser, problem.global_optimum, "D", color=BLUE, clip_on=False)
+    top.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=2.6)
+    top.set(xticks=[], yticks=(0, 0.5, 1))
+    for fate, (color, hatch) in FATES.items():
+        mine = cells[cells["fate"] == fate]
+        y = (mine["depth"] + mine["who"].map(starts)).to_numpy()[:, None] + [-0.45, 0.45, 0.45, -0.45]
+        corners = np.stack([mine[["low", "low", "high", "high"]], y], axis=-1)
+        look = {"facecolor": color, "hatch": hatch, "edgecolor": GREY, "linewidth": 0.4, "label": fate}
+        if len(mine):
+            ax.add_collection(PolyCollection(corners, **look))
+    sent, ticks = trace.sent.set_index("depth"), {}
+    for who, start in starts.items():
+        pulls = cells[cells["who"] == who].groupby("depth")["pulls"].sum()
+        columns = {"evaluations": pulls} if start else {"down \u2193": sent["down"], "up \u2191": sent["up"]}
+        for right, (name, column) in zip((1.17, 1.09), columns.items(), strict=False):  # the axes end at 1
+            for h, text in [(-1, name), *column.map("{:,}".format).items()]:
+                ax.text(right, start + h, text, transform=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7)
+        ticks |= {start - 1: who} | {start + h: h for h in pulls.index[::2]}
+    ax.set_yticks(list(ticks), list(ticks.values()))
+    ax.set(xlabel="$x$, and the cells of each depth", ylabel="depth $h$")
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    handles = ax.get_legend_handles_labels()[0]
+    figure.legend(handles=handles, loc="lower center", ncols=3, columnspacing=1.2, handleheight=1.1)
+
+
+def in_words(trace: Trace, problem: Problem) -> str:
+    """What happened, as Markdown: the server, and the clients drawn."""
+    cells, sent = trace.cells, trace.sent
+    fates = cells["fate"][cells["who"] == "server"]
+    lines = [
+        f"- **The server** eliminated {sum(fates == NOT_BY_SERVER)} of {len(fates)} nodes. To decide this, it "
+        f"received {sent['up'].sum() // problem.n_clients} numbers from each client, all in the first "
+        f"{max(sent['t'], default=0):,} of {trace.run.t[-1]:,} evaluations."
+    ]
+    for m, x in enumerate(problem.maximisers[: len(LINES), 0]):
+        mine, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]
+        around = mine[mine["low"].le(x) & mine["high"].ge(x)].groupby("fate", sort=False)["depth"].max()
+        lines.append(
+            f"- **Client {m + 1}** kept {sum(mine['fate'] == BROUGHT_BACK)} nodes that the server had eliminated. The"
+            f" cell around its own optimum was {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}."
+            f" It would use a point worth {value:.3f}; its optimum is {problem.optimum[m]:.3f}."
+        )
+    return "\n".join(lines)
+
+
+def explore(p):
+    """Sliders (ipywidgets) for Delta, noise, shift and M, set to a notebook's parameters, and the picture of each."""
+    import ipywidgets as widgets  # slow, so not before it is needed
+
+    Delta = make_settings("pf-pne", p.settings, p.experiment().problem(0)).Delta
+    noises, picture = dict.fromkeys(["bernoulli", 0.0, 0.1, 0.5, 1.0, 2.0, p.noise]), widgets.Image(width=840)
+    sliders = [
+        widgets.FloatSlider(Delta, description="Delta", min=0, max=max(0.5, Delta), step=0.01),
+        widgets.SelectionSlider(value=p.noise, description="noise", options=list(noises)),
+        widgets.FloatSlider(p.shift, description="shift", min=0, max=max(0.3, p.shift), step=0.01),
+        widgets.IntSlider(p.n_clients, description="M", min=1, max=max(20, p.n_clients)),
+    ]
+
+    def redraw(_=None):
+        Delta, noise, shift, M = (slider.value for slider in sliders)
+        problem, png = make_problem("garland", M, shift, noise, p.seed), io.BytesIO()
+        with style():
+            figure = Figure(dpi=120)
+            _draw(figure, trace(problem, p.horizon, p.seed, Delta=Delta), problem)
+            FigureCanvasAgg(figure).print_png(png, pil_kwargs={"compress_level": 1})  # faster, and as good
+        picture.value = png.getvalue()
+
+    redraw()
+    for slider in sliders:
+        slider.continuous_update = False
+        slider.observe(redraw, "value")
+    return widgets.VBox([*sliders, picture])

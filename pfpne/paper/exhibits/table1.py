@@ -1,0 +1,160 @@
+"""The paper's Table 1, with what is measured beside what it states."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pfpne.algorithms import NAMES, get_algorithm
+from pfpne.paper.claims import stats
+from pfpne.paper.claims.evidence import ALIKE, Study
+from pfpne.paper.claims.tests import CUT, one_phase
+from pfpne.paper.run.experiment import run_experiment
+from pfpne.paper.run.parameters import DIMENSIONS
+from pfpne.paper.show.style import DASH, label, noise_in_words, title
+from pfpne.rng import stream
+
+
+class Stated(NamedTuple):
+    """What the paper's Table 1 states: average regret and communication rounds, in LaTeX, and whether personalized."""
+
+    stated_regret: str = ""
+    stated_rounds: str = ""
+    personalized: str = ""
+
+
+_ALONE = r"\widetilde{\mathcal{O}}(T^{(d+1)/(d+2)})"
+_TOGETHER = r"\widetilde{\mathcal{O}}(M^{-1/(d+2)} T^{(d+1)/(d+2)})"
+_BOTH = r"\widetilde{\mathcal{O}}(M^{-1/(d+2)} T^{(d+1)/(d+2)} + T^{(d_{\mathrm{new}}+1)/(d_{\mathrm{new}}+2)})"
+_PHASES = r"\widetilde{\mathcal{O}}(M \log T)"
+STATED = {
+    "hoo": Stated(_ALONE, "N.A.", "yes"),
+    "blin": Stated(_ALONE, "N.A.", "yes"),
+    "centralized": Stated(_TOGETHER, r"\mathcal{O}(MT)", "no"),
+    "fed-pne": Stated(_TOGETHER, _PHASES, "no"),
+    "pf-pne": Stated(_BOTH, _PHASES, "yes"),
+}
+
+NO_FIT = "\N{DAGGER}"
+
+# FN-UCB's choices do not depend on the horizon: its regret at a shorter one is read off the curves of the longest, as
+# running it again would take longer than everything else.
+ANYTIME = ("fn-ucb",)
+
+
+def table1(study: Study) -> pd.DataFrame:
+    """Table 1: a row an algorithm (the paper's, then ours) and objective, one of each dimension.
+
+    Over n runs, under the profile's first noise. algorithm, stated_regret, stated_rounds, personalized ("" for ours);
+    objective, noise, n; local, global: mean R(T)/M and global regret, with their standard deviations *_sd; M_slope,
+    M_low, M_high: the exponent of M in R(T)/M, with alike clients, and its 95 % bootstrap interval, of the paper's
+    systems that communicate; one_phase: why that says little, or ""; rounds and numbers of communication;
+    rounds_per_doubling of T. nan: not measured.
+    """
+    names = dict.fromkeys([*STATED, *NAMES])
+    return pd.DataFrame([_row(study, name, objective) for name in names for objective in DIMENSIONS])
+
+
+def _row(study: Study, name: str, objective: str) -> dict:
+    measured = _at_horizons(study, objective, name)
+    row = {"algorithm": name, **STATED.get(name, Stated())._asdict()}
+    row |= {"objective": objective, "noise": study.regimes[0].noise, "n": study.figure_runs}
+    for kind in ("local", "global"):
+        at_T = measured[kind][:, -1]
+        row |= {kind: at_T.mean(), f"{kind}_sd": at_T.std(ddof=1) if len(at_T) > 1 else np.nan}
+    rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up
+    slopes, one_phase = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
+    low, high = stats.interval(slopes, stream(study.seed, "table 1", name, objective))
+    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "one_phase": one_phase}
+    row |= {"rounds": rounds[:, -1].mean(), "numbers": measured["numbers"][:, -1].mean()}
+    talks = rounds[:, -1].min() > 0 and rounds.shape[1] > 1
+    return row | {"rounds_per_doubling": (rounds[:, -1] - rounds[:, -2]).mean() if talks else np.nan}
+
+
+def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, str]:
+    """Exponents (n,) of M in R(T)/M, with alike clients, and why they say little, if so (claim_tests.one_phase)."""
+    noise, n = study.regimes[0].noise, study.figure_runs
+    clients = study.clients[:-1]  # the last takes as long as the others together
+    rows = [study.summary(objective, name, noise, n, n_clients=M, **ALIKE) for M in clients]
+    return stats.power(clients, np.stack([table["regret"] for table in rows], axis=1)), one_phase(rows[-1])
+
+
+def exponents(study: Study) -> pd.DataFrame:
+    """Local exponents: log2 of R(T)/M at T over that at T/2, at each of the study's horizons but the first.
+
+    A row an algorithm, objective and T: algorithm, objective, T, n, exponent (mean over n runs), low, high (its 95 %
+    bootstrap interval).
+    """
+    rows = []
+    for name in dict.fromkeys([*STATED, *NAMES]):
+        for objective in DIMENSIONS:
+            regret = _at_horizons(study, objective, name)["local"]
+            rng = stream(study.seed, "exponents", name, objective)
+            for T, before, after in zip(study.horizons[1:], regret.T, regret.T[1:], strict=False):
+                found = np.log2(after / before) if before.all() else np.full(len(before), np.nan)
+                rows.append((name, objective, T, len(found), found.mean(), *stats.interval(found, rng)))
+    return pd.DataFrame(rows, columns=["algorithm", "objective", "T", "n", "exponent", "low", "high"])
+
+
+def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
+    """Local and global regret, rounds and numbers, (n, k), at each of the study's k horizons."""
+    if name in ANYTIME:
+        return _read_off(study, objective, name)
+    noise, n = study.regimes[0].noise, study.figure_runs
+    tables = [study.summary(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
+    columns = {"local": "regret", "global": "global_regret", "rounds": "rounds", "numbers": "numbers"}
+    return {kind: np.stack([table[column] for table in tables], axis=1) for kind, column in columns.items()}
+
+
+def _read_off(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
+    """The same, from the curves of the runs to the longest."""
+    noise, n, T = study.regimes[0].noise, study.figure_runs, np.array(study.horizons)
+    experiment = study.experiment(objective, name, noise, n, global_regret=True)
+    rows = []
+    for run in run_experiment(experiment, n_jobs=study.n_jobs, folder=study.folder).runs.values():
+        so_far = run.communication["t"].to_numpy() <= T[:, None]
+        numbers = (run.communication["numbers up"] + run.communication["numbers down"]).to_numpy()
+        local, shared = (np.interp(T, run.t, curves.mean(axis=0)) for curves in (run.regret, run.global_regret))
+        rows.append({"local": local, "global": shared, "rounds": so_far.sum(axis=1), "numbers": so_far @ numbers})
+    return {kind: np.stack([row[kind] for row in rows]) for kind in rows[0]}
+
+
+def caption(study: Study) -> str:
+    return (
+        "The paper's Table 1, and what we measure. The paper states the average regret, the communication rounds, "
+        "and whether the local objectives are optimized, for one near-optimality dimension d of all objectives. A "
+        "dash marks algorithms that are not in its table. An asterisk marks comparisons that it calls not completely "
+        "fair, because the server sees everything or the global objective is optimized. Measured, at T = "
+        f"{study.horizon:,} with M = {study.n_clients} clients: R(T)/M, local and global, as mean (standard "
+        f"deviation) over n = {study.figure_runs} runs; the exponent of M in R(T)/M over M = "
+        f"{', '.join(map(str, study.clients[:-1]))} identical clients, fitted to each run, with the bootstrap 95 % "
+        "interval of the mean; the rounds, which are exchanges between the server and all clients (the paper counts "
+        f"each M times); the rounds that the last doubling of T added; and the numbers sent. {NO_FIT} marks a fit for "
+        f"which more than {CUT:.0%} of T is one unfinished phase at the largest M; the claims call it not decidable. "
+        f"{noise_in_words(study.regimes[0].noise).capitalize()}, random cells. The figure table1_exponents shows how "
+        "regret grows with T. Blank: nothing is communicated."
+    )
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The table in strings, formulas in LaTeX, a pair (group or "", heading) a column."""
+    stated = table[list(Stated._fields)].map(lambda x: f"${x}$" if x.startswith("\\") else x or DASH)
+    stated.insert(0, "system", table["algorithm"].map(label) + np.where(table["personalized"] == "no", "*", ""))
+    stated[table["objective"] != table["objective"].iloc[0]] = ""  # the first row of a system names it
+    headings = ("System", "Average regret (paper)", "Rounds (paper)", "Personalized")
+    columns = {("", heading): stated[name] for heading, name in zip(headings, stated, strict=True)}
+    columns["", "Objective"] = table["objective"].map(title)
+    for kind in ("local", "global"):
+        pairs = zip(table[kind], table[f"{kind}_sd"], strict=True)
+        columns["R(T)/M", kind] = [f"{x:,.0f}" if np.isnan(sd) else f"{x:,.0f} ({sd:,.0f})" for x, sd in pairs]
+    slopes = table[["M_slope", "M_low", "M_high"]].map(_decimal).itertuples(index=False)
+    fits = [f"{x} [{low}, {high}]" if low else x for x, low, high in slopes]
+    columns["R(T)/M", "exponent of M"] = [f + NO_FIT * bool(w) for f, w in zip(fits, table["one_phase"], strict=True)]
+    columns["Rounds", "at T"] = table["rounds"].map("{:,.0f}".format)
+    columns["Rounds", "per doubling of T"] = table["rounds_per_doubling"].map(_decimal)
+    columns["Numbers", "at T"] = table["numbers"].map("{:,.0f}".format)
+    return pd.DataFrame(columns)
+
+
+def _decimal(x: float) -> str:
+    return "" if np.isnan(x) else f"{x:,.0f}" if abs(x) >= 100 else f"{0.0 + round(x, 2):.2f}"

@@ -1,0 +1,104 @@
+"""figures/PROVENANCE.json: the commit that made the figures, and a digest of what the numbers in them depend on.
+
+The file holds {"python": version, "commits": {commit: {execution: digest}}}: most often one commit that made all. The
+regime map, which a batch leaves out unless it is named, may stand under an older one.
+"""
+
+import hashlib
+import json
+import platform
+import subprocess
+from pathlib import Path
+
+from pfpne.paper.run import cache
+from pfpne.paper.run.folders import FIGURES, NOTEBOOKS, read_whole, shown
+from pfpne.paper.run.parameters import complete
+from pfpne.paths import LANDMINE_TABLE, ROOT, write_atomically
+
+PATH = FIGURES / "PROVENANCE.json"
+MADE_FROM = ("pfpne", "notebooks", "data")  # what decides the figures; all else may differ from the commit
+# Modules that decide no number: they draw and write what others have computed, read parameters, keep files.
+WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
+    f"pfpne.paper.{name}"
+    for name in (
+        *("exhibits.findings", "exhibits.maps", "exhibits.regret", "exhibits.tables"),
+        *("run.cache", "run.folders", "run.parameters", "run.workers", "show.export", "show.style"),
+    )
+}
+SCALE = ("algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "cells", "seed", "objective", "settings")
+
+
+class NoCommit(RuntimeError):
+    """No commit can be named; the message says why."""
+
+
+def commit(root: Path = ROOT) -> str:
+    """The commit that the checkout at this folder stands at. Raises NoCommit unless all of MADE_FROM is as in it."""
+
+    def git(*words: str) -> str:
+        try:
+            done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            raise NoCommit("this folder is no git checkout") from None
+        return done.stdout
+
+    edited = git("status", "--porcelain", "--untracked-files=all", "--", *MADE_FROM).splitlines()
+    if edited:
+        raise NoCommit(f"{edited[0][3:]} is not as it was committed: commit it, then run again")
+    return git("rev-parse", "HEAD").strip()
+
+
+def digest(notebook: str, parameters: dict) -> str:
+    """SHA-256 of what the numbers of an execution depend on: its parameters, the data, and the code that computes.
+
+    Unlike the key of a result it has no versions of libraries in it and nothing of the machine. Names of what is run,
+    such as those in parameters.py, count as code that computes.
+    """
+    p = complete(notebook, {"profile": "paper", **parameters})
+    texts = cache.LOADED.closure(*cache.roots_of(NOTEBOOKS / f"{notebook}.ipynb"))[1]
+    code = {":".join(node): text for node, text in texts.items() if _computes(*node)}
+    data = hashlib.sha256(read_whole(LANDMINE_TABLE)).hexdigest()
+    content = json.dumps([{name: getattr(p, name) for name in SCALE}, code, data], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _computes(module: str, name: str, *row: str) -> bool:
+    lists = module == "pfpne.paper.run.parameters" and name.isupper() and name not in ("KINDS", "NOTEBOOKS", "WORDS")
+    return module not in WITHOUT_NUMBERS or lists
+
+
+def read() -> dict:
+    """{"python": version, "commits": {commit: {execution: digest}}}; nothing in it where there is no such file."""
+    if not PATH.exists():
+        return {"python": None, "commits": {}}
+    return json.loads(read_whole(PATH))
+
+
+def write(made_by: str, digests: dict[str, str]) -> None:
+    """Note that this commit made these executions; others stay under the commit that made them."""
+    commits = {made_by: {}, **read()["commits"]}
+    for made in commits.values():
+        for name in digests:
+            made.pop(name, None)
+    commits[made_by] = dict(sorted({**commits[made_by], **digests}.items()))
+    content = {"python": _python(), "commits": {old: made for old, made in commits.items() if made}}
+    write_atomically(PATH, f"{json.dumps(content, indent=2)}\n".encode())
+
+
+def moved_on(digests: dict[str, str]) -> dict[str, list[str]]:
+    """{commit: executions whose numbers depend on something that has changed since that commit}.
+
+    Raises NoCommit where it cannot be told: there is no such file, or another version of Python wrote it.
+    """
+    kept = read()
+    if kept["python"] != _python():
+        python = kept["python"] and f"Python {kept['python']} wrote it"
+        raise NoCommit(f"{shown(PATH)}: {python or '`make figures` has not written it yet'}")
+    changed = {
+        old: [name for name, of in made.items() if digests.get(name) != of] for old, made in kept["commits"].items()
+    }
+    return {old: names for old, names in changed.items() if names}
+
+
+def _python() -> str:
+    return ".".join(platform.python_version_tuple()[:2])

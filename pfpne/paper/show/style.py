@@ -1,0 +1,108 @@
+"""How figures and tables look and what they call things, as plain data: labels, colours, line styles, sizes."""
+
+from typing import NamedTuple
+
+from pfpne.paper.run.parameters import OWN_DELTA
+
+
+class Look(NamedTuple):
+    """dashes: lengths drawn and left out, in line widths; none for a solid line. marker: as matplotlib names it."""
+
+    label: str
+    color: str
+    dashes: tuple[float, ...]
+    marker: str
+
+    @property
+    def linestyle(self):
+        return (0, self.dashes) if self.dashes else "-"
+
+
+EARLY = "hct-noise, early descent"  # PF-PNE+'s second stage alone, with its early descent
+
+# One look an algorithm, in every figure, and the order of legends. Hues of Okabe and Ito, completed from Tol's;
+# line style and marker tell them apart in grey.
+LOOKS = {
+    "pf-pne": Look("PF-PNE", "#D55E00", (), "o"),
+    OWN_DELTA: Look("PF-PNE, own Δ", "#F0986E", (2, 1.2), "p"),
+    "pf-pne+": Look("PF-PNE+", "#882255", (), "*"),
+    "fed-pne": Look("Fed-PNE", "#0072B2", (3.7, 1.6), "s"),
+    "pe": Look("PE", "#009E73", (6.4, 1.6, 1, 1.6), "^"),
+    "hct": Look("HCT", "#000000", (1, 1.65), "v"),
+    "hct-noise": Look("HCT, noise measured", "#117733", (1, 1, 3, 1), "d"),
+    EARLY: Look("HCT, noise, early descent", "#44AA99", (5, 1, 1, 1), "H"),
+    "hct-pyxab": Look("HCT (PyXAB)", "#7F7F7F", (4, 1, 1, 1), "D"),
+    "fed1-ucb": Look("Fed1-UCB", "#E69F00", (6, 2), ">"),
+    "fn-ucb": Look("FN-UCB", "#CC79A7", (3, 1, 1, 1, 1, 1), "<"),
+    "hoo": Look("HOO", "#56B4E9", (1, 1), "P"),
+    "blin": Look("BLiN", "#999933", (8, 2, 2, 2), "X"),
+    "centralized": Look("Centralized", "#332288", (2, 1), "h"),
+}
+
+TITLES = {
+    "garland": "Garland (1-D)",
+    "doublesine": "DoubleSine (1-D)",
+    "himmelblau": "Himmelblau (2-D)",
+    "ackley": "Ackley (2-D)",
+    "rastrigin": "Rastrigin (10-D)",
+    "landmine": "Landmine",
+    "landmine-log": "Landmine, logarithmic axes",
+}
+
+# Of cells: lines, and dots of a strip. Then of cells that hold a near-optimal point, and of what is assumed.
+OF_CELLS = {
+    "random": {"label": "random cells", "color": "#009E73", "linestyle": "-"},
+    "cyclic": {"label": "cyclic cells", "color": "#CC79A7", "linestyle": (0, (4, 1.2, 1, 1.2))},
+}
+SHADES = {"random": "0.0", "cyclic": "0.55"}
+NEAR_OPTIMAL = {
+    "near": {"label": "$f_m$", "color": "#D55E00", "linestyle": "-"},
+    "near_mean": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
+    "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
+}
+ASSUMED = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
+LOWER = {"label": "oracle", "color": "0.5", "linewidth": 1.6, "linestyle": (0, (1, 1))}
+
+LINES, BLUE, GREY = ("-", "--", ":"), "#004C7F", "0.35"  # LINES: of the clients that are drawn
+FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
+    "kept by the server": (BLUE, ""),
+    "kept by the client": ("#E69F00", ""),
+    "eliminated by the server, kept by the client": ("#E69F00", "//////"),
+    "eliminated by the server": ("#F4F4F4", "//////"),
+    "eliminated by the client": ("#F4F4F4", "\\\\\\\\\\\\"),
+    "eliminated by both": ("#F4F4F4", "xxxxxx"),
+    "cut by the horizon": ("white", ""),
+}
+
+COLUMN, PAGE = 3.4, 7.0  # inches: a column of a two-column page, and the page's full width
+STYLE = {  # of matplotlib, whose defaults hold for the rest
+    **{"font.family": "STIXGeneral", "mathtext.fontset": "stix", "font.size": 8},
+    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), 8.5),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 7.5),
+    **{"axes.linewidth": 0.6, "lines.linewidth": 1.1, "lines.markersize": 3.2},
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("pdf.fonttype", "ps.fonttype"), 42),  # the second of a PDF too: else it holds some fonts twice
+    **{"figure.constrained_layout.use": True, "savefig.dpi": 200},
+}
+DASH = "\N{EN DASH}"  # where a table has nothing to say
+
+
+def label(algorithm: str) -> str:
+    return LOOKS[algorithm].label
+
+
+def title(objective: str) -> str:
+    """The objective's name without its dimension."""
+    return TITLES[objective].split(" ")[0]
+
+
+def noise_in_words(noise: float | str) -> str:
+    """noise: as an Experiment has it, or the name of a regime of the claims ("bernoulli", "0.1", "landmine")."""
+    words = {"bernoulli": "Bernoulli rewards", "landmine": "landmine, no noise"}
+    if noise in words:
+        return words[noise]
+    return f"noise \N{PLUS-MINUS SIGN}{float(noise):g}" if float(noise) else "no noise"
+
+
+def noise_in_name(noise: float | str) -> str:
+    return noise if noise == "bernoulli" else f"noise{noise:g}"
