@@ -1,12 +1,8 @@
-"""What every algorithm shares: frozen settings, frozen messages, clients, the server, the driver.
+"""Clients, their server, and the loop that drives both: what every algorithm of the package is made of.
 
-A client says which points to evaluate (`ask`), is told the rewards (`tell`), and may answer with a message for the
-server, which answers messages with messages. They share nothing else, so they serve simulation and deployment alike:
-
-    federation = pfpne.make_federation("pf-pne", Task(Partition(domain), n_clients=3, horizon=500))
-    while federation.running:
-        for m, batch in federation.ask():
-            federation.tell(m, my_rewards(m, batch))
+A client says which points it wants evaluated (`ask`), is told the rewards (`tell`), and may return a message for the
+server, which answers messages with messages. Client and server share nothing else, so that the same objects serve in a
+simulation and in a deployment.
 """
 
 import dataclasses
@@ -21,7 +17,7 @@ from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
 from pfpne.validation import (
-    MOST_REWARD,
+    MAX_REWARD,
     check,
     check_count,
     check_evaluations,
@@ -34,13 +30,37 @@ from pfpne.validation import (
 
 @dataclass(frozen=True)
 class Task:
-    """All that an algorithm may know of the problem before it starts.
+    """All that an algorithm may know of a problem before it starts.
 
-    n_clients: M. horizon: T, evaluations a client. Ranges: pfpne.validation.COUNTS. noise: as in `check_noise`, or None
-    when it is not known.
-    candidates: (n, d), where arms may be drawn from; None for the whole domain. (seed, key): names the random streams.
-    reward_range: (low, high), what every reward lies in; None for 0 and 1 if they are binary, else for +-1e9. A client
-    takes no other reward, and nobody takes a mean beyond it.
+    Parameters
+    ----------
+    partition
+        The hierarchical partition of the domain, the same for server and clients.
+    n_clients
+        M, the number of clients, in 1..10^6.
+    horizon
+        T, the number of evaluations of each client, in 1..10^9; M T is at most 10^9.
+    noise
+        "bernoulli" for rewards 0 and 1, the half-width of uniform noise, or None if nothing is known of it.
+    candidates
+        Points (n, d) that arms may be drawn from; None for the whole domain.
+    seed, key
+        They name the random streams of the run: an integer >= 0, and a tuple of names and integers >= 0.
+    reward_range
+        (low, high), in which every reward lies. None for (0, 1) if the noise is "bernoulli", else for +-1e9. A client
+        refuses a reward outside of it, and so does every receiver with a mean.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or a candidate lies outside of the domain.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=3, horizon=500, noise="bernoulli")
+    >>> task.rewards
+    (0.0, 1.0)
     """
 
     partition: Partition | PyXABPartition
@@ -53,8 +73,8 @@ class Task:
     reward_range: tuple[float, float] | None = None
 
     def __post_init__(self):
-        known = isinstance(self.partition, (Partition, PyXABPartition))
-        check(known, "partition", "a Partition or a PyXABPartition", self.partition)
+        is_partition = isinstance(self.partition, (Partition, PyXABPartition))
+        check(is_partition, "partition", "a Partition or a PyXABPartition", self.partition)
         check_count("n_clients", self.n_clients)
         check_count("horizon", self.horizon)
         check_evaluations(self.n_clients, self.horizon)
@@ -62,14 +82,14 @@ class Task:
         if self.noise is not None:
             check_noise("noise", self.noise)
         if self.reward_range is not None:
-            two = isinstance(self.reward_range, (tuple, list)) and len(self.reward_range) == 2
-            holds = two and all(is_number(x) and abs(x) <= MOST_REWARD for x in self.reward_range)
-            holds = holds and self.reward_range[0] < self.reward_range[1]
-            check(holds, "reward_range", "(low, high), two numbers within +-1e9, low < high", self.reward_range)
+            is_pair = isinstance(self.reward_range, (tuple, list)) and len(self.reward_range) == 2
+            is_range = is_pair and all(is_number(x) and abs(x) <= MAX_REWARD for x in self.reward_range)
+            is_range = is_range and self.reward_range[0] < self.reward_range[1]
+            check(is_range, "reward_range", "(low, high), two numbers within +-1e9, low < high", self.reward_range)
         if self.candidates is not None:
             points, domain = np.array(self.candidates, dtype=float), self.partition.domain
-            holds = points.shape[1:] == (len(domain),) and len(points) > 0
-            check(holds, "candidates", f"points of shape (n, {len(domain)}), n >= 1", points.shape)
+            right_shape = points.shape[1:] == (len(domain),) and len(points) > 0
+            check(right_shape, "candidates", f"points of shape (n, {len(domain)}), n >= 1", points.shape)
             inside = ((domain[:, 0] <= points) & (points <= domain[:, 1])).all(axis=1)
             check(inside.all(), "candidates", f"in the domain {domain.tolist()}", points[~inside][:1].tolist())
             points.setflags(write=False)
@@ -77,30 +97,31 @@ class Task:
 
     @property
     def rewards(self) -> tuple[float, float]:
-        """What a reward lies in, low and high."""
+        """The range (low, high) of every reward."""
         if self.reward_range is not None:
             return float(self.reward_range[0]), float(self.reward_range[1])
-        return (0.0, 1.0) if self.noise == "bernoulli" else (-MOST_REWARD, MOST_REWARD)
+        return (0.0, 1.0) if self.noise == "bernoulli" else (-MAX_REWARD, MAX_REWARD)
 
     def bounds(self, kind: type["Message"]) -> dict[str, tuple[float, float]]:
-        """What the arrays of a kind of message that declares it can be here: name -> (least, most).
+        """Return the ranges {array: (low, high)} of the arrays of such a message that declare a statistic of rewards.
 
-        A mean lies in the range of the rewards, a variance in 0..its square (an unbiased one is at most half of that).
-        Rounding may add a little.
+        A mean lies in the range of the rewards; a variance lies between 0 and the square of its width. Both ranges are
+        a little wider, for rounding.
         """
         low, high = self.rewards
         width = high - low
-        ends = {"mean": (low - 1e-9 * width, high + 1e-9 * width), "variance": (0.0, (1 + 1e-9) * width**2)}
-        return {f.name: ends[f.metadata["of"]] for f in dataclasses.fields(kind)[1:] if f.metadata["of"]}
+        ranges = {"mean": (low - 1e-9 * width, high + 1e-9 * width), "variance": (0.0, (1 + 1e-9) * width**2)}
+        statistics = {f.name: f.metadata["statistic"] for f in dataclasses.fields(kind)[1:]}
+        return {name: ranges[statistic] for name, statistic in statistics.items() if statistic}
 
     def stream(self, role: str) -> np.random.Generator:
-        """The random stream of a role ("arms", "weights"), the same for every algorithm of the run."""
+        """Return the random stream of a role ("arms", "weights"), the same for every algorithm of the run."""
         return stream(self.seed, *self.key, role)
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Evaluations, `size` in all, that a client asks for: points (n, d), in order, each counts (n,) times in a row."""
+    """The evaluations that a client asks for, in order: points (n, d), each of them counts (n,) times; size in all."""
 
     points: np.ndarray
     counts: np.ndarray
@@ -112,13 +133,13 @@ class Batch:
         self.counts.setflags(write=False)
 
 
-NOTHING = Batch(np.empty((0, 0)), np.empty(0, dtype=np.int64))
+EMPTY_BATCH = Batch(np.empty((0, 0)), np.empty(0, dtype=np.int64))
 
 
 class Client(ABC):
-    """One client. Every state of it can be pickled and restored. t: the evaluations told so far, 0..horizon.
+    """One client of an algorithm. Every state of it can be pickled and restored.
 
-    takes: the kinds of message that it may receive.
+    t is the number of evaluations told so far, 0..horizon; takes are the kinds of message that it may receive.
     """
 
     takes: tuple[type[Message], ...] = ()
@@ -128,15 +149,18 @@ class Client(ABC):
         self._batch: Batch | None = None  # what was asked for, until it is told
 
     def start(self) -> Message | None:
-        """A message that the client sends before anything else, or None."""
+        """Return a message that the client sends before anything else, or None."""
         return None
 
     def ask(self) -> Batch:
-        """The evaluations wanted now, the same until told; none when the client waits for the server or is done."""
+        """Return the evaluations wanted now, the same until they are told.
+
+        The batch is empty while the client waits for the server, and once it is done.
+        """
         if self._batch is None:
-            batch = self._ask() if self.t < self.task.horizon else NOTHING
+            batch = self._ask() if self.t < self.task.horizon else EMPTY_BATCH
             if batch.size == 0:
-                return NOTHING  # not kept: a message may come
+                return EMPTY_BATCH  # not kept: a message may come
             self._batch = batch
         return self._batch
 
@@ -161,18 +185,18 @@ class Client(ABC):
         One that is late or repeated is ignored, with a line in the log; a wrong one is a ValueError. Neither changes
         the state.
         """
-        return self._receive(message) if self.awaits().admits(message, self.takes) else None
+        return self._receive(message) if self.awaits().accepts(message, self.takes) else None
 
     def awaits(self) -> Awaited:
-        """The message that the client waits for now."""
+        """Return what the client waits for now."""
         return Awaited(-1)
 
     def _receive(self, message: Message) -> Message | None:
-        """Take the message awaited."""
+        """Take the message awaited; return an answer, or None."""
 
     @abstractmethod
     def _ask(self) -> Batch:
-        """The next batch, of at most horizon - t evaluations, without changing any state."""
+        """Return the next batch, of at most horizon - t evaluations, without changing any state."""
 
     @abstractmethod
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
@@ -180,11 +204,14 @@ class Client(ABC):
 
     @abstractmethod
     def best(self) -> np.ndarray:
-        """The point (d,) that the client would deploy now."""
+        """Return the point (d,) that the client would deploy now."""
 
 
 class Server:
-    """The server of an algorithm whose clients send nothing. takes: the kinds of message that another may be sent."""
+    """The server of an algorithm; this one serves clients that send nothing.
+
+    takes are the kinds of message that it may be sent.
+    """
 
     takes: tuple[type[Message], ...] = ()
 
@@ -192,14 +219,14 @@ class Server:
         self.task, self.settings = task, settings
 
     def start(self) -> dict[int, Message]:
-        """Messages (client -> message) that the server sends before any evaluation."""
+        """Return the messages (client -> message) that the server sends before any evaluation."""
         return {}
 
     def exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         """Answer the clients' messages (client -> message) with messages (client -> message).
 
-        Those that are late or repeated are ignored, with a line in the log. A ValueError if one is wrong, or one that
-        is needed is missing. Neither changes the state.
+        A message that is late or repeated is ignored, with a line in the log. A wrong message, or a missing one that is
+        needed, raises a ValueError. Neither changes the state.
         """
         check(isinstance(messages, dict), "messages", "a dict, {client: message}", messages)
         for m in messages:
@@ -207,17 +234,17 @@ class Server:
             check(is_integer(m) and 0 <= m <= last, "the sender of a message", f"a client, 0..{last}", m)
         if not messages:
             raise ValueError("there is no message to answer.")
-        taken = {m: message for m, message in messages.items() if self.awaits(m).admits(message, self.takes)}
+        taken = {m: message for m, message in messages.items() if self.awaits(m).accepts(message, self.takes)}
         headers = sorted({message.header for message in taken.values()})
         check(len(headers) <= 1, "messages that are exchanged together", "of one header", headers)
         return self._exchange(taken) if taken else {}
 
     def awaits(self, m: int) -> Awaited:
-        """The message that the server waits for from client m now."""
+        """Return what the server waits for from client m now."""
         return Awaited(-1)
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
-        """Answer messages that are awaited, one or more: here those of all clients, who are all told the same."""
+        """Answer awaited messages, one or more: here those of all clients, who all get the same answer."""
         M = self.task.n_clients
         if len(messages) != M:
             raise ValueError(f"a phase ends when all {M} clients have sent theirs; {len(messages)} did.")
@@ -225,15 +252,39 @@ class Server:
         return dict.fromkeys(range(M), answer)
 
     def conclude(self, *arrays: np.ndarray) -> Message:
-        """The answer to all, from the arrays of their messages, each with a row a client."""
+        """Return the answer to all clients, from the arrays of their messages: one row for each client."""
         raise NotImplementedError
 
 
 class Federation:
-    """A server, its clients and their mail, in sweeps: all that want evaluations are told theirs, then messages pass.
+    """A server, its clients and the messages between them, driven in sweeps.
 
-    up, down: the kinds of message that the algorithm declares; TypeError for another. on_mail(t, up, down), if given,
-    sees each exchange: the step t of the senders and the messages, lists of (client, message).
+    In a sweep, every client that wants evaluations is told theirs; then messages pass until nobody has any.
+
+    Parameters
+    ----------
+    server, clients
+        What `make_federation` makes for an algorithm.
+    up, down
+        The kinds of message that the algorithm declares; another kind raises a TypeError.
+
+    Attributes
+    ----------
+    on_mail
+        None, or a function (t, up, down) that sees each exchange: the number of evaluations t of the senders, and the
+        messages, as lists of (client, message).
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=2, horizon=100)
+    >>> federation = pfpne.make_federation("pf-pne", task)
+    >>> while federation.running:
+    ...     for m, batch in federation.ask():
+    ...         points = batch.points.repeat(batch.counts, axis=0)
+    ...         federation.tell(m, 1 - abs(points[:, 0] - 0.3))
+    >>> federation.clients[0].best()
+    array([0.28125])
     """
 
     def __init__(self, server: Server, clients: list[Client], up: tuple = (), down: tuple = ()):
@@ -248,7 +299,7 @@ class Federation:
         return any(client.t < client.task.horizon for client in self.clients)
 
     def ask(self) -> list[tuple[int, Batch]]:
-        """The (client, batch) pairs that are still to be evaluated in this sweep; asking twice changes nothing."""
+        """Return the (client, batch) pairs still to be evaluated in this sweep; asking twice changes nothing."""
         if self._pending is None:
             self._outbox = {m: first for m, client in enumerate(self.clients) if (first := client.start()) is not None}
             self._post({}, self.server.start())

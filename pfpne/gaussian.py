@@ -24,8 +24,11 @@ TYPICAL_SCALE, TYPICAL_NOISE = (0.4, 0.9), (0.5, 1.5)  # the priors: median, and
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """n values y (n,) at x (n, d). count (n,): of how many evaluations each is the mean; it need not be whole.
-    output (n,): 0 for f, 1 for the function that is correlated with it."""
+    """Values y (n,) at points x (n, d).
+
+    count (n,) says how many evaluations each value is the mean of; it need not be whole. output (n,) is 0 for values of
+    f, and 1 for those of the function that is correlated with it.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -34,18 +37,18 @@ class Values:
 
     @staticmethod
     def single(x, y) -> "Values":
-        """One evaluation of f each."""
+        """Return values that are one evaluation of f each."""
         return Values(np.asarray(x), np.asarray(y), np.ones(len(y)), np.zeros(len(y), dtype=int))
 
     def beside(self, x, y, count) -> "Values":
-        """These, and some of the second output, count > 0 (n,)."""
-        both = ((self.x, x), (self.y, y), (self.count, count), (self.output, np.ones(len(y), dtype=int)))
-        return Values(*map(np.concatenate, both))
+        """Return these values and, behind them, others of the second output, count > 0 (n,)."""
+        pairs = ((self.x, x), (self.y, y), (self.count, count), (self.output, np.ones(len(y), dtype=int)))
+        return Values(*map(np.concatenate, pairs))
 
 
 @dataclass(frozen=True)
 class Hyper:
-    """Hyper-parameters, by their places: scales in SCALES, noise in NOISES (None: NOISELESS), rho in RHOS."""
+    """Hyper-parameters, as positions: scale in SCALES, noise in NOISES (None for NOISELESS), rho in RHOS."""
 
     scale: tuple[int, ...]
     noise: int | None
@@ -53,10 +56,11 @@ class Hyper:
 
     @staticmethod
     def typical(d: int, noisy: bool = True) -> "Hyper":
+        """Return the hyper-parameters that a fit begins with, in d dimensions."""
         return Hyper((4,) * d, 6 if noisy else None, 3)
 
-    def neighbours(self, two: bool) -> list["Hyper"]:
-        """One step along each axis of the grid, either way; rho only with two outputs."""
+    def neighbours(self, has_second: bool) -> list["Hyper"]:
+        """Return what is one step away along an axis of the grid; along that of rho only with a second output."""
         steps = []
         for j, by in itertools.product(range(len(self.scale)), (-1, 1)):
             if 0 <= self.scale[j] + by < len(SCALES):
@@ -64,18 +68,19 @@ class Hyper:
                 steps.append(replace(self, scale=scale))
         for name, grid in (("noise", NOISES), ("rho", RHOS)):
             index = getattr(self, name)
-            if index is not None and (two or name == "noise"):
+            if index is not None and (has_second or name == "noise"):
                 steps += [replace(self, **{name: index + by}) for by in (-1, 1) if 0 <= index + by < len(grid)]
         return steps
 
     def log_prior(self) -> float:
+        """Return the logarithm of the prior density, up to a constant."""
         noise = [] if self.noise is None else [(NOISES[self.noise], *TYPICAL_NOISE)]
         parts = [(SCALES[s], *TYPICAL_SCALE) for s in self.scale] + noise
         return -0.5 * sum((np.log(x / median) / deviation) ** 2 for x, median, deviation in parts)
 
 
 class GaussianProcess:
-    """f given some values, for given hyper-parameters. mean_of (outputs,): the constant means. variance: s^2."""
+    """f given some values and hyper-parameters. mean_of (outputs,): the constant means; variance: s^2."""
 
     def __init__(self, values: Values, hyper: Hyper):
         self.values, self.hyper = values, hyper
@@ -104,20 +109,20 @@ class GaussianProcess:
         )
 
     def log_posterior(self) -> float:
-        """Of the hyper-parameters, up to a constant: the marginal likelihood at the best s^2, and the priors."""
+        """Return the log posterior of the hyper-parameters, up to a constant, at the best s^2."""
         n = len(self.values.y)
         return -0.5 * n * np.log(self.variance) - np.log(self._L.diagonal()).sum() + self.hyper.log_prior()
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation (n,) of f, without noise, at x (n, d)."""
+        """Return the mean and the standard deviation (n,) of f itself, without noise, at x (n, d)."""
         k = self._covariance(self.values.x, self.values.output, x, np.zeros(len(x), dtype=int))
         white = solve_triangular(self._L, k, lower=True, check_finite=False)
         mean = self.mean_of[0] + white.T @ self._white
         missed = -self._H_white.T @ white  # what the means, which are not known exactly, add
         missed[0] += 1
         added = solve_triangular(self._R, missed, lower=True)
-        left = np.maximum(1 - (white * white).sum(axis=0), 0.0) + (added * added).sum(axis=0)
-        return mean, np.sqrt(self.variance * left)
+        share = np.maximum(1 - (white * white).sum(axis=0), 0.0) + (added * added).sum(axis=0)
+        return mean, np.sqrt(self.variance * share)
 
     @property
     def noise(self) -> float:
@@ -125,22 +130,22 @@ class GaussianProcess:
         return float(np.sqrt(self.variance * self._noise))
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Each value less what the others say of it (n,), and the variance of that: equation 5.12, the means known."""
+        """Return each value less what the others predict there (n,), and the variance of that (equation 5.12)."""
         inverse = cho_solve((self._L, True), np.eye(len(self.values.y)), check_finite=False)
-        lone = 1 / inverse.diagonal()
-        return inverse @ (self.values.y - self._H @ self.mean_of) * lone, self.variance * lone
+        variance = 1 / inverse.diagonal()  # in units of s^2
+        return inverse @ (self.values.y - self._H @ self.mean_of) * variance, self.variance * variance
 
 
 def fit(values: Values, start: Hyper, steps: int = 20) -> Hyper:
-    """The hyper-parameters that explain the values best: the top of the hill that begins at start."""
-    two = values.output.max() == 1
+    """Return the hyper-parameters that explain the values best, by steps uphill from start."""
+    has_second = values.output.max() == 1
     top, heights = start, {}
     for _ in range(steps):
-        near = [top, *top.neighbours(two)]
-        for hyper in near:
+        candidates = [top, *top.neighbours(has_second)]
+        for hyper in candidates:
             if hyper not in heights:
                 heights[hyper] = GaussianProcess(values, hyper).log_posterior()
-        best = max(near, key=heights.get)
+        best = max(candidates, key=heights.get)
         if best == top:
             break
         top = best
@@ -152,10 +157,11 @@ MOST = 500  # values that a model is made of at the end, the cost being cubic
 
 
 def with_local_noise(values: Values, start: Hyper) -> tuple[Values, Hyper]:
-    """The values, their counts divided by how much stronger the noise is where they lie, and hyper-parameters for them.
+    """Return the values with counts that follow the local noise, and hyper-parameters for them.
 
-    How strong it is there: the mean, over the neighbourhood, of the squared differences between each value and what
-    the others say of it, each over the variance that it should have; drawn towards 1, that of all values.
+    A count is divided by how much stronger the noise is around the value than elsewhere. That is the mean, over the
+    neighbourhood, of the squared differences between each value and what the others predict, each over the variance
+    that it should have; it is drawn towards 1, the mean over all values.
     """
     hyper, own = fit(values, start), values.output == 0
     if hyper.noise is None:
@@ -163,8 +169,8 @@ def with_local_noise(values: Values, start: Hyper) -> tuple[Values, Hyper]:
     difference, variance = GaussianProcess(values, hyper).left_out()
     surprise = (difference**2 / variance)[own]
     square = ((values.x[own, None] - values.x[own]) ** 2).sum(axis=2)
-    near = np.exp(-0.5 * square / WIDTH**2)
-    local = (near @ surprise + TRUST * surprise.mean()) / (near.sum(axis=1) + TRUST)
+    weight = np.exp(-0.5 * square / WIDTH**2)
+    local = (weight @ surprise + TRUST * surprise.mean()) / (weight.sum(axis=1) + TRUST)
     counts = values.count.copy()
     counts[own] /= np.clip(local / max(surprise.mean(), 1e-300), 0.01, 100)
     values = replace(values, count=counts)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def check_plain(path: Path) -> None:
-    """ValueError unless the path is that of a plain file, or free: a pipe would be waited for, for ever."""
+    """Raise a ValueError unless the path is free or that of a plain file: reading a pipe might never end."""
     try:
         plain = path.is_file() or not os.path.lexists(path)
     except OSError as error:
@@ -17,10 +17,10 @@ def check_plain(path: Path) -> None:
 
 
 class Journal:
-    """A file of JSON, a dict per line with a checksum, on disk before anything else happens.
+    """A file of JSON lines, each with a checksum, each on disk before `append` returns.
 
-    A last line that a crash cut off is written over. Nothing else is: `append` raises an OSError where the file is not
-    as this object has read or written it.
+    A last line that a crash left unfinished is overwritten. Nothing else is: `append` raises an OSError if the file is
+    not as this object has read or written it.
     """
 
     def __init__(self, path: str | Path):
@@ -28,11 +28,11 @@ class Journal:
         self._size = self._end = 0  # of the file, and of its whole lines
 
     def check_plain(self) -> None:
-        """As the function of this name, for the journal's path."""
+        """Raise a ValueError unless the journal's path is free or that of a plain file."""
         check_plain(self.path)
 
     def read(self) -> list[dict]:
-        """The lines; ValueError if the path cannot be a file's, or if a line is damaged."""
+        """Return the lines; ValueError if the path cannot be that of a file, or if a line is damaged."""
         self.check_plain()
         content = self.path.read_bytes() if self.path.exists() else b""
         whole, newline, _ = content.rpartition(b"\n")
@@ -45,6 +45,7 @@ class Journal:
         return lines
 
     def append(self, **line) -> None:
+        """Write one more line; OSError if somebody else has changed the file."""
         with self.path.open("ab") as file:
             if file.tell() != self._size:
                 raise OSError(f"{self.path} was changed by somebody else while it was in use.")
@@ -56,13 +57,13 @@ class Journal:
 
 
 def _sealed(line: dict) -> bytes:
-    """The line as JSON, its last entry the CRC-32 of the text without it."""
+    """Return the line as JSON, with the CRC-32 of the rest as its last entry."""
     text = json.dumps(line, default=repr).encode()
     return b'%s, "crc": "%08x"}\n' % (text[:-1], zlib.crc32(text))
 
 
 def _unsealed(text: bytes) -> dict | None:
-    """The line that `_sealed` made, None if it is another."""
+    """Return the line that `_sealed` wrote; None for any other text."""
     text, _, crc = text.rpartition(b', "crc": "')
     text += b"}"
     return json.loads(text) if crc == b'%08x"}' % zlib.crc32(text) else None

@@ -16,7 +16,7 @@ CELLS = ("random", "cyclic")
 
 
 def check_domain(domain) -> np.ndarray:
-    """The domain as a read-only float array (d, 2) of [low, high], or ValueError."""
+    """Return the domain as a read-only float array (d, 2) of [low, high]; ValueError if it is not a box."""
     box = np.array(domain, dtype=float)
     if box.ndim != 2 or box.shape[1] != 2 or box.shape[0] == 0:
         raise ValueError(f"A domain has shape (d, 2), one [low, high] a dimension; got shape {box.shape}.")
@@ -28,23 +28,55 @@ def check_domain(domain) -> np.ndarray:
     return box
 
 
-def deepest(k: int, max_depth: int | None) -> int:
-    """max_depth, or by default 40 or the deepest whose indices, up to k**max_depth, stay below 2**62."""
+def resolve_max_depth(k: int, max_depth: int | None) -> int:
+    """Return max_depth; for None, 40 or the largest depth whose indices, up to k**max_depth, stay below 2**62."""
     if max_depth is None:
         return next(h for h in range(40, -1, -1) if k**h < 2**62)
-    holds = is_integer(max_depth) and 0 <= max_depth <= 62 and k ** int(max_depth) < 2**62
-    check(holds, "max_depth", f"an integer >= 0 with k**max_depth < 2**62 (k = {k})", max_depth)
+    in_range = is_integer(max_depth) and 0 <= max_depth <= 62 and k ** int(max_depth) < 2**62
+    check(in_range, "max_depth", f"an integer >= 0 with k**max_depth < 2**62 (k = {k})", max_depth)
     return int(max_depth)
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A k-ary partition of a box, domain (d, 2). A cell at max_depth (see `deepest`) is not split.
+    """A k-ary partition of a box, which fixes where every node (h, i) lies.
 
-    cells: what a cell of depth h is cut along, "random": a dimension drawn for each node, as in PyXAB's
-    BinaryPartition, by a hash of (seed, h, i), or "cyclic": h mod d. most: how often at
-    most a dimension is cut on the way to a random cell, None for no limit; else max_depth is at most d most.
-    Depths h are integers in 0..max_depth; indices i are integers in 1..k**h, scalars or (n,).
+    Parameters
+    ----------
+    domain
+        The box, shape (d, 2): one [low, high] for each dimension.
+    k
+        The number of children of a node, an integer >= 2.
+    max_depth
+        The depth at which cells are not split any more; None for 40, or less where indices would not fit into 62 bits.
+    cells
+        The dimension that a cell is cut along. "random": drawn for each node by a hash of (seed, h, i), as in PyXAB's
+        BinaryPartition. "cyclic": h mod d for a node of depth h.
+    seed
+        The seed of random cells, an integer >= 0.
+    max_cuts
+        How often a dimension is cut at most on the way to a random cell, in 1..62; None for no limit. With a limit,
+        max_depth is at most d max_cuts.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Notes
+    -----
+    In every method, a depth h is an integer in 0..max_depth, and indices i are integers in 1..k**h, one or an array
+    (n,) of them.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> halves = pfpne.Partition([[0.0, 1.0]])
+    >>> halves.centers(1, [1, 2])
+    array([[0.25],
+           [0.75]])
+    >>> halves.children(2)
+    array([3, 4])
     """
 
     domain: np.ndarray
@@ -52,30 +84,36 @@ class Partition:
     max_depth: int | None = None
     cells: str = "random"
     seed: int = 0
-    most: int | None = None
+    max_cuts: int | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "domain", check_domain(self.domain))
         check_integer("k, the number of children of a node,", self.k, 2, 2**31)
         check(self.cells in CELLS, "cells", f"one of {', '.join(map(repr, CELLS))}", self.cells)
         check_count("seed", self.seed)
-        if self.most is not None:
-            check_integer("most", self.most, 1, 62, ", or None for no limit")
-        object.__setattr__(self, "max_depth", deepest(self.k, self.max_depth))
-        reach = self.most is None or self.max_depth <= self.d * self.most
-        check(reach, "max_depth", "at most d most, how often the dimensions may be cut in all", self.max_depth)
+        if self.max_cuts is not None:
+            check_integer("max_cuts", self.max_cuts, 1, 62, ", or None for no limit")
+        object.__setattr__(self, "max_depth", resolve_max_depth(self.k, self.max_depth))
+        enough_cuts = self.max_cuts is None or self.max_depth <= self.d * self.max_cuts
+        check(
+            enough_cuts, "max_depth", "at most d max_cuts, how often the dimensions may be cut in all", self.max_depth
+        )
 
     @property
     def d(self) -> int:
+        """The number of dimensions."""
         return len(self.domain)
 
     def children(self, i) -> np.ndarray:
-        """Indices (n k,) at depth h + 1 of the children of the nodes i at any depth h < max_depth."""
+        """Return the indices (n k,), one depth below, of the children of the nodes with indices i, of any depth."""
         i = np.atleast_1d(np.asarray(i, dtype=np.int64))
         return (self.k * i[:, None] - np.arange(self.k - 1, -1, -1)).ravel()
 
     def _cell(self, h: int, i) -> tuple[np.ndarray, np.ndarray]:
-        """Integer position (n, d) of the cells along each dimension, and the number of parts there, (n, d) or (d,)."""
+        """Return the integer positions (n, d) of cells along each dimension, and the number of parts there.
+
+        The number of parts has shape (d,) where all cells of the depth are cut alike, else (n, d).
+        """
         i = np.atleast_1d(np.asarray(i, dtype=np.int64))
         if not 0 <= h <= self.max_depth:
             raise ValueError(f"depth must be in 0..{self.max_depth}; got {h}.")
@@ -83,36 +121,47 @@ class Partition:
             raise ValueError(f"indices at depth {h} are 1..{self.k**h}; got {i.min()}..{i.max()}.")
         if self.d == 1:
             return i[:, None] - 1, np.array([self.k**h])
-        if self.cells == "cyclic":
-            powers, weights, parts = _place_values(self.k, h, self.d)
-            return (i[:, None] - 1) // powers % self.k @ weights, parts
+        return self._cyclic_cell(h, i) if self.cells == "cyclic" else self._random_cell(h, i)
+
+    def _cyclic_cell(self, h: int, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `_cell`, of cells that are cut along one dimension after another: parts (d,)."""
+        powers, weights, parts = _place_values(self.k, h, self.d)
+        return (i[:, None] - 1) // powers % self.k @ weights, parts
+
+    def _random_cell(self, h: int, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `_cell`, of cells that are cut along random dimensions, followed from the root: parts (n, d)."""
         rows, parts = np.arange(len(i)), np.ones((len(i), self.d), dtype=np.int64)
         position = np.zeros_like(parts)
-        for g in range(h):  # from the root: the ancestor at depth g, the dimension that it is cut along, the part
-            above, part = divmod((i - 1) // self.k ** (h - 1 - g), self.k)
-            along = self._draw(g, above + 1, parts)
-            position[rows, along] = position[rows, along] * self.k + part
-            parts[rows, along] *= self.k
+        for g in range(h):
+            ancestor, part = divmod((i - 1) // self.k ** (h - 1 - g), self.k)
+            dimension = self._draw(g, ancestor + 1, parts)
+            position[rows, dimension] = position[rows, dimension] * self.k + part
+            parts[rows, dimension] *= self.k
         return position, parts
 
     def _draw(self, h: int, i: np.ndarray, parts: np.ndarray) -> np.ndarray:
-        """Random dimensions (n,) for the nodes (h, i); parts (n, d): how finely they are cut along each already."""
+        """Draw the dimensions (n,) that the nodes (h, i) are cut along.
+
+        parts (n, d): how many parts each dimension has on the way to a node; one with k^max_cuts is not drawn again.
+        """
         u = (_hash(self.seed, h, i) >> np.uint64(11)) * 2.0**-53  # uniform in [0, 1)
-        if self.most is None:
+        if self.max_cuts is None:
             return (u * self.d).astype(np.int64)
-        free = parts < self.k**self.most
+        free = parts < self.k**self.max_cuts
         rank = (u * free.sum(axis=1)).astype(np.int64)
         return (np.cumsum(free, axis=1) == rank[:, None] + 1).argmax(axis=1)
 
     def box(self, h: int, i) -> np.ndarray:
-        """Boxes (n, d, 2) of the nodes (h, i)."""
+        """Return the boxes (n, d, 2) of the nodes (h, i)."""
         position, parts = self._cell(h, i)
         low, high = self.domain[:, :1], self.domain[:, 1:]
         edges, parts = np.stack([position, position + 1], axis=-1), parts[..., None]
-        return np.where(edges == parts, high, low + (high - low) * (edges / parts))  # the domain's own end
+        return np.where(
+            edges == parts, high, low + (high - low) * (edges / parts)
+        )  # the end of the domain itself, not rounded
 
     def centers(self, h: int, i) -> np.ndarray:
-        """The points (n, d) where the nodes (h, i) are pulled."""
+        """Return the centres (n, d) of the nodes (h, i), which is where they are pulled."""
         position, parts = self._cell(h, i)
         low, high = self.domain.T
         centers = low + (high - low) * ((2 * position + 1) / (2 * parts))
@@ -120,7 +169,7 @@ class Partition:
 
 
 def _hash(seed: int, h: int, i: np.ndarray) -> np.ndarray:
-    """64 well mixed bits (n,) for each node (h, i): SplitMix64's finalizer, once for each of the three numbers."""
+    """Return 64 well mixed bits (n,) for each node (h, i): SplitMix64's finalizer, applied to seed, h and i in turn."""
     with np.errstate(over="ignore"):
         bits = np.full(len(i), seed, dtype=np.uint64)
         for number in (np.uint64(h), i.astype(np.uint64)):
@@ -133,9 +182,10 @@ def _hash(seed: int, h: int, i: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=256)
 def _place_values(k: int, h: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How i - 1 in base k, first digit first, tells a cyclic cell: digit g is its part along dimension g mod d.
+    """Return what turns the digits of i - 1 in base k, the first one first, into the position of a cyclic cell.
 
-    The value (h,) of each digit in i - 1; its value (h, d) in the position along each dimension; parts (d,).
+    Digit g is the part that the cell takes along dimension g mod d. Returned are the value (h,) of each digit in i - 1,
+    its value (h, d) in the position along each dimension, and the number of parts (d,) of each dimension.
     """
     digit = np.arange(h)
     weights = np.zeros((h, d), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Where things are and where they go, and how a file is written whole or not at all."""
+"""Where the package finds its files and puts new ones, and how a file is written whole or not at all."""
 
 import contextlib
 import glob
@@ -12,25 +12,25 @@ PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE if (PACKAGE / "data").is_dir() else PACKAGE.parent
 # Where what is made goes: the checkout, else the working folder; PFPNE_ROOT names another.
 ROOT = Path(os.environ.get("PFPNE_ROOT") or (Path.cwd() if SHIPPED == PACKAGE else SHIPPED)).absolute()
-DATA = ROOT / "data"  # what one adds to it
+DATA = ROOT / "data"  # where you may put the landmine dataset
 LANDMINE_TABLE = SHIPPED / "data" / "landmine_auc.npz"
 LANDMINE_LOG_TABLE = SHIPPED / "data" / "landmine_auc_log.npz"
 
-AN_HOUR = 3600  # seconds: longer than anyone writes a file
+AN_HOUR = 3600  # seconds: longer than writing a file takes
 
 
 def write_atomically(path: Path, content: bytes, durable: bool = False) -> Path:
-    """Write content to path under a temporary name first, so that a killed process never leaves half a file.
+    """Write a file under a temporary name, then rename it, so that a killed process never leaves half a file.
 
-    durable: it is on disk before this returns, and a power cut leaves the old content or the new.
+    With durable, the file is on disk before this returns, and a power cut leaves either the old content or the new.
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, and a file has to go there: move it away.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):  # by killed processes
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*"):  # of killed processes
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - left.stat().st_mtime > AN_HOUR:
-                left.unlink()
+            if time.time() - leftover.stat().st_mtime > AN_HOUR:
+                leftover.unlink()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

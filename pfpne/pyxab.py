@@ -1,24 +1,47 @@
-"""Bridges to and from PyXAB: its partition classes behind our interface, and our cells for its algorithms."""
+"""Bridges to and from PyXAB: its partition classes for our algorithms, and our cells for its algorithms."""
 
 import numpy as np
 
-from pfpne.partition import Partition, check_domain, deepest
+from pfpne.partition import Partition, check_domain, resolve_max_depth
 from pfpne.validation import check, check_integer
 
 
 class PyXABPartition:
-    """One of PyXAB's partition classes behind the interface of `Partition`.
+    """One of PyXAB's partition classes, with the methods of `Partition`.
 
-    Some of them draw what to split, and where, with numpy's global random state. Here each split draws from a state
-    of (seed, h, i) alone, and the global one is put back: the cells do not depend on who asks first.
+    Some of those classes draw what to split, and where, from numpy's global random state. Here each split draws from a
+    state that (seed, h, i) alone decides, and the global state is put back. So the cells do not depend on the order in
+    which they are asked for.
+
+    Parameters
+    ----------
+    partition_class
+        A subclass of PyXAB's Partition, such as BinaryPartition.
+    domain
+        The box, shape (d, 2).
+    max_depth
+        The depth at which cells are not split any more; None as in `Partition`.
+    seed
+        An integer in 0..2^32 - 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is none of these.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> from PyXAB.partition.KaryPartition import KaryPartition
+    >>> pfpne.PyXABPartition(KaryPartition, [[0.0, 1.0]]).k
+    3
     """
 
     def __init__(self, partition_class, domain, max_depth: int | None = None, seed: int = 0):
-        """partition_class: a subclass of PyXAB's Partition. seed: 0..2^32 - 1. Raises ValueError for anything else."""
         from PyXAB.partition.Partition import Partition as PyXABBase
 
-        holds = isinstance(partition_class, type) and issubclass(partition_class, PyXABBase)
-        check(holds, "partition_class", "one of PyXAB's partition classes, such as BinaryPartition", partition_class)
+        is_pyxab = isinstance(partition_class, type) and issubclass(partition_class, PyXABBase)
+        check(is_pyxab, "partition_class", "one of PyXAB's partition classes, such as BinaryPartition", partition_class)
         check_integer("seed", seed, 0, 2**32 - 1)
         self.domain = check_domain(domain)
         self.d = len(self.domain)
@@ -26,17 +49,17 @@ class PyXABPartition:
         self._tree = partition_class(domain=self.domain.tolist())
         self._nodes = {(0, 1): self._tree.get_root()}
         self.k = len(self._split(0, 1))
-        self.max_depth = deepest(self.k, max_depth)
+        self.max_depth = resolve_max_depth(self.k, max_depth)
 
     children = Partition.children
 
     def _split(self, h: int, i: int) -> list:
-        node, outside = self._nodes[h, i], np.random.get_state()
+        node, global_state = self._nodes[h, i], np.random.get_state()
         try:
             np.random.set_state(np.random.RandomState([self.seed, h, i % 2**32, i // 2**32]).get_state())
             self._tree.make_children(node, newlayer=h >= self._tree.get_depth())
         finally:
-            np.random.set_state(outside)
+            np.random.set_state(global_state)
         self._nodes |= {(child.get_depth(), child.get_index()): child for child in node.get_children()}
         return node.get_children()
 
@@ -50,16 +73,35 @@ class PyXABPartition:
         return self._nodes[h, i]
 
     def box(self, h: int, i) -> np.ndarray:
-        """Boxes (n, d, 2) of the nodes (h, i)."""
+        """Return the boxes (n, d, 2) of the nodes (h, i)."""
         return np.reshape([self._node(h, int(j)).get_domain() for j in np.atleast_1d(i)], (-1, self.d, 2)).astype(float)
 
     def centers(self, h: int, i) -> np.ndarray:
-        """The points (n, d) where the nodes (h, i) are pulled."""
+        """Return the centres (n, d) of the nodes (h, i), which is where they are pulled."""
         return np.reshape([self._node(h, int(j)).get_cpoint() for j in np.atleast_1d(i)], (-1, self.d)).astype(float)
 
 
 def to_pyxab(partition):
-    """A PyXAB partition class with the cells of `partition`: the `partition` argument of a PyXAB algorithm."""
+    """Make a PyXAB partition class that has the cells of a partition of ours.
+
+    Parameters
+    ----------
+    partition
+        A `Partition`, or a `PyXABPartition`.
+
+    Returns
+    -------
+    type
+        What PyXAB's algorithms take as their argument `partition`.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> from PyXAB.algos.HCT import HCT
+    >>> cells = pfpne.to_pyxab(pfpne.Partition([[0.0, 1.0]]))
+    >>> HCT(domain=[[0.0, 1.0]], partition=cells).pull(1)
+    [0.75]
+    """
     from PyXAB.partition.Partition import Partition as PyXABBase
 
     class Shared(PyXABBase):

@@ -1,6 +1,7 @@
-"""Random streams, each with a key that names what it is for, such as ("garland", run, client, "noise").
+"""Random streams, each with a key that says what it is for, such as ("garland", run, client, "noise").
 
-Another algorithm, a client more or another order of either leaves every other stream as it was (common random numbers).
+A stream depends on its seed and its key alone. Adding an algorithm or a client, or changing their order, leaves every
+other stream as it was (common random numbers).
 """
 
 import functools
@@ -12,6 +13,7 @@ import numpy as np
 
 @functools.lru_cache(maxsize=4096)
 def _words(part: str | int) -> tuple[int, ...]:
+    """Return the 32-bit words that stand for one part of a key; names and integers never give the same."""
     if isinstance(part, str):
         digest = hashlib.blake2b(part.encode(), digest_size=8).digest()
         return (1, int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little"))
@@ -21,7 +23,20 @@ def _words(part: str | int) -> tuple[int, ...]:
 
 
 def stream(seed: int, *key: str | int) -> np.random.Generator:
-    """The generator of one stream. seed: integer >= 0; key: names and integers >= 0."""
+    """Return the generator of one stream.
+
+    Parameters
+    ----------
+    seed
+        The root seed, an integer >= 0.
+    *key
+        Names and integers >= 0 that together say what the stream is for.
+
+    Returns
+    -------
+    numpy.random.Generator
+        The same for equal arguments, in every process.
+    """
     # index() refuses a float, which the cache would take for the integer that it equals
     parts = (part if isinstance(part, str) else operator.index(part) for part in key)
     words = tuple(word for part in parts for word in _words(part))

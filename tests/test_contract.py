@@ -122,7 +122,7 @@ def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
         last = {}
 
         def take(message):
-            known = client.awaits().among
+            known = client.awaits().subset_of
             fields = [
                 f for f in dataclasses.fields(message)[1:] if f.metadata["kinds"] == "i" and f.metadata["most"] > 1
             ]

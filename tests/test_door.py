@@ -52,8 +52,8 @@ def wrong_messages(message: Message, many: bool):
             "objects": np.full(x.shape, None),
             "truth values": np.ones(x.shape, dtype=bool),
             "complex": x + 1j,
-            "too small": np.full(x.shape, declared["least"] * 10 - 1),
-            "too large": np.full(x.shape, declared["most"] * 2),
+            "too small": np.full(x.shape, declared["low"] * 10 - 1),
+            "too large": np.full(x.shape, declared["high"] * 2),
         }
         if many:
             arrays["many"] = np.broadcast_to(x.ravel()[0], 10**8)
@@ -98,7 +98,7 @@ class Post:
             if self.tries > 0:
                 for what, wrong in wrong_messages(message, many=self.tries == 3):
                     assert_refused(client, client.receive, wrong, what)
-            assert len(message.to_json("a" * 100)) <= client.awaits().longest()
+            assert len(message.to_json("a" * 100)) <= client.awaits().max_characters()
             answer = client.receive(message)
             self.past.append((m, message, None))
             for to, late, sent in self.past[-4:]:
@@ -117,7 +117,7 @@ class Post:
             for what, wrong in wrong_messages(up[m], many=self.tries == 3):
                 assert_refused(server, server.exchange, {**up, m: wrong}, what)
         for m, message in up.items():
-            assert len(message.to_json("a" * 100)) <= server.awaits(m).longest()
+            assert len(message.to_json("a" * 100)) <= server.awaits(m).max_characters()
         down = server.exchange(up)
         for late in (up, {next(iter(up)): next(iter(up.values()))}):
             assert_ignored(server, server.exchange, late, {}, self.caplog)
@@ -262,10 +262,10 @@ def test_memory_that_gives_out_is_a_refused_message(monkeypatch):
 
 def test_a_text_longer_than_what_is_awaited_is_refused_unread(monkeypatch):
     server = make("pf-pne").server
-    longest = server.awaits(0).longest()
+    longest = server.awaits(0).max_characters()
     assert longest < 500  # one mean
     with pytest.raises(ValueError, match=f"at most {longest} characters is wanted; got one of 601"):
-        Message.from_json('{"kind": "NodeMeans", "header": 0, "means": [1]}'.ljust(601), longest=longest)
+        Message.from_json('{"kind": "NodeMeans", "header": 0, "means": [1]}'.ljust(601), limit=longest)
 
 
 def test_a_text_of_another_plan_is_refused():

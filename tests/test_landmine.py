@@ -120,7 +120,9 @@ def test_table_is_whole():
 def test_every_cell_centre_to_depth_12_is_on_the_grid(cells):
     from pfpne import Partition
 
-    partition = Partition(landmine.DOMAIN, max_depth=landmine.MAX_DEPTH, cells=cells, seed=7, most=landmine.MOST_CUTS)
+    partition = Partition(
+        landmine.DOMAIN, max_depth=landmine.MAX_DEPTH, cells=cells, seed=7, max_cuts=landmine.MAX_CUTS
+    )
     Cs, gammas = landmine.grid_values()
     for h in range(landmine.MAX_DEPTH + 1):
         centers = partition.centers(h, np.arange(1, 2**h + 1))
@@ -217,7 +219,7 @@ def test_every_cell_centre_to_depth_10_is_on_the_logarithmic_grid(cells):
     from pfpne import Partition
 
     log = landmine.LOG
-    partition = Partition(log.domain, max_depth=log.max_depth, cells=cells, seed=7, most=log.most_cuts)
+    partition = Partition(log.domain, max_depth=log.max_depth, cells=cells, seed=7, max_cuts=log.max_cuts)
     for h in range(log.max_depth + 1):
         assert (landmine.grid_indices(partition.centers(h, np.arange(1, 2**h + 1)), log) >= 0).all()
 

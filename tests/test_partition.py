@@ -62,13 +62,13 @@ def test_default_depth_is_40_or_what_fits():
     d=st.integers(1, 3),
     h=st.integers(0, 12),
     cells=st.sampled_from(["cyclic", "random"]),
-    most=st.sampled_from([None, 5]),
+    max_cuts=st.sampled_from([None, 5]),
 )
-def test_children_tile_their_parent_in_increasing_order(data, k, d, h, cells, most):
+def test_children_tile_their_parent_in_increasing_order(data, k, d, h, cells, max_cuts):
     domain = data.draw(st.lists(st.tuples(st.floats(-10, 0), st.floats(0.1, 10)), min_size=d, max_size=d))
-    if most is not None and cells == "random":
-        h = min(h, d * most - 1)
-        partition = Partition(domain, k, d * most, cells, data.draw(st.integers(0, 2**64 - 1)), most)
+    if max_cuts is not None and cells == "random":
+        h = min(h, d * max_cuts - 1)
+        partition = Partition(domain, k, d * max_cuts, cells, data.draw(st.integers(0, 2**64 - 1)), max_cuts)
     else:
         partition = Partition(domain, k, cells=cells, seed=data.draw(st.integers(0, 2**64 - 1)))
     i = data.draw(st.integers(1, k**h))
@@ -115,7 +115,7 @@ def test_nothing_depends_on_who_asks_first():
 
 
 def test_random_cells_with_a_limit_stay_on_the_grid():
-    partition = Partition([[0, 128]] * 2, max_depth=12, cells="random", seed=1, most=6)
+    partition = Partition([[0, 128]] * 2, max_depth=12, cells="random", seed=1, max_cuts=6)
     for h in range(13):
         centers = partition.centers(h, np.arange(1, 2**h + 1))
         assert np.array_equal(centers, np.rint(centers)) and (1 <= centers).all() and (centers <= 127).all()

@@ -116,11 +116,11 @@ def test_what_is_no_state_is_refused(content, match, tmp_path, capfd, monkeypatc
 
 
 def test_no_state_changes_a_class():
-    before = pfpne.messages.Awaited.admits, pfpne.messages.Message.check
+    before = pfpne.messages.Awaited.accepts, pfpne.messages.Message.check
     for name in ("messages.Awaited", "messages.Message"):
         with pytest.raises(ValueError):
-            from_bytes(sealed(["dict", [["a", an(name, admits=1, check=1, header=0)]]]))
-    assert (pfpne.messages.Awaited.admits, pfpne.messages.Message.check) == before
+            from_bytes(sealed(["dict", [["a", an(name, accepts=1, check=1, header=0)]]]))
+    assert (pfpne.messages.Awaited.accepts, pfpne.messages.Message.check) == before
 
 
 def test_what_is_no_plain_file_is_refused_at_once(tmp_path):

@@ -147,10 +147,10 @@ def test_no_mean_is_of_fewer_rewards(name, least):
     run.on_mail = lambda t, up, down: sent.extend(message for _, message in up if isinstance(message, Masked))
     while run.running:
         for m, batch in run.ask():
-            before = run.clients[m].awaits().after
+            before = run.clients[m].awaits().last_header
             run.tell(m, np.repeat(batch.points[:, 0] > 0.4, batch.counts).astype(float))
             awaited = run.clients[m].awaits()
-            if awaited.kind is not None or awaited.after > before:  # a message was made of these rewards
+            if awaited.kind is not None or awaited.last_header > before:  # a message was made of these rewards
                 points = np.repeat(batch.points[:, 0], batch.counts)
                 fewest = min(fewest, *np.unique(points, return_counts=True)[1])
     assert len(sent) >= 2 * M and fewest >= least and (least > 1 or fewest < 5)

@@ -26,7 +26,7 @@ from pfpne.algorithms.pf_pne import (
 )
 from pfpne.algorithms.phases import make_phased
 from pfpne.federation import Federation, Server, Task
-from pfpne.validation import check, unknown
+from pfpne.validation import check, unknown_name
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def get_algorithm(name: str | Algorithm) -> Algorithm:
     if isinstance(name, Algorithm):
         return name
     if name not in tuple(ALGORITHMS):
-        raise ValueError(unknown("algorithm", name, ALGORITHMS))
+        raise ValueError(unknown_name("algorithm", name, ALGORITHMS))
     return ALGORITHMS[name]
 
 
@@ -110,7 +110,7 @@ def make_settings(name: str | Algorithm, values: dict, problem=None):
     taken = settings_of(name)
     for given in values:
         if given not in taken:
-            raise ValueError(f"{name}: {unknown('setting', given, taken)}")
+            raise ValueError(f"{name}: {unknown_name('setting', given, taken)}")
     Delta = values.get("Delta")
     if isinstance(Delta, str) and Delta == "true":
         if problem is None:

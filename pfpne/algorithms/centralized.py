@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pfpne.algorithms.hct import HCTSettings, TreeClient, hct_theory
-from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, numbers
 
 
@@ -17,7 +17,7 @@ from pfpne.messages import Awaited, Message, numbers
 class Reward(Message):
     """Up (centralized): the reward (1,) of the point received."""
 
-    reward: np.ndarray = numbers(1, of="mean")
+    reward: np.ndarray = numbers(1, statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class CentralizedServer(Server):
         rounds, turn = divmod(self.hct.t, self.task.n_clients)
         if m != turn or self.hct.t == self.hct.task.horizon:
             return Awaited(rounds + (m < turn))
-        return Awaited(rounds, Reward, range(rounds + 1, rounds + 2), within=self.task.bounds(Reward))
+        return Awaited(rounds, Reward, range(rounds + 1, rounds + 2), bounds=self.task.bounds(Reward))
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         for message in messages.values():  # one, from the client whose turn it is
@@ -63,7 +63,7 @@ class CentralizedClient(Client):
     def __init__(self, task: Task, m: int):
         super().__init__(task)
         self.m = m
-        self._best, self._next = task.partition.centers(0, 1)[0], NOTHING
+        self._best, self._next = task.partition.centers(0, 1)[0], EMPTY_BATCH
 
     def awaits(self) -> Awaited:
         """The point of its next evaluation, unless it has one; it is evaluation m, m + M, m + 2 M, ... of all."""
@@ -71,7 +71,7 @@ class CentralizedClient(Client):
         j = self.t * M + self.m
         if self._next.size or self.t == self.task.horizon:
             return Awaited(j if self._next.size else j - M)
-        return Awaited(j - M, NextPoint, range(j, j + 1), {"d": len(low)}, within={"point": (low, high)})
+        return Awaited(j - M, NextPoint, range(j, j + 1), {"d": len(low)}, bounds={"point": (low, high)})
 
     def _receive(self, message: NextPoint) -> None:
         self._next = Batch(message.point[None], np.array([1]))
@@ -80,7 +80,7 @@ class CentralizedClient(Client):
         return self._next
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Reward:
-        self._best, self._next = batch.points[0], NOTHING
+        self._best, self._next = batch.points[0], EMPTY_BATCH
         return Reward(self.t, rewards)
 
     def best(self) -> np.ndarray:

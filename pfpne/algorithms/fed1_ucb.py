@@ -21,7 +21,7 @@ import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
 from pfpne.algorithms.phases import cut, node_sums
-from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check_amount, check_scale
 
@@ -43,7 +43,7 @@ class Fed1UCBSettings:
 class ArmMeans(Message):
     """Up: a client's mean (n,) of every active arm, in increasing order of the arms. Header: the phase, from 1."""
 
-    means: np.ndarray = numbers("n", of="mean")
+    means: np.ndarray = numbers("n", statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Fed1UCBServer(Server):
         if len(self.active) == 1:
             return Awaited(self.phase - 1)
         headers, within = range(self.phase, self.phase + 1), self.task.bounds(ArmMeans)
-        return Awaited(self.phase - 1, ArmMeans, headers, {"n": len(self.active)}, within=within)
+        return Awaited(self.phase - 1, ArmMeans, headers, {"n": len(self.active)}, bounds=within)
 
     def conclude(self, means: np.ndarray) -> SurvivingArms:
         """One phase: from the clients' means (M, n) of the active arms to the arms that stay."""
@@ -111,7 +111,7 @@ class Fed1UCBClient(Client):
 
     def _ask(self) -> Batch:
         if self.waiting:
-            return NOTHING
+            return EMPTY_BATCH
         left = self.task.horizon - self.t
         pulls = self.pulls if len(self.active) > 1 else left  # one arm left: no more exploration
         counts = cut(np.full(len(self.active), pulls), np.array([0]), np.array([left]))
@@ -127,7 +127,7 @@ class Fed1UCBClient(Client):
     def awaits(self) -> Awaited:
         """Which of the active arms stay, once their means are sent."""
         headers = range(self.phase, self.phase + 1) if self.waiting else range(0)
-        return Awaited(self.phase - 1, SurvivingArms, headers, among={"arms": self.active})
+        return Awaited(self.phase - 1, SurvivingArms, headers, subset_of={"arms": self.active})
 
     def _receive(self, message: SurvivingArms) -> None:
         self.active, self.phase, self.waiting = message.arms, message.header + 1, False

@@ -30,7 +30,7 @@ import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
 from pfpne.compiled import njit
-from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, numbers
 from pfpne.validation import check_amount, check_integer, check_scale
 
@@ -225,7 +225,7 @@ class FNUCBClient(Client):
 
     def _ask(self) -> Batch:
         if self.waiting:
-            return NOTHING
+            return EMPTY_BATCH
         s, g, shared, models = self.settings, self.arms.g, self.shared, []
         alpha, bounds = s.alpha(self.t), np.zeros(len(g))
         if alpha < 1:  # UCB_b

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import qmc
 
-from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
 from pfpne.messages import Awaited, Message, numbers
 from pfpne.rng import stream
@@ -72,7 +72,7 @@ class Beliefs(Message):
     """Up: what a client believes of its function on the grid, less the average (g,), and of how many evaluations."""
 
     means: np.ndarray = numbers("g")
-    counts: np.ndarray = numbers("g", least=0)
+    counts: np.ndarray = numbers("g", low=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class AllBeliefs(Message):
     """Down: the mean of all clients' beliefs (g,), weighted by their counts, and the sums of the counts."""
 
     means: np.ndarray = numbers("g")
-    counts: np.ndarray = numbers("g", least=0)
+    counts: np.ndarray = numbers("g", low=0)
 
 
 class GPClient(Client):
@@ -174,7 +174,7 @@ class SharedGPClient(GPClient):
         return own.beside(self.grid[known], means[known], counts[known])
 
     def _ask(self) -> Batch:
-        return super()._ask() if self._sent is None else NOTHING
+        return super()._ask() if self._sent is None else EMPTY_BATCH
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Beliefs | None:
         super()._tell(batch, rewards)

@@ -54,7 +54,7 @@ class HCTSettings(TreeSettings):
     def __post_init__(self):
         super().__post_init__()
         check_scale("c", self.c)
-        check_scale("delta", self.delta, most=1)
+        check_scale("delta", self.delta, high=1)
 
 
 class Theory(NamedTuple):

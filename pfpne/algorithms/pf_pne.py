@@ -85,7 +85,7 @@ class PhasedSettings:
             check_scale(name, getattr(self, name))
         check_rho("rho", self.rho)
         if self.delta is not None:
-            check_scale("delta", self.delta, more=", or None for 1/M")
+            check_scale("delta", self.delta, also=", or None for 1/M")
 
     def log_term(self, task: Task) -> float:
         """log(c_1 T / delta) of the bounds."""
@@ -107,7 +107,7 @@ class PFPNESettings(PhasedSettings):
 class NodeMeans(Message):
     """Up: the client's mean of every node of K^h, in increasing index."""
 
-    means: np.ndarray = numbers("n", of="mean")
+    means: np.ndarray = numbers("n", statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,8 @@ class Kept(Message):
     """Down (pf-pne): the nodes that stay, their global means and half-widths."""
 
     index: np.ndarray = integers("kept")
-    means: np.ndarray = numbers("kept", of="mean")
-    bounds: np.ndarray = numbers("kept", least=0)
+    means: np.ndarray = numbers("kept", statistic="mean")
+    bounds: np.ndarray = numbers("kept", low=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +261,7 @@ class PhasedServer(Server):
         if self.heard >= self.deepest():
             return Awaited(self.heard)
         kind, within = self.takes[0], self.task.bounds(self.takes[0])
-        return Awaited(self.heard, kind, range(self.h, self.h + 1), {"n": len(self.index)}, within=within)
+        return Awaited(self.heard, kind, range(self.h, self.h + 1), {"n": len(self.index)}, bounds=within)
 
     def deepest(self) -> float:
         """The last depth whose means the clients send: H_0 (line 5), or that of the partition."""

@@ -83,7 +83,7 @@ class NoiseHCTSettings(TreeSettings):
 
     def __post_init__(self):
         super().__post_init__()
-        check_scale("delta", self.delta, most=1)
+        check_scale("delta", self.delta, high=1)
         check(isinstance(self.early_descent, bool), "early_descent", "True or False", self.early_descent)
 
 
@@ -91,8 +91,8 @@ class NoiseHCTSettings(TreeSettings):
 class RootStatistics(Message):
     """Up, at depth 0: the client's mean (1,) of the root, and the sample variance (1,) of its rewards there."""
 
-    means: np.ndarray = numbers(1, of="mean")
-    variances: np.ndarray = numbers(1, least=0, of="variance")
+    means: np.ndarray = numbers(1, statistic="mean")
+    variances: np.ndarray = numbers(1, low=0, statistic="variance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +100,9 @@ class Shared(Message):
     """Down: the nodes of K^h that stay, the global mean of each of K^h, sigma^2 and het^2 so far, 1 or 0: go on?"""
 
     index: np.ndarray = integers("kept")
-    means: np.ndarray = numbers("n", of="mean")
-    variances: np.ndarray = numbers(2, least=0, of="variance")
-    going: np.ndarray = integers(1, most=1)
+    means: np.ndarray = numbers("n", statistic="mean")
+    variances: np.ndarray = numbers(2, low=0, statistic="variance")
+    going: np.ndarray = integers(1, high=1)
 
 
 def c_of(noise: float) -> float:
@@ -294,7 +294,7 @@ class PlusServer(PhasedServer):
             return Awaited(self.heard)
         if self.noise is None:
             return super().awaits(m)
-        return replace(super().awaits(m), kind=NodeMeans, within=self.task.bounds(NodeMeans))
+        return replace(super().awaits(m), kind=NodeMeans, bounds=self.task.bounds(NodeMeans))
 
     def deepest(self):
         return self.task.partition.max_depth

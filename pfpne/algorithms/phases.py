@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message
 
 # --- flat arrays -----------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class PhasedClient(Client):
 
     def _ask(self) -> Batch:
         if isinstance(self._step, Message):
-            return NOTHING
+            return EMPTY_BATCH
         h, _, index, counts = self._step
         if counts.sum() > (left := self.task.horizon - self.t):
             counts = cut(counts, np.array([0]), np.array([left]))

@@ -28,9 +28,9 @@ from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, 
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, PhasedServer, PhasedSettings, pulls_each
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, Shared
 from pfpne.algorithms.phases import find
-from pfpne.federation import NOTHING, Batch, Client, Server, Task
+from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, integers
-from pfpne.validation import check, check_integer, unknown
+from pfpne.validation import check, check_integer, unknown_name
 
 BITS = 62  # masked numbers are modulo 2^62
 MOST_PRECISE = 52  # bits behind the point: a float in [1/2, 1) has no more
@@ -109,21 +109,21 @@ class SecureFed1UCBSettings(Fed1UCBSettings):
 class PublicKey(Message):
     """Up, before all else: the public key of the client, byte by byte."""
 
-    key: np.ndarray = integers(32, most=255)
+    key: np.ndarray = integers(32, high=255)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicKeys(Message):
     """Down: the public keys of all clients, a row each."""
 
-    keys: np.ndarray = integers("M", 32, most=255)
+    keys: np.ndarray = integers("M", 32, high=255)
 
 
 @dataclass(frozen=True, eq=False)
 class Masked(Message):
     """Up: what the client has to say in fixed point, and its masks, modulo 2^62."""
 
-    masked: np.ndarray = integers("n", most=2**BITS - 1)
+    masked: np.ndarray = integers("n", high=2**BITS - 1)
 
 
 # --- fixed point -----------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class SecureClient(Client):
         return PublicKey(0, public_key(self.key))
 
     def ask(self) -> Batch:
-        return NOTHING if self.keys is None else self.client.ask()
+        return EMPTY_BATCH if self.keys is None else self.client.ask()
 
     def tell(self, rewards) -> Masked | None:
         if self.keys is None:
@@ -333,7 +333,7 @@ class SecureClient(Client):
             self.client.receive(replace(message, header=message.header - 1))
 
     def _ask(self) -> Batch:
-        return NOTHING
+        return EMPTY_BATCH
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
         """Nothing is told before the keys have come."""
@@ -345,7 +345,7 @@ class SecureClient(Client):
 def _later(awaited: Awaited) -> Awaited:
     """The same with headers one more."""
     headers = range(awaited.headers.start + 1, awaited.headers.stop + 1) if len(awaited.headers) else range(0)
-    return replace(awaited, after=awaited.after + 1, headers=headers)
+    return replace(awaited, last_header=awaited.last_header + 1, headers=headers)
 
 
 class SecureServer(Server):
@@ -363,9 +363,9 @@ class SecureServer(Server):
             return Awaited(-1, PublicKey, range(1))
         awaited = self.server.awaits(m)
         if awaited.kind is None:
-            return Awaited(awaited.after + 1)
+            return Awaited(awaited.last_header + 1)
         n = awaited.sizes.get("n", 1) * len(self.sums.mosts(awaited.kind))
-        return _later(replace(awaited, kind=Masked, sizes={"n": n}, within={}))
+        return _later(replace(awaited, kind=Masked, sizes={"n": n}, bounds={}))
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         M = self.task.n_clients
@@ -406,7 +406,7 @@ def secured(name: str) -> Algorithm:
     ValueError for an algorithm that cannot work this way, or that sends nothing.
     """
     if name not in ALGORITHMS:
-        raise ValueError(unknown("algorithm", name, ALGORITHMS))
+        raise ValueError(unknown_name("algorithm", name, ALGORITHMS))
     if name not in SECURED:
         nothing = f"{name} sends nothing, so that there is nothing to hide"
         why = WHY_NOT.get(name, f"{name} needs more than sums over the clients" if ALGORITHMS[name].up else nothing)

@@ -16,13 +16,15 @@ from pfpne.federation import Batch, Task
 from pfpne.journal import Journal, check_plain
 from pfpne.live.plan import Done, digest_of, made_folder, plan_of, restored_state, with_masks
 from pfpne.live.states import save
-from pfpne.messages import LONGEST_NUMBER, Message
+from pfpne.messages import NUMBER_CHARACTERS, Message
 from pfpne.paths import write_atomically
-from pfpne.validation import check, check_integer, is_number, real
+from pfpne.validation import check, check_integer, is_number, to_float
 
 log = logging.getLogger(__name__)
 
-LONGEST_NODE = 3 * LONGEST_NUMBER  # characters about a node, in the message that says most: its index and two numbers
+LONGEST_NODE = (
+    3 * NUMBER_CHARACTERS
+)  # characters about a node, in the message that says most: its index and two numbers
 
 
 def _evaluations(journal: Journal, task: Task) -> list[dict]:
@@ -160,10 +162,10 @@ class LiveClient:
             return
         wanted = self.client.awaits()
         ahead = LONGEST_NODE * self.client.task.horizon  # as much as a client can ever be sent about its nodes
-        message = Message.from_json(text, self.digest, max(wanted.longest(), self.longest, ahead))
-        if type(message) in self.client.takes and message.header > max((wanted.after, *wanted.headers)):
+        message = Message.from_json(text, self.digest, max(wanted.max_characters(), self.longest, ahead))
+        if type(message) in self.client.takes and message.header > max((wanted.last_header, *wanted.headers)):
             log.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
-        elif wanted.admits(message, self.client.takes):
+        elif wanted.accepts(message, self.client.takes):
             self.outbox, self.longest = self._text(self.client.receive(message)), max(self.longest, len(text))
             self._save()
 
@@ -202,7 +204,7 @@ class LiveClient:
     def _evaluate(self, x: np.ndarray) -> tuple[float | None, str]:
         for _ in range(1 + self.retries):
             try:
-                reward = real(self.evaluate(x.copy()))
+                reward = to_float(self.evaluate(x.copy()))
                 failure, why = None, f"it gave {reward}"
             except Exception as error:  # whatever an objective may raise
                 failure, why = error, f"{type(error).__name__}: {error}"

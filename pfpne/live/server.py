@@ -17,7 +17,7 @@ from pfpne.live.plan import Done, digest_of, made_folder, plan_of, restored_stat
 from pfpne.live.quorum import BEARS_MISSING
 from pfpne.live.states import save
 from pfpne.messages import Message
-from pfpne.validation import check, check_integer, is_integer, is_number, shown
+from pfpne.validation import brief, check, check_integer, is_integer, is_number
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class LiveServer:
         """
         check_integer("the sender", m, 0, self.M - 1)
         wanted = self.server.awaits(m)
-        message = Message.from_json(text, self.digest, max(wanted.longest(), self.longest))
+        message = Message.from_json(text, self.digest, max(wanted.max_characters(), self.longest))
         if isinstance(message, Done):
             if wanted.kind is not None and m not in self.inbox and message.header < self.server.task.horizon:
                 said = f"client {m} says that it is done, after {message.header} evaluations"
@@ -125,9 +125,9 @@ class LiveServer:
             self.idle.update({} if m in self.inbox else {m: True})
         elif m in self.inbox and message.header <= self.inbox[m].header:
             log.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
-        elif type(message) in self.server.takes and message.header > max((wanted.after, *wanted.headers[-1:])):
+        elif type(message) in self.server.takes and message.header > max((wanted.last_header, *wanted.headers[-1:])):
             self._is_ahead(m, message)
-        elif wanted.admits(message, self.server.takes):
+        elif wanted.accepts(message, self.server.takes):
             self.inbox[m] = message
             self.idle.pop(m, None)
         elif message.header in self._past:  # it has been away: it is sent what answered its message then
@@ -143,7 +143,7 @@ class LiveServer:
 
     def _is_ahead(self, m: int, message: Message) -> None:
         """Nobody is, unless the client lies or the state here was lost: it is not asked again until a deadline."""
-        kind, here = type(message).__name__, self.server.awaits(m).after
+        kind, here = type(message).__name__, self.server.awaits(m).last_header
         self.ahead[m] = message.header
         told = f"client {m} sent a {kind} of header {message.header}, and the last concluded here is {here}"
         if len(self.ahead) < self.M - len(self.idle):
@@ -215,5 +215,5 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
                 if text is not None:
                     server.take(m, text)
             except (ValueError, MemoryError) as error:  # whatever a sender can cause
-                log.error("client %s: refused: %s", shown(m), error)
+                log.error("client %s: refused: %s", brief(m), error)
         server.tick()

@@ -28,7 +28,7 @@ from pfpne.federation import Client, Federation, Server
 from pfpne.journal import check_plain
 from pfpne.messages import Message
 from pfpne.paths import write_atomically
-from pfpne.validation import check, shown
+from pfpne.validation import brief, check
 
 FORMAT = 3  # the names of classes are part of it
 SAVED = (Client, Server, Federation, dict)
@@ -217,7 +217,7 @@ def from_bytes(content: bytes) -> Client | Server | Federation | dict:
     except Exception as error:  # whatever a made-up state may raise
         raise ValueError(f"this saved state cannot be read: {str(error)[:300]}") from error
     if not isinstance(state, SAVED):
-        raise ValueError(f"this is no saved client, server or federation but {shown(state)}.")
+        raise ValueError(f"this is no saved client, server or federation but {brief(state)}.")
     return state
 
 

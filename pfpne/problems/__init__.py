@@ -13,7 +13,7 @@ from pfpne.problems.base import Objective, Problem
 from pfpne.problems.landmine import LandmineProblem, LogLandmineProblem
 from pfpne.problems.own import problem_from_functions
 from pfpne.problems.synthetic import OneDimensional, Rastrigin, ShiftedProblem, Synthetic
-from pfpne.validation import check, check_amount, check_count, unknown
+from pfpne.validation import check, check_amount, check_count, unknown_name
 
 __all__ = ["NAMES", "OBJECTIVES", "Problem", "make_problem", "problem_from_functions"]
 
@@ -51,7 +51,7 @@ def make_problem(
     Raises ValueError for anything else, with the nearest name if it is the name that is wrong.
     """
     if name not in tuple(OBJECTIVES):
-        raise ValueError(unknown("objective", name, OBJECTIVES))
+        raise ValueError(unknown_name("objective", name, OBJECTIVES))
     objective = OBJECTIVES[name]
     for setting, value in (("shift", shift), ("common", common)):
         check_amount(setting, value)

@@ -30,7 +30,7 @@ class Problem:
     """M clients' noiseless objectives on one domain; where a family knows no better, their maxima are searched for.
 
     Attributes: name; domain (d, 2); d; n_clients, M; noise, as in `check_noise`; shift, common (or None); seed, run:
-    what names the random streams; max_depth and most_cuts of the partition (its max_depth, most); candidates (n, d),
+    what names the random streams; max_depth and max_cuts of the partition (its max_depth, most); candidates (n, d),
     the only points with a value, or None for the whole domain; data_hash, the SHA-256 of the data that the values
     come from, or None; maximisers (M, d), optimum (M,), global_maximiser (d,), global_optimum: found when first asked
     for, the points to rounding; alike: whether all clients are known to have the same objective.
@@ -39,7 +39,7 @@ class Problem:
     shift: float | None = None
     common: float | None = None
     candidates: np.ndarray | None = None
-    most_cuts: int | None = None
+    max_cuts: int | None = None
     data_hash: str | None = None
 
     def __init__(self, name, domain, n_clients, noise, seed, run, max_depth=MAX_DEPTH):

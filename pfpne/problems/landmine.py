@@ -39,7 +39,7 @@ SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma
 N_FIELDS = 29
 GRID = 128  # the table of linear axes holds the points j/128 of each range, j = 1..127
-MAX_DEPTH, MOST_CUTS = 12, 6  # of the partition, of each range: finer cells have centres off the grid
+MAX_DEPTH, MAX_CUTS = 12, 6  # of the partition, of each range: finer cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
 COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
 HOW_TO_GET_IT = f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{COMMAND} --download` do so"
@@ -50,7 +50,7 @@ class Axes(NamedTuple):
     """The two axes of a recorded table, and the partition whose cell centres lie on it.
 
     domain (2, 2): the ranges that are searched and halved. grid: the table holds the points j/grid of each range,
-    j = 1..grid - 1. max_depth, most_cuts: of the partition, and of each range. table: the file.
+    j = 1..grid - 1. max_depth, max_cuts: of the partition, and of each range. table: the file.
     logarithmic: whether a coordinate is the base-10 logarithm of C or gamma.
     """
 
@@ -58,7 +58,7 @@ class Axes(NamedTuple):
     domain: np.ndarray
     grid: int
     max_depth: int
-    most_cuts: int
+    max_cuts: int
     table: Path
     logarithmic: bool = False
 
@@ -67,7 +67,7 @@ class Axes(NamedTuple):
         return 10.0**x if self.logarithmic else x
 
 
-LINEAR = Axes("linear", DOMAIN, GRID, MAX_DEPTH, MOST_CUTS, LANDMINE_TABLE)
+LINEAR = Axes("linear", DOMAIN, GRID, MAX_DEPTH, MAX_CUTS, LANDMINE_TABLE)
 LOG = Axes("log", np.log10(DOMAIN), 64, 10, 5, LANDMINE_LOG_TABLE, logarithmic=True)
 
 
@@ -198,7 +198,7 @@ class LandmineProblem(Problem):
 
     def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
         super().__init__(name, self.axes.domain, n_clients, noise, seed, run, self.axes.max_depth)
-        self.most_cuts = self.axes.most_cuts
+        self.max_cuts = self.axes.max_cuts
         table = load_table(self.axes.table, self.axes.grid)
         self.data_hash = table.sha256
         self.fields = np.array([stream(seed, "landmine", run, m, "field").integers(N_FIELDS) for m in range(n_clients)])

@@ -47,7 +47,7 @@ def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, 
 def partition_of(problem: Problem, cells: str, seed: int, run: int, kind: type[Partition] = Partition) -> Partition:
     """The binary partition of a run, the same for all its clients and algorithms. kind: the class of its cells."""
     drawn = int(stream(seed, problem.name, run, "cells").integers(2**64, dtype=np.uint64)) if cells == "random" else 0
-    return kind(problem.domain, max_depth=problem.max_depth, cells=cells, seed=drawn, most=problem.most_cuts)
+    return kind(problem.domain, max_depth=problem.max_depth, cells=cells, seed=drawn, max_cuts=problem.max_cuts)
 
 
 def simulate(

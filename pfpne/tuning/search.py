@@ -20,7 +20,7 @@ from pfpne.tuning.history import History
 from pfpne.tuning.result import COLUMNS, HOW, EvaluationError, Tuned
 from pfpne.tuning.searches import DEFAULT, DEFAULT_BEYOND, FEW, NOISELESS, SEARCHES
 from pfpne.tuning.space import Reward, Space
-from pfpne.validation import check, check_count, check_integer, check_noise, is_number, real, unknown
+from pfpne.validation import check, check_count, check_integer, check_noise, is_number, to_float, unknown_name
 
 FEWEST = 4  # points that a model of them is made of
 
@@ -83,7 +83,7 @@ class Search:
         if algorithm is None:
             algorithm = DEFAULT if n_evaluations <= FEW else DEFAULT_BEYOND
         if not isinstance(algorithm, str) or algorithm not in SEARCHES:
-            raise ValueError(unknown("algorithm", algorithm, SEARCHES))
+            raise ValueError(unknown_name("algorithm", algorithm, SEARCHES))
         if algorithm == "pf-pne" and "Delta" not in settings:
             raise ValueError(
                 "pf-pne needs Delta, the most that a client's best value differs from the best mean of all."
@@ -223,7 +223,7 @@ class Search:
         if value is not None:
             value = self.reward.number(value)
         row = {"client": self.asked["clients"][m], "u": list(trial.u), "parameters": trial.parameters, "value": value}
-        row |= {"seconds": round(real(seconds), 6) if is_number(seconds) else None, "why": why}
+        row |= {"seconds": round(to_float(seconds), 6) if is_number(seconds) else None, "why": why}
         try:
             self.history.add(m, row)
         except OSError as error:

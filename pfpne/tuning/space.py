@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.validation import check, is_integer, is_number, real
+from pfpne.validation import check, is_integer, is_number, to_float
 
 # Beyond, floats between 0 and 1 no longer tell all integers apart: on a line, and on a log scale, where a rounding
 # error is a share of the number itself.
@@ -212,7 +212,7 @@ class Reward:
 
     def number(self, value) -> float:
         """The value as a float; ValueError, naming the range, unless it is within it (rounding apart)."""
-        number = real(value)
+        number = to_float(value)
         slack = 1e-9 * (self.high - self.low)
         wanted = f"a number in [{self.low:g}, {self.high:g}], the reward_range"
         check(self.low - slack <= number <= self.high + slack, "a value", wanted, value)

@@ -20,7 +20,7 @@ from pfpne.partition import Partition
 from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate
-from pfpne.validation import check, check_count, unknown
+from pfpne.validation import check, check_count, unknown_name
 
 SMALL = 300_000  # pulls
 
@@ -103,7 +103,7 @@ class Experiment:
         every = sorted({setting for name in self.algorithms for setting in settings_of(name)})
         for setting in self.settings:
             if setting not in every:
-                raise ValueError(f"{', '.join(self.algorithms)}: {unknown('setting', setting, every)}")
+                raise ValueError(f"{', '.join(self.algorithms)}: {unknown_name('setting', setting, every)}")
         for name in self.algorithms:
             make_settings(name, self.settings_for(name), one)
         plain = {name: int(getattr(self, name)) for name in ("n_clients", "horizon", "n_runs", "seed")}

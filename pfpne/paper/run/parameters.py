@@ -367,7 +367,7 @@ def _in_name(value) -> str:
 
 def _known(what: str, name: str, names: Iterable[str]) -> None:
     if name not in names:
-        raise ParameterError(validation.unknown(what, name, names))
+        raise ParameterError(validation.unknown_name(what, name, names))
 
 
 def _checked(name: str, value):
@@ -440,7 +440,7 @@ def _folder(given: str | None, home: Path) -> Path:
         there = next(path for path in (folder, *folder.parents) if path.exists())
     except (OSError, RuntimeError, ValueError) as error:
         raise ParameterError(
-            f"figures_dir {validation.shown(given)} is no path that can be used: {validation.shown(str(error))}"
+            f"figures_dir {validation.brief(given)} is no path that can be used: {validation.brief(str(error))}"
         ) from None
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         raise ParameterError(
