@@ -213,8 +213,8 @@ def test_after_an_edit_of_what_is_loaded_nothing_is_kept(tmp_path):
     import pathlib, pfpne.algorithms.hct as hct
     before = pathlib.Path(hct.__file__).read_text()
     pathlib.Path(hct.__file__).write_text(before + "# edited")
-    from pfpne.simulation.tree import run
-    print(hct.learn.stats.cache_path is not None, run.stats.cache_path)
+    from pfpne.simulation.tree import play_on
+    print(hct.update_tree.stats.cache_path is not None, play_on.stats.cache_path)
     """
     assert run(package, code) == "True None"
 
@@ -236,8 +236,8 @@ def test_the_folder_is_in_the_first_place_that_can_be_written_to(tmp_path):
     code = f"""
     import pathlib, subprocess, sys
     from pfpne.compiled import FOLDER
-    from pfpne.simulation.tree import run
-    print(FOLDER, FOLDER in pathlib.Path(run.stats.cache_path).parents, flush=True)
+    from pfpne.simulation.tree import play_on
+    print(FOLDER, FOLDER in pathlib.Path(play_on.stats.cache_path).parents, flush=True)
     subprocess.run([sys.executable, "-c", "{WHERE}"], check=True)
     """
     own, kept, of_child = run(package, code, HOME=str(home), XDG_CACHE_HOME="", TMPDIR=str(tmp_path)).split()

@@ -124,7 +124,7 @@ def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
         def take(message):
             known = client.awaits().subset_of
             fields = [
-                f for f in dataclasses.fields(message)[1:] if f.metadata["kinds"] == "i" and f.metadata["most"] > 1
+                f for f in dataclasses.fields(message)[1:] if f.metadata["kinds"] == "i" and f.metadata["high"] > 1
             ]
             assert {f.name for f in fields} <= known.keys()
             for field, own in known.items():

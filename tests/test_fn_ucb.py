@@ -17,7 +17,7 @@ from pfpne.rng import stream
 from pfpne.simulation import neural
 from pfpne.simulation.neural import NeuralSimulation, mean_variance
 from pfpne.simulation.noise import draw_rewards, noise_streams
-from pfpne.simulation.record import Traces
+from pfpne.simulation.record import Measurements
 
 SHORT = {"ramp": 40, "stop": 90}  # alpha reaches 1 and training stops within a test
 
@@ -205,7 +205,7 @@ def test_the_fast_form_is_the_objects(d, M, noise, T, schedule):
 
 def assert_forms_agree(problem, T, schedule):
     runs = [pfpne.simulate("fn-ucb", problem, T, global_regret=True, objects=o, **schedule) for o in (False, True)]
-    for field in dataclasses.fields(Traces):
+    for field in dataclasses.fields(Measurements):
         np.testing.assert_array_equal(*(getattr(run, field.name) for run in runs), err_msg=field.name)
 
 
@@ -236,7 +236,7 @@ def test_widths_do_not_drift(d, monkeypatch):
     run = simulation(make_problem(d, 3, 0.1), 20_000, ramp=300, stop=500)
     g = run.arms.g
     W = np.mean([np.linalg.inv(0.1 * np.eye(len(g[0])) + g[own].T @ g[own]) for own in run.play(20_000)], axis=0)
-    widths = mean_variance(run.each, *run.odd)
+    widths = mean_variance(run.per_client, *run.first_arms)
     np.testing.assert_allclose(np.sqrt(widths), np.sqrt(((g @ W) * g).sum(axis=1)), rtol=0, atol=1e-8)
 
 

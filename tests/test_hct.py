@@ -14,13 +14,13 @@ from pfpne.algorithms.hct import (
     HCTSettings,
     TreeClient,
     epoch,
-    hct_theory,
-    pyxab_theory,
+    hct_constants,
+    pyxab_constants,
     squared_width_at,
     threshold_at,
     traverse,
 )
-from pfpne.algorithms.hoo import hoo_theory
+from pfpne.algorithms.hoo import hoo_constants
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
@@ -30,7 +30,7 @@ UNIT = Partition([[0, 1]])
 NAMES = ("hct", "hct-pyxab", "centralized", "hoo")
 
 
-def client(T: int, theory=hct_theory, partition=UNIT, **settings) -> TreeClient:
+def client(T: int, theory=hct_constants, partition=UNIT, **settings) -> TreeClient:
     """A client alone."""
     return TreeClient(Task(partition, 1, T), theory(HCTSettings(**settings), partition, T))
 
@@ -104,7 +104,7 @@ def test_hct_by_hand():
 
 
 def test_hct_pyxab_by_hand():
-    assert pulls(client(8, pyxab_theory, **BY_HAND), lambda x: x[0], 8) == [
+    assert pulls(client(8, pyxab_constants, **BY_HAND), lambda x: x[0], 8) == [
         *(0.75, 0.25, 0.75, 0.875, 0.75),
         *(0.875, 0.625, 0.875),
     ]
@@ -125,7 +125,7 @@ def test_max_depth_is_respected():
     assert played[-100:].count(0.375) > 50
 
 
-@pytest.mark.parametrize("theory", [hct_theory, pyxab_theory, hoo_theory])
+@pytest.mark.parametrize("theory", [hct_constants, pyxab_constants, hoo_constants])
 def test_the_way_down_from_the_top_is_that_from_the_root(theory):
     """A descent from the root that compares all children ends at the same node as the descent that is resumed."""
     settings, rng = HCTSettings(c=0.5, delta=1.0), np.random.default_rng(0)
@@ -133,10 +133,10 @@ def test_the_way_down_from_the_top_is_that_from_the_root(theory):
     for _ in range(600):
         node, state = tree.node, tree.state[0]
         v = 0
-        while node[v]["child"] >= 0 and node[v]["count"] >= tree.theory.threshold[state["epoch"], node[v]["depth"]]:
+        while node[v]["child"] >= 0 and node[v]["count"] >= tree.constants.threshold[state["epoch"], node[v]["depth"]]:
             children = node["B"][node[v]["child"] :][:2]
             v = node[v]["child"] + 1 - np.argmax(children[::-1])  # the last of equal ones
-        assert traverse(node, tree.state, tree.theory) == v
+        assert traverse(node, tree.state, tree.constants) == v
         resumed += state["top"] > 0
         tree.tell((rng.random(1) < np.sin(13 * tree.ask().points[0]) ** 2).astype(float))
     assert resumed > 300

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pfpne.algorithms.hct import TreeClient, TreeSettings
-from pfpne.algorithms.hoo import hoo_theory, truncation_depth
+from pfpne.algorithms.hoo import hoo_constants, truncation_depth
 from pfpne.federation import Task
 from pfpne.partition import Partition
 
@@ -21,7 +21,7 @@ def pulls(client: TreeClient, n: int) -> list[float]:
 
 def client(T: int, max_depth=None) -> TreeClient:
     partition = Partition([[0, 1]], max_depth=max_depth)
-    return TreeClient(Task(partition, 1, T), hoo_theory(TreeSettings(), partition, T))
+    return TreeClient(Task(partition, 1, T), hoo_constants(TreeSettings(), partition, T))
 
 
 def test_truncation_depth_by_hand():

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.algorithms.hct import HCTSettings, hct_theory
-from pfpne.algorithms.hoo import hoo_theory
+from pfpne.algorithms.hct import HCTSettings, hct_constants
+from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import transition_depth
 from pfpne.paper.claims.premises import optima
 from pfpne.paper.claims.tests import theory
@@ -190,7 +190,7 @@ def test_what_rounding_up_costs():
 
 def test_the_variants_lead_from_hct_to_hoo():
     partition = Partition([[0.0, 1.0]] * 2, cells="cyclic")
-    for parts, made in (((), hct_theory), (("width", "credit", "splits"), hoo_theory)):
+    for parts, made in (((), hct_constants), (("width", "credit", "splits"), hoo_constants)):
         wanted, theory_of_parts = made(HCTSettings(), partition, 500), lemmas.tree_theory(parts, partition, 500)
         for one, other in zip(wanted, theory_of_parts, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -1,7 +1,6 @@
 """PF-PNE, Fed-PNE and PE: cases worked by hand, and what must hold in every run."""
 
 import dataclasses
-import inspect
 import math
 import pickle
 
@@ -172,13 +171,13 @@ def test_the_server_averages_three_clients():
 def test_a_spared_node_has_the_server_s_half_width(b, kept):
     # depth 1: both nodes were drawn 4 times, 0.2 / sqrt 4 = 0.1. The first, 0 + 0.1 + 0.5 = 0.6, is held against the
     # spared one, 0.8 - b: its own half-width, 0.1, would always eliminate the first.
-    phases = pf_pne.PFPNE(Task(UNIT, 1, 50), pf_pne.PFPNESettings(**LINE, c_1=math.e / 50), 1)
+    clients = pf_pne.PFPNE(Task(UNIT, 1, 50), pf_pne.PFPNESettings(**LINE, c_1=math.e / 50), 1)
     shared = {1: (np.array([2]), np.array([0.8]), np.array([b]))}
-    loop = phases.pe(shared, {1: (np.array([1, 2]), np.array([[0.0, 3.9]]), 4)})
+    loop = clients.pe(shared, {1: (np.array([1, 2]), np.array([[0.0, 3.9]]), 4)})
     assert next(loop).h == 0  # the root is pulled; at depth 1 there is enough
     following = loop.send(np.array([0.5]))
     assert following.h == 2 and following.index.tolist() == kept
-    assert phases.best.tolist() == [[0.75]]  # of the global mean 0.8, not of its own, 0.975
+    assert clients.best.tolist() == [[0.75]]  # of the global mean 0.8, not of its own, 0.975
 
 
 def test_a_client_deploys_its_own_best_of_the_last_depth_that_it_shared():
@@ -199,10 +198,10 @@ def test_arg_max_of_each_client_takes_the_smallest_index_of_equal_ones():
     assert pf_pne.PFPNE.arg_max(values[:3], start[:1]).tolist() == [1]
 
 
-def test_cut_spends_what_is_left_in_pulling_order():
+def test_what_is_left_of_the_budget_is_spent_in_pulling_order():
     counts, start = np.array([3, 3, 3, 2, 2]), np.array([0, 3])
-    assert phases.cut(counts, start, np.array([5, 4])).tolist() == [3, 2, 0, 2, 2]
-    assert phases.cut(counts, start, np.array([0, 1])).tolist() == [0, 0, 0, 1, 0]
+    assert phases.clip_to_budget(counts, start, np.array([5, 4])).tolist() == [3, 2, 0, 2, 2]
+    assert phases.clip_to_budget(counts, start, np.array([0, 1])).tolist() == [0, 0, 0, 1, 0]
 
 
 def test_node_sums():
@@ -252,12 +251,11 @@ def test_K_is_inside_K_m_and_the_budget_is_exact(seed, M, T, Delta, k, max_depth
             self.shared = shared
             return super().pe(shared, own)
 
-        def arg_max(self, mean, start):  # K_m^h as PE holds it, when it looks for the best of it
-            frame = inspect.currentframe().f_back.f_locals
-            if frame["h"] in self.shared:
-                kept = self.shared[frame["h"]][0]
-                seen.append(len(kept) > 0 and np.isin(kept, frame["index"]).all())
-            return pf_pne.PFPNE.arg_max(mean, start)
+        def draw_lacking(self, h, owner, index, protected, sums, n):  # index: K_m^h as PE holds it
+            if h in self.shared:
+                kept = self.shared[h][0]
+                seen.append(len(kept) > 0 and np.isin(kept, index).all())
+            return super().draw_lacking(h, owner, index, protected, sums, n)
 
     task, settings = Task(Partition([[0, 1]], k, max_depth), M, T), pf_pne.PFPNESettings(Delta=Delta)
     made = phases.make_phased(Spy, pf_pne.PhasedServer, task, settings)

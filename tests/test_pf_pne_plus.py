@@ -8,20 +8,20 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.hct import HCTSettings, hct_theory
+from pfpne.algorithms.hct import HCTSettings, hct_constants
 from pfpne.algorithms.pf_pne import pulls_each
 from pfpne.algorithms.pf_pne_plus import (
     PARTS,
     ROOT_PULLS,
     PFPNEPlus,
     PlusSettings,
-    Shared,
+    SharedStatistics,
     binary_noise,
-    c_of,
-    grown,
+    confidence_constant,
+    equivalent_pulls,
     heterogeneity,
-    together,
-    worth,
+    stage1_settings,
+    warm_start_tree,
 )
 from pfpne.federation import Task
 from pfpne.partition import Partition
@@ -49,7 +49,7 @@ def pulls(name: str, T: int, noise=0.0, **settings) -> tuple[list, list]:
 
 
 def test_constants_by_hand():
-    assert c_of(0.0) == 0.05 and c_of(0.25) == pytest.approx(0.35)
+    assert confidence_constant(0.0) == 0.05 and confidence_constant(0.25) == pytest.approx(0.35)
     # two nodes, three clients: variances 0.01 and 0.03, mean 0.02; less 0.001, less 3 x 0.001 sqrt(2 / 4)
     means = np.array([[0.1, 0.0], [0.2, np.sqrt(0.03)], [0.3, -np.sqrt(0.03)]])
     assert heterogeneity(means, 4, 0.004, False) == pytest.approx((0.02 - 0.001, 2 / 0.001**2))
@@ -59,9 +59,9 @@ def test_constants_by_hand():
     assert binary_noise(np.array([[0.25, 0.5], [0.5, 0.5], [0.25, 0.5]]), 4) == pytest.approx(
         (2 / 9 + 1 / 4) / 2 * 12 / 11
     )
-    assert worth(4, 5, 0.3, 0.0) == 16 and worth(4, 5, 0.0, 0.1) == 0
+    assert equivalent_pulls(4, 5, 0.3, 0.0) == 16 and equivalent_pulls(4, 5, 0.0, 0.1) == 0
     # het^2 M / (M - 1) + sigma^2 / (n (M - 1)) = 0.125 + 0.3 / 16; 0.3 over that
-    assert worth(4, 5, 0.3, 0.1) == pytest.approx(0.3 / (0.125 + 0.3 / 16))
+    assert equivalent_pulls(4, 5, 0.3, 0.1) == pytest.approx(0.3 / (0.125 + 0.3 / 16))
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -99,7 +99,7 @@ def test_stage_1_ends_where_het_less_three_standard_errors_is_more_than_the_smoo
     server = make_federation("pf-pne+", Task(LINE, 3, 1_000), nu_1=nu_1).server
     answer = server.conclude(np.array([[0.1], [0.5], [0.9]]), np.array([[0.01], [0.02], [0.09]]))
     assert answer.variances.tolist() == pytest.approx([0.04, 0.155])
-    assert answer.going.tolist() == [going] and server.going == going
+    assert answer.continues.tolist() == [going] and server.continues == going
 
 
 def test_what_depths_show_of_het_is_weighted_by_how_surely_they_do():
@@ -116,31 +116,31 @@ def test_what_depths_show_of_het_is_weighted_by_how_surely_they_do():
 
 def test_one_client_is_alone_at_once():
     server = make_federation("pf-pne+", Task(LINE, 1, 1_000)).server
-    assert server.conclude(np.array([[0.5]]), np.array([[0.01]])).going.tolist() == [0] and not server.going
+    assert server.conclude(np.array([[0.5]]), np.array([[0.01]])).continues.tolist() == [0] and not server.continues
 
 
 def test_what_a_client_knows_is_its_own_mean_and_that_of_the_others():
     phases = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(), 3)
     means = np.array([[0.3], [0.6], [0.9]])  # of the others: 0.75, 0.6, 0.45
-    answer = Shared(0, [1], [0.6], [0.4, 0.1], [1])
+    answer = SharedStatistics(0, [1], [0.6], [0.4, 0.1], [1])
     # alike: the others' 8 pulls count as 8, and all know the mean of all
-    known, count = phases.known(means, 4, answer, 0.0)
+    known, count = phases.pool_with_global(means, 4, answer, 0.0)
     assert count == 12 and known[:, 0].tolist() == pytest.approx([0.6, 0.6, 0.6])
     # het^2 = 0.1: 8 x 0.4 / (0.4 + 4 x 3 x 0.1) = 2 pulls; (4 x 0.3 + 2 x 0.75) / 6, ...
-    known, count = phases.known(means, 4, answer, 0.1)
+    known, count = phases.pool_with_global(means, 4, answer, 0.1)
     assert count == pytest.approx(6) and known[:, 0].tolist() == pytest.approx([0.45, 0.6, 0.75])
     alone = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(shared_means=False), 3)
-    assert alone.known(means, 4, answer, 0.1)[1] == 4
+    assert alone.pool_with_global(means, 4, answer, 0.1)[1] == 4
 
 
 def test_a_tree_is_handed_over_with_its_bounds():
-    theory = hct_theory(HCTSettings(), LINE, 100)
+    theory = hct_constants(HCTSettings(), LINE, 100)
     depths = [
         (np.array([1]), None, np.array([[0.5]]), 8),
         (np.array([1, 2]), np.array([0, 0]), np.array([[0.3, 0.7]]), 4.5),
         (np.array([3, 4]), np.array([1, 1]), np.array([[0.6, 0.9]]), 2),
     ]
-    tree = grown(Task(LINE, 1, 100), theory, depths, 0, 15, free=True)
+    tree = warm_start_tree(Task(LINE, 1, 100), theory, depths, 0, 15, free=True)
     node = tree.node[:5]
     assert node["index"].tolist() == [1, 1, 2, 3, 4] and node["depth"].tolist() == [0, 1, 1, 2, 2]
     assert node["parent"].tolist() == [-1, 0, 0, 2, 2] and node["child"].tolist() == [1, -1, 3, -1, -1]
@@ -170,15 +170,18 @@ def test_every_part_matters():
 
 def test_stage_1_ends_where_clients_are_seen_to_differ_and_goes_on_where_they_are_alike():
     _, mail = pulls("pf-pne+", 5_000, noise=0.1)
-    assert [answer[0].going.tolist() for _, _, answer in mail][-1] == [0] and mail[-1][0] < 100
+    assert [answer[0].continues.tolist() for _, _, answer in mail][-1] == [0] and mail[-1][0] < 100
     alike = pfpne.make_problem("garland", n_clients=5, shift=0.0, common=0.1, noise=0)
     assert pfpne.simulate("pf-pne+", alike, 2_000).communication["t"].max() > 1_000
 
 
 def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for():
     settings = PlusSettings()
-    assert together(settings, 0.09) == replace(settings, c=0.2 * 0.3, rho=0.65) and together(settings, 0.0).c == 0.02
-    assert together(replace(settings, noise_aware=False, early_descent=False), 0.09) == replace(
+    assert (
+        stage1_settings(settings, 0.09) == replace(settings, c=0.2 * 0.3, rho=0.65)
+        and stage1_settings(settings, 0.0).c == 0.02
+    )
+    assert stage1_settings(replace(settings, noise_aware=False, early_descent=False), 0.09) == replace(
         settings, noise_aware=False, early_descent=False
     )
     problem = pfpne.make_problem("himmelblau", n_clients=4, shift=0.0, common=0.1, noise="bernoulli")
@@ -186,7 +189,7 @@ def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for(
     mail = [(t, message) for t, way, m, message in every if way == "down" and m == 0]
     log, noises = settings.log_term(Task(Partition(problem.domain), 4, 20_000)), set()
     for (before, answer), (after, _) in itertools.pairwise(mail):
-        n = pulls_each(answer.header + 1, log, together(settings, answer.variances[0]), 4)
+        n = pulls_each(answer.header + 1, log, stage1_settings(settings, answer.variances[0]), 4)
         assert after - before == 2 * len(answer.index) * n
         noises.add(answer.variances[0])
     assert len(mail) > 5 and len(noises) > 5 and n > 1

@@ -8,16 +8,16 @@ from PyXAB.partition.BinaryPartition import BinaryPartition
 from scipy.stats import ks_2samp
 
 import pfpne
-from pfpne.algorithms.hct import HCTSettings, TreeClient, TreeSettings, pyxab_theory
-from pfpne.algorithms.hoo import hoo_theory
+from pfpne.algorithms.hct import HCTSettings, TreeClient, TreeSettings, pyxab_constants
+from pfpne.algorithms.hoo import hoo_constants
 from pfpne.federation import Task
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition, to_pyxab
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.tree import simulate_alone
 
-HCT_CASE = (HCT, {}, pyxab_theory, HCTSettings(), 2_500)
-HOO_CASE = (T_HOO, {"rounds": 1_000}, hoo_theory, TreeSettings(), 1_000)
+HCT_CASE = (HCT, {}, pyxab_constants, HCTSettings(), 2_500)
+HOO_CASE = (T_HOO, {"rounds": 1_000}, hoo_constants, TreeSettings(), 1_000)
 
 
 @pytest.mark.parametrize(("algorithm", "given", "theory", "settings", "T"), [HCT_CASE, HOO_CASE], ids=["hct", "hoo"])

@@ -87,7 +87,7 @@ def test_what_decides_no_number_changes_no_key():
         (noise, "    u -= 0.5", "    # why\n    u -= 0.5"),
         (noise, "u: np.ndarray) -> np.ndarray", "u) -> object"),
         (driver, 'check_count("horizon", horizon)', 'check_count("horizon", horizon, " or so")'),
-        (driver, "holds = np.array_equal(", "holds = np.allclose("),  # what a check alone reads
+        (driver, "same_domain = np.array_equal(", "same_domain = np.allclose("),  # what a check alone reads
         ("pfpne.validation", "is_number(x) and 1e-9 <= x", "is_number(x) and 1e-8 <= x"),
         ("pfpne.federation", "if m not in self._pending:", "if m >= 0 and m not in self._pending:"),
         *NEW_ROWS,

@@ -1,8 +1,7 @@
-"""The algorithms, a row each: its frozen settings, how server and clients are made, what they may send.
+"""The table of algorithms: the settings of each, how its server and clients are made, what they may send.
 
-A new algorithm is a file beside these, a row here and a row of pfpne.paper.show.style.LOOKS; a faster form for
-simulations, if it has one, is a row of pfpne.simulation.fast. One that bears few evaluations only, `most` of
-a client, has no place in the paper's comparisons, and no look.
+A new algorithm is a file beside these, and a row here. If it has a faster form for simulations, that is a row of pfpne.simulation.fast. An algorithm for few evaluations only, which has max_evaluations,
+takes no part in the paper's comparisons.
 """
 
 import dataclasses
@@ -31,11 +30,24 @@ from pfpne.validation import check, unknown_name
 
 @dataclass(frozen=True)
 class Algorithm:
-    """settings: its frozen settings. make(task, settings) -> (server, clients). up, down: the messages it declares.
+    """One algorithm, a row of ALGORITHMS.
 
-    on_cells: whether it searches the task's partition. fast: of a variant, its form for simulations, as in
-    pfpne.simulation.fast. most: the evaluations of a client that it can bear, None for any number. anytime: whether
-    what it asks for does not depend on the horizon, so that a longer run begins as a shorter one.
+    Parameters
+    ----------
+    settings
+        The class of its frozen settings.
+    make
+        make(task, settings) returns the server and the list of clients.
+    up, down
+        The kinds of message that clients and server may send.
+    on_cells
+        Whether it searches the cells of the task's partition.
+    fast
+        For a variant of an algorithm: its fast form in simulations, as in pfpne.simulation.fast.
+    max_evaluations
+        How many evaluations of a client it can take; None for any number.
+    anytime
+        Whether it ignores the horizon, so that a longer run begins as a shorter one does.
     """
 
     settings: type
@@ -44,11 +56,11 @@ class Algorithm:
     down: tuple = ()
     on_cells: bool = True
     fast: Callable | None = None
-    most: int | None = None
+    max_evaluations: int | None = None
     anytime: bool = False
 
 
-_GP = {"on_cells": False, "most": gp.LONGEST, "anytime": True}
+_GP = {"on_cells": False, "max_evaluations": gp.MAX_EVALUATIONS, "anytime": True}
 ALGORITHMS = {
     "pf-pne": Algorithm(PFPNESettings, partial(make_phased, PFPNE, PhasedServer), (NodeMeans,), (Kept,)),
     "fed-pne": Algorithm(PhasedSettings, partial(make_phased, FedPNE, FedPNEServer), (NodeMeans,), (KeptIndex,)),
@@ -57,16 +69,16 @@ ALGORITHMS = {
         pf_pne_plus.PlusSettings,
         partial(make_phased, pf_pne_plus.PFPNEPlus, pf_pne_plus.PlusServer, client=pf_pne_plus.PlusClient),
         (pf_pne_plus.RootStatistics, NodeMeans),
-        (pf_pne_plus.Shared,),
+        (pf_pne_plus.SharedStatistics,),
     ),
     "hct-noise": Algorithm(
         pf_pne_plus.NoiseHCTSettings,
         partial(make_phased, pf_pne_plus.HCTNoise, Server, client=pf_pne_plus.PlusClient),
     ),
-    "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_theory)),
-    "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_theory)),
+    "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_constants)),
+    "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_constants)),
     "centralized": Algorithm(hct.HCTSettings, make_centralized, (Reward,), (NextPoint,)),
-    "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_theory)),
+    "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_constants)),
     "blin": Algorithm(blin.BLiNSettings, blin.make_blin, on_cells=False),
     "fed1-ucb": Algorithm(
         fed1_ucb.Fed1UCBSettings,
@@ -85,11 +97,11 @@ ALGORITHMS = {
     "gp": Algorithm(gp.GPSettings, gp.make_gp, **_GP),
     "gp-shared": Algorithm(gp.GPSettings, gp.make_shared_gp, (gp.Beliefs,), (gp.AllBeliefs,), **_GP),
 }
-NAMES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.most is None)  # of the paper's comparisons
+NAMES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.max_evaluations is None)
 
 
 def get_algorithm(name: str | Algorithm) -> Algorithm:
-    """The algorithm of that name (or itself); ValueError, with the nearest name and the list, if there is none."""
+    """Return the algorithm of that name, or itself; ValueError, with the most similar name, if there is none."""
     if isinstance(name, Algorithm):
         return name
     if name not in tuple(ALGORITHMS):
@@ -98,19 +110,20 @@ def get_algorithm(name: str | Algorithm) -> Algorithm:
 
 
 def settings_of(name: str | Algorithm) -> tuple[str, ...]:
-    """The names of the settings that the algorithm takes."""
+    """Return the names of the settings that the algorithm takes."""
     return tuple(f.name for f in dataclasses.fields(get_algorithm(name).settings))
 
 
 def make_settings(name: str | Algorithm, values: dict, problem=None):
-    """The algorithm's frozen settings, defaults where `values` is silent; Delta="true" is the problem's own.
+    """Return the algorithm's frozen settings: the values given, and defaults for the rest.
 
-    Raises ValueError for a setting that the algorithm does not take, or a value out of range.
+    Delta="true" stands for the Delta of the problem. ValueError for a setting that the algorithm does not take, or a
+    value out of its range.
     """
-    taken = settings_of(name)
+    names = settings_of(name)
     for given in values:
-        if given not in taken:
-            raise ValueError(f"{name}: {unknown_name('setting', given, taken)}")
+        if given not in names:
+            raise ValueError(f"{name}: {unknown_name('setting', given, names)}")
     Delta = values.get("Delta")
     if isinstance(Delta, str) and Delta == "true":
         if problem is None:
@@ -120,7 +133,35 @@ def make_settings(name: str | Algorithm, values: dict, problem=None):
 
 
 def make_federation(name: str | Algorithm, task: Task, /, **settings) -> Federation:
-    """The server and the clients of an algorithm, ready to be asked and told (see pfpne.federation)."""
+    """Make the server and the clients of an algorithm, ready to be asked and told.
+
+    Parameters
+    ----------
+    name
+        The name of an algorithm, a key of pfpne.algorithms.ALGORITHMS, or what `secured` returns.
+    task
+        What the algorithm may know of the problem.
+    **settings
+        The algorithm's own settings, by name; see the class of its settings.
+
+    Returns
+    -------
+    Federation
+        Server and clients, which share nothing but messages.
+
+    Raises
+    ------
+    ValueError
+        If there is no such algorithm or setting, or a value is out of its range.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=3, horizon=500)
+    >>> federation = pfpne.make_federation("pf-pne", task, c=0.2)
+    >>> [(m, batch.points.tolist(), batch.counts.tolist()) for m, batch in federation.ask()]
+    [(0, [[0.5]], [1]), (1, [[0.5]], [1]), (2, [[0.5]], [1])]
+    """
     algorithm = get_algorithm(name)
     check(isinstance(task, Task), "task", "a Task, such as Task(Partition([[0, 1]]), n_clients=3, horizon=100)", task)
     return Federation(*algorithm.make(task, make_settings(name, settings)), algorithm.up, algorithm.down)

@@ -1,4 +1,4 @@
-"""The finite sets of arms of the baselines that do not search a continuous domain (fed1-ucb, fn-ucb)."""
+"""The finite sets of arms of fed1-ucb and fn-ucb, which do not search a continuous domain."""
 
 import numpy as np
 
@@ -9,10 +9,11 @@ POINTS = 1000  # in more dimensions: random points
 
 
 def draw_arms(task: Task) -> np.ndarray:
-    """The arms (K, d) of a run: the same for every algorithm, since the stream "arms" of the task names them.
+    """Draw the arms (K, d) of a run from the task's stream "arms": the same for every algorithm.
 
-    Values and points are uniform; combinations (K = 20 or 400) with the last dimension varying fastest. Where the task
-    has candidates, values or points are drawn from theirs without replacement, all of them if there are fewer.
+    In one or two dimensions, they are all combinations of 20 uniform values per dimension (K = 20 or 400), the last
+    dimension varying fastest; in more, 1000 uniform points. If the task has candidates, values or points are drawn from
+    theirs without replacement, or all taken if there are fewer.
     """
     rng, candidates = task.stream("arms"), task.candidates
     low, high = task.partition.domain.T

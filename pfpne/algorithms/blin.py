@@ -22,7 +22,7 @@ from itertools import count
 
 import numpy as np
 
-from pfpne.algorithms.phases import Phases, Pull, make_phased
+from pfpne.algorithms.phases import PhasedAlgorithm, Pull, make_phased
 from pfpne.federation import Client, Server, Task
 from pfpne.partition import Partition
 from pfpne.validation import check_amount, check_scale
@@ -30,7 +30,7 @@ from pfpne.validation import check_amount, check_scale
 
 @dataclass(frozen=True)
 class BLiNSettings:
-    """Constants of the public code; the theory's are 16 and 4."""
+    """Constants of the public code; those of the theory are 16 and 4."""
 
     c_pulls: float = 0.75  # > 0: n_m = ceil(c_pulls log T / r_m^2)
     c_gap: float = 0.25  # >= 0: a cube goes when more than c_gap r_m below the best
@@ -41,40 +41,40 @@ class BLiNSettings:
 
 
 def pulls_of_cube(level: int, T: int, c_pulls: float) -> int:
-    """n_m = ceil(c_pulls log T / r_m^2), r_m = 2^-level; at least 1."""
+    """Return n_m = ceil(c_pulls log T / r_m^2), at least 1, with r_m = 2^-level."""
     return max(1, math.ceil(c_pulls * math.log(T) * 4.0**level))
 
 
 def kept(mean: np.ndarray, edge: float, c_gap: float) -> np.ndarray:
-    """Which cubes (n,) stay: not best mean - mean > c_gap r_m (Algorithm 1, elimination)."""
+    """Return which cubes (n,) are kept: all but those with best mean - mean > c_gap r_m (Algorithm 1, elimination)."""
     return ~(mean.max() - mean > c_gap * edge)
 
 
 def first_parts(partition: Partition, cubes: np.ndarray, limit: int) -> np.ndarray:
-    """The first `limit` of the 2^d parts of each of the cubes, as indices d depths below theirs, in increasing order.
+    """Return the indices, d depths below, of the first `limit` parts of the cubes, each cut into 2^d.
 
-    Only those are made: in 10 dimensions a thousand cubes have a million parts, more than can ever be pulled.
+    No others are made: in 10 dimensions a thousand cubes have a million parts, more than can ever be pulled.
     """
     for halvings_left in reversed(range(partition.d)):
         cubes = partition.children(cubes)[: -(-limit // 2**halvings_left)]
     return cubes
 
 
-class BLiN(Phases):
-    """One client, S = 1. best (1, d): the centre of the best cube of the last batch finished; at first the domain's."""
+class BLiN(PhasedAlgorithm):
+    """One client (S = 1); best is the centre of the best cube of the last batch that was finished."""
 
     def loop(self):
-        """Algorithm 1. Yields the pulls of a batch, and is sent the sums of their rewards once it is finished."""
+        """Algorithm 1: yield the pulls of a batch; once it is finished, take the sums of their rewards."""
         s, T, partition = self.settings, self.task.horizon, self.task.partition
-        cubes, left = np.array([1]), T  # A_1 = the whole domain
+        cubes, budget = np.array([1]), T  # A_1 = the whole domain
         for level in count():
             h, pulls = partition.d * level, min(pulls_of_cube(level, T, s.c_pulls), T + 1)
             if level:
-                cubes = first_parts(partition, cubes, left + 1)  # A_m: the survivors are split
-            rounds = min(pulls, left // len(cubes) + 1)  # over all cubes, one pull each; no more than T cuts
+                cubes = first_parts(partition, cubes, budget + 1)  # A_m: the survivors are split
+            rounds = min(pulls, budget // len(cubes) + 1)  # over all cubes, one pull each; no more than T cuts
             turns = np.tile(cubes, rounds)
             sums = yield Pull(h, *np.broadcast_arrays(0, turns, 1))
-            left -= len(turns)
+            budget -= len(turns)
             mean = sums.reshape(rounds, -1).sum(axis=0) / pulls
             best = cubes[[np.argmax(mean)]]
             self.best = partition.centers(h, best)
@@ -84,6 +84,6 @@ class BLiN(Phases):
 
 
 def make_blin(task: Task, settings: BLiNSettings) -> tuple[Server, list[Client]]:
-    """A server that says nothing, and M clients that run alone."""
+    """Make a server that sends no message, and M clients, each on its own."""
     halving = Partition(task.partition.domain, k=2, max_depth=task.partition.max_depth, cells="cyclic")
     return make_phased(BLiN, Server, replace(task, partition=halving), settings)

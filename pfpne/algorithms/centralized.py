@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pfpne.algorithms.hct import HCTSettings, TreeClient, hct_theory
+from pfpne.algorithms.hct import HCTSettings, TreeClient, hct_constants
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Reward(Message):
-    """Up (centralized): the reward (1,) of the point received."""
+    """Up: the reward (1,) of the point received."""
 
     reward: np.ndarray = numbers(1, statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
 class NextPoint(Message):
-    """Down (centralized): the point (d,) to evaluate."""
+    """Down: the point (d,) to evaluate."""
 
     point: np.ndarray = numbers("d")
 
@@ -34,16 +34,16 @@ class CentralizedServer(Server):
 
     def __init__(self, task: Task, settings: HCTSettings):
         super().__init__(task, settings)
-        alone = replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
-        self.hct = TreeClient(alone, hct_theory(settings, alone.partition, alone.horizon))
+        whole = replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
+        self.hct = TreeClient(whole, hct_constants(settings, whole.partition, whole.horizon))
 
     def start(self) -> dict[int, Message]:
-        """The next point, for the client whose turn it is; nothing after the last."""
+        """Return the next point, for the client whose turn it is; nothing after the last evaluation."""
         points = self.hct.ask().points
         return {self.hct.t % self.task.n_clients: NextPoint(self.hct.t, points[0])} if len(points) else {}
 
     def awaits(self, m: int) -> Awaited:
-        """The reward of the evaluation under way, from the client whose turn it is. Header: its evaluations, from 1."""
+        """Return the reward of the evaluation under way, from the client whose turn it is; header: its evaluations."""
         rounds, turn = divmod(self.hct.t, self.task.n_clients)
         if m != turn or self.hct.t == self.hct.task.horizon:
             return Awaited(rounds + (m < turn))
@@ -56,7 +56,7 @@ class CentralizedServer(Server):
 
 
 class CentralizedClient(Client):
-    """Evaluates what the server sends, and sends the reward. It would deploy the last point that it evaluated."""
+    """Evaluates what the server sends, and sends the reward; it would deploy the point that it evaluated last."""
 
     takes = (NextPoint,)
 
@@ -66,7 +66,7 @@ class CentralizedClient(Client):
         self._best, self._next = task.partition.centers(0, 1)[0], EMPTY_BATCH
 
     def awaits(self) -> Awaited:
-        """The point of its next evaluation, unless it has one; it is evaluation m, m + M, m + 2 M, ... of all."""
+        """Return the point of its next evaluation, unless it has one: evaluation m, m + M, m + 2 M, ... of all."""
         (low, high), M = self.task.partition.domain.T, self.task.n_clients
         j = self.t * M + self.m
         if self._next.size or self.t == self.task.horizon:
@@ -88,5 +88,5 @@ class CentralizedClient(Client):
 
 
 def make_centralized(task: Task, settings: HCTSettings) -> tuple[Server, list[Client]]:
-    """The server that runs HCT, and its M thin clients."""
+    """Make the server that runs HCT, and its M thin clients."""
     return CentralizedServer(task, settings), [CentralizedClient(task, m) for m in range(task.n_clients)]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms.arms import draw_arms
-from pfpne.algorithms.phases import cut, node_sums
+from pfpne.algorithms.phases import clip_to_budget, node_sums
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check_amount, check_scale
@@ -41,7 +41,7 @@ class Fed1UCBSettings:
 
 @dataclass(frozen=True, eq=False)
 class ArmMeans(Message):
-    """Up: a client's mean (n,) of every active arm, in increasing order of the arms. Header: the phase, from 1."""
+    """Up: the client's mean (n,) of every active arm, in increasing order. Header: the phase, from 1."""
 
     means: np.ndarray = numbers("n", statistic="mean")
 
@@ -54,27 +54,27 @@ class SurvivingArms(Message):
 
 
 def reward_deviation(noise: float | str | None) -> float:
-    """sigma: a/sqrt(3) for uniform noise on +-a; 1/2, the public code's, for Bernoulli rewards or unknown noise."""
+    """Return sigma: a/sqrt(3) for uniform noise on +-a, else 1/2, as in the public code."""
     return 0.5 if noise is None or noise == "bernoulli" else noise / math.sqrt(3)
 
 
 def pulls_of_phase(T: int, c_pulls: float) -> int:
-    """f(p) = c_pulls log T truncated, as in the public code; at least 1."""
+    """Return f(p) = c_pulls log T, truncated as in the public code, at least 1."""
     return max(1, int(c_pulls * math.log(T)))
 
 
 def confidence_width(n: int, M: int, T: int, sigma: float) -> float:
-    """B_p = sqrt(4 sigma^2 log T / (M n)), for the average of M clients' means of n pulls each."""
+    """Return B_p = sqrt(4 sigma^2 log T / (M n)), for the average of M clients' means of n pulls each."""
     return math.sqrt(4 * sigma**2 * math.log(T) / (M * n))
 
 
 def kept(mean: np.ndarray, width: float) -> np.ndarray:
-    """Which arms (n,) stay: not mean + B_p < best mean - B_p (Fed1-UCB, server, the set E_p)."""
+    """Return which arms (n,) are kept: all but the set E_p, those with mean + B_p < best mean - B_p."""
     return ~(mean + width < mean.max() - width)
 
 
 class Fed1UCBServer(Server):
-    """Averages the clients' means of the active arms, and drops arms. phase: the one that is under way, from 1."""
+    """Averages the clients' means of the active arms, and drops arms; phase, from 1, is the one under way."""
 
     takes = (ArmMeans,)
 
@@ -83,14 +83,14 @@ class Fed1UCBServer(Server):
         self.active, self.pulls, self.sigma, self.phase = np.arange(n_arms), pulls, sigma, 1
 
     def awaits(self, m: int) -> Awaited:
-        """The means of this phase, as long as more than one arm is left."""
+        """Return the means of this phase, as long as more than one arm is left."""
         if len(self.active) == 1:
             return Awaited(self.phase - 1)
-        headers, within = range(self.phase, self.phase + 1), self.task.bounds(ArmMeans)
-        return Awaited(self.phase - 1, ArmMeans, headers, {"n": len(self.active)}, bounds=within)
+        headers, bounds = range(self.phase, self.phase + 1), self.task.bounds(ArmMeans)
+        return Awaited(self.phase - 1, ArmMeans, headers, {"n": len(self.active)}, bounds=bounds)
 
     def conclude(self, means: np.ndarray) -> SurvivingArms:
-        """One phase: from the clients' means (M, n) of the active arms to the arms that stay."""
+        """Conclude a phase: from the clients' means (M, n) of the active arms to the arms that are kept."""
         mean, phase = means.mean(axis=0), self.phase  # server: average of the local means
         width = confidence_width(phase * self.pulls, len(means), self.task.horizon, self.sigma)  # B_p, with n = F(p)
         self.active, self.phase = self.active[kept(mean, width)], phase + 1  # server: drop E_p
@@ -98,7 +98,7 @@ class Fed1UCBServer(Server):
 
 
 class Fed1UCBClient(Client):
-    """Pulls every active arm equally often and sends its means. arms (K, d): in the order of play, which names them."""
+    """Pulls every active arm equally often, and sends its means; arms (K, d) are in the order of play."""
 
     takes = (SurvivingArms,)
 
@@ -112,9 +112,9 @@ class Fed1UCBClient(Client):
     def _ask(self) -> Batch:
         if self.waiting:
             return EMPTY_BATCH
-        left = self.task.horizon - self.t
-        pulls = self.pulls if len(self.active) > 1 else left  # one arm left: no more exploration
-        counts = cut(np.full(len(self.active), pulls), np.array([0]), np.array([left]))
+        budget = self.task.horizon - self.t
+        pulls = self.pulls if len(self.active) > 1 else budget  # one arm left: no more exploration
+        counts = clip_to_budget(np.full(len(self.active), pulls), np.array([0]), np.array([budget]))
         return Batch(self.arms[self.active[counts > 0]], counts[counts > 0])
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> ArmMeans | None:
@@ -125,7 +125,7 @@ class Fed1UCBClient(Client):
         return ArmMeans(self.phase, self.sums[self.active] / (self.phase * self.pulls))  # client: send the local means
 
     def awaits(self) -> Awaited:
-        """Which of the active arms stay, once their means are sent."""
+        """Return which of the active arms are kept, once their means are sent."""
         headers = range(self.phase, self.phase + 1) if self.waiting else range(0)
         return Awaited(self.phase - 1, SurvivingArms, headers, subset_of={"arms": self.active})
 
@@ -134,12 +134,12 @@ class Fed1UCBClient(Client):
         self._best = self.arms[self.active[np.argmax(self.sums[self.active])]]
 
     def best(self) -> np.ndarray:
-        """Of the arms active after the last finished phase, that of this client's highest mean; at first the centre."""
+        """Return the active arm of this client's highest mean after the last phase; at first the domain's centre."""
         return self._best.copy()
 
 
 def make_fed1_ucb(task: Task, settings: Fed1UCBSettings) -> tuple[Server, list[Client]]:
-    """The server and the M clients of one run. The arms' order comes from the task's stream "arms-order"."""
+    """Make the server and the M clients; the order of the arms comes from the task's stream "arms-order"."""
     arms = task.stream("arms-order").permutation(draw_arms(task))
     pulls = pulls_of_phase(task.horizon, settings.c_pulls)
     sigma = reward_deviation(task.noise) if settings.sigma is None else settings.sigma

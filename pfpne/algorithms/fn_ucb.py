@@ -60,28 +60,30 @@ class FNUCBSettings:
             check_amount(name, getattr(self, name))
 
     def alpha(self, t: int) -> float:
-        """alpha_t = clip((t - start) / ramp, 0, 1)."""
+        """Return alpha_t = clip((t - start) / ramp, 0, 1)."""
         return min(max((t - self.start) / self.ramp, 0.0), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class NeuralStatistics(Message):
-    """Up: those of a client. Down: sums over all data of all clients, and means over clients."""
+    """Up: the sums of one client. Down: the sums over all data of all clients, and means over clients."""
 
-    gram: np.ndarray = numbers("p", "p")  # (p, p): sum of g g^T, of a client since the last communication
+    gram: np.ndarray = numbers("p", "p")  # (p, p): sum of g g^T, for one client since the last communication
     moment: np.ndarray = numbers("p")  # (p,): sum of r g, likewise
-    weights: np.ndarray = numbers("p")  # (p,): of the client's own network
-    inverse: np.ndarray = numbers("p", "p")  # (p, p): of lambda I + sum of g g^T over the client's own data
+    weights: np.ndarray = numbers("p")  # (p,): those of the client's own network
+    inverse: np.ndarray = numbers(
+        "p", "p"
+    )  # (p, p): the inverse of lambda I + the sum of g g^T over the client's own data
 
 
 @dataclass(frozen=True, eq=False)
 class NewsRequest(Message):
-    """Down: another client wants to communicate, so all do. Carries no number."""
+    """Down: another client wants to communicate, so all have to. It carries no number."""
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def network(theta, inputs, width):
-    """f(x; theta) (n,) at inputs (d + 1, n), and the hidden units' inputs there, before ReLU (width, n).
+    """Return f(x; theta) (n,) at inputs (d + 1, n), and the hidden units before ReLU (width, n).
 
     theta (p,): for each hidden unit its d weights and its bias, then the output's weights (width,) and bias.
     """
@@ -99,18 +101,18 @@ def network(theta, inputs, width):
 
 
 def gradients(theta: np.ndarray, inputs: np.ndarray, width: int) -> np.ndarray:
-    """The gradients (n, p) of f(x; theta) with respect to theta, at inputs (d + 1, n); ReLU'(0) = 0."""
+    """Return the gradients (n, p) of f(x; theta) with respect to theta, at inputs (d + 1, n); ReLU'(0) = 0."""
     f, z = network(theta, inputs, width)
-    of_hidden = ((z > 0) * theta[len(inputs) * width : -1, None])[:, None, :] * inputs  # (width, d + 1, n)
-    return np.concatenate([of_hidden.reshape(-1, len(f)), np.maximum(z, 0.0), np.ones((1, len(f)))]).T.copy()
+    hidden = ((z > 0) * theta[len(inputs) * width : -1, None])[:, None, :] * inputs  # (width, d + 1, n)
+    return np.concatenate([hidden.reshape(-1, len(f)), np.maximum(z, 0.0), np.ones((1, len(f)))]).T.copy()
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def descend(theta, inputs, share, mean, decay, rate, steps, width):
-    """Gradient descent of every client's network theta (M, p), in place, on its own history.
+    """Do gradient descent on every client's network theta (M, p), in place, on its own history.
 
-    Each holds arm k (inputs (d + 1, n)) a share (n,) of the time, with mean rewards mean (M, n): the mean squared error
-    is sum_k share_k (f(x_k) - mean_k)^2 and a constant. Each step: theta -= rate (gradient of that + decay theta).
+    A history holds arm k (inputs (d + 1, n)) a share (n,) of the time, with mean rewards mean (M, n): the mean squared
+    error is sum_k share_k (f(x_k) - mean_k)^2 plus a constant. A step: theta -= rate (its gradient + decay theta).
     """
     q, n = inputs.shape
     keep = 1.0 - rate * decay
@@ -153,9 +155,9 @@ def train(theta: np.ndarray, inputs: np.ndarray, counts: np.ndarray, totals: np.
 
 
 class Arms:
-    """What all clients know from the start: points (K, d), theta_0 (p,), the gradients g (K, p) there.
+    """What all clients know from the start: the arms' points (K, d), theta_0 (p,), and the gradients g (K, p) there.
 
-    inputs (d + 1, K): the points scaled to [0,1]^d, over sqrt d; a last row of ones for the biases.
+    inputs (d + 1, K) are the points scaled to [0, 1]^d, over sqrt d, with a last row of ones for the biases.
     """
 
     def __init__(self, task: Task, width: int):
@@ -168,14 +170,14 @@ class Arms:
 
 @njit(cache=True)
 def upper_bound(value, variance, nu, lambda_):
-    """UCB = value + nu sqrt(lambda) sqrt(variance) (K,), variance = g V^-1 g for UCB_b, g W g for UCB_a (nu: nu_2)."""
+    """Return value + nu sqrt(lambda) sqrt(variance) (K,): UCB_b with variance g V^-1 g, UCB_a with g W g and nu_2."""
     return value + nu * np.sqrt(lambda_) * np.sqrt(np.maximum(variance, 0.0))
 
 
 class FNUCBServer(Server):
-    """Adds the clients' sums, averages their weights and inverses, and sees to it that all communicate together.
+    """Adds the clients' sums, averages their weights and inverses, and makes all communicate together.
 
-    synced: the step of the last communication. inbox: what clients have sent for the next one.
+    synced is the step of the last communication, inbox what clients have sent for the next one.
     """
 
     takes = (NeuralStatistics,)
@@ -185,7 +187,7 @@ class FNUCBServer(Server):
         self.gram, self.moment, self.inbox, self.synced = 0.0, 0.0, {}, 1
 
     def awaits(self, m: int) -> Awaited:
-        """The news of a client that has not sent any, of the step that the others have sent theirs of."""
+        """Return the news of a client that has not sent any, of the step of the others' news."""
         step = next((message.header for message in self.inbox.values()), None)
         headers = range(self.synced + 1, self.task.horizon + 1) if step is None else range(step, step + 1)
         if m in self.inbox:
@@ -216,7 +218,7 @@ class FNUCBClient(Client):
         super().__init__(task)
         K, p = arms.g.shape
         self.settings, self.arms, self.prior = settings, arms, settings.lambda_ * np.eye(p)  # prior: lambda I
-        # What was communicated last; at first nothing, as of step 0, whose news therefore waits.
+        # The last aggregates: initially empty, with header 1, so that step 0 sends nothing.
         self.shared = NeuralStatistics(1, np.zeros((p, p)), np.zeros(p), arms.theta_0, np.eye(p) / settings.lambda_)
         self.gram, self.moment, self.gram_own = np.zeros((p, p)), np.zeros(p), np.zeros((p, p))
         self.counts, self.history = np.zeros((2, K), dtype=np.int64)  # plays; those since t = start
@@ -260,11 +262,11 @@ class FNUCBClient(Client):
         return NeuralStatistics(self.t, self.gram, self.moment, self.theta, np.linalg.inv(self.prior + self.gram_own))
 
     def awaits(self) -> Awaited:
-        """The aggregates of what it has sent; before, if it has made evaluations since the last, a request to send."""
-        synced, here = self.shared.header, range(self.t, self.t + 1)
+        """Return the aggregates of what it has sent; or, if it has evaluated since the last ones, a request to send."""
+        synced, this_step = self.shared.header, range(self.t, self.t + 1)
         if self.waiting:
-            return Awaited(self.t, NeuralStatistics, here, {"p": len(self.theta)})
-        return Awaited(synced, NewsRequest, here if self.t > synced else range(0))
+            return Awaited(self.t, NeuralStatistics, this_step, {"p": len(self.theta)})
+        return Awaited(synced, NewsRequest, this_step if self.t > synced else range(0))
 
     def _receive(self, message: NeuralStatistics | NewsRequest) -> NeuralStatistics | None:
         if isinstance(message, NewsRequest):
@@ -273,11 +275,11 @@ class FNUCBClient(Client):
         self.gram[:], self.moment[:] = 0.0, 0.0
 
     def best(self) -> np.ndarray:
-        """The arm that this client has played most, of equals the first; the first arm before it has played."""
+        """Return the arm that this client has played most, of equal ones the first."""
         return self.arms.points[int(np.argmax(self.counts))]
 
 
 def make_fn_ucb(task: Task, settings: FNUCBSettings) -> tuple[Server, list[Client]]:
-    """The server and the M clients of one run."""
+    """Make the server and the M clients."""
     arms = Arms(task, settings.width)
     return FNUCBServer(task, settings), [FNUCBClient(task, settings, arms) for _ in range(task.n_clients)]

@@ -31,14 +31,17 @@ from pfpne.messages import Awaited, Message, numbers
 from pfpne.rng import stream
 from pfpne.validation import check
 
-LONGEST = 2_000  # evaluations of a client, at most: the cost of each grows with the square of those before it
+MAX_EVALUATIONS = 2_000  # evaluations of a client, at most: the cost of each grows with the square of those before it
 GROWTH = 1.15  # hyper-parameters are estimated anew when there are so many times more values
 CANDIDATES, LOCAL, NEAR = 160, 20, (0.1, 0.03)  # where to look: in all the cube, and about the best three points
 
 
 @dataclass(frozen=True)
 class GPSettings:
-    """noise_aware: whether rewards are noisy, by how much being estimated; else equal points have equal rewards."""
+    """Settings of gp and gp-shared.
+
+    noise_aware: rewards are noisy, and the noise is estimated; without it, equal points have equal rewards.
+    """
 
     noise_aware: bool = True
 
@@ -47,21 +50,23 @@ class GPSettings:
 
 
 def first_points(d: int) -> int:
+    """Return n_0, in d dimensions."""
     return min(2 * d + 2, 16)
 
 
 def grid_points(d: int) -> int:
+    """Return g, in d dimensions."""
     return min(16 * d, 64)
 
 
 def sobol(task: Task, role: str, n: int) -> np.ndarray:
-    """The first n points (n, d) of a scrambled Sobol sequence in the unit cube, the same for all clients."""
+    """Return the first n points (n, d) of a scrambled Sobol sequence in the unit cube, the same for all clients."""
     engine = qmc.Sobol(len(task.partition.domain), rng=task.stream(role))
     return engine.random(2 ** math.ceil(math.log2(max(2, n))))[:n].copy()
 
 
 def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, noise: float) -> np.ndarray:
-    """The augmented expected improvement (n,) over best of Gaussian values that are seen with noise."""
+    """Return the augmented expected improvement (n,), over best, of Gaussian values that are seen with noise."""
     z = (mean - best) / np.maximum(deviation, 1e-12)
     expected = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
     return expected * (1 - noise / np.sqrt(deviation**2 + noise**2 + 1e-300))
@@ -69,7 +74,7 @@ def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, noise: flo
 
 @dataclass(frozen=True, eq=False)
 class Beliefs(Message):
-    """Up: what a client believes of its function on the grid, less the average (g,), and of how many evaluations."""
+    """Up: the client's posterior means on the grid (g,), less their average, and how many evaluations each is worth."""
 
     means: np.ndarray = numbers("g")
     counts: np.ndarray = numbers("g", low=0)
@@ -77,18 +82,23 @@ class Beliefs(Message):
 
 @dataclass(frozen=True, eq=False)
 class AllBeliefs(Message):
-    """Down: the mean of all clients' beliefs (g,), weighted by their counts, and the sums of the counts."""
+    """Down: the means of all clients' beliefs (g,), weighted by their counts, and the sums of the counts."""
 
     means: np.ndarray = numbers("g")
     counts: np.ndarray = numbers("g", low=0)
 
 
 class GPClient(Client):
-    """Client m, alone. x, y: the points in the unit cube and rewards so far. hyper: of the model, estimated last."""
+    """Client m, alone. x, y: the points in the unit cube and rewards so far; hyper: the hyper-parameters in use."""
 
     def __init__(self, task: Task, settings: GPSettings, m: int):
         super().__init__(task)
-        check(task.horizon <= LONGEST, "horizon", f"at most {LONGEST} for a Gaussian process", task.horizon)
+        check(
+            task.horizon <= MAX_EVALUATIONS,
+            "horizon",
+            f"at most {MAX_EVALUATIONS} for a Gaussian process",
+            task.horizon,
+        )
         self.settings, self.m = settings, m
         d, M = len(task.partition.domain), task.n_clients
         self._first = sobol(task, "first points", M * first_points(d))[m::M].copy()
@@ -97,11 +107,11 @@ class GPClient(Client):
 
     @property
     def stage(self) -> str:
-        """What the next evaluation is for."""
+        """What the next evaluation is for, "first points" or "search"."""
         return "first points" if self.t < len(self._first) else "search"
 
     def beside(self, own: Values) -> Values:
-        """Values of its own function, and what it knows beside them."""
+        """Return values of its own function, with what the client knows from others."""
         return own
 
     def _values(self) -> Values:
@@ -154,7 +164,10 @@ class GPClient(Client):
 
 
 class SharedGPClient(GPClient):
-    """Client m, which tells what it believes, and learns from what the others do. others: their means and counts."""
+    """Client m, which sends what it believes, and learns from others: the means and counts of the other clients.
+
+    exchanges: how often it has exchanged beliefs. own_hyper: of the process of its own rewards, from which they come.
+    """
 
     takes = (AllBeliefs,)
 
@@ -162,70 +175,70 @@ class SharedGPClient(GPClient):
         super().__init__(task, settings, m)
         d = len(task.partition.domain)
         self.grid, self.others = sobol(task, "grid of beliefs", grid_points(d)), None
-        self.alone = self.hyper  # of the process of its own rewards, from which its beliefs come
-        self.told, self._sent = 0, None  # how often it has told; what, while it waits for the answer
+        self.own_hyper = self.hyper
+        self.exchanges, self._sent = 0, None  # _sent: what was sent, while it waits for the answer
 
     def beside(self, own: Values) -> Values:
-        """And what the others believe."""
+        """Return these values, with what the others believe as a second output."""
         if self.others is None:
             return own
         means, counts = self.others
-        known = counts > 1e-3
-        return own.beside(self.grid[known], means[known], counts[known])
+        informative = counts > 1e-3
+        return own.beside(self.grid[informative], means[informative], counts[informative])
 
     def _ask(self) -> Batch:
         return super()._ask() if self._sent is None else EMPTY_BATCH
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Beliefs | None:
         super()._tell(batch, rewards)
-        if self.task.n_clients == 1 or self.t != len(self._first) * 2**self.told or self.t == self.task.horizon:
+        if self.task.n_clients == 1 or self.t != len(self._first) * 2**self.exchanges or self.t == self.task.horizon:
             return None
         own = Values.single(self.x, self.y)
-        self.alone = fit(own, self.alone)
-        model = GaussianProcess(own, self.alone)
+        self.own_hyper = fit(own, self.own_hyper)
+        model = GaussianProcess(own, self.own_hyper)
         mean, deviation = model.predict(self.grid)
-        known = np.maximum(model.variance / np.maximum(deviation**2, 1e-12 * model.variance) - 1, 0.0)
-        counts = self.t * known / max(known.sum(), 1e-12)
+        gain = np.maximum(model.variance / np.maximum(deviation**2, 1e-12 * model.variance) - 1, 0.0)
+        counts = self.t * gain / max(gain.sum(), 1e-12)
         self._sent = mean - mean.mean(), counts
-        return Beliefs(self.told, *self._sent)
+        return Beliefs(self.exchanges, *self._sent)
 
     def awaits(self) -> Awaited:
-        """The answer to what it has told."""
+        """Return the answer to what it has sent."""
         if self._sent is None:
-            return Awaited(self.told - 1)
-        return Awaited(self.told - 1, AllBeliefs, range(self.told, self.told + 1), {"g": len(self.grid)})
+            return Awaited(self.exchanges - 1)
+        return Awaited(self.exchanges - 1, AllBeliefs, range(self.exchanges, self.exchanges + 1), {"g": len(self.grid)})
 
     def _receive(self, message: AllBeliefs) -> None:
         means, counts = self._sent
-        left = np.maximum(message.counts - counts, 0.0)
-        theirs = (message.counts * message.means - counts * means) / np.maximum(left, 1e-9)
-        self.others, self._sent = (theirs, left), None
-        self.told += 1
+        other_counts = np.maximum(message.counts - counts, 0.0)
+        other_means = (message.counts * message.means - counts * means) / np.maximum(other_counts, 1e-9)
+        self.others, self._sent = (other_means, other_counts), None
+        self.exchanges += 1
         self._estimate()
 
 
 class GPServer(Server):
-    """It adds up what the clients believe. told: how often."""
+    """Adds up what the clients believe; exchanges: how often it has."""
 
     takes = (Beliefs,)
 
     def __init__(self, task: Task, settings: GPSettings):
         super().__init__(task, settings)
-        self.told = 0
+        self.exchanges = 0
 
     def awaits(self, m: int) -> Awaited:
         sizes = {"g": grid_points(len(self.task.partition.domain))}
-        return Awaited(self.told - 1, Beliefs, range(self.told, self.told + 1), sizes)
+        return Awaited(self.exchanges - 1, Beliefs, range(self.exchanges, self.exchanges + 1), sizes)
 
     def conclude(self, means: np.ndarray, counts: np.ndarray) -> AllBeliefs:
-        """means, counts (M, g)."""
+        """Return the weighted means over the clients, from their means and counts (M, g)."""
         total = counts.sum(axis=0)
-        self.told += 1
-        return AllBeliefs(self.told - 1, (means * counts).sum(axis=0) / np.maximum(total, 1e-12), total)
+        self.exchanges += 1
+        return AllBeliefs(self.exchanges - 1, (means * counts).sum(axis=0) / np.maximum(total, 1e-12), total)
 
 
 def make_gp(task: Task, settings: GPSettings) -> tuple[Server, list[Client]]:
-    """A server that says nothing, and M clients, each alone."""
+    """Make a server that sends no message, and M clients, each alone."""
     return Server(task), [GPClient(task, settings, m) for m in range(task.n_clients)]
 
 

@@ -10,8 +10,8 @@ Algorithm 1 (HCT-iid), in the order of steps of PyXAB 0.3.0's class HCT.
 | T_{h,i}                | count                       | its pulls; total is the sum of their rewards               |
 | U_{h,i}, B_{h,i}       | U, B                        | upper bounds of f on its cell: its own, its subtree's      |
 | t, t^+                 | t, 2^epoch                  | step, and the power of two that is not below it            |
-| c^2 log(1/delta~(t^+)) | theory.squared_width[epoch] | the squared half-width of a confidence interval, one pull  |
-| tau_h(t)               | theory.threshold[epoch, h]  | pulls of a node of depth h before the search goes deeper   |
+| c^2 log(1/delta~(t^+)) | constants.squared_width[epoch] | the squared half-width of a confidence interval, one pull  |
+| tau_h(t)               | constants.threshold[epoch, h] | pulls of a node of depth h before the search goes deeper   |
 
 PyXAB's HCT, hct-pyxab here and pull for pull equal to it, splits a node again whenever it is pulled up to a
 threshold that has grown since its children were made, and forgets the subtree. Algorithm 1 splits leaves only:
@@ -34,7 +34,7 @@ from pfpne.validation import check_rho, check_scale
 
 @dataclass(frozen=True)
 class TreeSettings:
-    """nu_1 > 0, rho in (0, 1): smoothness, in units of the reward."""
+    """The smoothness: nu_1 > 0, in units of the reward, and rho in (0, 1)."""
 
     nu_1: float = 1.0
     rho: float = 0.5
@@ -46,7 +46,10 @@ class TreeSettings:
 
 @dataclass(frozen=True)
 class HCTSettings(TreeSettings):
-    """And c > 0, delta in (0, 1]: confidence. PyXAB's defaults; the theory of HCT wants c = 2 / sqrt(1 - rho)."""
+    """TreeSettings, and the confidence: c > 0 and delta in (0, 1].
+
+    The defaults are PyXAB's. The theory of HCT wants c = 2 / sqrt(1 - rho).
+    """
 
     c: float = 0.1
     delta: float = 0.01
@@ -57,69 +60,71 @@ class HCTSettings(TreeSettings):
         check_scale("delta", self.delta, high=1)
 
 
-class Theory(NamedTuple):
-    """What the algorithm looks up: epochs e = 0, 1, ... (t^+ = 2^e), depths h = 0..max_depth."""
+class HCTConstants(NamedTuple):
+    """The numbers that HCT looks up, for epochs e = 0, 1, ... (t^+ = 2^e) and depths h = 0..max_depth."""
 
     threshold: np.ndarray  # (epochs, depths): tau_h; infinite where nodes are never split
     squared_width: np.ndarray  # (epochs,): c^2 log(1/delta~(t^+))
     diameter: np.ndarray  # (depths,): nu_1 rho^h
     k: int  # children of a node
     split_again: bool = False  # PyXAB's re-expansion
-    credit_path: bool = False  # HOO (hoo.py): a reward counts at every node above the one pulled, too
+    credit_path: bool = False  # HOO (hoo.py): a reward also counts at every node above the one pulled
 
 
 def epoch(t: int) -> int:
-    """e with 2^e = t^+, the smallest power of two >= t; t >= 1. (PyXAB's floats agree for t < 2^29.)"""
+    """Return e with 2^e = t^+, the smallest power of two >= t, for t >= 1. (PyXAB's floats agree for t < 2^29.)"""
     return (t - 1).bit_length()
 
 
-def squared_width_at(t_plus: int, most: float, s: HCTSettings) -> float:
-    """c^2 log(1/delta~(t^+)), delta~(t^+) = min(most, c_1 delta / t^+), c_1 = (rho / (3 nu_1))^(1/8)."""
+def squared_width_at(t_plus: int, max_delta: float, s: HCTSettings) -> float:
+    """Return c^2 log(1/delta~(t^+)), delta~(t^+) = min(max_delta, c_1 delta / t^+), c_1 = (rho / (3 nu_1))^(1/8)."""
     c_1 = np.power(s.rho / (3 * s.nu_1), 1.0 / 8)
-    return s.c**2 * math.log(1 / min(most, c_1 * s.delta / t_plus))
+    return s.c**2 * math.log(1 / min(max_delta, c_1 * s.delta / t_plus))
 
 
 def threshold_at(h: int, squared_width, s: HCTSettings):
-    """tau_h = squared_width rho^(-2h) / nu_1^2, rounded up, and of that shape; 0 for the root, which is not pulled."""
+    """Return tau_h = ceil(squared_width rho^(-2h) / nu_1^2), for each squared_width; 0 at the root, never pulled."""
     with np.errstate(over="ignore"):
         return np.ceil(squared_width * np.float64(s.rho) ** (-2 * h) / s.nu_1**2) * (h > 0)
 
 
-def hct_theory(s: HCTSettings, partition, T: int) -> Theory:
-    """The constants of HCT for steps 1..T."""
+def hct_constants(s: HCTSettings, partition, T: int) -> HCTConstants:
+    """Return the constants of HCT for steps 1..T."""
     depths, powers = range(partition.max_depth + 1), [2**e for e in range(epoch(T) + 1)]
-    squared_width, cut = (np.array([squared_width_at(t_plus, most, s) for t_plus in powers]) for most in (1.0, 0.5))
-    threshold = np.stack([threshold_at(h, cut, s) for h in depths], axis=1)
+    squared_width = np.array([squared_width_at(t_plus, 1.0, s) for t_plus in powers])
+    in_thresholds = np.array([squared_width_at(t_plus, 0.5, s) for t_plus in powers])
+    threshold = np.stack([threshold_at(h, in_thresholds, s) for h in depths], axis=1)
     threshold[:, -1] = np.inf
-    return Theory(threshold, squared_width, np.array([s.nu_1 * s.rho**h for h in depths]), partition.k)
+    return HCTConstants(threshold, squared_width, np.array([s.nu_1 * s.rho**h for h in depths]), partition.k)
 
 
-def pyxab_theory(s: HCTSettings, partition, T: int) -> Theory:
-    """The same for PyXAB's HCT."""
-    return hct_theory(s, partition, T)._replace(split_again=True)
+def pyxab_constants(s: HCTSettings, partition, T: int) -> HCTConstants:
+    """Return HCT's constants, with PyXAB's re-expansion switched on."""
+    return hct_constants(s, partition, T)._replace(split_again=True)
 
 
 # --- the algorithm ----------------------------------------------------------------------------------
 
-# parent, child, largest: rows, of the first of the k children and of that with the largest B (of equal ones the last),
-# or -1. free: 1 where the search goes deeper below the threshold, too. A count need not be whole: what a node starts
-# from may be worth part of a pull (pf_pne_plus.py).
-# t: the step to come. size: nodes so far. best: the node to deploy. split: the node whose B has not seen its new
-# children yet, or -1. top: a node on the way from the root to the one to pull next, as low as is known.
+# Of a node: parent, child and largest are rows, or -1: of its parent, of the first of its k children, and of the child
+# with the largest B (of equal ones the last). free is 1 where the search may go deeper below the threshold, too. count
+# need not be whole: what a node starts from may be worth part of a pull (pf_pne_plus.py).
+# Of the state: t is the next step, size the number of nodes, best the node to deploy, split the node whose B has not
+# seen its new children yet, or -1, and top the lowest node known to lie on the way from the root to the next pull.
 INTEGERS, FLOATS = ("depth", "index", "parent", "child", "largest", "free"), ("count", "total", "U", "B")
 NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
 STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split", "top")])
 
-part_of_step = njit(cache=True, inline="always")  # calls would count references to each array, and take most time
+part_of_step = njit(cache=True, inline="always")  # else counting references to arrays would take most of the time
 
 
 @part_of_step
-def traverse(node, state, theory):
-    """OptTraverse: from the root to the child of largest B, down to a leaf or a node short of its threshold.
+def traverse(node, state, constants):
+    """Return the node to pull: OptTraverse, from the root to the child of largest B again and again.
 
-    The way from the root to node `top` is that of the last step, so the descent starts there.
+    The descent ends at a leaf, or at a node short of its threshold. It starts at node `top`: the way from the root to
+    there is as in the last step.
     """
-    threshold = theory.threshold[state[0].epoch]
+    threshold = constants.threshold[state[0].epoch]
     v = state[0].top
     while node[v].child >= 0 and (node[v].free or node[v].count >= threshold[node[v].depth]):
         v = node[v].largest
@@ -127,53 +132,53 @@ def traverse(node, state, theory):
 
 
 @part_of_step
-def learn(node, state, theory, v, reward):
-    """The rest of a step, once v is pulled: refresh at t = t^+, update v and the B-values above it, split it."""
+def update_tree(node, state, constants, v, reward):
+    """Update the tree with the reward of node v: refresh it at t = t^+, update v and the B-values above, split v."""
     s, n = state[0], node[v]
-    elsewhere = s.split >= 0 or s.t == 1 << s.epoch  # B-values change that are not above v, or all thresholds
+    whole_tree = s.split >= 0 or s.t == 1 << s.epoch  # B-values that are not above v change, or all thresholds do
     if s.t == 1 << s.epoch:
-        refresh(node, state, theory)
+        refresh(node, state, constants)
     if s.split >= 0:
-        update_B(node, s.split, theory)
+        update_B(node, s.split, constants)
         s.split = -1
     u = v
     while u >= 0:
         node[u].count += 1
         node[u].total += reward
-        node[u].U = upper_bound(node[u], s.epoch, theory)
-        u = node[u].parent if theory.credit_path else -1
-    turn = update_B(node, v, theory)
-    s.top = 0 if elsewhere else turn
-    best = node[s.best]  # of the deepest ever pulled, forgotten ones too, the most pulled; then the smallest index
+        node[u].U = upper_bound(node[u], s.epoch, constants)
+        u = node[u].parent if constants.credit_path else -1
+    turn = update_B(node, v, constants)
+    s.top = 0 if whole_tree else turn
+    best = node[s.best]  # the most pulled of the deepest ever pulled, forgotten ones too
     if (n.depth, n.count, -n.index) > (best.depth, best.count, -best.index):
         s.best = v
-    if n.count >= theory.threshold[s.epoch, n.depth] and (n.child < 0 or theory.split_again):
-        split(node, state, theory, v)
+    if n.count >= constants.threshold[s.epoch, n.depth] and (n.child < 0 or constants.split_again):
+        split(node, state, constants, v)
     s.t += 1
     s.epoch += s.t > 1 << s.epoch
 
 
 @njit(cache=True)
-def refresh(node, state, theory):
-    """All U and B anew, from the leaves up: a child's row comes after its parent's."""
+def refresh(node, state, constants):
+    """Compute all U and B anew, from the leaves up: the row of a child comes after that of its parent."""
     for u in range(state[0].size - 1, -1, -1):
-        node[u].U = upper_bound(node[u], state[0].epoch, theory)
-        set_B(node, u, theory.k)
+        node[u].U = upper_bound(node[u], state[0].epoch, constants)
+        set_B(node, u, constants.k)
 
 
 @part_of_step
-def upper_bound(n, epoch, theory):
-    """U = mean + nu_1 rho^h + sqrt(c^2 log(1/delta~(t^+)) / T_{h,i}), infinite before the first pull."""
+def upper_bound(n, epoch, constants):
+    """Return U = mean + nu_1 rho^h + sqrt(c^2 log(1/delta~(t^+)) / T_{h,i}); infinity before the first pull."""
     if n.count == 0:
         return np.inf
-    mean, diameter = n.total / n.count, theory.diameter[n.depth]
-    width = math.sqrt(theory.squared_width[epoch] / n.count)
-    return mean + width + diameter if theory.credit_path else mean + diameter + width  # to PyXAB's last bit
+    mean, diameter = n.total / n.count, constants.diameter[n.depth]
+    width = math.sqrt(constants.squared_width[epoch] / n.count)
+    return mean + width + diameter if constants.credit_path else mean + diameter + width  # to PyXAB's last bit
 
 
 @part_of_step
 def set_B(node, v, k):
-    """B = min(U, the largest B of the children), U at a leaf; and which child has the largest."""
+    """Set B = min(U, the largest B of the children), or U at a leaf, and which child has the largest."""
     n = node[v]
     n.largest = n.child
     for u in range(n.child + 1, n.child + k if n.child >= 0 else 0):
@@ -183,25 +188,26 @@ def set_B(node, v, k):
 
 
 @part_of_step
-def update_B(node, v, theory):
-    """UpdateB: the B-values from v up to the root, or up to one that stays as it was, if all U-values above it did.
+def update_B(node, v, constants):
+    """Update the B-values from v up to the root (UpdateB), or up to one that does not change.
 
-    Returns the highest of these nodes whose child of largest B is another one now, or v.
+    Returns the highest of these nodes whose child of largest B has changed, or v. With credit_path every U-value above
+    v has changed, so that all B-values are updated.
     """
     turn = v
     while v >= 0:
         B, largest = node[v].B, node[v].largest
-        set_B(node, v, theory.k)
+        set_B(node, v, constants.k)
         if node[v].largest != largest:
             turn = v
-        v = node[v].parent if node[v].B != B or theory.credit_path else -1
+        v = node[v].parent if node[v].B != B or constants.credit_path else -1
     return turn
 
 
 @njit(cache=True)
-def split(node, state, theory, v):
-    """Give v k new children, never pulled; old ones, if any, are forgotten with all that is below them."""
-    s, n, k = state[0], node[v], theory.k
+def split(node, state, constants, v):
+    """Give v k new children, never pulled; old children are forgotten, with all nodes below them."""
+    s, n, k = state[0], node[v], constants.k
     n.child, n.largest, s.split = s.size, s.size + k - 1, v
     for j in range(k):
         child = node[s.size + j]
@@ -213,41 +219,46 @@ def split(node, state, theory, v):
 # --- clients and server -----------------------------------------------------------------------------
 
 
-def with_room(rows: np.ndarray, n: int) -> np.ndarray:
-    """The rows, and zeros below if they are fewer than n; at least twice as many then, so that few copies are made."""
-    more = max(n, 2 * len(rows)) - len(rows) if n > len(rows) else 0
-    return np.concatenate([rows, np.zeros((more, *rows.shape[1:]), rows.dtype)]) if more else rows
+def grow_rows(rows: np.ndarray, n: int) -> np.ndarray:
+    """Return the rows with room for n: if they are fewer, twice as many, with zeros below, so that copies are rare."""
+    if n <= len(rows):
+        return rows
+    added = max(n, 2 * len(rows)) - len(rows)
+    return np.concatenate([rows, np.zeros((added, *rows.shape[1:]), rows.dtype)])
 
 
 class TreeClient(Client):
-    """One client, alone on its tree."""
+    """One client that searches alone, on its tree."""
 
-    def __init__(self, task: Task, theory: Theory):
+    def __init__(self, task: Task, constants: HCTConstants):
         super().__init__(task)
-        self.theory = theory
-        self.node, self.state = np.zeros(64 + theory.k, NODE), np.zeros(1, STATE)
+        self.constants = constants
+        self.node, self.state = np.zeros(64 + constants.k, NODE), np.zeros(1, STATE)
         self.node[0] = (0, 1, -1, -1, -1, 0, 0.0, 0.0, math.inf, math.inf)
         self.state[0] = (1, 0, 1, 0, -1, 0)
         if task.partition.max_depth > 0:
-            split(self.node, self.state, theory, 0)
+            split(self.node, self.state, constants, 0)
 
     def _centers(self, v: int) -> np.ndarray:
         return self.task.partition.centers(int(self.node[v]["depth"]), self.node[v]["index"])
 
     def _ask(self) -> Batch:
-        return Batch(self._centers(traverse(self.node, self.state, self.theory)), np.array([1]))
+        return Batch(self._centers(traverse(self.node, self.state, self.constants)), np.array([1]))
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
-        self.node = with_room(self.node, self.state[0]["size"] + self.theory.k)
-        v = traverse(self.node, self.state, self.theory)
-        learn(self.node, self.state, self.theory, v, rewards[0])
+        self.node = grow_rows(self.node, self.state[0]["size"] + self.constants.k)
+        v = traverse(self.node, self.state, self.constants)
+        update_tree(self.node, self.state, self.constants, v, rewards[0])
 
     def best(self) -> np.ndarray:
-        """The centre (d,) of the most pulled of the deepest nodes; the domain's before the first reward."""
+        """Return the centre (d,) of the most pulled of the deepest nodes; at first that of the domain."""
         return self._centers(self.state[0]["best"])[0]
 
 
-def make_alone(theory, task: Task, settings: TreeSettings) -> tuple[Server, list[Client]]:
-    """A server that says nothing, and M clients, each on a tree of its own. theory: hct_theory or another."""
-    constants = theory(settings, task.partition, task.horizon)
+def make_alone(constants_of, task: Task, settings: TreeSettings) -> tuple[Server, list[Client]]:
+    """Make a server that sends no message, and M clients, each on its own tree.
+
+    constants_of: `hct_constants`, or a function like it.
+    """
+    constants = constants_of(settings, task.partition, task.horizon)
     return Server(task), [TreeClient(task, constants) for _ in range(task.n_clients)]

@@ -21,18 +21,18 @@ import math
 
 import numpy as np
 
-from pfpne.algorithms.hct import Theory, TreeSettings, epoch
+from pfpne.algorithms.hct import HCTConstants, TreeSettings, epoch
 
 
 def truncation_depth(T: int, s: TreeSettings) -> int:
-    """D_{n_0} = ceil((ln(n_0) / 2 - ln(1/nu_1)) / ln(1/rho)), n_0 = T."""
+    """Return D_{n_0} = ceil((ln(n_0) / 2 - ln(1/nu_1)) / ln(1/rho)), with n_0 = T."""
     return int(np.ceil((np.log(T) / 2 - np.log(1 / s.nu_1)) / np.log(1 / s.rho)))
 
 
-def hoo_theory(s: TreeSettings, partition, T: int) -> Theory:
-    """The constants of HOO for steps 1..T."""
+def hoo_constants(s: TreeSettings, partition, T: int) -> HCTConstants:
+    """Return the constants of HOO for steps 1..T, for the tree of hct.py."""
     depths, epochs = range(partition.max_depth + 1), epoch(T) + 1
     threshold = np.zeros((epochs, len(depths)))
     threshold[:, min(partition.max_depth, max(1, truncation_depth(T, s) + 1)) :] = np.inf
     diameter = np.array([s.nu_1 * s.rho**h for h in depths])
-    return Theory(threshold, np.full(epochs, 2 * math.log(T)), diameter, partition.k, credit_path=True)
+    return HCTConstants(threshold, np.full(epochs, 2 * math.log(T)), diameter, partition.k, credit_path=True)

@@ -23,34 +23,34 @@ from typing import ClassVar
 
 import numpy as np
 
-from pfpne.algorithms.phases import Phases, Pull, find, firsts
+from pfpne.algorithms.phases import PhasedAlgorithm, Pull, first_positions, lookup_sorted
 from pfpne.federation import Server, Task
 from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check_amount, check_rho, check_scale
 
 
 def log_term(T: int, c_1: float, delta: float) -> float:
-    """log(c_1 T / delta), floored at 0 (deviation 8). c_1 > 0, delta > 0, T >= 1."""
+    """Return log(c_1 T / delta), floored at 0 (deviation 8), for c_1 > 0, delta > 0, T >= 1."""
     return max(0.0, math.log(c_1 * T / delta))
 
 
 def tau(h: int, log: float, c: float, nu_1: float, rho: float) -> int:
-    """Samples wanted of a node at depth h, in 1..2^62: ceil(c^2 log rho^(-2h) / nu_1^2) (paper, Section 3.1)."""
+    """Return tau_h = ceil(c^2 log rho^(-2h) / nu_1^2), the samples that a node needs, in 1..2^62 (Section 3.1)."""
     if -2 * h * math.log2(rho) > 900:  # the power would overflow; 2^62 is more than any horizon
         return 2**62
     return max(1, math.ceil(min(2.0**62, c**2 * log * rho ** (-2 * h) / nu_1**2)))
 
 
 def radius(n, log: float, c: float):
-    """b = c sqrt(log / n) for a mean of n >= 1 samples, in units of the reward (paper, Section 3.1)."""
+    """Return b = c sqrt(log / n), the half-width for a mean of n >= 1 samples (paper, Section 3.1)."""
     return c * np.sqrt(log / n)
 
 
 def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
-    """H_0, the smallest h >= 0 with nu_1 rho^h <= Delta; infinity when Delta is 0 (deviation 1)."""
+    """Return H_0, the smallest h >= 0 with nu_1 rho^h <= Delta, or infinity if Delta is 0 (deviation 1)."""
     if Delta == 0:
         return math.inf
-    # depths are tried one after another, from near the quotient of logarithms, which alone rounds wrongly in places
+    # Depths are tried from near the quotient of logarithms, which alone rounds wrongly in places.
     h = max(0, math.floor(math.log(Delta / nu_1) / math.log(rho)) - 2)
     while h > 0 and nu_1 * rho**h <= Delta:
         h -= 1
@@ -60,20 +60,28 @@ def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
 
 
 def kept(mean: np.ndarray, b, best, h: int, nu_1: float, rho: float) -> np.ndarray:
-    """Which nodes (n,) of depth h the elimination keeps: not mean + b + nu_1 rho^h < best mean - its b.
+    """Return which nodes (n,) of depth h are kept: all but those with mean + b + nu_1 rho^h < best mean - its b.
 
-    Algorithm 1, line 11; Algorithm 3, line 9. best: the position of the arg max, one for all nodes or one each (n,).
+    Algorithm 1, line 11; Algorithm 3, line 9. best is the position of the best node, the same for all nodes, or (n,).
     """
     return ~(mean + b + nu_1 * rho**h < mean[best] - b[best])
 
 
 @dataclass(frozen=True)
 class PhasedSettings:
-    """Constants of fed-pne and pe (paper, Appendix C.1): nu_1 > 0, in units of the reward, and rho in (0, 1) of the
-    smoothness; c > 0, c_1 > 0 and delta > 0 of the confidence, delta None for 1/M (Theorem 3.1).
+    """Constants of fed-pne and pe (paper, Appendix C.1).
+
+    Parameters
+    ----------
+    nu_1, rho
+        The smoothness of the objectives: nu_1 > 0, in units of the reward, and rho in (0, 1).
+    c, c_1
+        The width of the confidence intervals, both > 0.
+    delta
+        The confidence, > 0; None for 1/M (Theorem 3.1).
     """
 
-    least_rewards: ClassVar[int] = 1  # of which a client's mean is made; a setting in pfpne.algorithms.secure
+    least_rewards: ClassVar[int] = 1  # in a client's mean of a node; a setting in pfpne.algorithms.secure
     nu_1: float = 1.0
     rho: float = 0.5
     c: float = 0.1
@@ -88,13 +96,13 @@ class PhasedSettings:
             check_scale("delta", self.delta, also=", or None for 1/M")
 
     def log_term(self, task: Task) -> float:
-        """log(c_1 T / delta) of the bounds."""
+        """Return log(c_1 T / delta) of the bounds."""
         return log_term(task.horizon, self.c_1, 1 / task.n_clients if self.delta is None else self.delta)
 
 
 @dataclass(frozen=True)
 class PFPNESettings(PhasedSettings):
-    """Constants of pf-pne: those of the phases, and Delta >= 0, the bound of |f-bar* - f_m*| (Assumption 3)."""
+    """Constants of pf-pne: those of fed-pne, and Delta >= 0, the bound of |f-bar* - f_m*| (Assumption 3)."""
 
     Delta: float = 0.01
 
@@ -130,12 +138,15 @@ class KeptIndex(Message):
 
 
 def pulls_each(h: int, log: float, s: PhasedSettings, M: int) -> int:
-    """ceil(tau_h / M), or least_rewards: how often each of M clients pulls a node of depth h (Algorithm 2, line 6)."""
+    """Return how often each of M clients pulls a node of depth h: ceil(tau_h / M), at least least_rewards times.
+
+    Algorithm 2, line 6.
+    """
     return max(s.least_rewards, -(-tau(h, log, s.c, s.nu_1, s.rho) // M))
 
 
 def expand(task: Task, s: PhasedSettings, log: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
-    """Fed-PNE's expansion: while |K| tau_h <= M, one pull a client would be too many; go deeper (deviation 11)."""
+    """Go deeper while |K| tau_h <= M, as one pull of each client would be too many (Fed-PNE, deviation 11)."""
     while h < task.partition.max_depth and len(index) * tau(h, log, s.c, s.nu_1, s.rho) <= task.n_clients:
         h, index = h + 1, task.partition.children(index)
     return h, index
@@ -144,8 +155,8 @@ def expand(task: Task, s: PhasedSettings, log: float, h: int, index: np.ndarray)
 # --- the clients: the listings ------------------------------------------------------------------------
 
 
-class Elimination(Phases):
-    """What the paper's three algorithms do alike: sample the nodes of a depth, and eliminate alone."""
+class Elimination(PhasedAlgorithm):
+    """What the paper's three algorithms share: to sample the nodes of a depth, and Algorithm 3."""
 
     @property
     def log(self) -> float:
@@ -153,46 +164,59 @@ class Elimination(Phases):
         return self.settings.log_term(self.task)
 
     def pull_each(self, h: int, index: np.ndarray):
-        """Pull each node of K^h ceil(tau_h / M) times; returns the sums (S, n) and that number."""
+        """Pull each node of K^h ceil(tau_h / M) times; return the sums (S, n) of the rewards, and that number."""
         self.index, n = index, min(pulls_each(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
         owner = np.repeat(np.arange(self.S), len(index))
         sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n))
         return sums.reshape(self.S, -1), n
 
     def pe(self, shared: dict, own: dict):
-        """Algorithm 3, PE, from the root: each client eliminates alone, sparing what the federation kept.
+        """Algorithm 3, PE, from the root: each client eliminates alone, and spares what the federation kept.
 
         shared: h -> (index, mean, b), K^h after elimination and its global statistics; nothing beyond H_0.
         own: h -> (index, sums (S, n nodes), n), what each client drew of K^h before elimination, n pulls a node.
         """
-        s, partition, most = self.settings, self.task.partition, self.task.horizon + 1  # most: more than anyone pulls
-        h, index = self.start(self.task)  # line 2
-        owner, index = np.repeat(np.arange(self.S), len(index)), np.tile(index, self.S)
+        none = np.empty(0, dtype=np.int64)
+        h, root = self.start(self.task)  # line 2
+        owner, index = np.repeat(np.arange(self.S), len(root)), np.tile(root, self.S)
         while len(owner):  # line 3: until the horizon has cut every client's phase
-            sums, n = np.zeros(len(index)), np.zeros(len(index), dtype=np.int64)
-            protected, at = np.zeros(len(index), dtype=bool), np.empty(0, dtype=np.int64)
-            if h in shared:
-                nodes, drawn_sums, drawn_n = own[h]
-                drawn, column = find(index, nodes)
-                sums[drawn], n[drawn] = drawn_sums[owner[drawn], column], drawn_n
-                protected, at = find(index, shared[h][0])
-            lack = np.maximum(0, min(tau(h, self.log, s.c, s.nu_1, s.rho), most) - n)  # line 4 (deviation 5)
-            lack[protected] = 0
-            short = np.flatnonzero(lack)
-            if len(short):
-                sums[short] += yield Pull(h, owner[short], index[short], lack[short])  # lines 5-6
-                n[short] += lack[short]
-            mean, b = sums / n, radius(n, self.log, s.c)  # line 7
-            if at.size:
-                mean[protected], b[protected] = shared[h][1][at], shared[h][2][at]  # Algorithm 2, line 11
-            first = firsts(owner)
-            best = self.arg_max(mean, first)  # line 8, over all of K_m^h (deviation 7)
-            of_each = np.repeat(best, np.diff(first, append=len(mean)))
-            keep = kept(mean, b, of_each, h, s.nu_1, s.rho) | protected  # line 9
-            yield from self.finish(h, owner[best], index[best])
-            keep &= ~self.done[owner]
-            owner, index = np.repeat(owner[keep], partition.k), partition.children(index[keep])  # line 10
-            h += 1  # line 11
+            kept_index, global_mean, global_b = shared.get(h, (none, none, none))
+            protected, position = lookup_sorted(index, kept_index)
+            sums, n = self.stage_1_samples(owner, index, *own.get(h, (none, none, 0)))
+            yield from self.draw_lacking(h, owner, index, protected, sums, n)  # lines 4-6
+            mean, b = sums / n, radius(n, self.log, self.settings.c)  # line 7
+            mean[protected], b[protected] = global_mean[position], global_b[position]  # Algorithm 2, line 11
+            best, keep = self.eliminate(h, owner, mean, b)  # lines 8-9
+            yield from self.record_depth(h, owner[best], index[best])
+            keep = (keep | protected) & ~self.done[owner]
+            owner = np.repeat(owner[keep], self.task.partition.k)
+            h, index = h + 1, self.task.partition.children(index[keep])  # lines 10-11
+
+    @staticmethod
+    def stage_1_samples(owner, index, drawn_index, drawn_sums, drawn_n) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sums (N,) and the numbers (N,) of the samples that the clients drew of their nodes in stage 1."""
+        sums, n = np.zeros(len(index)), np.zeros(len(index), dtype=np.int64)
+        drawn, column = lookup_sorted(index, drawn_index)
+        if len(column):
+            sums[drawn], n[drawn] = drawn_sums[owner[drawn], column], drawn_n
+        return sums, n
+
+    def draw_lacking(self, h: int, owner, index, protected, sums, n):
+        """Draw what the nodes that are not protected lack to tau_h samples, and add it to sums and n (deviation 5)."""
+        s = self.settings
+        enough = min(tau(h, self.log, s.c, s.nu_1, s.rho), self.task.horizon + 1)  # no client pulls more often
+        lacking = np.where(protected, 0, np.maximum(0, enough - n))
+        short = np.flatnonzero(lacking)
+        if len(short):
+            sums[short] += yield Pull(h, owner[short], index[short], lacking[short])
+            n[short] += lacking[short]
+
+    def eliminate(self, h: int, owner, mean, b) -> tuple[np.ndarray, np.ndarray]:
+        """Return the position (S,) of each client's best node, over K_m^h (deviation 7), and which nodes stay."""
+        first = first_positions(owner)
+        best = self.arg_max(mean, first)  # line 8
+        own_best = np.repeat(best, np.diff(first, append=len(mean)))
+        return best, kept(mean, b, own_best, h, self.settings.nu_1, self.settings.rho)  # line 9
 
 
 class PFPNE(Elimination):
@@ -209,7 +233,7 @@ class PFPNE(Elimination):
             answer = yield NodeMeans(h, sums / n)  # lines 8-10
             own[h], shared[h] = (index, sums, n), (answer.index, answer.means, answer.bounds)  # line 11
             best = answer.index[np.argmax(answer.means)]
-            yield from self.finish(h, np.arange(self.S), np.full(self.S, best))
+            yield from self.record_depth(h, np.arange(self.S), np.full(self.S, best))
             h, index = h + 1, self.task.partition.children(answer.index)  # lines 12-13
         yield from self.pe(shared, own)  # lines 15-17
 
@@ -225,8 +249,8 @@ class FedPNE(Elimination):
             h, index = expand(self.task, self.settings, self.log, h, index)
             sums, n = yield from self.pull_each(h, index)
             answer = yield NodeMeans(h, sums / n)
-            means = (sums / n)[:, find(index, answer.index)[0]]
-            yield from self.finish(h, np.arange(self.S), answer.index[np.argmax(means, axis=1)])
+            means = (sums / n)[:, lookup_sorted(index, answer.index)[0]]
+            yield from self.record_depth(h, np.arange(self.S), answer.index[np.argmax(means, axis=1)])
             h, index = h + 1, self.task.partition.children(answer.index)
 
 
@@ -241,11 +265,11 @@ class PhasedServer(Server):
     """Algorithm 1: average the clients' means, eliminate, broadcast what stays. K^h goes on as the clients' does."""
 
     takes = (NodeMeans,)
-    start_at = staticmethod(Phases.start)
+    start_at = staticmethod(PhasedAlgorithm.start)
 
     def __init__(self, task: Task, settings: PhasedSettings):
         super().__init__(task, settings)
-        self.heard = -1  # the depth concluded last
+        self.last_depth = -1  # that was concluded
         self.log = settings.log_term(task)
         self.h, self.index = self._begin(*self.start_at(task))  # line 2
 
@@ -253,28 +277,28 @@ class PhasedServer(Server):
         return h, index
 
     def samples(self, h: int) -> int:
-        """T_{h,i}: what was really drawn of a node, M ceil(tau_h / M) (deviation 6)."""
+        """Return T_{h,i}, the samples that were really drawn of a node: M ceil(tau_h / M) (deviation 6)."""
         return self.task.n_clients * pulls_each(h, self.log, self.settings, self.task.n_clients)
 
     def awaits(self, m: int) -> Awaited:
-        """Means of K^h, down to the last depth that the federation goes to (line 3: T is the clients' to see)."""
-        if self.heard >= self.deepest():
-            return Awaited(self.heard)
-        kind, within = self.takes[0], self.task.bounds(self.takes[0])
-        return Awaited(self.heard, kind, range(self.h, self.h + 1), {"n": len(self.index)}, bounds=within)
+        """Return the means of K^h, down to the last federated depth (line 3; the clients see to T)."""
+        if self.last_depth >= self.last_federated_depth():
+            return Awaited(self.last_depth)
+        kind, bounds = self.takes[0], self.task.bounds(self.takes[0])
+        return Awaited(self.last_depth, kind, range(self.h, self.h + 1), {"n": len(self.index)}, bounds=bounds)
 
-    def deepest(self) -> float:
-        """The last depth whose means the clients send: H_0 (line 5), or that of the partition."""
+    def last_federated_depth(self) -> float:
+        """Return the last depth whose means the clients send: H_0 (line 5), or that of the partition."""
         s = self.settings
         return min(self.task.partition.max_depth, transition_depth(s.Delta, s.nu_1, s.rho))
 
     def conclude(self, means: np.ndarray) -> Message:
-        """One phase: from the clients' means (M, n) of K^h (line 6) to the broadcast; K^{h+1} is next."""
+        """Conclude a phase: from the clients' means (M, n) of K^h (line 6) to the broadcast; K^{h+1} is next."""
         h, s = self.h, self.settings
         mean = means.mean(axis=0)  # lines 7-9
         b = np.full(len(mean), radius(self.samples(h), self.log, s.c))
         keep = kept(mean, b, np.argmax(mean), h, s.nu_1, s.rho)  # lines 10-11
-        index, self.heard = self.index[keep], h  # line 12
+        index, self.last_depth = self.index[keep], h  # line 12
         if h < self.task.partition.max_depth:
             self.h, self.index = self._begin(h + 1, self.task.partition.children(index))  # lines 14, 4
         return Kept(h, index, mean[keep], b[keep])  # line 13
@@ -283,7 +307,7 @@ class PhasedServer(Server):
 class FedPNEServer(PhasedServer):
     """The same with Fed-PNE's expansion, and indices alone in the broadcast."""
 
-    def deepest(self):
+    def last_federated_depth(self):
         return self.task.partition.max_depth
 
     def _begin(self, h, index):

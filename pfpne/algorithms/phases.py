@@ -1,7 +1,8 @@
 """The machinery of algorithms that go in phases: S clients at once, one in a deployment, all M in a simulation.
 
 Nodes lie in flat arrays, client after client and in increasing index; owner (N,) says whose they are. An algorithm is a
-loop (`Phases`) that yields what it wants, and is sent what came of it. `PhasedClient` makes one client of such a loop.
+loop (`PhasedAlgorithm`) that yields what it wants, and is sent what came of it. `PhasedClient` makes one client of such
+a loop; pfpne.simulation.phased runs it for all clients.
 """
 
 from typing import NamedTuple
@@ -14,45 +15,54 @@ from pfpne.messages import Awaited, Message
 # --- flat arrays -----------------------------------------------------------------------------------------
 
 
-def steps(values: np.ndarray) -> np.ndarray:
-    """Which of the values (N,), N >= 1, differ from the one before; the first does."""
+def starts_new_run(values: np.ndarray) -> np.ndarray:
+    """Return where a run of equal values begins, (N,) for values (N,), N >= 1; the first one does."""
     return np.append(True, values[1:] != values[:-1])
 
 
-def firsts(owner: np.ndarray) -> np.ndarray:
-    """Where each owner's nodes begin in the flat arrays (S,)."""
-    return np.flatnonzero(steps(owner))
+def first_positions(owner: np.ndarray) -> np.ndarray:
+    """Return the position (S,) of each owner's first node."""
+    return np.flatnonzero(starts_new_run(owner))
 
 
-def cut(counts: np.ndarray, start: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The counts (N,) that fit into what is left (S,) of each owner's horizon, in pulling order (deviation 9)."""
-    size = np.diff(start, append=len(counts))
-    after = np.cumsum(counts)
-    after -= np.repeat((after - counts)[start], size)
-    return np.clip(np.repeat(left, size) - (after - counts), 0, counts)
+def clip_to_budget(counts: np.ndarray, first: np.ndarray, budget: np.ndarray) -> np.ndarray:
+    """Return the counts (N,) of pulls that fit into each owner's budget (S,), in pulling order (deviation 9).
+
+    first (S,): the position of each owner's first node.
+    """
+    size = np.diff(first, append=len(counts))
+    pulls_after = np.cumsum(counts)
+    pulls_after -= np.repeat((pulls_after - counts)[first], size)
+    return np.clip(np.repeat(budget, size) - (pulls_after - counts), 0, counts)
 
 
 def node_sums(rewards: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Sums (n,) of the rewards of each node, which was pulled counts (n,) >= 1 times in a row."""
-    start = firsts(counts)  # of the runs of nodes that were pulled equally often
-    rows = np.split(rewards, (np.cumsum(counts) - counts)[start[1:]])
-    return np.concatenate([r.reshape(-1, n).sum(axis=1) for r, n in zip(rows, counts[start], strict=True)])
+    """Return the sums (n,) of the rewards of each node, which was pulled counts (n,) >= 1 times in a row.
+
+    Nodes that were pulled equally often are summed as rows of one array, as in a simulation: np.add.reduceat adds in
+    another order, and would give other last bits.
+    """
+    first = first_positions(counts)
+    blocks = np.split(rewards, (np.cumsum(counts) - counts)[first[1:]])
+    return np.concatenate([block.reshape(-1, n).sum(axis=1) for block, n in zip(blocks, counts[first], strict=True)])
 
 
-def find(index: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which of `index` (n,) are in the increasing `table`, and the positions there of those that are."""
-    at = np.minimum(np.searchsorted(table, index), len(table) - 1)
-    found = table[at] == index
-    return found, at[found]
+def lookup_sorted(index: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which entries of index (n,) are in the increasing table, and the positions there of those that are."""
+    if len(table) == 0:
+        return np.zeros(len(index), dtype=bool), np.empty(0, dtype=np.int64)
+    position = np.minimum(np.searchsorted(table, index), len(table) - 1)
+    is_there = table[position] == index
+    return is_there, position[is_there]
 
 
-# --- the clients ---------------------------------------------------------------------------------------
+# --- the clients -----------------------------------------------------------------------------------------
 
 
 class Pull(NamedTuple):
-    """Node (h, index) is to be evaluated by client `owner`, `counts` >= 1 times, each (N,), in this order.
+    """A wish: client `owner` is to evaluate node (h, index) `counts` >= 1 times, each (N,), in this order.
 
-    The sums (N,) of the rewards come back. A client that the horizon cuts is done: its sums mean nothing.
+    The sums (N,) of the rewards come back. If the horizon cuts a client's pulls, it is done, and its sums mean nothing.
     """
 
     h: int
@@ -61,13 +71,22 @@ class Pull(NamedTuple):
     counts: np.ndarray
 
 
-class Phases:
-    """S clients that go through the same phases, each alone on its objective: one in a deployment, M in a simulation.
+class PhasedAlgorithm:
+    """S clients that go through the same phases, each on its own objective.
 
-    A subclass's loop() yields what they want, a Pull, or a message for the server whose arrays have a row a client, and
-    is sent what came of it.
-    done (S,): whose last phase the horizon has cut; set by who runs the loop. best (S, d): what they would deploy.
-    answers: the kinds of message that the server answers with; index (n,): the nodes K^h that it is sent the means of.
+    A subclass's loop() yields what the clients want: a Pull, or a message for the server, whose arrays have one row for
+    each client. It is sent what came of it: sums of rewards, or the server's answer.
+
+    Attributes
+    ----------
+    done
+        (S,): whose last phase the horizon has cut. Whoever runs the loop sets it.
+    best
+        (S, d): the points that the clients would deploy; at first the domain's centre.
+    index
+        (n,): the nodes K^h whose means the server is sent.
+    answers
+        The kinds of message that the server answers with.
     """
 
     answers: tuple[type[Message], ...] = ()
@@ -79,23 +98,28 @@ class Phases:
 
     @staticmethod
     def start(task: Task) -> tuple[int, np.ndarray]:
-        """Depth and indices of K^0 = {(0, 1)}, the same for clients and server (deviation 3)."""
+        """Return depth and indices of K^0 = {(0, 1)}, the same for clients and server (deviation 3)."""
         return 0, np.array([1])
 
+    def loop(self):
+        """Yield wishes and messages, and take what comes of them, to the horizon."""
+        raise NotImplementedError
+
     @staticmethod
-    def arg_max(values: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Position (S,) of the largest value of each owner; of equal ones the smallest index (deviation 10)."""
-        top = np.repeat(np.maximum.reduceat(values, start), np.diff(start, append=len(values)))
-        at = np.flatnonzero(values == top)
-        return at[np.searchsorted(at, start)]
+    def arg_max(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """Return the position (S,) of each owner's largest value; of equal ones the smallest index (deviation 10)."""
+        largest = np.repeat(np.maximum.reduceat(values, first), np.diff(first, append=len(values)))
+        positions = np.flatnonzero(values == largest)
+        return positions[np.searchsorted(positions, first)]
 
-    def finish(self, h: int, owners: np.ndarray, nodes: np.ndarray):
-        """A depth is finished: its best node is what a client would deploy, unless it knows a deeper one.
+    def record_depth(self, h: int, owners: np.ndarray, nodes: np.ndarray):
+        """Deploy the best node of a finished depth, unless a deeper depth is finished already.
 
-        Cells at max_depth are not split: the best of them is played to the horizon, more than anyone has left.
+        owners (n,) and nodes (n,): the clients that have finished it, and their best indices. Cells at max_depth are
+        not split: the best of them is played to the horizon.
         """
-        going = ~self.done[owners]
-        owners, nodes = owners[going], nodes[going]
+        unfinished = ~self.done[owners]
+        owners, nodes = owners[unfinished], nodes[unfinished]
         if h >= self._best_depth:
             self._best_depth = h
             self.best[owners] = self.task.partition.centers(h, nodes)
@@ -104,13 +128,17 @@ class Phases:
 
 
 class PhasedClient(Client):
-    """One client: asks for what its loop wants, and tells it the sums of the rewards."""
+    """One client: it asks for what its loop wants, and tells the loop the sums of the rewards.
 
-    def __init__(self, task: Task, settings, phases: type[Phases]):
+    A loop under way cannot be saved. What it was sent can, and leads to the same state again, so that is kept: it grows
+    by the sums and answers of each phase.
+    """
+
+    def __init__(self, task: Task, settings, phases: type[PhasedAlgorithm]):
         super().__init__(task)
         self.__setstate__({"_made_of": (phases, settings), "_sent": []})
 
-    def __getstate__(self):  # a loop under way cannot be written down; what it was sent can, and leads to the same
+    def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name not in ("_phases", "_loop", "_step")}
 
     def __setstate__(self, state):
@@ -130,8 +158,8 @@ class PhasedClient(Client):
         if isinstance(self._step, Message):
             return EMPTY_BATCH
         h, _, index, counts = self._step
-        if counts.sum() > (left := self.task.horizon - self.t):
-            counts = cut(counts, np.array([0]), np.array([left]))
+        if counts.sum() > (budget := self.task.horizon - self.t):
+            counts = clip_to_budget(counts, np.array([0]), np.array([budget]))
         if not counts.all():
             index, counts = index[counts > 0], counts[counts > 0]
         return Batch(self.task.partition.centers(h, index), counts)
@@ -148,22 +176,22 @@ class PhasedClient(Client):
         return self._phases.answers
 
     def awaits(self) -> Awaited:
-        """The server's answer, on some of the nodes whose means it was sent."""
-        after = max((value.header for value in self._sent if isinstance(value, Message)), default=-1)
+        """Return the server's answer, about some of the nodes whose means it was sent."""
+        last_header = max((value.header for value in self._sent if isinstance(value, Message)), default=-1)
         if not isinstance(self._step, Message):
-            return Awaited(after)
+            return Awaited(last_header)
         h, index = self._step.header, self._phases.index
-        kind, within = self.takes[0], self.task.bounds(self.takes[0])
-        return Awaited(after, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, within)
+        kind, bounds = self.takes[0], self.task.bounds(self.takes[0])
+        return Awaited(last_header, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, bounds)
 
     def _receive(self, message: Message) -> None:
         self._go_on(message)
 
     def best(self) -> np.ndarray:
-        """The centre (d,) of the node with the highest mean in the deepest finished depth; at first the domain's."""
+        """Return the centre (d,) of the best node of the deepest finished depth; at first that of the domain."""
         return self._phases.best[0].copy()
 
 
-def make_phased(phases: type[Phases], server: type[Server], task: Task, settings, client=PhasedClient):
-    """The server and the M clients of an algorithm; pe's server says nothing."""
+def make_phased(phases: type[PhasedAlgorithm], server: type[Server], task: Task, settings, client=PhasedClient):
+    """Make the server and the M clients of an algorithm."""
     return server(task, settings), [client(task, settings, phases) for _ in range(task.n_clients)]

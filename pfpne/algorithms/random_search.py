@@ -9,11 +9,11 @@ from pfpne.federation import Batch, Client, Server, Task
 
 @dataclass(frozen=True)
 class RandomSearchSettings:
-    """It takes none."""
+    """Random search has no settings."""
 
 
 class RandomClient(Client):
-    """A new random point at each step; of noisy rewards, the highest is deployed."""
+    """Evaluates a new random point at each step, and would deploy that of the highest reward, noisy or not."""
 
     def __init__(self, task: Task, m: int):
         super().__init__(task)
@@ -29,10 +29,10 @@ class RandomClient(Client):
             self._best, self._highest = batch.points[0], float(rewards[0])
 
     def best(self) -> np.ndarray:
-        """The point (d,) of the highest reward; the domain's centre before the first."""
+        """Return the point (d,) of the highest reward; before the first one, the domain's centre."""
         return self._best
 
 
 def make_random_search(task: Task, settings: RandomSearchSettings) -> tuple[Server, list[Client]]:
-    """A server that says nothing, and M clients."""
+    """Make a server that sends no message, and M clients."""
     return Server(task), [RandomClient(task, m) for m in range(task.n_clients)]

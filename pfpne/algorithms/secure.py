@@ -26,8 +26,8 @@ import numpy as np
 from pfpne.algorithms import ALGORITHMS, Algorithm, pf_pne_plus
 from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, pulls_of_phase
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, PhasedServer, PhasedSettings, pulls_each
-from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, Shared
-from pfpne.algorithms.phases import find
+from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, SharedStatistics
+from pfpne.algorithms.phases import lookup_sorted
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, integers
 from pfpne.validation import check, check_integer, unknown_name
@@ -44,61 +44,41 @@ WHY_NOT = {  # the algorithms that send what no sum over the clients can stand f
 
 
 # --- settings --------------------------------------------------------------------------------------------
-# least_rewards: a client's mean of a node is of as many of its rewards, or more: nodes are pulled more often where the
-# algorithm would pull them less. least_clients: a federation of fewer is refused.
-
-
-def _check_least(s) -> None:
-    check_integer("least_rewards", s.least_rewards, 1)
-    check_integer("least_clients", s.least_clients, 2)
+# least_rewards: how many rewards of a client are in its mean of a node, at least; where the algorithm would pull a node
+# less often, it is pulled more often. least_clients: a federation with fewer clients is refused.
 
 
 @dataclass(frozen=True)
-class SecurePhasedSettings(PhasedSettings):
-    """Those of fed-pne, and the least numbers of rewards in a mean and of clients."""
+class SecureSettings:
+    """The two settings that secure aggregation adds to those of an algorithm."""
 
     least_rewards: int = LEAST_REWARDS
     least_clients: int = LEAST_CLIENTS
 
     def __post_init__(self):
         super().__post_init__()
-        _check_least(self)
+        check_integer("least_rewards", self.least_rewards, 1)
+        check_integer("least_clients", self.least_clients, 2)
 
 
 @dataclass(frozen=True)
-class SecurePFPNESettings(PFPNESettings):
-    """Those of pf-pne, and the least numbers of rewards in a mean and of clients."""
-
-    least_rewards: int = LEAST_REWARDS
-    least_clients: int = LEAST_CLIENTS
-
-    def __post_init__(self):
-        super().__post_init__()
-        _check_least(self)
+class SecurePhasedSettings(SecureSettings, PhasedSettings):
+    """Settings of fed-pne with secure aggregation."""
 
 
 @dataclass(frozen=True)
-class SecurePlusSettings(PlusSettings):
-    """Those of pf-pne+, and the least numbers of rewards in a mean and of clients."""
-
-    least_rewards: int = LEAST_REWARDS
-    least_clients: int = LEAST_CLIENTS
-
-    def __post_init__(self):
-        super().__post_init__()
-        _check_least(self)
+class SecurePFPNESettings(SecureSettings, PFPNESettings):
+    """Settings of pf-pne with secure aggregation."""
 
 
 @dataclass(frozen=True)
-class SecureFed1UCBSettings(Fed1UCBSettings):
-    """Those of fed1-ucb, and the least numbers of rewards in a mean and of clients."""
+class SecurePlusSettings(SecureSettings, PlusSettings):
+    """Settings of pf-pne+ with secure aggregation."""
 
-    least_rewards: int = LEAST_REWARDS
-    least_clients: int = LEAST_CLIENTS
 
-    def __post_init__(self):
-        super().__post_init__()
-        _check_least(self)
+@dataclass(frozen=True)
+class SecureFed1UCBSettings(SecureSettings, Fed1UCBSettings):
+    """Settings of fed1-ucb with secure aggregation."""
 
 
 # --- messages --------------------------------------------------------------------------------------------
@@ -129,27 +109,27 @@ class Masked(Message):
 # --- fixed point -----------------------------------------------------------------------------------------
 
 
-def precision(most: float, M: int) -> int:
-    """Bits behind the point of numbers within +-most, so that the sum of M of them stays within +-2^61.
+def precision(limit: float, M: int) -> int:
+    """Return the bits behind the point of numbers within +-limit, so that the sum of M of them stays within +-2^61.
 
     The resolution is 2^-bits: 2^-52 for rewards in [0, 1] and up to 255 clients, 2^-25 for the widest range there is
     and 20 clients.
     """
-    return min(MOST_PRECISE, BITS - 2 - math.ceil(math.log2(M)) - math.ceil(math.log2(most)))
+    return min(MOST_PRECISE, BITS - 2 - math.ceil(math.log2(M)) - math.ceil(math.log2(limit)))
 
 
 def to_fixed(values: np.ndarray, bits: int) -> np.ndarray:
-    """The values (n,) as integers modulo 2^62, rounded to 2^-bits each."""
+    """Return the values (n,) as integers modulo 2^62, each rounded to 2^-bits."""
     return np.rint(np.ldexp(values, bits)).astype(np.int64) & (2**BITS - 1)
 
 
 def from_fixed(total: np.ndarray, bits: int) -> np.ndarray:
-    """The sums (n,) that these integers modulo 2^62 stand for."""
+    """Return the sums (n,) that these integers modulo 2^62 stand for."""
     return np.ldexp(np.where(total >= 2 ** (BITS - 1), total - 2**BITS, total).astype(float), -bits)
 
 
 def sum_masked(numbers: list[np.ndarray]) -> np.ndarray:
-    """The sum (n,) modulo 2^62."""
+    """Return the sum (n,) of the arrays modulo 2^62."""
     total = np.zeros_like(numbers[0])
     for x in numbers:
         total = (total + x) & (2**BITS - 1)  # both below 2^62: no overflow
@@ -160,14 +140,14 @@ def sum_masked(numbers: list[np.ndarray]) -> np.ndarray:
 
 
 def new_key() -> np.ndarray:
-    """A private key (32,), byte by byte, of the system's randomness: masks are no part of a run's random streams."""
+    """Return a new private key (32,), byte by byte, from the system's randomness, not from a run's random streams."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     return np.frombuffer(X25519PrivateKey.generate().private_bytes_raw(), np.uint8).copy()
 
 
 def public_key(key: np.ndarray) -> np.ndarray:
-    """The public key (32,) of a private one."""
+    """Return the public key (32,) of a private one."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     public = X25519PrivateKey.from_private_bytes(key.tobytes()).public_key().public_bytes_raw()
@@ -175,9 +155,9 @@ def public_key(key: np.ndarray) -> np.ndarray:
 
 
 def pair_mask(key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
-    """What client `own` adds to its n numbers of this header for one other, modulo 2^62; the other adds the opposite.
+    """Return what client `own` adds to its n numbers of this header because of one other client, modulo 2^62.
 
-    keys (M, 32): the public keys. ValueError for one that is none.
+    The other client adds the opposite. keys (M, 32): the public keys; ValueError for one that is none.
     """
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
     from cryptography.hazmat.primitives.ciphers import Cipher
@@ -186,8 +166,8 @@ def pair_mask(key: np.ndarray, own: int, other: int, keys: np.ndarray, header: i
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
     low, high = (keys[m].astype(np.uint8).tobytes() for m in sorted((own, other)))
-    theirs = X25519PublicKey.from_public_bytes(high if own < other else low)
-    secret = X25519PrivateKey.from_private_bytes(key.tobytes()).exchange(theirs)
+    other_key = X25519PublicKey.from_public_bytes(high if own < other else low)
+    secret = X25519PrivateKey.from_private_bytes(key.tobytes()).exchange(other_key)
     derived = HKDF(SHA256(), 32, salt=low + high, info=b"pfpne mask" + struct.pack("<Q", header)).derive(secret)
     stream = Cipher(ChaCha20(derived, bytes(16)), mode=None).encryptor().update(bytes(8 * n))
     numbers = (np.frombuffer(stream, "<u8") & np.uint64(2**BITS - 1)).astype(np.int64)
@@ -195,7 +175,7 @@ def pair_mask(key: np.ndarray, own: int, other: int, keys: np.ndarray, header: i
 
 
 def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
-    """The sum (n,) modulo 2^62 of what client `own` adds for all others."""
+    """Return the sum (n,) modulo 2^62 of what client `own` adds because of all others."""
     pairs = (pair_mask(key, own, other, keys, header, n) for other in range(len(keys)) if other != own)
     return sum_masked([np.zeros(n, dtype=np.int64), *pairs])
 
@@ -204,70 +184,70 @@ def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int) -> np
 
 
 class Sums:
-    """What the server needs of the clients' messages, as numbers whose sum over the clients it is.
-
-    This class: the means. numbers(message) -> [(values (n,), the most that one can be either side of 0)].
-    """
+    """What the server needs of the clients' messages: sums over the clients. Here they are those of the means."""
 
     def __init__(self, task: Task):
-        self.task, self.most = task, max(map(abs, task.rewards))
+        self.task, self.limit = task, max(map(abs, task.rewards))
 
     def parts(self, message: Message, n: int) -> list[tuple[np.ndarray, float]]:
-        """The numbers of a client's message, in parts; n: how many rewards each of its means is of."""
-        return [(message.means, self.most)]
+        """Return the numbers of a client's message in parts (values (n,), limit), each value within +-limit.
 
-    def mosts(self, kind: type[Message]) -> list[float]:
-        """The most of each part of such a message."""
-        return [self.most]
+        n: how many rewards are in each of its means.
+        """
+        return [(message.means, self.limit)]
+
+    def limits(self, kind: type[Message]) -> list[float]:
+        """Return the limit of each part of such a message."""
+        return [self.limit]
 
     def conclude(self, server: Server, sums: list[np.ndarray]) -> Message:
-        """The server's answer, from the sums over all clients of each part."""
+        """Return the server's answer, from the sums over all clients of each part."""
         mean = sums[0] / self.task.n_clients
         rows = self.task.n_clients if server.takes == (ArmMeans,) else 1  # fed1-ucb counts them
         return server.conclude(np.repeat(mean[None], rows, axis=0))
 
 
 class PlusSums(Sums):
-    """PF-PNE+: means and their squares; of the root, also variances, and how many clients have binary rewards."""
+    """The sums of PF-PNE+: means and their squares; at the root also variances, and clients with binary rewards."""
 
     def parts(self, message, n):
-        parts = [(message.means, self.most), (message.means**2, self.most**2)]
+        parts = [(message.means, self.limit), (message.means**2, self.limit**2)]
         if isinstance(message, RootStatistics):
-            of_binary = message.means * (1 - message.means) * n / (n - 1)
-            binary = np.isclose(message.variances, of_binary, atol=0).astype(float)
-            parts += [(message.variances, self.most_variance), (binary, 1.0)]
+            if_binary = message.means * (1 - message.means) * n / (n - 1)
+            binary = np.isclose(message.variances, if_binary, atol=0).astype(float)
+            parts += [(message.variances, self.max_variance), (binary, 1.0)]
         return parts
 
-    def mosts(self, kind):
-        means = [self.most, self.most**2]
-        return [*means, self.most_variance, 1.0] if kind is RootStatistics else means
+    def limits(self, kind):
+        means = [self.limit, self.limit**2]
+        return [*means, self.max_variance, 1.0] if kind is RootStatistics else means
 
     @property
-    def most_variance(self) -> float:
+    def max_variance(self) -> float:
         low, high = self.task.rewards
         return (high - low) ** 2
 
     def conclude(self, server, sums):
-        M, (total, squares, *of_root) = self.task.n_clients, sums
+        M, (total, squares, *root_sums) = self.task.n_clients, sums
         index, n, mean = server.index, pulls_each(server.h, server.log, server.settings, M), total / M
-        if of_root:
-            n, server.noise = n * ROOT_PULLS, max(0.0, float(of_root[0][0]) / M)
-            server.binary = bool(server.noise > 0 and round(float(of_root[1][0])) == M)
+        if root_sums:
+            n, server.noise = n * ROOT_PULLS, max(0.0, float(root_sums[0][0]) / M)
+            server.binary = bool(server.noise > 0 and round(float(root_sums[1][0])) == M)
         kept = PhasedServer.conclude(server, mean[None])
-        columns = find(kept.index, index)[1]
+        columns = lookup_sorted(kept.index, index)[1]
         noise = pf_pne_plus.binary_noise(mean[None, columns], n * M) if server.binary else server.noise
         spread = np.maximum(0.0, squares - total * mean)[columns].mean() / max(1, M - 1)
-        found, precise = pf_pne_plus.excess_of(float(spread), M, len(columns), n, noise, server.binary)
-        return server.decide(kept, mean, noise, found, precise)
+        het2, het2_precision = pf_pne_plus.het_from_spread(float(spread), M, len(columns), n, noise, server.binary)
+        return server.decide(kept, mean, noise, het2, het2_precision)
 
 
 # --- client and server -----------------------------------------------------------------------------------
 
 
 class SecureClient(Client):
-    """A client of the algorithm, whose messages are masked on their way out.
+    """A client of the algorithm whose messages are masked on their way out.
 
-    key (32,): its private key, made when it is first needed if none was given. keys (M, 32): the public ones.
+    key (32,): its private key, made when it is first needed if none was given. keys (M, 32): all public keys.
     """
 
     def __init__(self, client: Client, m: int, sums: Sums, least_clients: int):
@@ -278,7 +258,7 @@ class SecureClient(Client):
 
     @property
     def t(self) -> int:
-        """Evaluations told, as of the client within."""
+        """The evaluations told to the client within."""
         return self.client.t
 
     @t.setter
@@ -291,7 +271,7 @@ class SecureClient(Client):
 
     @property
     def fingerprint(self) -> str:
-        """Of the public keys of all clients: the same at all sites, or the server has lied to one."""
+        """16 hexadecimal digits of all public keys: the same at all sites, unless the server has lied to one."""
         check(self.keys is not None, "a fingerprint", "asked for once the keys have come", "none yet")
         return hashlib.sha256(self.keys.astype(np.uint8).tobytes()).hexdigest()[:16]
 
@@ -310,24 +290,24 @@ class SecureClient(Client):
         if message is None:
             return None
         parts = self.sums.parts(message, int(batch.counts.sum()) // len(message.means))
-        fixed = [to_fixed(values, precision(most, self.task.n_clients)) for values, most in parts]
+        fixed = [to_fixed(values, precision(limit, self.task.n_clients)) for values, limit in parts]
         numbers, header = np.concatenate(fixed), message.header + 1
         masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers))
         return Masked(header, masked & (2**BITS - 1))
 
     def awaits(self) -> Awaited:
-        """The keys; then what the client within waits for."""
+        """Return the keys; then what the client within waits for."""
         if self.keys is None:
             return Awaited(-1, PublicKeys, range(1), {"M": self.task.n_clients})
         return _later(self.client.awaits())
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, PublicKeys):
-            others = {row.tobytes() for row in message.keys}
-            check(len(others) >= self.least_clients, "the public keys", f"of {self.least_clients} or more", len(others))
-            own = np.array_equal(message.keys[self.m], public_key(self.key))
-            check(own, f"the public key of client {self.m}", "its own: begin anew, in new folders", "another")
-            mask(self.key, self.m, message.keys, 0, 1)  # all can be used
+            n_keys = len({row.tobytes() for row in message.keys})
+            check(n_keys >= self.least_clients, "the public keys", f"of {self.least_clients} or more", n_keys)
+            own_is_there = np.array_equal(message.keys[self.m], public_key(self.key))
+            check(own_is_there, f"the public key of client {self.m}", "its own: begin anew, in new folders", "another")
+            mask(self.key, self.m, message.keys, 0, 1)  # raises if one of them cannot be used
             self.keys = message.keys
         else:
             self.client.receive(replace(message, header=message.header - 1))
@@ -336,20 +316,20 @@ class SecureClient(Client):
         return EMPTY_BATCH
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
-        """Nothing is told before the keys have come."""
+        """Take nothing: nothing is told before the keys have come."""
 
     def best(self) -> np.ndarray:
         return self.client.best()
 
 
 def _later(awaited: Awaited) -> Awaited:
-    """The same with headers one more."""
+    """Return the same with all headers one more, as 0 is the header of the keys."""
     headers = range(awaited.headers.start + 1, awaited.headers.stop + 1) if len(awaited.headers) else range(0)
     return replace(awaited, last_header=awaited.last_header + 1, headers=headers)
 
 
 class SecureServer(Server):
-    """The server of the algorithm, which is told sums over all clients."""
+    """The server of the algorithm, which is told only sums over all clients."""
 
     takes = (PublicKey, Masked)
 
@@ -358,13 +338,13 @@ class SecureServer(Server):
         self.server, self.sums, self.keys = server, sums, None
 
     def awaits(self, m: int) -> Awaited:
-        """A public key; then the sums' parts of what the server within waits for."""
+        """Return a public key; then the masked parts of what the server within waits for."""
         if self.keys is None:
             return Awaited(-1, PublicKey, range(1))
         awaited = self.server.awaits(m)
         if awaited.kind is None:
             return Awaited(awaited.last_header + 1)
-        n = awaited.sizes.get("n", 1) * len(self.sums.mosts(awaited.kind))
+        n = awaited.sizes.get("n", 1) * len(self.sums.limits(awaited.kind))
         return _later(replace(awaited, kind=Masked, sizes={"n": n}, bounds={}))
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
@@ -374,13 +354,11 @@ class SecureServer(Server):
         if self.keys is None:
             self.keys = np.stack([messages[m].key for m in range(M)])
             return dict.fromkeys(range(M), PublicKeys(0, self.keys))
-        mosts = self.sums.mosts(self.server.awaits(0).kind)
-        total = np.split(sum_masked([messages[m].masked for m in range(M)]), len(mosts))
-        bits = [precision(most, M) for most in mosts]
-        sums, (low, high) = (
-            [from_fixed(x, b) for x, b in zip(total, bits, strict=True)],
-            self.task.bounds(NodeMeans)["means"],
-        )
+        limits = self.sums.limits(self.server.awaits(0).kind)
+        total = np.split(sum_masked([messages[m].masked for m in range(M)]), len(limits))
+        bits = [precision(limit, M) for limit in limits]
+        sums = [from_fixed(x, b) for x, b in zip(total, bits, strict=True)]
+        low, high = self.task.bounds(NodeMeans)["means"]
         if not (M * low <= sums[0].min() and sums[0].max() <= M * high):
             beyond = f"the mean over the clients of phase {messages[0].header - 1} is beyond the range of the rewards"
             raise RuntimeError(f"{beyond}: one of them lies or is broken, and with masks nobody can tell which.")
@@ -390,20 +368,41 @@ class SecureServer(Server):
 
 # --- the algorithms --------------------------------------------------------------------------------------
 
-# settings, the sums, the server's answers
+# name -> (its settings, the sums that its server needs, the kind of the server's answers)
 SECURED: dict[str, tuple[type, type[Sums], type[Message]]] = {
     "pf-pne": (SecurePFPNESettings, Sums, Kept),
     "fed-pne": (SecurePhasedSettings, Sums, KeptIndex),
-    "pf-pne+": (SecurePlusSettings, PlusSums, Shared),
+    "pf-pne+": (SecurePlusSettings, PlusSums, SharedStatistics),
     "fed1-ucb": (SecureFed1UCBSettings, Sums, SurvivingArms),
 }
 
 
 def secured(name: str) -> Algorithm:
-    """The algorithm of that name with secure aggregation: for make_federation and simulate, in the place of the name.
+    """Return an algorithm with secure aggregation, to be used in the place of its name.
 
-    Its settings are the algorithm's, and least_rewards and least_clients (see the page docs/trust.md). Raises
-    ValueError for an algorithm that cannot work this way, or that sends nothing.
+    Parameters
+    ----------
+    name
+        "pf-pne", "fed-pne", "pf-pne+" or "fed1-ucb".
+
+    Returns
+    -------
+    Algorithm
+        What `make_federation` and `simulate` take. It has two more settings: least_rewards, how many rewards are in a
+        client's mean of a node at least (5), and least_clients, how many clients there have to be (3).
+
+    Raises
+    ------
+    ValueError
+        If the algorithm cannot work this way, or sends nothing.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> problem = pfpne.make_problem("garland", n_clients=3)
+    >>> run = pfpne.simulate(pfpne.secured("pf-pne"), problem, horizon=100)
+    >>> run.regret.shape
+    (3, 100)
     """
     if name not in ALGORITHMS:
         raise ValueError(unknown_name("algorithm", name, ALGORITHMS))
@@ -416,18 +415,18 @@ def secured(name: str) -> Algorithm:
 
 
 def _make(make: Callable, sums: type[Sums], task: Task, settings) -> tuple[SecureServer, list[SecureClient]]:
-    """The server and the clients of one run."""
+    """Make the server and the clients of one run."""
     M, least = task.n_clients, settings.least_clients
     check(M >= least, "n_clients", f"at least least_clients, {least}, with secure aggregation", M)
     if isinstance(settings, Fed1UCBSettings):
         pulls = pulls_of_phase(task.horizon, settings.c_pulls)
-        enough = f"of at least least_rewards, {settings.least_rewards}, pulls: give a larger c_pulls"
-        check(pulls >= settings.least_rewards, "a phase of fed1-ucb", enough, pulls)
+        expected = f"of at least least_rewards, {settings.least_rewards}, pulls: give a larger c_pulls"
+        check(pulls >= settings.least_rewards, "a phase of fed1-ucb", expected, pulls)
     if task.reward_range is None and task.noise not in (None, "bernoulli"):
         task = replace(task, reward_range=(-task.noise, 1 + task.noise))  # of values in [0, 1] and this noise
-    bits = min(precision(most, M) for most in sums(task).mosts(RootStatistics))
-    wanted = f"narrower, such as (0, 1): sums of {M} clients then have {LEAST_PRECISE} bits behind the point"
-    check(bits >= LEAST_PRECISE, "the task's reward_range", wanted, task.rewards)
+    bits = min(precision(limit, M) for limit in sums(task).limits(RootStatistics))
+    expected = f"narrower, such as (0, 1): sums of {M} clients then have {LEAST_PRECISE} bits behind the point"
+    check(bits >= LEAST_PRECISE, "the task's reward_range", expected, task.rewards)
     try:
         new_key()
     except ImportError:

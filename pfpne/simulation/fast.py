@@ -1,9 +1,9 @@
-"""Which algorithms have a faster form than their objects, and which it is."""
+"""The table of algorithms that have a faster form than their objects."""
 
 from functools import partial
 
-from pfpne.algorithms.hct import hct_theory, pyxab_theory
-from pfpne.algorithms.hoo import hoo_theory
+from pfpne.algorithms.hct import hct_constants, pyxab_constants
+from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer
 from pfpne.algorithms.pf_pne_plus import HCTNoise, PFPNEPlus, PlusServer
 from pfpne.federation import Server
@@ -11,17 +11,17 @@ from pfpne.simulation.neural import simulate_fn_ucb
 from pfpne.simulation.phased import simulate_phases, simulate_searches
 from pfpne.simulation.tree import simulate_alone, simulate_centralized
 
-# fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Traces, equal to the objects; None where
-# the objects have to run.
+# fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Measurements, equal to those of the
+# objects, or None where the objects have to run.
 FAST = {
     "pf-pne": partial(simulate_phases, PFPNE, PhasedServer),
     "fed-pne": partial(simulate_phases, FedPNE, FedPNEServer),
     "pe": partial(simulate_phases, PE, Server),
     "pf-pne+": partial(simulate_searches, PFPNEPlus, PlusServer),
     "hct-noise": partial(simulate_searches, HCTNoise, Server),
-    "hct": partial(simulate_alone, hct_theory),
-    "hct-pyxab": partial(simulate_alone, pyxab_theory),
+    "hct": partial(simulate_alone, hct_constants),
+    "hct-pyxab": partial(simulate_alone, pyxab_constants),
     "centralized": simulate_centralized,
-    "hoo": partial(simulate_alone, hoo_theory),
+    "hoo": partial(simulate_alone, hoo_constants),
     "fn-ucb": simulate_fn_ucb,
 }

@@ -14,7 +14,7 @@ from pfpne.algorithms.fn_ucb import Arms, FNUCBSettings, network, train, upper_b
 from pfpne.compiled import njit
 from pfpne.federation import Task
 from pfpne.simulation.noise import noisy
-from pfpne.simulation.record import Traces, gaps
+from pfpne.simulation.record import Measurements, gaps
 
 MARGIN = 1e-6  # of bounds, above their rounding
 
@@ -46,8 +46,8 @@ def product(matrix, vector):
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def covariance(ridge, a):
     """g_a A^-1 g_k (K,), a view that `add_plays` keeps up to date."""
-    if not (ridge.asked == a).any():
-        asked = ridge.asked[ridge.asked >= 0]
+    if not (ridge.tracked_arms == a).any():
+        asked = ridge.tracked_arms[ridge.tracked_arms >= 0]
         for b in asked:
             if ridge.pending[b] > 0:  # Sherman-Morrison, all plays of an arm at once
                 u = product(ridge.inverse, ridge.g[b])
@@ -57,7 +57,7 @@ def covariance(ridge, a):
                         ridge.inverse[i, j] -= c * u[i] * u[j]
                 ridge.pending[b] = 0.0
         ridge.rows[a] = product(ridge.g, product(ridge.inverse, ridge.g[a]))
-        ridge.asked[len(asked)] = a
+        ridge.tracked_arms[len(asked)] = a
     return ridge.rows[a]
 
 
@@ -70,7 +70,7 @@ def add_plays(ridge, a, n, total):
     for k in range(len(h)):
         ridge.mean[k] += gain * h[k]
         ridge.variance[k] -= c * h[k] * h[k]
-    for b in ridge.asked[ridge.asked >= 0]:
+    for b in ridge.tracked_arms[ridge.tracked_arms >= 0]:
         f = c * ridge.rows[b, a]
         for k in range(len(h)):
             ridge.rows[b, k] -= f * h[k]
@@ -120,10 +120,13 @@ class NeuralSimulation:
         self.values = problem.values(arms.points)  # (M, K), noiseless
         (M, K), p, g = self.values.shape, len(arms.theta_0), arms.g
         prior = np.zeros(K), (g * g).sum(axis=1) / settings.lambda_, np.empty((K, K)), np.full(K, -1)
-        self.everyone = Ridge(g, *prior, np.eye(p) / settings.lambda_, np.zeros(K))  # V: all data of all clients
-        self.each = Ridge(*map(np.copy, self.everyone))  # lambda I + the data of each client alone, its t = 1 apart
-        self.linear = self.everyone  # what UCB_b is made of, which at t = 1 differs from client to client
-        self.odd = np.zeros(0, dtype=np.int64), np.zeros(0)  # the arms of t = 1, and the share of clients of each
+        self.pooled = Ridge(g, *prior, np.eye(p) / settings.lambda_, np.zeros(K))  # V: all data of all clients
+        self.per_client = Ridge(*map(np.copy, self.pooled))  # lambda I + the data of each client alone, its t = 1 apart
+        self.linear = self.pooled  # what UCB_b is made of, which at t = 1 differs from client to client
+        self.first_arms = (
+            np.zeros(0, dtype=np.int64),
+            np.zeros(0),
+        )  # the arms of t = 1, and the share of clients of each
         self.theta, self.t = np.tile(arms.theta_0, (M, 1)), 0
         self.value, _ = network(arms.theta_0, arms.inputs, settings.width)  # of the average network
         self.history, self.totals = np.zeros(K, dtype=np.int64), np.zeros((M, K))  # plays since t = start; rewards
@@ -133,7 +136,7 @@ class NeuralSimulation:
         s, M, end, columns = self.settings, len(self.values), self.t + n, []
         while self.t < end:
             if self.t >= s.stop and s.alpha(self.t) == 1:
-                model, left = (self.each, *self.odd, self.value, s.nu_2, s.lambda_), end - self.t
+                model, left = (self.per_client, *self.first_arms, self.value, s.nu_2, s.lambda_), end - self.t
                 last = last_arm(*model)  # its plays change nothing, so they are not counted in `each`
                 arms = settled_plays(*model, left) if last < 0 else np.full(left, last)
                 columns.append(np.broadcast_to(arms, (M, len(arms))))
@@ -147,7 +150,9 @@ class NeuralSimulation:
         s, M, alpha = self.settings, len(self.values), self.settings.alpha(self.t)
         bounds = (1 - alpha) * upper_bound(self.linear.mean, self.linear.variance, s.nu, s.lambda_)  # UCB_b
         if alpha > 0:
-            bounds += alpha * upper_bound(self.value, mean_variance(self.each, *self.odd), s.nu_2, s.lambda_)  # UCB_a
+            bounds += alpha * upper_bound(
+                self.value, mean_variance(self.per_client, *self.first_arms), s.nu_2, s.lambda_
+            )  # UCB_a
         arms = np.full(M, np.argmax(bounds, axis=-1))
         rewards = self.values[np.arange(M), arms]
         if self.noise != 0:
@@ -155,14 +160,14 @@ class NeuralSimulation:
         k = arms[0]  # of all, but for t = 1
         different, counts = np.unique(arms, return_counts=True)
         if self.t == 1:
-            self.odd, self.linear = (different, counts / M), self.everyone
+            self.first_arms, self.linear = (different, counts / M), self.pooled
         else:
-            add_plays(self.each, k, 1.0, 0.0)
+            add_plays(self.per_client, k, 1.0, 0.0)
         if self.t == 0:  # each client knows its own reward r alone, of arm a: the mean is r g_k V^-1 g_a
-            self.linear = self.each._replace(mean=np.outer(rewards, covariance(self.each, k)))
+            self.linear = self.per_client._replace(mean=np.outer(rewards, covariance(self.per_client, k)))
         if alpha < 1:  # it never falls: UCB_b counts no more
             for a, count in zip(different, counts, strict=True):
-                add_plays(self.everyone, a, float(count), rewards[arms == a].sum())
+                add_plays(self.pooled, a, float(count), rewards[arms == a].sum())
         if self.t >= s.start:
             self.history[k] += 1
             self.totals[:, k] += rewards
@@ -174,7 +179,7 @@ class NeuralSimulation:
 
 def simulate_fn_ucb(
     problem, task, settings, noise_streams, checkpoints, global_regret: bool, simulation=NeuralSimulation
-) -> Traces | None:
+) -> Measurements | None:
     """Simulate a run: the same arms as the objects'. None with D > 0: it is the objects that run."""
     if settings.D > 0:
         return None
@@ -193,4 +198,4 @@ def simulate_fn_ucb(
     regret, *shared = (gap.cumsum(axis=1) for gap in added)
     p, rounds = len(run.theta[0]), np.empty((task.horizon - 1, 3), dtype=np.int64)
     rounds[:, 0], rounds[:, 1:] = np.arange(2, task.horizon + 1), len(values) * (2 * p * p + 2 * p)
-    return Traces(regret, shared[0] if global_regret else None, simple, rounds, points[best])
+    return Measurements(regret, shared[0] if global_regret else None, simple, rounds, points[best])

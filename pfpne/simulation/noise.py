@@ -1,4 +1,4 @@
-"""Noise wraps the noiseless values: one uniform draw a pull."""
+"""Noise wraps the noiseless values: one uniform draw for each pull."""
 
 import numpy as np
 
@@ -6,22 +6,25 @@ from pfpne.rng import stream
 
 
 def noisy(means: np.ndarray, noise, u: np.ndarray) -> np.ndarray:
-    """Rewards, written over uniforms u in [0, 1): u < mean (Bernoulli), or mean + a (2u - 1); means broadcast to u."""
+    """Return rewards, written over the uniforms u in [0, 1): u < mean (Bernoulli), or mean + a (2u - 1).
+
+    The means are broadcast to the shape of u.
+    """
     if noise == "bernoulli":
         u[...] = u < means
         return u
-    u -= 0.5  # exact, and so the same as a (2u - 1) with one pass less
+    u -= 0.5  # exact, so the same as a (2u - 1), with one pass less over the array
     u *= 2 * noise
     u += means
     return u
 
 
 def draw_rewards(values: np.ndarray, counts: np.ndarray, noise, rng: np.random.Generator) -> np.ndarray:
-    """Noisy rewards (sum counts,): each of the values (n,) drawn counts (n,) times, in order; noise 0 draws nothing."""
+    """Return rewards (sum of counts,): each of the values (n,) counts (n,) times, in order; noise 0 draws nothing."""
     means = np.repeat(values, counts)
     return means if noise == 0 else noisy(means, noise, rng.random(len(means)))
 
 
 def noise_streams(problem, seed: int, run: int) -> list[np.random.Generator]:
-    """One stream a client: the noise of its step t is the same whatever it pulls, for every algorithm of the run."""
+    """Return one stream for each client: the noise of its step t is the same, whatever an algorithm pulls."""
     return [stream(seed, problem.name, run, m, "noise") for m in range(problem.n_clients)]

@@ -1,12 +1,12 @@
-"""PF-PNE, Fed-PNE, PE, PF-PNE+ and HCT-noise for all clients of a simulation at once: their loops, with S = M."""
+"""The phased algorithms simulated: one loop for all clients at once, with S = M (see pfpne.algorithms.phases)."""
 
 import numpy as np
 
-from pfpne.algorithms.phases import Pull, cut, firsts, steps
+from pfpne.algorithms.phases import Pull, clip_to_budget, first_positions, starts_new_run
 from pfpne.federation import Task
 from pfpne.messages import Message
 from pfpne.simulation.noise import noisy
-from pfpne.simulation.record import Recorder, Traces
+from pfpne.simulation.record import Measurements, Recorder
 from pfpne.simulation.tree import search
 
 BLOCK = 2**15  # pulls whose noise is drawn, turned into rewards and summed in one go: they fit into the cache
@@ -19,38 +19,40 @@ class Evaluations:
         self.problem, self.task, self.noise_streams, self.recorder = problem, task, noise_streams, recorder
         self.t = np.zeros(task.n_clients, dtype=np.int64)
 
-    def pull(self, want: Pull, done: np.ndarray) -> np.ndarray:
-        """Sums (N,) of the rewards; owners whom the horizon cuts become done, and their sums mean nothing."""
-        h, owner, index, counts = want
-        start, sums = firsts(owner), np.zeros(len(owner))
-        left = self.task.horizon - self.t[owner[start]]
-        short = np.add.reduceat(counts, start) > left
-        if short.any():
-            done[owner[start][short]] = True
-            counts = cut(counts, start, left)
-        at = np.flatnonzero(counts)
-        if len(at):
-            sums[at] = self._evaluate(owner[at], self.task.partition.centers(h, index[at]), counts[at])
-        return sums
+    def pull(self, wish: Pull, done: np.ndarray) -> np.ndarray:
+        """Make the evaluations that are wished for; return the sums (N,) of their rewards.
 
-    def _evaluate(self, owner: np.ndarray, points: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        values, noise, sums = self.problem.paired_values(owner, points), self.problem.noise, np.empty(len(owner))
+        done (M,) is set for owners whom the horizon cuts: their sums mean nothing.
+        """
+        h, owner, index, counts = wish
+        first, sums, noise = first_positions(owner), np.zeros(len(owner)), self.problem.noise
+        budget = self.task.horizon - self.t[owner[first]]
+        is_cut = np.add.reduceat(counts, first) > budget
+        if is_cut.any():
+            done[owner[first][is_cut]] = True
+            counts = clip_to_budget(counts, first, budget)
+        pulled = np.flatnonzero(counts)
+        if len(pulled) == 0:
+            return sums
+        owner, counts, points = owner[pulled], counts[pulled], self.task.partition.centers(h, index[pulled])
+        values, pulled_sums = self.problem.paired_values(owner, points), np.empty(len(pulled))
         for a, b, u in self._uniforms(owner, counts):
             means = values[a:b, None]
             rewards = np.broadcast_to(means, u.shape) if noise == 0 else noisy(means, noise, u)
-            rewards.sum(axis=1, out=sums[a:b])
-        self.recorder.pulled(owner, values, counts, points)
+            rewards.sum(axis=1, out=pulled_sums[a:b])
+        self.recorder.record_pulls(owner, values, counts, points)
         np.add.at(self.t, owner, counts)
+        sums[pulled] = pulled_sums
         return sums
 
     def _uniforms(self, owner: np.ndarray, counts: np.ndarray):
-        """The uniforms of the pulls, each owner's from its own stream, block by block: (a, b, u (b - a, n)).
+        """Yield the uniforms of the pulls, each owner's from its own stream, block by block: (a, b, u (b - a, n)).
 
         A block is nodes a..b-1, pulled n times each, of one or more owners; the next overwrites it. Noise 0 draws none.
         """
-        new_block = steps(counts) | steps((np.cumsum(counts) - counts) // BLOCK)
+        new_block = starts_new_run(counts) | starts_new_run((np.cumsum(counts) - counts) // BLOCK)
         block = np.flatnonzero(new_block)
-        piece = np.flatnonzero(new_block | steps(owner))  # one owner's part of a block
+        piece = np.flatnonzero(new_block | starts_new_run(owner))  # one owner's part of a block
         size = np.add.reduceat(counts, block)
         pieces = zip(owner[piece].tolist(), np.add.reduceat(counts, piece).tolist(), strict=True)
         u = np.empty(size.max())
@@ -63,41 +65,42 @@ class Evaluations:
             yield a, a + pulls // n, u[:pulls].reshape(-1, n)
 
 
-def drive(phases, server, problem, task, settings, noise_streams, t, global_regret, kind=Evaluations) -> tuple:
+def run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret, kind=Evaluations) -> tuple:
     """Run the loop until all clients are done, or want what is neither a Pull nor a Message.
 
-    The server is asked without messages, which are counted. kind: of Evaluations. Returns those made, and what was
-    wanted in the end, or None.
+    The server is asked directly; the messages that would pass are counted. kind: the class of the evaluations. Returns
+    the evaluations, and what was wanted in the end, or None.
     """
     clients, server, M = phases(task, settings, task.n_clients), server(task, settings), task.n_clients
     recorder = Recorder(problem, t, global_regret)
     evaluations = kind(problem, task, noise_streams, recorder)
     loop, result = clients.loop(), None
     while not clients.done.all():
-        want = loop.send(result)
-        recorder.bests.append((np.arange(M), evaluations.t.copy(), clients.best.copy()))
-        if isinstance(want, Pull):
-            result = evaluations.pull(want, clients.done)
-        elif isinstance(want, Message):
-            result = server.conclude(*want.values)
-            recorder.rounds[int(evaluations.t[0])] += (want.numbers, M * result.numbers)
+        wish = loop.send(result)
+        recorder.deployments.append((np.arange(M), evaluations.t.copy(), clients.best.copy()))
+        if isinstance(wish, Pull):
+            result = evaluations.pull(wish, clients.done)
+        elif isinstance(wish, Message):
+            result = server.conclude(*wish.values)
+            recorder.rounds[int(evaluations.t[0])] += (wish.numbers, M * result.numbers)
         else:
-            return evaluations, want
+            return evaluations, wish
     return evaluations, None
 
 
-def simulate_phases(*run) -> Traces:
-    """Run the loop of all clients to the horizon; arguments as of `drive`."""
-    return drive(*run)[0].recorder.traces()
+def simulate_phases(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Measurements:
+    """Run the loop of all clients to the horizon."""
+    evaluations, _ = run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret)
+    return evaluations.recorder.measurements()
 
 
-def simulate_searches(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Traces:
+def simulate_searches(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Measurements:
     """Run the loop of all clients up to the trees that it ends with, if it gets there, and then each tree."""
-    evaluations, last = drive(phases, server, problem, task, settings, noise_streams, t, global_regret)
-    before, start = evaluations.recorder.traces(), int(evaluations.t[0])  # all have made as many pulls
+    evaluations, last = run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret)
+    before, start = evaluations.recorder.measurements(), int(evaluations.t[0])  # all have made as many pulls
     if last is None or start == task.horizon:
         return before
     regret, simple, best = search(last.trees, problem, task, noise_streams, t, start, evaluations.recorder.total)
     shared = np.hstack([before.global_regret[:, t < start], regret[1]]) if global_regret else None
     simple = np.hstack([before.simple_regret[:, t <= start], simple])
-    return Traces(np.hstack([before.regret[:, t < start], regret[0]]), shared, simple, before.rounds, best)
+    return Measurements(np.hstack([before.regret[:, t < start], regret[0]]), shared, simple, before.rounds, best)

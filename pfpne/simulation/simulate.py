@@ -1,7 +1,7 @@
-"""Run one algorithm on one problem, and keep the regret, the communication and the point deployed.
+"""Run one algorithm on one problem, and keep the regret, the communication and the points deployed.
 
-The simulator drives the same clients and server as a deployment would, or, where there is one, a faster form of the
-same (pfpne.simulation.fast), which tests show to be equal.
+The simulator drives the same clients and server as a deployment does. Where an algorithm has a faster form
+(pfpne.simulation.fast), which tests show to be equal, that runs instead.
 """
 
 import dataclasses
@@ -16,38 +16,43 @@ from pfpne.problems import Problem
 from pfpne.rng import stream
 from pfpne.simulation.fast import FAST
 from pfpne.simulation.noise import draw_rewards, noise_streams
-from pfpne.simulation.record import Recorder, Run, Traces, checkpoints
+from pfpne.simulation.record import Measurements, Recorder, Run, checkpoints
 from pfpne.validation import check, check_count
 
 
-def _drive(federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, kept) -> Traces:
-    """Drive the objects to the horizon: ask, evaluate, tell, stop."""
+def run_objects(
+    federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, mail: list | None
+) -> Measurements:
+    """Drive the objects to the horizon: ask, evaluate, tell, stop. mail, if not None, gets every message."""
     recorder = Recorder(problem, t, global_regret)
 
-    def deploys(m, client):
-        recorder.bests.append(([m], [client.t], client.best()[None]))
+    def record_deployment(m, client):
+        recorder.deployments.append(([m], [client.t], client.best()[None]))
 
     def on_mail(step, up, down):
-        recorder.rounds[step] += [sum(message.numbers for _, message in mail) for mail in (up, down)]
-        if kept is not None:
-            kept.extend((step, way, m, message) for way, mail in (("up", up), ("down", down)) for m, message in mail)
+        recorder.rounds[step] += [sum(message.numbers for _, message in sent) for sent in (up, down)]
+        if mail is not None:
+            mail.extend((step, "up", m, message) for m, message in up)
+            mail.extend((step, "down", m, message) for m, message in down)
 
     federation.on_mail = on_mail
     while federation.running:
         for m, batch in federation.ask():
-            deploys(m, federation.clients[m])
+            record_deployment(m, federation.clients[m])
             values = problem.client_values(m, batch.points)
-            recorder.pulled(np.full(len(values), m), values, batch.counts, batch.points)
+            recorder.record_pulls(np.full(len(values), m), values, batch.counts, batch.points)
             federation.tell(m, draw_rewards(values, batch.counts, problem.noise, noise_streams[m]))
     for m, client in enumerate(federation.clients):
-        deploys(m, client)
-    return recorder.traces()
+        record_deployment(m, client)
+    return recorder.measurements()
 
 
 def partition_of(problem: Problem, cells: str, seed: int, run: int, kind: type[Partition] = Partition) -> Partition:
-    """The binary partition of a run, the same for all its clients and algorithms. kind: the class of its cells."""
-    drawn = int(stream(seed, problem.name, run, "cells").integers(2**64, dtype=np.uint64)) if cells == "random" else 0
-    return kind(problem.domain, max_depth=problem.max_depth, cells=cells, seed=drawn, max_cuts=problem.max_cuts)
+    """Return the binary partition of a run, the same for all clients and algorithms; kind: the class of its cells."""
+    cells_seed = 0
+    if cells == "random":
+        cells_seed = int(stream(seed, problem.name, run, "cells").integers(2**64, dtype=np.uint64))
+    return kind(problem.domain, max_depth=problem.max_depth, cells=cells, seed=cells_seed, max_cuts=problem.max_cuts)
 
 
 def simulate(
@@ -64,38 +69,79 @@ def simulate(
     objects: bool = False,
     **settings,
 ) -> Run:
-    """Run algorithm `name` on `problem` for `horizon` evaluations a client.
+    """Run one algorithm on one problem.
 
-    seed, run: of the noise, cells, arms and initial weights, integers >= 0; the problem's by default.
-    cells: "random" or "cyclic", as in Partition. partition: a Partition or PyXABPartition of the problem's domain
-    instead of the one that `partition_of` makes.
-    global_regret: also measure the regret against f-bar. messages: keep every message.
-    objects: drive the clients and the server even where a faster form is at hand (messages implies it).
-    settings: the algorithm's own, by name; Delta="true" stands for the problem's real one.
-    Raises ValueError for a wrong value, an unknown algorithm, or a setting that the algorithm does not take.
+    Parameters
+    ----------
+    name
+        The name of an algorithm, a key of pfpne.algorithms.ALGORITHMS, or what `secured` returns.
+    problem
+        What `make_problem` or `problem_from_functions` returns.
+    horizon
+        T, the number of evaluations of each client, in 1..10^9; M T is at most 10^9.
+    seed, run
+        Integers >= 0 that decide noise, cells, arms and initial weights; those of the problem if they are None.
+    cells
+        "random" or "cyclic", as in `Partition`.
+    partition
+        A `Partition` or `PyXABPartition` of the problem's domain, instead of that which cells, seed and run decide.
+    global_regret
+        Whether the regret against the mean of all clients' objectives is measured, too.
+    messages
+        Whether every message is kept.
+    objects
+        Whether clients and server are driven themselves, even where a faster form is at hand; messages implies it.
+    **settings
+        The algorithm's own settings, by name. Delta="true" stands for the Delta of the problem.
+
+    Returns
+    -------
+    Run
+        The checkpoints t (C,), the last of which is the horizon; the regret (M, C), cumulative and in units of the
+        reward; the simple regret (M, C); the communication as a table; and the points (M, d) deployed in the end.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range, or there is no such algorithm or setting.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> problem = pfpne.make_problem("garland", n_clients=3, shift=0.1, noise="bernoulli", seed=0, run=0)
+    >>> run = pfpne.simulate("pf-pne", problem, horizon=1_000)
+    >>> run.t[-1], run.regret.shape
+    (1000, (3, 500))
+    >>> list(run.communication.columns)
+    ['t', 'round', 'numbers up', 'numbers down', 'bytes']
     """
     algorithm = get_algorithm(name)
     check(isinstance(problem, Problem), "problem", "made by make_problem or problem_from_functions", problem)
     check_count("horizon", horizon)
-    for what, flag in (("global_regret", global_regret), ("messages", messages), ("objects", objects)):
-        check(isinstance(flag, bool), what, "True or False", flag)
+    for switch, value in (("global_regret", global_regret), ("messages", messages), ("objects", objects)):
+        check(isinstance(value, bool), switch, "True or False", value)
     seed, run = problem.seed if seed is None else seed, problem.run if run is None else run
     check_count("seed", seed)
     check_count("run", run)
     if partition is None:
         partition = partition_of(problem, cells, seed, run)
-    holds = np.array_equal(getattr(partition, "domain", None), problem.domain)
-    check(holds, "partition", f"one of the problem's domain, {problem.domain.tolist()}", partition)
-    chosen, T = make_settings(name, settings, problem), int(horizon)
+    same_domain = np.array_equal(getattr(partition, "domain", None), problem.domain)
+    check(same_domain, "partition", f"one of the problem's domain, {problem.domain.tolist()}", partition)
+    made_settings, T = make_settings(name, settings, problem), int(horizon)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, seed, key=(problem.name, run))
     t, streams, mail = checkpoints(T), noise_streams(problem, seed, run), [] if messages else None
-    start = time.perf_counter()
+    start, measurements = time.perf_counter(), None
     fast = algorithm.fast if isinstance(name, Algorithm) else FAST.get(name)
-    traces = None
     if fast is not None and not (messages or objects):
-        traces = fast(problem, task, chosen, streams, t, global_regret)
-    if traces is None:
-        federation = Federation(*algorithm.make(task, chosen), algorithm.up, algorithm.down)
-        traces = _drive(federation, problem, streams, t, global_regret, mail)
-    found = {"t": t, "seconds": time.perf_counter() - start, "messages": mail}
-    return Run(**vars(traces), algorithm=name, settings=dataclasses.asdict(chosen), **found)
+        measurements = fast(problem, task, made_settings, streams, t, global_regret)
+    if measurements is None:
+        federation = Federation(*algorithm.make(task, made_settings), algorithm.up, algorithm.down)
+        measurements = run_objects(federation, problem, streams, t, global_regret, mail)
+    return Run(
+        **vars(measurements),
+        algorithm=name,
+        settings=dataclasses.asdict(made_settings),
+        t=t,
+        seconds=time.perf_counter() - start,
+        messages=mail,
+    )

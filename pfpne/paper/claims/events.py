@@ -10,7 +10,7 @@ import numpy as np
 
 from pfpne.algorithms import ALGORITHMS
 from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, radius, tau
-from pfpne.algorithms.phases import Pull, find
+from pfpne.algorithms.phases import Pull, lookup_sorted
 from pfpne.paper.claims.premises import way
 from pfpne.paper.run.experiment import Experiment, simulated
 from pfpne.rng import stream
@@ -89,10 +89,10 @@ class Observed(PFPNE):
         s, sums, n, spared = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
         if h in self.own:
             nodes, drawn, of_each = self.own[h]
-            found, column = find(index, nodes)
+            found, column = lookup_sorted(index, nodes)
             sums[found] += drawn[owner[found], column]
             n[found] += of_each
-            spared, _ = find(self.maxima[h], self.shared[h][0])
+            spared, _ = lookup_sorted(self.maxima[h], self.shared[h][0])
             if of_each >= tau(h, self.log, s.c, s.nu_1, s.rho):
                 return  # nodes that were sampled enough together are not pulled, and not seen here
         there = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])

@@ -15,7 +15,7 @@ from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBClient, make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
 from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer, tau
-from pfpne.algorithms.phases import Phases, Pull, find, make_phased
+from pfpne.algorithms.phases import PhasedAlgorithm, Pull, lookup_sorted, make_phased
 from pfpne.federation import Batch, Server
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
@@ -44,7 +44,7 @@ class Fresh(PFPNE):
     """Deviation 5: PE takes tau_h new samples of every node that the server eliminated."""
 
     def pe(self, shared, own):
-        protected = {h: find(index, shared[h][0])[0] for h, (index, *_) in own.items()}
+        protected = {h: lookup_sorted(index, shared[h][0])[0] for h, (index, *_) in own.items()}
         drawn = {h: (index[protected[h]], sums[:, protected[h]], n) for h, (index, sums, n) in own.items()}
         return super().pe(shared, drawn)
 
@@ -68,7 +68,7 @@ class OwnBest(PFPNE):
         return super().pe(never, own)
 
 
-class NoCutPhase(Phases):
+class NoCutPhase(PhasedAlgorithm):
     """Deviation 9: a phase that the horizon would cut is not begun; the best node known is played instead.
 
     It goes in front of an algorithm's phases, as in WholePhases.
@@ -79,13 +79,13 @@ class NoCutPhase(Phases):
         h, index = self.start(task)
         self.t, self.deepest = np.zeros(S, dtype=np.int64), (h, np.repeat(index[:1], S))
 
-    def finish(self, h, owners, nodes):
+    def record_depth(self, h, owners, nodes):
         going = ~self.done[owners]
         if h >= self._best_depth:
             nodes_now = self.deepest[1].copy()
             nodes_now[owners[going]] = nodes[going]
             self.deepest = h, nodes_now
-        return super().finish(h, owners, nodes)
+        return super().record_depth(h, owners, nodes)
 
     def loop(self):
         loop, told = super().loop(), None
@@ -197,8 +197,8 @@ class Drifting(NeuralSimulation):
         g = np.concatenate([gradients(self.theta[0], self.arms.inputs, self.settings.width), self.last[0]])
         inverse, K, none = np.linalg.inv(prior + self.own), len(g), len(self.last[1])
         variance = np.einsum("kp,kp->k", g @ inverse, g)
-        self.each = Ridge(g, np.zeros(K), variance, np.empty((K, K)), np.full(K, -1), inverse, np.zeros(K))
-        self.odd = np.arange(K - none, K), self.last[1]
+        self.per_client = Ridge(g, np.zeros(K), variance, np.empty((K, K)), np.full(K, -1), inverse, np.zeros(K))
+        self.first_arms = np.arange(K - none, K), self.last[1]
         self.value = np.concatenate([self.value, np.full(none, -np.inf)])
 
 
@@ -210,7 +210,7 @@ class Centred(NeuralSimulation):
         s, arms = self.settings, self.arms
         arms.inputs[:-1] = self.scaled(arms.inputs[:-1])  # nothing has been played yet
         g = gradients(arms.theta_0, arms.inputs, s.width)
-        for ridge in (self.everyone, self.each):
+        for ridge in (self.pooled, self.per_client):
             ridge.g[:], ridge.variance[:] = g, (g * g).sum(axis=1) / s.lambda_
         self.value, _ = network(arms.theta_0, arms.inputs, s.width)
 

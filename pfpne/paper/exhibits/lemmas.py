@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms.hct import HCTSettings, Theory, TreeClient, hct_theory
-from pfpne.algorithms.hoo import hoo_theory
+from pfpne.algorithms.hct import HCTConstants, HCTSettings, TreeClient, hct_constants
+from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import PFPNESettings, radius, tau
 from pfpne.federation import Task
 from pfpne.paper.claims import stats
@@ -405,10 +405,10 @@ PARTS = {
 }
 
 
-def tree_theory(parts: tuple[str, ...], partition: Partition, horizon: int) -> Theory:
+def tree_theory(parts: tuple[str, ...], partition: Partition, horizon: int) -> HCTConstants:
     """HCT's constants, with these PARTS of HOO's in their place."""
     settings = HCTSettings()
-    hct, hoo = (make(settings, partition, horizon) for make in (hct_theory, hoo_theory))
+    hct, hoo = (make(settings, partition, horizon) for make in (hct_constants, hoo_constants))
     if "splits" in parts:
         hct = hct._replace(threshold=hoo.threshold)
     if "width" in parts:

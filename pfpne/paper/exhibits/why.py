@@ -25,7 +25,7 @@ from pfpne.paper.show.style import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_w
 from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.simulation.noise import noise_streams
-from pfpne.simulation.phased import Evaluations, drive
+from pfpne.simulation.phased import Evaluations, run_phases
 from pfpne.simulation.simulate import partition_of
 from pfpne.simulation.tree import Cells, play
 
@@ -97,7 +97,7 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
     task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
     streams = noise_streams(problem, seed, run)
     given = problem, task, settings, streams, np.array([horizon]), False
-    evaluations, search = drive(PFPNEPlus, PlusServer, *given, kind=_Noted)
+    evaluations, search = run_phases(PFPNEPlus, PlusServer, *given, kind=_Noted)
     if search is None:  # the horizon came in stage 1
         return [NOTHING | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []
@@ -109,7 +109,7 @@ def depths_of_trees(name: str, problem: Problem, horizon: int, partition: Partit
         node, state = tree.node[: tree.state[0]["size"]], tree.state[0]
         made = node["count"] - np.pad(before, (0, len(node) - size))
         table = pd.DataFrame({"m": m, "depth": node["depth"], "index": node["index"], "made": made})
-        table["b"] = np.sqrt(tree.theory.squared_width[state["epoch"]] / np.maximum(node["count"], 1))
+        table["b"] = np.sqrt(tree.constants.squared_width[state["epoch"]] / np.maximum(node["count"], 1))
         table["mean"] = node["total"] / np.maximum(node["count"], 1)
         parts.append(table[node["count"] > 0])
     table, rows = pd.concat(parts), []
