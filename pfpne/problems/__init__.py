@@ -1,8 +1,4 @@
-"""The objectives of the clients, a row each: five synthetic functions, shifted and clipped, and the landmine grid.
-
-    problem = make_problem("garland", n_clients=20, shift=0.1, noise="bernoulli", seed=0, run=0)
-    problem.values(x)        # x (n, d) -> (M, n), noiseless f_m(x)
-    problem.optimum          # (M,), f_m*
+"""The table of objectives: five synthetic functions, shifted and clipped, and the landmine grid.
 
 A new synthetic objective is a function (n, d) -> (n,) beside the others and a row here; a new family is a file with
 a kind of Problem, and a row. What every problem has is in base.py; how maxima are found, in maxima.py.
@@ -41,14 +37,42 @@ def make_problem(
     d: int | None = None,
     common: float = 0.0,
 ) -> Problem:
-    """The local objectives of one run.
+    """Make the clients' objectives for one run.
 
-    name: garland, doublesine, himmelblau, ackley, rastrigin, landmine or landmine-log. n_clients: M >= 1.
-    shift >= 0, common >= 0: standard deviations of the clients' own shifts, and of the one that all of a run have in
-    common, in units of the domain's width; no matter for landmine.
-    noise: "bernoulli" or the half-width >= 0 of uniform noise. (seed, run), integers >= 0, name the
-    random streams; a client's shift or field does not depend on M. d: dimension, of rastrigin alone (10).
-    Raises ValueError for anything else, with the nearest name if it is the name that is wrong.
+    Parameters
+    ----------
+    name
+        "garland", "doublesine", "himmelblau", "ackley", "rastrigin", "landmine" or "landmine-log".
+    n_clients
+        M, in 1..10^6.
+    shift
+        The standard deviation >= 0 of the clients' own shifts, in units of the domain's width; ignored by landmine.
+    noise
+        "bernoulli" for rewards 0 and 1, or the half-width >= 0 of uniform noise.
+    seed, run
+        Integers >= 0, which name the random streams. A client's shift, or its field, does not depend on M.
+    d
+        The dimension, of rastrigin alone; None for 10.
+    common
+        The standard deviation >= 0 of the shift that all clients of a run have in common, in the same units as shift.
+
+    Returns
+    -------
+    Problem
+        Its domain (d, 2), its values(x) (M, n) at points x (n, d), without noise, and the clients' maxima optimum (M,).
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range, or there is no such objective.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> problem = pfpne.make_problem("garland", n_clients=2, shift=0.0)
+    >>> problem.values([[0.5]]).round(4)
+    array([[0.7515],
+           [0.7515]])
     """
     if name not in tuple(OBJECTIVES):
         raise ValueError(unknown_name("objective", name, OBJECTIVES))

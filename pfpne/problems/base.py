@@ -23,17 +23,41 @@ from pfpne.problems.maxima import ACCURACY, raised, search
 from pfpne.validation import check_count, check_integer, check_noise, is_integer
 
 MAX_DEPTH = 40  # of the partition, unless the objective sets its own
-MANY = 1024  # points: for so many, the clients are computed one by one, since a table of all leaves the cache
+MANY = 1024  # points: for so many, clients are computed one by one, as a table of all would leave the cache
 
 
 class Problem:
-    """M clients' noiseless objectives on one domain; where a family knows no better, their maxima are searched for.
+    """M clients' noiseless objectives on one domain.
 
-    Attributes: name; domain (d, 2); d; n_clients, M; noise, as in `check_noise`; shift, common (or None); seed, run:
-    what names the random streams; max_depth and max_cuts of the partition (its max_depth, most); candidates (n, d),
-    the only points with a value, or None for the whole domain; data_hash, the SHA-256 of the data that the values
-    come from, or None; maximisers (M, d), optimum (M,), global_maximiser (d,), global_optimum: found when first asked
-    for, the points to rounding; alike: whether all clients are known to have the same objective.
+    A family of objectives is a subclass: it defines `_evaluated`, and may define `_client_maxima` and `_mean_maximum`,
+    which are numerical searches here.
+
+    Attributes
+    ----------
+    name
+        The name of the objective.
+    domain
+        The box (d, 2); d is its dimension.
+    n_clients
+        M.
+    noise
+        "bernoulli", or the half-width of uniform noise.
+    shift, common
+        The standard deviations of the clients' shifts, or None.
+    seed, run
+        What names the random streams.
+    max_depth, max_cuts
+        Arguments of its partition.
+    candidates
+        (n, d), the only points with a value; None for the whole domain.
+    data_hash
+        The SHA-256 of the data that the values come from, or None.
+    maximisers, optimum
+        (M, d) and (M,): where each f_m is largest, and how large; found when they are first asked for.
+    global_maximiser, global_optimum
+        (d,) and a number: the same for f-bar.
+    identical
+        Whether all clients are known to have the same objective.
     """
 
     shift: float | None = None
@@ -48,7 +72,7 @@ class Problem:
         check_integer("max_depth", max_depth, 0, 62)
         check_noise("noise", noise)
         self.name, self.n_clients, self.noise, self.seed, self.run = name, int(n_clients), noise, int(seed), int(run)
-        self.domain, self.max_depth, self.alike = check_domain(domain), int(max_depth), n_clients == 1
+        self.domain, self.max_depth, self.identical = check_domain(domain), int(max_depth), n_clients == 1
         self.d = len(self.domain)
 
     def _points(self, x) -> np.ndarray:
@@ -63,37 +87,37 @@ class Problem:
         return m
 
     def _evaluated(self, clients, x: np.ndarray) -> np.ndarray:
-        """What a family defines: f_m(x) (n,), in [0, 1], at checked points x (n, d); clients: m, or (n,), one a point.
+        """Return f_m(x) (n,), in [0, 1], at checked points x (n, d), for clients m, or (n,), one for each point.
 
         The value of a client at a point does not depend on what else is asked for.
         """
         raise NotImplementedError
 
     def client_values(self, m: int, x) -> np.ndarray:
-        """f_m(x) (n,), in [0, 1], at points x (n, d) of the domain; bit-equal to values(x)[m]."""
+        """Return f_m(x) (n,), in [0, 1], at points x (n, d) of the domain; bit-equal to values(x)[m]."""
         return self._evaluated(self._client(m), self._points(x))
 
     def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
-        """f_m(x) (n,) at points x (n, d), each of the client m that clients (n,) names; bit-equal to client_values."""
+        """Return f_m(x) (n,) at points x (n, d), m being the entry of clients (n,); bit-equal to client_values."""
         return self._evaluated(clients, self._points(x))
 
     def values(self, x) -> np.ndarray:
-        """f_m(x) of every client, (M, n), at points x (n, d) of the domain."""
+        """Return f_m(x) of every client, (M, n), at points x (n, d) of the domain."""
         return np.stack([self.client_values(m, x) for m in range(self.n_clients)])
 
     def mean_values(self, x) -> np.ndarray:
-        """f-bar(x) (n,), the mean over clients, summed in their order."""
+        """Return f-bar(x) (n,), the mean over clients, summed in their order."""
         x = self._points(x)
         clients = self.values(x) if len(x) < MANY else (self.client_values(m, x) for m in range(self.n_clients))
         return functools.reduce(np.add, clients) / self.n_clients
 
     def _searched(self, clients: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The best points (k, d) found for k clients, and their values (k,)."""
-        found = [search(functools.partial(self.client_values, m), self.domain) for m in clients]
-        return np.array([x for x, _ in found]).reshape(-1, self.d), np.array([value for _, value in found])
+        """Search for the maxima of k clients; return the points (k, d) and their values (k,)."""
+        maxima = [search(functools.partial(self.client_values, m), self.domain) for m in clients]
+        return np.array([x for x, _ in maxima]).reshape(-1, self.d), np.array([value for _, value in maxima])
 
     def _highest_mean(self) -> tuple[np.ndarray, float]:
-        """The best point (d,) found for f-bar, and its value."""
+        """Search for the maximum of f-bar; return the point (d,) and its value."""
         return search(self.mean_values, self.domain, self.maximisers)
 
     @functools.cached_property
@@ -103,7 +127,7 @@ class Problem:
 
     @functools.cached_property
     def _mean_maximum(self) -> tuple[np.ndarray, float]:
-        if self.alike:
+        if self.identical:
             return self.maximisers[0], float(self.optimum[0])
         x, value = self._highest_mean()
         return x, float(raised(value))
@@ -115,14 +139,14 @@ class Problem:
 
     @functools.cached_property
     def Delta(self) -> float:
-        """max over m of |f-bar* - f_m*|, the true one; 0 if it is below the maxima's accuracy."""
+        """The largest |f-bar* - f_m*| over the clients; 0 if it is below the accuracy of the maxima."""
         gap = float(np.max(np.abs(self.global_optimum - self.optimum)))
         return gap if gap > 2 * ACCURACY else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """A row of the table of objectives, whatever its family. d: the dimension; any_d: it is only the default.
+    """A row of the table of objectives, of any family. d: the dimension; any_d: d is only the default.
 
     problem(objective, name, d, n_clients, shift, common, noise, seed, run) -> Problem; objective is the row itself.
     """

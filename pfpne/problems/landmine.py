@@ -76,14 +76,14 @@ class DatasetUnavailable(FileNotFoundError):
 
 
 def check_hash(content: bytes, source) -> bytes:
-    """The content, whose SHA-256 must be that of the original dataset."""
-    found = hashlib.sha256(content).hexdigest()
-    check(found == SHA256, f"the SHA-256 of {source}", f"{SHA256}, the original dataset's ({HOW_TO_GET_IT})", found)
+    """Return the content; ValueError unless its SHA-256 is that of the original dataset."""
+    digest = hashlib.sha256(content).hexdigest()
+    check(digest == SHA256, f"the SHA-256 of {source}", f"{SHA256}, the original dataset's ({HOW_TO_GET_IT})", digest)
     return content
 
 
 def find_dataset() -> Path | None:
-    """The dataset's path: $PFPNE_LANDMINE, else data/LandmineData.mat, else None. Never downloads.
+    """Return the dataset's path: $PFPNE_LANDMINE, else data/LandmineData.mat, else None. Nothing is downloaded.
 
     Raises FileNotFoundError if the variable names no file, ValueError if the hash is wrong.
     """
@@ -110,7 +110,7 @@ class Field:
 
 @functools.lru_cache(maxsize=2)
 def load_fields(path: Path) -> tuple[Field, ...]:
-    """The 29 fields of the dataset at path, each split in halves (SPLIT)."""
+    """Return the 29 fields of the dataset at path, each split in halves (SPLIT)."""
     from scipy.io import loadmat
     from sklearn.model_selection import train_test_split
 
@@ -125,7 +125,7 @@ def load_fields(path: Path) -> tuple[Field, ...]:
 
 
 def auc(field: Field, C: float, gamma: float) -> float:
-    """AUC in [0, 1] on the test half of an RBF SVM fitted to the training half. ValueError if a half has one class.
+    """Return the AUC on the test half of an RBF SVM fitted to the training half; ValueError if a half has one class.
 
     Computed as the Mann-Whitney statistic, ties at one half: what `sklearn.metrics.roc_auc_score`
     returns, in a twentieth of the time, which counts over half a million machines.
@@ -145,19 +145,19 @@ def auc(field: Field, C: float, gamma: float) -> float:
 
 
 def grid_values(axes: Axes = LINEAR) -> tuple[np.ndarray, np.ndarray]:
-    """The coordinates of C and of gamma on the grid, (grid - 1,) each, with the partition's own rounding."""
+    """Return the coordinates of C and of gamma on the grid, (grid - 1,) each, rounded as the partition does."""
     share = np.arange(1, axes.grid) / axes.grid
     return tuple(low + (high - low) * share for low, high in axes.domain)
 
 
 def grid_indices(x: np.ndarray, axes: Axes = LINEAR) -> np.ndarray:
-    """Grid positions (n, 2), 0-based, of the points x (n, 2), or -1 in a row that is off the grid."""
+    """Return the grid positions (n, 2), 0-based, of the points x (n, 2); -1 in the row of a point off the grid."""
     atol = 1e-9  # of the range: far below the grid's step (1/128), far above rounding
     low, high = axes.domain.T
     share = (np.atleast_2d(x) - low) / (high - low) * axes.grid
     j = np.rint(np.nan_to_num(share, nan=-1.0, posinf=-1.0, neginf=-1.0))
-    on = np.all((np.abs(share - j) <= atol * axes.grid) & (j >= 1) & (j <= axes.grid - 1), axis=1)
-    return np.where(on[:, None], j.astype(np.int64) - 1, -1)
+    on_grid = np.all((np.abs(share - j) <= atol * axes.grid) & (j >= 1) & (j <= axes.grid - 1), axis=1)
+    return np.where(on_grid[:, None], j.astype(np.int64) - 1, -1)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Table:
 
 @functools.lru_cache(maxsize=2)
 def load_table(path: Path = LANDMINE_TABLE, grid: int = GRID) -> Table:
-    """A table that the project ships; ValueError if it is damaged or of another dataset."""
+    """Read a table that the project ships; ValueError if it is damaged or of another dataset."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path} is missing; {HOW_TO_MAKE_IT}")
     content = Path(path).read_bytes()
@@ -189,7 +189,7 @@ def load_table(path: Path = LANDMINE_TABLE, grid: int = GRID) -> Table:
 
 
 class LandmineProblem(Problem):
-    """f_m(C, gamma): the recorded AUC of the client's field, on the grid alone (deviation 19). It knows no shift.
+    """f_m(C, gamma): the recorded AUC of the field, on the grid alone (deviation 19); shift and common are ignored.
 
     fields (M,): the field 0..28 of each client, drawn with replacement; the same on either axes.
     """
@@ -236,7 +236,7 @@ class LogLandmineProblem(LandmineProblem):
 
 
 def live_auc(fields: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """AUC (len(fields), n) at any points x (n, 2) of the domain, by fitting the machines now.
+    """Return the AUC (len(fields), n) at any points x (n, 2) of the domain, by fitting the machines now.
 
     fields: integers 0..28. Raises ValueError for another field or a point outside the domain, DatasetUnavailable,
     with what to do, where the dataset is not at hand.

@@ -1,4 +1,4 @@
-"""The maxima of functions over a box (d, 2), found numerically (deviation 16).
+"""Numerical maxima of functions over a box (d, 2) (deviation 16).
 
 A maximum that has a closed form is exact. Any other is the best value found, `raised` by ACCURACY, so that no
 evaluation exceeds it by rounding. `branch_and_bound`, for the mean of clients in one dimension, encloses it between
@@ -13,29 +13,29 @@ import numpy as np
 from pfpne.rng import stream
 
 ACCURACY = 1e-9  # of a maximum that has no closed form; what it is raised by
-SIDE = 129  # points a dimension of the grid that is searched first, in two dimensions
+SIDE = 129  # points along each dimension of the grid that is searched first, in two dimensions
 
 
 def raised(value):
-    """A maximum found numerically, raised by ACCURACY, at most 1."""
+    """Return a numerical maximum raised by ACCURACY, at most 1."""
     return np.minimum(value + ACCURACY, 1.0)
 
 
 def inside(x: np.ndarray, domain: np.ndarray) -> np.ndarray:
-    """Which points x (..., d) lie in the domain."""
+    """Return which points x (..., d) lie in the domain."""
     return np.all((domain[:, 0] <= x) & (x <= domain[:, 1]), axis=-1)
 
 
 def grid(axes: Iterable[np.ndarray]) -> np.ndarray:
-    """Every point (n, d) whose coordinates are each of its axis, the last dimension running fastest."""
+    """Return all combinations (n, d) of the axes' values, the last dimension varying fastest."""
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     return points.reshape(-1, points.shape[-1])
 
 
 def scan(domain: np.ndarray) -> np.ndarray:
-    """Points (n, d) spread over the domain, its border included: a grid in one dimension and in two.
+    """Return points (n, d) spread over the domain and its border: a grid in one dimension and in two.
 
-    Beyond: random ones and the corners, or the centre where these would be more than 2^10.
+    In more, random ones and the corners, or the centre where there would be more than 2^10 corners.
     """
     d = len(domain)
     if d <= 2:
@@ -46,23 +46,23 @@ def scan(domain: np.ndarray) -> np.ndarray:
 
 
 def golden(function: Callable, a: np.ndarray, b: np.ndarray, steps: int = 80) -> np.ndarray:
-    """Where an elementwise function is largest in [a, b]: golden-section search, all brackets at once.
+    """Return where an elementwise function is largest in [a, b], by golden-section search, all brackets at once.
 
     Exact to rounding where the function rises and then falls; never worse than the ends.
     """
     low, high = a, b
     share = (math.sqrt(5) - 1) / 2
     for _ in range(steps):
-        left, right = high - share * (high - low), low + share * (high - low)
-        falls = function(left) > function(right)
-        low, high = np.where(falls, low, left), np.where(falls, right, high)
-    ends = np.stack([(low + high) / 2, a, b])
-    best = np.argmax(np.stack([function(x) for x in ends]), axis=0)
-    return np.take_along_axis(ends, best[None], axis=0)[0]
+        inner_low, inner_high = high - share * (high - low), low + share * (high - low)
+        falls = function(inner_low) > function(inner_high)
+        low, high = np.where(falls, low, inner_low), np.where(falls, inner_high, high)
+    candidates = np.stack([(low + high) / 2, a, b])
+    best = np.argmax(np.stack([function(x) for x in candidates]), axis=0)
+    return np.take_along_axis(candidates, best[None], axis=0)[0]
 
 
 def _climb(function: Callable, domain: np.ndarray, x: np.ndarray, step: float, last: float) -> np.ndarray:
-    """Compass search from each of the points x (n, d), steps in units of the width, halved at a summit."""
+    """Climb from each of the points x (n, d) by compass search, with steps in units of the width."""
     d = len(domain)
     directions = np.concatenate([np.eye(d), -np.eye(d)])
     if d == 2:
@@ -75,24 +75,24 @@ def _climb(function: Callable, domain: np.ndarray, x: np.ndarray, step: float, l
             break
         trial = x[climbing, None] + steps[climbing, None, None] * directions
         trial = np.clip(trial, domain[:, 0], domain[:, 1])
-        found = function(trial.reshape(-1, d)).reshape(trial.shape[:2])
-        best = np.arange(len(climbing)), found.argmax(axis=1)
-        better = found[best] > value[climbing]
-        x[climbing[better]], value[climbing[better]] = trial[best][better], found[best][better]
+        trial_value = function(trial.reshape(-1, d)).reshape(trial.shape[:2])
+        best = np.arange(len(climbing)), trial_value.argmax(axis=1)
+        better = trial_value[best] > value[climbing]
+        x[climbing[better]], value[climbing[better]] = trial[best][better], trial_value[best][better]
         steps[climbing[~better]] /= 2
     return x
 
 
 def search(function: Callable, domain: np.ndarray, extra: np.ndarray | None = None) -> tuple[np.ndarray, float]:
-    """The best point (d,) found over the domain, and its value: dense scan, then local searches.
+    """Search for the maximum over the domain, by a dense scan and local searches; return the point (d,) and its value.
 
     function: (n, d) -> (n,). extra: points (n, d) of the domain to try besides the scan's.
     """
     from scipy.ndimage import maximum_filter
     from scipy.optimize import minimize
 
-    def highest(x, most):
-        return x[np.argsort(-function(x), kind="stable")[:most]]
+    def highest(x, n):
+        return x[np.argsort(-function(x), kind="stable")[:n]]
 
     d = len(domain)
     extra = np.empty((0, d)) if extra is None else extra
@@ -117,7 +117,7 @@ def search(function: Callable, domain: np.ndarray, extra: np.ndarray | None = No
 def branch_and_bound(
     function: Callable, domain: np.ndarray, peaks: np.ndarray, peak_values: np.ndarray, shifts: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """A point (1,) and the clients' mean there, which no other exceeds by more than ACCURACY. One dimension.
+    """Return the point (1,) where the clients' mean is largest, to ACCURACY, and the mean there; in one dimension.
 
     function: (n, 1) -> (M, n), the values of M clients, each the same function moved by its shift (M, 1). peaks (p,):
     all local maxima of that function, in order; peak_values (p,): they rise up to the largest and then fall.
@@ -153,7 +153,7 @@ def branch_and_bound(
 
 
 def alternate(function: Callable, best_for: Callable, starts: np.ndarray) -> tuple[np.ndarray, float]:
-    """The best point (d,) found for the mean of M functions clipped from below at 0, and the mean there.
+    """Search for the maximum of the mean of M functions clipped from below at 0; return the point (d,) and the mean.
 
     function: (n, d) -> (M, n). best_for: sets (k, M) of clients, none empty -> (k, d), where each set's sum, not
     clipped, is largest. starts (n, d): among them every client's own maximiser.

@@ -1,4 +1,4 @@
-"""One's own objectives: any functions, one a client."""
+"""One's own objectives: any functions, one for each client."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,13 +9,48 @@ from pfpne.validation import check
 
 
 class FunctionsProblem(Problem):
-    """A problem made of one's own functions, one a client, each (n, d) -> (n,) with values in [0, 1].
+    """A problem made of one's own functions, one for each client.
 
-    domain: (d, 2), [low, high] a dimension. Nothing is evaluated before a simulation asks for it. optimum (M,) or
-    one number, global_optimum: the maxima over the domain where they are known; None: searched for when first asked
-    for, by tens of thousands of evaluations, which is reliable in one or two dimensions for functions that vary on
-    scales above 1/100 of the width, and without warranty otherwise; NaN: done without, and the regret is NaN.
-    Raises ValueError where a value is outside [0, 1]; a simulation raises RuntimeError where one is above its maximum.
+    Nothing is evaluated before a simulation asks for it. A maximum that is not given is searched for when it is first
+    needed, by tens of thousands of evaluations. The search is reliable in one or two dimensions, for functions that
+    vary on scales above 1/100 of the width, and not guaranteed otherwise.
+
+    Parameters
+    ----------
+    functions
+        The clients' objectives, each (n, d) -> (n,), with values in [0, 1].
+    domain
+        The box, shape (d, 2): one [low, high] for each dimension.
+    noise
+        "bernoulli", or the half-width >= 0 of uniform noise.
+    optimum
+        The maxima of the functions over the domain, (M,) or one number; None to search for them; NaN to do without, so
+        that the regret is NaN.
+    global_optimum
+        The maximum of the functions' mean, likewise.
+    name
+        A name, which is part of the keys of the random streams.
+    seed, run
+        Integers >= 0, which name the random streams.
+    max_depth
+        The depth at which the partition ends, in 0..62.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or, later, a value lies outside of [0, 1]. (A simulation raises a
+        RuntimeError if a value exceeds its given maximum.)
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> functions = [lambda x, peak=peak: 1 - abs(x[:, 0] - peak) for peak in (0.25, 0.5)]
+    >>> problem = pfpne.problem_from_functions(functions, [[0.0, 1.0]], optimum=1.0)
+    >>> problem.values([[0.25]])
+    array([[1.  ],
+           [0.75]])
+    >>> pfpne.simulate("hct", problem, horizon=100).regret.shape
+    (2, 100)
     """
 
     def __init__(
@@ -31,7 +66,7 @@ class FunctionsProblem(Problem):
         max_depth: int = MAX_DEPTH,
     ):
         check(isinstance(name, str) and name != "", "name", "a string that is not empty", name)
-        check(isinstance(functions, Iterable), "functions", "a list of functions, one a client", functions)
+        check(isinstance(functions, Iterable), "functions", "a list of functions, one for each client", functions)
         self.functions = list(functions)
         for m, function in enumerate(self.functions):
             check(callable(function), f"functions[{m}]", "callable, (n, d) -> (n,)", function)
@@ -60,10 +95,11 @@ class FunctionsProblem(Problem):
 
 
 def _given(name: str, maximum, shape: tuple) -> np.ndarray:
+    """Return a maximum that was given, as an array of the shape; ValueError if it cannot be one."""
     maximum = np.array(maximum, dtype=float)
     check(maximum.shape in ((), shape), name, f"a number, or of shape {shape}", maximum.shape)
     check(not ((maximum < 0) | (maximum > 1)).any(), name, "in [0, 1], or NaN where it is not known", maximum.tolist())
     return np.broadcast_to(maximum, shape)
 
 
-problem_from_functions = FunctionsProblem  # what it does, beside make_problem
+problem_from_functions = FunctionsProblem  # the name beside make_problem

@@ -1,9 +1,9 @@
 """The synthetic objectives: PyXAB's functions, scaled to [0, 1], moved by each client's shift and clipped.
 
-f_m(x) = clip(f(x - s_m), 0, 1), s_m = s_0 + e_m, shifts[m] (d,): in each dimension both are normal, s_0, the same for
-all clients, with standard deviation common x width, e_m with shift x width. Source: paper, Section 4 (deviation 21).
-A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value
-does not depend on the points beside it.
+f_m(x) = clip(f(x - s_m), 0, 1) with s_m = s_0 + e_m, which is shifts[m] (d,). In each dimension both are normal: s_0,
+the same for all clients, with standard deviation common x width, and e_m with shift x width. Source: paper, Section 4
+(deviation 21). A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value does not depend on the
+points beside it.
 """
 
 import functools
@@ -98,7 +98,7 @@ class ShiftedProblem(Problem):
         width = objective.high - objective.low
         self.shifts = self.shift * width * np.array(draws) + self.common * width * shared  # (M, d)
         self.shifts.setflags(write=False)
-        self.alike = bool(np.all(self.shifts == self.shifts[0]))
+        self.identical = bool(np.all(self.shifts == self.shifts[0]))
 
     def _evaluated(self, clients, x):
         return self._clipped(x - self.shifts[clients])
