@@ -25,15 +25,15 @@ class Ridge(NamedTuple):
     g: np.ndarray
     mean: np.ndarray  # (K,): g_k A^-1 sum r g
     variance: np.ndarray  # (K,): g_k A^-1 g_k
-    rows: np.ndarray  # (K, K): row a is g_a A^-1 g_k, for the arms a that have been asked for
-    asked: np.ndarray  # (K,): these arms, the first ones first; -1 beyond them
+    rows: np.ndarray  # (K, K): row a is g_a A^-1 g_k, for the tracked arms a
+    tracked_arms: np.ndarray  # (K,): these arms, in the order in which they were first needed; -1 beyond them
     inverse: np.ndarray  # (p, p): A^-1, but for the plays that are pending
     pending: np.ndarray  # (K,): plays
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def product(matrix, vector):
-    """matrix (n, p) . vector (p,), with no thread."""
+    """Return matrix (n, p) . vector (p,), without threads."""
     out = np.empty(len(matrix))
     for k in range(len(matrix)):
         total = 0.0
@@ -45,10 +45,10 @@ def product(matrix, vector):
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def covariance(ridge, a):
-    """g_a A^-1 g_k (K,), a view that `add_plays` keeps up to date."""
+    """Return g_a A^-1 g_k (K,), a view that `add_plays` keeps up to date; arm a is tracked from now on."""
     if not (ridge.tracked_arms == a).any():
-        asked = ridge.tracked_arms[ridge.tracked_arms >= 0]
-        for b in asked:
+        tracked = ridge.tracked_arms[ridge.tracked_arms >= 0]
+        for b in tracked:
             if ridge.pending[b] > 0:  # Sherman-Morrison, all plays of an arm at once
                 u = product(ridge.inverse, ridge.g[b])
                 c = ridge.pending[b] / (1.0 + ridge.pending[b] * product(ridge.g[b : b + 1], u)[0])
@@ -57,7 +57,7 @@ def covariance(ridge, a):
                         ridge.inverse[i, j] -= c * u[i] * u[j]
                 ridge.pending[b] = 0.0
         ridge.rows[a] = product(ridge.g, product(ridge.inverse, ridge.g[a]))
-        ridge.tracked_arms[len(asked)] = a
+        ridge.tracked_arms[len(tracked)] = a
     return ridge.rows[a]
 
 
@@ -78,41 +78,41 @@ def add_plays(ridge, a, n, total):
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
-def mean_variance(ridge, odd, share):
-    """g W g (K,). ridge: the data that every client has; a share (n,) of the clients has one play of odd (n,) more."""
+def mean_variance(ridge, first_arms, share):
+    """Return g W g (K,): all clients have the data of ridge, a share (n,) of them one play of first_arms (n,), too."""
     variance = ridge.variance.copy()
-    for b in range(len(odd)):
-        h = covariance(ridge, odd[b])
-        c = share[b] / (1.0 + h[odd[b]])
+    for b in range(len(first_arms)):
+        h = covariance(ridge, first_arms[b])
+        c = share[b] / (1.0 + h[first_arms[b]])
         for k in range(len(h)):
             variance[k] -= c * h[k] * h[k]
     return variance
 
 
 @njit(cache=True)
-def last_arm(ridge, odd, share, value, nu_2, lambda_):
-    """The arm that is played for ever, once alpha_t = 1 and value (K,), the network's, does not change; -1 if open.
+def last_arm(ridge, first_arms, share, value, nu_2, lambda_):
+    """Return the arm that is played from now on, once alpha_t = 1 and the network's value (K,) does not change; or -1.
 
-    Plays raise no variance. So it is the arm whose value alone is above the bounds of all others as they are now.
+    Plays never raise a variance. So it is an arm whose value alone exceeds the bounds of all others as they are now.
     """
-    others = upper_bound(value, mean_variance(ridge, odd, share), nu_2, lambda_)
+    others = upper_bound(value, mean_variance(ridge, first_arms, share), nu_2, lambda_)
     best = np.argmax(others)
     others[best] = -np.inf
     return best if value[best] > others.max() + MARGIN else -1
 
 
 @njit(cache=True)
-def settled_plays(ridge, odd, share, value, nu_2, lambda_, n):
-    """The next n arms (n,), once alpha_t = 1 and value (K,), the network's, does not change: arg max of UCB_a."""
+def settled_plays(ridge, first_arms, share, value, nu_2, lambda_, n):
+    """Return the next n arms (n,), the arg max of UCB_a, once alpha_t = 1 and the network's value (K,) is fixed."""
     arms = np.empty(n, dtype=np.int64)
     for t in range(n):
-        arms[t] = np.argmax(upper_bound(value, mean_variance(ridge, odd, share), nu_2, lambda_))
+        arms[t] = np.argmax(upper_bound(value, mean_variance(ridge, first_arms, share), nu_2, lambda_))
         add_plays(ridge, arms[t], 1.0, 0.0)
     return arms
 
 
 class NeuralSimulation:
-    """All clients at once: what is common to them is kept once, and no message is made."""
+    """All clients at once: what they have in common is kept once, and no message is made."""
 
     def __init__(self, problem, task: Task, settings: FNUCBSettings, noise_streams: list):
         self.noise, self.streams, self.settings = problem.noise, noise_streams, settings
@@ -121,15 +121,13 @@ class NeuralSimulation:
         (M, K), p, g = self.values.shape, len(arms.theta_0), arms.g
         prior = np.zeros(K), (g * g).sum(axis=1) / settings.lambda_, np.empty((K, K)), np.full(K, -1)
         self.pooled = Ridge(g, *prior, np.eye(p) / settings.lambda_, np.zeros(K))  # V: all data of all clients
-        self.per_client = Ridge(*map(np.copy, self.pooled))  # lambda I + the data of each client alone, its t = 1 apart
+        self.per_client = Ridge(*map(np.copy, self.pooled))  # lambda I + the data of one client, without that of t = 1
         self.linear = self.pooled  # what UCB_b is made of, which at t = 1 differs from client to client
-        self.first_arms = (
-            np.zeros(0, dtype=np.int64),
-            np.zeros(0),
-        )  # the arms of t = 1, and the share of clients of each
+        # The arms of t = 1, and the share of the clients that each was played by.
+        self.first_arms = np.zeros(0, dtype=np.int64), np.zeros(0)
         self.theta, self.t = np.tile(arms.theta_0, (M, 1)), 0
         self.value, _ = network(arms.theta_0, arms.inputs, settings.width)  # of the average network
-        self.history, self.totals = np.zeros(K, dtype=np.int64), np.zeros((M, K))  # plays since t = start; rewards
+        self.history, self.totals = np.zeros(K, dtype=np.int64), np.zeros((M, K))  # plays and rewards since t = start
 
     def play(self, n: int) -> np.ndarray:
         """Make the next n > 0 steps; return the clients' arms (M, n)."""
@@ -137,13 +135,13 @@ class NeuralSimulation:
         while self.t < end:
             if self.t >= s.stop and s.alpha(self.t) == 1:
                 model, left = (self.per_client, *self.first_arms, self.value, s.nu_2, s.lambda_), end - self.t
-                last = last_arm(*model)  # its plays change nothing, so they are not counted in `each`
+                last = last_arm(*model)  # its plays change nothing, so they are not counted in `per_client`
                 arms = settled_plays(*model, left) if last < 0 else np.full(left, last)
                 columns.append(np.broadcast_to(arms, (M, len(arms))))
             else:
                 columns.append(self._step()[:, None])
             self.t += columns[-1].shape[1]
-        return np.concatenate(columns, axis=1)  # whose layout in memory decides how sums over steps are rounded
+        return np.concatenate(columns, axis=1)  # the layout in memory decides how sums over steps are rounded
 
     def _step(self) -> np.ndarray:
         """One step of all clients, with training and, but for t = 0, a communication; return their arms (M,)."""
@@ -180,7 +178,7 @@ class NeuralSimulation:
 def simulate_fn_ucb(
     problem, task, settings, noise_streams, checkpoints, global_regret: bool, simulation=NeuralSimulation
 ) -> Measurements | None:
-    """Simulate a run: the same arms as the objects'. None with D > 0: it is the objects that run."""
+    """Simulate a run with the same arms as the objects; None with D > 0, where the objects have to run."""
     if settings.D > 0:
         return None
     run, columns = simulation(problem, task, settings, noise_streams), []
