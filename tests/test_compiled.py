@@ -39,6 +39,7 @@ calls = {}
 functions = {tuple(word.split(":")): record(*word.split(":")) for word in sys.argv[2:]}
 problem = pfpne.make_problem("garland", 2)
 pfpne.simulate("hct", problem, 60)
+pfpne.simulate("pf-pne", problem, 60)
 pfpne.simulate("fn-ucb", problem, 12, ramp=1, start=2, stop=4, steps=2, width=2)
 with open(sys.argv[1], "wb") as file:
     pickle.dump({name: (call, result(functions[name], call)) for name, call in calls.items()}, file)
