@@ -12,7 +12,6 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper import __main__ as runner
 from pfpne.paper.claims import events, evidence, stats, tests
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.evidence import COLUMNS, Regime, Study, summarize
@@ -31,6 +30,7 @@ from pfpne.paper.claims.tests import (
     rounds_bound,
 )
 from pfpne.paper.exhibits import table1
+from pfpne.paper.run import batch
 from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paper.run.parameters import SYNTHETIC_NAMES
 
@@ -634,10 +634,10 @@ def test_what_is_compared_has_a_family_and_what_is_counted_has_none():
 
 def test_another_claim_makes_the_notebooks_again(monkeypatch, tmp_path):
     notebook = NOTEBOOKS / "12_claims.ipynb"
-    before, edited = runner.fingerprint(notebook, {}), tmp_path / claims.TABLE.name
+    before, edited = batch.fingerprint(notebook, {}), tmp_path / claims.TABLE.name
     edited.write_text(claims.TABLE.read_text(encoding="utf-8").replace("below = 1.25", "below = 1.3"), encoding="utf-8")
-    monkeypatch.setattr(runner, "CLAIMS_TABLE", edited)
-    assert runner.fingerprint(notebook, {}) != before
+    monkeypatch.setattr(batch, "TABLES", [edited])
+    assert batch.fingerprint(notebook, {}) != before
 
 
 def _every_number(algorithm, run, asked):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from pfpne.paper.run import experiment, workers
+from pfpne.paper.run import experiment, versions, workers
 from pfpne.paper.run.experiment import Experiment, run_experiment
 from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paper.run.parameters import ParameterError, complete
@@ -112,7 +112,7 @@ def test_a_notebook_gives_its_runs_to_the_workers_of_its_scheduler(cluster, tmp_
 @pytest.mark.slow
 def test_a_worker_that_would_make_other_runs_is_refused(cluster, monkeypatch):
     address, _ = cluster
-    other = {**workers.identity(), "numpy": "another"}
+    other = {**versions.identity(), "numpy": "another"}
     monkeypatch.setattr(workers, "identity", lambda: other)
     with pytest.raises(WorkersError, match="has another version of numpy"):
         list(unordered(divmod, [(7, 2)], address))

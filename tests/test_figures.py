@@ -15,8 +15,9 @@ from pfpne.paper.claims.evidence import Study
 from pfpne.paper.exhibits import regret
 from pfpne.paper.run.experiment import run_experiment
 from pfpne.paper.run.parameters import complete
+from pfpne.paper.run.versions import library_versions
 from pfpne.paper.show import style
-from pfpne.paper.show.export import LIBRARIES, save
+from pfpne.paper.show.export import save
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 
@@ -56,7 +57,7 @@ def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
     manifest = json.loads((folder / "communication_garland_printed.json").read_text())
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert set(before) == {*manifest["files"], "communication_garland_printed.json"} and len(before) == 4
-    assert set(manifest["versions"]) == {"python", *LIBRARIES} and manifest["caption"] == exhibit.caption
+    assert set(manifest["versions"]) == {"python", *library_versions()} and manifest["caption"] == exhibit.caption
     assert manifest["parameters"]["horizon"] == 60 and manifest["parameters"]["c"] is None
     assert manifest["settings"]["pe"]["delta"] == 1 / 2 and "source" not in manifest
     save(parameters, exhibit)

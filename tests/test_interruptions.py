@@ -19,8 +19,7 @@ import numpy as np
 import psutil
 import pytest
 
-from pfpne.paper import __main__ as runner
-from pfpne.paper.run import cache, experiment
+from pfpne.paper.run import batch, cache, experiment
 from pfpne.paper.run.closure import Definitions
 from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paths import PACKAGE
@@ -319,20 +318,20 @@ DAMAGES = [make_folder, make_fifo, *(lambda path, text=text: path.write_text(tex
 def test_a_notebook_is_executed_again_where_anything_is_damaged(tmp_path, damage, place):
     (tmp_path / "picture.csv").write_bytes(b"csv")
     (tmp_path / "picture.json").write_text(json.dumps({"files": {"picture.csv": "as in the manifest"}}))
-    made = {"inputs": "inputs", "files": {"picture": runner.file_hashes(tmp_path, "picture")}}
+    made = {"inputs": "inputs", "files": {"picture": batch.file_hashes(tmp_path, "picture")}}
     executed = tmp_path / "executed.ipynb"
     executed.write_text(json.dumps({"metadata": {"pfpne": made}}))
-    assert runner.made_before(executed, "inputs", tmp_path) == ["picture"]
+    assert batch.made_before(executed, "inputs", tmp_path) == ["picture"]
     damage(tmp_path / place)
-    assert runner.made_before(executed, "inputs", tmp_path) is None
+    assert batch.made_before(executed, "inputs", tmp_path) is None
 
 
 def test_notebooks_at_once_are_known_by_what_they_are_known_by_alone(monkeypatch):
     notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in ("1_synthetic_regret", "3_communication_cost")]
-    alone = [runner.fingerprint(notebook, {}) for notebook in notebooks]
+    alone = [batch.fingerprint(notebook, {}) for notebook in notebooks]
     monkeypatch.setattr(cache, "LOADED", Definitions(cache.LOADED.sources))  # as at the start, with nothing found yet
     with ThreadPoolExecutor(2) as threads:
-        assert [*threads.map(runner.fingerprint, notebooks, [{}, {}])] == alone
+        assert [*threads.map(batch.fingerprint, notebooks, [{}, {}])] == alone
 
 
 @pytest.mark.slow

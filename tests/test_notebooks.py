@@ -17,10 +17,11 @@ from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
 from pfpne.algorithms import NAMES
-from pfpne.paper import __main__ as runner
+from pfpne.paper.__main__ import main
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import table1
 from pfpne.paper.exhibits.maps import PAGES
+from pfpne.paper.run import batch
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.run.parameters import (
@@ -111,7 +112,7 @@ def check_files(folder: Path, stem: str) -> dict:
 
 def test_the_story(execute):
     execute, project, _ = execute
-    shown = [stem for stem, _ in runner.figure_times(execute("0_how_it_works"), total=1.0)]
+    shown = [stem for stem, _ in batch.figure_times(execute("0_how_it_works"), total=1.0)]
     assert shown == ["how_it_works"]
     check_files(project / "figures-custom", "how_it_works")
 
@@ -165,7 +166,7 @@ def test_table_1_and_the_claims(execute):
 
 def test_panels_and_times(execute):
     execute, project, _ = execute
-    shown = [stem for stem, _ in runner.figure_times(execute("5_panels_and_times"), total=1.0)]
+    shown = [stem for stem, _ in batch.figure_times(execute("5_panels_and_times"), total=1.0)]
     panels = ["panel_main", "panel_appendix", "panel_main_cyclic", "panel_simple", "panel_communication"]
     assert shown == [f"{name}_printed" for name in (*panels, "ranking", "times")]
     for stem in shown:
@@ -175,7 +176,7 @@ def test_panels_and_times(execute):
 
 def test_the_map_of_one_regime(execute):
     execute, project, _ = execute
-    stems = [stem for stem, _ in runner.figure_times(execute("8_regime_map"), total=1.0)]
+    stems = [stem for stem, _ in batch.figure_times(execute("8_regime_map"), total=1.0)]
     assert stems == ["regime_map", *(f"regime_{page}" for page in PAGES), "break_even", "held_out", "regime_guide"]
     manifest = check_files(project / "figures-custom", "regime_map")
     assert manifest["parameters"]["n_clients"] == 2 and manifest["parameters"]["objective"] == "garland"
@@ -183,7 +184,7 @@ def test_the_map_of_one_regime(execute):
 
 def test_why(execute):
     execute, project, _ = execute
-    stems = [stem for stem, _ in runner.figure_times(execute("9_why"), total=1.0)]
+    stems = [stem for stem, _ in batch.figure_times(execute("9_why"), total=1.0)]
     assert stems == ["assumptions", "assumptions_table", "why", "why_in_words", "lemmas"]
     for stem in ("assumptions", "why"):
         check_files(project / "figures-custom", stem)
@@ -191,16 +192,16 @@ def test_why(execute):
 
 def test_a_batch_makes_the_notebooks_of_its_group(monkeypatch):
     begun = []
-    monkeypatch.setattr(runner, "is_unchanged", lambda *_: False)
-    monkeypatch.setattr(runner, "make_figures", lambda profile, name, *_: begun.append(name) or [])
-    assert runner.main(["figures", "--profile", "smoke", "--group", "paper"]) == 0
-    assert set(begun) == set(runner.IN_THE_PAPER) and "12_claims" not in begun
+    monkeypatch.setattr(batch, "is_unchanged", lambda *_: False)
+    monkeypatch.setattr(batch, "make_figures", lambda profile, name, *_: begun.append(name) or [])
+    assert main(["figures", "--profile", "smoke", "--group", "paper"]) == 0
+    assert set(begun) == set(batch.IN_THE_PAPER) and "12_claims" not in begun
     begun.clear()
-    assert runner.main(["figures", "--profile", "smoke", "--group", "evidence"]) == 0
+    assert main(["figures", "--profile", "smoke", "--group", "evidence"]) == 0
     assert {"12_claims", "11_as_printed", "9_why"} <= set(begun) and "8_regime_map" not in begun
-    assert set(runner.GROUPS["all"]) == {*runner.IN_THE_PAPER, *begun, "8_regime_map"} == set(NOTEBOOKS)
+    assert set(batch.GROUPS["all"]) == {*batch.IN_THE_PAPER, *begun, "8_regime_map"} == set(NOTEBOOKS)
     begun.clear()
-    assert runner.main(["figures", "--profile", "smoke", "--only", "8_regime_map"]) == 0 and begun == ["8_regime_map"]
+    assert main(["figures", "--profile", "smoke", "--only", "8_regime_map"]) == 0 and begun == ["8_regime_map"]
 
 
 def test_nothing_is_written_but_results_and_figures(execute):
@@ -456,14 +457,14 @@ def broken(tmp_path, monkeypatch):
     nbformat.write(content, project / "notebooks" / f"{name}.ipynb")
     monkeypatch.setenv("PFPNE_ROOT", str(project))
     monkeypatch.setenv("PFPNE_TERMINAL", "")
-    monkeypatch.setattr(runner, "NOTEBOOKS", project / "notebooks")
-    monkeypatch.setattr(runner, "EXECUTED", project / "executed")
+    monkeypatch.setattr(batch, "NOTEBOOKS", project / "notebooks")
+    monkeypatch.setattr(batch, "EXECUTED", project / "executed")
     return project
 
 
 def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(broken, monkeypatch, capsys):
-    monkeypatch.setattr(runner, "executions", lambda profile: executions(profile)[1:2])
-    assert runner.main(["figures", "--profile", "smoke"]) == 1
+    monkeypatch.setattr(batch, "executions", lambda profile: executions(profile)[1:2])
+    assert main(["figures", "--profile", "smoke"]) == 1
     said = capsys.readouterr().err
     assert "1_synthetic_regret_garland failed: RuntimeError: broken on purpose" in said
     copies = [path for path in broken.rglob("*.ipynb") if path.parent.name == "smoke"]
@@ -473,11 +474,11 @@ def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(broken, monk
 
 
 def test_a_notebook_whose_process_is_killed_is_named(broken):
-    with pytest.raises(runner.FailedNotebook, match="1_synthetic_regret_ackley failed: its process was killed"):
-        runner.make_figures("smoke", "1_synthetic_regret", {"objective": "ackley"}, {"n_jobs": 1})
+    with pytest.raises(batch.FailedNotebook, match="1_synthetic_regret_ackley failed: its process was killed"):
+        batch.make_figures("smoke", "1_synthetic_regret", {"objective": "ackley"}, {"n_jobs": 1})
 
 
-@pytest.mark.parametrize(("stopped_by", "code"), [(runner.FailedNotebook, 1), (KeyboardInterrupt, 130)])
+@pytest.mark.parametrize(("stopped_by", "code"), [(batch.FailedNotebook, 1), (KeyboardInterrupt, 130)])
 def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
     three = ("first", "second", "third")
 
@@ -487,26 +488,26 @@ def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
             raise stopped_by
         return []
 
-    monkeypatch.setattr(runner, "check_notebook", lambda _: None)
-    monkeypatch.setattr(runner, "is_unchanged", lambda *_: False)
-    monkeypatch.setattr(runner, "make_figures", make)
-    monkeypatch.setattr(runner, "executions", lambda profile: [(name, {}) for name in three])
-    monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(three))
-    monkeypatch.setattr(runner, "GROUPS", {"all": three})
+    monkeypatch.setattr(batch, "check_notebook", lambda _: None)
+    monkeypatch.setattr(batch, "is_unchanged", lambda *_: False)
+    monkeypatch.setattr(batch, "make_figures", make)
+    monkeypatch.setattr(batch, "executions", lambda profile: [(name, {}) for name in three])
+    monkeypatch.setattr(batch, "KNOWN", dict.fromkeys(three))
+    monkeypatch.setattr(batch, "GROUPS", {"all": three})
     begun = []
-    assert runner.figures("paper") == code and begun == ["first", "second"]
+    assert batch.figures("paper") == code and begun == ["first", "second"]
 
 
 def test_a_notebook_is_executed_again_only_if_something_changed(tmp_path):
     (tmp_path / "picture.csv").write_bytes(b"csv")
     (tmp_path / "picture.json").write_text(json.dumps({"files": {"picture.csv": "as in the manifest"}}))
     executed = tmp_path / "executed.ipynb"
-    assert runner.made_before(executed, "inputs", tmp_path) is None
-    made = {"inputs": "inputs", "files": {"picture": runner.file_hashes(tmp_path, "picture")}}
+    assert batch.made_before(executed, "inputs", tmp_path) is None
+    made = {"inputs": "inputs", "files": {"picture": batch.file_hashes(tmp_path, "picture")}}
     executed.write_text(json.dumps({"metadata": {"pfpne": made}}))
-    assert runner.made_before(executed, "inputs", tmp_path) == ["picture"]
-    assert runner.made_before(executed, "other inputs", tmp_path) is None
+    assert batch.made_before(executed, "inputs", tmp_path) == ["picture"]
+    assert batch.made_before(executed, "other inputs", tmp_path) is None
     (tmp_path / "picture.csv").write_bytes(b"edited")
-    assert runner.made_before(executed, "inputs", tmp_path) is None
+    assert batch.made_before(executed, "inputs", tmp_path) is None
     (tmp_path / "picture.csv").unlink()
-    assert runner.made_before(executed, "inputs", tmp_path) is None
+    assert batch.made_before(executed, "inputs", tmp_path) is None

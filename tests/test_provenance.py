@@ -6,8 +6,7 @@ import warnings
 
 import pytest
 
-from pfpne.paper import __main__ as runner
-from pfpne.paper.run import cache, provenance
+from pfpne.paper.run import batch, cache, provenance
 from pfpne.paper.run.closure import Definitions
 from pfpne.paper.run.parameters import executions
 
@@ -46,7 +45,7 @@ def test_a_commit_is_named_from_a_clean_tree_only(checkout, tmp_path_factory):
 
 
 @pytest.fixture
-def batch(tmp_path, monkeypatch):
+def whole_batch(tmp_path, monkeypatch):
     """A whole batch of the paper profile in which nothing has to be executed; returns what may be changed of it."""
     state = {"commits": ["a" * 40, "a" * 40], "whole": {"map": False}}
     every = [("one", {"objective": "garland"}), ("map", {})]
@@ -60,47 +59,47 @@ def batch(tmp_path, monkeypatch):
 
     monkeypatch.setattr(provenance, "commit", commit)
     monkeypatch.setattr(provenance, "digest", lambda name, parameters: f"digest of {name}")
-    monkeypatch.setattr(runner, "EXECUTED", tmp_path / "executed")
-    monkeypatch.setattr(runner, "executions", lambda _: every)
-    monkeypatch.setattr(runner, "GROUPS", {"all": tuple(name for name in runner.KNOWN if name != "map")})
-    monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(("one", "map")))
-    monkeypatch.setattr(runner, "check_notebook", lambda _: None)
-    monkeypatch.setattr(runner, "make_figures", lambda *_: [])
-    monkeypatch.setattr(runner, "is_unchanged", lambda profile, name, *_: state["whole"].get(name, True))
+    monkeypatch.setattr(batch, "EXECUTED", tmp_path / "executed")
+    monkeypatch.setattr(batch, "executions", lambda _: every)
+    monkeypatch.setattr(batch, "GROUPS", {"all": tuple(name for name in batch.KNOWN if name != "map")})
+    monkeypatch.setattr(batch, "KNOWN", dict.fromkeys(("one", "map")))
+    monkeypatch.setattr(batch, "check_notebook", lambda _: None)
+    monkeypatch.setattr(batch, "make_figures", lambda *_: [])
+    monkeypatch.setattr(batch, "is_unchanged", lambda profile, name, *_: state["whole"].get(name, True))
     state["written"] = lambda: json.loads(provenance.PATH.read_text())["commits"] if provenance.PATH.exists() else None
     return state
 
 
-def test_a_whole_batch_names_the_commit_that_made_it(batch, capsys):
-    assert runner.figures("paper") == 0 and "commit aaaaaaaaaa made them" in capsys.readouterr().out
-    assert batch["written"]() == {"a" * 40: {"one_garland": "digest of one"}}
-    batch |= {"commits": ["b" * 40] * 2, "whole": {}}  # by now the map was made, too
-    assert runner.figures("paper") == 0
-    assert batch["written"]() == {"b" * 40: {"map": "digest of map", "one_garland": "digest of one"}}
-    batch |= {"commits": ["c" * 40] * 2, "whole": {"map": False}}  # the map is of an older commit
-    assert runner.figures("paper") == 0
-    assert batch["written"]() == {"c" * 40: {"one_garland": "digest of one"}, "b" * 40: {"map": "digest of map"}}
+def test_a_whole_batch_names_the_commit_that_made_it(whole_batch, capsys):
+    assert batch.figures("paper") == 0 and "commit aaaaaaaaaa made them" in capsys.readouterr().out
+    assert whole_batch["written"]() == {"a" * 40: {"one_garland": "digest of one"}}
+    whole_batch |= {"commits": ["b" * 40] * 2, "whole": {}}  # by now the map was made, too
+    assert batch.figures("paper") == 0
+    assert whole_batch["written"]() == {"b" * 40: {"map": "digest of map", "one_garland": "digest of one"}}
+    whole_batch |= {"commits": ["c" * 40] * 2, "whole": {"map": False}}  # the map is of an older commit
+    assert batch.figures("paper") == 0
+    assert whole_batch["written"]() == {"c" * 40: {"one_garland": "digest of one"}, "b" * 40: {"map": "digest of map"}}
 
 
 @pytest.mark.parametrize(
     ("commits", "said"), [([None, None], "pfpne/x.py is not as"), (["a" * 40, "b" * 40], "another commit")]
 )
-def test_no_commit_is_named_where_none_made_all(batch, capsys, commits, said):
-    batch["commits"] = commits
-    assert runner.figures("paper") == 0
+def test_no_commit_is_named_where_none_made_all(whole_batch, capsys, commits, said):
+    whole_batch["commits"] = commits
+    assert batch.figures("paper") == 0
     shown = capsys.readouterr().out
-    assert "is left as it was" in shown and said in shown and batch["written"]() is None
+    assert "is left as it was" in shown and said in shown and whole_batch["written"]() is None
 
 
-def test_part_of_a_batch_or_a_failed_one_names_no_commit(batch, monkeypatch):
-    assert runner.figures("paper", only="map") == 0
-    assert batch["written"]() is None
+def test_part_of_a_batch_or_a_failed_one_names_no_commit(whole_batch, monkeypatch):
+    assert batch.figures("paper", only="map") == 0
+    assert whole_batch["written"]() is None
 
     def fail(*_):
-        raise runner.FailedNotebook("it failed")
+        raise batch.FailedNotebook("it failed")
 
-    monkeypatch.setattr(runner, "execute_all", fail)
-    assert runner.figures("paper") == 1 and batch["written"]() is None
+    monkeypatch.setattr(batch, "execute_all", fail)
+    assert batch.figures("paper") == 1 and whole_batch["written"]() is None
 
 
 def changed(monkeypatch, module: str, old: str, new: str) -> None:
@@ -142,7 +141,7 @@ def test_what_has_moved_on_is_named(tmp_path, monkeypatch):
 
 def test_figures_that_are_not_of_todays_code_are_reported():
     """No failure: a warning that names them, until `make figures` has made them again from a clean tree."""
-    digests = {runner.name_of(*execution): provenance.digest(*execution) for execution in executions("paper")}
+    digests = {batch.name_of(*execution): provenance.digest(*execution) for execution in executions("paper")}
     assert len(digests) == len(executions("paper"))
     try:
         changed_since = provenance.moved_on(digests)

@@ -13,7 +13,8 @@ import nbformat
 import pytest
 from papermill.clientwrap import PapermillNotebookClient
 
-from pfpne.paper import __main__ as runner
+from pfpne.paper.__main__ import main
+from pfpne.paper.run import batch
 from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.run.parameters import HEADER, NOTEBOOKS, ParameterError, assigned, executions, progress
 from pfpne.paths import PACKAGE
@@ -32,7 +33,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("PFPNE_ROOT", str(folder))
     monkeypatch.setenv("PFPNE_TERMINAL", "")
     for name in ("NOTEBOOKS", "EXECUTED"):
-        monkeypatch.setattr(runner, name, folder / name.lower())
+        monkeypatch.setattr(batch, name, folder / name.lower())
     return folder
 
 
@@ -63,18 +64,18 @@ def test_a_kernel_that_is_silent_for_a_while_is_waited_for(project, monkeypatch)
         "get_ipython().kernel._publish_status = publish_late"
     )
     write_notebook(project, late)
-    assert runner.make_figures("smoke", NAME, PARAMETERS, {}) == []
+    assert batch.make_figures("smoke", NAME, PARAMETERS, {}) == []
 
 
 def test_executed_copies_hold_no_path_of_this_machine(project):
     write_notebook(project, "1 + 1")
-    runner.make_figures("smoke", NAME, PARAMETERS, {})
-    name = runner.name_of(NAME, PARAMETERS)
+    batch.make_figures("smoke", NAME, PARAMETERS, {})
+    name = batch.name_of(NAME, PARAMETERS)
     copy = project / "executed" / "smoke" / f"{name}.ipynb"
     assert str(project) not in copy.read_text() and not re.search(r'": "/\w', copy.read_text())
     write_notebook(project, "raise RuntimeError('broken on purpose')")
-    with pytest.raises(runner.FailedNotebook, match="broken on purpose"):
-        runner.make_figures("smoke", NAME, PARAMETERS, {})
+    with pytest.raises(batch.FailedNotebook, match="broken on purpose"):
+        batch.make_figures("smoke", NAME, PARAMETERS, {})
     failed = json.loads(copy.with_suffix(".failed.ipynb").read_text())
     paths = [failed["metadata"]["papermill"][name] for name in ("input_path", "output_path")]
     assert [Path(path).name for path in paths] == [SOURCE.name, f"{name}.failed.ipynb"]
@@ -82,11 +83,11 @@ def test_executed_copies_hold_no_path_of_this_machine(project):
 
 def test_a_notebook_that_is_stopped_leaves_no_unfinished_copy(project):
     write_notebook(project, "raise KeyboardInterrupt")
-    with pytest.raises(runner.FailedNotebook):
-        runner.make_figures("smoke", NAME, PARAMETERS, {})
+    with pytest.raises(batch.FailedNotebook):
+        batch.make_figures("smoke", NAME, PARAMETERS, {})
     write_notebook(project, "import os; os.kill(os.getpid(), 9)")
-    with pytest.raises(runner.FailedNotebook, match=f"{NAME}_garland_bernoulli failed: its process was killed"):
-        runner.make_figures("smoke", NAME, PARAMETERS, {})
+    with pytest.raises(batch.FailedNotebook, match=f"{NAME}_garland_bernoulli failed: its process was killed"):
+        batch.make_figures("smoke", NAME, PARAMETERS, {})
     assert list(project.rglob("*.unfinished.ipynb")) == []
 
 
@@ -116,8 +117,8 @@ def test_a_damaged_notebook_is_one_sentence_before_anything_is_executed(project,
     for name in NOTEBOOKS:
         (project / "notebooks" / f"{name}.ipynb").write_bytes((FOLDER / f"{name}.ipynb").read_bytes())
     DAMAGES[damage](project / "notebooks" / SOURCE.name)
-    monkeypatch.setattr(runner, "make_figures", lambda *_: pytest.fail("a notebook was executed"))
-    assert runner.main(["figures", "--profile", "smoke"]) == 1
+    monkeypatch.setattr(batch, "make_figures", lambda *_: pytest.fail("a notebook was executed"))
+    assert main(["figures", "--profile", "smoke"]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and f"notebooks/{SOURCE.name}`." in said and "git checkout" in said
 
@@ -140,23 +141,23 @@ def three(project, monkeypatch):
 
     def make(profile, name, *_):
         begun.append(name)
-        time.sleep(runner.SECONDS["smoke"][name] / 100)
+        time.sleep(batch.SECONDS["smoke"][name] / 100)
         return [f"made by {name}"]
 
     names = ("short", "long", "same")
-    monkeypatch.setattr(runner, "KNOWN", dict.fromkeys(names))
-    monkeypatch.setattr(runner, "GROUPS", {"all": names})
-    monkeypatch.setattr(runner, "SECONDS", {"smoke": {"short": 20, "long": 120, "same": 1}})
-    monkeypatch.setattr(runner, "executions", lambda _: [(name, {}) for name in names])
-    monkeypatch.setattr(runner, "check_notebook", lambda _: None)
-    monkeypatch.setattr(runner, "is_unchanged", lambda profile, name, *_: name == "same")
-    monkeypatch.setattr(runner, "make_figures", make)
-    monkeypatch.setattr(runner, "processors", lambda: 2)
+    monkeypatch.setattr(batch, "KNOWN", dict.fromkeys(names))
+    monkeypatch.setattr(batch, "GROUPS", {"all": names})
+    monkeypatch.setattr(batch, "SECONDS", {"smoke": {"short": 20, "long": 120, "same": 1}})
+    monkeypatch.setattr(batch, "executions", lambda _: [(name, {}) for name in names])
+    monkeypatch.setattr(batch, "check_notebook", lambda _: None)
+    monkeypatch.setattr(batch, "is_unchanged", lambda profile, name, *_: name == "same")
+    monkeypatch.setattr(batch, "make_figures", make)
+    monkeypatch.setattr(batch, "processors", lambda: 2)
     return begun
 
 
 def test_what_is_under_way_done_and_left_is_said(three, capsys):
-    assert runner.main(["figures", "--profile", "smoke"]) == 0
+    assert main(["figures", "--profile", "smoke"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[:6] == [
         "[1/3] unchanged  same",
@@ -171,37 +172,37 @@ def test_what_is_under_way_done_and_left_is_said(three, capsys):
 
 
 def test_one_at_a_time_keeps_the_order(three, monkeypatch, capsys):
-    monkeypatch.setattr(runner, "processors", lambda: 1)
-    assert runner.main(["figures", "--profile", "smoke"]) == 0
+    monkeypatch.setattr(batch, "processors", lambda: 1)
+    assert main(["figures", "--profile", "smoke"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert three == ["short", "long"] and said[2] == "now: short (about 2 min left)" and said[4].startswith("now: long")
 
 
 def test_the_time_left_follows_the_pace_so_far(monkeypatch):
-    monkeypatch.setattr(runner.time, "perf_counter", lambda: 1000.0)
+    monkeypatch.setattr(batch.time, "perf_counter", lambda: 1000.0)
     expected = {"a": 60.0, "b": 60.0, "c": 240.0}
-    assert runner.left_in_words(expected, {}, {}, 1) == " (about 6 min left)"
-    assert runner.left_in_words(expected, {}, {}, 2) == " (about 4 min left)"  # no sooner than the longest
-    assert runner.left_in_words(expected, {"a": 120.0}, {}, 1) == " (about 10 min left)"  # twice as slow
-    assert runner.left_in_words(expected, {"a": 120.0}, {"c": 760.0}, 1) == " (about 6 min left)"
-    assert runner.left_in_words(expected, {"a": 60.0, "c": 240.0}, {"b": 990.0}, 1) == " (less than a minute left)"
-    assert runner.left_in_words(expected | {"d": None}, {"a": 60.0}, {}, 1) == ""
+    assert batch.left_in_words(expected, {}, {}, 1) == " (about 6 min left)"
+    assert batch.left_in_words(expected, {}, {}, 2) == " (about 4 min left)"  # no sooner than the longest
+    assert batch.left_in_words(expected, {"a": 120.0}, {}, 1) == " (about 10 min left)"  # twice as slow
+    assert batch.left_in_words(expected, {"a": 120.0}, {"c": 760.0}, 1) == " (about 6 min left)"
+    assert batch.left_in_words(expected, {"a": 60.0, "c": 240.0}, {"b": 990.0}, 1) == " (less than a minute left)"
+    assert batch.left_in_words(expected | {"d": None}, {"a": 60.0}, {}, 1) == ""
 
 
 def test_the_last_execution_says_how_long_the_next_takes(project):
-    assert runner.expected_seconds("smoke", NAME, PARAMETERS) == runner.SECONDS["smoke"][NAME]
-    copy = runner.target_of("smoke", NAME, PARAMETERS)
+    assert batch.expected_seconds("smoke", NAME, PARAMETERS) == batch.SECONDS["smoke"][NAME]
+    copy = batch.target_of("smoke", NAME, PARAMETERS)
     copy.parent.mkdir(parents=True)
     copy.write_text(json.dumps({"metadata": {"papermill": {"duration": 12.5}}}))
-    assert runner.expected_seconds("smoke", NAME, PARAMETERS) == 12.5
-    assert {name for name, _ in executions("smoke")} == runner.SECONDS["smoke"].keys()
+    assert batch.expected_seconds("smoke", NAME, PARAMETERS) == 12.5
+    assert {name for name, _ in executions("smoke")} == batch.SECONDS["smoke"].keys()
 
 
 def test_what_a_killed_batch_left_is_taken_away(three, project):
     left = project / "executed" / "smoke" / "long.unfinished.ipynb"
     left.parent.mkdir(parents=True)
     left.write_text("")
-    assert runner.main(["figures", "--profile", "smoke"]) == 0 and not left.exists()
+    assert main(["figures", "--profile", "smoke"]) == 0 and not left.exists()
 
 
 # --- make -------------------------------------------------------------------------------------------

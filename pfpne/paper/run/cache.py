@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from pfpne.paper.run.closure import Definitions, read_sources
 from pfpne.paper.run.folders import RESULTS, read_whole
-from pfpne.paper.run.workers import versions
+from pfpne.paper.run.versions import versions
 from pfpne.paths import PACKAGE, write_atomically
 from pfpne.simulation.record import Run
 

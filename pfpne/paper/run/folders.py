@@ -1,4 +1,4 @@
-"""Where the notebooks are, and where what they make goes."""
+"""Where the notebooks are, where what they make goes, and how an output of one names the figure that it shows."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ EXECUTED = ROOT / "executed"  # executed notebooks; git ignores it
 FIGURES = ROOT / "figures"  # the paper profile's
 FIGURES_SMOKE = ROOT / "figures-smoke"  # git ignores it
 FIGURES_CUSTOM = ROOT / "figures-custom"  # any other parameters; git ignores it
+MIME = "application/vnd.pfpne.figure+json"  # of the output whose text is the name of the figure shown
 
 
 def shown(path: Path) -> Path:

@@ -6,8 +6,6 @@ Workers are processes of this machine (joblib), or those of a Dask scheduler, on
 import contextlib
 import ctypes
 import functools
-import hashlib
-import importlib.metadata
 import os
 import platform
 import re
@@ -19,14 +17,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paths import PACKAGE
+from pfpne.paper.run.versions import identity
 from pfpne.validation import check, check_count
-
-LIBRARIES = ("numpy", "scipy", "numba", "llvmlite")
 
 
 class WorkersError(RuntimeError):
@@ -144,24 +139,6 @@ def _client(address: str):
     except TimeoutError:
         raise WorkersError(f"the Dask scheduler at {address} has no workers: start some first.") from None
     return client
-
-
-@functools.cache
-def versions() -> dict[str, str]:
-    """What a result may change with, besides what was asked for and the source.
-
-    NumPy's functions and compiled sums have other last bits with other SIMD instructions.
-    """
-    found = {name: importlib.metadata.version(name) for name in LIBRARIES}
-    simd = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-    return {"python": platform.python_version(), "machine": f"{platform.machine()} {' '.join(simd)}", **found}
-
-
-@functools.cache
-def identity() -> dict[str, str]:
-    """What a result may depend on, besides the job: workers that differ in it would make another."""
-    sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PACKAGE.rglob("*.py")))).hexdigest()
-    return {**versions(), "pfpne": sources}
 
 
 def _remote_job(wanted: dict, shared: Path, function: Callable, position: int, arguments: tuple) -> tuple:

@@ -9,18 +9,15 @@ import platform
 import shlex
 from dataclasses import dataclass
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
 from pfpne.algorithms import make_settings, settings_of
-from pfpne.paper.run import workers
-from pfpne.paper.run.folders import FIGURES_CUSTOM, read_whole, shown
+from pfpne.paper.run.folders import FIGURES_CUSTOM, MIME, read_whole, shown
 from pfpne.paper.run.parameters import SETTINGS, Parameters
+from pfpne.paper.run.versions import library_versions
 from pfpne.paths import write_atomically
 from pfpne.problems.landmine import SHA256, load_table
 
-MIME = "application/vnd.pfpne.figure+json"
-LIBRARIES = (*workers.LIBRARIES, "scikit-learn", "PyXAB", "pandas", "matplotlib", "seaborn", "tabulate", "Jinja2")
 SCALE = (
     "profile",
     "reading",
@@ -103,7 +100,7 @@ def manifest(p: Parameters, exhibit: Exhibit) -> dict:
         "command": p.command,
         "parameters": {name: getattr(p, name) for name in SCALE} | {name: p.settings.get(name) for name in SETTINGS},
         "settings": {name: settings_used(name, p.settings, p.n_clients) for name in p.algorithms},
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+        "versions": {"python": platform.python_version(), **library_versions()},
         "dataset": {"LandmineData.mat": SHA256, "data/landmine_auc.npz": load_table().sha256} if landmine else None,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in exhibit.files.items()},
     }
