@@ -39,7 +39,9 @@ def jobs(p) -> list[list[tuple]]:
 def experiments(p, job: list[tuple]) -> list[Experiment]:
     places = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": regimes.COMMON}
     return [
-        Experiment(objective, (name,), settings=given, noise=noise, shift=shift, n_clients=M, horizon=T, **places)
+        Experiment(
+            objective, algorithms=(name,), settings=given, noise=noise, shift=shift, n_clients=M, horizon=T, **places
+        )
         for objective, noise, shift, M, T in job
         for name, given in regimes.PLAYERS.values()
     ]

@@ -15,13 +15,13 @@ from pfpne.problems import problem_from_functions
 
 def test_the_lower_curve_by_hand():
     """Garland, two alike clients, no noise: each depth costs both children once, shared, at the best centre so far."""
-    of = Experiment("garland", ("pf-pne+",), 2, 1_000, 1, noise=0.0, shift=0.0)
+    of = Experiment("garland", 2, 1_000, algorithms=("pf-pne+",), n_runs=1, noise=0.0, shift=0.0)
     problem = of.problem(0)
     best = problem.client_values(0, np.array([[0.25], [0.75]])).max()
     curve = beyond.lower_curve(of, 0, np.array([1, 1_000]))
     assert curve[0] == pytest.approx(problem.optimum[0] - best)  # one step: two pulls over two clients
     assert 0 <= curve[0] <= curve[1] < 0.05 * 1_000
-    noisy = Experiment("garland", ("pf-pne+",), 2, 1_000, 1, noise=1.0, shift=0.0)
+    noisy = Experiment("garland", 2, 1_000, algorithms=("pf-pne+",), n_runs=1, noise=1.0, shift=0.0)
     assert beyond.lower_curve(noisy, 0, np.array([1_000])) > curve[1]
 
 

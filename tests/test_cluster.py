@@ -12,12 +12,14 @@ import pytest
 import threadpoolctl
 
 from pfpne.paper.run import experiment, versions, workers
-from pfpne.paper.run.experiment import Experiment, run_experiment
+from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paper.run.parameters import ParameterError, complete
+from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import WorkersError, unordered
 
-WANTED = Experiment("himmelblau", ("pf-pne", "fed-pne", "hct", "fn-ucb"), 4, 300, 4, 0.3, global_regret=True)
+NAMES = ("pf-pne", "fed-pne", "hct", "fn-ucb")
+WANTED = Experiment("himmelblau", 4, 300, algorithms=NAMES, n_runs=4, noise=0.3, global_regret=True)
 
 
 def dask(*arguments: str) -> subprocess.Popen:

@@ -63,20 +63,22 @@ def test_a_maximum_that_the_cells_centres_hide_is_eliminated():
 
 def test_means_that_are_off_are_counted():
     """With a c of nothing every half-width is nothing, and noise puts nearly every mean outside."""
-    experiment = Experiment("garland", ("pf-pne",), 3, 300, 1, 0.1, settings={"c": 1e-6, "Delta": 0.3})
+    experiment = Experiment(
+        "garland", 3, 300, algorithms=("pf-pne",), n_runs=1, noise=0.1, settings={"c": 1e-6, "Delta": 0.3}
+    )
     means, outside, _ = events.of_run(experiment, 0)
     assert outside > 0.9 * means > 0
-    wide = Experiment("garland", ("pf-pne",), 3, 300, 1, 0.1, settings={"c": 5.0})
+    wide = Experiment("garland", 3, 300, algorithms=("pf-pne",), n_runs=1, noise=0.1, settings={"c": 5.0})
     assert events.of_run(wide, 0)[1] == 0
 
 
 def test_gaps_of_a_problem():
-    experiment = Experiment("himmelblau", ("pe",), 4, 100, 1)
+    experiment = Experiment("himmelblau", 4, 100, algorithms=("pe",), n_runs=1)
     problem, gaps = experiment.problem(0), events.gaps_on_the_way(experiment, 0, 12)
     middle = problem.values(problem.domain.mean(axis=1)[None])[:, 0]
     assert len(gaps) == 13 and gaps[0] == pytest.approx((problem.optimum - middle).max()) and gaps[12] < gaps[0] / 10
     assert min(events.gaps_at_global_maximum(experiment, 0)) >= 0
-    one = Experiment("himmelblau", ("pe",), 1, 100, 1)
+    one = Experiment("himmelblau", 1, 100, algorithms=("pe",), n_runs=1)
     assert events.gaps_at_global_maximum(one, 0) == pytest.approx([0], abs=1e-6)
     chance = events.gap_of_chance(experiment, 0)
     fine = np.stack(np.meshgrid(*[np.linspace(low, high, 200) for low, high in problem.domain]), axis=-1).reshape(-1, 2)

@@ -11,7 +11,9 @@ import psutil
 import pytest
 
 from pfpne.paper.run import cache
-from pfpne.paper.run.experiment import PROFILES, Experiment, run_experiment
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import unordered
 
 SMALL = dict(objective="garland", algorithms=("pf-pne", "fed-pne", "pe"), n_clients=3, horizon=300, n_runs=2)
@@ -112,10 +114,10 @@ def under_way(code: str, folder) -> subprocess.Popen:
 
 def test_of_a_killed_job_the_workers_end_and_only_the_runs_in_flight_are_lost(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from pfpne.paper.run import experiment\n"
+        "import sys; from pathlib import Path; from pfpne.paper.run import experiment, results\n"
         "experiment.SMALL = 0\n"
-        "wanted = experiment.Experiment('garland', ('pf-pne',), 4, 5000, 2000)\n"
-        "experiment.run_experiment(wanted, n_jobs=2, folder=Path(sys.argv[1]))"
+        "wanted = experiment.Experiment('garland', 4, 5000, algorithms=('pf-pne',), n_runs=2000)\n"
+        "results.run_experiment(wanted, n_jobs=2, folder=Path(sys.argv[1]))"
     )
     job = under_way(code, tmp_path)
     children = psutil.Process(job.pid).children(recursive=True)
@@ -127,7 +129,7 @@ def test_of_a_killed_job_the_workers_end_and_only_the_runs_in_flight_are_lost(tm
     assert not alive
     finished = {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*.npz")}
     assert 5 <= len(finished) < 2000
-    experiment = Experiment("garland", ("pf-pne",), 4, 5000, min(len(finished) + 1, 20))
+    experiment = Experiment("garland", 4, 5000, algorithms=("pf-pne",), n_runs=min(len(finished) + 1, 20))
     resumed = run_experiment(experiment, folder=tmp_path)
     assert all(os.stat(path).st_mtime_ns == when for path, when in finished.items())  # none computed again
     fresh = run_experiment(experiment, folder=tmp_path / "fresh")
@@ -182,7 +184,9 @@ def test_profiles_are_the_declared_ones():
 
 
 def test_landmine_keys_follow_the_table():
-    landmine, other = (Experiment("landmine", ("pe",), 2, 50, 1, noise=0.0, shift=shift) for shift in (0.1, 0.2))
+    landmine, other = (
+        Experiment("landmine", 2, 50, algorithms=("pe",), n_runs=1, noise=0.0, shift=shift) for shift in (0.1, 0.2)
+    )
     assert landmine.key("pe", 0) == other.key("pe", 0) and landmine.data_hash == landmine.problem(0).data_hash
     object.__setattr__(other, "data_hash", "another")
     assert landmine.key("pe", 0) != other.key("pe", 0)

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from pfpne.algorithms import NAMES
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.exhibits import regret
-from pfpne.paper.run.experiment import run_experiment
 from pfpne.paper.run.parameters import complete
+from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.versions import library_versions
 from pfpne.paper.show import style
 from pfpne.paper.show.export import save

@@ -94,7 +94,8 @@ def test_a_wheel_works_with_the_oldest_declared_versions(wheel, tmp_path):
     python = install(tmp_path, f"{wheel}[paper]", *oldest())
     assert use(python, tmp_path, "-c", USE).strip() == "0.1.0"
     script = (
-        "from pfpne.paper.run.experiment import *\n"
-        "print(len(run_experiment(Experiment('garland', ('hct',), 2, 50, 1)).regret))"
+        "from pfpne.paper.run.experiment import Experiment\n"
+        "from pfpne.paper.run.results import run_experiment\n"
+        "print(len(run_experiment(Experiment('garland', 2, 50, algorithms=('hct',), n_runs=1)).regret))"
     )
     assert command(python, "-c", script, cwd=tmp_path / "my work").strip() == "50"

@@ -19,8 +19,7 @@ import numpy as np
 import psutil
 import pytest
 
-from pfpne.paper.run import batch, cache, experiment
-from pfpne.paper.run.closure import Definitions
+from pfpne.paper.run import batch, cache, experiment, sources
 from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paths import PACKAGE
 
@@ -193,9 +192,9 @@ def test_of_two_batches_at_once_the_second_is_refused(undisturbed, tmp_path):
 @pytest.mark.slow
 def test_a_killed_worker_is_named_and_nobody_is_left_behind(tmp_path):
     code = (
-        "from pathlib import Path; from pfpne.paper.run import experiment; experiment.SMALL = 0\n"
-        "wanted = experiment.Experiment('garland', ('pf-pne',), 4, 5000, 5000)\n"
-        f"experiment.run_experiment(wanted, n_jobs=2, folder=Path({str(tmp_path)!r}))"
+        "from pathlib import Path; from pfpne.paper.run import experiment, results; experiment.SMALL = 0\n"
+        "wanted = experiment.Experiment('garland', 4, 5000, algorithms=('pf-pne',), n_runs=5000)\n"
+        f"results.run_experiment(wanted, n_jobs=2, folder=Path({str(tmp_path)!r}))"
     )
     job = start(tmp_path, [sys.executable, "-c", code])
     while len(list(tmp_path.rglob("*.npz"))) < 5:
@@ -329,16 +328,18 @@ def test_a_notebook_is_executed_again_where_anything_is_damaged(tmp_path, damage
 def test_notebooks_at_once_are_known_by_what_they_are_known_by_alone(monkeypatch):
     notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in ("1_synthetic_regret", "3_communication_cost")]
     alone = [batch.fingerprint(notebook, {}) for notebook in notebooks]
-    monkeypatch.setattr(cache, "LOADED", Definitions(cache.LOADED.sources))  # as at the start, with nothing found yet
+    monkeypatch.setattr(sources, "LOADED", sources.Sources())  # as at the start, with nothing parsed yet
+    sources._parse.cache_clear()
     with ThreadPoolExecutor(2) as threads:
         assert [*threads.map(batch.fingerprint, notebooks, [{}, {}])] == alone
 
 
 @pytest.mark.slow
 def test_a_flipped_bit_of_a_stored_run_changes_nothing_or_is_seen(tmp_path):
-    wanted = experiment.Experiment("garland", ("pf-pne",), 2, 20, 1)
+    wanted = experiment.Experiment("garland", 2, 20, algorithms=("pf-pne",), n_runs=1)
     key = wanted.key("pf-pne", 0)
-    first = cache.run(key, lambda: experiment.simulated(wanted, "pf-pne", 0), tmp_path)
+    first = wanted.simulate("pf-pne", 0)
+    cache.save(key, first, tmp_path)
     path = cache.path_of(key, tmp_path)
     content, seen = path.read_bytes(), 0
     for bit in range(8 * len(content)):

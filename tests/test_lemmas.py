@@ -152,7 +152,7 @@ def test_differences_shrink_as_the_corollary_wants(tmp_path):
     assert shifts[50] == pytest.approx(p.shift) and shifts[50] > shifts[400] > shifts[3_200] > 0
     Deltas = []
     for horizon, shift in shifts.items():
-        experiment = Experiment("garland", ("pf-pne",), 3, 10, 2, shift=shift)
+        experiment = Experiment("garland", 3, 10, algorithms=("pf-pne",), n_runs=2, shift=shift)
         Deltas.append(
             np.mean([experiment.problem(run).Delta for run in range(2)]) / lemmas.bound_on_Delta(horizon, 3, 0)
         )
@@ -180,10 +180,10 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
 
 def test_what_rounding_up_costs():
     """One client draws tau_h. Of four, with tau_h = 1 and 2 at depths 0 and 1: 3 of 4 and, of two nodes, 4 of 8."""
-    alone = Experiment("garland", ("fed-pne",), 1, 500, 1)
+    alone = Experiment("garland", 1, 500, algorithms=("fed-pne",), n_runs=1)
     (unspent, spent, depth), *_ = lemmas._spend(alone, 0)
     assert unspent == 0 and 0 < spent <= 1 and depth >= 3
-    four = Experiment("garland", ("fed-pne",), 4, 60, 1)
+    four = Experiment("garland", 4, 60, algorithms=("fed-pne",), n_runs=1)
     (unspent, spent, _), *_ = lemmas._spend(four, 0)
     assert 0 < unspent < spent <= 1
 
@@ -194,7 +194,7 @@ def test_the_variants_lead_from_hct_to_hoo():
         wanted, theory_of_parts = made(HCTSettings(), partition, 500), lemmas.tree_theory(parts, partition, 500)
         for one, other in zip(wanted, theory_of_parts, strict=True):
             np.testing.assert_array_equal(one, other)
-    experiment = Experiment("himmelblau", ("hct",), 2, 400, 1)
+    experiment = Experiment("himmelblau", 2, 400, algorithms=("hct",), n_runs=1)
     rows = {search: lemmas._play_trees(experiment, 0, search) for search in lemmas.TREES}
     for name, search in (("hct", "HCT"), ("hoo", "HOO")):
         run = simulate(name, experiment.problem(0), 400)

@@ -6,8 +6,7 @@ import warnings
 
 import pytest
 
-from pfpne.paper.run import batch, cache, provenance
-from pfpne.paper.run.closure import Definitions
+from pfpne.paper.run import batch, provenance, sources
 from pfpne.paper.run.parameters import executions
 
 
@@ -103,10 +102,10 @@ def test_part_of_a_batch_or_a_failed_one_names_no_commit(whole_batch, monkeypatc
 
 
 def changed(monkeypatch, module: str, old: str, new: str) -> None:
-    sources = dict(cache.LOADED.sources)
-    assert old.encode() in sources[module]
-    sources[module] = sources[module].replace(old.encode(), new.encode())
-    monkeypatch.setattr(cache, "LOADED", Definitions(sources))
+    edited = sources.Sources()
+    assert old.encode() in edited.modules[module]
+    edited.modules[module] = edited.modules[module].replace(old.encode(), new.encode())
+    monkeypatch.setattr(sources, "LOADED", edited)
 
 
 def test_what_the_numbers_depend_on_moves_the_digest_and_looks_do_not(monkeypatch):

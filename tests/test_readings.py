@@ -12,7 +12,7 @@ from pfpne import Partition, make_problem, simulate
 from pfpne.federation import Federation, Task
 from pfpne.paper.exhibits import deviations, printed, readings
 from pfpne.paper.exhibits.readings import ALGORITHMS, EVERY, IDENTICAL, PROBLEM, Measured, Reading
-from pfpne.paper.run.experiment import READINGS
+from pfpne.paper.run.profiles import READINGS
 
 PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "pf-pne.tex"
 BY_ID = {statement.id: statement for statement in readings.STATEMENTS}

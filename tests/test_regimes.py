@@ -50,18 +50,19 @@ def test_parameters_that_are_given_narrow_it():
 
 
 def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
-    experiment = Experiment("garland", ("pf-pne", "hct"), 2, 60, 2, common=0.1)
+    experiment = Experiment("garland", 2, 60, algorithms=("pf-pne", "hct"), n_runs=2, common=0.1)
     (table,) = sketch([[experiment]], 1, folder=folder)[0]
     expected = summarize(experiment, 1, folder)
     pd.testing.assert_frame_equal(table.drop(columns="seconds"), expected.drop(columns="seconds"))
-    monkeypatch.setattr("pfpne.paper.claims.evidence.simulated", None)  # not called again
+    monkeypatch.setattr(Experiment, "simulate", None)  # not called again
     pd.testing.assert_frame_equal(sketch([[experiment]], 1, folder=folder)[0][0], table)
 
 
 def test_measured_regimes(parameters, table, folder):
     assert len(table) == 4 and not table.duplicated(REGIME).any()
     first = table.iloc[0]
-    experiment = Experiment("garland", ("hct",), 2, 60, 2, first["noise"], first["shift"], common=regimes.COMMON)
+    own = {"noise": first["noise"], "shift": first["shift"], "common": regimes.COMMON}
+    experiment = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(experiment, 1, folder)["regret"].mean())
     assert (table[RIVALS].min(axis=1) == [row[row["best"]] for _, row in table.iterrows()]).all()
     alike = table[table["shift"] == 0]
@@ -107,9 +108,8 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     table = regimes.held_out(parameters, folder)  # garland, narrowed: one dimension has one kind of cells
     assert set(table["cells"]) == {"random"} and len(table) == 2 and not table.duplicated(REGIME).any()
     first = table.iloc[0]
-    other_seed = Experiment(
-        "garland", ("hct",), 2, 60, 2, first["noise"], first["shift"], seed=parameters.seed + 1, common=regimes.COMMON
-    )
+    own = {"noise": first["noise"], "shift": first["shift"], "seed": parameters.seed + 1, "common": regimes.COMMON}
+    other_seed = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
     words = regimes._of_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
     near = (regimes.to_others(table) <= 1.1).mean()
@@ -173,9 +173,8 @@ def test_break_even_is_measured_against_pe(parameters, folder):
     same = {"noise": "bernoulli", "shift": row["shift"], "common": regimes.COMMON}
 
     def mean(name, **settings):
-        return summarize(Experiment("garland", (name,), 2, 60, 2, **same, settings=settings), 1, folder)[
-            "regret"
-        ].mean()
+        experiment = Experiment("garland", 2, 60, algorithms=(name,), n_runs=2, **same, settings=settings)
+        return summarize(experiment, 1, folder)["regret"].mean()
 
     assert row["ratio"] == pytest.approx(mean("pf-pne", Delta=0.25) / mean("pe"))
     assert row["fed"] == pytest.approx(mean("fed-pne") / mean("pe"))

@@ -49,9 +49,8 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     assert {name: values[0] for name, values in first.items()}["c"] == 0.1
     assert garland.loc[usual, "pf-pne"] == mean("pf-pne", shift=0.1) and garland.loc[usual, "pe"] == mean("pe")
     other = (6, "bernoulli", "alike", "true", 0.05, "not begun", "by noise")
-    root = (deviations.__name__, "VARIANTS", "whole phases")
     on = {"horizon": 6, **ALIKE, "settings": {"c": 0.05, "Delta": "true"}}
-    whole = study.variant("garland", *deviations.VARIANTS["whole phases"], "bernoulli", 1, root, **on)
+    whole = study.variant("garland", *deviations.VARIANTS["whole phases"], "bernoulli", 1, **on)
     assert garland.loc[other, "pf-pne"] == whole.mean()
     assert garland.loc[other, "hct-pyxab"] == mean(
         "hct-pyxab", horizon=6, **ALIKE, settings={"c": c_of_noise("bernoulli")}

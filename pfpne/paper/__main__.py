@@ -6,8 +6,8 @@ import sys
 
 from pfpne.paper.exhibits.tables import update_pages
 from pfpne.paper.run import batch
-from pfpne.paper.run.experiment import PROFILES
 from pfpne.paper.run.parameters import NOTEBOOKS
+from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.workers import end_with
 from pfpne.paths import ROOT
 

@@ -12,7 +12,7 @@ from pfpne.algorithms import ALGORITHMS
 from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, radius, tau
 from pfpne.algorithms.phases import Pull, lookup_sorted
 from pfpne.paper.claims.premises import way
-from pfpne.paper.run.experiment import Experiment, simulated
+from pfpne.paper.run.experiment import Experiment
 from pfpne.rng import stream
 from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.simulate import partition_of
@@ -111,6 +111,6 @@ def of_run(experiment: Experiment, run: int) -> list[int]:
         return made[0]
 
     algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, watched, PhasedServer))
-    simulated(experiment, algorithm, run)
+    experiment.simulate(algorithm, run)
     errors = np.concatenate(made[0].errors)
     return [len(errors), int(errors.sum()), int(made[0].lost.sum())]

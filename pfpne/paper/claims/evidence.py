@@ -13,9 +13,11 @@ import pandas as pd
 from pfpne.algorithms import Algorithm
 from pfpne.paper.claims import events, stats
 from pfpne.paper.run import cache
-from pfpne.paper.run.experiment import PROFILES, SMALL, Experiment, each_run, roots, simulated
+from pfpne.paper.run.experiment import SMALL, Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
+from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.style import OWN_DELTA
 from pfpne.problems import OBJECTIVES
@@ -88,7 +90,7 @@ class Study:
         """
         scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "n_runs", "shift", "seed")}
         scale |= {"n_runs": n_runs or self.n_runs, "noise": noise, **changes}
-        return Experiment(objective, (algorithm,), **scale)
+        return Experiment(objective, algorithms=(algorithm,), **scale)
 
     def summary(self, *what, **changes) -> pd.DataFrame:
         """A row a run, columns as in COLUMNS; arguments as those of `experiment`."""
@@ -107,28 +109,27 @@ class Study:
         """A row a run of PF-PNE, columns as in pfpne.paper.claims.events.EVENTS; arguments the same."""
         return pd.DataFrame(self._of_runs(events.of_run, self.experiment(*what, **changes)), columns=[*events.EVENTS])
 
-    def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, root, **changes) -> np.ndarray:
+    def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, **changes) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
 
-        algorithm: what simulate runs. root: (module, table, row), where the variant is defined.
+        algorithm: what simulate runs.
         """
         experiment = self.experiment(objective, base, noise, n_runs, **changes)
-        return self._of_runs(_regret_of, experiment, algorithm, partition, root=root)
+        return self._of_runs(_regret_of, experiment, algorithm, partition, label=f"a variant of {base}")
 
-    def _of_runs(self, of: Callable, experiment: Experiment, *arguments, root: tuple | None = None) -> np.ndarray:
+    def _of_runs(self, of: Callable, experiment: Experiment, *arguments, label: str | None = None) -> np.ndarray:
         """What of(experiment, run, *arguments) makes of each run, in plain numbers: kept, and read the next time.
 
-        root: where the arguments are defined, if they are not plain.
+        label: what the progress bar says, if not the name of the function.
         """
         small = experiment.is_small(experiment.n_runs)
-        bar = None if small else progress(f"{experiment.objective}, {root[-1] if root else of.__name__}")
+        bar = None if small else progress(f"{experiment.objective}, {label or of.__name__}")
 
         def make() -> list:
             jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
             return [made for _, made in sorted(unordered(of, jobs, self.n_jobs, bar, small))]
 
-        key = _key(experiment, of, root) if root else _key(experiment, of, arguments=arguments)
-        return np.array(cache.rows(key, make, self.folder))
+        return np.array(cache.rows(_key(experiment, of, *arguments), make, self.folder))
 
 
 RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
@@ -170,10 +171,9 @@ COLUMNS = {
 }
 
 
-def _key(experiment: Experiment, *makers, arguments: tuple = ()) -> str:
-    """The key of what these makers make of the runs of an experiment, with these arguments."""
-    content = {"runs": [experiment.key(*pair) for pair in experiment.pairs], "arguments": arguments}
-    return cache.key(content, *makers, *roots(experiment.algorithms, (experiment.objective,)))
+def _key(experiment: Experiment, *parts) -> str:
+    """The key of what a function, the first part, makes of the runs of an experiment, with the others for arguments."""
+    return cache.key({"runs": [experiment.key(*pair) for pair in experiment.pairs]}, *parts)
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
@@ -181,7 +181,8 @@ def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: P
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
 
     def rows() -> list[list]:
-        return [[*pair, *of_run] for pair, of_run in each_run(experiment, _numbers, n_jobs, bar, folder).items()]
+        runs = run_experiment(experiment, n_jobs, bar, folder, reduce=_numbers).runs
+        return [[*pair, *numbers] for pair, numbers in runs.items()]
 
     return pd.DataFrame(cache.rows(_key(experiment, _numbers), rows, folder), columns=list(COLUMNS))
 
@@ -202,7 +203,7 @@ def _sketched(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
         first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
         key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, _numbers)
         pairs = experiment.pairs
-        return cache.rows(key, lambda: [[*pair, *_numbers(simulated(experiment, *pair))] for pair in pairs], folder)
+        return cache.rows(key, lambda: [[*pair, *_numbers(experiment.simulate(*pair))] for pair in pairs], folder)
 
     return [pd.DataFrame(rows(experiment), columns=list(COLUMNS)) for experiment in group]
 
@@ -235,4 +236,4 @@ def idle(result: Run) -> float:
 
 
 def _regret_of(experiment: Experiment, run: int, algorithm: str | Algorithm, partition: type) -> float:
-    return float(simulated(experiment, algorithm, run, partition).regret[:, -1].mean())
+    return float(experiment.simulate(algorithm, run, partition).regret[:, -1].mean())

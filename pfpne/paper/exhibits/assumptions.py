@@ -71,7 +71,7 @@ def of_problem(deepest: int, objective: str, M: int, shift: float, cells: str, s
 
 def _stored(folder: Path, deepest: int, objective: str, *arguments) -> list[list]:
     arguments = deepest, objective, *arguments
-    key = cache.key({"of": arguments}, of_problem, ("pfpne.problems", "OBJECTIVES", objective))
+    key = cache.key({"of": arguments}, of_problem, OBJECTIVES[objective])
     return cache.rows(key, lambda: of_problem(*arguments), folder)
 
 

@@ -297,8 +297,7 @@ class Reading:
         """R(T)/M (runs,) under this reading, run by run paired with ours."""
         n_runs = study.figure_runs
         if self.variant:
-            root = (__name__, "VARIANTS", self.variant)
-            return study.variant(objective, *VARIANTS[self.variant], self.noise, n_runs, root)
+            return study.variant(objective, *VARIANTS[self.variant], self.noise, n_runs)
         settings = self.settings(study.n_clients) if callable(self.settings) else self.settings
         noise, other = self.noise if self.other_noise is None else self.other_noise, self.other or self.algorithm
         regret = study.regret(objective, other, noise, n_runs, settings=settings, cells=self.cells)

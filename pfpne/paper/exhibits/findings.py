@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfpne.paper.claims.verdicts import CLAIMS, GIVEN, VERDICTS
 from pfpne.paper.exhibits import specification
-from pfpne.paper.run.experiment import PROFILES
+from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.show.style import DASH, TITLES, noise_in_words, title
 
 SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))

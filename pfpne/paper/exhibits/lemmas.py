@@ -30,9 +30,10 @@ from pfpne.paper.claims.tests import one_phase, theory
 from pfpne.paper.claims.watch import levels, watch
 from pfpne.paper.exhibits.tables import as_markdown
 from pfpne.paper.run import cache
-from pfpne.paper.run.experiment import PROFILES, Experiment
+from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import DIMENSIONS, Parameters, progress
+from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.style import label, noise_in_words, title

@@ -34,9 +34,9 @@ from pfpne.paper.exhibits.readings import (
 )
 from pfpne.paper.exhibits.regret import style
 from pfpne.paper.run import cache
-from pfpne.paper.run.experiment import PROFILES, READINGS, roots, simulated
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.profiles import PROFILES, READINGS
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.export import words as text_exhibit
@@ -73,14 +73,13 @@ def _regret(experiment, run: int, variant: str, T: int, folder: Path) -> list:
     (name,) = experiment.algorithms
     base, algorithm, partition = deviations.VARIANTS[variant] if variant else (name, name, None)
     key = experiment.key(base, run)
-    root = [(deviations.__name__, "VARIANTS", variant)] if variant else []
 
     def make() -> list:
         result = None if variant else cache.load(key, folder)
-        return measure(result or simulated(experiment, algorithm, run, *([partition] if partition else [])), T)
+        return measure(result or experiment.simulate(algorithm, run, *([partition] if partition else [])), T)
 
     content = {"run": key, "variant": variant, "T": T}
-    return cache.rows(cache.key(content, measure, *root, *roots((name,), (experiment.objective,))), make, folder)
+    return cache.rows(cache.key(content, measure, deviations.VARIANTS.get(variant)), make, folder)
 
 
 def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:

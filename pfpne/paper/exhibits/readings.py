@@ -27,7 +27,7 @@ from pfpne.paper.claims.evidence import ALIKE
 from pfpne.paper.claims.tests import c_of_noise
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.run import cache
-from pfpne.paper.run.experiment import Experiment, roots, simulated
+from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import APPENDIX, MAIN, PAPER
 from pfpne.paper.run.workers import unordered
@@ -149,7 +149,9 @@ class Reading:
         changes = {"shift": shift} if name != IDENTICAL else ALIKE
         algorithm = "fed-pne" if name == IDENTICAL else name
         scale = {"n_clients": self.M, "horizon": T or self.T, "n_runs": n_runs, "seed": seed, "noise": noise}
-        return Experiment(objective, (algorithm,), **scale, **changes, cells=self["cells"], settings=settings)
+        return Experiment(
+            objective, algorithms=(algorithm,), **scale, **changes, cells=self["cells"], settings=settings
+        )
 
     def variant(self, name: str) -> str:
         """The row of deviations.VARIANTS that stands for the algorithm under this reading, or nothing."""
@@ -200,13 +202,12 @@ def _job(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ..
     (name,) = experiment.algorithms
     base, algorithm, partition = deviations.VARIANTS[variant] if variant else (name, name, None)
     content = {"run": experiment.key(base, run), "variant": variant, "horizons": horizons}
-    root = [(deviations.__name__, "VARIANTS", variant)] if variant else []
 
     def make() -> list:
-        result = simulated(experiment, algorithm, run, *([partition] if partition else []))
+        result = experiment.simulate(algorithm, run, *([partition] if partition else []))
         return [measure(result, T) for T in horizons]
 
-    return cache.rows(cache.key(content, measure, *root, *roots((name,), (experiment.objective,))), make, folder)
+    return cache.rows(cache.key(content, measure, deviations.VARIANTS.get(variant)), make, folder)
 
 
 def measure(result: Run, T: int) -> list:

@@ -102,7 +102,10 @@ def _play(p: Parameters, regimes: list[tuple], players: dict, what: str, folder:
 
     def experiments(objective, noise, shift, M, T) -> list[Experiment]:
         scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": same["d"].get(objective)}
-        return [Experiment(objective, (name,), settings=given, **same | scale) for name, given in players.values()]
+        return [
+            Experiment(objective, algorithms=(name,), settings=given, **same | scale)
+            for name, given in players.values()
+        ]
 
     groups = [[*of] for _, of in itertools.groupby(regimes, key=lambda regime: regime[:4])]  # each shares its problem
     found = sketch([sum((experiments(*of) for of in group), []) for group in groups], p.n_jobs, progress(what), folder)

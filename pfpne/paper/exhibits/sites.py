@@ -17,6 +17,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from pfpne.algorithms import ALGORITHMS
 from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper.claims import stats
 from pfpne.paper.exhibits.regret import render
@@ -129,7 +130,7 @@ def results(p: Parameters, ways: dict = WAYS, folder: Path = RESULTS) -> pd.Data
         return sum((rows for _, rows in sorted(unordered(one_run, jobs, p.n_jobs, progress("digits")))), [])
 
     content = {"sites": of_run, "n_runs": p.n_runs, "scikit-learn": version("scikit-learn")}
-    key = cache.key(content, one_run, *(("pfpne.algorithms", "ALGORITHMS", name) for name, *_ in ways.values()))
+    key = cache.key(content, one_run, *(ALGORITHMS[name] for name, *_ in ways.values()))
     return pd.DataFrame(cache.rows(key, make, folder), columns=[*COLUMNS])
 
 

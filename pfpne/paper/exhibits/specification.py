@@ -73,8 +73,7 @@ def _mean_regret(
         return study.summary(objective, name, noise, n, **changes)["regret" if T == study.horizon else "sooner"].mean()
     changes["horizon"] = T
     if variant:
-        root = deviations.__name__, "VARIANTS", variant
-        return study.variant(objective, *deviations.VARIANTS[variant], noise, n, root, **changes).mean()
+        return study.variant(objective, *deviations.VARIANTS[variant], noise, n, **changes).mean()
     return study.regret(objective, name, noise, n, **changes).mean()
 
 

@@ -16,9 +16,10 @@ from pfpne.paper.claims.premises import way
 from pfpne.paper.claims.watch import levels, watch
 from pfpne.paper.exhibits.regret import legend, render
 from pfpne.paper.run import cache
-from pfpne.paper.run.experiment import PROFILES, Experiment, roots
+from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters, progress
+from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit, words
 from pfpne.paper.show.style import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
@@ -132,7 +133,7 @@ def _rows(experiment: Experiment, name: str, run: int) -> list[list]:
 
 
 def _stored(experiment: Experiment, name: str, run: int, folder: Path) -> list[list]:
-    key = cache.key({"run": experiment.key(name, run)}, _rows, *roots((name,), (experiment.objective,)))
+    key = cache.key({"run": experiment.key(name, run)}, _rows)
     return cache.rows(key, lambda: _rows(experiment, name, run), folder)
 
 

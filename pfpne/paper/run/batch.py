@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pfpne.paper.run import cache, provenance
+from pfpne.paper.run import cache, provenance, sources
 from pfpne.paper.run.folders import EXECUTED, FIGURES, FIGURES_SMOKE, MIME, NOTEBOOKS, read_whole, shown
 from pfpne.paper.run.parameters import HEADER, ParameterError, complete, executions
 from pfpne.paper.run.parameters import NOTEBOOKS as KNOWN
@@ -84,7 +84,7 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
     except Timeout:
         print(f"profile {profile} is being made already, by another process: wait until it has ended", file=sys.stderr)
         return 1
-    except (FailedNotebook, DamagedNotebook, ParameterError, cache.SourceChanged, OSError) as error:
+    except (FailedNotebook, DamagedNotebook, ParameterError, sources.SourceChanged, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -216,7 +216,7 @@ def check_notebook(source: Path) -> None:
     try:
         cells = json.loads(read_whole(source).decode("utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-        cache.roots_of(source)
+        sources.imported_by(source)
         tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
         if len(tagged) != 1 or not tagged[0].startswith(HEADER) or code.index(tagged[0]) > 0:
             raise ValueError("its first code cell must have the tag `parameters`, and no other cell may have it")
@@ -290,14 +290,15 @@ def figure_times(notebook, total: float) -> list[tuple[str, float]]:
 
 
 def fingerprint(source: Path, parameters: dict) -> str:
-    """The key of all that a notebook's figures depend on: of what it imports from the package, what that reaches."""
+    """Return the key of all that a notebook's figures depend on: among it the package, as far as the cells reach it."""
     content = {
         "notebook": _hash(source),
         "parameters": parameters,
+        "package": sources.source_hash(sources.imported_by(source), whole=True),
         "libraries": library_versions(),
         "data": {path.name: _hash(path) for path in (LANDMINE_TABLE, *TABLES)},
     }
-    return cache.key(content, *cache.roots_of(source))
+    return cache.key(content)
 
 
 def _hash(path: Path) -> str:

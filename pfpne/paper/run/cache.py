@@ -1,27 +1,27 @@
 """Finished results on disk: each is computed once, written whole or not at all, and known by what it depends on.
 
-Runs, rows of numbers made of runs, and executed notebooks have one kind of key. It covers what was asked for, the
-definitions that it is computed with (see pfpne.paper.run.closure), and the versions of the numerical libraries. A
-change in any of them computes the result again; a file that is damaged, or holds another's result, is reported and not
-used.
+Runs, and rows of numbers made of runs, have one kind of key. It covers what was asked for, the code that computes it
+(see pfpne.paper.run.sources), and the versions of the numerical libraries. A change in any of them computes the result
+again; a file that is damaged, or holds another's result, is reported and not used.
 """
 
+import contextlib
+import dataclasses
 import functools
 import hashlib
 import io
 import json
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock
 
-from pfpne.paper.run.closure import Definitions, read_sources
 from pfpne.paper.run.folders import RESULTS, read_whole
+from pfpne.paper.run.sources import source_hash
 from pfpne.paper.run.versions import versions
-from pfpne.paths import PACKAGE, write_atomically
+from pfpne.paths import write_atomically
 from pfpne.simulation.record import Run
 
 
@@ -29,89 +29,93 @@ class DamagedResult(UserWarning):
     """A stored result could not be read, and is computed again."""
 
 
-class SourceChanged(RuntimeError):
-    """The package was edited after this process loaded it: what it computes is not what its files say."""
-
-
 # --- keys -------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=1)
-def _stamps(tick: int) -> frozenset:
-    """What tells whether a file of the package may have changed. Looked at once a tick: keys are made by thousands."""
-    return frozenset((path, path.stat().st_mtime_ns, path.stat().st_size) for path in PACKAGE.rglob("*.py"))
+def key(content: dict, *parts) -> str:
+    """Return the key of a result.
 
+    Parameters
+    ----------
+    content : dict
+        What was asked for, in plain values.
+    *parts
+        What it is computed with: functions, classes, rows of a registry. Of each the values count, and the modules in
+        which its functions and classes are defined, with all that these import.
 
-@functools.lru_cache(maxsize=1)
-def _on_disk(stamps: frozenset) -> Definitions:
-    return Definitions(read_sources(PACKAGE))
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
 
+    Raises
+    ------
+    SourceChanged
+        If one of the modules was edited after this process loaded it.
 
-_AT_START, LOADED = _stamps(-1), Definitions(read_sources(PACKAGE))  # as they were when this process began
-
-
-def source_hash(*roots: tuple | Callable) -> str:
-    """SHA-256 of all definitions that the roots reach (see `closure`); without roots, of the whole package.
-
-    Raises SourceChanged if one of them is another by now than when this process loaded it.
+    Examples
+    --------
+    >>> from pfpne.algorithms import ALGORITHMS
+    >>> key({"horizon": 10}, ALGORITHMS["hct"]) == key({"horizon": 10}, ALGORITHMS["pe"])
+    False
     """
-    roots = [root if isinstance(root, tuple) else (root.__module__, root.__name__) for root in roots]
-    digest, texts = LOADED.closure(*roots)
-    stamps = _stamps(int(10 * time.monotonic()))
-    if stamps != _AT_START:
-        disk = _on_disk(stamps)
-        try:
-            same = disk.closure(*roots)[0] == digest
-        except (SyntaxError, LookupError):
-            same = False
-        if not same:
-            edited = {module for module, *_ in texts if disk.sources.get(module) != LOADED.sources[module]}
-            names = ", ".join(sorted(edited)) or "the package"
-            raise SourceChanged(f"{names} was edited after it was loaded: restart the kernel, then run again.")
-    return digest
-
-
-def key(content: dict, *roots: tuple | Callable) -> str:
-    """The key (64 hex digits) of a result: of what was asked for, in plain values, and what its roots reach."""
-    everything = {**content, "source": source_hash(*roots), "versions": versions()}
+    modules: set[str] = set()
+    described = [_describe(part, modules) for part in parts]
+    everything = {**content, "parts": described, "source": source_hash(modules), "versions": versions()}
     return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
 
 
-def roots_of(notebook: Path) -> list[tuple[str, ...]]:
-    """The roots of a notebook: what its code cells import from the package and mention."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    lines = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code").splitlines()
-    return LOADED.imported("\n".join(line for line in lines if not line.lstrip().startswith(("%", "!"))))
+def _describe(part, modules: set[str]):
+    """Put a part into plain values, and its functions' and classes' modules into `modules`."""
+    if part is None or isinstance(part, (bool, int, float, str)):
+        return part
+    if isinstance(part, (list, tuple)):
+        return [_describe(item, modules) for item in part]
+    if isinstance(part, dict):
+        return [_describe(item, modules) for item in part.items()]
+    if isinstance(part, np.ndarray):
+        return part.tolist()
+    if isinstance(part, functools.partial):
+        return _describe((part.func, part.args, part.keywords), modules)
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        return _describe((type(part), values), modules)
+    if part.__module__ != "builtins":
+        modules.add(part.__module__)
+    return f"{part.__module__}.{part.__qualname__}"
 
 
 # --- files ------------------------------------------------------------------------------------------
 
 
 def path_of(key: str, folder: Path = RESULTS) -> Path:
+    """Return the file of the run with this key."""
     return folder / key[:2] / f"{key[2:34]}.npz"
 
 
-def run(key: str, make: Callable[[], Run], folder: Path = RESULTS) -> Run:
-    """The stored run, or else the one that make() returns now, which is stored; no two processes make the same."""
+@contextlib.contextmanager
+def alone(key: str, folder: Path = RESULTS) -> Iterator[None]:
+    """Let no other process make the run with this key: it waits, and then finds it stored."""
     path = path_of(key, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")) as guard:
-        found = load(key, folder)
-        if found is None:
-            found = make()
-            arrays = {name: value for name, value in vars(found).items() if isinstance(value, np.ndarray)}
-            rest = {name: value for name, value in vars(found).items() if name not in arrays}
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, **arrays, meta=json.dumps({"key": key, **rest}))
-            _write(path, buffer.getvalue())
-    Path(guard.lock_file).unlink(missing_ok=True)
-    return found
+    with FileLock(path.with_suffix(".lock")) as lock:
+        yield
+    Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def save(key: str, run: Run, folder: Path = RESULTS) -> None:
+    """Store a run."""
+    arrays = {name: value for name, value in vars(run).items() if isinstance(value, np.ndarray)}
+    rest = {name: value for name, value in vars(run).items() if name not in arrays}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays, meta=json.dumps({"key": key, **rest}))
+    _write(path_of(key, folder), buffer.getvalue())
 
 
 def load(key: str, folder: Path = RESULTS) -> Run | None:
-    """The stored run, or None. A damaged file is reported with a DamagedResult warning, and is None."""
+    """Return the stored run, or None. A damaged file is reported with a DamagedResult warning, and is None."""
 
-    def content(path: Path) -> Run:
+    def read(path: Path) -> Run:
         with np.load(io.BytesIO(read_whole(path)), allow_pickle=False) as z:
             arrays = dict(z)
         meta = json.loads(str(arrays.pop("meta")))
@@ -119,33 +123,43 @@ def load(key: str, folder: Path = RESULTS) -> Run | None:
             raise ValueError("it holds another run")
         return Run(**arrays, **meta)
 
-    return _read(path_of(key, folder), content)
+    return _read(path_of(key, folder), read)
 
 
 def rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
-    """The rows of plain numbers and names that are kept under the key, or else those that make() returns now."""
+    """Return the rows of plain numbers and names stored under a key, or else those that make() returns now.
+
+    Parameters
+    ----------
+    key : str
+        As made by `key`.
+    make : callable
+        make() computes the rows, which are then stored.
+    folder : Path
+        Where results are stored.
+    """
     path = folder / "summaries" / f"{key[:32]}.json"
 
     def digest(rows: list) -> str:
         return hashlib.sha256(json.dumps([key, rows]).encode()).hexdigest()
 
-    def content(path: Path) -> list:
-        kept = json.loads(read_whole(path))
-        if kept["sha256"] != digest(kept["rows"]):
+    def read(path: Path) -> list:
+        stored = json.loads(read_whole(path))
+        if stored["sha256"] != digest(stored["rows"]):
             raise ValueError("its rows are not the ones written, or another's")
-        return kept["rows"]
+        return stored["rows"]
 
-    found = _read(path, content)
-    if found is None:
-        found = make()
-        _write(path, json.dumps({"key": key, "rows": found, "sha256": digest(found)}).encode())
-    return found
+    rows = _read(path, read)
+    if rows is None:
+        rows = make()
+        _write(path, json.dumps({"key": key, "rows": rows, "sha256": digest(rows)}).encode())
+    return rows
 
 
-def _read(path: Path, content: Callable[[Path], object]):
-    """content(path), or None if there is no such file or, with a warning, if it is damaged."""
+def _read(path: Path, read: Callable[[Path], object]):
+    """Return read(path), or None if there is no such file or, with a warning, if it is damaged."""
     try:
-        return content(path)
+        return read(path)
     except FileNotFoundError:
         return None
     except Exception as error:

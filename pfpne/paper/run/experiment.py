@@ -1,143 +1,183 @@
-"""Experiments as data: the named profiles, and many paired runs of several algorithms on one problem."""
+"""An experiment as data: one setting, and the algorithms that are run in it."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
-from pfpne.algorithms import NAMES, Algorithm, get_algorithm, make_settings, settings_of
+from pfpne.algorithms import ALGORITHMS, NAMES, Algorithm, get_algorithm, make_settings, settings_of
 from pfpne.federation import Task
 from pfpne.paper.run import cache
-from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.workers import unordered
 from pfpne.partition import Partition
-from pfpne.problems import make_problem
+from pfpne.problems import OBJECTIVES, Problem, make_problem
+from pfpne.simulation.fast import FAST
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate
 from pfpne.validation import check, check_count, unknown_name
 
-SMALL = 300_000  # pulls
+SMALL = 300_000  # pulls that one process makes sooner than workers start
+
+# A worker meets the same problems again under other algorithms and settings, and to find their maxima can take longer
+# than to run PF-PNE. As many are kept as a claim has runs.
+_make_problem = functools.lru_cache(maxsize=30)(make_problem)
 
 
 @dataclass(frozen=True)
-class Profile:
-    """One scale at which everything is run: M, T, the paired runs, and the noise regimes."""
+class Setting:
+    """A problem at a scale: what an algorithm meets. All of it is checked, and made plain Python, at once.
 
-    n_clients: int
-    horizon: int
-    n_runs: int
-    claim_runs: int
-    noises: tuple = ("bernoulli",)
-    landmine_noise: float = 0.0
-    shift: float = 0.1
-    cells: str = "random"
+    Parameters
+    ----------
+    objective : str
+        The name of an objective, as in `pfpne.make_problem`.
+    n_clients, horizon : int
+        M, and T: evaluations per client.
+    noise : float or "bernoulli"
+        As in `pfpne.make_problem`, and so are shift, common, seed and d.
+    shift, common : float
+        Standard deviations of the clients' own shifts and of the shift that they share, in widths of the domain.
+    cells : str
+        "random" or "cyclic", as in `pfpne.simulate`.
+    seed : int
+        The root of all random streams.
+    d : int, optional
+        The dimension, for an objective that has any.
 
+    Attributes
+    ----------
+    data_hash : str or None
+        The SHA-256 of the data that the objective's values come from.
 
-PROFILES = {
-    "smoke": Profile(n_clients=4, horizon=1_000, n_runs=3, claim_runs=3),
-    "paper": Profile(n_clients=20, horizon=100_000, n_runs=10, claim_runs=30, noises=("bernoulli", 0.1, 2.0)),
-}
+    Raises
+    ------
+    ValueError
+        If a value is out of its range; the message says what is wanted.
 
-
-@dataclass(frozen=True)
-class Scale:
-    """What a named reading of the paper says of the choices that it leaves open and that its figures depend on most.
-
-    noises: of the synthetic objectives, the first one that of the figures. landmine_noise: of landmine. horizon (T): of
-    the paper profile; the smoke profile has its own.
-    """
-
-    noises: tuple
-    landmine_noise: float
-    horizon: int
-
-
-# "printed": the reading under which most of what the paper says of its figures comes out: see notebook 11.
-# "model": the paper's reward model, rewards in [0, 1], at the scale of the evidence; and the other noises beside it.
-READINGS = {
-    "printed": Scale(noises=(1.0,), landmine_noise=1.0, horizon=1_000_000),
-    "model": Scale(noises=PROFILES["paper"].noises, landmine_noise=0.0, horizon=PROFILES["paper"].horizon),
-}
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Several algorithms on the same runs of one problem.
-
-    objective, n_clients (M), noise, shift, common, seed, d: as in make_problem. algorithms: names, each once. cells: as
-    in simulate. horizon (T), n_runs: see pfpne.validation.COUNTS. settings: {name: value}, each given to every
-    algorithm here that takes it.
-    Everything is checked at once, and made plain: equal experiments have equal keys. data_hash: see Problem.
+    Examples
+    --------
+    >>> setting = Setting("garland", n_clients=4, horizon=1000, noise=0.1)
+    >>> setting.problem(run=0).n_clients
+    4
     """
 
     objective: str
-    algorithms: tuple[str, ...]
     n_clients: int
     horizon: int
-    n_runs: int
     noise: float | str = "bernoulli"
     shift: float = 0.1
-    seed: int = 0
     cells: str = "random"
+    seed: int = 0
     common: float = 0.0
-    settings: dict = field(default_factory=dict)
-    global_regret: bool = False
     d: int | None = None
     data_hash: str | None = field(init=False, repr=False)
 
     def __post_init__(self):
-        listed = isinstance(self.algorithms, (list, tuple)) and all(isinstance(name, str) for name in self.algorithms)
-        valid = listed and 0 < len(set(self.algorithms)) == len(self.algorithms)
-        check(valid, "algorithms", f"names, each once, at least one of {', '.join(NAMES)}", self.algorithms)
-        one = make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d, common=self.common)
+        one = self._one_client
         Task(Partition(one.domain, cells=self.cells), self.n_clients, self.horizon)
-        check_count("n_runs", self.n_runs)
-        check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)
-        check(isinstance(self.settings, dict), "settings", "a dict, {name: value}", self.settings)
-        every = sorted({setting for name in self.algorithms for setting in settings_of(name)})
-        for setting in self.settings:
-            if setting not in every:
-                raise ValueError(f"{', '.join(self.algorithms)}: {unknown_name('setting', setting, every)}")
-        for name in self.algorithms:
-            make_settings(name, self.settings_for(name), one)
-        plain = {name: int(getattr(self, name)) for name in ("n_clients", "horizon", "n_runs", "seed")}
-        plain["noise"] = self.noise if isinstance(self.noise, str) else float(self.noise)
-        plain["settings"] = {k: v.item() if isinstance(v, np.generic) else v for k, v in self.settings.items()}
-        plain |= {"shift": one.shift or 0.0, "common": one.common or 0.0}  # landmine has none
-        plain |= {"d": one.d, "data_hash": one.data_hash}
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        self._make_plain(
+            **{name: int(getattr(self, name)) for name in ("n_clients", "horizon", "seed")},
+            noise=self.noise if isinstance(self.noise, str) else float(self.noise),
+            shift=one.shift or 0.0,  # landmine has none
+            common=one.common or 0.0,
+            d=one.d,
+            data_hash=one.data_hash,
+        )
 
     @property
-    def pairs(self) -> list[tuple[str, int]]:
-        """(algorithm, run) of each run."""
-        return [(algorithm, run) for algorithm in self.algorithms for run in range(self.n_runs)]
+    def _one_client(self) -> Problem:
+        """The problem with one client, which costs little to make and refuses every wrong value."""
+        return make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d, common=self.common)
 
-    def is_small(self, n_runs: int) -> bool:
-        """Whether so many runs are done in this process sooner than workers start."""
-        return n_runs * self.n_clients * self.horizon < SMALL
-
-    def settings_for(self, algorithm: str | Algorithm) -> dict:
-        """The settings given here that this algorithm takes."""
-        taken = settings_of(algorithm)
-        return {name: value for name, value in self.settings.items() if name in taken}
-
-    def problem(self, run: int):
-        """The problem of one run: the same for every algorithm, and made once."""
-        return _problem(**self._problem_arguments(run))
+    def _make_plain(self, **values) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def _problem_arguments(self, run: int) -> dict:
         names = ("n_clients", "noise", "seed", "shift", "common", "d")
         return {"name": self.objective, "run": run, **{name: getattr(self, name) for name in names}}
 
+    def problem(self, run: int) -> Problem:
+        """Return the problem of a run: the same one for every algorithm."""
+        return _make_problem(**self._problem_arguments(run))
+
+    def partition(self, run: int, kind: type[Partition] = Partition) -> Partition:
+        """Return the cells of a run: the same ones for every algorithm. kind: their class."""
+        return partition_of(self.problem(run), self.cells, self.seed, run, kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Setting):
+    """Several algorithms in one setting, each in the same runs. Equal experiments have equal keys.
+
+    Parameters
+    ----------
+    algorithms : tuple of str
+        The names of the algorithms, each once.
+    n_runs : int
+        Run 0, 1, ... of each.
+    settings : dict
+        {name: value}; each is given to every algorithm here that takes it.
+    global_regret : bool
+        Whether the regret against f-bar is measured, too.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range, an algorithm is unknown, or none of them takes a setting.
+
+    Examples
+    --------
+    >>> experiment = Experiment("garland", n_clients=4, horizon=1000, algorithms=("pf-pne", "pe"), n_runs=2)
+    >>> experiment.pairs
+    [('pf-pne', 0), ('pf-pne', 1), ('pe', 0), ('pe', 1)]
+    """
+
+    algorithms: tuple[str, ...]
+    n_runs: int
+    settings: dict = field(default_factory=dict)
+    global_regret: bool = False
+
+    def __post_init__(self):
+        listed = isinstance(self.algorithms, (list, tuple)) and all(isinstance(name, str) for name in self.algorithms)
+        valid = listed and 0 < len(set(self.algorithms)) == len(self.algorithms)
+        check(valid, "algorithms", f"names, each once, at least one of {', '.join(NAMES)}", self.algorithms)
+        super().__post_init__()
+        check_count("n_runs", self.n_runs)
+        check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)
+        check(isinstance(self.settings, dict), "settings", "a dict, {name: value}", self.settings)
+        known = sorted({setting for name in self.algorithms for setting in settings_of(name)})
+        for setting in self.settings:
+            if setting not in known:
+                raise ValueError(f"{', '.join(self.algorithms)}: {unknown_name('setting', setting, known)}")
+        for name in self.algorithms:
+            make_settings(name, self.settings_for(name), self._one_client)
+        settings = {name: x.item() if isinstance(x, np.generic) else x for name, x in self.settings.items()}
+        self._make_plain(n_runs=int(self.n_runs), settings=settings)
+
+    @property
+    def setting(self) -> Setting:
+        """The setting alone."""
+        return Setting(**{f.name: getattr(self, f.name) for f in dataclasses.fields(Setting) if f.init})
+
+    @property
+    def pairs(self) -> list[tuple[str, int]]:
+        """(algorithm, run) of all runs."""
+        return [(algorithm, run) for algorithm in self.algorithms for run in range(self.n_runs)]
+
+    def is_small(self, n_runs: int) -> bool:
+        """Return whether so many runs are done in this process sooner than workers start."""
+        return n_runs * self.n_clients * self.horizon < SMALL
+
+    def settings_for(self, algorithm: str | Algorithm) -> dict:
+        """Return the settings given here that this algorithm takes."""
+        known = settings_of(algorithm)
+        return {name: value for name, value in self.settings.items() if name in known}
+
     def key(self, algorithm: str, run: int) -> str:
-        """The key of one run in the store."""
+        """Return the key of one run in the store: see `pfpne.paper.run.cache.key`."""
         content = {
             "algorithm": algorithm,
             "cells": self.cells if self.d > 1 and get_algorithm(algorithm).on_cells else None,
@@ -147,118 +187,25 @@ class Experiment:
             "global_regret": self.global_regret,
             "data": self.data_hash,
         }
-        return cache.key(content, *roots((algorithm,), (self.objective,)))
+        rows = ALGORITHMS[algorithm], FAST.get(algorithm), OBJECTIVES[self.objective]
+        return cache.key(content, Experiment, *rows)
 
+    def simulate(self, algorithm: str | Algorithm, run: int, partition: type[Partition] = Partition) -> Run:
+        """Simulate one run now.
 
-def roots(algorithms: Iterable[str], objectives: Iterable[str]) -> list:
-    """What the runs of these algorithms on these objectives are computed with (see pfpne.paper.run.closure)."""
-    tables = ("pfpne.algorithms", "ALGORITHMS"), ("pfpne.simulation.fast", "FAST")
-    rows = [(*table, name) for table in tables for name in algorithms]
-    return [simulated, *rows, *(("pfpne.problems", "OBJECTIVES", name) for name in objectives)]
+        Parameters
+        ----------
+        algorithm : str or Algorithm
+            A name, or an Algorithm of one's own: a variant.
+        run : int
+            The number of the run, which names its random streams.
+        partition : type
+            The class of the cells.
 
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """The runs of an experiment, {(algorithm, run): Run}, and the tidy tables made of them."""
-
-    experiment: Experiment
-    runs: dict[tuple[str, int], Run]
-
-    def without_communication(self) -> Results:
-        """The same with empty tables of communication, of which FN-UCB's have a row a step: many fit in memory."""
-        runs = {pair: replace(run, rounds=run.rounds[:0]) for pair, run in self.runs.items()}
-        return Results(self.experiment, runs)
-
-    def _table(self, columns: Callable[[Run], dict]) -> pd.DataFrame:
-        head = {"objective": self.experiment.objective, "noise": self.experiment.noise}
-        parts = [pd.DataFrame({**head, "algorithm": a, "run": r, **columns(run)}) for (a, r), run in self.runs.items()]
-        return pd.concat(parts, ignore_index=True)
-
-    @property
-    def regret(self) -> pd.DataFrame:
-        """A row a checkpoint: objective, noise, algorithm, run, t, and averages over clients of the regrets.
-
-        regret = R(t)/M; simple_regret; global_regret where it was measured.
+        Returns
+        -------
+        Run
+            What was measured; it is not stored.
         """
-
-        def columns(run: Run) -> dict:
-            measured = {"t": run.t, "regret": run.regret.mean(axis=0), "simple_regret": run.simple_regret.mean(axis=0)}
-            if run.global_regret is not None:
-                measured["global_regret"] = run.global_regret.mean(axis=0)
-            return measured
-
-        return self._table(columns)
-
-    @property
-    def communication(self) -> pd.DataFrame:
-        """A row a round: objective, noise, algorithm, run, round, t, up, down (numbers), bytes."""
-        names = {"round": "round", "t": "t", "numbers up": "up", "numbers down": "down", "bytes": "bytes"}
-        return self._table(lambda run: {new: run.communication[old].to_numpy() for old, new in names.items()})
-
-    @property
-    def seconds(self) -> pd.DataFrame:
-        """A row a run: objective, noise, algorithm, run, seconds (wall time of the simulation)."""
-        return self._table(lambda run: {"seconds": [run.seconds]})
-
-
-# A worker meets the same problems again under other algorithms and settings, and to find their maxima can take longer
-# than to run PF-PNE. As many are kept as a claim has runs.
-_problem = functools.lru_cache(maxsize=30)(make_problem)
-
-
-def simulated(experiment: Experiment, algorithm: str | Algorithm, run: int, partition: type = Partition) -> Run:
-    """One run, simulated now; of a variant, if an Algorithm of its own or another class of cells is given."""
-    problem = _problem(**experiment._problem_arguments(run))  # named here: the key of a run covers what it reaches
-    changes = experiment.settings_for(algorithm) | {"global_regret": experiment.global_regret}
-    cells = partition_of(problem, experiment.cells, experiment.seed, run, partition)
-    return simulate(algorithm, problem, experiment.horizon, partition=cells, **changes)
-
-
-@functools.cache
-def _compile(algorithm: str, objective: str, noise: float | str, cells: str) -> None:
-    """Run as little as possible of it: what is compiled, is before the time of a run is taken."""
-    simulated(Experiment(objective, (algorithm,), 2, 20, 1, noise, cells=cells), algorithm, 0)
-
-
-def _stored(experiment: Experiment, algorithm: str, run: int, of: Callable, folder: Path):
-    """What is wanted of a run, which is simulated and stored unless another process just did."""
-    _compile(algorithm, experiment.objective, experiment.noise, experiment.cells)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cache.DamagedResult)  # reported before
-        return of(cache.run(experiment.key(algorithm, run), lambda: simulated(experiment, algorithm, run), folder))
-
-
-def each_run(experiment: Experiment, of: Callable, n_jobs=None, progress=None, folder: Path = RESULTS) -> dict:
-    """What `of` makes of each run of the experiment, {(algorithm, run): of(Run)}: see run_experiment.
-
-    One run at a time is in memory: a run with a round of communication at every pull can take 100 MB.
-    """
-    made = {}
-    for pair in experiment.pairs:
-        found = cache.load(experiment.key(*pair), folder)
-        made[pair] = None if found is None else of(found)
-    missing = [pair for pair in made if made[pair] is None]
-    missing.sort(key=lambda pair: pair[0] != "fn-ucb")  # the slow ones first, so that no worker is left alone with one
-
-    def bar(done: int, _: int) -> None:
-        if progress is not None:
-            progress(len(made) - len(missing) + done, len(made))
-
-    bar(0, len(missing))
-    jobs = [(experiment, *pair, of, folder) for pair in missing]
-    for position, result in unordered(_stored, jobs, n_jobs, bar, experiment.is_small(len(missing))):
-        made[missing[position]] = result
-    return made
-
-
-def run_experiment(experiment: Experiment, n_jobs=None, progress=None, folder: Path = RESULTS) -> Results:
-    """The runs of the experiment: those stored are read, the others computed and stored as each finishes.
-
-    n_jobs: workers, as in pfpne.paper.run.workers.unordered. progress(done, total) is called as runs finish.
-    The result does not depend on n_jobs, nor on interruptions.
-    """
-    return Results(experiment, each_run(experiment, _whole, n_jobs, progress, folder))
-
-
-def _whole(run: Run) -> Run:
-    return run
+        changes = {**self.settings_for(algorithm), "global_regret": self.global_regret}
+        return simulate(algorithm, self.problem(run), self.horizon, partition=self.partition(run, partition), **changes)

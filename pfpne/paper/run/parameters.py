@@ -23,8 +23,10 @@ from tqdm import tqdm
 
 from pfpne import validation
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
-from pfpne.paper.run.experiment import PROFILES, READINGS, Experiment, Results, run_experiment
+from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.paper.run.profiles import PROFILES, READINGS
+from pfpne.paper.run.results import Results, run_experiment
 from pfpne.paper.run.workers import check_scheduler, end_with
 from pfpne.partition import CELLS
 
@@ -260,9 +262,10 @@ class Parameters:
         objective, algorithms = objective or self.objective, algorithms or self.algorithms
         noise = self.noise if noise is None else noise
         noise = _usual_noise(self.profile, self.reading, objective) if noise is None else noise
-        scale = self.n_clients, self.horizon, self.n_runs, noise, self.shift, self.seed, self.cells
+        setting = objective, self.n_clients, self.horizon, noise, self.shift, self.cells, self.seed
         try:
-            return replace(Experiment(objective, algorithms, *scale, settings=self.settings), **changes)
+            experiment = Experiment(*setting, algorithms=algorithms, n_runs=self.n_runs, settings=self.settings)
+            return replace(experiment, **changes)
         except ValueError as error:  # a range that only the algorithm knows
             raise ParameterError(str(error)) from None
 

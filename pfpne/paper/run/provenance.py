@@ -10,7 +10,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-from pfpne.paper.run import cache
+from pfpne.paper.run import sources
 from pfpne.paper.run.folders import FIGURES, NOTEBOOKS, read_whole, shown
 from pfpne.paper.run.parameters import complete
 from pfpne.paths import LANDMINE_TABLE, ROOT, write_atomically
@@ -22,7 +22,7 @@ WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
     f"pfpne.paper.{name}"
     for name in (
         *("exhibits.findings", "exhibits.maps", "exhibits.regret", "exhibits.tables"),
-        *("run.cache", "run.folders", "run.parameters", "run.workers", "show.export", "show.style"),
+        *("run.cache", "run.folders", "run.sources", "run.versions", "run.workers", "show.export", "show.style"),
     )
 }
 SCALE = ("algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "cells", "seed", "objective", "settings")
@@ -51,20 +51,17 @@ def commit(root: Path = ROOT) -> str:
 def digest(notebook: str, parameters: dict) -> str:
     """SHA-256 of what the numbers of an execution depend on: its parameters, the data, and the code that computes.
 
-    Unlike the key of a result it has no versions of libraries in it and nothing of the machine. Names of what is run,
-    such as those in parameters.py, count as code that computes.
+    Unlike the key of a result it has no versions of libraries in it and nothing of the machine. Lists of what is run
+    count as code that computes.
     """
     p = complete(notebook, {"profile": "paper", **parameters})
-    texts = cache.LOADED.closure(*cache.roots_of(NOTEBOOKS / f"{notebook}.ipynb"))[1]
-    code = {":".join(node): text for node, text in texts.items() if _computes(*node)}
+    imported = frozenset(sources.imported_by(NOTEBOOKS / f"{notebook}.ipynb"))
+    code = {
+        name: text for name, text in sources.LOADED.reached(imported, whole=True).items() if name not in WITHOUT_NUMBERS
+    }
     data = hashlib.sha256(read_whole(LANDMINE_TABLE)).hexdigest()
     content = json.dumps([{name: getattr(p, name) for name in SCALE}, code, data], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _computes(module: str, name: str, *row: str) -> bool:
-    lists = module == "pfpne.paper.run.parameters" and name.isupper() and name not in ("KINDS", "NOTEBOOKS", "WORDS")
-    return module not in WITHOUT_NUMBERS or lists
 
 
 def read() -> dict:
@@ -94,10 +91,11 @@ def moved_on(digests: dict[str, str]) -> dict[str, list[str]]:
     if kept["python"] != _python():
         python = kept["python"] and f"Python {kept['python']} wrote it"
         raise NoCommit(f"{shown(PATH)}: {python or '`make figures` has not written it yet'}")
-    changed = {
-        old: [name for name, of in made.items() if digests.get(name) != of] for old, made in kept["commits"].items()
+    moved = {
+        old: [name for name, digest in made.items() if digests.get(name) != digest]
+        for old, made in kept["commits"].items()
     }
-    return {old: names for old, names in changed.items() if names}
+    return {old: names for old, names in moved.items() if names}
 
 
 def _python() -> str:
