@@ -32,7 +32,7 @@ from pfpne.paper.claims.tests import (
 from pfpne.paper.exhibits import table1
 from pfpne.paper.run import batch
 from pfpne.paper.run.folders import NOTEBOOKS
-from pfpne.paper.run.parameters import SYNTHETIC_NAMES
+from pfpne.paper.run.groups import SYNTHETIC_NAMES
 
 
 def rng():

@@ -12,9 +12,10 @@ import pytest
 import threadpoolctl
 
 from pfpne.paper.run import experiment, versions, workers
+from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import NOTEBOOKS
-from pfpne.paper.run.parameters import ParameterError, complete
+from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import WorkersError, unordered
 

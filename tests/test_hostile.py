@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 import pfpne
+from pfpne.paper.run.declarations import PARAMETERS, ParameterError
 from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
-from pfpne.paper.run.parameters import KINDS, NOTEBOOKS, ParameterError, complete
+from pfpne.paper.run.notebooks import NOTEBOOKS
+from pfpne.paper.run.parameters import complete
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES
 from pfpne.validation import COUNTS
@@ -82,7 +84,7 @@ def accepted(notebook: str, parameter: str, value):
 
 
 def test_the_table_is_of_every_parameter():
-    assert set(TAKEN) == set(KINDS)
+    assert set(TAKEN) == set(PARAMETERS)
 
 
 @pytest.mark.parametrize(("notebook", "parameter"), BOTH)
@@ -102,7 +104,7 @@ def test_every_value_is_taken_or_refused_with_a_sentence(notebook, parameter, tm
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", [parameter for parameter in KINDS if parameter in COUNTS])
+@pytest.mark.parametrize("name", [parameter for parameter in PARAMETERS if parameter in COUNTS])
 def test_a_count_is_taken_up_to_its_limit(name):
     notebook = "1_synthetic_regret"
     least, most = COUNTS[name]

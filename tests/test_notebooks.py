@@ -22,19 +22,12 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import table1
 from pfpne.paper.exhibits.maps import PAGES
 from pfpne.paper.run import batch
+from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
-from pfpne.paper.run.parameters import (
-    COMPARED,
-    HEADER,
-    NOTEBOOKS,
-    RANKED,
-    ParameterError,
-    assigned,
-    complete,
-    executions,
-    read,
-)
+from pfpne.paper.run.groups import COMPARED, RANKED
+from pfpne.paper.run.notebooks import NOTEBOOKS, executions
+from pfpne.paper.run.parameters import HEADER, assigned, complete, read
 from pfpne.paths import SHIPPED as CHECKOUT
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
@@ -195,11 +188,11 @@ def test_a_batch_makes_the_notebooks_of_its_group(monkeypatch):
     monkeypatch.setattr(batch, "is_unchanged", lambda *_: False)
     monkeypatch.setattr(batch, "make_figures", lambda profile, name, *_: begun.append(name) or [])
     assert main(["figures", "--profile", "smoke", "--group", "paper"]) == 0
-    assert set(begun) == set(batch.IN_THE_PAPER) and "12_claims" not in begun
+    assert set(begun) == set(batch.GROUPS["paper"]) and "12_claims" not in begun
     begun.clear()
     assert main(["figures", "--profile", "smoke", "--group", "evidence"]) == 0
     assert {"12_claims", "11_as_printed", "9_why"} <= set(begun) and "8_regime_map" not in begun
-    assert set(batch.GROUPS["all"]) == {*batch.IN_THE_PAPER, *begun, "8_regime_map"} == set(NOTEBOOKS)
+    assert set(batch.GROUPS["all"]) == {*batch.GROUPS["paper"], *begun, "8_regime_map"} == set(NOTEBOOKS)
     begun.clear()
     assert main(["figures", "--profile", "smoke", "--only", "8_regime_map"]) == 0 and begun == ["8_regime_map"]
 

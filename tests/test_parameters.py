@@ -11,8 +11,9 @@ import yaml
 
 from pfpne.algorithms import NAMES
 from pfpne.paper.exhibits import maps
+from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, ParameterError
 from pfpne.paper.run.folders import FIGURES_CUSTOM
-from pfpne.paper.run.parameters import KINDS, SETTINGS, ParameterError, complete
+from pfpne.paper.run.parameters import complete
 from pfpne.paper.show import export, style
 
 NOTEBOOK = "1_synthetic_regret"
@@ -45,7 +46,7 @@ TABLE = [  # parameters, what somebody writes, what it means
     *((("noise", "shift"), word, REFUSED) for word in ("true", "False", "-0.1")),
     (("noise",), "bernoulli", "bernoulli"),
     (("noise",), "Bernoulli", REFUSED),
-    *((tuple(KINDS), word, USUAL) for word in ("null", "Null", "None", "~")),
+    *((tuple(PARAMETERS), word, USUAL) for word in ("null", "Null", "None", "~")),
     (("profile",), "smoke", "smoke"),
     (("objective",), "himmelblau", "himmelblau"),
     (("cells",), "cyclic", "cyclic"),
@@ -83,7 +84,7 @@ def test_a_word_means_the_same_from_a_shell_and_from_yaml(names, word, wanted):
 
 
 def test_the_table_is_of_every_parameter():
-    assert {name for names, *_ in TABLE for name in names} == set(KINDS)
+    assert {name for names, *_ in TABLE for name in names} == set(PARAMETERS)
 
 
 @pytest.mark.parametrize("make", [int, float, np.int8, np.uint64, np.float32, np.float64, np.longdouble, str, np.str_])

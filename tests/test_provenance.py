@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from pfpne.paper.run import batch, provenance, sources
-from pfpne.paper.run.parameters import executions
+from pfpne.paper.run.notebooks import executions
 
 
 def git(folder, *words: str) -> str:
@@ -117,7 +117,7 @@ def test_what_the_numbers_depend_on_moves_the_digest_and_looks_do_not(monkeypatc
         assert provenance.digest(*one) == first
     for module, old, new in (
         ("pfpne.algorithms.hct", "def upper_bound(", "def upper_bound(unused, "),
-        ("pfpne.paper.run.parameters", 'COMPARED = (*PAPER, "hct", "pe")', 'COMPARED = (*PAPER, "pe")'),
+        ("pfpne.paper.run.groups", 'COMPARED = (*PAPER, "hct", "pe")', 'COMPARED = (*PAPER, "pe")'),
     ):
         with monkeypatch.context() as patch:
             changed(patch, module, old, new)

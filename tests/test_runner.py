@@ -15,8 +15,11 @@ from papermill.clientwrap import PapermillNotebookClient
 
 from pfpne.paper.__main__ import main
 from pfpne.paper.run import batch
+from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
-from pfpne.paper.run.parameters import HEADER, NOTEBOOKS, ParameterError, assigned, executions, progress
+from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
+from pfpne.paper.run.parameters import HEADER, assigned
+from pfpne.paper.run.progress import progress
 from pfpne.paths import PACKAGE
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -136,18 +139,18 @@ def test_values_that_came_before_the_notebooks_own_are_refused():
 
 @pytest.fixture
 def three(project, monkeypatch):
-    """Three executions that take as long as SECONDS says, in hundredths; returns what was begun, in its order."""
+    """Three executions of notebooks that take so many hundredths of a second; returns what was begun, in its order."""
     begun = []
 
     def make(profile, name, *_):
         begun.append(name)
-        time.sleep(batch.SECONDS["smoke"][name] / 100)
+        time.sleep(batch.KNOWN[name].seconds / 100)
         return [f"made by {name}"]
 
-    names = ("short", "long", "same")
-    monkeypatch.setattr(batch, "KNOWN", dict.fromkeys(names))
+    seconds = {"short": 20, "long": 120, "same": 1}
+    names = tuple(seconds)
+    monkeypatch.setattr(batch, "KNOWN", {name: Notebook("paper", seconds[name], ()) for name in names})
     monkeypatch.setattr(batch, "GROUPS", {"all": names})
-    monkeypatch.setattr(batch, "SECONDS", {"smoke": {"short": 20, "long": 120, "same": 1}})
     monkeypatch.setattr(batch, "executions", lambda _: [(name, {}) for name in names])
     monkeypatch.setattr(batch, "check_notebook", lambda _: None)
     monkeypatch.setattr(batch, "is_unchanged", lambda profile, name, *_: name == "same")
@@ -190,12 +193,12 @@ def test_the_time_left_follows_the_pace_so_far(monkeypatch):
 
 
 def test_the_last_execution_says_how_long_the_next_takes(project):
-    assert batch.expected_seconds("smoke", NAME, PARAMETERS) == batch.SECONDS["smoke"][NAME]
+    assert batch.expected_seconds("smoke", NAME, PARAMETERS) == NOTEBOOKS[NAME].seconds
     copy = batch.target_of("smoke", NAME, PARAMETERS)
     copy.parent.mkdir(parents=True)
     copy.write_text(json.dumps({"metadata": {"papermill": {"duration": 12.5}}}))
     assert batch.expected_seconds("smoke", NAME, PARAMETERS) == 12.5
-    assert {name for name, _ in executions("smoke")} == batch.SECONDS["smoke"].keys()
+    assert {name for name, _ in executions("smoke")} == NOTEBOOKS.keys()
 
 
 def test_what_a_killed_batch_left_is_taken_away(three, project):

@@ -5,7 +5,8 @@ import pytest
 
 from pfpne import make_problem, simulate
 from pfpne.paper.exhibits import story
-from pfpne.paper.run.parameters import STORY, complete
+from pfpne.paper.run.notebooks import STORY
+from pfpne.paper.run.parameters import complete
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import sys
 
 from pfpne.paper.exhibits.tables import update_pages
 from pfpne.paper.run import batch
-from pfpne.paper.run.parameters import NOTEBOOKS
+from pfpne.paper.run.notebooks import NOTEBOOKS
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.workers import end_with
 from pfpne.paths import ROOT

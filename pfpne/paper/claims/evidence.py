@@ -15,8 +15,10 @@ from pfpne.paper.claims import events, stats
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import SMALL, Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.parameters import APPENDIX, SYNTHETIC_NAMES, Parameters, progress
+from pfpne.paper.run.groups import APPENDIX, SYNTHETIC_NAMES
+from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.style import OWN_DELTA

@@ -17,7 +17,7 @@ from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.algorithms.pf_pne import PFPNESettings, log_term, pulls_each, transition_depth
 from pfpne.paper.claims import events, stats
 from pfpne.paper.claims.evidence import ALIKE, Regime, Study
-from pfpne.paper.run.parameters import PAPER
+from pfpne.paper.run.groups import PAPER
 from pfpne.paper.show.style import label, title
 
 MUCH = 2.0  # "much slower": by this factor at least; "similar": by no more

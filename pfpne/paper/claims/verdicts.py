@@ -30,7 +30,7 @@ import pandas as pd
 from pfpne.paper.claims import stats, tests
 from pfpne.paper.claims.evidence import Regime, Study
 from pfpne.paper.claims.tests import CUT, KINDS, PAPERS, Column, Outcome, number
-from pfpne.paper.run.parameters import MAIN, PAPER
+from pfpne.paper.run.groups import MAIN, PAPER
 from pfpne.paper.show.style import title
 from pfpne.rng import stream
 

@@ -15,7 +15,8 @@ from pfpne.paper.exhibits.regimes import GRIDS
 from pfpne.paper.exhibits.regret import render
 from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.parameters import Parameters, progress
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.style import ASSUMED, DASH, NEAR_OPTIMAL, OF_CELLS, PAGE, TITLES, title

@@ -20,7 +20,8 @@ from pfpne.paper.claims.evidence import COMMON
 from pfpne.paper.claims.premises import way
 from pfpne.paper.exhibits.regimes import NEAR, TUNED, rounded, to_others
 from pfpne.paper.exhibits.regret import draw_regret, in_order, legend, render, scale
-from pfpne.paper.run.parameters import BEYOND, SYNTHETIC_NAMES, Parameters
+from pfpne.paper.run.groups import BEYOND, SYNTHETIC_NAMES
+from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.style import EARLY, LOWER, PAGE, TITLES, label, noise_in_words, title

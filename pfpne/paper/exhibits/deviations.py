@@ -20,7 +20,7 @@ from pfpne.federation import Batch, Server
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.tests import theory
-from pfpne.paper.run.parameters import DIMENSIONS
+from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.simulation.neural import NeuralSimulation, Ridge, simulate_fn_ucb

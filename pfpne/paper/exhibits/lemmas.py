@@ -32,8 +32,10 @@ from pfpne.paper.exhibits.tables import as_markdown
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.parameters import DIMENSIONS, Parameters, progress
+from pfpne.paper.run.groups import DIMENSIONS
+from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.style import label, noise_in_words, title

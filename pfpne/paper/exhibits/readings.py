@@ -29,7 +29,7 @@ from pfpne.paper.exhibits import deviations
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.parameters import APPENDIX, MAIN, PAPER
+from pfpne.paper.run.groups import APPENDIX, MAIN, PAPER
 from pfpne.paper.run.workers import unordered
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.record import Run

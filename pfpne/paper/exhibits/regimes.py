@@ -14,7 +14,9 @@ from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.paper.claims.evidence import COMMON, sketch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.parameters import MAP, MAPPED, Parameters, progress
+from pfpne.paper.run.groups import MAP, MAPPED
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.progress import progress
 from pfpne.paper.show.export import Exhibit, words
 from pfpne.paper.show.style import EARLY, OWN_DELTA, label
 from pfpne.problems import OBJECTIVES, make_problem

@@ -21,7 +21,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from pfpne.paper.claims.tests import in_words
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, right
-from pfpne.paper.run.parameters import APPENDIX, MAIN, PAPER, RANKED, Parameters
+from pfpne.paper.run.groups import APPENDIX, MAIN, PAPER, RANKED
+from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.style import (
     COLUMN,

@@ -14,7 +14,7 @@ from pfpne import problems
 from pfpne.paper.claims.evidence import ALIKE, Study
 from pfpne.paper.claims.tests import c_of_noise
 from pfpne.paper.exhibits import deviations
-from pfpne.paper.run.parameters import DIMENSIONS
+from pfpne.paper.run.groups import DIMENSIONS
 
 CHOICES = {  # what it is -> the values, the paper's or ours first
     "cells": ("random", "cyclic"),

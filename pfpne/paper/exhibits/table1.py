@@ -9,7 +9,7 @@ from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import ALIKE, Study
 from pfpne.paper.claims.tests import CUT, one_phase
-from pfpne.paper.run.parameters import DIMENSIONS
+from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
 from pfpne.rng import stream

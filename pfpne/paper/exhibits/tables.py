@@ -14,7 +14,9 @@ from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.tests import CUT, MUCH
 from pfpne.paper.exhibits import assumptions, beyond, deviations, findings, printed, sites, table1
 from pfpne.paper.run.folders import FIGURES
-from pfpne.paper.run.parameters import PAPER, SITES, Parameters
+from pfpne.paper.run.groups import PAPER
+from pfpne.paper.run.notebooks import SITES
+from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
 from pfpne.paths import ROOT, write_atomically

@@ -18,8 +18,9 @@ from pfpne.paper.exhibits.regret import legend, render
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.parameters import Parameters, progress
+from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit, words
 from pfpne.paper.show.style import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words

@@ -18,45 +18,19 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pfpne.paper.run import cache, provenance, sources
+from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import EXECUTED, FIGURES, FIGURES_SMOKE, MIME, NOTEBOOKS, read_whole, shown
-from pfpne.paper.run.parameters import HEADER, ParameterError, complete, executions
-from pfpne.paper.run.parameters import NOTEBOOKS as KNOWN
+from pfpne.paper.run.notebooks import GROUPS, executions
+from pfpne.paper.run.notebooks import NOTEBOOKS as KNOWN
+from pfpne.paper.run.parameters import HEADER, complete
 from pfpne.paper.run.versions import library_versions
 from pfpne.paper.run.workers import processors
 from pfpne.paths import LANDMINE_TABLE, PACKAGE
 
-IN_THE_PAPER = (
-    *("0_how_it_works", "1_synthetic_regret", "2_landmine_auc", "3_communication_cost", "4_table1"),
-    "5_panels_and_times",
-)
-GROUPS = {  # what a batch makes: the figures and tables of the paper, what goes beyond them, the map, or everything
-    "paper": IN_THE_PAPER,
-    "evidence": tuple(name for name in KNOWN if name not in (*IN_THE_PAPER, "8_regime_map")),
-    "map": ("8_regime_map",),
-    "all": tuple(KNOWN),
-}
 TABLES = sorted((PACKAGE / "paper").rglob("*.toml"))  # claims and statements, which the figures depend on
 AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 PATIENCE = 600  # seconds that a kernel may be silent where it owes an answer: another process may have the processors
 FIRST = "panel_main_printed.png"  # of what is made, what to look at first
-SECONDS = {  # of an execution of each notebook, as measured in one batch on two busy processors, from nothing
-    "smoke": {
-        "0_how_it_works": 15,
-        "1_synthetic_regret": 32,
-        "2_landmine_auc": 23,
-        "3_communication_cost": 14,
-        "4_table1": 60,
-        "12_claims": 250,
-        "5_panels_and_times": 36,
-        "6_tune_your_own": 46,
-        "7_beyond": 107,
-        "8_regime_map": 66,
-        "9_why": 56,
-        "10_specification_curve": 49,
-        "11_as_printed": 200,
-    },
-    "paper": {},  # known from the last batch
-}
 
 
 def figures(profile: str, workers: dict | None = None, only: str | None = None, group: str = "all") -> int:
@@ -197,7 +171,7 @@ def expected_seconds(profile: str, notebook: str, parameters: dict) -> float | N
         copy = json.loads(read_whole(target_of(profile, notebook, parameters)))
         return float(copy["metadata"]["papermill"]["duration"])
     except Exception:  # there is none, or it is damaged, in whatever way
-        return SECONDS[profile].get(notebook)
+        return KNOWN[notebook].seconds if profile == "smoke" else None
 
 
 def name_of(notebook: str, parameters: dict) -> str:

@@ -103,6 +103,11 @@ class Setting:
         """Return the problem of a run: the same one for every algorithm."""
         return _make_problem(**self._problem_arguments(run))
 
+    def experiment(self, algorithms: tuple[str, ...], n_runs: int, **options) -> Experiment:
+        """Return the experiment of these algorithms in this setting. options: the other fields of Experiment."""
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(Setting) if field.init}
+        return Experiment(**own, algorithms=algorithms, n_runs=n_runs, **options)
+
     def partition(self, run: int, kind: type[Partition] = Partition) -> Partition:
         """Return the cells of a run: the same ones for every algorithm. kind: their class."""
         return partition_of(self.problem(run), self.cells, self.seed, run, kind)
@@ -160,7 +165,7 @@ class Experiment(Setting):
     @property
     def setting(self) -> Setting:
         """The setting alone."""
-        return Setting(**{f.name: getattr(self, f.name) for f in dataclasses.fields(Setting) if f.init})
+        return Setting(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Setting) if field.init})
 
     @property
     def pairs(self) -> list[tuple[str, int]]:

@@ -21,8 +21,9 @@ MADE_FROM = ("pfpne", "notebooks", "data")  # what decides the figures; all else
 WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
     f"pfpne.paper.{name}"
     for name in (
-        *("exhibits.findings", "exhibits.maps", "exhibits.regret", "exhibits.tables"),
-        *("run.cache", "run.folders", "run.sources", "run.versions", "run.workers", "show.export", "show.style"),
+        *("exhibits.findings", "exhibits.maps", "exhibits.regret", "exhibits.tables", "show.export", "show.style"),
+        *("run.cache", "run.declarations", "run.destinations", "run.folders", "run.notebooks", "run.parameters"),
+        *("run.progress", "run.sources", "run.versions", "run.workers"),
     )
 }
 SCALE = ("algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "cells", "seed", "objective", "settings")

@@ -12,8 +12,9 @@ from datetime import date
 from pathlib import Path
 
 from pfpne.algorithms import make_settings, settings_of
+from pfpne.paper.run.declarations import SETTINGS
 from pfpne.paper.run.folders import FIGURES_CUSTOM, MIME, read_whole, shown
-from pfpne.paper.run.parameters import SETTINGS, Parameters
+from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.versions import library_versions
 from pfpne.paths import write_atomically
 from pfpne.problems.landmine import SHA256, load_table

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pfpne.paper.run.parameters import OWN_DELTA
+from pfpne.paper.run.groups import OWN_DELTA
 
 
 class Look(NamedTuple):

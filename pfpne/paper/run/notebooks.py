@@ -1,0 +1,139 @@
+"""The notebooks, one row each: what each compares, which parameters it takes, and with which values it is executed."""
+
+from dataclasses import dataclass
+
+from pfpne.algorithms import NAMES
+from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, WORKERS
+from pfpne.paper.run.groups import (
+    BEYOND,
+    COMMUNICATION,
+    COMPARED,
+    MAP,
+    MAPPED,
+    PAPER,
+    PHASE_BY_PHASE,
+    RANKED,
+    SPECIFICATION,
+    SYNTHETIC_NAMES,
+)
+from pfpne.paper.run.profiles import PROFILES
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """What a notebook can be run for.
+
+    Parameters
+    ----------
+    group : str
+        "paper" if it makes figures or tables of the paper, "evidence" if it goes beyond them, "map" for the map.
+    seconds : int
+        What an execution took in the smoke profile, from nothing, in one batch on two busy processors.
+    algorithms : tuple of str
+        The algorithms compared by default.
+    objectives : tuple of str
+        It takes one of these, the first by default; () for a notebook about many at a time.
+    without : tuple of str
+        The parameters that mean nothing for it.
+    claims : bool
+        Whether n_runs stands for the profile's claim_runs.
+    grid : bool
+        Whether its scale, None by default, narrows the grid of pfpne.paper.exhibits.regimes.
+    n_runs, horizon : int, optional
+        At most so many, if the profile has more.
+    communication : bool
+        Whether it shows communication alone, so that one of its algorithms must have some.
+    reading : bool
+        Whether it shows a figure of the paper, and so takes a reading.
+    """
+
+    group: str
+    seconds: int
+    algorithms: tuple[str, ...]
+    objectives: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    claims: bool = False
+    grid: bool = False
+    n_runs: int | None = None
+    horizon: int | None = None
+    communication: bool = False
+    reading: bool = False
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters that it takes."""
+        return tuple(name for name in PARAMETERS if name not in self.without and (self.reading or name != "reading"))
+
+    def default_algorithms(self, reading: str | None) -> tuple[str, ...]:
+        """What is compared by default. The figures of "model" are older than the ranking, and keep their lines."""
+        return RANKED if self.algorithms == COMPARED and reading == "printed" else self.algorithms
+
+
+# What the story is told with, in every profile; the notebook has the same numbers.
+STORY = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
+SITES = {  # the paper's are in the notebook, too
+    "smoke": {"n_clients": 3, "horizon": 16, "n_runs": 2},
+    "paper": {"n_clients": 3, "horizon": 120, "n_runs": 20},
+}
+_NOT_IN_STORY = ("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
+_NOT_OF_MANY = ("objective", "algorithms", "noise", *SETTINGS)  # no parameters where many settings are run
+_SHOWN = {"reading": True}
+NOTEBOOKS = {
+    "0_how_it_works": Notebook("paper", 15, ("pf-pne",), ("garland",), without=_NOT_IN_STORY),
+    "1_synthetic_regret": Notebook("paper", 32, COMPARED, SYNTHETIC_NAMES, **_SHOWN),
+    "2_landmine_auc": Notebook("paper", 23, COMPARED, ("landmine",), without=("objective", "shift"), **_SHOWN),
+    "3_communication_cost": Notebook(
+        "paper", 14, ("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True, **_SHOWN
+    ),
+    "4_table1": Notebook("paper", 60, NAMES, without=(*_NOT_OF_MANY, "cells"), claims=True),
+    "12_claims": Notebook("evidence", 250, NAMES, without=(*_NOT_OF_MANY, "cells"), claims=True),
+    "5_panels_and_times": Notebook("paper", 36, COMPARED, without=("objective", "noise"), **_SHOWN),
+    "10_specification_curve": Notebook(
+        "evidence", 49, SPECIFICATION, without=(*_NOT_OF_MANY, "cells", "shift"), n_runs=5
+    ),
+    "11_as_printed": Notebook(
+        "evidence",
+        200,
+        PAPER,
+        without=(*_NOT_OF_MANY, "n_clients", "horizon", "seed", "cells", "shift"),
+        claims=True,
+    ),
+    "6_tune_your_own": Notebook(
+        "evidence", 46, ("pf-pne+", "hct-noise"), ("digits",), without=(*_NOT_OF_MANY, "cells", "shift")
+    ),
+    "7_beyond": Notebook("evidence", 107, BEYOND, without=_NOT_OF_MANY, n_runs=5, horizon=20_000),
+    "8_regime_map": Notebook(
+        "map", 66, MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True
+    ),
+    "9_why": Notebook(
+        "evidence", 56, PHASE_BY_PHASE, SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5
+    ),
+}
+GROUPS = {  # what a batch makes: the figures and tables of the paper, what goes beyond them, the map, or everything
+    group: tuple(name for name, notebook in NOTEBOOKS.items() if group in (notebook.group, "all"))
+    for group in ("paper", "evidence", "map", "all")
+}
+
+
+def executions(profile: str) -> list[tuple[str, dict]]:
+    """Return what a batch executes, in order: (notebook, the parameters besides `profile`)."""
+    noises, model = PROFILES[profile].noises, {"reading": "model"}
+    return [
+        ("0_how_it_works", STORY),
+        *(("1_synthetic_regret", {"objective": f}) for f in SYNTHETIC_NAMES),
+        ("2_landmine_auc", {}),
+        *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
+        ("5_panels_and_times", {}),
+        *(("1_synthetic_regret", {**model, "objective": f, "noise": a}) for a in noises for f in SYNTHETIC_NAMES),
+        ("2_landmine_auc", model),
+        *(("3_communication_cost", {**model, "objective": f}) for f in COMMUNICATION),
+        ("5_panels_and_times", model),
+        ("4_table1", {}),
+        ("12_claims", {}),
+        ("6_tune_your_own", SITES[profile]),
+        ("7_beyond", {}),
+        ("8_regime_map", {}),
+        ("9_why", {}),
+        ("10_specification_curve", {}),
+        ("11_as_printed", {}),
+    ]
