@@ -36,7 +36,7 @@ class Stopped(KeyboardInterrupt):
 
 
 def check_scheduler(name: str, x) -> None:
-    """The address of a Dask scheduler."""
+    """Raise ValueError unless x is the address of a Dask scheduler."""
     holds = isinstance(x, str) and len(x) < 1000 and re.fullmatch(r"[\w.:/\[\]-]+", x, re.ASCII)
     try:
         parts = urlsplit(x if holds else "")
@@ -47,52 +47,111 @@ def check_scheduler(name: str, x) -> None:
 
 
 def unordered(
-    function: Callable, arguments: list[tuple], n_jobs: int | str | None = None, bar=None, here=False
-) -> Iterator:
-    """(position, function(*arguments[position])) of every job, as each finishes; they begin in their order.
+    function: Callable,
+    arguments: list[tuple],
+    n_jobs: int | str | None = None,
+    bar: Callable[[int, int], None] | None = None,
+    here: bool = False,
+) -> Iterator[tuple[int, object]]:
+    """Call a function with each of many arguments, and return an iterator over the results, as each finishes.
 
-    n_jobs: a number of processes, 1 for this one, None for as many as this process may use processors; or the address
-    of a Dask scheduler, whose workers it is then: ValueError, at once, for anything else. bar(done, total) is called
-    after each. here: in this process all the same. What a job raises is raised here; WorkersError if a worker was
-    killed (Dask first lets others try).
+    Parameters
+    ----------
+    function : callable
+        It must be one that workers can import.
+    arguments : list of tuple
+        One tuple per job; jobs begin in this order.
+    n_jobs : int or str, optional
+        A number of processes, 1 for this one, None for as many as this process may use processors; or the address of
+        a Dask scheduler, whose workers it is then.
+    bar : callable, optional
+        bar(done, total) is called after each job.
+    here : bool
+        In this process all the same.
+
+    Yields
+    ------
+    tuple
+        (position, function(*arguments[position])).
+
+    Raises
+    ------
+    ValueError
+        At once, for an n_jobs that is neither.
+    WorkersError
+        If a worker was killed (Dask first lets others try), or none can be had. What a job raises is raised as it is.
+
+    Examples
+    --------
+    >>> list(unordered(divmod, [(7, 2), (9, 4)], n_jobs=1))
+    [(0, (3, 1)), (1, (2, 1))]
     """
-    if isinstance(n_jobs, str):
+    on_cluster = isinstance(n_jobs, str)
+    if on_cluster:
         check_scheduler("n_jobs", n_jobs)
     elif n_jobs is not None:
         check_count("n_jobs", n_jobs, ", or None for one per processor")
-    return _finished(function, arguments, 1 if here or not arguments else n_jobs, bar)
+    if here or not arguments or (len(arguments) == 1 and not on_cluster):
+        n_jobs = 1
+    n_jobs = n_jobs or processors()
+    if n_jobs == 1:
+        return _run_here(function, arguments, bar)
+    results = _run_on_cluster if isinstance(n_jobs, str) else _run_in_processes
+    return _count(results(function, arguments, n_jobs), len(arguments), bar)
 
 
-def _finished(function: Callable, arguments: list[tuple], n_jobs: int | str | None, bar: Callable | None) -> Iterator:
-    backend = _of_dask if isinstance(n_jobs, str) else _of_joblib
+@contextlib.contextmanager
+def _said_if_stopped() -> Iterator[None]:
     try:
-        for done, result in enumerate(backend(function, arguments, n_jobs), start=1):
-            yield result
-            if bar is not None:
-                bar(done, len(arguments))
+        yield
     except KeyboardInterrupt:
         raise Stopped("Stopped. What had finished is stored: run this again to go on from here.") from None
 
 
+def _run_here(function: Callable, arguments: list[tuple], bar: Callable | None) -> Iterator:
+    """Run the jobs in this process. It calls the function itself, so that a traceback is short."""
+    with _said_if_stopped():
+        for position, job in enumerate(arguments):
+            with _threads().limit(limits=1):  # the same sums for any number of workers
+                result = function(*job)
+            yield position, result
+            if bar is not None:
+                bar(position + 1, len(arguments))
+
+
+def _count(results: Iterator, total: int, bar: Callable | None) -> Iterator:
+    with _said_if_stopped():
+        for done, result in enumerate(results, start=1):
+            yield result
+            if bar is not None:
+                bar(done, total)
+
+
+def _run_job(function: Callable, position: int, arguments: tuple) -> tuple:
+    """Run one job in a worker."""
+    with _threads().limit(limits=1):
+        return position, function(*arguments)
+
+
+# --- workers of this machine --------------------------------------------------------------------------
+
+
 def processors() -> int:
-    """How many processors this process may use: fewer than there are under `taskset` or in a container."""
+    """Return how many processors this process may use: fewer than there are under `taskset` or in a container."""
     import joblib  # slow, so not before it is needed
 
     return joblib.cpu_count()
 
 
-def _of_joblib(function: Callable, arguments: list[tuple], n_jobs: int | None) -> Iterator:
-    n_jobs = min(n_jobs or processors(), len(arguments)) if len(arguments) > 1 else 1
-    if n_jobs == 1:
-        yield from (_job(function, *job) for job in enumerate(arguments))
-        return
+def _run_in_processes(function: Callable, arguments: list[tuple], n_jobs: int) -> Iterator:
     import joblib  # slow, so not before it is needed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     start = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
+    n_jobs = min(n_jobs, len(arguments))
     workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, **start)
     try:
-        yield from workers(joblib.delayed(_job)(function, *job) for job in enumerate(arguments))
+        yield from workers(joblib.delayed(_run_job)(function, *job) for job in enumerate(arguments))
     except BrokenProcessPool:
         lost = "a worker process was killed: was there memory enough? Run again; what had finished is stored."
         raise WorkersError(lost) from None
@@ -104,34 +163,39 @@ def _begin_worker(parent: int) -> None:
     end_with(parent)
 
 
-def _of_dask(function: Callable, arguments: list[tuple], address: str) -> Iterator:
-    if _client(address).status != "running":  # it was cut off
-        _client.cache_clear()
-    client = _client(address)
+# --- workers of a Dask scheduler -----------------------------------------------------------------------
+# joblib has a Dask backend, too. With it a job that kills every worker it is given to is never reported: the iterator
+# waits for ever (joblib 1.6).
+
+
+def _run_on_cluster(function: Callable, arguments: list[tuple], address: str) -> Iterator:
+    if _connect(address).status != "running":  # it was cut off
+        _connect.cache_clear()
+    client = _connect(address)
     from distributed import KilledWorker, as_completed
 
     RESULTS.mkdir(parents=True, exist_ok=True)
-    job = functools.partial(_remote_job, identity(), RESULTS, function)
-    jobs = client.map(job, range(len(arguments)), arguments, pure=False)
+    job = functools.partial(_run_remote_job, identity(), RESULTS, function)
+    futures = client.map(job, range(len(arguments)), arguments, pure=False)
     try:
-        for job in as_completed(jobs, loop=client.loop):
-            yield job.result()
-            job.release()
+        for future in as_completed(futures, loop=client.loop):
+            yield future.result()
+            future.release()
     except KilledWorker as error:
         raise WorkersError(f"workers of {address} were killed, one after another, by the same job: {error}") from None
     finally:
-        client.cancel(jobs)
+        client.cancel(futures)
 
 
 @functools.cache
-def _client(address: str):
-    """Kept: to connect takes longer than a small job."""
+def _connect(address: str):
+    """Return a client of the scheduler. It is kept: to connect takes longer than a small job."""
     try:
         from distributed import Client
+
+        client = Client(address, timeout=10, set_as_default=False)
     except ImportError:
         raise WorkersError("a scheduler needs Dask: pip install 'pfpne[dask]'") from None
-    try:
-        client = Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise WorkersError(f"no Dask scheduler answers at {address}: {error}") from None
     try:
@@ -141,19 +205,14 @@ def _client(address: str):
     return client
 
 
-def _remote_job(wanted: dict, shared: Path, function: Callable, position: int, arguments: tuple) -> tuple:
-    mine = identity()
-    differ = ", ".join(name for name in wanted if wanted[name] != mine[name])
+def _run_remote_job(wanted: dict, shared: Path, function: Callable, position: int, arguments: tuple) -> tuple:
+    """Run one job, if this worker makes the same of it as the process that asks, and stores it where that looks."""
+    differ = ", ".join(name for name, value in identity().items() if wanted[name] != value)
     if differ:
         raise WorkersError(f"a worker on {platform.node()} has another version of {differ}.")
     if not shared.is_dir():
         raise WorkersError(f"a worker on {platform.node()} does not see {shared}, where results are kept for all.")
-    return _job(function, position, arguments)
-
-
-def _job(function: Callable, position: int, arguments: tuple) -> tuple:
-    with _threads().limit(limits=1):  # the same sums for any number of workers
-        return position, function(*arguments)
+    return _run_job(function, position, arguments)
 
 
 @functools.cache
