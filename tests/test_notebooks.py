@@ -186,7 +186,7 @@ def test_why(execute):
 def test_a_batch_makes_the_notebooks_of_its_group(monkeypatch):
     begun = []
     monkeypatch.setattr(batch, "is_unchanged", lambda *_: False)
-    monkeypatch.setattr(batch, "make_figures", lambda profile, name, *_: begun.append(name) or [])
+    monkeypatch.setattr(batch, "make_figures", lambda execution: begun.append(execution.notebook) or [])
     assert main(["figures", "--profile", "smoke", "--group", "paper"]) == 0
     assert set(begun) == set(batch.GROUPS["paper"]) and "12_claims" not in begun
     begun.clear()
@@ -468,16 +468,16 @@ def test_a_failing_notebook_fails_the_runner_and_leaves_the_figures(broken, monk
 
 def test_a_notebook_whose_process_is_killed_is_named(broken):
     with pytest.raises(batch.FailedNotebook, match="1_synthetic_regret_ackley failed: its process was killed"):
-        batch.make_figures("smoke", "1_synthetic_regret", {"objective": "ackley"}, {"n_jobs": 1})
+        batch.make_figures(batch.Execution("smoke", "1_synthetic_regret", {"objective": "ackley"}, {"n_jobs": 1}))
 
 
 @pytest.mark.parametrize(("stopped_by", "code"), [(batch.FailedNotebook, 1), (KeyboardInterrupt, 130)])
 def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
     three = ("first", "second", "third")
 
-    def make(profile, notebook, parameters, workers):
-        begun.append(notebook)
-        if notebook == "second":
+    def make(execution):
+        begun.append(execution.notebook)
+        if execution.notebook == "second":
             raise stopped_by
         return []
 

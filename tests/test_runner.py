@@ -15,6 +15,7 @@ from papermill.clientwrap import PapermillNotebookClient
 
 from pfpne.paper.__main__ import main
 from pfpne.paper.run import batch
+from pfpne.paper.run.batch import Execution
 from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
@@ -25,7 +26,7 @@ from pfpne.paths import SHIPPED as CHECKOUT
 
 NAME = "1_synthetic_regret"
 SOURCE = FOLDER / f"{NAME}.ipynb"
-PARAMETERS = {"objective": "garland", "noise": "bernoulli"}
+EXECUTION = Execution("smoke", NAME, {"objective": "garland", "noise": "bernoulli"})
 
 
 @pytest.fixture
@@ -67,18 +68,18 @@ def test_a_kernel_that_is_silent_for_a_while_is_waited_for(project, monkeypatch)
         "get_ipython().kernel._publish_status = publish_late"
     )
     write_notebook(project, late)
-    assert batch.make_figures("smoke", NAME, PARAMETERS, {}) == []
+    assert batch.make_figures(EXECUTION) == []
 
 
 def test_executed_copies_hold_no_path_of_this_machine(project):
     write_notebook(project, "1 + 1")
-    batch.make_figures("smoke", NAME, PARAMETERS, {})
-    name = batch.name_of(NAME, PARAMETERS)
+    batch.make_figures(EXECUTION)
+    name = EXECUTION.name
     copy = project / "executed" / "smoke" / f"{name}.ipynb"
     assert str(project) not in copy.read_text() and not re.search(r'": "/\w', copy.read_text())
     write_notebook(project, "raise RuntimeError('broken on purpose')")
     with pytest.raises(batch.FailedNotebook, match="broken on purpose"):
-        batch.make_figures("smoke", NAME, PARAMETERS, {})
+        batch.make_figures(EXECUTION)
     failed = json.loads(copy.with_suffix(".failed.ipynb").read_text())
     paths = [failed["metadata"]["papermill"][name] for name in ("input_path", "output_path")]
     assert [Path(path).name for path in paths] == [SOURCE.name, f"{name}.failed.ipynb"]
@@ -87,10 +88,10 @@ def test_executed_copies_hold_no_path_of_this_machine(project):
 def test_a_notebook_that_is_stopped_leaves_no_unfinished_copy(project):
     write_notebook(project, "raise KeyboardInterrupt")
     with pytest.raises(batch.FailedNotebook):
-        batch.make_figures("smoke", NAME, PARAMETERS, {})
+        batch.make_figures(EXECUTION)
     write_notebook(project, "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(batch.FailedNotebook, match=f"{NAME}_garland_bernoulli failed: its process was killed"):
-        batch.make_figures("smoke", NAME, PARAMETERS, {})
+        batch.make_figures(EXECUTION)
     assert list(project.rglob("*.unfinished.ipynb")) == []
 
 
@@ -142,10 +143,10 @@ def three(project, monkeypatch):
     """Three executions of notebooks that take so many hundredths of a second; returns what was begun, in its order."""
     begun = []
 
-    def make(profile, name, *_):
-        begun.append(name)
-        time.sleep(batch.KNOWN[name].seconds / 100)
-        return [f"made by {name}"]
+    def make(execution):
+        begun.append(execution.notebook)
+        time.sleep(batch.KNOWN[execution.notebook].seconds / 100)
+        return [f"made by {execution.notebook}"]
 
     seconds = {"short": 20, "long": 120, "same": 1}
     names = tuple(seconds)
@@ -153,7 +154,7 @@ def three(project, monkeypatch):
     monkeypatch.setattr(batch, "GROUPS", {"all": names})
     monkeypatch.setattr(batch, "executions", lambda _: [(name, {}) for name in names])
     monkeypatch.setattr(batch, "check_notebook", lambda _: None)
-    monkeypatch.setattr(batch, "is_unchanged", lambda profile, name, *_: name == "same")
+    monkeypatch.setattr(batch, "is_unchanged", lambda execution: execution.notebook == "same")
     monkeypatch.setattr(batch, "make_figures", make)
     monkeypatch.setattr(batch, "processors", lambda: 2)
     return begun
@@ -184,20 +185,20 @@ def test_one_at_a_time_keeps_the_order(three, monkeypatch, capsys):
 def test_the_time_left_follows_the_pace_so_far(monkeypatch):
     monkeypatch.setattr(batch.time, "perf_counter", lambda: 1000.0)
     expected = {"a": 60.0, "b": 60.0, "c": 240.0}
-    assert batch.left_in_words(expected, {}, {}, 1) == " (about 6 min left)"
-    assert batch.left_in_words(expected, {}, {}, 2) == " (about 4 min left)"  # no sooner than the longest
-    assert batch.left_in_words(expected, {"a": 120.0}, {}, 1) == " (about 10 min left)"  # twice as slow
-    assert batch.left_in_words(expected, {"a": 120.0}, {"c": 760.0}, 1) == " (about 6 min left)"
-    assert batch.left_in_words(expected, {"a": 60.0, "c": 240.0}, {"b": 990.0}, 1) == " (less than a minute left)"
-    assert batch.left_in_words(expected | {"d": None}, {"a": 60.0}, {}, 1) == ""
+    assert batch.say_time_left(expected, {}, {}, 1) == " (about 6 min left)"
+    assert batch.say_time_left(expected, {}, {}, 2) == " (about 4 min left)"  # no sooner than the longest
+    assert batch.say_time_left(expected, {"a": 120.0}, {}, 1) == " (about 10 min left)"  # twice as slow
+    assert batch.say_time_left(expected, {"a": 120.0}, {"c": 760.0}, 1) == " (about 6 min left)"
+    assert batch.say_time_left(expected, {"a": 60.0, "c": 240.0}, {"b": 990.0}, 1) == " (less than a minute left)"
+    assert batch.say_time_left(expected | {"d": None}, {"a": 60.0}, {}, 1) == ""
 
 
 def test_the_last_execution_says_how_long_the_next_takes(project):
-    assert batch.expected_seconds("smoke", NAME, PARAMETERS) == NOTEBOOKS[NAME].seconds
-    copy = batch.target_of("smoke", NAME, PARAMETERS)
+    assert EXECUTION.expected_seconds == NOTEBOOKS[NAME].seconds
+    copy = EXECUTION.target
     copy.parent.mkdir(parents=True)
     copy.write_text(json.dumps({"metadata": {"papermill": {"duration": 12.5}}}))
-    assert batch.expected_seconds("smoke", NAME, PARAMETERS) == 12.5
+    assert EXECUTION.expected_seconds == 12.5
     assert {name for name, _ in executions("smoke")} == NOTEBOOKS.keys()
 
 

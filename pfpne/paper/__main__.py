@@ -13,6 +13,7 @@ from pfpne.paths import ROOT
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Do what the command says, and return its exit code. arguments: those of the command line if not given."""
     parser = argparse.ArgumentParser("python -m pfpne.paper", description="Make the figures, the tables, the README.")
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")

@@ -13,13 +13,16 @@ FIGURES_CUSTOM = ROOT / "figures-custom"  # any other parameters; git ignores it
 MIME = "application/vnd.pfpne.figure+json"  # of the output whose text is the name of the figure shown
 
 
-def shown(path: Path) -> Path:
-    """The path as a person at the project's folder would write it."""
+def short_path(path: Path) -> Path:
+    """Return the path as a person at the project's folder would write it."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def read_whole(path: Path) -> bytes:
-    """The content of a file; OSError, at once, for what is none, such as a pipe that nobody writes to."""
+    """Return the content of a file.
+
+    Raises OSError, at once, for what is no file, such as a pipe that nobody writes to.
+    """
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is no file: move it away.")
     return path.read_bytes()

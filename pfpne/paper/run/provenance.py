@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from pfpne.paper.run import sources
-from pfpne.paper.run.folders import FIGURES, NOTEBOOKS, read_whole, shown
+from pfpne.paper.run.folders import FIGURES, NOTEBOOKS, read_whole, short_path
 from pfpne.paper.run.parameters import complete
 from pfpne.paths import LANDMINE_TABLE, ROOT, write_atomically
 
@@ -34,7 +34,10 @@ class NoCommit(RuntimeError):
 
 
 def commit(root: Path = ROOT) -> str:
-    """The commit that the checkout at this folder stands at. Raises NoCommit unless all of MADE_FROM is as in it."""
+    """Return the commit that the checkout at this folder stands at.
+
+    Raises NoCommit unless all of MADE_FROM is as in it.
+    """
 
     def git(*words: str) -> str:
         try:
@@ -50,23 +53,22 @@ def commit(root: Path = ROOT) -> str:
 
 
 def digest(notebook: str, parameters: dict) -> str:
-    """SHA-256 of what the numbers of an execution depend on: its parameters, the data, and the code that computes.
+    """Return the SHA-256 of what the numbers of an execution depend on: its parameters, the data, and the code.
 
     Unlike the key of a result it has no versions of libraries in it and nothing of the machine. Lists of what is run
     count as code that computes.
     """
     p = complete(notebook, {"profile": "paper", **parameters})
     imported = frozenset(sources.imported_by(NOTEBOOKS / f"{notebook}.ipynb"))
-    code = {
-        name: text for name, text in sources.LOADED.reached(imported, whole=True).items() if name not in WITHOUT_NUMBERS
-    }
+    hashes = sources.LOADED.reached(imported, whole=True)
+    code = {name: hashes[name] for name in hashes if name not in WITHOUT_NUMBERS}
     data = hashlib.sha256(read_whole(LANDMINE_TABLE)).hexdigest()
     content = json.dumps([{name: getattr(p, name) for name in SCALE}, code, data], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
 def read() -> dict:
-    """{"python": version, "commits": {commit: {execution: digest}}}; nothing in it where there is no such file."""
+    """Return {"python": version, "commits": {commit: {execution: digest}}}, with nothing in it without a file."""
     if not PATH.exists():
         return {"python": None, "commits": {}}
     return json.loads(read_whole(PATH))
@@ -84,17 +86,17 @@ def write(made_by: str, digests: dict[str, str]) -> None:
 
 
 def moved_on(digests: dict[str, str]) -> dict[str, list[str]]:
-    """{commit: executions whose numbers depend on something that has changed since that commit}.
+    """Return {commit: executions whose numbers depend on something that has changed since that commit}.
 
     Raises NoCommit where it cannot be told: there is no such file, or another version of Python wrote it.
     """
-    kept = read()
-    if kept["python"] != _python():
-        python = kept["python"] and f"Python {kept['python']} wrote it"
-        raise NoCommit(f"{shown(PATH)}: {python or '`make figures` has not written it yet'}")
+    noted = read()
+    if noted["python"] != _python():
+        python = noted["python"] and f"Python {noted['python']} wrote it"
+        raise NoCommit(f"{short_path(PATH)}: {python or '`make figures` has not written it yet'}")
     moved = {
         old: [name for name, digest in made.items() if digests.get(name) != digest]
-        for old, made in kept["commits"].items()
+        for old, made in noted["commits"].items()
     }
     return {old: names for old, names in moved.items() if names}
 

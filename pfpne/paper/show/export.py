@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pfpne.algorithms import make_settings, settings_of
 from pfpne.paper.run.declarations import SETTINGS
-from pfpne.paper.run.folders import FIGURES_CUSTOM, MIME, read_whole, shown
+from pfpne.paper.run.folders import FIGURES_CUSTOM, MIME, read_whole, short_path
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.versions import library_versions
 from pfpne.paths import write_atomically
@@ -64,7 +64,7 @@ def save(p: Parameters, *exhibits: Exhibit) -> None:
         text = json.dumps(manifest(p, exhibit), indent=2, ensure_ascii=False) + "\n"
         for name, content in {**exhibit.files, f"{exhibit.stem}.json": text.encode()}.items():
             write_atomically(p.figures_dir / name, content)
-        print(shown(p.figures_dir / next(iter(exhibit.files))))
+        print(short_path(p.figures_dir / next(iter(exhibit.files))))
     if p.figures_dir.parent == FIGURES_CUSTOM:
         write_index(FIGURES_CUSTOM)
 
