@@ -80,7 +80,8 @@ class Sources:
 @functools.lru_cache(maxsize=1)
 def _stamps(tick: int) -> frozenset:
     """What tells whether a file of the package may have changed. Looked at once a tick: keys are made by thousands."""
-    return frozenset((path, path.stat().st_mtime_ns, path.stat().st_size) for path in PACKAGE.rglob("*.py"))
+    files = ((f"{path}", path.stat()) for path in PACKAGE.rglob("*.py"))
+    return frozenset((name, stat.st_mtime_ns, stat.st_size) for name, stat in files)
 
 
 @functools.lru_cache(maxsize=1)
@@ -96,8 +97,12 @@ def source_hash(modules: Iterable[str], whole: bool = False) -> str:
 
     Raises SourceChanged if one of them is another by now than when this process loaded it.
     """
-    modules = frozenset(modules)
-    hashes, stamps = LOADED.reached(modules, whole), _stamps(int(10 * time.monotonic()))
+    return _hash_loaded(LOADED, frozenset(modules), whole, _stamps(int(10 * time.monotonic())))
+
+
+@functools.lru_cache
+def _hash_loaded(loaded: Sources, modules: frozenset[str], whole: bool, stamps: frozenset) -> str:
+    hashes = loaded.reached(modules, whole)
     if stamps != _AT_START:
         disk = _on_disk(stamps)
         try:
@@ -105,7 +110,7 @@ def source_hash(modules: Iterable[str], whole: bool = False) -> str:
         except (SyntaxError, LookupError):
             same = False
         if not same:
-            edited = {name for name in hashes if disk.modules.get(name) != LOADED.modules[name]}
+            edited = {name for name in hashes if disk.modules.get(name) != loaded.modules[name]}
             names = ", ".join(sorted(edited)) or "the package"
             raise SourceChanged(f"{names} was edited after it was loaded: restart the kernel, then run again.")
     return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
