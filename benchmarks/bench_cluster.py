@@ -17,10 +17,11 @@ import pandas as pd
 
 from pfpne.paper.claims import evidence
 from pfpne.paper.exhibits import regimes
-from pfpne.paper.exhibits.tables import as_markdown, update
+from pfpne.paper.exhibits.tables import update
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.workers import unordered
+from pfpne.paper.show.export import as_markdown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cluster.md"
 WORKERS = (2, 16, 64, 256, 1_000)

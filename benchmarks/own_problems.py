@@ -434,7 +434,8 @@ LABELS = {
 
 def write() -> None:
     """The held-out runs as docs/own_problems.csv, and as the table of docs/own-problem.md."""
-    from pfpne.paper.exhibits.tables import as_markdown, update
+    from pfpne.paper.exhibits.tables import update
+    from pfpne.paper.show.export import as_markdown
 
     table = summary("held-out")
     table.round(3).to_csv(DOCS / "own_problems.csv", index=False)

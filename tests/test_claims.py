@@ -23,7 +23,6 @@ from pfpne.paper.claims.tests import (
     Comparison,
     Outcome,
     c_of_noise,
-    in_words,
     inequalities,
     last_depth,
     place,
@@ -33,6 +32,7 @@ from pfpne.paper.exhibits import table1
 from pfpne.paper.run import batch
 from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paper.run.groups import SYNTHETIC_NAMES
+from pfpne.paper.show.style import Delta_in_words
 
 
 def rng():
@@ -613,7 +613,7 @@ def test_statements_say_what_the_tests_are_given():
         for bound in {max(x, 1 / x) if x != 0.5 else x for x in bounds if x} - {1}:
             assert f"{bound:g}" in said, claim.id
         listed = claim.kind != "any_Delta"  # that says which H_0
-        assert not listed or ", ".join(map(in_words, given.get("deltas", []))) in said
+        assert not listed or ", ".join(map(Delta_in_words, given.get("deltas", []))) in said
         for shift in given.get("shifts", [])[1:]:
             assert f"{shift:g}" in said
         assert "depth" not in given or f"depths 0 to {given['depth']}" in said

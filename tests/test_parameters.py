@@ -143,11 +143,11 @@ def test_an_index_lists_the_folders(tmp_path, monkeypatch):
     for noise in (0.5, 0.25):
         p = complete(NOTEBOOK, {"objective": "garland", "noise": noise, "n_runs": 2, "n_jobs": 1})
         object.__setattr__(p, "figures_dir", tmp_path / p.figures_dir.name)
-        export.save(p, export.words("some_words", "Some words.", "words"))
+        export.save(p, export.text_exhibit("some_words", "Some words.", "words"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "other.json").write_text("[]")
     os.utime(tmp_path / "n_runs-2_noise-0.5" / "some_words.json", (0, 86_400 * 365))
-    export.save(p, export.words("some_words", "Some words.", "words"))
+    export.save(p, export.text_exhibit("some_words", "Some words.", "words"))
     rows = list(csv.DictReader((tmp_path / "index.csv").open()))
     assert [row["folder"] for row in rows] == ["n_runs-2_noise-0.25", "n_runs-2_noise-0.5"]
     assert rows[1] == {

@@ -9,7 +9,7 @@ import pytest
 
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import table1, tables
-from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.export import Exhibit, in_latex
 from pfpne.paper.show.style import DASH
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -95,9 +95,9 @@ def test_the_files_of_the_claims_agree(exhibit):
     assert tables.summary(kept).to_numpy().tolist() == SHOWN and tables.tally(kept) == tables.tally(VERDICTS)
     assert rows_of_markdown(exhibit.shown["text/markdown"]) == SHOWN
     latex = exhibit.files["claims.tex"].decode()
-    assert rows_of_latex(latex) == [[tables.in_latex(cell) for cell in row] for row in SHOWN]
+    assert rows_of_latex(latex) == [[in_latex(cell) for cell in row] for row in SHOWN]
     assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")
-    assert latex.count(tables.in_latex(exhibit.caption)) == 1 and "The same, continued." in latex
+    assert latex.count(in_latex(exhibit.caption)) == 1 and "The same, continued." in latex
     measured = rows_of_markdown(exhibit.details)
     assert measured[0] == [
         "smallest",
@@ -129,15 +129,15 @@ def test_the_files_of_table_1_agree(monkeypatch):
     assert rows[1] == ["", "", "", "", "Ackley", *numbers]
     assert rows[2][0] == "Fed-PNE*" and rows[4][:4] == ["PE", DASH, DASH, DASH]
     latex = found.files["table1.tex"].decode()
-    assert rows_of_latex(latex) == [[tables.in_latex(cell) for cell in row] for row in rows]
+    assert rows_of_latex(latex) == [[in_latex(cell) for cell in row] for row in rows]
     assert latex.count(r"\addlinespace") == 2 and r"\multicolumn{2}{c}{Rounds}" in latex
 
 
 def test_latex_is_escaped_and_symbols_are_formulas():
-    assert tables.in_latex("Delta = 5 % of nu_1") == r"$\Delta$ = 5 \% of $\nu_1$"
-    assert tables.in_latex("$c_1$ stays, claims_times.csv & rho") == r"$c_1$ stays, claims\_times.csv \& $\rho$"
-    assert tables.in_latex("c^2 {a} ~ #_") == r"c\^{}2 \{a\} \~{} \#\_"
-    assert tables.in_latex("1\N{EN DASH}2 \N{PLUS-MINUS SIGN}0.1") == r"1--2 $\pm$0.1"
+    assert in_latex("Delta = 5 % of nu_1") == r"$\Delta$ = 5 \% of $\nu_1$"
+    assert in_latex("$c_1$ stays, claims_times.csv & rho") == r"$c_1$ stays, claims\_times.csv \& $\rho$"
+    assert in_latex("c^2 {a} ~ #_") == r"c\^{}2 \{a\} \~{} \#\_"
+    assert in_latex("1\N{EN DASH}2 \N{PLUS-MINUS SIGN}0.1") == r"1--2 $\pm$0.1"
 
 
 def test_times_and_ratios_are_shown(monkeypatch):

@@ -1,7 +1,8 @@
 """The table of algorithms: the settings of each, how its server and clients are made, what they may send.
 
-A new algorithm is a file beside these, and a row here. If it has a faster form for simulations, that is a row of pfpne.simulation.fast. An algorithm for few evaluations only, which has max_evaluations,
-takes no part in the paper's comparisons.
+A new algorithm is a file beside these, and a row here. If it has a faster form for simulations, that is a row of
+pfpne.simulation.fast. An algorithm for few evaluations only, which has max_evaluations, takes no part in the paper's
+comparisons.
 """
 
 import dataclasses

@@ -18,7 +18,7 @@ from pfpne.algorithms.pf_pne import PFPNESettings, log_term, pulls_each, transit
 from pfpne.paper.claims import events, stats
 from pfpne.paper.claims.evidence import ALIKE, Regime, Study
 from pfpne.paper.run.groups import PAPER
-from pfpne.paper.show.style import label, title
+from pfpne.paper.show.style import Delta_in_words, label, title
 
 MUCH = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST = 0.8  # of the runs, for what is measured with error: times
@@ -171,10 +171,6 @@ def cost(rows: pd.DataFrame) -> str:
     return f"{rounds} rounds, the last at t = {last}, {numbers} numbers in all"
 
 
-def in_words(Delta: float | str) -> str:
-    return "the clients' own" if Delta == "true" else f"{Delta:g}"
-
-
 # --- kinds that compare -----------------------------------------------------------------------------
 
 
@@ -296,7 +292,7 @@ def slope(column: Column, along: str, below: float, of="regret", deltas=(None,))
         settings = {} if Delta is None else {"Delta": Delta}
         rows = [column.summary(**{name: x}, settings=settings, **column.sweep, **changes) for x in values]
         slopes = stats.power(values, np.stack([table[of] for table in rows], axis=1))
-        what = "slope" if Delta is None else f"slope, Delta = {in_words(Delta)}"
+        what = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
         why_not = one_phase(rows[-1]) if of == "regret" else ""
         comparisons.append(Comparison(what, slopes, limit=below, why_not=why_not))
     return Outcome(comparisons)
@@ -388,7 +384,7 @@ def rounds_bounded(column: Column, deltas: Sequence[float | str]) -> tuple[list,
             bounds = [rounds_bound(given, T, column.study.n_clients) for given in rows["Delta"]]
             facts += (rows["rounds"] <= bounds).tolist()
             at.append(f"{spread(rows['rounds'])} (bound {spread(bounds, '{:.1f}')})")
-        by_Delta.append(f"{in_words(Delta)}: {at[0]}, {at[-1]}")
+        by_Delta.append(f"{Delta_in_words(Delta)}: {at[0]}, {at[-1]}")
     return facts, f", rounds at T = {horizons[0]:,} and {horizons[-1]:,} by Delta: {', '.join(by_Delta)}"
 
 

@@ -19,7 +19,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit
-from pfpne.paper.show.style import ASSUMED, DASH, NEAR_OPTIMAL, OF_CELLS, PAGE, TITLES, title
+from pfpne.paper.show.style import ASSUMED_LOOK, CELL_LOOKS, DASH, NEAR_OPTIMAL_LOOKS, PAGE, TITLES, title
 from pfpne.partition import CELLS
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
@@ -116,16 +116,18 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
         axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
         for (top, bottom), objective in zip(axes.T, objectives, strict=True):
             for cells, of in table[table["objective"] == objective].groupby("cells"):
-                top.plot(of["depth"], of["diameter"], **OF_CELLS[cells])
-                for name in NEAR_OPTIMAL if cells == "random" else ():
-                    bottom.plot(of["depth"], of[name].where(of[name] > 0), **NEAR_OPTIMAL[name])
-            top.plot(depth, OF.nu_1 * OF.rho**depth, **ASSUMED)
-            bottom.plot(depth, 2.0**depth, **ASSUMED)
+                top.plot(of["depth"], of["diameter"], **CELL_LOOKS[cells])
+                for name in NEAR_OPTIMAL_LOOKS if cells == "random" else ():
+                    bottom.plot(of["depth"], of[name].where(of[name] > 0), **NEAR_OPTIMAL_LOOKS[name])
+            top.plot(depth, OF.nu_1 * OF.rho**depth, **ASSUMED_LOOK)
+            bottom.plot(depth, 2.0**depth, **ASSUMED_LOOK)
             top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
             bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
         axes[0, 0].set_ylabel("diameter")
         axes[1, 0].set_ylabel("near-optimal cells")
-        handles = [Line2D([], [], **look) for look in (*OF_CELLS.values(), *NEAR_OPTIMAL.values(), ASSUMED)]
+        handles = [
+            Line2D([], [], **look) for look in (*CELL_LOOKS.values(), *NEAR_OPTIMAL_LOOKS.values(), ASSUMED_LOOK)
+        ]
         page.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
 
     return render("assumptions", caption, table, (PAGE, 3.6), figure)

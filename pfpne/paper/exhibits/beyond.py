@@ -19,12 +19,13 @@ from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import COMMON
 from pfpne.paper.claims.premises import way
 from pfpne.paper.exhibits.regimes import NEAR, TUNED, rounded, to_others
-from pfpne.paper.exhibits.regret import draw_regret, in_order, legend, render, scale
+from pfpne.paper.exhibits.regret import draw_regret, render, scale
 from pfpne.paper.run.groups import BEYOND, SYNTHETIC_NAMES
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.show.export import Exhibit
-from pfpne.paper.show.style import EARLY, LOWER, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.show.plot import in_order, legend
+from pfpne.paper.show.style import EARLY, ORACLE_LOOK, PAGE, TITLES, label, noise_in_words, title
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
 
@@ -230,12 +231,12 @@ def curves(found: dict, p: Parameters) -> Exhibit:
         axes = figure.subplots(len(CLIENTS), len(DRAWN), squeeze=False)
         for ax, ((clients, objective), (data, t, lower)) in zip(axes.flat, tables.items(), strict=True):
             draw_regret(ax, data)
-            ax.plot(t, lower, **LOWER)
+            ax.plot(t, lower, **ORACLE_LOOK)
             ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
         for clients, ax in zip(CLIENTS, axes[:, 0], strict=True):
             ax.set_ylabel(f"{IN_WORDS[clients]} clients\nregret $R(t)/M$")
         for ax in axes[-1]:
             ax.set_xlabel("evaluations per client $t$")
-        legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **LOWER)])
+        legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **ORACLE_LOOK)])
 
     return render("beyond_curves", caption, pd.concat(means, ignore_index=True), (PAGE, 3.5), draw)

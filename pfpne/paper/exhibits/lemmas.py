@@ -28,7 +28,6 @@ from pfpne.paper.claims.evidence import ALIKE, Study
 from pfpne.paper.claims.premises import way
 from pfpne.paper.claims.tests import one_phase, theory
 from pfpne.paper.claims.watch import levels, watch
-from pfpne.paper.exhibits.tables import as_markdown
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -37,7 +36,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
-from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.export import Exhibit, as_markdown
 from pfpne.paper.show.style import label, noise_in_words, title
 from pfpne.partition import Partition
 from pfpne.problems import Problem, problem_from_functions

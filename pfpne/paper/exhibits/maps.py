@@ -15,7 +15,7 @@ from pfpne.paper.exhibits.regimes import RIVALS
 from pfpne.paper.exhibits.regret import render
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.export import Exhibit
-from pfpne.paper.show.style import EARLY, LOOKS, OWN_DELTA, PAGE, SHADES, TITLES, label, noise_in_words, title
+from pfpne.paper.show.style import CELL_SHADES, EARLY, LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
 
 LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
@@ -180,7 +180,7 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
         axes = figure.subplots(1, len(objectives), sharex=True, sharey=True, squeeze=False)[0]
         for ax, objective in zip(axes, objectives, strict=True):
             of = long[long["objective"] == objective]
-            look = {"hue": "cells", "hue_order": [*SHADES], "palette": SHADES, "legend": False, "ax": ax}
+            look = {"hue": "cells", "hue_order": [*CELL_SHADES], "palette": CELL_SHADES, "legend": False, "ax": ax}
             sns.stripplot(of, x="ratio", y="algorithm", dodge=True, jitter=False, size=1.6, alpha=0.5, **look)
             bars = {"estimator": "median", "errorbar": ("pi", 50), "linewidth": 1.6}
             marks = {"markers": ["o", "s"], "markersize": 3, "linestyle": "none"}
@@ -192,7 +192,7 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
         for ax in axes:
             ax.minorticks_off()
         figure.supxlabel("regret / smallest regret (dotted: 1.1)", fontsize=7)
-        marks = zip(SHADES.items(), "os", strict=True)
+        marks = zip(CELL_SHADES.items(), "os", strict=True)
         handles = [Line2D([], [], color=c, marker=mark, label=f"{cells} cells") for (cells, c), mark in marks]
         figure.legend(handles=handles, loc="outside lower right", ncols=2, fontsize=7)
 

@@ -6,7 +6,6 @@ reading on seeds that the search has not seen, and the answer is drawn and put i
 
 from __future__ import annotations
 
-import io
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -32,14 +31,13 @@ from pfpne.paper.exhibits.readings import (
     Statement,
     measure,
 )
-from pfpne.paper.exhibits.regret import style
 from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES, READINGS
 from pfpne.paper.run.workers import unordered
-from pfpne.paper.show.export import Exhibit
-from pfpne.paper.show.export import words as text_exhibit
+from pfpne.paper.show.export import Exhibit, text_exhibit
+from pfpne.paper.show.plot import figure_exhibit, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, label, noise_in_words, title
 from pfpne.rng import stream
 
@@ -386,8 +384,7 @@ def figure(table: pd.DataFrame, p: Parameters) -> Exhibit:
         f" where to "
         f"look, and tests nothing."
     )
-    pdf, png = io.BytesIO(), io.BytesIO()
-    with style():
+    with our_style():
         fig = Figure(figsize=(PAGE, 2.7))
         left, right = fig.subplots(1, 2, width_ratios=(1, 1.05))
         left.imshow(grid, cmap="Greens", vmin=0, vmax=N, aspect="auto")
@@ -416,11 +413,7 @@ def figure(table: pd.DataFrame, p: Parameters) -> Exhibit:
             xlabel="statements that hold",
             title="if one more choice is moved",
         )
-        fig.savefig(pdf, format="pdf", metadata={"CreationDate": None})
-        fig.savefig(png, format="png", metadata={"Software": None})
-    csv = table.to_csv(index=False, lineterminator="\n", float_format="%.5g").encode()
-    files = {"readings.pdf": pdf.getvalue(), "readings.png": png.getvalue(), "readings.csv": csv}
-    return Exhibit("readings", caption, files, {"image/png": png.getvalue()})
+        return figure_exhibit(fig, "readings", caption, table, digits=5)
 
 
 def _rectangle(corner: tuple, options: dict):

@@ -17,7 +17,7 @@ from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.groups import MAP, MAPPED
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
-from pfpne.paper.show.export import Exhibit, words
+from pfpne.paper.show.export import Exhibit, text_exhibit
 from pfpne.paper.show.style import EARLY, OWN_DELTA, label
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
@@ -212,7 +212,7 @@ def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exh
         _federation_adds(table).to_markdown(index=False),
     ]
     text = "\n\n".join(parts) + "\n"
-    return words("regime_guide", "When to federate, with which algorithm, and which Delta.", text)
+    return text_exhibit("regime_guide", "When to federate, with which algorithm, and which Delta.", text)
 
 
 def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:

@@ -5,25 +5,33 @@ drawn from. The same tables give the same bytes.
 """
 
 import functools
-import io
 import math
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-import matplotlib.style
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from pfpne.paper.claims.tests import in_words
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, right
 from pfpne.paper.run.groups import APPENDIX, MAIN, PAPER, RANKED
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.plot import (
+    figure_exhibit,
+    in_order,
+    in_thousands,
+    legend,
+    line_looks,
+    linear_ticks,
+    log_ticks,
+    name_line_ends,
+    our_style,
+)
 from pfpne.paper.show.style import (
     COLUMN,
     LOOKS,
@@ -31,6 +39,7 @@ from pfpne.paper.show.style import (
     PAGE,
     STYLE,
     TITLES,
+    Delta_in_words,
     label,
     noise_in_name,
     noise_in_words,
@@ -39,25 +48,13 @@ from pfpne.paper.show.style import (
 
 MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
-THOUSANDS = FuncFormatter(
-    lambda x, _: f"{x / 1e6:g}M" if abs(x) >= 1e6 else f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}"
-)
-
-# `with style():` our looks and matplotlib's defaults for the rest, whatever the user's own configuration says.
-style = functools.partial(matplotlib.style.context, STYLE, after_reset=True)
-
 
 def render(stem: str, caption: str, table: pd.DataFrame, size, draw: Callable[[Figure], None]) -> Exhibit:
     """What draw(figure) puts on a figure of this size (inches; None: it sets it), in our style, as files."""
-    pdf, png = io.BytesIO(), io.BytesIO()
-    with style():
+    with our_style():
         figure = Figure(figsize=size)
         draw(figure)
-        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
-        figure.savefig(png, format="png", metadata={"Software": None})
-    csv = table.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
-    files = {f"{stem}.pdf": pdf.getvalue(), f"{stem}.png": png.getvalue(), f"{stem}.csv": csv}
-    return Exhibit(stem, caption, files, {"image/png": png.getvalue()})
+        return figure_exhibit(figure, stem, caption, table)
 
 
 def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw: Callable, ylabels: list, more=()):
@@ -80,34 +77,6 @@ def _side_by_side(stem: str, caption: str, table: pd.DataFrame, rows: list, draw
         legend(figure, in_order(table["algorithm"]), 7 if columns > 2 else 3 if alone else 4, more=more)
 
     return render(stem, caption, table, size, panels)
-
-
-def legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: Iterable = ()) -> None:
-    """One legend under the axes, where it hides nothing; of markers alone without lines. more: handles after them."""
-    handles = []
-    for look in map(LOOKS.get, names):
-        line = look.linestyle if lines else "none"
-        handles.append(Line2D([], [], color=look.color, linestyle=line, marker=look.marker, label=look.label))
-    handles += more
-    space = {"columnspacing": 1.2, "handlelength": 2.6 if lines else 1.0, "handletextpad": 0.5}
-    rows = -(-len(handles) // columns)
-    figure.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // max(1, rows)), **space)
-
-
-def in_order(algorithms: Iterable[str]) -> list[str]:
-    """The algorithms, each once, in the order of legends."""
-    present = set(algorithms)
-    return [name for name in LOOKS if name in present]
-
-
-def _lines(names: list[str]) -> dict:
-    """How seaborn tells the lines of these algorithms apart."""
-    _, colors, dashes, markers = ({name: LOOKS[name][k] for name in names} for k in range(4))
-    return {
-        **{"hue": "algorithm", "hue_order": names, "palette": colors, "legend": False},
-        **{"style": "algorithm", "style_order": names, "dashes": dashes, "markers": markers},
-        **{"markeredgecolor": "auto", "markeredgewidth": 1},  # seaborn's own edge is white
-    }
 
 
 def _where(of) -> str:
@@ -170,8 +139,7 @@ def _labelled(results: list, stem: str, what: str, p: Parameters, points: int, s
         + (f" The CSV also has {left_out}." if left_out else "")
     )
     size = (COLUMN, 2.4) if len(results) == 1 else (PAGE, 0.3 + 2.1 * rows)
-    pdf, png = io.BytesIO(), io.BytesIO()
-    with style():
+    with our_style():
         figure = Figure(figsize=size)
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for ax in axes[len(results) :]:
@@ -183,11 +151,7 @@ def _labelled(results: list, stem: str, what: str, p: Parameters, points: int, s
             ax.set_xlabel("evaluations per client $t$")
         for ax in axes[::columns]:
             ax.set_ylabel("simple regret" if simple else "average cumulative regret $R(t)/M$")
-        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
-        figure.savefig(png, format="png", metadata={"Software": None})
-    csv = curves.to_csv(index=False, lineterminator="\n", float_format="%.10g").encode()
-    files = {f"{stem}.pdf": pdf.getvalue(), f"{stem}.png": png.getvalue(), f"{stem}.csv": csv}
-    return Exhibit(stem, caption, files, {"image/png": png.getvalue()})
+        return figure_exhibit(figure, stem, caption, curves)
 
 
 def _draw_labelled(ax: Axes, curves: pd.DataFrame, names: list[str], banded: list[str], usual: bool, log: bool) -> None:
@@ -212,41 +176,12 @@ def _draw_labelled(ax: Axes, curves: pd.DataFrame, names: list[str], banded: lis
             m[m > 0].min() for m in (curves.loc[curves["algorithm"] == n, "mean"] for n in names) if (m > 0).any()
         )
         ax.set(yscale="log", ylim=(0.8 * low, None))
-        _plain_log(ax.yaxis, (1, 2, 5))
+        log_ticks(ax.yaxis, (1, 2, 5))
     else:
         ax.set_ylim(0, 1.05 * top)
-        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        ax.yaxis.set_major_formatter(THOUSANDS)
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(THOUSANDS)
-    _name_ends(ax, ends)
-
-
-def _name_ends(ax: Axes, ends: dict[str, float]) -> None:
-    """Write each algorithm's name beside the end of its line, moved up or down so that no two overlap."""
-    low, high = ax.transData.inverted().transform(ax.transAxes.transform([(0, 0), (0, 1)]))[:, 1]
-    share = np.log if ax.get_yscale() == "log" else lambda x: x
-    order = sorted(ends, key=ends.get)
-    at = [float((share(max(ends[n], low)) - share(low)) / (share(high) - share(low))) for n in order]
-    apart = 9.0 / (72 * ax.get_figure().get_figheight() / ax.get_gridspec().nrows * 0.72)  # a line of text, of the axes
-    for _ in range(100):  # neighbours that are too near push each other away
-        for k in range(len(at) - 1):
-            lack = apart - (at[k + 1] - at[k])
-            if lack > 1e-9:
-                at[k], at[k + 1] = at[k] - lack / 2, at[k + 1] + lack / 2
-        if at and at[0] < 0:
-            at[0] = 0.0
-    for name, y in zip(order, at, strict=True):
-        text = SHORT.get(name, label(name))
-        ax.annotate(
-            text,
-            (1.02, y),
-            xycoords="axes fraction",
-            color=LOOKS[name].color,
-            fontsize=7,
-            va="center",
-            annotation_clip=False,
-        )
+        linear_ticks(ax.yaxis, 5)
+    linear_ticks(ax.xaxis, 4)
+    name_line_ends(ax, ends, SHORT)
 
 
 def regret_panel(rows: list[list], name: str, p: Parameters, simple: bool = False) -> Exhibit:
@@ -343,15 +278,14 @@ def draw_regret(ax: Axes, regret: pd.DataFrame) -> None:
 def _curves(ax: Axes, regret: pd.DataFrame, of: str, errorbar, **options) -> None:
     """Mean lines of a column against t, with bands, on linear axes."""
     names, every = in_order(regret["algorithm"]), max(1, regret["t"].nunique() // 6)
-    sns.lineplot(regret, x="t", y=of, errorbar=errorbar, ax=ax, **options, **_lines(names))
+    sns.lineplot(regret, x="t", y=of, errorbar=errorbar, ax=ax, **options, **line_looks(names))
     for k, (name, line, band) in enumerate(zip(names, ax.lines, ax.collections, strict=True)):
         line.set_markevery((k * every // len(names), every))  # staggered, so that no marker hides another
         color = LOOKS[name].color
         band.set(alpha=None, facecolor=(color, 0.12), edgecolor=(color, 0.5), linewidth=0.3)  # edges tell bands apart
     ax.set_xlim(0, regret["t"].max())
-    for axis, ticks in ((ax.xaxis, 4), (ax.yaxis, 6)):
-        axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(THOUSANDS)
+    linear_ticks(ax.xaxis, 4)
+    linear_ticks(ax.yaxis, 6)
 
 
 def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
@@ -360,7 +294,7 @@ def draw_simple_regret(ax: Axes, regret: pd.DataFrame) -> None:
     drawn = [line.get_ydata() for line in ax.lines]
     low, high = min(y[y > 0].min(initial=1) for y in drawn), max(y.max() for y in drawn)
     ax.set(yscale="log", ylim=(0.8 * low, 1.25 * high or None))
-    _plain_log(ax.yaxis, (1, 3) if high > 10 * low else (1, 2, 3, 5))
+    log_ticks(ax.yaxis, (1, 3) if high > 10 * low else (1, 2, 3, 5))
     if high < 4 * low:
         ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
 
@@ -443,7 +377,7 @@ def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
     if steps.empty:
         return
     names, to_the_end = in_order(steps["algorithm"]), steps.groupby(["algorithm", "run"]).tail(1).assign(t=horizon)
-    looks = {"units": "run", "estimator": None, "sort": False, "drawstyle": "steps-post", **_lines(names)}
+    looks = {"units": "run", "estimator": None, "sort": False, "drawstyle": "steps-post", **line_looks(names)}
     sns.lineplot(pd.concat([steps, to_the_end]), x="t", y="cumulative", ax=ax, **looks)
     first = np.cumsum([0, *steps.groupby("algorithm")["run"].nunique()[names]])  # lines are by algorithm and run
     for k, line in enumerate(ax.lines):
@@ -455,8 +389,7 @@ def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
     ax.set_xlim(right=horizon)
     if few:
         ax.set_ylim(bottom=0)
-        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        ax.yaxis.set_major_formatter(THOUSANDS)
+        linear_ticks(ax.yaxis, 5)
     for axis in (ax.xaxis,) if few else (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(numticks=6))
         axis.set_minor_formatter(NullFormatter())
@@ -556,7 +489,7 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
             ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, color="0.8", linewidth=0.4, transform=across)
             ax.set(xscale="log", title=noise_in_words(noise), ylim=(len(rows) - 0.5, -0.5))
             ax.set_xlabel("$R(T)/M$ over PF-PNE's\n\N{LEFTWARDS ARROW} less regret", fontsize=7.5)
-            _plain_log(ax.xaxis)
+            log_ticks(ax.xaxis)
             ax.tick_params(axis="y", length=0)
             first = ax is axes[0] or noise == "landmine"
             ax.set_yticks(range(len(rows)), rows if first else [])
@@ -566,13 +499,6 @@ def forest(table: pd.DataFrame, study) -> Exhibit:
     return render(
         "forest", caption, table.drop(columns="where"), (width, 1.2 + 0.42 * max(len(places), len(own))), draw
     )
-
-
-def _plain_log(axis, at: tuple = (1, 2, 5)) -> None:
-    """Ticks at so many times powers of ten, written out."""
-    axis.set_major_locator(LogLocator(subs=at))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axis.set_minor_locator(NullLocator())
 
 
 def exponents(table: pd.DataFrame, study) -> Exhibit:
@@ -592,7 +518,7 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
             mine = table[table["objective"] == objective]
             beside = mine["algorithm"].map(names.index) / max(1, len(names) - 1) - 0.5
             mine = mine.assign(at=mine["T"] * 2 ** (0.6 * beside))  # within 0.6 of the way from one T to the next
-            sns.lineplot(mine, x="at", y="exponent", ax=ax, **(_lines(names) | {"linewidth": 0.5}))
+            sns.lineplot(mine, x="at", y="exponent", ax=ax, **(line_looks(names) | {"linewidth": 0.5}))
             colors = [LOOKS[name].color for name in mine["algorithm"]]
             ax.vlines(mine["at"], mine["low"], mine["high"], colors=colors, linewidth=0.8)
             for at, dots in ((1, "-"), (0.5, ":")):
@@ -600,7 +526,7 @@ def exponents(table: pd.DataFrame, study) -> Exhibit:
             low, high = mine["low"].min(), mine["high"].max()
             ax.set(xscale="log", xlabel="$T$", ylabel="exponent of $T$", title=TITLES[objective])
             ax.set_ylim(*(low, high) + 0.04 * (high - low) * np.array([-1, 1]) if low < high else (None, None))
-            ax.set_xticks(mine["T"].unique(), [THOUSANDS(T, None) for T in mine["T"].unique()])
+            ax.set_xticks(mine["T"].unique(), [in_thousands(T) for T in mine["T"].unique()])
             ax.minorticks_off()
         legend(figure, names, columns=6)
 
@@ -644,7 +570,7 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
             above.set(
                 yscale="log", xlim=(0, len(mine)), xticks=[], title=TITLES[objective], xlabel="readings, in order"
             )
-            _plain_log(above.yaxis)
+            log_ticks(above.yaxis)
             every = wins[first].mean()
             middle.axvline(every, color="0.6", linewidth=0.8)
             for row, (name, value) in enumerate(values):
@@ -684,7 +610,7 @@ def specification(table: pd.DataFrame, study) -> Exhibit:
 
 def _choice(name: str, value) -> str:
     """A choice of the specification curve in words."""
-    words = {"Delta": in_words, "T": "{:,}".format, "clients": lambda x: x if x == "alike" else f"shift {x:g}"}
+    words = {"Delta": Delta_in_words, "T": "{:,}".format, "clients": lambda x: x if x == "alike" else f"shift {x:g}"}
     return noise_in_words(value) if name == "noise" else f"{name}: {words.get(name, str)(value)}"
 
 

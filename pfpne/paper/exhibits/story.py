@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 
 from pfpne.algorithms import make_settings
 from pfpne.paper.claims.watch import levels, watch
-from pfpne.paper.exhibits.regret import render, style
+from pfpne.paper.exhibits.regret import render
 from pfpne.paper.show.export import Exhibit
-from pfpne.paper.show.style import BLUE, FATES, GREY, LINES, PAGE, noise_in_words, title
+from pfpne.paper.show.plot import our_style
+from pfpne.paper.show.style import BLUE, CLIENT_LINES, FATES, GREY, PAGE, noise_in_words, title
 from pfpne.problems import Problem, make_problem
 from pfpne.simulation.record import Run
 
@@ -75,7 +76,7 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
 
 
 def _draw(figure: Figure, trace: Trace, problem: Problem) -> None:
-    clients, depths = range(min(problem.n_clients, len(LINES))), trace.cells["depth"].max() + 1
+    clients, depths = range(min(problem.n_clients, len(CLIENT_LINES))), trace.cells["depth"].max() + 1
     starts = {who: k * (depths + 2) for k, who in enumerate(["server", *(f"client {m + 1}" for m in clients)])}
     cells, x = trace.cells[trace.cells["who"].isin(starts)], np.linspace(*problem.domain[0], 1001)
     rows = (depths + 2) * len(starts)
@@ -86,7 +87,9 @@ def _draw(figure: Figure, trace: Trace, problem: Problem) -> None:
     top = figure.add_axes((left, 1 - 1.1 / height, width, 1 / height), xlim=xlim, ylim=(0, 1), ylabel="value")
     ax = figure.add_axes((left, 1.1 / height, width, 0.125 * rows / height), xlim=xlim, ylim=(rows - 1.2, -1.5))
     for m in clients:
-        top.plot(x, problem.client_values(m, x[:, None]), LINES[m], color=GREY, linewidth=0.8, label=f"$f_{m + 1}$")
+        top.plot(
+            x, problem.client_values(m, x[:, None]), CLIENT_LINES[m], color=GREY, linewidth=0.8, label=f"$f_{m + 1}$"
+        )
         top.plot(problem.maximisers[m], problem.optimum[m], "o", color=GREY, clip_on=False)
         for marker, y in (("v", -1), ("^", depths)):  # above and below the cells, where they hide none
             ax.plot(problem.maximisers[m], starts[f"client {m + 1}"] + y, marker, color="black", markersize=4)
@@ -126,7 +129,7 @@ def in_words(trace: Trace, problem: Problem) -> str:
         f"received {sent['up'].sum() // problem.n_clients} numbers from each client, all in the first "
         f"{max(sent['t'], default=0):,} of {trace.run.t[-1]:,} evaluations."
     ]
-    for m, x in enumerate(problem.maximisers[: len(LINES), 0]):
+    for m, x in enumerate(problem.maximisers[: len(CLIENT_LINES), 0]):
         mine, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]
         around = mine[mine["low"].le(x) & mine["high"].ge(x)].groupby("fate", sort=False)["depth"].max()
         lines.append(
@@ -153,7 +156,7 @@ def explore(p):
     def redraw(_=None):
         Delta, noise, shift, M = (slider.value for slider in sliders)
         problem, png = make_problem("garland", M, shift, noise, p.seed), io.BytesIO()
-        with style():
+        with our_style():
             figure = Figure(dpi=120)
             _draw(figure, trace(problem, p.horizon, p.seed, Delta=Delta), problem)
             FigureCanvasAgg(figure).print_png(png, pil_kwargs={"compress_level": 1})  # faster, and as good

@@ -1,7 +1,4 @@
-"""Tables as files: CSV to read, Markdown to show, LaTeX (booktabs) to include; and the pages that show some of them.
-
-The Markdown and the LaTeX file of a table come from the same strings, the CSV from the numbers behind them.
-"""
+"""The tables of the paper and of the claims, and the pages that show some of them."""
 
 import re
 from dataclasses import replace
@@ -17,48 +14,9 @@ from pfpne.paper.run.folders import FIGURES
 from pfpne.paper.run.groups import PAPER
 from pfpne.paper.run.notebooks import SITES
 from pfpne.paper.run.parameters import Parameters
-from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.export import Exhibit, as_latex, as_list, as_markdown, in_latex, table_exhibit
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
 from pfpne.paths import ROOT, write_atomically
-
-IN_LATEX = {
-    **{name: rf"$\{name}$" for name in ("nu_1", "rho", "Delta", "delta")},
-    **{name: f"${name}$" for name in ("c_1", "C_1", "C_2", "H_0")},
-    **{"\N{EN DASH}": "--", "\N{DAGGER}": r"\dag{}", "\N{PLUS-MINUS SIGN}": r"$\pm$"},
-    **{special: rf"\{special}" for special in "&%#_{}"},
-    **{accent: rf"\{accent}{{}}" for accent in "~^"},  # of nothing
-}
-_SYMBOLS = (rf"\b{key}\b" if key[0].isalpha() else re.escape(key) for key in IN_LATEX)
-_FORMULA_OR_SYMBOL = re.compile("|".join([r"\$[^$]*\$", *_SYMBOLS]))
-
-
-def in_latex(text: str) -> str:
-    """The text with the paper's symbols as formulas and the rest escaped; formulas between dollars stay as they are."""
-    return _FORMULA_OR_SYMBOL.sub(lambda found: IN_LATEX.get(found[0], found[0]), text)
-
-
-def as_latex(table: pd.DataFrame, columns: str, **options) -> str:
-    """columns: as tabular takes them. A row whose first cell is filled, after one whose first is not, is set off."""
-    cells, first = table.map(in_latex).rename(columns=in_latex), table.iloc[:, 0]
-    set_off = (first != "") & (first.shift() == "")
-    cells.iloc[:, 0] = cells.iloc[:, 0].mask(set_off, r"\addlinespace " + cells.iloc[:, 0])
-    return cells.to_latex(index=False, escape=False, column_format=columns, **options)
-
-
-def as_markdown(table: pd.DataFrame) -> str:
-    """table: of strings."""
-    cells = table.map(lambda cell: f"{cell}".replace("|", r"\|"))
-    return cells.to_markdown(index=False, disable_numparse=True, stralign=None) + "\n"
-
-
-def _exhibit(stem: str, caption: str, shown: pd.DataFrame, latex="", page="", details="", **numbers) -> Exhibit:
-    """shown: of strings. numbers: what the CSV files hold. latex: none, no page either. page: what it ends with."""
-    csv, markdown = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}, as_markdown(shown)
-    files = {f"{name}.csv": table.to_csv(**csv).encode() for name, table in numbers.items()}
-    if latex:
-        files |= {f"{stem}.md": f"{markdown}\n{caption}\n{page}".encode(), f"{stem}.tex": latex.encode()}
-    return Exhibit(stem, caption, files, {"text/markdown": markdown}, details)
-
 
 OURS = "ours, on "  # before the place of what is no claim of the paper's
 EVERY_NOISE = "whatever the noise"
@@ -82,7 +40,7 @@ def make_table1(study: Study) -> Exhibit:
         "\\end{table*}\n"
     )
     plain = shown.set_axis([", ".join(filter(None, pair)) for pair in shown.columns], axis=1)
-    return _exhibit("table1", caption, plain, latex, table1=table)
+    return table_exhibit("table1", caption, plain, {"table1": table}, latex)
 
 
 def make_claims(study: Study) -> Exhibit:
@@ -105,7 +63,7 @@ def make_claims(study: Study) -> Exhibit:
     details = as_markdown(measured.rename(columns=str.capitalize).rename(columns={"Id": "Claim"}))
     shown, page = summary(verdicts), f"\n## What was measured\n\n{details}"
     numbers = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
-    return _exhibit("claims", caption, shown, claims_in_latex(shown, caption), page, details, **numbers)
+    return table_exhibit("claims", caption, shown, numbers, claims_in_latex(shown, caption), page, details)
 
 
 def make_primary(study: Study) -> Exhibit:
@@ -120,7 +78,7 @@ def make_primary(study: Study) -> Exhibit:
         f" {every['improvement']:.2f} [{every['improvement_low']:.2f}, {every['improvement_high']:.2f}], by a bootstrap"
         " over runs within each row."
     )
-    return _exhibit("claims_primary", caption, primary(table), claims_primary=table)
+    return table_exhibit("claims_primary", caption, primary(table), {"claims_primary": table})
 
 
 def primary(table: pd.DataFrame) -> pd.DataFrame:
@@ -168,7 +126,7 @@ def make_times(study: Study) -> Exhibit:
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     shown = table.apply(lambda column: column.map(formats.get(column.name, "{}").format))
     shown = shown.rename(columns=lambda name: names.get(name, name.capitalize()))
-    return _exhibit("claims_times", caption, shown, claims_times=table)
+    return table_exhibit("claims_times", caption, shown, {"claims_times": table})
 
 
 def summary(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -236,7 +194,7 @@ def make_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     shown = assumptions.summary(problems)
     shown = shown.rename(columns=names | {name: name.capitalize() for name in ("objective", "shift", "cells")})
     latex = as_latex(shown, "lrl" + "r" * (len(shown.columns) - 3))
-    return _exhibit("assumptions_table", caption, shown, latex, assumptions_table=problems)
+    return table_exhibit("assumptions_table", caption, shown, {"assumptions_table": problems}, latex)
 
 
 def make_beyond_sites(p: Parameters) -> Exhibit:
@@ -253,7 +211,7 @@ def make_beyond_sites(p: Parameters) -> Exhibit:
     differences = every[["difference", "low", "high"]].to_numpy()
     shown = pd.DataFrame({"Variant": every["against"]})
     shown["PF-PNE+ minus it"] = [f"{x:+.4f} [{a:+.4f}, {b:+.4f}]" for x, a, b in differences]
-    return _exhibit("beyond_sites", caption, shown, as_latex(shown, "lr"), beyond_sites=table)
+    return table_exhibit("beyond_sites", caption, shown, {"beyond_sites": table}, as_latex(shown, "lr"))
 
 
 def make_deviations(study: Study) -> Exhibit:
@@ -264,7 +222,7 @@ def make_deviations(study: Study) -> Exhibit:
         f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards unless "
         "another noise is named."
     )
-    return _exhibit("deviations", caption, ratios(table), deviations=table)
+    return table_exhibit("deviations", caption, ratios(table), {"deviations": table})
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
@@ -290,10 +248,6 @@ def update(page: Path, name: str, block: str) -> None:
     write_atomically(page, f"{found[1]}{block}{found[2]}".encode())
 
 
-def _list(sentences: list[str]) -> str:
-    return "".join(f"- {sentence}\n" for sentence in sentences)
-
-
 def printed_blocks(folder: Path) -> list[tuple[str, str, str, str]]:
     """(page, block, files, text) of what the search for the printed reading says, for README and its page."""
     page = "docs/as-printed.md"
@@ -302,7 +256,7 @@ def printed_blocks(folder: Path) -> list[tuple[str, str, str, str]]:
         for name in ("readings_in_words.md", "statements.md", "ranking_printed.md")
     )
     tested = pd.read_csv(folder / "statements.csv")
-    words += _list(printed.where_it_ends(pd.read_csv(folder / "ranking_printed.csv"), tested))
+    words += as_list(printed.where_it_ends(pd.read_csv(folder / "ranking_printed.csv"), tested))
     contributions = as_markdown(printed.contributions_in_words(pd.read_csv(folder / "readings.csv")))
     return [
         ("README.md", "printed", "readings_in_words.md ranking_printed.csv statements.csv", words),
@@ -328,7 +282,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         f"{READING}\n\n"
     )
     blocks = [
-        ("README.md", "findings", "claims.csv claims_comparisons.csv specification_curve.csv", scale + _list(found)),
+        ("README.md", "findings", "claims.csv claims_comparisons.csv specification_curve.csv", scale + as_list(found)),
         ("docs/claims.md", "primary", "claims_primary.csv", as_markdown(primary(compared_first))),
         ("docs/claims.md", "grid", "claims.csv", as_markdown(findings.grid(verdicts))),
         ("docs/claims.md", "claims", "claims.csv", reading + as_markdown(summary(verdicts))),
@@ -339,12 +293,12 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     if (path := folder / "beyond.csv").exists() and (unseen := folder / "held_out.csv").exists():  # the same
         table = pd.read_csv(path)
         short = beyond.in_short(table, pd.read_csv(unseen))
-        blocks.append(("README.md", "beyond", f"{unseen.name} {path.name}", _list(short)))
-        blocks.append(("docs/pf-pne-plus.md", "beyond", path.name, _list(beyond.sentences(table))))
+        blocks.append(("README.md", "beyond", f"{unseen.name} {path.name}", as_list(short)))
+        blocks.append(("docs/pf-pne-plus.md", "beyond", path.name, as_list(beyond.sentences(table))))
     if (path := folder / "regime_guide.md").exists():  # the same
         blocks.append(("docs/choosing.md", "guide", path.name, path.read_text(encoding="utf-8")))
     if (path := folder / "tune_your_own.csv").exists():  # the same
-        text = _list(sites.sentences(sites.compared(pd.read_csv(path), seed=0)))
+        text = as_list(sites.sentences(sites.compared(pd.read_csv(path), seed=0)))
         blocks.append(("docs/choosing.md", "sites", path.name, text))
     if (path := folder / "lemmas.md").exists():  # the same
         blocks.append(("docs/lemmas.md", "lemmas", path.name, path.read_text(encoding="utf-8")))

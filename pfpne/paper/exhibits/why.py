@@ -14,7 +14,7 @@ from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper.claims.premises import way
 from pfpne.paper.claims.watch import levels, watch
-from pfpne.paper.exhibits.regret import legend, render
+from pfpne.paper.exhibits.regret import render
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -22,7 +22,8 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
-from pfpne.paper.show.export import Exhibit, words
+from pfpne.paper.show.export import Exhibit, text_exhibit
+from pfpne.paper.show.plot import legend
 from pfpne.paper.show.style import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
 from pfpne.partition import Partition
 from pfpne.problems import Problem
@@ -252,4 +253,4 @@ def in_words(table: pd.DataFrame, p: Parameters) -> Exhibit:
         f"{each('missed', 'pf-pne+')} of the clients (PF-PNE: {each('missed', 'pf-pne')}; PE: {each('missed', 'pe')}).",
     ]
     text = "\n\n".join(paragraphs) + "\n"
-    return words("why_in_words", f"Why, on {TITLES[p.objective]}.", text)
+    return text_exhibit("why_in_words", f"Why, on {TITLES[p.objective]}.", text)

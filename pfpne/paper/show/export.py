@@ -1,4 +1,8 @@
-"""Figures and tables as files, and how they are written: each with a manifest that says how to make it again."""
+"""Figures and tables as files: made of a figure, a table or a text, and written with a manifest.
+
+The manifest (JSON) says how to make the files again. The Markdown and the LaTeX file of a table come from the same
+strings, the CSV from the numbers behind them.
+"""
 
 import csv
 import dataclasses
@@ -6,10 +10,13 @@ import hashlib
 import io
 import json
 import platform
+import re
 import shlex
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+
+import pandas as pd
 
 from pfpne.algorithms import make_settings, settings_of
 from pfpne.paper.run.declarations import SETTINGS
@@ -36,7 +43,11 @@ SCALE = (
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure or a table: its files {name: content}, named after stem; shown: what a notebook shows, by MIME type."""
+    """A figure, a table or a text, as a notebook shows it and as its files.
+
+    stem: what its files are named after. files: {name: content}. shown: {MIME type: content} for a notebook. details:
+    more Markdown, for a notebook to show where it wants.
+    """
 
     stem: str
     caption: str
@@ -50,9 +61,74 @@ class Exhibit:
         return bundle, {"image/png": {"width": 640}} if "image/png" in bundle else {}
 
 
-def words(stem: str, caption: str, text: str) -> Exhibit:
-    """Sentences, Markdown."""
-    return Exhibit(stem, caption, {f"{stem}.md": text.encode()}, {"text/markdown": text})
+def table_exhibit(
+    stem: str, caption: str, cells: pd.DataFrame, numbers: dict[str, pd.DataFrame], latex="", page="", details=""
+) -> Exhibit:
+    """A table as Markdown, and the numbers behind it as CSV files.
+
+    cells: the table as strings. numbers: {name: table} of the CSV files. latex: the LaTeX file; without it neither a
+    LaTeX nor a Markdown file is written. page: Markdown that the Markdown file ends with. details: as in `Exhibit`.
+    """
+    markdown = as_markdown(cells)
+    files = {f"{name}.csv": as_csv(table) for name, table in numbers.items()}
+    if latex:
+        files |= {f"{stem}.md": f"{markdown}\n{caption}\n{page}".encode(), f"{stem}.tex": latex.encode()}
+    return Exhibit(stem, caption, files, {"text/markdown": markdown}, details)
+
+
+def text_exhibit(stem: str, caption: str, text: str, numbers: dict[str, pd.DataFrame] | None = None) -> Exhibit:
+    """Sentences (Markdown), and the numbers behind them, {name: table}, as CSV files."""
+    files = {f"{name}.csv": as_csv(table) for name, table in (numbers or {}).items()}
+    return Exhibit(stem, caption, files | {f"{stem}.md": text.encode()}, {"text/markdown": text})
+
+
+# --- tables as text -----------------------------------------------------------------------------------
+
+IN_LATEX = {
+    **{name: rf"$\{name}$" for name in ("nu_1", "rho", "Delta", "delta")},
+    **{name: f"${name}$" for name in ("c_1", "C_1", "C_2", "H_0")},
+    **{"\N{EN DASH}": "--", "\N{DAGGER}": r"\dag{}", "\N{PLUS-MINUS SIGN}": r"$\pm$"},
+    **{special: rf"\{special}" for special in "&%#_{}"},
+    **{accent: rf"\{accent}{{}}" for accent in "~^"},  # over nothing
+}
+_SYMBOLS = (rf"\b{key}\b" if key[0].isalpha() else re.escape(key) for key in IN_LATEX)
+_FORMULA_OR_SYMBOL = re.compile("|".join([r"\$[^$]*\$", *_SYMBOLS]))
+
+
+def as_csv(table: pd.DataFrame, digits: int = 6) -> bytes:
+    """The table as the content of a CSV file, its numbers in so many digits."""
+    return table.to_csv(index=False, lineterminator="\n", float_format=f"%.{digits}g").encode()
+
+
+def in_latex(text: str) -> str:
+    """The text with the paper's symbols as formulas and the rest escaped; formulas between dollars stay as they are."""
+    return _FORMULA_OR_SYMBOL.sub(lambda match: IN_LATEX.get(match[0], match[0]), text)
+
+
+def as_latex(cells: pd.DataFrame, columns: str, **options) -> str:
+    """A table of strings in LaTeX (booktabs).
+
+    columns: as tabular takes them. A row whose first cell is filled is set off from one above whose first is empty.
+    options: as `DataFrame.to_latex` takes them.
+    """
+    escaped, first = cells.map(in_latex).rename(columns=in_latex), cells.iloc[:, 0]
+    set_off = (first != "") & (first.shift() == "")
+    escaped.iloc[:, 0] = escaped.iloc[:, 0].mask(set_off, r"\addlinespace " + escaped.iloc[:, 0])
+    return escaped.to_latex(index=False, escape=False, column_format=columns, **options)
+
+
+def as_markdown(cells: pd.DataFrame) -> str:
+    """A table of strings in Markdown."""
+    escaped = cells.map(lambda cell: f"{cell}".replace("|", r"\|"))
+    return escaped.to_markdown(index=False, disable_numparse=True, stralign=None) + "\n"
+
+
+def as_list(sentences: list[str]) -> str:
+    """The sentences as a list in Markdown."""
+    return "".join(f"- {sentence}\n" for sentence in sentences)
+
+
+# --- files --------------------------------------------------------------------------------------------
 
 
 def save(p: Parameters, *exhibits: Exhibit) -> None:
@@ -70,7 +146,7 @@ def save(p: Parameters, *exhibits: Exhibit) -> None:
 
 
 def write_index(home: Path) -> None:
-    """Write home/index.csv: a row per folder and notebook, with the parameters given and the day of the last figure.
+    """Write home/index.csv: one row per folder and notebook, with the parameters given and the day of the last figure.
 
     It is made of the manifests in the folders, so that it lists what there is, whatever was removed or damaged.
     """

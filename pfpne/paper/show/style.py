@@ -1,4 +1,7 @@
-"""How figures and tables look and what they call things, as plain data: labels, colours, line styles, sizes."""
+"""How figures and tables look and what they call things, as plain data: labels, colours, line styles, sizes.
+
+A new algorithm needs one row of LOOKS, a new objective one row of TITLES.
+"""
 
 from typing import NamedTuple
 
@@ -6,7 +9,10 @@ from pfpne.paper.run.groups import OWN_DELTA
 
 
 class Look(NamedTuple):
-    """dashes: lengths drawn and left out, in line widths; none for a solid line. marker: as matplotlib names it."""
+    """How one algorithm is shown.
+
+    dashes: lengths drawn and left out, in line widths; empty for a solid line. marker: as matplotlib names it.
+    """
 
     label: str
     color: str
@@ -20,7 +26,7 @@ class Look(NamedTuple):
 
 EARLY = "hct-noise, early descent"  # PF-PNE+'s second stage alone, with its early descent
 
-# One look an algorithm, in every figure, and the order of legends. Hues of Okabe and Ito, completed from Tol's;
+# One look for each algorithm, in every figure, and the order of legends. Hues of Okabe and Ito, completed from Tol's;
 # line style and marker tell them apart in grey.
 LOOKS = {
     "pf-pne": Look("PF-PNE", "#D55E00", (), "o"),
@@ -49,22 +55,24 @@ TITLES = {
     "landmine-log": "Landmine, logarithmic axes",
 }
 
-# Of cells: lines, and dots of a strip. Then of cells that hold a near-optimal point, and of what is assumed.
-OF_CELLS = {
+# Lines and shades of the two kinds of cells; then lines of the cells that hold a near-optimal point, of what the paper
+# assumes, and of the oracle.
+CELL_LOOKS = {
     "random": {"label": "random cells", "color": "#009E73", "linestyle": "-"},
     "cyclic": {"label": "cyclic cells", "color": "#CC79A7", "linestyle": (0, (4, 1.2, 1, 1.2))},
 }
-SHADES = {"random": "0.0", "cyclic": "0.55"}
-NEAR_OPTIMAL = {
+CELL_SHADES = {"random": "0.0", "cyclic": "0.55"}
+NEAR_OPTIMAL_LOOKS = {
     "near": {"label": "$f_m$", "color": "#D55E00", "linestyle": "-"},
     "near_mean": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
     "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
 }
-ASSUMED = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
-LOWER = {"label": "oracle", "color": "0.5", "linewidth": 1.6, "linestyle": (0, (1, 1))}
+ASSUMED_LOOK = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
+ORACLE_LOOK = {"label": "oracle", "color": "0.5", "linewidth": 1.6, "linestyle": (0, (1, 1))}
 
-LINES, BLUE, GREY = ("-", "--", ":"), "#004C7F", "0.35"  # LINES: of the clients that are drawn
-FATES = {  # of a node: the colour says who kept it, the hatch who eliminated it
+CLIENT_LINES = ("-", "--", ":")  # as many clients as the story draws
+BLUE, GREY = "#004C7F", "0.35"
+FATES = {  # what became of a node: the colour says who kept it, the hatch who eliminated it
     "kept by the server": (BLUE, ""),
     "kept by the client": ("#E69F00", ""),
     "eliminated by the server, kept by the client": ("#E69F00", "//////"),
@@ -88,6 +96,7 @@ DASH = "\N{EN DASH}"  # where a table has nothing to say
 
 
 def label(algorithm: str) -> str:
+    """What the algorithm is called."""
     return LOOKS[algorithm].label
 
 
@@ -97,7 +106,7 @@ def title(objective: str) -> str:
 
 
 def noise_in_words(noise: float | str) -> str:
-    """noise: as an Experiment has it, or the name of a regime of the claims ("bernoulli", "0.1", "landmine")."""
+    """What a noise is called: one of an Experiment, or the name of a regime ("bernoulli", "0.1", "landmine")."""
     words = {"bernoulli": "Bernoulli rewards", "landmine": "landmine, no noise"}
     if noise in words:
         return words[noise]
@@ -105,4 +114,10 @@ def noise_in_words(noise: float | str) -> str:
 
 
 def noise_in_name(noise: float | str) -> str:
+    """The noise in the name of a file."""
     return noise if noise == "bernoulli" else f"noise{noise:g}"
+
+
+def Delta_in_words(Delta: float | str) -> str:
+    """A Delta as PF-PNE is given it; "true" stands for the clients' own."""
+    return "the clients' own" if Delta == "true" else f"{Delta:g}"
