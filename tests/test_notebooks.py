@@ -161,7 +161,7 @@ def test_panels_and_times(execute):
     execute, project, _ = execute
     shown = [stem for stem, _ in batch.figure_times(execute("5_panels_and_times"), total=1.0)]
     panels = ["panel_main", "panel_appendix", "panel_main_cyclic", "panel_simple", "panel_communication"]
-    assert shown == [f"{name}_printed" for name in (*panels, "ranking", "times")]
+    assert shown == [f"{name}_printed" for name in (*panels, "ranking")]
     for stem in shown:
         if not stem.startswith("ranking"):  # a table
             check_files(project / "figures-custom", stem)

@@ -19,7 +19,7 @@ from pfpne.paper.show.style import CELL_SHADES, EARLY, LOOKS, OWN_DELTA, PAGE, T
 
 LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
 LOW, HIGH = 0.5, 4.0  # of the ratios that shades tell apart
-PAGES = ("best", "pf_pne", "pf_pne_plus", "federated", "federated_plus")  # of the whole map, one each
+PAGES = ("best", "pf_pne_plus", "federated")  # each has a figure of the whole map; the overview has all
 
 
 # What a heat map may show but the best: what it is called, whose regret, and over whose, the least of these.

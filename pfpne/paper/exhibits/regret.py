@@ -35,9 +35,7 @@ from pfpne.paper.show.plot import (
 from pfpne.paper.show.style import (
     COLUMN,
     LOOKS,
-    OWN_DELTA,
     PAGE,
-    STYLE,
     TITLES,
     Delta_in_words,
     label,
@@ -196,23 +194,19 @@ def regret_panel(rows: list[list], name: str, p: Parameters, simple: bool = Fals
 
 
 def main_panels(synthetic: dict, landmine, p: Parameters) -> list[Exhibit]:
-    """The paper's main figure and its appendix's, for each noise of the reading; of several noises one of all, too.
+    """The paper's main figure under the first noise and under all, and its appendix's under each noise of the reading.
 
     synthetic: {(objective, noise): results}. Landmine has one noise alone, and stands beside the first.
     """
-    noises, drawings = list(dict.fromkeys(noise for _, noise in synthetic)), []
-    for noise in noises:
-        main = [synthetic[objective, noise] for objective in MAIN if objective != "landmine"]
-        main += [landmine] if noise == noises[0] else []
-        appendix = [synthetic[objective, noise] for objective in APPENDIX]
-        if p.reading == "printed":
-            drawings += [printed_panel(main, "main", p), printed_panel(appendix, "appendix", p)]
-        else:
-            name = noise_in_name(noise)
-            drawings += [regret_panel([main], f"main_{name}", p), regret_panel([appendix], f"appendix_{name}", p)]
-    if p.reading != "printed":
-        drawings.append(regret_panel(_by_noise(synthetic, landmine, noises), "main_regimes", p))
-    return drawings
+    noises = list(dict.fromkeys(noise for _, noise in synthetic))
+    main = [synthetic[objective, noises[0]] for objective in MAIN if objective != "landmine"] + [landmine]
+    appendix = {noise: [synthetic[objective, noise] for objective in APPENDIX] for noise in noises}
+    if p.reading == "printed":
+        panels = [printed_panel(results, "appendix", p) for results in appendix.values()]
+        return [printed_panel(main, "main", p), *panels]
+    panels = [regret_panel([results], f"appendix_{noise_in_name(noise)}", p) for noise, results in appendix.items()]
+    all_noises = regret_panel(_by_noise(synthetic, landmine, noises), "main_regimes", p)
+    return [regret_panel([main], f"main_{noise_in_name(noises[0])}", p), *panels, all_noises]
 
 
 def cells_panel(results: list, cells: str, p: Parameters) -> Exhibit:
@@ -612,29 +606,3 @@ def _choice(name: str, value) -> str:
     """A choice of the specification curve in words."""
     words = {"Delta": Delta_in_words, "T": "{:,}".format, "clients": lambda x: x if x == "alike" else f"shift {x:g}"}
     return noise_in_words(value) if name == "noise" else f"{name}: {words.get(name, str)(value)}"
-
-
-def times(results: list, p: Parameters) -> Exhibit:
-    """The measured wall time of one run of each algorithm on each objective. Not the same bytes on another day."""
-    seconds = pd.concat([one.seconds for one in results])
-    seconds = seconds[seconds["algorithm"] != OWN_DELTA]  # the same program
-    groups = seconds.groupby(["objective", "algorithm"], sort=False)["seconds"]
-    table = groups.agg(runs="count", median="median", min="min", max="max").reset_index()
-    objectives, names = [name for name in TITLES if name in set(table["objective"])], in_order(table["algorithm"])
-    caption = (
-        f"Wall time of one run, {scale(p, table['runs'].max())}. Marks are medians, lines the range over the runs. "
-        "The code was compiled before, and several runs shared one machine."
-    )
-
-    def draw(figure: Figure) -> None:
-        ax = figure.add_subplot()
-        ranges = {"estimator": "median", "errorbar": ("pi", 100), "err_kws": {"linewidth": 0.7}, "linestyle": "none"}
-        looks = {"palette": [LOOKS[name].color for name in names], "markers": [LOOKS[name].marker for name in names]}
-        looks |= {"markersize": STYLE["lines.markersize"], "markeredgewidth": 1}
-        order = {"order": objectives, "hue_order": names, "dodge": 0.8 - 0.8 / len(names), "legend": False}
-        sns.pointplot(seconds, x="objective", y="seconds", hue="algorithm", ax=ax, **ranges, **looks, **order)
-        ax.set(yscale="log", xlabel="", ylabel="seconds per run")
-        ax.set_xticks(range(len(objectives)), [title(name) for name in objectives], rotation=25)
-        legend(figure, names, columns=3, lines=False)
-
-    return render("times_printed" if p.reading == "printed" else "times", caption, table, (COLUMN, 2.8), draw)
