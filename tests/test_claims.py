@@ -28,7 +28,7 @@ from pfpne.paper.claims.tests import (
     place,
     rounds_bound,
 )
-from pfpne.paper.exhibits import table1
+from pfpne.paper.exhibits import forest, table1
 from pfpne.paper.run import batch
 from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paper.run.groups import SYNTHETIC_NAMES
@@ -730,14 +730,12 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
         base = {"pf-pne": 100, "fed-pne": 200, "pe": 50, "hct-pyxab": 300, "fed1-ucb": 400, "fn-ucb": 800}[algorithm]
         return {"regret": (base if not asked["settings"] else 25) * (1 + 0.1 * np.sin(run))}
 
-    table = evidence.ratios(made_up(tell)).query(
-        "regime == 'bernoulli' and cells == 'random' and objective == 'garland'"
-    )
-    wanted = {evidence.OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
+    table = forest.ratios(made_up(tell)).query("regime == 'bernoulli' and cells == 'random' and objective == 'garland'")
+    wanted = {forest.OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
     assert dict(zip(table["algorithm"], table["ratio"], strict=True)) == pytest.approx(wanted)
-    assert (table["n"] == 30).all() and (evidence.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12).all()
+    assert (table["n"] == 30).all() and (forest.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12).all()
     ackley = (
-        evidence.ratios(made_up(tell)).query("objective == 'ackley' and regime == 'bernoulli'").set_index("algorithm")
+        forest.ratios(made_up(tell)).query("objective == 'ackley' and regime == 'bernoulli'").set_index("algorithm")
     )
     assert ackley.loc["fn-ucb", "n"] == 10 and ackley.loc["pe", "n"] == 30
 

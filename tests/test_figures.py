@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pfpne.algorithms import NAMES
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.exhibits import regret
+from pfpne.paper.exhibits import communication, forest, regret, table1
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.versions import library_versions
@@ -35,7 +35,7 @@ def results(parameters, tmp_path_factory):
 
 @pytest.mark.filterwarnings("error")
 def test_the_same_bytes_twice_and_small_files(results, parameters):
-    for draw, shown in ((regret.regret, results), (regret.communication, [results])):
+    for draw, shown in ((regret.draw, results), (communication.draw, [results])):
         exhibit = draw(shown, parameters)
         pdf = exhibit.files[f"{exhibit.stem}.pdf"]
         assert exhibit == draw(shown, parameters)
@@ -45,13 +45,13 @@ def test_the_same_bytes_twice_and_small_files(results, parameters):
 
 @pytest.mark.filterwarnings("error")
 def test_the_users_own_settings_change_nothing(results, parameters):
-    plain = regret.regret(results, parameters)
+    plain = regret.draw(results, parameters)
     with matplotlib.rc_context({"font.size": 20, "pdf.fonttype": 3, "axes.grid": True}):
-        assert regret.regret(results, parameters) == plain
+        assert regret.draw(results, parameters) == plain
 
 
 def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
-    exhibit, folder = regret.communication([results], parameters), parameters.figures_dir
+    exhibit, folder = communication.draw([results], parameters), parameters.figures_dir
     save(parameters, exhibit)
     assert capsys.readouterr().out == f"{folder / 'communication_garland_printed.pdf'}\n"
     manifest = json.loads((folder / "communication_garland_printed.json").read_text())
@@ -65,7 +65,7 @@ def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
 
 
 def test_regret_is_drawn_as_its_table_says(results):
-    drawn = regret._thinned(results.regret, points=7)
+    drawn = regret._thinned(results.regret, n_points=7)
     assert drawn["t"].nunique() <= 7 and drawn["t"].max() == 60
     table, ax = regret.regret_curves(drawn), Figure().add_subplot()
     regret.draw_regret(ax, drawn)
@@ -80,9 +80,9 @@ def test_regret_is_drawn_as_its_table_says(results):
 
 
 def test_communication_is_drawn_as_its_table_says(results):
-    steps, ax = regret.communication_steps(results.communication), Figure().add_subplot()
+    steps, ax = communication.communication_steps(results.communication), Figure().add_subplot()
     assert list(steps.columns) == ["objective", "noise", "algorithm", "run", "round", "t", "up", "down", "cumulative"]
-    regret.draw_communication(ax, steps, 60)
+    communication.draw_communication(ax, steps, 60)
     runs = [(name, run) for name in ("pf-pne", "fed-pne") for run in (0, 1)]
     *lines, last = ax.lines
     assert set(last.get_xdata()) == {steps.query("algorithm == 'pf-pne' and run == 0")["t"].max()}
@@ -95,13 +95,13 @@ def test_communication_is_drawn_as_its_table_says(results):
 
 
 def test_of_many_rounds_some_are_drawn():
-    n = 10 * regret.MOST_ROUNDS
+    n = 10 * communication.MOST_ROUNDS
     columns = {"objective": "garland", "noise": 0.1, "algorithm": "fn-ucb", "run": 0, "up": 2, "down": 1, "bytes": 24}
     table = pd.DataFrame({**columns, "round": np.arange(n) + 1, "t": np.arange(n) + 1})
-    steps = regret.communication_steps(table)
-    assert len(steps) <= regret.MOST_ROUNDS and steps["t"].iloc[[0, -1]].tolist() == [1, n]
+    steps = communication.communication_steps(table)
+    assert len(steps) <= communication.MOST_ROUNDS and steps["t"].iloc[[0, -1]].tolist() == [1, n]
     assert (steps["cumulative"] == 3 * steps["round"]).all()
-    assert regret.communication_steps(table[:0]).empty
+    assert communication.communication_steps(table[:0]).empty
 
 
 def test_every_algorithm_has_its_own_look():
@@ -116,16 +116,11 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
     heads = [(r.name, r.cells, f) for r in study.regimes for f in r.objectives]
     rows = [(*head, name, 30, 2.0 + k, 1.0 + k, 3.0 + k) for head in heads for k, name in enumerate(("pe", "fn-ucb"))]
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
-    drawn = []
-
-    def render(stem, caption, table, size, draw):
-        drawn.append(Figure(figsize=size))
-        draw(drawn[-1])
-        return table
-
-    monkeypatch.setattr(regret, "render", render)
-    assert list(regret.forest(pd.DataFrame(rows, columns=columns), study)) == columns
-    first, *others = drawn[0].axes
+    for module in (forest, table1):  # the figure itself, and what its CSV would be
+        monkeypatch.setattr(module, "figure_exhibit", lambda figure, stem, caption, table: (figure, table))
+    figure, table = forest.draw(pd.DataFrame(rows, columns=columns), study)
+    assert list(table) == columns
+    first, *others = figure.axes
     places = [text.get_text() for text in first.get_yticklabels()]
     assert places[:4] == ["Garland", "DoubleSine", "Himmelblau", "Himmelblau, cyclic"] and len(places) == 8
     landmine = others[2]
@@ -144,8 +139,8 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
         for T in (50, 100)
     ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "T", "n", "exponent", "low", "high"])
-    regret.exponents(table, study)
-    assert [line.get_ydata().tolist() for line in drawn[1].axes[0].lines[:2]] == [[0.7, 0.7]] * 2
+    figure, _ = table1.draw_exponents(table, study)
+    assert [line.get_ydata().tolist() for line in figure.axes[0].lines[:2]] == [[0.7, 0.7]] * 2
 
 
 def test_simple_regret_is_drawn_as_its_table_says(results):

@@ -113,7 +113,7 @@ def test_what_the_numbers_depend_on_moves_the_digest_and_looks_do_not(monkeypatc
     first = provenance.digest(*one)
     assert provenance.digest(one[0], {**one[1], "noise": 0.1}) != first
     with monkeypatch.context() as patch:
-        changed(patch, "pfpne.paper.exhibits.regret", "MOST_ROUNDS = 200", "MOST_ROUNDS = 100")
+        changed(patch, "pfpne.paper.exhibits.regret", 'THIN = PAPER, ("pe", "hoo")', 'THIN = PAPER, ("pe",)')
         assert provenance.digest(*one) == first
     for module, old, new in (
         ("pfpne.algorithms.hct", "def upper_bound(", "def upper_bound(unused, "),

@@ -132,11 +132,11 @@ def test_which_Delta_is_read_off_the_curves(parameters, folder):
 
 def test_pictures(parameters, table, folder):
     given = regimes.break_even(parameters, folder)
-    for drawing in (maps.whole(table, "best", parameters), maps.break_even(given, parameters)):
+    for drawing in (maps.draw_quantity(table, "best", parameters), maps.draw_break_even(given, parameters)):
         pdf = drawing.files[f"{drawing.stem}.pdf"]
         assert len(pdf) < 200_000 and b"/Subtype /CIDFontType2" in pdf and b"/Type3" not in pdf
     unseen = regimes.held_out(parameters, folder)
-    assert maps.held_out(unseen, parameters).files["held_out.csv"].count(b"\n") == 1 + len(unseen)
+    assert maps.draw_held_out(unseen, parameters).files["held_out.csv"].count(b"\n") == 1 + len(unseen)
     guide = regimes.guide(table, given, unseen)
     written = guide.files["regime_guide.md"].decode()
     assert all(f"\n| {name}" in written for name in ("If", "Federated", "Fed-PNE")) and written.count("\n- **") >= 3

@@ -23,7 +23,7 @@ MAY = {
 }
 STATISTICS = (
     *("claims.stats", "claims.verdicts", "claims.evidence", "claims.premises"),
-    *("exhibits.regimes", "exhibits.table1", "exhibits.deviations", "exhibits.specification", "exhibits.findings"),
+    *("exhibits.regimes", "exhibits.deviations", "exhibits.readings"),
 )
 FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room but paper/
 

@@ -9,7 +9,7 @@ import pytest
 
 from pfpne.paper.claims.evidence import ALIKE, Study
 from pfpne.paper.claims.tests import c_of_noise
-from pfpne.paper.exhibits import deviations, regret, specification
+from pfpne.paper.exhibits import deviations, specification
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, readings
 from pfpne.paper.run.parameters import complete
 
@@ -57,8 +57,8 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     )
     assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **ALIKE, settings={"c": 0.05})
     assert garland.loc[other, "fn-ucb"] == mean("fn-ucb", horizon=6, **ALIKE)  # read off the curve to 60
-    exhibit = regret.specification(table, study)
-    assert exhibit == regret.specification(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
+    exhibit = specification.draw(table, study)
+    assert exhibit == specification.draw(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
     assert f"{len(garland)} on Garland" in exhibit.caption
 
 

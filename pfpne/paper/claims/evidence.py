@@ -11,19 +11,17 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import Algorithm
-from pfpne.paper.claims import events, stats
+from pfpne.paper.claims import events
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import SMALL, Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.groups import APPENDIX, SYNTHETIC_NAMES
+from pfpne.paper.run.groups import SYNTHETIC_NAMES
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import unordered
-from pfpne.paper.show.style import OWN_DELTA
 from pfpne.problems import OBJECTIVES
-from pfpne.rng import stream
 from pfpne.simulation.record import Run
 
 COMMON = 0.1  # the shift that all clients of a run have in common, so that runs of alike clients differ (deviation 21)
@@ -132,28 +130,6 @@ class Study:
             return [made for _, made in sorted(unordered(of, jobs, self.n_jobs, bar, small))]
 
         return np.array(cache.rows(_key(experiment, of, *arguments), make, self.folder))
-
-
-RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
-
-
-def ratios(study: Study) -> pd.DataFrame:
-    """R(T)/M of each of RIVALS over PF-PNE's: regime, cells, objective, algorithm, n, ratio (of means), low, high.
-
-    Paired runs, and 95 % intervals; of FN-UCB on the appendix's objectives those of the figures.
-    """
-    rows = []
-    for regime in study.regimes:
-        for objective in regime.objectives:
-            ours = study.regret(objective, "pf-pne", regime.noise, cells=regime.cells)
-            for rival in RIVALS:
-                name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
-                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
-                theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
-                head = regime.name, regime.cells, objective, rival
-                rows.append((*head, n, *stats.ratio(theirs, ours[:n], stream(study.seed, "ratios", *head))))
-    columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 COLUMNS = {

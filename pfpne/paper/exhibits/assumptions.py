@@ -5,20 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pfpne.algorithms.pf_pne import PhasedSettings
 from pfpne.paper.claims import premises
 from pfpne.paper.claims.evidence import COMMON
 from pfpne.paper.exhibits.regimes import GRIDS
-from pfpne.paper.exhibits.regret import render
 from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import ASSUMED_LOOK, CELL_LOOKS, DASH, NEAR_OPTIMAL_LOOKS, PAGE, TITLES, title
 from pfpne.partition import CELLS
 from pfpne.problems import OBJECTIVES, make_problem
@@ -96,6 +95,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.Dat
     return pd.DataFrame(problems, columns=[*PLACE, *COLUMNS]), pd.DataFrame(depths, columns=[*PLACE, *BY_DEPTH])
 
 
+@our_style()
 def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
     """The diameters that the cells need, and the near-optimal cells, against depth: one column per objective."""
     shifts, depth = depths["shift"].unique(), np.arange(depths["depth"].max() + 1)
@@ -112,25 +112,21 @@ def draw(depths: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
 
-    def figure(page: Figure) -> None:
-        axes = page.subplots(2, len(objectives), sharex=True, sharey="row", squeeze=False)
-        for (top, bottom), objective in zip(axes.T, objectives, strict=True):
-            for cells, of in table[table["objective"] == objective].groupby("cells"):
-                top.plot(of["depth"], of["diameter"], **CELL_LOOKS[cells])
-                for name in NEAR_OPTIMAL_LOOKS if cells == "random" else ():
-                    bottom.plot(of["depth"], of[name].where(of[name] > 0), **NEAR_OPTIMAL_LOOKS[name])
-            top.plot(depth, OF.nu_1 * OF.rho**depth, **ASSUMED_LOOK)
-            bottom.plot(depth, 2.0**depth, **ASSUMED_LOOK)
-            top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
-            bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
-        axes[0, 0].set_ylabel("diameter")
-        axes[1, 0].set_ylabel("near-optimal cells")
-        handles = [
-            Line2D([], [], **look) for look in (*CELL_LOOKS.values(), *NEAR_OPTIMAL_LOOKS.values(), ASSUMED_LOOK)
-        ]
-        page.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
-
-    return render("assumptions", caption, table, (PAGE, 3.6), figure)
+    figure, axes = new_figure((PAGE, 3.6), 2, len(objectives), sharex=True, sharey="row")
+    for (top, bottom), objective in zip(axes.T, objectives, strict=True):
+        for cells, rows in table[table["objective"] == objective].groupby("cells"):
+            top.plot(rows["depth"], rows["diameter"], **CELL_LOOKS[cells])
+            for name in NEAR_OPTIMAL_LOOKS if cells == "random" else ():
+                bottom.plot(rows["depth"], rows[name].where(rows[name] > 0), **NEAR_OPTIMAL_LOOKS[name])
+        top.plot(depth, OF.nu_1 * OF.rho**depth, **ASSUMED_LOOK)
+        bottom.plot(depth, 2.0**depth, **ASSUMED_LOOK)
+        top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
+        bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
+    axes[0, 0].set_ylabel("diameter")
+    axes[1, 0].set_ylabel("near-optimal cells")
+    handles = [Line2D([], [], **look) for look in (*CELL_LOOKS.values(), *NEAR_OPTIMAL_LOOKS.values(), ASSUMED_LOOK)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
+    return figure_exhibit(figure, "assumptions", caption, table)
 
 
 def summary(problems: pd.DataFrame) -> pd.DataFrame:

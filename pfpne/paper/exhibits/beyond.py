@@ -11,20 +11,20 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import COMMON
 from pfpne.paper.claims.premises import way
+from pfpne.paper.exhibits.panels import scale
 from pfpne.paper.exhibits.regimes import NEAR, TUNED, rounded, to_others
-from pfpne.paper.exhibits.regret import draw_regret, render, scale
+from pfpne.paper.exhibits.regret import draw_regret
 from pfpne.paper.run.groups import BEYOND, SYNTHETIC_NAMES
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.show.export import Exhibit
-from pfpne.paper.show.plot import in_order, legend
+from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
 from pfpne.paper.show.style import EARLY, ORACLE_LOOK, PAGE, TITLES, label, noise_in_words, title
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
@@ -153,7 +153,8 @@ def sentences(table: pd.DataFrame) -> list[str]:
     return text
 
 
-def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
+@our_style()
+def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """The ratios of `compared` as a picture: a row a variant, a column a cell."""
     caption = (
         f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {scale(p, p.n_runs)}. Above 1 "
@@ -164,24 +165,22 @@ def ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
     rows = [*order, *RIVALS]
     names = [*(f"without {PARTS[name]}" for name in order), *map(label, RIVALS)]
 
-    def draw(figure: Figure) -> None:
-        sides = [table[table["clients"] == "alike"], table[table["clients"] != "alike"]]
-        widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]
-        axes = figure.subplots(1, 2, sharey=True, width_ratios=widths)
-        for ax, side in zip(axes, sides, strict=True):
-            noises = side["noise"].map(lambda a: "B" if a == "bernoulli" else f"{a:g}")
-            column = side["objective"].map(title) + " " + noises
-            wide = side.assign(cell=column).pivot(index="variant", columns="cell", values="ratio")
-            wide = wide.loc[rows, column.unique()].set_axis(names)
-            numbers = wide.map(lambda x: f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
-            text = {"annot": numbers, "fmt": "", "annot_kws": {"size": 5.5}}
-            sns.heatmap(wide, ax=ax, cmap="vlag", norm=LogNorm(1 / 8, 8), cbar=False, linewidths=0.3, **text)
-            ax.axhline(len(order), color="black", linewidth=0.8)
-            ax.set(xlabel="", ylabel="", title="identical clients" if ax is axes[0] else "shifted clients")
-            ax.tick_params(axis="x", rotation=90, length=0)
-            ax.tick_params(axis="y", length=0)
-
-    return render("beyond", caption, table, (PAGE, 0.9 + 0.26 * len(rows)), draw)
+    sides = [table[table["clients"] == "alike"], table[table["clients"] != "alike"]]
+    widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]
+    figure, axes = new_figure((PAGE, 0.9 + 0.26 * len(rows)), columns=2, sharey=True, width_ratios=widths)
+    for ax, side in zip(axes[0], sides, strict=True):
+        noises = side["noise"].map(lambda a: "B" if a == "bernoulli" else f"{a:g}")
+        column = side["objective"].map(title) + " " + noises
+        wide = side.assign(cell=column).pivot(index="variant", columns="cell", values="ratio")
+        wide = wide.loc[rows, column.unique()].set_axis(names)
+        numbers = wide.map(lambda x: f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
+        text = {"annot": numbers, "fmt": "", "annot_kws": {"size": 5.5}}
+        sns.heatmap(wide, ax=ax, cmap="vlag", norm=LogNorm(1 / 8, 8), cbar=False, linewidths=0.3, **text)
+        ax.axhline(len(order), color="black", linewidth=0.8)
+        ax.set(xlabel="", ylabel="", title="identical clients" if ax is axes[0, 0] else "shifted clients")
+        ax.tick_params(axis="x", rotation=90, length=0)
+        ax.tick_params(axis="y", length=0)
+    return figure_exhibit(figure, "beyond", caption, table)
 
 
 def in_short(table: pd.DataFrame, unseen: pd.DataFrame) -> list[str]:
@@ -208,7 +207,8 @@ def in_short(table: pd.DataFrame, unseen: pd.DataFrame) -> list[str]:
     ]
 
 
-def curves(found: dict, p: Parameters) -> Exhibit:
+@our_style()
+def draw_curves(found: dict, p: Parameters) -> Exhibit:
     """Regret against t under the profile's first noise, clients alike and shifted, with the lower curve."""
     noise, tables, means = PROFILES[p.profile].noises[0], {}, []
     for clients, objective in itertools.product(CLIENTS, DRAWN):
@@ -227,16 +227,14 @@ def curves(found: dict, p: Parameters) -> Exhibit:
         "runs. The grey line is an oracle that searches cell by cell."
     )
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots(len(CLIENTS), len(DRAWN), squeeze=False)
-        for ax, ((clients, objective), (data, t, lower)) in zip(axes.flat, tables.items(), strict=True):
-            draw_regret(ax, data)
-            ax.plot(t, lower, **ORACLE_LOOK)
-            ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
-        for clients, ax in zip(CLIENTS, axes[:, 0], strict=True):
-            ax.set_ylabel(f"{IN_WORDS[clients]} clients\nregret $R(t)/M$")
-        for ax in axes[-1]:
-            ax.set_xlabel("evaluations per client $t$")
-        legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **ORACLE_LOOK)])
-
-    return render("beyond_curves", caption, pd.concat(means, ignore_index=True), (PAGE, 3.5), draw)
+    figure, axes = new_figure((PAGE, 3.5), len(CLIENTS), len(DRAWN))
+    for ax, ((clients, objective), (data, t, lower)) in zip(axes.flat, tables.items(), strict=True):
+        draw_regret(ax, data)
+        ax.plot(t, lower, **ORACLE_LOOK)
+        ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
+    for clients, ax in zip(CLIENTS, axes[:, 0], strict=True):
+        ax.set_ylabel(f"{IN_WORDS[clients]} clients\nregret $R(t)/M$")
+    for ax in axes[-1]:
+        ax.set_xlabel("evaluations per client $t$")
+    legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **ORACLE_LOOK)])
+    return figure_exhibit(figure, "beyond_curves", caption, pd.concat(means, ignore_index=True))

@@ -6,15 +6,14 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pfpne.paper.claims.evidence import COMMON
 from pfpne.paper.exhibits.regimes import RIVALS
-from pfpne.paper.exhibits.regret import render
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import CELL_SHADES, EARLY, LOOKS, OWN_DELTA, PAGE, TITLES, label, noise_in_words, title
 
 LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
@@ -39,7 +38,7 @@ def ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
     return table[name] / table[others].min(axis=1)
 
 
-def overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
+def draw_overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Every quantity of one M and T, the middle one and the longest: one row per quantity, one column per objective."""
     M, T = sorted(table["clients"].unique())[table["clients"].nunique() // 2], table["horizon"].max()
     one = table[(table["clients"] == M) & (table["horizon"] == T)]
@@ -47,13 +46,14 @@ def overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
     return _maps("regime_map", f"Who has the smallest regret, and by how much: M = {M}, T = {T:,}. ", one, rows, p, 1.0)
 
 
-def whole(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
+def draw_quantity(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
     """One quantity in all of the map: one row per M and T, one column per objective."""
     places, name = table.groupby(["clients", "horizon"]), NAMES[quantity]  # PF-PNE keeps its capitals in a caption
     rows = [(f"$M = {M}$\n$T = 10^{{{np.log10(T):.2g}}}$", of, quantity) for (M, T), of in places]
     return _maps(f"regime_{quantity}", f"{name[0].upper()}{name[1:]}. ", table, rows, p, 0.83)
 
 
+@our_style()
 def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:
     """Heat maps of noise and shift: rows (name, table, quantity), one column per objective."""
     letters = ", ".join(f"{letter} {label(name)}" for name, letter in LETTERS.items())
@@ -71,33 +71,32 @@ def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, 
     objectives = [name for name in TITLES if name in set(table["objective"])]
     noises = sorted(table["noise"].unique(), key=lambda x: (x == "bernoulli", x))
 
-    def draw(figure: Figure) -> None:
-        widths = [1.0 if name != "landmine" else 0.8 for name in objectives]
-        axes = figure.subplots(len(rows), len(objectives), squeeze=False, width_ratios=widths)
-        for (name, of, quantity), line in zip(rows, axes, strict=True):
-            for ax, objective in zip(line, objectives, strict=True):
-                _heat(ax, of[of["objective"] == objective], quantity, noises)
-                ax.set_title(title(objective) if ax in axes[0] else "")
-                ax.set_xlabel("noise" if ax in axes[-1] else "", fontsize=7)
-                ax.set_ylabel(name if ax is line[0] else "", fontsize=7)
-                ax.tick_params(length=0, labelsize=5.5, pad=1, labelrotation=0)
-                if ax not in axes[-1]:
-                    ax.set_xticks([])
-                if ax is not line[0]:
-                    ax.set_yticks([])
-        if quantities != {"best"}:
-            ratios = ScalarMappable(LogNorm(LOW, HIGH), "mako_r")
-            bar = figure.colorbar(ratios, ax=axes, shrink=0.5, aspect=40, pad=0.01, extend="both")
-            bar.set_ticks([LOW, 1, 2, HIGH], labels=[f"{LOW:g}", "1", "2", f"{HIGH:g}"])
-            bar.ax.minorticks_off()
-        if "best" in quantities:
-            patches = [Patch(color=LOOKS[name].color, label=f"{LETTERS[name]}  {label(name)}") for name in RIVALS]
-            figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=7)
+    widths = [1.0 if name != "landmine" else 0.8 for name in objectives]
+    size = (PAGE, 0.75 + height * len(rows))
+    figure, axes = new_figure(size, len(rows), len(objectives), width_ratios=widths)
+    for (name, regimes, quantity), line in zip(rows, axes, strict=True):
+        for ax, objective in zip(line, objectives, strict=True):
+            _draw_map(ax, regimes[regimes["objective"] == objective], quantity, noises)
+            ax.set_title(title(objective) if ax in axes[0] else "")
+            ax.set_xlabel("noise" if ax in axes[-1] else "", fontsize=7)
+            ax.set_ylabel(name if ax is line[0] else "", fontsize=7)
+            ax.tick_params(length=0, labelsize=5.5, pad=1, labelrotation=0)
+            if ax not in axes[-1]:
+                ax.set_xticks([])
+            if ax is not line[0]:
+                ax.set_yticks([])
+    if quantities != {"best"}:
+        ratios = ScalarMappable(LogNorm(LOW, HIGH), "mako_r")
+        bar = figure.colorbar(ratios, ax=axes, shrink=0.5, aspect=40, pad=0.01, extend="both")
+        bar.set_ticks([LOW, 1, 2, HIGH], labels=[f"{LOW:g}", "1", "2", f"{HIGH:g}"])
+        bar.ax.minorticks_off()
+    if "best" in quantities:
+        patches = [Patch(color=LOOKS[name].color, label=f"{LETTERS[name]}  {label(name)}") for name in RIVALS]
+        figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=7)
+    return figure_exhibit(figure, stem, caption, table)
 
-    return render(stem, caption, table, (PAGE, 0.75 + height * len(rows)), draw)
 
-
-def _heat(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> None:
+def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> None:
     """Draw one map: rows the shifts, the largest on top; columns the noises, blank where they were not run."""
     values = table["best"] if quantity == "best" else ratio(table, quantity)
     cells, clear = (
@@ -121,7 +120,8 @@ def _heat(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> None:
             number.set_fontweight("bold")
 
 
-def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
+@our_style()
+def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """PF-PNE's regret over PE's against the Delta that it is given: one row per M, one column per objective."""
     objectives = [name for name in TITLES if name in set(table["objective"])]
     clients, shifts = sorted(table["clients"].unique()), sorted(table["shift"].unique())
@@ -136,34 +136,34 @@ def break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
     at_zero = min(x for x in table["given"].unique() if x > 0) / 4
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots(len(clients), len(objectives), squeeze=False, sharex=True, sharey=True)
-        for M, line in zip(clients, axes, strict=True):
-            for ax, objective in zip(line, objectives, strict=True):
-                of = table[(table["objective"] == objective) & (table["clients"] == M)]
-                for shift, mine in of.groupby("shift"):
-                    x = mine["given"].where(mine["given"] > 0, at_zero)
-                    ax.plot(x, mine["ratio"], color=colors[shift], linewidth=0.9)
-                    one = mine.iloc[0]
-                    disc = {"markersize": 4, "color": colors[shift], "markeredgecolor": "black", "zorder": 3}
-                    ax.plot(max(one["Delta"], at_zero), one["own"], "o", markeredgewidth=0.5, **disc)
-                    ax.plot(at_zero / 2.5, one["fed"], "s", markersize=2.6, color=colors[shift], zorder=3)
-                ax.axhline(1, color="0.4", linewidth=0.6, linestyle=":")
-                ax.set(xscale="log", yscale="log", xlabel="given $\\Delta$" if M == clients[-1] else "")
-                ax.set_title(title(objective) if M == clients[0] else "")
-            line[0].set_ylabel(f"$M = {M}$\nregret / PE's")
-        axes[0, 0].set_xticks([at_zero, 1e-3, 1e-2, 1e-1, 1], labels=["0", "", ".01", ".1", "1"])
-        axes[0, 0].set_yticks([0.25, 0.5, 1, 2, 4], labels=["1/4", "1/2", "1", "2", "4"])
-        axes[0, 0].minorticks_off()
-        handles = [Line2D([], [], color=color, label=f"shift {shift:g}") for shift, color in colors.items()]
-        marks = (("o", "own $\\Delta$"), ("s", label("fed-pne")))
-        handles += [Line2D([], [], color="0.5", marker=mark, linestyle="none", label=name) for mark, name in marks]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
+    size = (PAGE, 0.7 + 1.35 * len(clients))
+    figure, axes = new_figure(size, len(clients), len(objectives), sharex=True, sharey=True)
+    for M, line in zip(clients, axes, strict=True):
+        for ax, objective in zip(line, objectives, strict=True):
+            rows = table[(table["objective"] == objective) & (table["clients"] == M)]
+            for shift, curve in rows.groupby("shift"):
+                x = curve["given"].where(curve["given"] > 0, at_zero)
+                ax.plot(x, curve["ratio"], color=colors[shift], linewidth=0.9)
+                first = curve.iloc[0]
+                disc = {"markersize": 4, "color": colors[shift], "markeredgecolor": "black", "zorder": 3}
+                ax.plot(max(first["Delta"], at_zero), first["own"], "o", markeredgewidth=0.5, **disc)
+                ax.plot(at_zero / 2.5, first["fed"], "s", markersize=2.6, color=colors[shift], zorder=3)
+            ax.axhline(1, color="0.4", linewidth=0.6, linestyle=":")
+            ax.set(xscale="log", yscale="log", xlabel="given $\\Delta$" if M == clients[-1] else "")
+            ax.set_title(title(objective) if M == clients[0] else "")
+        line[0].set_ylabel(f"$M = {M}$\nregret / PE's")
+    axes[0, 0].set_xticks([at_zero, 1e-3, 1e-2, 1e-1, 1], labels=["0", "", ".01", ".1", "1"])
+    axes[0, 0].set_yticks([0.25, 0.5, 1, 2, 4], labels=["1/4", "1/2", "1", "2", "4"])
+    axes[0, 0].minorticks_off()
+    handles = [Line2D([], [], color=color, label=f"shift {shift:g}") for shift, color in colors.items()]
+    marks = (("o", "own $\\Delta$"), ("s", label("fed-pne")))
+    handles += [Line2D([], [], color="0.5", marker=mark, linestyle="none", label=name) for mark, name in marks]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
+    return figure_exhibit(figure, "break_even", caption, table)
 
-    return render("break_even", caption, table, (PAGE, 0.7 + 1.35 * len(clients)), draw)
 
-
-def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
+@our_style()
+def draw_held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Each algorithm's regret over the smallest of all in that regime, of what is held out."""
     ratios = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0).rename(columns=label)
     long = table[["cells", "objective"]].join(ratios)
@@ -176,24 +176,22 @@ def held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots(1, len(objectives), sharex=True, sharey=True, squeeze=False)[0]
-        for ax, objective in zip(axes, objectives, strict=True):
-            of = long[long["objective"] == objective]
-            look = {"hue": "cells", "hue_order": [*CELL_SHADES], "palette": CELL_SHADES, "legend": False, "ax": ax}
-            sns.stripplot(of, x="ratio", y="algorithm", dodge=True, jitter=False, size=1.6, alpha=0.5, **look)
-            bars = {"estimator": "median", "errorbar": ("pi", 50), "linewidth": 1.6}
-            marks = {"markers": ["o", "s"], "markersize": 3, "linestyle": "none"}
-            sns.pointplot(of, x="ratio", y="algorithm", dodge=0.4, **bars, **marks, **look)
-            ax.axvline(1.1, color="0.4", linewidth=0.6, linestyle=":")
-            ax.set(xscale="log", xlabel="", ylabel="", title=title(objective))
-        axes[0].set_xlim(0.85, 1.1 * long["ratio"].max())
-        axes[0].set_xticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
-        for ax in axes:
-            ax.minorticks_off()
-        figure.supxlabel("regret / smallest regret (dotted: 1.1)", fontsize=7)
-        marks = zip(CELL_SHADES.items(), "os", strict=True)
-        handles = [Line2D([], [], color=c, marker=mark, label=f"{cells} cells") for (cells, c), mark in marks]
-        figure.legend(handles=handles, loc="outside lower right", ncols=2, fontsize=7)
-
-    return render("held_out", caption, table, (PAGE, 2.5), draw)
+    figure, ((*axes,),) = new_figure((PAGE, 2.5), columns=len(objectives), sharex=True, sharey=True)
+    for ax, objective in zip(axes, objectives, strict=True):
+        rows = long[long["objective"] == objective]
+        look = {"hue": "cells", "hue_order": [*CELL_SHADES], "palette": CELL_SHADES, "legend": False, "ax": ax}
+        sns.stripplot(rows, x="ratio", y="algorithm", dodge=True, jitter=False, size=1.6, alpha=0.5, **look)
+        bars = {"estimator": "median", "errorbar": ("pi", 50), "linewidth": 1.6}
+        marks = {"markers": ["o", "s"], "markersize": 3, "linestyle": "none"}
+        sns.pointplot(rows, x="ratio", y="algorithm", dodge=0.4, **bars, **marks, **look)
+        ax.axvline(1.1, color="0.4", linewidth=0.6, linestyle=":")
+        ax.set(xscale="log", xlabel="", ylabel="", title=title(objective))
+    axes[0].set_xlim(0.85, 1.1 * long["ratio"].max())
+    axes[0].set_xticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
+    for ax in axes:
+        ax.minorticks_off()
+    figure.supxlabel("regret / smallest regret (dotted: 1.1)", fontsize=7)
+    marks = zip(CELL_SHADES.items(), "os", strict=True)
+    handles = [Line2D([], [], color=c, marker=mark, label=f"{cells} cells") for (cells, c), mark in marks]
+    figure.legend(handles=handles, loc="outside lower right", ncols=2, fontsize=7)
+    return figure_exhibit(figure, "held_out", caption, table)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import summarize
@@ -37,7 +37,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES, READINGS
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit, text_exhibit
-from pfpne.paper.show.plot import figure_exhibit, our_style
+from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, label, noise_in_words, title
 from pfpne.rng import stream
 
@@ -357,69 +357,70 @@ def _row(table: pd.DataFrame, reading: Reading) -> pd.Series:
     return table[mask].iloc[0]
 
 
-def figure(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """The answer as a picture: statements that hold by noise and T, and what each other choice changes there."""
+@our_style()
+def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Draw the answer: the statements that hold by noise and T, and what each other choice changes there.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The readings, as `readings.search` gives them.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the table as CSV.
+    """
     scales, printed = SCALES[p.profile], named_reading("printed", p.profile)
     M, N = scales["M"][0], len(SEARCHED)
     grid = at_first_values(table, M).pivot(index="noise", columns="T", values="held")
     grid = grid.loc[list(scales["noise"]), list(scales["T"])]
-    here = table[(table["noise"] == printed.noise) & (table["T"] == printed.T)]
-    moved = []
-    for name in ("M", *PROBLEM, *ALGORITHMS):
-        others = {k: v[0] for k, v in {**PROBLEM, **ALGORITHMS, "M": (M,)}.items() if k != name}
-        rows = here[np.logical_and.reduce([here[k] == v for k, v in others.items()])]
-        moved += [
-            (name, row[name], row["held"])
-            for _, row in rows.iterrows()
-            if row[name] != (M if name == "M" else {**PROBLEM, **ALGORITHMS}[name][0])
-        ]
-    base = grid.loc[printed.noise, printed.T]
+    moved = _one_choice_moved(table[(table["noise"] == printed.noise) & (table["T"] == printed.T)], M)
+    names = [f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}" for name, value, _ in moved]
+    counts = [held for *_, held in moved]
     caption = (
         f"How many of the paper's {N} statements about its figures hold in the means, by what it leaves open. Left:"
-        " noise "
-        f"and T, with M = {M}, shifts of 0.1 of the domain's width, random cells and everything else as elsewhere in"
-        " this "
-        f'package; framed, the reading "printed". Right: the same count at that noise and T when one more choice is '
-        f"moved (line: none is). Means of two runs, or of one where another problem is drawn; the search shows"
-        f" where to "
-        f"look, and tests nothing."
+        f" noise and T, with M = {M}, shifts of 0.1 of the domain's width, random cells and everything else as"
+        ' elsewhere in this package; framed, the reading "printed". Right: the same count at that noise and T when one'
+        " more choice is moved (line: none is). Means of two runs, or of one where another problem is drawn; the search"
+        " shows where to look, and tests nothing."
     )
-    with our_style():
-        fig = Figure(figsize=(PAGE, 2.7))
-        left, right = fig.subplots(1, 2, width_ratios=(1, 1.05))
-        left.imshow(grid, cmap="Greens", vmin=0, vmax=N, aspect="auto")
-        for (i, j), held in np.ndenumerate(grid.to_numpy()):
-            left.text(
-                j, i, f"{held:.0f}", ha="center", va="center", fontsize=9, color="white" if held > 0.6 * N else "black"
-            )
-        i, j = list(grid.index).index(printed.noise), list(grid.columns).index(printed.T)
-        frame = {"fill": False, "edgecolor": LOOKS["pf-pne"].color, "linewidth": 2}
-        left.add_patch(_rectangle((j - 0.5, i - 0.5), frame))
-        left.set_yticks(range(len(grid)), [noise_in_words(noise) for noise in grid.index])
-        left.set_xticks(range(len(grid.columns)), [f"{T:,}" for T in grid.columns])
-        left.set(xlabel="evaluations per client $T$", title=f"statements that hold, of {N}")
-        left.tick_params(length=0)
-        for spine in left.spines.values():
-            spine.set_visible(False)
-        names = [f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}" for name, value, _ in moved]
-        counts = [held for *_, held in moved]
-        right.axvline(base, color="0.5", linewidth=0.8)
-        right.hlines(range(len(moved)), base, counts, color="0.7", linewidth=1)
-        right.plot(counts, range(len(moved)), "o", color=LOOKS["pf-pne"].color, markersize=4)
-        right.set_yticks(range(len(moved)), names)
-        right.set(
-            ylim=(len(moved) - 0.5, -0.5),
-            xlim=(0, N),
-            xlabel="statements that hold",
-            title="if one more choice is moved",
-        )
-        return figure_exhibit(fig, "readings", caption, table, digits=5)
+
+    figure, ((left, right),) = new_figure((PAGE, 2.7), columns=2, width_ratios=(1, 1.05))
+    left.imshow(grid, cmap="Greens", vmin=0, vmax=N, aspect="auto")
+    for (i, j), held in np.ndenumerate(grid.to_numpy()):
+        look = {"ha": "center", "va": "center", "fontsize": 9, "color": "white" if held > 0.6 * N else "black"}
+        left.text(j, i, f"{held:.0f}", **look)
+    i, j = list(grid.index).index(printed.noise), list(grid.columns).index(printed.T)
+    frame = {"fill": False, "edgecolor": LOOKS["pf-pne"].color, "linewidth": 2}
+    left.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **frame))
+    left.set_yticks(range(len(grid)), [noise_in_words(noise) for noise in grid.index])
+    left.set_xticks(range(len(grid.columns)), [f"{T:,}" for T in grid.columns])
+    left.set(xlabel="evaluations per client $T$", title=f"statements that hold, of {N}")
+    left.tick_params(length=0)
+    for spine in left.spines.values():
+        spine.set_visible(False)
+    count_if_none = grid.loc[printed.noise, printed.T]
+    right.axvline(count_if_none, color="0.5", linewidth=0.8)
+    right.hlines(range(len(moved)), count_if_none, counts, color="0.7", linewidth=1)
+    right.plot(counts, range(len(moved)), "o", color=LOOKS["pf-pne"].color, markersize=4)
+    right.set_yticks(range(len(moved)), names)
+    right.set(ylim=(len(moved) - 0.5, -0.5), xlim=(0, N))
+    right.set(xlabel="statements that hold", title="if one more choice is moved")
+    return figure_exhibit(figure, "readings", caption, table, digits=5)
 
 
-def _rectangle(corner: tuple, options: dict):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle(corner, 1, 1, **options)
+def _one_choice_moved(table: pd.DataFrame, M: int) -> list[tuple]:
+    """(choice, value, statements held) of the readings that differ in one choice from the first value of each."""
+    first_values = {name: values[0] for name, values in {**PROBLEM, **ALGORITHMS}.items()} | {"M": M}
+    moved = []
+    for name in ("M", *PROBLEM, *ALGORITHMS):
+        others = [table[other] == value for other, value in first_values.items() if other != name]
+        rows = table[np.logical_and.reduce(others)]
+        moved += [(name, row[name], row["held"]) for _, row in rows.iterrows() if row[name] != first_values[name]]
+    return moved
 
 
 def statements_table(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFrame], p: Parameters) -> Exhibit:

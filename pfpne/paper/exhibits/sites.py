@@ -15,18 +15,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.figure import Figure
 
 from pfpne.algorithms import ALGORITHMS
 from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper.claims import stats
-from pfpne.paper.exhibits.regret import render
 from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import EARLY, PAGE, label
 from pfpne.rng import stream
 from pfpne.tuning.evaluate import tune
@@ -148,7 +147,8 @@ def compared(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhibit:
+@our_style()
+def draw(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhibit:
     """The AUC of each way at each site, and the differences."""
     fits = p.n_clients * p.horizon
     caption = (
@@ -158,23 +158,21 @@ def picture(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Ex
         "pooled images."
     )
 
-    def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
-        named = table.assign(at=[f"{m + 1} ({n})" for m, n in table[["site", "images"]].to_numpy()])
-        how = {"data": named, "x": "at", "y": "auc", "hue": "way", "palette": "colorblind", "dodge": True, "ax": left}
-        sns.stripplot(**how, size=2.2, alpha=0.6, legend=False, jitter=False)  # of the global random state
-        sns.pointplot(**{**how, "dodge": 0.6}, linestyle="none", marker="_", markersize=9, errorbar=None)
-        left.set(xlabel="site (its images)", ylabel="AUC, images never seen")
-        left.legend(fontsize=6.5, loc="lower left")
-        every = differences[differences["site"] == "all"].iloc[::-1]
-        right.axvline(0, color="0.6", linewidth=0.8)
-        ends = np.abs(every[["low", "high"]].to_numpy().T - every["difference"].to_numpy())
-        right.errorbar(every["difference"], range(len(every)), xerr=np.nan_to_num(ends), fmt="o", color="black")
-        names = [f"less {way}".replace(", each", ",\neach") for way in every["against"]]
-        right.set_yticks(range(len(every)), names)
-        right.set(xlabel="difference of AUC", ylim=(-0.6, len(every) - 0.4))
-
-    return render("tune_your_own", caption, table, (PAGE, 2.6), draw)
+    figure, ((left, right),) = new_figure((PAGE, 2.6), columns=2, width_ratios=(1.5, 1))
+    named = table.assign(place=[f"{m + 1} ({n})" for m, n in table[["site", "images"]].to_numpy()])
+    how = {"data": named, "x": "place", "y": "auc", "hue": "way", "palette": "colorblind", "dodge": True, "ax": left}
+    sns.stripplot(**how, size=2.2, alpha=0.6, legend=False, jitter=False)  # of the global random state
+    sns.pointplot(**{**how, "dodge": 0.6}, linestyle="none", marker="_", markersize=9, errorbar=None)
+    left.set(xlabel="site (its images)", ylabel="AUC, images never seen")
+    left.legend(fontsize=6.5, loc="lower left")
+    pooled = differences[differences["site"] == "all"].iloc[::-1]
+    right.axvline(0, color="0.6", linewidth=0.8)
+    lengths = np.abs(pooled[["low", "high"]].to_numpy().T - pooled["difference"].to_numpy())
+    right.errorbar(pooled["difference"], range(len(pooled)), xerr=np.nan_to_num(lengths), fmt="o", color="black")
+    names = [f"less {way}".replace(", each", ",\neach") for way in pooled["against"]]
+    right.set_yticks(range(len(pooled)), names)
+    right.set(xlabel="difference of AUC", ylim=(-0.6, len(pooled) - 0.4))
+    return figure_exhibit(figure, "tune_your_own", caption, table)
 
 
 def sentences(differences: pd.DataFrame) -> list[str]:

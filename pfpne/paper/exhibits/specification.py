@@ -6,15 +6,22 @@ mean is smaller: no test, for these readings are no sample of anything.
 
 import functools
 import itertools
+import textwrap
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from pfpne import problems
 from pfpne.paper.claims.evidence import ALIKE, Study
 from pfpne.paper.claims.tests import c_of_noise
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.run.groups import DIMENSIONS
+from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.plot import figure_exhibit, log_ticks, new_figure, our_style
+from pfpne.paper.show.style import LOOKS, PAGE, TITLES, Delta_in_words, noise_in_words, title
 
 CHOICES = {  # what it is -> the values, the paper's or ours first
     "cells": ("random", "cyclic"),
@@ -86,3 +93,113 @@ def right(table: pd.DataFrame) -> pd.DataFrame:
 def shares(table: pd.DataFrame) -> pd.DataFrame:
     """The share of readings in which each claim comes out right: a row a claim, a column an objective."""
     return right(table).groupby(table["objective"], sort=False).mean().T.rename_axis(index="claim", columns=None)
+
+
+# --- the figure ---------------------------------------------------------------------------------------
+
+FIRST = next(iter(COMPARISONS))  # what the upper two panels are about
+
+
+@our_style()
+def draw(table: pd.DataFrame, study: Study) -> Exhibit:
+    """Draw the specification curve, one column per objective.
+
+    Above, PF-PNE's regret over the least of its rivals' in every reading, in order, coloured by noise. In the middle,
+    how often PF-PNE is first for each value of each choice. Below, the share of readings in which each claim is so.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The readings, as `readings` gives them.
+    study : Study
+        The scale of the runs, which the caption names.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and as CSV the table with one column more for each of COMPARISONS.
+    """
+    held, objectives = right(table), list(table["objective"].unique())
+    ours, rivals = COMPARISONS[FIRST]
+    ratio = table[ours] / table[list(rivals)].min(axis=1)
+    noises = list(table["noise"].unique())
+    looks = [LOOKS[name].color for name in ("fed-pne", "pf-pne", "pe", "fn-ucb", "fed1-ucb")]
+    colors = dict(zip(noises, looks, strict=False))
+    counts = ", ".join(f"{(table['objective'] == f).sum()} on {title(f)}" for f in objectives)
+    caption = (
+        f"The main comparison under every combination of choices: {counts} readings. Delta and the cut phase are"
+        f" PF-PNE's; c is its own, Fed-PNE's and PE's. M = {study.n_clients} clients, means of n = {study.n_runs} runs,"
+        " no test. Above: PF-PNE's regret over the least of the other four's, one point per reading, in order,"
+        " coloured by noise; below the line PF-PNE is first. Middle: the share of readings with this choice in which"
+        " PF-PNE is first. Below: the share of readings in which each statement is so."
+    )
+    choices = [(name, value) for name in CHOICES for value in table[name].unique()]
+
+    heights = {"height_ratios": (1.3, 3.0, 1.2)}
+    figure, axes = new_figure((PAGE, 6.8), 3, len(objectives), sharey="row", **heights)
+    for (above, middle, below), objective in zip(axes.T, objectives, strict=True):
+        here = table["objective"] == objective
+        _draw_ratios(above, ratio[here].sort_values(), table["noise"], colors)
+        above.set_title(TITLES[objective])
+        _draw_choices(middle, table[here], held.loc[here, FIRST], choices, colors)
+        _draw_shares(below, held[here].mean())
+        for ax in (middle, below):
+            ax.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
+    axes[0, 0].set_ylabel("PF-PNE / best other")
+    axes[1, 0].set_yticks(range(len(choices)), [_choice_in_words(*choice) for choice in choices], fontsize=6.5)
+    names = [textwrap.fill(name.replace("PF-PNE has less", "Less"), 44) for name in COMPARISONS]
+    axes[2, 0].set_yticks(range(len(names)), names, fontsize=6)
+    dot = {"marker": "o", "linestyle": "none"}
+    handles = [Line2D([], [], color=colors[noise], label=noise_in_words(noise), **dot) for noise in noises]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure_exhibit(figure, "specification_curve", caption, pd.concat([table, held], axis=1))
+
+
+def _draw_ratios(ax: Axes, ratio: pd.Series, noise: pd.Series, colors: dict) -> None:
+    """One dot per reading, in the order of the ratios, coloured by noise."""
+    rank, noise = np.arange(len(ratio)), noise.loc[ratio.index]
+    for value, color in colors.items():
+        mask = (noise == value).to_numpy()
+        dots = {"markersize": 1.6, "markeredgewidth": 0, "label": noise_in_words(value)}
+        ax.plot(rank[mask], ratio[mask], "o", color=color, **dots)
+    ax.axhline(1, color="black", linewidth=0.7)
+    ax.set(yscale="log", xlim=(0, len(ratio)), xticks=[], xlabel="readings, in order")
+    log_ticks(ax.yaxis)
+
+
+def _draw_choices(ax: Axes, table: pd.DataFrame, first: pd.Series, choices: list[tuple], colors: dict) -> None:
+    """One row per value of a choice: the share of its readings in which PF-PNE is first, from that of all readings."""
+    share_of_all = first.mean()
+    ax.axvline(share_of_all, color="0.6", linewidth=0.8)
+    for row, (name, value) in enumerate(choices):
+        chosen = table[name] == value
+        if chosen.any():
+            share = first[chosen].mean()
+            ax.hlines(row, share_of_all, share, color="0.75", linewidth=1)
+            color = colors.get(value, "0.25") if name == "noise" else "0.25"
+            ax.plot(share, row, "o", color=color, markersize=3.5)
+            place = {"xycoords": ("axes fraction", "data"), "va": "center"}
+            ax.annotate(f"{share:.0%}", (1.02, row), fontsize=6.5, **place)
+    for row in range(1, len(choices)):
+        if choices[row][0] != choices[row - 1][0]:
+            ax.axhline(row - 0.5, color="0.85", linewidth=0.5)
+    ax.set(xlim=(0, 1), ylim=(len(choices) - 0.5, -0.5), xlabel="share in which PF-PNE is first")
+    ax.tick_params(axis="y", length=0)
+
+
+def _draw_shares(ax: Axes, shares: pd.Series) -> None:
+    """One bar per comparison: the share of readings in which it comes out right."""
+    ax.barh(range(len(shares)), shares, color="0.6", height=0.7)
+    for row, share in enumerate(shares):
+        ax.annotate(f"{share:.0%}", (share + 0.02, row), va="center", fontsize=6.5)
+    ax.set(xlim=(0, 1.18), ylim=(len(shares) - 0.5, -0.5), xlabel="share in which it is so")
+
+
+def _choice_in_words(name: str, value) -> str:
+    """The value of a choice, with the name of the choice where it does not tell it."""
+    if name == "noise":
+        return noise_in_words(value)
+    if name == "clients" and value != "alike":
+        return f"clients: shift {value:g}"
+    words = {"Delta": Delta_in_words, "T": "{:,}".format}
+    return f"{name}: {words.get(name, str)(value)}"

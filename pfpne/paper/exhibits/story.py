@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 
 from pfpne.algorithms import make_settings
 from pfpne.paper.claims.watch import levels, watch
-from pfpne.paper.exhibits.regret import render
 from pfpne.paper.show.export import Exhibit
-from pfpne.paper.show.plot import our_style
+from pfpne.paper.show.plot import figure_exhibit, our_style
 from pfpne.paper.show.style import BLUE, CLIENT_LINES, FATES, GREY, PAGE, noise_in_words, title
 from pfpne.problems import Problem, make_problem
 from pfpne.simulation.record import Run
@@ -64,6 +63,7 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     return Trace(run, pd.concat(map(pd.DataFrame, cells), ignore_index=True), sent)
 
 
+@our_style()
 def draw(trace: Trace, problem: Problem) -> Exhibit:
     """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
     caption = (
@@ -72,7 +72,9 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
         " node, hatching who eliminated it. Arrowheads point at a client's own optimum. On the right are the numbers"
         " sent, by all clients together, and the evaluations of each client."
     )
-    return render("how_it_works", caption, trace.cells, None, lambda figure: _draw(figure, trace, problem))
+    figure = Figure()
+    _draw(figure, trace, problem)
+    return figure_exhibit(figure, "how_it_works", caption, trace.cells)
 
 
 def _draw(figure: Figure, trace: Trace, problem: Problem) -> None:

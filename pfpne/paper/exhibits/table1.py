@@ -1,9 +1,10 @@
-"""The paper's Table 1, with what is measured beside what it states."""
+"""The paper's Table 1, with what is measured beside what it states, and the figure of the exponents of T."""
 
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 
 from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper.claims import stats
@@ -11,7 +12,9 @@ from pfpne.paper.claims.evidence import ALIKE, Study
 from pfpne.paper.claims.tests import CUT, one_phase
 from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.paper.run.results import run_experiment
-from pfpne.paper.show.style import DASH, label, noise_in_words, title
+from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.plot import figure_exhibit, in_order, in_thousands, legend, line_looks, new_figure, our_style
+from pfpne.paper.show.style import DASH, LOOKS, PAGE, TITLES, label, noise_in_words, title
 from pfpne.rng import stream
 
 
@@ -158,3 +161,46 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 
 def _decimal(x: float) -> str:
     return "" if np.isnan(x) else f"{x:,.0f}" if abs(x) >= 100 else f"{0.0 + round(x, 2):.2f}"
+
+
+@our_style()
+def draw_exponents(table: pd.DataFrame, study: Study) -> Exhibit:
+    """Draw the local exponents of regret against T, one panel per objective.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The exponents, as `exponents` gives them.
+    study : Study
+        The scale of the runs, which the caption names.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the table as CSV.
+    """
+    names, objectives = in_order(table["algorithm"]), list(table["objective"].unique())
+    caption = (
+        "How fast regret grows: the local exponent of T, which is log2 of R(T)/M at T over that at T/2. M = "
+        f"{study.n_clients} clients, {noise_in_words(study.regimes[0].noise)}, random cells, means over n = "
+        f"{table['n'].max()} runs of each length T, with bootstrap 95 % intervals. Marks of one T stand side by side. "
+        "Each panel has its own vertical axis. At 1 (solid line) regret grows like T. The paper's (d+1)/(d+2) is 1/2 "
+        "for d = 0 (dotted line, if it is in sight)."
+    )
+    figure, ((*axes,),) = new_figure((PAGE, 3.4), columns=len(objectives))
+    for ax, objective in zip(axes, objectives, strict=True):
+        rows = table[table["objective"] == objective]
+        beside = rows["algorithm"].map(names.index) / max(1, len(names) - 1) - 0.5
+        rows = rows.assign(x=rows["T"] * 2 ** (0.6 * beside))  # within 0.6 of the way from one T to the next
+        sns.lineplot(rows, x="x", y="exponent", ax=ax, **(line_looks(names) | {"linewidth": 0.5}))
+        colors = [LOOKS[name].color for name in rows["algorithm"]]
+        ax.vlines(rows["x"], rows["low"], rows["high"], colors=colors, linewidth=0.8)
+        for exponent, dots in ((1, "-"), (0.5, ":")):
+            ax.axhline(exponent, color="black", linewidth=0.7, linestyle=dots, zorder=0)
+        low, high = rows["low"].min(), rows["high"].max()
+        ax.set(xscale="log", xlabel="$T$", ylabel="exponent of $T$", title=TITLES[objective])
+        ax.set_ylim(*(low, high) + 0.04 * (high - low) * np.array([-1, 1]) if low < high else (None, None))
+        ax.set_xticks(rows["T"].unique(), [in_thousands(T) for T in rows["T"].unique()])
+        ax.minorticks_off()
+    legend(figure, names, columns=6)
+    return figure_exhibit(figure, "table1_exponents", caption, table)

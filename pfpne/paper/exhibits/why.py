@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pfpne.algorithms import make_settings
@@ -14,7 +13,6 @@ from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper.claims.premises import way
 from pfpne.paper.claims.watch import levels, watch
-from pfpne.paper.exhibits.regret import render
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -23,7 +21,7 @@ from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
 from pfpne.paper.show.export import Exhibit, text_exhibit
-from pfpne.paper.show.plot import legend
+from pfpne.paper.show.plot import figure_exhibit, legend, new_figure, our_style
 from pfpne.paper.show.style import COLUMN, DASH, LOOKS, PAGE, TITLES, noise_in_words
 from pfpne.partition import Partition
 from pfpne.problems import Problem
@@ -160,6 +158,7 @@ ROWS = {  # of the figure
 }
 
 
+@our_style()
 def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Against depth: one column per noise, rows for what is removed, covered, pulled and spent."""
     means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
@@ -174,28 +173,27 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     noises = [*dict.fromkeys(table["noise"])]
 
-    def figure(page: Figure) -> None:
-        axes = page.subplots(len(ROWS), len(noises), sharex=True, sharey="row", squeeze=False)
-        for noise, column in zip(noises, axes.T, strict=True):
-            for ax, what in zip(column, ROWS, strict=True):
-                for algorithm in SHOWN:
-                    of = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
-                    look = LOOKS[algorithm]
-                    line = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
-                    ax.plot(of["depth"], of[what], **line, clip_on=False)
-                    if what == "own" and algorithm == "pf-pne":
-                        ax.plot(of["depth"], of["borrowed"], color=look.color, linewidth=0.6)
-                    if what == "spent":
-                        cut = of["cut"] > of["spent"] / 2
-                        ax.plot(of["depth"][cut], of["spent"][cut], "x", color="black", markersize=5, zorder=4)
-                ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-            column[0].set_title(noise_in_words(noise))
-            column[-1].set_xlabel("depth $h$")
-        for ax, (what, name) in zip(axes[:, 0], ROWS.items(), strict=True):
-            ax.set(ylabel=name, ylim=(0, None if what == "nodes" else 1))
-        legend(page, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
-
-    return render("why", caption, table, (PAGE if len(noises) > 1 else COLUMN, 5.4), figure)
+    size = (PAGE if len(noises) > 1 else COLUMN, 5.4)
+    figure, axes = new_figure(size, len(ROWS), len(noises), sharex=True, sharey="row")
+    for noise, column in zip(noises, axes.T, strict=True):
+        for ax, quantity in zip(column, ROWS, strict=True):
+            for algorithm in SHOWN:
+                rows = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
+                look = LOOKS[algorithm]
+                line = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
+                ax.plot(rows["depth"], rows[quantity], **line, clip_on=False)
+                if quantity == "own" and algorithm == "pf-pne":
+                    ax.plot(rows["depth"], rows["borrowed"], color=look.color, linewidth=0.6)
+                if quantity == "spent":
+                    cut = rows["cut"] > rows["spent"] / 2
+                    ax.plot(rows["depth"][cut], rows["spent"][cut], "x", color="black", markersize=5, zorder=4)
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        column[0].set_title(noise_in_words(noise))
+        column[-1].set_xlabel("depth $h$")
+    for ax, (quantity, name) in zip(axes[:, 0], ROWS.items(), strict=True):
+        ax.set(ylabel=name, ylim=(0, None if quantity == "nodes" else 1))
+    legend(figure, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
+    return figure_exhibit(figure, "why", caption, table)
 
 
 def _listed(words) -> str:

@@ -1,0 +1,121 @@
+"""The numbers that the server and the clients send each other, against t."""
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from pfpne.paper.exhibits.panels import (
+    label_panels,
+    legend_columns,
+    name_of_file,
+    panel_figure,
+    problem_in_words,
+    scale,
+)
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.results import Results
+from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.plot import figure_exhibit, in_order, legend, line_looks, linear_ticks, our_style
+from pfpne.paper.show.style import LOOKS, label, noise_in_words
+
+MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
+
+
+@our_style()
+def draw(results: list[Results], p: Parameters) -> Exhibit:
+    """Draw the numbers sent so far against t, on one objective or on several side by side.
+
+    Parameters
+    ----------
+    results : list of Results
+        One for each objective.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and as CSV one row per round that is drawn: see `communication_steps`.
+    """
+    experiment = results[0].experiment
+    stem = f"communication_{name_of_file(experiment, p, usual_noise='bernoulli')}"
+    subject = f" on {problem_in_words(experiment)}"
+    if len(results) > 1:
+        stem = f"panel_communication{'_printed' * bool(p.mark(experiment))}"
+        subject = f", {noise_in_words(experiment.noise)}"
+    steps = [communication_steps(one.communication) for one in results]
+    table = pd.concat(steps, ignore_index=True)
+    silent = ", ".join(label(name) for name in experiment.algorithms if name not in set(table["algorithm"]))
+    caption = (
+        f"Communication{subject}: {scale(p, p.n_runs)}. Lines are the numbers sent so far, up and down. A broadcast "
+        "counts once for each client. A mark is a round of communication. Bold lines are the first run, thin lines "
+        f"the others.{f' Nothing is sent by {silent}.' if silent else ''}"
+    )
+    thin = [Line2D([], [], color="0.5", linewidth=0.6, label="thin lines: other runs")] if p.n_runs > 1 else []
+
+    figure, axes = panel_figure(1, len(results))
+    for ax, steps_of_one in zip(axes[0], steps, strict=True):
+        draw_communication(ax, steps_of_one, p.horizon)
+    label_panels(axes, [[one.experiment for one in results]], ["numbers sent so far"])
+    legend(figure, in_order(table["algorithm"]), legend_columns(*axes.shape), more=thin)
+    return figure_exhibit(figure, stem, caption, table)
+
+
+def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
+    """The numbers sent so far, both ways (column cumulative), after each round of each run.
+
+    communication: a table Results.communication. Of a run with more than MOST_ROUNDS, that many are kept, evenly
+    spaced on a logarithmic axis, the first and the last among them.
+    """
+    table = communication.drop(columns="bytes").assign(cumulative=communication["up"] + communication["down"])
+    kept = []
+    for _, rounds in table.groupby(["objective", "noise", "algorithm", "run"], sort=False):
+        steps, n = rounds.assign(cumulative=rounds["cumulative"].cumsum()), len(rounds)
+        evenly = np.unique(np.geomspace(1, n, MOST_ROUNDS).round().astype(int)) - 1
+        kept.append(steps.iloc[evenly] if n > MOST_ROUNDS else steps)
+    return pd.concat(kept or [table], ignore_index=True)
+
+
+def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
+    """Draw the numbers sent against t, one step per round. The first run is bold, its rounds marked, a few if many."""
+    if steps.empty:
+        return
+    names, to_the_end = in_order(steps["algorithm"]), steps.groupby(["algorithm", "run"]).tail(1).assign(t=horizon)
+    looks = {"units": "run", "estimator": None, "sort": False, "drawstyle": "steps-post", **line_looks(names)}
+    sns.lineplot(pd.concat([steps, to_the_end]), x="t", y="cumulative", ax=ax, **looks)
+    first = np.cumsum([0, *steps.groupby("algorithm")["run"].nunique()[names]])  # lines are by algorithm and run
+    for k, line in enumerate(ax.lines):
+        rounds = len(line.get_xdata()) - 1
+        marked = {"zorder": 3, "markevery": [*range(0, rounds, 1 + rounds // 50)]}
+        line.set(**marked if k in first else {"alpha": 0.3, "linewidth": 0.6, "marker": ""})
+    few_numbers = set(names) <= {"fed-pne", "pf-pne"}  # others send so much more that these would be a line at 0
+    ax.set(xscale="log", yscale="linear" if few_numbers else "log")
+    ax.set_xlim(right=horizon)
+    if few_numbers:
+        ax.set_ylim(bottom=0)
+        linear_ticks(ax.yaxis, 5)
+    for axis in (ax.xaxis,) if few_numbers else (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(numticks=6))
+        axis.set_minor_formatter(NullFormatter())
+    ours = steps[steps["algorithm"] == "pf-pne"]
+    if few_numbers and len(ours):
+        last = ours[ours["run"] == ours["run"].min()]["t"].max()
+        ax.axvline(last, color=LOOKS["pf-pne"].color, linewidth=0.6, linestyle=":")
+        place = {"xycoords": ("data", "axes fraction"), "rotation": 90, "va": "bottom", "ha": "left", "fontsize": 6}
+        ax.annotate("PF-PNE's last round", (last, 0.02), color=LOOKS["pf-pne"].color, **place)
+
+
+def total_communication(results: Results) -> pd.DataFrame:
+    """What was sent by the horizon, means over the runs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per algorithm that communicates: rounds, last_round_at (its step t), and the numbers up and down.
+    """
+    by_run = results.communication.groupby(["algorithm", "run"])
+    table = by_run.agg(rounds=("round", "max"), last_round_at=("t", "max"), up=("up", "sum"), down=("down", "sum"))
+    return table.groupby("algorithm").mean().rename(index=label)

@@ -1,0 +1,58 @@
+"""What the figures of curves share: the grid of axes, their titles, the names of files, the scale in words."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.show.plot import new_figure
+from pfpne.paper.show.style import COLUMN, PAGE, TITLES, noise_in_name, noise_in_words
+
+
+def scale(p: Parameters, n_runs: int) -> str:
+    """The clients, the horizon and the runs of a figure, in words."""
+    runs = f"{n_runs} {'run' if n_runs == 1 else 'runs'}"
+    return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations per client, n = {runs}"
+
+
+def problem_in_words(experiment: Experiment) -> str:
+    """The objective and the noise of an experiment."""
+    return f"{TITLES[experiment.objective]}, {noise_in_words(experiment.noise)}"
+
+
+def name_of_file(experiment: Experiment, p: Parameters, usual_noise: str | None = None) -> str:
+    """The experiment in the name of a file: its objective, with its reading, or with its noise.
+
+    The noise is left out where the objective has one noise alone, and where it is the usual one.
+    """
+    if mark := p.mark(experiment):
+        return f"{experiment.objective}_{mark}"
+    plain = experiment.objective == "landmine" or experiment.noise == usual_noise
+    return experiment.objective if plain else f"{experiment.objective}_{noise_in_name(experiment.noise)}"
+
+
+def panel_figure(rows: int, columns: int) -> tuple[Figure, np.ndarray]:
+    """A figure of curves side by side, and its axes (rows, columns); a single one is as wide as a column of a page."""
+    if rows == columns == 1:
+        return new_figure((COLUMN, 2.7))
+    return new_figure((PAGE if columns > 2 else 0.62 * PAGE, 0.5 + 1.6 * rows), rows, columns)
+
+
+def label_panels(axes: np.ndarray, experiments: list[list[Experiment | None]], ylabels: list[str]) -> None:
+    """Give each axes (rows, columns) its title and the labels of its own axis; None leaves a place empty.
+
+    ylabels: one for each row, shown on the left.
+    """
+    for (i, j), ax in np.ndenumerate(axes):
+        experiment = experiments[i][j]
+        if experiment is None:
+            ax.set_axis_off()
+            continue
+        ax.set(xlabel="evaluations per client $t$", ylabel="" if j else ylabels[i])
+        named = axes.size == 1 or experiment.objective == "landmine"
+        ax.set_title(problem_in_words(experiment) if named else TITLES[experiment.objective])
+
+
+def legend_columns(rows: int, columns: int) -> int:
+    """How many names stand side by side in the legend of such a figure."""
+    return 7 if columns > 2 else 3 if rows == columns == 1 else 4
