@@ -17,7 +17,7 @@ import pandas as pd
 
 from pfpne.paper.claims import evidence
 from pfpne.paper.exhibits import regimes
-from pfpne.paper.exhibits.tables import update
+from pfpne.paper.exhibits.pages import update
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.workers import unordered

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper.exhibits.tables import update
+from pfpne.paper.exhibits.pages import update
 from pfpne.paper.show.export import as_markdown
 from pfpne.paper.show.style import LOOKS, PAGE, STYLE, label
 

@@ -434,7 +434,7 @@ LABELS = {
 
 def write() -> None:
     """The held-out runs as docs/own_problems.csv, and as the table of docs/own-problem.md."""
-    from pfpne.paper.exhibits.tables import update
+    from pfpne.paper.exhibits.pages import update
     from pfpne.paper.show.export import as_markdown
 
     table = summary("held-out")

@@ -12,7 +12,7 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper.claims import events, evidence, stats, tests
+from pfpne.paper.claims import depths, evidence, stats, tests
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.evidence import COLUMNS, Regime, Study, summarize
 from pfpne.paper.claims.tests import (
@@ -133,7 +133,7 @@ class MadeUp(Study):
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
     def of_problems(self, of, objective, regime, *arguments):
-        if of is events.gap_of_chance:
+        if of is depths.gap_of_random_points:
             return np.full(self.n_runs, 1_000.0 / self.horizon)
         return np.full((self.n_runs, arguments[0] + 1 if arguments else self.n_clients), 1e-9)
 
@@ -393,7 +393,7 @@ class Looked(MadeUp):
     chance: float = 0.0
 
     def of_problems(self, of, objective, regime, *arguments):
-        return np.full(self.n_runs, self.chance) if of is events.gap_of_chance else np.asarray(self.gaps)
+        return np.full(self.n_runs, self.chance) if of is depths.gap_of_random_points else np.asarray(self.gaps)
 
 
 def looked(tell=None, **more) -> Looked:

@@ -22,7 +22,7 @@ MAY = {
     "paper": set(ROOMS),
 }
 STATISTICS = (
-    *("claims.stats", "claims.verdicts", "claims.evidence", "claims.premises"),
+    *("claims.stats", "claims.verdicts", "claims.evidence", "claims.depths"),
     *("exhibits.regimes", "exhibits.deviations", "exhibits.readings"),
 )
 FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room but paper/

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pfpne.paper.claims import verdicts as claims
-from pfpne.paper.exhibits import table1, tables
+from pfpne.paper.exhibits import deviations, pages, table1, verdict_tables
 from pfpne.paper.show.export import Exhibit, in_latex
 from pfpne.paper.show.style import DASH
 from pfpne.paths import SHIPPED as CHECKOUT
@@ -58,7 +58,7 @@ SHOWN = [
 @pytest.fixture
 def exhibit(monkeypatch) -> Exhibit:
     monkeypatch.setattr(claims, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]], VERDICTS[["id"]]))
-    return tables.make_claims(EVIDENCE)
+    return verdict_tables.tabulate_claims(EVIDENCE)
 
 
 def rows_of_markdown(text: str) -> list[list[str]]:
@@ -73,26 +73,28 @@ def rows_of_latex(text: str) -> list[list[str]]:
 
 
 def test_verdicts_are_shown_a_row_a_claim():
-    table = tables.summary(VERDICTS)
+    table = verdict_tables.claim_cells(VERDICTS)
     headings = ["Bernoulli rewards", "noise \N{PLUS-MINUS SIGN}0.1", "landmine, no noise"]
     assert list(table.columns) == ["In the paper", "Claim, as tested", *headings]
     assert table.to_numpy().tolist() == SHOWN
-    assert tables.tally(VERDICTS) == (  # of the claim whatever the noise, one
+    assert verdict_tables.tally(VERDICTS) == (  # of the claim whatever the noise, one
         "4 verdicts on claims of the paper: holds 1, does not hold 2, undecided 1. "
         "1 verdicts on questions of ours: does not hold 1."
     )
-    heads = tables.heads(VERDICTS).set_index("Column")
+    heads = verdict_tables.counts_by_column(VERDICTS).set_index("Column")
     assert list(heads.index) == [
-        *("Bernoulli rewards, random cells", "noise \N{PLUS-MINUS SIGN}0.1, random cells", tables.EVERY_NOISE),
+        *("Bernoulli rewards, random cells", "noise \N{PLUS-MINUS SIGN}0.1, random cells", verdict_tables.EVERY_NOISE),
         *("landmine, no noise, random cells", "Bernoulli rewards, cyclic cells"),
     ]
     assert heads.loc["landmine, no noise, random cells", "does not hold"] == "0 + 1"
-    assert heads.loc[tables.EVERY_NOISE, "undecided"] == "1 + 0"
+    assert heads.loc[verdict_tables.EVERY_NOISE, "undecided"] == "1 + 0"
 
 
 def test_the_files_of_the_claims_agree(exhibit):
     kept = pd.read_csv(BytesIO(exhibit.files["claims.csv"]), dtype=str, keep_default_na=False)
-    assert tables.summary(kept).to_numpy().tolist() == SHOWN and tables.tally(kept) == tables.tally(VERDICTS)
+    assert verdict_tables.claim_cells(kept).to_numpy().tolist() == SHOWN and verdict_tables.tally(
+        kept
+    ) == verdict_tables.tally(VERDICTS)
     assert rows_of_markdown(exhibit.shown["text/markdown"]) == SHOWN
     latex = exhibit.files["claims.tex"].decode()
     assert rows_of_latex(latex) == [[in_latex(cell) for cell in row] for row in SHOWN]
@@ -109,7 +111,7 @@ def test_the_files_of_the_claims_agree(exhibit):
         "A - B: 2",
     ]
     assert len(measured) == len(VERDICTS) and exhibit.details in exhibit.files["claims.md"].decode()
-    assert exhibit == tables.make_claims(EVIDENCE)  # the same bytes twice
+    assert exhibit == verdict_tables.tabulate_claims(EVIDENCE)  # the same bytes twice
 
 
 def test_the_files_of_table_1_agree(monkeypatch):
@@ -121,8 +123,8 @@ def test_the_files_of_table_1_agree(monkeypatch):
         stated = table1.STATED.get(name, table1.Stated())
         head = {"algorithm": name, "stated_regret": stated.stated_regret, "stated_rounds": stated.stated_rounds}
         heads += [{**head, "personalized": stated.personalized, "objective": f, **row} for f in ("garland", "ackley")]
-    monkeypatch.setattr(table1, "table1", lambda study: pd.DataFrame(heads))
-    found = tables.make_table1(EVIDENCE)
+    monkeypatch.setattr(table1, "measure", lambda study: pd.DataFrame(heads))
+    found = table1.tabulate(EVIDENCE)
     rows = rows_of_markdown(found.files["table1.md"].decode())
     numbers = ["1,234 (10)", "50", f"-0.25 [-0.50, 0.00]{table1.NO_FIT}", "8", "50,000", "3,000,000,000"]
     assert rows[0] == ["HOO", f"${table1.STATED['hoo'].stated_regret}$", "N.A.", "yes", "Garland", *numbers]
@@ -146,17 +148,17 @@ def test_times_and_ratios_are_shown(monkeypatch):
         "cells": ["random"],
         "objective": ["garland"],
         "runs": [10],
-        **{name: [1 / 3] for name in tables.PAPER},
+        **{name: [1 / 3] for name in verdict_tables.PAPER},
     }
     monkeypatch.setattr(claims, "times", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
-    times = tables.make_times(EVIDENCE)
+    times = verdict_tables.tabulate_times(EVIDENCE)
     assert rows_of_markdown(times.shown["text/markdown"]) == [
         ["0.1", "random", "garland", "10", *["0.333"] * 5, "80%", "100%"]
     ]
     cells = [(1, "pf-pne", "one", "garland", 1.5, 1.25, np.nan), (1, "pf-pne", "one", "ackley", 1.0, 1.0, 1.0)]
     cells += [(2, "pe", "two", "ackley", 0.5, 0.25, 0.75), (1, "pe", "one", "garland", 0.5, np.nan, np.nan)]
     names = ["deviation", "algorithm", "other reading", "objective", "ratio", "low", "high"]
-    assert tables.ratios(pd.DataFrame(cells, columns=names)).to_numpy().tolist() == [
+    assert deviations.table_cells(pd.DataFrame(cells, columns=names)).to_numpy().tolist() == [
         ["*1*", "pf-pne", "one", "1.500 [1.250, nan]", "1 in every run"],
         ["*2*", "pe", "two", DASH, "0.500 [0.250, 0.750]"],
         ["*1*", "pe", "one", "0.500", DASH],
@@ -167,19 +169,19 @@ def test_a_block_is_put_between_its_markers(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- claims: begin -->\nstale\n<!-- claims: end -->\nafter\n")
     for _ in range(2):
-        tables.update(page, "claims", "fresh\n")
+        pages.update(page, "claims", "fresh\n")
         assert page.read_text() == "before\n<!-- claims: begin -->\nfresh\n<!-- claims: end -->\nafter\n"
     with pytest.raises(ValueError, match="needs the lines"):
-        tables.update(page, "measured", "block")
+        pages.update(page, "measured", "block")
 
 
 @pytest.mark.skipif(not (CHECKOUT / "figures" / "claims.csv").exists(), reason="notebook 4 makes it first")
 def test_the_pages_show_what_is_committed(tmp_path):
-    pages = ("README.md", *(path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "docs").glob("*.md")))
+    names = ("README.md", *(path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "docs").glob("*.md")))
     (tmp_path / "docs").mkdir()
-    for page in pages:
+    for page in names:
         (tmp_path / page).write_text((CHECKOUT / page).read_text(encoding="utf-8"), encoding="utf-8")
-    tables.update_pages(tmp_path, CHECKOUT / "figures")
-    for page in pages:
+    pages.update_pages(tmp_path, CHECKOUT / "figures")
+    for page in names:
         same = (tmp_path / page).read_text(encoding="utf-8") == (CHECKOUT / page).read_text(encoding="utf-8")
         assert same, f"{page}: run `python -m pfpne.paper readme`"

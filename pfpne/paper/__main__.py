@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from pfpne.paper.exhibits.tables import update_pages
+from pfpne.paper.exhibits.pages import update_pages
 from pfpne.paper.run import batch
 from pfpne.paper.run.notebooks import NOTEBOOKS
 from pfpne.paper.run.profiles import PROFILES

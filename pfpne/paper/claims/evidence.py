@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import Algorithm
-from pfpne.paper.claims import events
+from pfpne.paper.claims import depths
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import SMALL, Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -106,8 +106,10 @@ class Study:
         return self._of_runs(of, experiment, *arguments)
 
     def events(self, *what, **changes) -> pd.DataFrame:
-        """A row a run of PF-PNE, columns as in pfpne.paper.claims.events.EVENTS; arguments the same."""
-        return pd.DataFrame(self._of_runs(events.of_run, self.experiment(*what, **changes)), columns=[*events.EVENTS])
+        """A row a run of PF-PNE, columns as in pfpne.paper.claims.depths.EVENTS; arguments the same."""
+        return pd.DataFrame(
+            self._of_runs(depths.count_events, self.experiment(*what, **changes)), columns=[*depths.EVENTS]
+        )
 
     def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, **changes) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.

@@ -15,7 +15,7 @@ import pandas as pd
 
 from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.algorithms.pf_pne import PFPNESettings, log_term, pulls_each, transition_depth
-from pfpne.paper.claims import events, stats
+from pfpne.paper.claims import depths, stats
 from pfpne.paper.claims.evidence import ALIKE, Regime, Study
 from pfpne.paper.run.groups import PAPER
 from pfpne.paper.show.style import Delta_in_words, label, title
@@ -232,7 +232,7 @@ def compare_alike(column: Column, algorithm: str, above: float) -> Outcome:
 
 def finds_own(column: Column) -> Outcome:
     """At T, PF-PNE's simple regret is below that of the global maximiser for all."""
-    shared = column.of_problems(events.gaps_at_global_maximum).mean(axis=1)
+    shared = column.of_problems(depths.gaps_at_global_maximum).mean(axis=1)
     return Outcome(inequalities(column.values(of="deployed"), shared, "PF-PNE - global maximiser", below=1))
 
 
@@ -247,7 +247,7 @@ def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: fl
             moved = column.values(settings={name: value}, **column.sweep)
             comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within)
             places.append(place(moved, rivals))
-    of_chance = ours.mean() / (column.study.horizon * column.of_problems(events.gap_of_chance)).mean()
+    of_chance = ours.mean() / (column.study.horizon * column.of_problems(depths.gap_of_random_points)).mean()
     measured = (
         f"ratio of R(T)/M to that at the paper's values: {extremes(comparisons)}; "
         f"place among the paper's five: {place(ours, rivals)}, and {min(places)} to {max(places)} when moved; "
@@ -347,13 +347,13 @@ def within_Delta(column: Column) -> tuple[list, str]:
 
 def near_optimal(column: Column) -> tuple[list, str]:
     """At the global maximum, every client is within the paper's Delta of its own: Assumption 4, epsilon 0."""
-    gaps = column.of_problems(events.gaps_at_global_maximum).max(axis=1)
+    gaps = column.of_problems(depths.gaps_at_global_maximum).max(axis=1)
     return (gaps <= PAPERS.Delta).tolist(), f": {number(gaps.min())} to {number(gaps.max())}"
 
 
 def smooth(column: Column, depth: int) -> tuple[list, str]:
     """At each depth to this one, the cell with a client's maximum has a centre within nu_1 rho^h of it."""
-    gaps = column.of_problems(events.gaps_on_the_way, depth)  # (n, depth + 1)
+    gaps = column.of_problems(depths.gaps_at_depths, depth)  # (n, depth + 1)
     ratio = gaps / (PAPERS.nu_1 * PAPERS.rho ** np.arange(depth + 1))
     words = f": up to {number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
     return (ratio <= 1).all(axis=1).tolist(), words

@@ -6,6 +6,7 @@ are).
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,15 +16,17 @@ from matplotlib.lines import Line2D
 
 from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper.claims import stats
+from pfpne.paper.claims.depths import cells_on_path
 from pfpne.paper.claims.evidence import COMMON
-from pfpne.paper.claims.premises import way
+from pfpne.paper.exhibits import sites
 from pfpne.paper.exhibits.panels import scale
 from pfpne.paper.exhibits.regimes import NEAR, TUNED, rounded, to_others
 from pfpne.paper.exhibits.regret import draw_regret
 from pfpne.paper.run.groups import BEYOND, SYNTHETIC_NAMES
+from pfpne.paper.run.notebooks import SITES
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
-from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
 from pfpne.paper.show.style import EARLY, ORACLE_LOOK, PAGE, TITLES, label, noise_in_words, title
 from pfpne.rng import stream
@@ -103,7 +106,7 @@ def lower_curve(of, run: int, t: np.ndarray) -> np.ndarray:
 def _client_curve(problem, partition, m: int, T: int, t: np.ndarray) -> np.ndarray:
     x, best, steps, regret = problem.maximisers[m], -np.inf, [0.0], [0.0]
     deepest = min(partition.max_depth, DEEPEST)
-    for h, index in enumerate(way(partition, x[None], deepest)[:deepest], start=1):
+    for h, index in enumerate(cells_on_path(partition, x[None], deepest)[:deepest], start=1):
         values = problem.client_values(m, partition.centers(h, partition.children(index)))
         best = max(best, values.max())
         variance = np.mean(values * (1 - values)) if problem.noise == "bernoulli" else problem.noise**2 / 3
@@ -238,3 +241,32 @@ def draw_curves(found: dict, p: Parameters) -> Exhibit:
         ax.set_xlabel("evaluations per client $t$")
     legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **ORACLE_LOOK)])
     return figure_exhibit(figure, "beyond_curves", caption, pd.concat(means, ignore_index=True))
+
+
+def tabulate_sites(p: Parameters) -> Exhibit:
+    """Tabulate what each part of PF-PNE+ adds to the AUC on images never seen, on the problem of notebook 6.
+
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters; the scale is that of notebook 6.
+
+    Returns
+    -------
+    Exhibit
+        The table, and as CSV one row per variant and site.
+    """
+    p = replace(p, **SITES[p.profile])
+    table = sites.compared(sites.results(p, sites.IN_PARTS), p.seed)
+    pooled = table[table["site"] == "all"]
+    caption = (
+        "How far the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % "
+        f"interval: the {p.n_clients} sites of notebook 6, {p.horizon} fits per site, {p.n_runs} paired runs. The "
+        f"interval is above 0 in {(pooled['low'] > 0).sum()} of {len(pooled)} rows, and below 0 in "
+        f"{(pooled['high'] < 0).sum()}."
+    )
+    cells = pd.DataFrame({"Variant": pooled["against"]})
+    cells["PF-PNE+ minus it"] = [
+        f"{row.difference:+.4f} [{row.low:+.4f}, {row.high:+.4f}]" for row in pooled.itertuples()
+    ]
+    return table_exhibit("beyond_sites", caption, cells, {"beyond_sites": table}, as_latex(cells, "lr"))

@@ -21,6 +21,8 @@ from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.tests import theory
 from pfpne.paper.run.groups import DIMENSIONS
+from pfpne.paper.show.export import Exhibit, table_exhibit
+from pfpne.paper.show.style import DASH
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.simulation.neural import NeuralSimulation, Ridge, simulate_fn_ucb
@@ -364,7 +366,10 @@ COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "rati
 
 
 def measure(study: Study) -> pd.DataFrame:
-    """A row a reading and objective. ratio: mean R(T)/M, other reading over ours; low, high: its 95 % interval."""
+    """Measure every other reading: one row per reading and objective.
+
+    ratio: of mean R(T)/M, other reading over ours; low, high: the ends of its 95 % interval.
+    """
     rows = []
     for reading in READINGS:
         for objective in reading.objectives:
@@ -373,3 +378,39 @@ def measure(study: Study) -> pd.DataFrame:
             ratio = stats.ratio(reading.regret(study, objective), ours, stream(study.seed, "deviations", *head))
             rows.append((*head, len(ours), *ratio))
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def tabulate(study: Study) -> Exhibit:
+    """Tabulate what other readings of the paper would change.
+
+    Parameters
+    ----------
+    study : Study
+        The scale of the runs.
+
+    Returns
+    -------
+    Exhibit
+        The table, and what `measure` returns as CSV.
+    """
+    table = measure(study)
+    caption = (
+        "Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval. "
+        f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards unless "
+        "another noise is named."
+    )
+    return table_exhibit("deviations", caption, table_cells(table), {"deviations": table})
+
+
+def table_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of `measure` as strings: one row per reading, one column per objective."""
+    names = {"deviation": "#", "algorithm": "Algorithm", "other reading": "Other reading"}
+    cells = table.assign(deviation=table["deviation"].map("*{}*".format), cell=table.apply(_ratio_in_words, axis=1))
+    cells = cells.set_index([*names, "objective"])["cell"].unstack(sort=False, fill_value=DASH)
+    return cells[table["objective"].unique()].rename_axis(columns=None).reset_index().rename(columns=names)
+
+
+def _ratio_in_words(row: pd.Series) -> str:
+    if all(f"{row[name]:.6g}" == "1" for name in ("ratio", "low", "high")):  # as the CSV has it
+        return "1 in every run"
+    return f"{row['ratio']:.3f}" if pd.isna(row["low"]) else "{ratio:.3f} [{low:.3f}, {high:.3f}]".format(**row)

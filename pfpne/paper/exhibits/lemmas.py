@@ -24,10 +24,9 @@ from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import PFPNESettings, radius, tau
 from pfpne.federation import Task
 from pfpne.paper.claims import stats
+from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
 from pfpne.paper.claims.evidence import ALIKE, Study
-from pfpne.paper.claims.premises import way
 from pfpne.paper.claims.tests import one_phase, theory
-from pfpne.paper.claims.watch import levels, watch
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -36,7 +35,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import unordered
-from pfpne.paper.show.export import Exhibit, as_markdown
+from pfpne.paper.show.export import Exhibit, as_markdown, text_exhibit
 from pfpne.paper.show.style import label, noise_in_words, title
 from pfpne.partition import Partition
 from pfpne.problems import Problem, problem_from_functions
@@ -80,8 +79,8 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
     s, M = seen.server.settings, problem.n_clients
     log, shared = s.log_term(seen.server.task), seen.shared
     depths = max(len(shared), *map(len, seen.own), 1)
-    optima, K = np.append(problem.optimum, problem.global_optimum), levels(partition, shared)
-    paths = np.array(way(partition, np.vstack([problem.maximisers, problem.global_maximiser]), depths - 1))
+    optima, K = np.append(problem.optimum, problem.global_optimum), nodes_before_elimination(partition, shared)
+    paths = np.array(cells_on_path(partition, np.vstack([problem.maximisers, problem.global_maximiser]), depths - 1))
     pulled = [(m, *node, *drawn) for m, client in enumerate(seen.clients) for node, drawn in client.pulled.items()]
     pulled = pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
     ends = np.array([len(own) for own in seen.own])  # how many depths each client has finished alone
@@ -290,7 +289,8 @@ def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path =
 def shrink(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """One row per objective, noise, T and run: d, shift, Delta and R(T)/M of pf-pne (given its Delta) and of pe.
 
-    problems: what pfpne.paper.exhibits.assumptions measures, for d_min and d_new: medians at the shift next to p.shift.
+    problems: what pfpne.paper.exhibits.depths.measure_assumptions returns first; d_min and d_new are the medians at the
+    shift next to p.shift.
     """
     study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
     parts = []
@@ -533,10 +533,22 @@ def trees_in_words(trees: pd.DataFrame) -> str:
     )
 
 
-def make_lemmas(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> Exhibit:
-    """Everything on this page: the verdicts as lemmas.csv and, with the tables behind them, as lemmas.md.
+def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> Exhibit:
+    """Count all of this and tabulate the verdicts.
 
-    problems: what pfpne.paper.exhibits.assumptions.measure returns first.
+    Parameters
+    ----------
+    problems : pandas.DataFrame
+        What pfpne.paper.exhibits.depths.measure_assumptions returns first.
+    p : Parameters
+        The notebook's parameters.
+    folder : Path
+        Where runs, and what was counted in them, are kept.
+
+    Returns
+    -------
+    Exhibit
+        lemmas.md has the verdicts and the comparison of HOO with HCT; lemmas.csv and lemmas_*.csv have the numbers.
     """
     nodes = count_lemmas(p, folder)
     lost, trees, speed = run_biased_problem(), vary_trees(p, folder), compare_speed(p, folder)
@@ -558,7 +570,6 @@ def make_lemmas(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -
         f"**HOO against HCT on {title('rastrigin')}.** {trees_in_words(trees)}\n\n"
         f"{as_markdown(shown.rename(columns=names))}"
     )
-    csv = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}
     tables = {"": table, "_nodes": count_fates(nodes, PLACE), "_lost": lost, "_shrinking": shrunk, "_speed": speed}
-    files = {f"lemmas{name}.csv": part.to_csv(**csv).encode() for name, part in (tables | {"_trees": trees}).items()}
-    return Exhibit("lemmas", caption, files | {"lemmas.md": text.encode()}, {"text/markdown": text})
+    numbers = {f"lemmas{name}": part for name, part in (tables | {"_trees": trees}).items()}
+    return text_exhibit("lemmas", caption, text, numbers)

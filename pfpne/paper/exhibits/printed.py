@@ -36,7 +36,7 @@ from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES, READINGS
 from pfpne.paper.run.workers import unordered
-from pfpne.paper.show.export import Exhibit, text_exhibit
+from pfpne.paper.show.export import Exhibit, as_csv, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, label, noise_in_words, title
 from pfpne.rng import stream
@@ -452,11 +452,7 @@ def statements_table(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.
         " does not say and we had to decide."
     )
     markdown = shown.to_markdown(index=False)
-    options = {"index": False, "lineterminator": "\n", "float_format": "%.6g"}
-    files = {
-        "statements.csv": csv.to_csv(**options).encode(),
-        "statements_comparisons.csv": every.to_csv(**options).encode(),
-    }
+    files = {"statements.csv": as_csv(csv), "statements_comparisons.csv": as_csv(every)}
     files["statements.md"] = f"{markdown}\n\n{caption}\n".encode()
     return Exhibit("statements", caption, files, {"text/markdown": markdown})
 

@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from pfpne.algorithms import make_settings
-from pfpne.paper.claims.watch import levels, watch
+from pfpne.paper.claims.depths import nodes_before_elimination, watch
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, our_style
 from pfpne.paper.show.style import BLUE, CLIENT_LINES, FATES, GREY, PAGE, noise_in_words, title
@@ -43,14 +43,16 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     sent = [(m.header, t, m.numbers * (way == "up"), m.numbers * (way == "down")) for t, way, _, m in run.messages]
     sent = pd.DataFrame(sent, columns=["depth", "t", "up", "down"]).groupby(["depth", "t"], as_index=False).sum()
     partition = server.task.partition
-    K = levels(partition, shared)
+    K = nodes_before_elimination(partition, shared)
     for h, kept in enumerate(shared):
         fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
         drawn = {"pulls": server.samples(h), "mean": seen.means[h].mean(axis=0)}
         cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **drawn})
     for m, (client, own) in enumerate(zip(seen.clients, seen.own, strict=True)):
         # own: by PE, from the root; empty if the horizon came before
-        for h, index in enumerate(levels(partition, [*own, *shared[len(own) : -1]] if own else shared)):
+        for h, index in enumerate(
+            nodes_before_elimination(partition, [*own, *shared[len(own) : -1]] if own else shared)
+        ):
             protected, shown = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
             mine, cut = np.isin(index, own[h] if h < len(own) else []), np.full(len(index), h >= len(own))
             cases = {BY_SERVER: protected, CUT: cut, BROUGHT_BACK: shown & mine, NOT_BY_BOTH: shown, BY_CLIENT: mine}

@@ -12,7 +12,7 @@ from pfpne.paper.claims.evidence import ALIKE, Study
 from pfpne.paper.claims.tests import CUT, one_phase
 from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.paper.run.results import run_experiment
-from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.export import Exhibit, as_latex, in_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, in_thousands, legend, line_looks, new_figure, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, TITLES, label, noise_in_words, title
 from pfpne.rng import stream
@@ -45,14 +45,16 @@ NO_FIT = "\N{DAGGER}"
 ANYTIME = ("fn-ucb",)
 
 
-def table1(study: Study) -> pd.DataFrame:
-    """Table 1: a row an algorithm (the paper's, then ours) and objective, one of each dimension.
+def measure(study: Study) -> pd.DataFrame:
+    """Measure Table 1: one row per algorithm (the paper's, then ours) and objective, one objective of each dimension.
 
-    Over n runs, under the profile's first noise. algorithm, stated_regret, stated_rounds, personalized ("" for ours);
-    objective, noise, n; local, global: mean R(T)/M and global regret, with their standard deviations *_sd; M_slope,
-    M_low, M_high: the exponent of M in R(T)/M, with alike clients, and its 95 % bootstrap interval, of the paper's
-    systems that communicate; one_phase: why that says little, or ""; rounds and numbers of communication;
-    rounds_per_doubling of T. nan: not measured.
+    Over n runs, under the profile's first noise. The columns:
+
+    - algorithm, stated_regret, stated_rounds, personalized ("" for ours); objective, noise, n;
+    - local, global: mean R(T)/M and global regret, with their standard deviations *_sd;
+    - M_slope, M_low, M_high: the exponent of M in R(T)/M, with identical clients, and its 95 % bootstrap interval, of
+      the paper's systems that communicate; one_phase: why that says little, or "";
+    - rounds and numbers of communication; rounds_per_doubling of T. nan where nothing was measured.
     """
     names = dict.fromkeys([*STATED, *NAMES])
     return pd.DataFrame([_row(study, name, objective) for name in names for objective in DIMENSIONS])
@@ -75,7 +77,7 @@ def _row(study: Study, name: str, objective: str) -> dict:
 
 
 def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, str]:
-    """Exponents (n,) of M in R(T)/M, with alike clients, and why they say little, if so (claim_tests.one_phase)."""
+    """Exponents (n,) of M in R(T)/M, with identical clients, and why they say little, if so: see `one_phase`."""
     noise, n = study.regimes[0].noise, study.figure_runs
     clients = study.clients[:-1]  # the last takes as long as the others together
     rows = [study.summary(objective, name, noise, n, n_clients=M, **ALIKE) for M in clients]
@@ -85,8 +87,7 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
 def exponents(study: Study) -> pd.DataFrame:
     """Local exponents: log2 of R(T)/M at T over that at T/2, at each of the study's horizons but the first.
 
-    A row an algorithm, objective and T: algorithm, objective, T, n, exponent (mean over n runs), low, high (its 95 %
-    bootstrap interval).
+    One row per algorithm, objective and T: n, exponent (mean over n runs), low, high (its 95 % bootstrap interval).
     """
     rows = []
     for name in dict.fromkeys([*STATED, *NAMES]):
@@ -94,8 +95,8 @@ def exponents(study: Study) -> pd.DataFrame:
             regret = _at_horizons(study, objective, name)["local"]
             rng = stream(study.seed, "exponents", name, objective)
             for T, before, after in zip(study.horizons[1:], regret.T, regret.T[1:], strict=False):
-                found = np.log2(after / before) if before.all() else np.full(len(before), np.nan)
-                rows.append((name, objective, T, len(found), found.mean(), *stats.interval(found, rng)))
+                exponent = np.log2(after / before) if before.all() else np.full(len(before), np.nan)
+                rows.append((name, objective, T, len(exponent), exponent.mean(), *stats.interval(exponent, rng)))
     return pd.DataFrame(rows, columns=["algorithm", "objective", "T", "n", "exponent", "low", "high"])
 
 
@@ -122,7 +123,8 @@ def _read_off(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
     return {kind: np.stack([row[kind] for row in rows]) for kind in rows[0]}
 
 
-def caption(study: Study) -> str:
+def table_caption(study: Study) -> str:
+    """What the columns of Table 1 are."""
     return (
         "The paper's Table 1, and what we measure. The paper states the average regret, the communication rounds, "
         "and whether the local objectives are optimized, for one near-optimality dimension d of all objectives. A "
@@ -139,8 +141,8 @@ def caption(study: Study) -> str:
     )
 
 
-def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The table in strings, formulas in LaTeX, a pair (group or "", heading) a column."""
+def table_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as strings, with formulas in LaTeX; each column is named by a pair (group or "", heading)."""
     stated = table[list(Stated._fields)].map(lambda x: f"${x}$" if x.startswith("\\") else x or DASH)
     stated.insert(0, "system", table["algorithm"].map(label) + np.where(table["personalized"] == "no", "*", ""))
     stated[table["objective"] != table["objective"].iloc[0]] = ""  # the first row of a system names it
@@ -161,6 +163,33 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 
 def _decimal(x: float) -> str:
     return "" if np.isnan(x) else f"{x:,.0f}" if abs(x) >= 100 else f"{0.0 + round(x, 2):.2f}"
+
+
+def tabulate(study: Study) -> Exhibit:
+    """Put the paper's Table 1 beside what is measured.
+
+    Parameters
+    ----------
+    study : Study
+        The scale of the runs.
+
+    Returns
+    -------
+    Exhibit
+        The table, as Markdown and LaTeX, and what `measure` returns as CSV.
+    """
+    table, caption = measure(study), table_caption(study)
+    cells = table_cells(table)
+    tabular = as_latex(cells, "lllll rrl rr r", multicolumn_format="c")
+    latex = (
+        "% Needs \\usepackage{booktabs,graphicx}. As wide as a page of two columns.\n"
+        "\\begin{table*}\n\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n"
+        f"\\caption{{{in_latex(caption)}}}\n\\label{{tab:table1}}\n"
+        f"\\resizebox{{\\textwidth}}{{!}}{{{tabular}}}\n"
+        "\\end{table*}\n"
+    )
+    plain = cells.set_axis([", ".join(filter(None, pair)) for pair in cells.columns], axis=1)
+    return table_exhibit("table1", caption, plain, {"table1": table}, latex)
 
 
 @our_style()

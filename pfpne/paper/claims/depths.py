@@ -1,0 +1,367 @@
+"""What happens at each depth of a run, and what the paper supposes of the cells there.
+
+The first part measures the paper's assumptions on a problem and on the cells of a partition:
+
+| paper                               | here               | meaning                                                   |
+|-------------------------------------|--------------------|-----------------------------------------------------------|
+| Delta (Assumption 3)                | problem.Delta      | the largest abs(f-bar* - f_m*)                            |
+| Delta, omega (Assumption 4)         | Delta_4, omega     | f_m* - f_m(x) <= Delta + omega (f-bar* - f-bar(x))        |
+| diam(P_{h,i}) (Assumption 2)        | diameters          | the least that its fourth condition leaves room for       |
+| nu_1, rho (Assumption 2)            | smoothness         | diam(P_{h,i}) <= nu_1 rho^h                               |
+| N_f(a nu rho^h, .) (Definition 1)   | near_optimal       | how many cells of depth h hold an a nu rho^h-optimal x    |
+| d_m, d-bar, d_new (Definitions 1, 2)| dimension          | N ~ rho^(-d h)                                            |
+
+Rows 0..M-1 of an array are the clients, the last is f-bar. Depths are h = 0..H.
+
+The second part watches runs of pf-pne, fed-pne and pe: their own clients and server run, and the clients note what
+happens. The third looks at each mean that PF-PNE eliminates nodes by. The fourth has what the claims read of a run:
+each of its functions takes (experiment, run) and returns plain numbers.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from pfpne.algorithms import ALGORITHMS
+from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, radius, tau
+from pfpne.algorithms.phases import PhasedClient, Pull, lookup_sorted
+from pfpne.federation import Server
+from pfpne.paper.run.experiment import Experiment
+from pfpne.partition import Partition
+from pfpne.problems.base import Problem
+from pfpne.problems.synthetic import Rastrigin
+from pfpne.rng import stream
+from pfpne.simulation.phased import simulate_phases
+from pfpne.simulation.record import Run
+from pfpne.simulation.simulate import partition_of, simulate
+
+LOCAL, GLOBAL = 12, 6  # of the near-optimal sets of f_m and of f-bar (below Definition 1)
+BELOW = 6  # depths below a cell whose centres tell its range
+TOLERANCE = 1e-6  # of a value at a maximum: next to a square-root cusp, rounding alone costs 1e-8
+RANDOM_POINTS = 1_000
+EVENTS = {
+    "means": "means that nodes are eliminated by, the server's and the clients'",
+    "outside": "those further from what they estimate than their half-width",
+    "lost": "clients whose maximum lies in a node that was eliminated",
+}
+
+
+def cells_on_path(partition: Partition, points: np.ndarray, depth: int) -> list[np.ndarray]:
+    """Find the nodes that hold the points (n, d): their indices (n,) at each depth 0..depth; on a border, the first."""
+    nodes = [np.ones(len(points), dtype=np.int64)]
+    for h in range(1, depth + 1):
+        children = partition.children(nodes[-1]).reshape(-1, partition.k)
+        box = partition.box(h, children.ravel()).reshape(*children.shape, *points.shape[1:], 2)
+        inside = ((box[..., 0] <= points[:, None]) & (points[:, None] <= box[..., 1])).all(axis=-1)
+        nodes.append(children[np.arange(len(points)), inside.argmax(axis=1)])
+    return nodes
+
+
+# --- the assumptions ----------------------------------------------------------------------------------
+
+
+def cell_extremes(problem: Problem, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Find the lowest and the highest values (M + 1, k^h) on the cells of each depth down to H.
+
+    They are looked up at the centres of the cells down to BELOW depths deeper, at the corners, and at the maximisers:
+    the lowest are a little too high, the highest of cells without a maximiser too low. Of rastrigin they are exact to
+    1e-4 in any dimension; of its f-bar they are those before the clipping at 0, which is a bound from below.
+    """
+    if isinstance(problem, Rastrigin):
+        return _separable_extremes(problem, partition, H)
+    deepest, k = min(H + BELOW, partition.max_depth), partition.k
+    low = high = None
+    lows, highs = [], []
+    for h in range(deepest, -1, -1):
+        index = np.arange(1, k**h + 1)
+        points = [partition.centers(h, index)]
+        if h <= H and problem.candidates is None:
+            box = partition.box(h, index)
+            points += [box[:, np.arange(problem.d), ends] for ends in itertools.product((0, 1), repeat=problem.d)]
+        values = np.stack([problem.values(x) for x in points])  # (points of a cell, M, k^h)
+        values = np.concatenate([values, values.mean(axis=1, keepdims=True)], axis=1)
+        below = low, high
+        low, high = values.min(axis=0), values.max(axis=0)
+        if below[0] is not None:
+            inner = [side.reshape(len(low), -1, k) for side in below]
+            low, high = np.minimum(low, inner[0].min(axis=-1)), np.maximum(high, inner[1].max(axis=-1))
+        if h <= H:
+            lows.insert(0, low)
+            highs.insert(0, high.copy())
+    points = np.concatenate([problem.maximisers, problem.global_maximiser[None]])
+    best = optima(problem)
+    for h, index in enumerate(cells_on_path(partition, points, H)):
+        highs[h][np.arange(len(points)), index - 1] = best
+    return lows, highs
+
+
+def _separable_extremes(problem: Rastrigin, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Of a mean over the dimensions of functions of one coordinate: its extremes on a box are the means of theirs."""
+    (bottom, top), d, parts = problem.domain[0], problem.d, 2**14
+    x = np.linspace(bottom, top, parts + 1)  # the ends of the finest intervals, 64 to a period or more
+    columns = [problem.function((x[None, :] - problem.shifts[:, j, None]).reshape(-1, 1)) for j in range(d)]
+    table = np.stack(columns).reshape(d, problem.n_clients, -1)
+    table = np.concatenate([table, table.mean(axis=1, keepdims=True)], axis=1)  # (d, M + 1, parts + 1)
+    sides = {"low": {}, "high": {}}
+    for level in range(min(H, 14) + 1):  # the extremes on the intervals that halving the domain so often makes
+        first = np.arange(2**level) * (parts >> level)
+        for side, extreme in (("low", np.minimum), ("high", np.maximum)):
+            inner = extreme.reduceat(table[..., :-1], first, axis=-1)
+            sides[side][level] = extreme(inner, table[..., first + (parts >> level)])
+    lows, highs = [], []
+    for h in range(H + 1):
+        box = partition.box(h, np.arange(1, partition.k**h + 1))
+        level = np.rint(np.log2((top - bottom) / (box[..., 1] - box[..., 0]))).astype(int)  # (n, d)
+        place = np.rint((box[..., 0] - bottom) / (top - bottom) * 2.0**level).astype(int)
+        for side, extremes in (("low", lows), ("high", highs)):
+            total = np.zeros((problem.n_clients + 1, len(box)))
+            for j in range(d):
+                for halvings in np.unique(level[:, j]):
+                    columns = np.flatnonzero(level[:, j] == halvings)
+                    total[:, columns] += sides[side][halvings][j][:, place[columns, j]]
+            extremes.append(np.clip(total / d, 0.0, 1.0))
+    return lows, highs
+
+
+def optima(problem: Problem) -> np.ndarray:
+    """f_m* of every client and f-bar*, (M + 1,)."""
+    return np.append(problem.optimum, problem.global_optimum)
+
+
+def diameters(best: np.ndarray, lows: list, highs: list) -> np.ndarray:
+    """The least diameters (M + 1, H + 1) that Assumption 2 allows: of the worst cell of each depth.
+
+    Its fourth condition, f* - f(y) <= f* - f(x) + max(f* - f(x), l(x, y)), asks l(x, y) >= f(x) - f(y) wherever that
+    exceeds f* - f(x). In a cell it asks most where x is its best point and y its worst.
+    """
+    largest = []
+    for low, high in zip(lows, highs, strict=True):
+        varies = high - low
+        largest.append(np.where(varies > best[:, None] - high, varies, 0.0).max(axis=1))
+    return np.stack(largest, axis=1)
+
+
+def smoothness(diameters: np.ndarray) -> tuple[float, float]:
+    """(nu_1, rho) with diameters (H + 1,) <= nu_1 rho^h: rho by least squares of logarithms, nu_1 the least then."""
+    depth = np.flatnonzero(diameters > 0)
+    slope = np.polyfit(depth, np.log(diameters[depth]), 1)[0] if len(depth) > 1 else 0.0
+    return float(np.exp(np.max(np.log(diameters[depth]) - slope * depth))), float(np.exp(slope))
+
+
+def near_optimal(best: np.ndarray, highs: list, nu_1: float, rho: float) -> tuple[np.ndarray, np.ndarray]:
+    """How many cells of each depth hold a near-optimal point: (M + 1, H + 1), LOCAL nu_1 rho^h of a client's optimum,
+    GLOBAL nu_1 rho^h of f-bar*; and (M, H + 1), those of each client that are none of f-bar's.
+    """
+    near_all, different = [], []
+    for h, high in enumerate(highs):
+        factor = np.append(np.full(len(best) - 1, LOCAL), GLOBAL)
+        near = best[:, None] - high <= (factor * nu_1 * rho**h)[:, None]
+        near_all.append(near.sum(axis=1))
+        different.append((near[:-1] & ~near[-1]).sum(axis=1))
+    return np.stack(near_all, axis=1), np.stack(different, axis=1)
+
+
+def dimension(counts: np.ndarray, nu_1: float, rho: float) -> np.ndarray:
+    """d >= 0 with counts (n, H + 1) ~ rho^(-d h), (n,): by least squares, of one cell where there is none.
+
+    From the depth on where not every point is near-optimal for f_m; nan if that leaves fewer than two depths.
+    """
+    H = counts.shape[1] - 1
+    depth = np.array([h for h in range(H + 1) if LOCAL * nu_1 * rho**h < 1])
+    if len(depth) < 2:
+        return np.full(len(counts), math.nan)
+    x = depth * math.log(1 / rho)
+    return np.maximum(0.0, np.log(np.maximum(counts[:, depth], 1)) @ (x - x.mean()) / np.var(x) / len(x))
+
+
+def Delta_4(problem: Problem) -> float:
+    """The least Delta that any omega of Assumption 4 goes with: the largest f_m* - f_m at the maximiser of f-bar."""
+    least = float(np.max(problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]))
+    return least if least > TOLERANCE else 0.0
+
+
+def omega(problem: Problem, partition: Partition, H: int, Delta: float) -> float:
+    """The least omega >= 1 of Assumption 4 with this Delta, at the centres down to depth H; infinite if none serves."""
+    if Delta < Delta_4(problem):
+        return math.inf
+    least = 1.0
+    for h in range(H + 1):
+        values = problem.values(partition.centers(h, np.arange(1, partition.k**h + 1)))
+        excess = (problem.optimum[:, None] - values).max(axis=0) - Delta
+        short = problem.global_optimum - values.mean(axis=0)
+        binding = excess > TOLERANCE
+        least = max(least, float(np.max(excess[binding] / short[binding], initial=1.0)))
+    return least
+
+
+# --- runs that are watched ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class NotedPartition(Partition):
+    """A partition that notes whose children are asked for, one depth after another: they are the nodes kept."""
+
+    kept: list = field(default_factory=list)
+
+    def children(self, i):
+        self.kept.append(i)
+        return super().children(i)
+
+
+class WatchedClient(PhasedClient):
+    """A client that notes the nodes it keeps, first with the server, then alone, and what it pulls.
+
+    pulled[h, i]: (pulls, sum of rewards) of each node.
+    """
+
+    def __init__(self, task, settings, phases):
+        self.cells, self.pulled = NotedPartition(**vars(task.partition)), {}
+        super().__init__(replace(task, partition=self.cells), settings, phases)
+
+    def _tell(self, batch, rewards):
+        sums = np.add.reduceat(rewards, np.cumsum(batch.counts) - batch.counts)
+        for i, n, total in zip(self._step.index.tolist(), batch.counts, sums, strict=False):  # the horizon may cut some
+            before = self.pulled.get((self._step.h, i), (0, 0.0))
+            self.pulled[self._step.h, i] = before[0] + n, before[1] + total
+        return super()._tell(batch, rewards)
+
+
+class Watched(NamedTuple):
+    """What was seen of a run.
+
+    shared: the nodes kept at each depth 0, 1, ... by the server, or passed on by Fed-PNE's expansion. own: for each
+    client, those that it kept alone. means: {h: the clients' means (M, n) of K^h}, as they were sent.
+    """
+
+    run: Run
+    server: Server
+    clients: list[WatchedClient]
+    shared: list[np.ndarray]
+    own: list[list[np.ndarray]]
+    means: dict[int, np.ndarray]
+
+
+def watch(name: str, problem: Problem, horizon: int, **options) -> Watched:
+    """Run pf-pne, fed-pne or pe on a problem and note what happens. options: as simulate takes them."""
+    made = []
+
+    def make(task, chosen):
+        made.extend(ALGORITHMS[name].make(task, chosen, client=WatchedClient))
+        return made
+
+    run = simulate(replace(ALGORITHMS[name], make=make), problem, horizon, messages=True, **options)
+    server, clients = made
+    up = [message for _, direction, _, message in run.messages if direction == "up"]
+    means = {h: np.stack([message.means for message in up if message.header == h]) for h in {m.header for m in up}}
+    n_shared = max(means, default=-1) + 1  # the depths that the server decided on, expanded ones among them
+    kept = [client.cells.kept for client in clients]
+    return Watched(run, server, clients, kept[0][:n_shared], [own[n_shared:] for own in kept], means)
+
+
+def nodes_before_elimination(partition: Partition, kept: list[np.ndarray]) -> list[np.ndarray]:
+    """The nodes of each depth before elimination: the root, then the children of those kept."""
+    return [np.array([1]), *map(partition.children, kept)]
+
+
+# --- the means that nodes are eliminated by -----------------------------------------------------------
+
+
+class Observed(PFPNE):
+    """PF-PNE, which looks at what its loop asks for and is told.
+
+    errors: whether each mean is further from what it estimates than its half-width. lost (M,): whose maximum was
+    eliminated.
+    """
+
+    def __init__(self, task, settings, S, problem):
+        super().__init__(task, settings, S)
+        self.problem, self.errors, self.lost = problem, [], np.zeros(S, dtype=bool)
+        self.maxima = cells_on_path(task.partition, problem.maximisers, task.partition.max_depth)
+        self.shared = self.own = None  # what PE is given
+
+    def loop(self):
+        loop, told, pulled = super().loop(), None, None
+        while True:
+            want, before = loop.send(told), ~self.done
+            told = yield want
+            if not isinstance(want, Pull):
+                self.look_at_server(pulled, want.means)
+            elif self.shared is not None and want.h < self.task.partition.max_depth:  # else it plays the best to T
+                self.look_at_clients(want, told, before)
+            pulled = want
+
+    def pe(self, shared, own):
+        self.shared, self.own = shared, own
+        return super().pe(shared, own)
+
+    def note_errors(self, mean: np.ndarray, value: np.ndarray, n) -> None:
+        """Note of each mean of n rewards whether its half-width misses the value."""
+        self.errors.append(np.abs(mean - value) > radius(n, self.log, self.settings.c))
+
+    def look_at_server(self, pulled: Pull, means: np.ndarray) -> None:
+        """Look at the means (S, n) that the clients send of the nodes that they have pulled."""
+        points = self.task.partition.centers(pulled.h, pulled.index[: means.shape[1]])
+        self.note_errors(means.mean(axis=0), self.problem.mean_values(points), len(means) * pulled.counts[0])
+
+    def look_at_clients(self, pulled: Pull, sums: np.ndarray, before: np.ndarray) -> None:
+        """Look at one depth of PE. before (S,): whom the horizon had not cut then; the others know no more."""
+        h, owner, index, n = pulled
+        s, sums, n, spared = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
+        if h in self.own:
+            nodes, drawn, pulls_before = self.own[h]
+            known, column = lookup_sorted(index, nodes)
+            sums[known] += drawn[owner[known], column]
+            n[known] += pulls_before
+            spared, _ = lookup_sorted(self.maxima[h], self.shared[h][0])
+            if pulls_before >= tau(h, self.log, s.c, s.nu_1, s.rho):
+                return  # nodes that were sampled enough together are not pulled, and not seen here
+        present = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
+        self.lost |= before & ~present & ~spared
+        whole = ~self.done[owner]  # what the horizon has not cut
+        value = self.problem.paired_values(owner[whole], self.task.partition.centers(h, index[whole]))
+        self.note_errors(sums[whole] / n[whole], value, n[whole])
+
+
+# --- what the claims read of a run --------------------------------------------------------------------
+
+
+def gap_of_random_points(experiment: Experiment, run: int) -> float:
+    """f_m* less the mean of f_m, at points drawn uniformly from the domain, or at all candidates where it has some."""
+    problem = experiment.problem(run)
+    x = problem.candidates
+    if x is None:
+        x = stream(experiment.seed, problem.name, run, "chance").uniform(*problem.domain.T, (RANDOM_POINTS, problem.d))
+    return float((problem.optimum - problem.values(x).mean(axis=1)).mean())
+
+
+def gaps_at_global_maximum(experiment: Experiment, run: int) -> list[float]:
+    """f_m* - f_m of each client at the global objective's maximum."""
+    problem = experiment.problem(run)
+    return (problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]).tolist()
+
+
+def gaps_at_depths(experiment: Experiment, run: int, depth: int) -> list[float]:
+    """At each depth down to this one, the largest f_m* - f_m of a client at the centre of the cell with its maximum."""
+    problem = experiment.problem(run)
+    partition, owner = partition_of(problem, experiment.cells, experiment.seed, run), np.arange(problem.n_clients)
+    nodes = cells_on_path(partition, problem.maximisers, depth)
+    values = [problem.paired_values(owner, partition.centers(h, index)) for h, index in enumerate(nodes)]
+    return [float((problem.optimum - value).max()) for value in values]
+
+
+def count_events(experiment: Experiment, run: int) -> list[int]:
+    """Run PF-PNE again, with the experiment's settings, and count EVENTS."""
+    problem, observed = experiment.problem(run), []
+
+    def observe(*arguments):
+        observed.append(Observed(*arguments, problem))
+        return observed[0]
+
+    algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, observe, PhasedServer))
+    experiment.simulate(algorithm, run)
+    errors = np.concatenate(observed[0].errors)
+    return [len(errors), int(errors.sum()), int(observed[0].lost.sum())]

@@ -1,0 +1,496 @@
+"""What happens depth by depth: what the paper assumes of the cells, and why PF-PNE wins or loses.
+
+The assumptions are measured on our objectives: a figure and a table. The causes are counted in runs: what elimination
+removes, what intervals cover, where T goes; a figure, and the explanation in words.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from pfpne.algorithms import make_settings
+from pfpne.algorithms.pf_pne import PhasedSettings, radius
+from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
+from pfpne.federation import Task
+from pfpne.paper.claims import depths
+from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
+from pfpne.paper.claims.evidence import COMMON
+from pfpne.paper.exhibits.regimes import GRIDS
+from pfpne.paper.run import cache
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.progress import progress
+from pfpne.paper.run.workers import unordered
+from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit, text_exhibit
+from pfpne.paper.show.plot import figure_exhibit, legend, new_figure, our_style
+from pfpne.paper.show.style import (
+    ASSUMED_LOOK,
+    CELL_LOOKS,
+    COLUMN,
+    DASH,
+    LOOKS,
+    NEAR_OPTIMAL_LOOKS,
+    PAGE,
+    TITLES,
+    noise_in_words,
+    title,
+)
+from pfpne.partition import CELLS, Partition
+from pfpne.problems import OBJECTIVES, Problem, make_problem
+from pfpne.simulation.noise import noise_streams
+from pfpne.simulation.phased import Evaluations, run_phases
+from pfpne.simulation.simulate import partition_of
+from pfpne.simulation.tree import Cells, play
+
+# --- the assumptions, measured ------------------------------------------------------------------------
+
+DEEPEST = {"smoke": 7, "paper": 10}  # PF-PNE reaches depth 8 or 9 in the paper's
+DEFAULTS = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
+PLACE = ["objective", "shift", "cells", "run"]
+ASSUMPTIONS = {  # the columns of one problem
+    "Delta": "the least of Assumption 3",
+    "Delta_4": "the least of Assumption 4, with any omega",
+    "omega": "the least of Assumption 4, with the Delta of Assumption 3",
+    "omega_4": "the same with Delta_4",
+    "nu_1": "of the worst client, with rho: what its cells satisfy; infinite where no rho < 1 serves",
+    "rho": "",
+    "nu_1_mean": "of f-bar",
+    "rho_mean": "",
+    "d_min": "near-optimality dimension, with nu_1 = 1 and rho = 0.5, of the clients",
+    "d_max": "",
+    "d_mean": "of f-bar",
+    "d_new": "optimality-difference dimension",
+}
+ASSUMPTIONS_BY_DEPTH = {  # the columns of one depth of a problem
+    "depth": "h",
+    "diameter": "the least that Assumption 2 allows a cell, of the worst client",
+    "diameter_mean": "of f-bar",
+    "near": "cells that hold a point within 12 nu_1 rho^h of the optimum, of the client that has most",
+    "near_mean": "within 6 nu_1 rho^h, of f-bar",
+    "different": "of the first kind and not of the second, of the client that has most",
+}
+
+
+def measure_problem(deepest: int, objective: str, M: int, shift: float, cells: str, seed: int, run: int) -> list[list]:
+    """The values of ASSUMPTIONS for the problem of one run, then one row of ASSUMPTIONS_BY_DEPTH per depth."""
+    problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON)
+    partition = partition_of(problem, cells, seed, run)
+    H = min(deepest, partition.max_depth - 4)  # of landmine, whose grid ends
+    lows, highs = depths.cell_extremes(problem, partition, H)
+    best = depths.optima(problem)
+    diameters = depths.diameters(best, lows, highs)
+    near, different = depths.near_optimal(best, highs, DEFAULTS.nu_1, DEFAULTS.rho)
+    d = depths.dimension(near, DEFAULTS.nu_1, DEFAULTS.rho)
+    d_new = np.minimum(d[:-1], depths.dimension(different, DEFAULTS.nu_1, DEFAULTS.rho))  # as d_m serves a part, too
+    worst, Delta_4 = diameters[:-1].max(axis=0), depths.Delta_4(problem)
+    omegas = [depths.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
+    smooth = depths.smoothness(worst), depths.smoothness(diameters[-1])
+    whole = [problem.Delta, Delta_4, *omegas, *smooth[0], *smooth[1], d[:-1].min(), d[:-1].max(), d[-1], d_new.max()]
+    by_depth = worst, diameters[-1], near[:-1].max(axis=0), near[-1], different.max(axis=0)
+    return [[*map(float, whole)], *([h, *map(float, row)] for h, row in enumerate(zip(*by_depth, strict=True)))]
+
+
+def _stored_problem(folder: Path, deepest: int, objective: str, *arguments) -> list[list]:
+    arguments = deepest, objective, *arguments
+    key = cache.key({"of": arguments}, measure_problem, OBJECTIVES[objective])
+    return cache.rows(key, lambda: measure_problem(*arguments), folder)
+
+
+def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Measure what the paper assumes, on every objective, with the shifts of the map, on both kinds of cells.
+
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters.
+    folder : Path
+        Where what was measured before is kept.
+
+    Returns
+    -------
+    problems : pandas.DataFrame
+        One row per problem: PLACE and ASSUMPTIONS.
+    by_depth : pandas.DataFrame
+        One row per problem and depth: PLACE and ASSUMPTIONS_BY_DEPTH.
+    """
+    places = [
+        (objective, shift, cells, run)
+        for objective, row in OBJECTIVES.items()
+        for shift in (GRIDS[p.profile].shifts if objective != "landmine" else (0.0,))
+        for cells in (CELLS if row.d > 1 else CELLS[:1])  # in one dimension both kinds are the same
+        for run in range(p.n_runs)
+    ]
+    scale = folder, DEEPEST[p.profile]
+    jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
+    measured = [rows for _, rows in sorted(unordered(_stored_problem, jobs, p.n_jobs, progress("assumptions")))]
+    problems = [[*place, *first] for place, (first, *_) in zip(places, measured, strict=True)]
+    by_depth = [[*place, *row] for place, (_, *rows) in zip(places, measured, strict=True) for row in rows]
+    columns = [*PLACE, *ASSUMPTIONS], [*PLACE, *ASSUMPTIONS_BY_DEPTH]
+    return pd.DataFrame(problems, columns=columns[0]), pd.DataFrame(by_depth, columns=columns[1])
+
+
+@our_style()
+def draw_assumptions(by_depth: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Draw the diameters that the cells need, and the near-optimal cells, against depth: one column per objective.
+
+    Parameters
+    ----------
+    by_depth : pandas.DataFrame
+        The second table of `measure_assumptions`.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the means over the runs as CSV.
+    """
+    shifts, depth = by_depth["shift"].unique(), np.arange(by_depth["depth"].max() + 1)
+    shift = shifts[np.abs(shifts - p.shift).argmin()]  # the profile's own, or the nearest that was measured
+    rows = by_depth[(by_depth["shift"] == shift) | (by_depth["objective"] == "landmine")]
+    groups = rows.drop(columns=["run", "shift"]).groupby(["objective", "cells", "depth"], sort=False)
+    table = groups.mean().reset_index()
+    caption = (
+        f"What the cells of the partition satisfy: M = {p.n_clients} clients, shift {shift:g}, means of {p.n_runs} "
+        "problems. Top: the smallest diameter that the paper's smoothness (Assumption 2) allows a cell of depth h, "
+        "for the worst cell of the worst client. The grey line is the nu_1 rho^h that the algorithms assume. Bottom, "
+        "for random cells: how many cells contain a near-optimal point, within 12 nu_1 rho^h of the optimum for f_m "
+        "(the client that has most) and within 6 nu_1 rho^h for f-bar; how many are f_m's and not f-bar's; and, in "
+        "grey, all cells."
+    )
+    objectives = [name for name in TITLES if name in set(table["objective"])]
+
+    figure, axes = new_figure((PAGE, 3.6), 2, len(objectives), sharex=True, sharey="row")
+    for (top, bottom), objective in zip(axes.T, objectives, strict=True):
+        for cells, means in table[table["objective"] == objective].groupby("cells"):
+            top.plot(means["depth"], means["diameter"], **CELL_LOOKS[cells])
+            for name in NEAR_OPTIMAL_LOOKS if cells == "random" else ():
+                bottom.plot(means["depth"], means[name].where(means[name] > 0), **NEAR_OPTIMAL_LOOKS[name])
+        top.plot(depth, DEFAULTS.nu_1 * DEFAULTS.rho**depth, **ASSUMED_LOOK)
+        bottom.plot(depth, 2.0**depth, **ASSUMED_LOOK)
+        top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
+        bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
+    axes[0, 0].set_ylabel("diameter")
+    axes[1, 0].set_ylabel("near-optimal cells")
+    looks = *CELL_LOOKS.values(), *NEAR_OPTIMAL_LOOKS.values(), ASSUMED_LOOK
+    handles = [Line2D([], [], **look) for look in looks]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
+    return figure_exhibit(figure, "assumptions", caption, table)
+
+
+def tabulate_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Tabulate the medians over the runs: one row per objective, shift and kind of cells.
+
+    Parameters
+    ----------
+    problems : pandas.DataFrame
+        The first table of `measure_assumptions`, which is written as CSV.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The table.
+    """
+    caption = (
+        f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth "
+        f"{DEEPEST[p.profile]}. Delta is the smallest that satisfies Assumption 3. Delta (4) is the "
+        "smallest that satisfies Assumption 4 with any omega. The two omega are the smallest with Delta (or none) "
+        "and with Delta (4). nu_1 and rho are what the cells of the worst client satisfy, rho by least squares, with "
+        "a dash if cells do not shrink. The dimensions are counted with 1 and 0.5, which the algorithms are given: "
+        "the smallest and the largest of the clients, that of f-bar, and d_new. They are slopes over these depths, "
+        "not limits."
+    )
+    names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
+    cells = assumption_cells(problems)
+    cells = cells.rename(columns=names | {name: name.capitalize() for name in PLACE})
+    latex = as_latex(cells, "lrl" + "r" * (len(cells.columns) - 3))
+    return table_exhibit("assumptions_table", caption, cells, {"assumptions_table": problems}, latex)
+
+
+def assumption_cells(problems: pd.DataFrame) -> pd.DataFrame:
+    """The medians over the runs as strings: one row per objective, shift and kind of cells."""
+    medians = problems.drop(columns=["run", "nu_1_mean", "rho_mean"]).groupby(PLACE[:-1], sort=False).median()
+    cells = medians.map(lambda x: "none" if math.isinf(x) else f"{x:.3g}")
+    cells.loc[medians["rho"] > 0.995, ["nu_1", "rho"]] = DASH  # a rho of 1 is no smoothness
+    cells = cells.reset_index()
+    return cells.assign(objective=cells["objective"].map(title), shift=cells["shift"].map("{:g}".format))
+
+
+# --- the causes, counted in runs ----------------------------------------------------------------------
+
+PHASED, SHOWN = ("pf-pne", "fed-pne", "pe"), ("pf-pne", "fed-pne", "pe", "pf-pne+")
+CAUSES = {  # the columns of one depth of a run; nan where there is nothing to count
+    "depth": "0, 1, ...",
+    "removed": "share of the clients for which no cell around their own optimum is kept",
+    "own": "share of the intervals of clients' own means that hold f_m at the centre",
+    "global": "share of the server's intervals that hold f-bar at the centre",
+    "borrowed": "share of the server's intervals of nodes that stay, as every client uses them, that hold f_m",
+    "missed": "share of the clients that would deploy, at T, a point outside the cell around their own optimum",
+    "nodes": "nodes that a client pulls, in phases that end before T",
+    "spent": "share of T",
+    "cut": "share of T in phases that the horizon cuts",
+}
+NOTHING = dict.fromkeys(CAUSES, np.nan)
+
+
+def count_phases(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
+    """One row per depth (CAUSES) of a run of pf-pne, fed-pne or pe."""
+    watched = watch(name, problem, horizon, partition=partition)
+    M, s = problem.n_clients, watched.server.settings
+    log = s.log_term(watched.server.task)
+    kept = [watched.shared] * M if name == "fed-pne" else watched.own
+    pulled = [(m, *node, *drawn) for m, client in enumerate(watched.clients) for node, drawn in client.pulled.items()]
+    table = pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
+    H = table["depth"].max()
+    optima, deployed = (
+        np.transpose(cells_on_path(partition, points, H)) for points in (problem.maximisers, watched.run.best)
+    )
+    K, rows = nodes_before_elimination(partition, watched.shared), []
+    for h in range(H + 1):
+        nodes = table[table["depth"] == h]  # nothing where Fed-PNE expands
+        row, protected = NOTHING | {"depth": h}, ()
+        if h in watched.means:
+            mean, b = watched.means[h].mean(axis=0), radius(watched.server.samples(h), log, s.c)
+            f, protected = problem.values(partition.centers(h, K[h])), watched.shared[h]
+            row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
+            row["borrowed"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
+        row["missed"] = np.mean(deployed[:, h] != optima[:, h])
+        done = np.array([h < len(own) for own in kept])  # who ends this phase
+        ends = done[nodes["m"]]
+        if done.any():
+            row["removed"] = np.mean([optima[m, h] not in kept[m][h] for m in np.flatnonzero(done)])
+            row["nodes"] = ends.sum() / done.sum()
+        own = nodes[ends & ~nodes["index"].isin(protected)]
+        if name != "fed-pne" and len(own):
+            f = problem.paired_values(own["m"].to_numpy(), partition.centers(h, own["index"].to_numpy()))
+            row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= radius(own["n"], log, s.c))
+        rows.append(row | {"spent": nodes["n"].sum() / M / horizon, "cut": nodes["n"][~ends].sum() / M / horizon})
+    return rows
+
+
+class _CountedEvaluations(Evaluations):
+    """Evaluations that note how many a client makes at each depth."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.made = Counter()
+
+    def pull(self, want, done):
+        self.made[want.h] += want.counts.sum() / self.task.n_clients
+        return super().pull(want, done)
+
+
+def count_trees(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
+    """One row per depth (CAUSES) of a run of pf-pne+, which eliminates nothing for good, and cuts no phase.
+
+    own: of the intervals of its trees at T, which hold what the others measured, too.
+    """
+    settings, M, seed, run = make_settings(name, {}, problem), problem.n_clients, problem.seed, problem.run
+    task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
+    streams = noise_streams(problem, seed, run)
+    given = problem, task, settings, streams, np.array([horizon]), False
+    evaluations, search = run_phases(PFPNEPlus, PlusServer, *given, kind=_CountedEvaluations)
+    if search is None:  # the horizon came in stage 1
+        return [NOTHING | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
+    cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []
+    for m, tree in enumerate(search.trees):
+        size = tree.state[0]["size"]
+        before = tree.node["count"][:size].copy()
+        _, best = play(cells, tree, left, range(m, m + 1), streams)
+        deployed.append(cells.point[best[0, -1]])
+        node, state = tree.node[: tree.state[0]["size"]], tree.state[0]
+        made = node["count"] - np.pad(before, (0, len(node) - size))
+        table = pd.DataFrame({"m": m, "depth": node["depth"], "index": node["index"], "made": made})
+        table["b"] = np.sqrt(tree.constants.squared_width[state["epoch"]] / np.maximum(node["count"], 1))
+        table["mean"] = node["total"] / np.maximum(node["count"], 1)
+        parts.append(table[node["count"] > 0])
+    table, rows = pd.concat(parts), []
+    H = table["depth"].max()
+    deployed, optima = (
+        np.transpose(cells_on_path(partition, points, H)) for points in (np.array(deployed), problem.maximisers)
+    )
+    for h, nodes in table.groupby("depth"):
+        f = problem.paired_values(nodes["m"].to_numpy(), partition.centers(h, nodes["index"].to_numpy()))
+        row = NOTHING | {"depth": h, "removed": 0.0, "cut": 0.0}
+        row["missed"] = np.mean(deployed[:, h] != optima[:, h])
+        row |= {"own": np.mean(np.abs(nodes["mean"] - f) <= nodes["b"]), "nodes": (nodes["made"] > 0).sum() / M}
+        rows.append(row | {"spent": (nodes["made"].sum() / M + evaluations.made[h]) / horizon})
+    return rows
+
+
+def count_run(experiment: Experiment, name: str, run: int) -> list[list]:
+    """One row per depth of one run of an algorithm of SHOWN: the values of CAUSES."""
+    problem = experiment.problem(run)
+    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    count = count_phases if name in PHASED else count_trees
+    return [[float(row[column]) for column in CAUSES] for row in count(name, problem, experiment.horizon, partition)]
+
+
+def _stored_run(experiment: Experiment, name: str, run: int, folder: Path) -> list[list]:
+    key = cache.key({"run": experiment.key(name, run)}, count_run)
+    return cache.rows(key, lambda: count_run(experiment, name, run), folder)
+
+
+def count_causes(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """Count what happens at each depth of the runs of each algorithm of SHOWN, under all noises of the profile.
+
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters.
+    folder : Path
+        Where what was counted before is kept.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per noise, algorithm, run and depth, with CAUSES.
+    """
+    experiments = [p.experiment(noise=noise, algorithms=SHOWN) for noise in PROFILES[p.profile].noises]
+    jobs = [(e, name, run, folder) for e in experiments for name in SHOWN for run in range(e.n_runs)]
+    bar = None if experiments[0].is_small(len(jobs)) else progress("depth by depth")
+    counted = sorted(unordered(_stored_run, jobs, p.n_jobs, bar, experiments[0].is_small(len(jobs))))
+    parts = [
+        pd.DataFrame(rows, columns=[*CAUSES]).assign(noise=e.noise, algorithm=name, run=run)
+        for (_, rows), (e, name, run, _) in zip(counted, jobs, strict=True)
+    ]
+    return pd.concat(parts, ignore_index=True)[["noise", "algorithm", "run", *CAUSES]]
+
+
+ROWS = {  # of the figure
+    "removed": "optimum removed\n(share of clients)",
+    "own": "covered\n(share of intervals)",
+    "nodes": "nodes pulled\nby a client",
+    "spent": "share of $T$",
+}
+
+
+@our_style()
+def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Draw against depth what is removed, covered, pulled and spent: a row for each, one column per noise.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `count_causes` returns it; it is written as CSV.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure.
+    """
+    means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
+    means["own"] = means["own"].mask(means["algorithm"] == "fed-pne", means["global"])  # the only ones that it has
+    caption = (
+        f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, "
+        f"means of {p.n_runs} runs, with the settings of the paper. First row: the share of clients for which no cell "
+        "around their own optimum is left. Second row: the share of confidence intervals that contain the value at "
+        "the centre, f_m (for Fed-PNE f-bar); the thin line is PF-PNE's means of all clients, as each client uses "
+        "them for its own f_m. Third row: the nodes that a client pulls, in finished phases. Fourth row: the share "
+        "of T that goes to each depth; at a cross most of it goes to unfinished phases."
+    )
+    noises = [*dict.fromkeys(table["noise"])]
+
+    size = (PAGE if len(noises) > 1 else COLUMN, 5.4)
+    figure, axes = new_figure(size, len(ROWS), len(noises), sharex=True, sharey="row")
+    for noise, column in zip(noises, axes.T, strict=True):
+        for ax, quantity in zip(column, ROWS, strict=True):
+            for algorithm in SHOWN:
+                rows = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
+                look = LOOKS[algorithm]
+                line = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
+                ax.plot(rows["depth"], rows[quantity], **line, clip_on=False)
+                if quantity == "own" and algorithm == "pf-pne":
+                    ax.plot(rows["depth"], rows["borrowed"], color=look.color, linewidth=0.6)
+                if quantity == "spent":
+                    cut = rows["cut"] > rows["spent"] / 2
+                    ax.plot(rows["depth"][cut], rows["spent"][cut], "x", color="black", markersize=5, zorder=4)
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        column[0].set_title(noise_in_words(noise))
+        column[-1].set_xlabel("depth $h$")
+    for ax, (quantity, name) in zip(axes[:, 0], ROWS.items(), strict=True):
+        ax.set(ylabel=name, ylim=(0, None if quantity == "nodes" else 1))
+    legend(figure, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
+    return figure_exhibit(figure, "why", caption, table)
+
+
+def listed(items: Iterable) -> str:
+    """The items as a list in a sentence: "1, 2 and 3"."""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def explain(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Explain in words why PF-PNE wins or loses: one paragraph per cause, and what PF-PNE+ does about each.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `count_causes` returns it.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The text, in Markdown.
+    """
+    noises, settings = [*dict.fromkeys(table["noise"])], PhasedSettings()
+    runs = table.groupby(["noise", "algorithm", "run"])
+    last = runs.apply(lambda rows: rows.loc[rows["removed"].last_valid_index() or rows.index[0]], include_groups=False)
+    summaries = {"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"}  # last: that is known
+    by_run = pd.concat([last["removed"], runs[[*summaries]].agg(summaries)], axis=1)
+    means = by_run.groupby(["noise", "algorithm"], sort=False).mean()
+    depth = last.xs("pf-pne", level="algorithm")["depth"].groupby("noise").min()  # the last that PF-PNE finishes
+    at_depth = table[table["depth"] == table["noise"].map(depth)].groupby(["noise", "algorithm"])
+    means = means.join(at_depth[["nodes", "missed"]].mean())
+
+    def by_noise(column: str, name: str, form: str = "{:.0%}") -> str:
+        """The column of an algorithm, one noise after another."""
+        values = [means.at[(noise, name), column] for noise in noises]
+        return listed(DASH if np.isnan(x) else form.format(x) for x in values)
+
+    log = settings.log_term(Task(Partition([[0, 1]]), p.n_clients, p.horizon))
+    order = f"In this order: {', '.join(map(noise_in_words, noises))}. " if len(noises) > 1 else ""
+    paragraphs = [
+        f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {order}"
+        f"The last depth that PF-PNE finishes is {listed(int(depth[noise]) for noise in noises)}.",
+        "**It removes what it looks for.** At that depth, no cell around their own optimum is left to"
+        f" {by_noise('removed', 'pf-pne')} of PF-PNE's clients. Under Fed-PNE that is so for"
+        f" {by_noise('removed', 'fed-pne')}, under PE for {by_noise('removed', 'pe')}.",
+        "**The intervals are too narrow for the noise, or the cells vary by more than nu_1 rho^h.** With c ="
+        f" {settings.c:g} and log(c_1 T / delta) = {log:.1f}, {by_noise('own', 'pf-pne')} of the intervals of clients'"
+        " own means contain the value at the centre of the cell. (For Fed-PNE, and f-bar, it is"
+        f" {by_noise('global', 'fed-pne')}.) The theory asks for c >= 2, and then all contain it except with"
+        " probability 2 delta / T^6. If nearly all contain it and optima are lost all the same, then it is the"
+        " smoothness that fails.",
+        "**A shared mean is not a client's own.** At the nodes that the server keeps, a client takes the mean of all"
+        " clients for its own, as if it were no more than b away. At the last of these depths that is true for"
+        f" {by_noise('borrowed', 'pf-pne')}.",
+        "**What the server keeps is never removed again, and splits for ever.** At the last depth that PF-PNE"
+        f" finishes, a client pulls {by_noise('nodes', 'pf-pne', '{:.1f}')} nodes. Under PE it pulls"
+        f" {by_noise('nodes', 'pe', '{:.1f}')}.",
+        "**The longest phase is never finished**, and nothing is learnt from it. It takes"
+        f" {by_noise('cut', 'pf-pne')} of T under PF-PNE.",
+        "**What PF-PNE+ does about each cause.** Its first stage ends when clients are seen to differ. HCT, which"
+        " follows, eliminates nothing for good, so no optimum is removed. Its c follows the noise:"
+        f" {by_noise('own', 'pf-pne+')} of the intervals contain their value, those with shared means included. At the"
+        f" same depth a client pulls {by_noise('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that could stay"
+        " unfinished. The smoothness is still assumed. At that depth, the point that a client would deploy is outside"
+        f" the cell around its own optimum for {by_noise('missed', 'pf-pne+')} of the clients (PF-PNE:"
+        f" {by_noise('missed', 'pf-pne')}; PE: {by_noise('missed', 'pe')}).",
+    ]
+    text = "\n\n".join(paragraphs) + "\n"
+    return text_exhibit("why_in_words", f"Why, on {TITLES[p.objective]}.", text)

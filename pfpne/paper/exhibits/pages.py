@@ -1,0 +1,107 @@
+"""The pages that show what was made: every block between two markers is written from the files in figures/.
+
+`python -m pfpne.paper readme` writes the README and the pages of docs/. Nothing here runs or draws anything.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from pfpne.paper.claims import verdicts as claims
+from pfpne.paper.exhibits import beyond, deviations, findings, printed, sites, verdict_tables
+from pfpne.paper.run.folders import FIGURES
+from pfpne.paper.show.export import as_list, as_markdown
+from pfpne.paths import ROOT, write_atomically
+
+
+def update(page: Path, name: str, block: str) -> None:
+    """Write the block between the page's lines that say where `name` begins and ends; ValueError without them."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    parts = re.fullmatch(f"(.*{begin}).*({end}.*)", page.read_text(encoding="utf-8"), re.DOTALL)
+    if not parts:
+        raise ValueError(f"{page.name} needs the lines {begin.strip()} and {end}, in this order.")
+    write_atomically(page, f"{parts[1]}{block}{parts[2]}".encode())
+
+
+class Block(NamedTuple):
+    """A part of a page: between which markers it stands, the files that it is made from, and its text."""
+
+    page: str
+    name: str
+    files: tuple[str, ...]
+    text: str
+
+
+def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
+    """Write what the files in folder say into the README and the pages, each block where the page says.
+
+    The pages of a notebook that has not been run yet are left as they are.
+    """
+    blocks = claim_blocks(folder)
+    if (folder / "readings.csv").exists():
+        blocks += printed_blocks(folder)
+    if (folder / "beyond.csv").exists() and (folder / "held_out.csv").exists():
+        table, unseen = pd.read_csv(folder / "beyond.csv"), pd.read_csv(folder / "held_out.csv")
+        short = as_list(beyond.in_short(table, unseen))
+        blocks.append(Block("README.md", "beyond", ("held_out.csv", "beyond.csv"), short))
+        blocks.append(Block("docs/pf-pne-plus.md", "beyond", ("beyond.csv",), as_list(beyond.sentences(table))))
+    if (folder / "tune_your_own.csv").exists():
+        differences = sites.compared(pd.read_csv(folder / "tune_your_own.csv"), seed=0)
+        blocks.append(Block("docs/choosing.md", "sites", ("tune_your_own.csv",), as_list(sites.sentences(differences))))
+    for page, name, file in (
+        ("docs/choosing.md", "guide", "regime_guide.md"),
+        ("docs/lemmas.md", "lemmas", "lemmas.md"),
+    ):
+        if (folder / file).exists():
+            blocks.append(Block(page, name, (file,), (folder / file).read_text(encoding="utf-8")))
+    for block in blocks:
+        files = ", ".join(f"figures/{file}" for file in block.files) or "the package"
+        origin = f"<!-- Made by `python -m pfpne.paper readme` from {files}: do not edit. -->"
+        update(root / block.page, block.name, f"{origin}\n\n{block.text}\n")
+
+
+def claim_blocks(folder: Path) -> list[Block]:
+    """What the claims, the specification curve and the deviations say, for README and their pages."""
+    verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
+    comparisons = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
+    primary = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
+    readings = pd.read_csv(folder / "specification_curve.csv")
+    sources = ("claims.csv", "claims_comparisons.csv", "specification_curve.csv")
+    scale = f"{findings.scale()}\n\n"
+    counts = (
+        f"{scale}With the paper's Delta = {claims.GIVEN[0]}: {verdict_tables.tally(verdicts)} By column, as the"
+        f" paper's + ours:\n\n{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic"
+        f" cells change the verdict, that verdict follows. {verdict_tables.READING}\n\n"
+    )
+    page, measured = "docs/claims.md", deviations.table_cells(pd.read_csv(folder / "deviations.csv"))
+    in_words = as_list(findings.sentences(verdicts, comparisons, readings))
+    return [
+        Block("README.md", "findings", sources, scale + in_words),
+        Block(page, "primary", ("claims_primary.csv",), as_markdown(verdict_tables.primary_cells(primary))),
+        Block(page, "grid", ("claims.csv",), as_markdown(findings.grid(verdicts))),
+        Block(page, "claims", ("claims.csv",), counts + as_markdown(verdict_tables.claim_cells(verdicts))),
+        Block("docs/deviations.md", "measured", ("deviations.csv",), as_markdown(measured)),
+    ]
+
+
+def printed_blocks(folder: Path) -> list[Block]:
+    """What the search for the printed reading says, for README and its page."""
+    answer, statements, ranking = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("readings_in_words.md", "statements.md", "ranking_printed.md")
+    )
+    tested = pd.read_csv(folder / "statements.csv")
+    answer += as_list(printed.where_it_ends(pd.read_csv(folder / "ranking_printed.csv"), tested))
+    contributions = as_markdown(printed.contributions_in_words(pd.read_csv(folder / "readings.csv")))
+    page, files = "docs/as-printed.md", ("statements.csv", "statements_comparisons.csv")
+    readme_files = ("readings_in_words.md", "ranking_printed.csv", "statements.csv")
+    return [
+        Block("README.md", "printed", readme_files, answer),
+        Block(page, "readings", ("readings_in_words.md",), answer),
+        Block(page, "ranking", ("ranking_printed.csv",), ranking),
+        Block(page, "contributions", ("readings.csv",), contributions),
+        Block(page, "statements", files, statements),
+        Block(page, "untested", (), as_markdown(printed.untested())),
+    ]

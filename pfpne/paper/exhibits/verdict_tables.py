@@ -1,0 +1,193 @@
+"""The verdicts on the claims as tables: every claim, the primary family, the times behind the claims on time."""
+
+import pandas as pd
+
+from pfpne.paper.claims import verdicts as claims
+from pfpne.paper.claims.evidence import Study
+from pfpne.paper.claims.tests import CUT, MUCH
+from pfpne.paper.run.groups import PAPER
+from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
+from pfpne.paper.show.style import DASH, label, noise_in_words, title
+
+OURS = "ours, on "  # before the place of what is no claim of the paper's
+EVERY_NOISE = "whatever the noise"
+READING = (  # how the verdicts are to be read
+    "M, T, the noise and the shift are this project's, because the paper does not state them. So is what its words "
+    "mean in numbers. In brackets is what decides: the part that is furthest from the claim, as a ratio of mean "
+    "regrets or a mean slope; for a counted claim, what refutes it; or why nothing is decided. For identical clients "
+    "the true Delta is 0, and with that PF-PNE never leaves its federated stage."
+)
+
+
+def tabulate_claims(study: Study) -> Exhibit:
+    """Tabulate the verdicts on all claims.
+
+    Parameters
+    ----------
+    study : Study
+        The runs that the claims are tested on.
+
+    Returns
+    -------
+    Exhibit
+        The table, as Markdown and LaTeX. claims.csv has one row per verdict, claims_comparisons.csv one per comparison,
+        and claims_runs.csv what each comparison was in each run.
+    """
+    verdicts, comparisons, runs = claims.evaluate(study)
+    caption = (
+        f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift {study.shift:g} "
+        f"and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). Sign-flip tests of "
+        f"paired differences, at level {claims.ALPHA:g} for the k claims of one family in one column (one noise, one "
+        "kind of cells, one Delta for PF-PNE): each p-value is multiplied by k, because one of the two hypotheses of "
+        "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
+        f"claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. {READING} "
+        f"PF-PNE is given the paper's Delta = {claims.GIVEN[0]}, and cells are random. If the true Delta or cyclic "
+        f"cells change the verdict, that verdict follows. {tally(verdicts)}"
+    )
+    columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
+    measured = verdicts[columns].assign(regime=verdicts["regime"].map(noise_in_words))
+    details = as_markdown(measured.rename(columns=str.capitalize).rename(columns={"Id": "Claim"}))
+    cells, page = claim_cells(verdicts), f"\n## What was measured\n\n{details}"
+    numbers = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
+    return table_exhibit("claims", caption, cells, numbers, claims_in_latex(cells, caption), page, details)
+
+
+def tabulate_primary(study: Study) -> Exhibit:
+    """Tabulate the ten comparisons of the main figure on random cells: see pfpne.paper.claims.verdicts.primary.
+
+    Parameters
+    ----------
+    study : Study
+        The runs that the claims are tested on.
+
+    Returns
+    -------
+    Exhibit
+        The table, and as CSV one row per comparison and one for all.
+    """
+    table = claims.primary(study)
+    overall = table[table["objective"] == "all"].iloc[0]
+    low, high = overall["improvement_low"], overall["improvement_high"]
+    caption = (
+        f"Whether PF-PNE has the smallest regret of the paper's five: M = {study.n_clients} clients, T ="
+        f" {study.horizon:,}, random cells, {study.n_runs} paired runs, sign-flip tests with Holm's correction over the"
+        " rows. The ratio is that of mean regrets to the rival with the smallest, with a 95 % bootstrap interval; the"
+        " probability is that of a run of PF-PNE having less regret than one of that rival. Over all rows it is"
+        f" {overall['improvement']:.2f} [{low:.2f}, {high:.2f}], by a bootstrap over runs within each row."
+    )
+    return table_exhibit("claims_primary", caption, primary_cells(table), {"claims_primary": table})
+
+
+def primary_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The primary family as strings, as the page on the claims shows it."""
+    rows = []
+    for row in table[table["objective"] != "all"].to_dict("records"):
+        cut = f" ({row['phase']:.0%} of T is one phase)" if row["phase"] > CUT else ""
+        rows.append(
+            {
+                "Objective": title(row["objective"]),
+                "Noise": noise_in_words(row["regime"]),
+                "Best rival": label(row["rival"]),
+                "PF-PNE / rival": f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]",
+                "P(PF-PNE has less)": f"{row['improvement']:.2f}",
+                "Verdict": f"{row['verdict']}{cut}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def claims_in_latex(cells: pd.DataFrame, caption: str) -> str:
+    """The table of the claims in LaTeX, on as many pages as it needs, with columns of fixed widths."""
+    regimes, caption = len(cells.columns) - 2, in_latex(caption)
+    widths = (0.09, 0.27, *[round(0.56 / regimes, 3)] * regimes)
+    columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{width}\textwidth}}" for width in widths)
+    latex = as_latex(cells, columns, longtable=True, caption=caption, label="tab:claims")
+    latex = latex.replace(rf"\caption[]{{{caption}}}", r"\caption[]{The same, continued.}")
+    return (
+        "% Needs \\usepackage{booktabs,longtable,array}. A longtable wants pages of one column: hence \\onecolumn,\n"
+        "% and \\twocolumn after it. Leave both out where there is one column anyway.\n"
+        "\\onecolumn\n{\\scriptsize\\setlength{\\tabcolsep}{3pt}\\setlength{\\LTcapwidth}{\\textwidth}\n"
+        f"{latex}}}\n\\twocolumn\n"
+    )
+
+
+def tabulate_times(study: Study) -> Exhibit:
+    """Tabulate the seconds behind the claims on time, which are not the same twice.
+
+    Parameters
+    ----------
+    study : Study
+        The runs that the claims are tested on.
+
+    Returns
+    -------
+    Exhibit
+        The table, and as CSV what `pfpne.paper.claims.verdicts.times` returns.
+    """
+    table = claims.times(study)
+    caption = (
+        "Median wall time of one run in seconds, as implemented here, with several runs at a time on one machine. "
+        f"Then the share of runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and the "
+        f"share in which none of the others takes more than {MUCH:g} times as long as another."
+    )
+    names = {name: label(name) for name in PAPER} | {"slower": "FN-UCB slower", "alike": "Others similar"}
+    formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
+    cells = table.apply(lambda column: column.map(formats.get(column.name, "{}").format))
+    cells = cells.rename(columns=lambda name: names.get(name, name.capitalize()))
+    return table_exhibit("claims_times", caption, cells, {"claims_times": table})
+
+
+def claim_cells(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim, one column per noise; in brackets what decides; other verdicts if they differ."""
+    ours = verdicts["whose"] == "ours"
+    verdicts = verdicts.assign(place=verdicts["place"].mask(ours, OURS + verdicts["place"]))
+    by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
+    cells = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_verdicts_in_words)
+    cells = cells.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
+    table = cells.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
+    return table.rename(columns={"place": "In the paper", "statement": "Claim, as tested"})
+
+
+def _verdicts_in_words(verdicts: pd.DataFrame) -> str:
+    """The first verdict, and those of the others that differ from it.
+
+    verdicts: with the paper's Delta first, then with the true one; then the same on cyclic cells.
+    """
+    words = []
+    for row in verdicts.to_dict("records"):
+        verdict = f"{row['verdict']} ({row['decided_by']})" if row["decided_by"] else row["verdict"]
+        conditions = ["cyclic cells"] * (row["cells"] == "cyclic") + ["true Delta"] * (row["Delta"] == "true")
+        if not words or row["verdict"] != verdicts["verdict"].iloc[0]:
+            words.append(f"{', '.join(conditions)}: {verdict}" if words else verdict)
+    return "; ".join(words)
+
+
+def counted(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The verdicts that are counted, with the column that they are in.
+
+    They are those with the paper's Delta. Facts that do not depend on the noise are counted once.
+    """
+    given = verdicts[verdicts["Delta"] != "true"]
+    once = given["once"] == "once"
+    column = given["regime"].map(noise_in_words) + ", " + given["cells"] + " cells"
+    return given.assign(column=column.mask(once, EVERY_NOISE))[~(once & given.duplicated(["id", "measured"]))]
+
+
+def tally(verdicts: pd.DataFrame) -> str:
+    """How many verdicts of each kind, in sentences: of the paper's claims, and of ours."""
+    sentences = []
+    for whose, group in counted(verdicts).groupby("whose", sort=False):
+        reached = [*group["verdict"]]
+        counts = ", ".join(f"{verdict} {reached.count(verdict)}" for verdict in claims.VERDICTS if verdict in reached)
+        subject = "questions of ours" if whose == "ours" else "claims of the paper"
+        sentences.append(f"{len(reached)} verdicts on {subject}: {counts}.")
+    return " ".join(sentences)
+
+
+def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The same counts, one row per column: those of the paper's claims + those of ours."""
+    rows = []
+    for column, group in counted(verdicts).groupby("column", sort=False):
+        ours, theirs = (group["verdict"][(group["whose"] == "ours") == own].tolist() for own in (True, False))
+        rows.append({"Column": column} | {v: f"{theirs.count(v)} + {ours.count(v)}" for v in claims.VERDICTS})
+    return pd.DataFrame(rows)

@@ -1,0 +1,332 @@
+"""What happens at each depth: the assumptions by hand and by brute force, runs that are watched, what is counted."""
+
+import itertools
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer, tau
+from pfpne.algorithms.phases import Pull
+from pfpne.federation import Task
+from pfpne.paper.claims import depths
+from pfpne.paper.claims.depths import nodes_before_elimination, watch
+from pfpne.paper.exhibits import depths as causes
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.parameters import complete
+from pfpne.partition import Partition
+from pfpne.problems import make_problem, problem_from_functions
+from pfpne.simulation.noise import noise_streams
+from pfpne.simulation.phased import simulate_phases
+from pfpne.simulation.simulate import partition_of, simulate
+
+# --- the assumptions -----------------------------------------------------------------------------------
+
+
+HALVES = Partition([[0.0, 1.0]])
+
+
+def squares(*peaks):
+    functions = [lambda x, peak=peak: 1 - (x[:, 0] - peak) ** 2 for peak in peaks]
+    return problem_from_functions(functions, [[0.0, 1.0]])
+
+
+def measured(problem, partition, H):
+    return depths.optima(problem), *depths.cell_extremes(problem, partition, H)
+
+
+def test_the_path_to_a_point_is_a_line_of_cells_that_hold_it():
+    partition, x = Partition([[0.0, 1.0], [-5.0, 5.0]], seed=3), np.array([0.3, 4.2])
+    index = np.concatenate(depths.cells_on_path(partition, x[None], 9))
+    assert index[0] == 1 and all(b in partition.children(a) for a, b in itertools.pairwise(index))
+    for h, i in enumerate(index):
+        (box,) = partition.box(h, i)
+        assert ((box[:, 0] <= x) & (x <= box[:, 1])).all()
+
+
+@pytest.mark.parametrize("name", ["himmelblau", "rastrigin"])
+def test_ranges_are_those_of_a_fine_grid(name):
+    problem = make_problem(name, 2, 0.1, d=2 if name == "rastrigin" else None)
+    partition, side = Partition(problem.domain, seed=1), np.linspace(*problem.domain[0], 513)
+    x = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    values = np.vstack([problem.values(x), problem.mean_values(x)])
+    lows, highs = depths.cell_extremes(problem, partition, 5)
+    for h in (0, 2, 5):
+        for i, box in enumerate(partition.box(h, np.arange(1, 2**h + 1))):
+            inside = values[:, ((box[:, 0] <= x) & (x <= box[:, 1])).all(axis=1)]
+            np.testing.assert_allclose(lows[h][:, i], inside.min(axis=1), atol=0.05)
+            np.testing.assert_allclose(highs[h][:, i], inside.max(axis=1), atol=0.05)
+
+
+def test_a_peak_of_slope_one_needs_what_its_cells_measure():
+    problem = problem_from_functions([lambda x: 1 - x[:, 0]], [[0.0, 1.0]])
+    best, lows, highs = measured(problem, HALVES, 6)
+    diameters = depths.diameters(best, lows, highs)
+    np.testing.assert_allclose(diameters[0], 0.5 ** np.arange(7), rtol=0.02)
+    nu_1, rho = depths.smoothness(diameters[0])
+    assert rho == pytest.approx(0.5, rel=0.01) and nu_1 == pytest.approx(1, rel=0.02)
+    assert (diameters[0] <= nu_1 * rho ** np.arange(7) * (1 + 1e-12)).all()
+
+
+def test_a_cell_far_below_the_optimum_may_vary_as_it_likes():
+    best, low, high = np.array([1.0]), [np.array([[0.1, 0.5]])], [np.array([[0.5, 1.0]])]
+    assert depths.diameters(best, low, high).tolist() == [[0.5]]  # not the first: 0.4 is no more than 1 - 0.5
+    assert depths.diameters(best, [np.array([[0.1]])], [np.array([[0.6]])]).tolist() == [[0.5]]
+
+
+def test_near_optimal_cells_are_counted():
+    best = np.array([1.0, 1.0])  # a client, and f-bar
+    highs = [np.array([[1.0], [1.0]]), np.array([[0.2, 1.0], [0.8, 0.3]])]
+    near, different = depths.near_optimal(best, highs, nu_1=0.1, rho=0.5)  # 1.2, 0.6 for the client; 0.6, 0.3
+    assert near.tolist() == [[1, 1], [1, 1]] and different.tolist() == [[0, 1]]
+
+
+def test_dimensions():
+    depth = np.arange(9)
+    counts = np.stack([2**depth, 4 * 2 ** (depth // 2), np.full(9, 7), 0 * depth])
+    found = depths.dimension(counts, 1.0, 0.5)
+    assert found[0] == pytest.approx(1) and found[1:] == pytest.approx([0.5, 0, 0], abs=1e-9)
+    assert math.isnan(depths.dimension(counts[:, :5], 1.0, 0.5)[0])  # 12/16 at depth 4 alone
+
+
+def test_Delta_and_omega_by_hand():
+    problem = squares(0.4, 0.6)  # f-bar = 0.99 - (x - 0.5)^2
+    assert problem.Delta == pytest.approx(0.01, abs=1e-6) and depths.Delta_4(problem) == pytest.approx(0.01, abs=1e-6)
+    # f_m* - f_m(1/2 + u) = (0.1 + u)^2, so omega asks (0.2 u + u^2) / u^2: most at the centre 9/16
+    found = depths.omega(problem, HALVES, 3, depths.Delta_4(problem))
+    assert found == pytest.approx(1 + 0.2 * 16, rel=1e-3)
+    assert depths.omega(problem, HALVES, 3, 0.005) == math.inf
+    alike = squares(0.4, 0.4)
+    assert depths.Delta_4(alike) == 0 and depths.omega(alike, HALVES, 3, 0.0) == 1
+
+
+@pytest.mark.parametrize(("deepest", "last"), [(20, 8), (3, 3)])
+def test_landmine_is_measured_down_to_where_its_grid_tells_a_cell_s_range(deepest, last):
+    (first, *rows) = causes.measure_problem(deepest, "landmine", 2, 0.0, "random", 0, 0)
+    assert [row[0] for row in rows] == list(range(last + 1)) and len(first) == len(causes.ASSUMPTIONS)
+    problem = make_problem("landmine", 2)
+    measured = dict(zip(causes.ASSUMPTIONS, first, strict=True))
+    assert measured["Delta"] == problem.Delta and measured["Delta_4"] == depths.Delta_4(problem)
+
+
+def test_near_optimal_cells_by_hand():
+    # nu_1 = 0.01, depth 0 and 1: within 0.12 and 0.06 of the client's optimum, within 0.06 and 0.03 of f-bar's
+    best = np.array([1.0, 0.8])
+    highs = [np.array([[0.89], [0.73]]), np.array([[1.0, 0.95, 0.93], [0.76, 0.78, 0.8]])]
+    near, different = depths.near_optimal(best, highs, 0.01, 0.5)
+    assert near.tolist() == [[1, 2], [0, 2]] and different.tolist() == [[1, 1]]
+
+
+# --- what is looked up in a run of PF-PNE --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cells", ["cyclic", "random"])
+def test_the_way_to_a_point_leads_through_the_cells_that_hold_it(cells):
+    partition, points = (
+        Partition([[0, 1], [-5, 5]], cells=cells, seed=3),
+        np.random.default_rng(0).uniform(0, 1, (50, 2)),
+    )
+    for h, index in enumerate(depths.cells_on_path(partition, points, 9)):
+        box = partition.box(h, index)
+        assert ((box[..., 0] <= points) & (points <= box[..., 1])).all()
+    assert [index.tolist() for index in depths.cells_on_path(Partition([[0, 1]]), np.array([[0.7]]), 3)] == [
+        [1],
+        [2],
+        [3],
+        [6],
+    ]
+
+
+def watched(functions, T, **settings) -> depths.Observed:
+    problem = problem_from_functions(functions, [[0.0, 1.0]], noise=0.0)
+    task, made = Task(Partition(problem.domain), problem.n_clients, T), []
+
+    def phases(*arguments):
+        made.append(depths.Observed(*arguments, problem))
+        return made[0]
+
+    run = noise_streams(problem, 0, 0), np.array([T]), False
+    simulate_phases(phases, PhasedServer, problem, task, PFPNESettings(**settings), *run)
+    return made[0]
+
+
+def hill(peak):
+    return lambda x: 1 - np.abs(x[:, 0] - peak)
+
+
+def test_no_maximum_of_smooth_functions_is_eliminated_and_no_mean_is_off():
+    found = watched([hill(0.2), hill(0.3), hill(0.25)], 20_000, c=0.1, Delta=0.1)
+    assert not found.lost.any() and sum(map(len, found.errors)) > 50 and not np.concatenate(found.errors).any()
+
+
+def test_a_maximum_that_the_cells_centres_hide_is_eliminated():
+    """A spike at 0.9 that no centre above depth 9 sees, beside a hill at 0.2: its cells look bad at depth 2 or 3."""
+
+    def spike(x):
+        return np.where(np.abs(x[:, 0] - 0.9) < 2e-4, 1.0, 0.9 * hill(0.2)(x))
+
+    found = watched([spike, hill(0.2)], 20_000, c=0.1, Delta=0.1)
+    assert found.problem.maximisers[:, 0] == pytest.approx([0.9, 0.2], abs=1e-3)
+    assert found.lost.tolist() == [True, False]
+
+
+def test_means_that_are_off_are_counted():
+    """With a c of nothing every half-width is nothing, and noise puts nearly every mean outside."""
+    experiment = Experiment(
+        "garland", 3, 300, algorithms=("pf-pne",), n_runs=1, noise=0.1, settings={"c": 1e-6, "Delta": 0.3}
+    )
+    means, outside, _ = depths.count_events(experiment, 0)
+    assert outside > 0.9 * means > 0
+    wide = Experiment("garland", 3, 300, algorithms=("pf-pne",), n_runs=1, noise=0.1, settings={"c": 5.0})
+    assert depths.count_events(wide, 0)[1] == 0
+
+
+def test_gaps_of_a_problem():
+    experiment = Experiment("himmelblau", 4, 100, algorithms=("pe",), n_runs=1)
+    problem, gaps = experiment.problem(0), depths.gaps_at_depths(experiment, 0, 12)
+    middle = problem.values(problem.domain.mean(axis=1)[None])[:, 0]
+    assert len(gaps) == 13 and gaps[0] == pytest.approx((problem.optimum - middle).max()) and gaps[12] < gaps[0] / 10
+    assert min(depths.gaps_at_global_maximum(experiment, 0)) >= 0
+    one = Experiment("himmelblau", 1, 100, algorithms=("pe",), n_runs=1)
+    assert depths.gaps_at_global_maximum(one, 0) == pytest.approx([0], abs=1e-6)
+    chance = depths.gap_of_random_points(experiment, 0)
+    fine = np.stack(np.meshgrid(*[np.linspace(low, high, 200) for low, high in problem.domain]), axis=-1).reshape(-1, 2)
+    assert chance == pytest.approx((problem.optimum - problem.values(fine).mean(axis=1)).mean(), rel=0.1)
+
+
+def test_a_mean_is_off_by_more_than_its_half_width():
+    """Two clients, 4 pulls each: b = c sqrt(log / 8) for the server's mean; alone, c sqrt(log / n) of one's own n."""
+    found = watched([hill(0.2), hill(0.2)], 200, c=0.5, Delta=0.1)
+    found.errors.clear()
+    b, values = 0.5 * np.sqrt(found.log / 8), found.problem.mean_values(np.array([[0.25], [0.75]]))
+    pulled = Pull(1, np.array([0, 0, 1, 1]), np.array([1, 2, 1, 2]), np.full(4, 4))
+    found.look_at_server(pulled, values + np.array([[0.99 * b, 0.0], [0.99 * b, -2.02 * b]]))
+    assert found.errors[0].tolist() == [False, True]  # off by 0.99 b, and by 1.01 b
+
+
+def test_what_chance_costs_is_measured_against_each_client_s_own_optimum():
+    functions = [lambda x: np.full(len(x), 0.5), lambda x: x[:, 0], lambda x: x[:, 0]]
+    problem = problem_from_functions(functions, [[0.0, 1.0]], optimum=[0.5, 1.0, 1.0])
+    experiment = SimpleNamespace(problem=lambda run: problem, seed=0)
+    assert depths.gap_of_random_points(experiment, 0) == pytest.approx((0 + 0.5 + 0.5) / 3, abs=0.03)
+
+
+def test_the_largest_gap_on_the_way_is_of_the_worst_client():
+    functions = [lambda x: 1 - x[:, 0], lambda x: 1 - 0.5 * x[:, 0], lambda x: 1 - 0.1 * x[:, 0]]
+    problem = problem_from_functions(functions, [[0.0, 1.0]], optimum=1.0)
+    problem.maximisers = np.zeros((3, 1))
+    experiment = SimpleNamespace(problem=lambda run: problem, seed=0, cells="random")
+    assert depths.gaps_at_depths(experiment, 0, 3) == pytest.approx([1 / 2, 1 / 4, 1 / 8, 1 / 16])
+
+
+# --- runs that are watched, and what is counted of them ------------------------------------------------
+
+
+T = 3_000
+
+
+def problem_and_cells(name="himmelblau", noise=0.5):
+    problem = make_problem(name, 3, 0.1, noise)
+    return problem, partition_of(problem, "random", 0, 0)
+
+
+@pytest.mark.parametrize("name", causes.PHASED)
+def test_to_watch_changes_nothing(name):
+    problem, cells = problem_and_cells()
+    seen = watch(name, problem, T, partition=cells)
+    np.testing.assert_array_equal(seen.run.regret, simulate(name, problem, T).regret)
+    assert all(sum(n for n, _ in client.pulled.values()) == T for client in seen.clients)
+    for h, index in enumerate(nodes_before_elimination(cells, seen.shared)):
+        assert h not in seen.means or seen.means[h].shape == (3, len(index))
+
+
+@pytest.mark.parametrize("name", causes.SHOWN)
+def test_shares(name):
+    problem, cells = problem_and_cells("garland", "bernoulli")
+    of = causes.count_phases if name in causes.PHASED else causes.count_trees
+    rows = of(name, problem, T, cells)
+    assert [row["depth"] for row in rows] == list(range(len(rows))) and set(rows[0]) == set(causes.CAUSES)
+    assert sum(row["spent"] for row in rows) == pytest.approx(1)
+    for column in ("removed", "own", "global", "borrowed", "missed", "spent", "cut"):
+        values = np.array([row[column] for row in rows], dtype=float)
+        assert np.nanmin(np.append(values, 0)) >= 0 and np.nanmax(np.append(values, 0)) <= 1
+    removed = np.array([row["removed"] for row in rows], dtype=float)
+    assert (np.diff(removed[~np.isnan(removed)]) >= 0).all()  # what is gone stays gone
+    assert name == "pf-pne+" or rows[-1]["cut"] > 0
+
+
+def test_without_noise_every_interval_covers_and_pe_pulls_what_it_keeps():
+    problem, cells = problem_and_cells("garland", 0)
+    rows = causes.count_phases("pe", problem, T, cells)
+    seen = watch("pe", problem, T, partition=cells)
+    s, log = seen.server.settings, seen.server.settings.log_term(seen.server.task)
+    for h, row in enumerate(rows[:-2]):
+        K = [nodes_before_elimination(cells, own)[h] for own in seen.own]
+        assert row["own"] == 1 and row["nodes"] == np.mean([len(index) for index in K])
+        spent = row["nodes"] * tau(h, log, s.c, s.nu_1, s.rho) / T
+        assert row["spent"] == pytest.approx(spent)
+
+
+def test_the_words_say_what_the_table_says(tmp_path):
+    p = replace(complete("9_why", {"profile": "smoke", "n_jobs": 1}), n_runs=1, horizon=T)
+    table = causes.count_causes(p, tmp_path)
+    assert set(table["algorithm"]) == set(causes.SHOWN) and set(table["noise"]) == {"bernoulli"}
+    pe = table[(table["algorithm"] == "pe") & table["removed"].notna()]
+    words = causes.explain(table, p).files["why_in_words.md"].decode()
+    assert f"under PE for {pe['removed'].iloc[-1]:.0%}." in words and "under PE " in words
+    drawing = causes.draw_causes(table, p)
+    assert drawing.stem == "why" and len(drawing.files["why.pdf"]) < 200_000
+
+
+def test_coverage_is_counted_with_the_half_width_that_the_algorithm_uses():
+    """PE on Bernoulli rewards, c = 0.1: b = 0.1 sqrt(log(M T) / n), which is too small to cover all means, or none."""
+    problem, cells = problem_and_cells("garland", "bernoulli")
+    rows, seen = causes.count_phases("pe", problem, T, cells), watch("pe", problem, T, partition=cells)
+    partial = 0
+    for h, row in enumerate(rows[:-2]):
+        held = []
+        for m, client in enumerate(seen.clients):
+            for (depth, i), (n, total) in client.pulled.items():
+                if depth == h and h < len(seen.own[m]):
+                    value = problem.client_values(m, cells.centers(h, i))[0]
+                    held.append(abs(total / n - value) <= 0.1 * np.sqrt(np.log(3 * T) / n))
+        assert row["own"] == pytest.approx(np.mean(held))
+        partial += 0 < row["own"] < 1
+    assert partial >= 3
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "fed-pne"])
+def test_the_server_s_part_of_a_depth_by_another_way(name):
+    """Node by node and client by client, from the messages alone."""
+    problem, cells = problem_and_cells("garland", "bernoulli")
+    rows, log = causes.count_phases(name, problem, T, cells), np.log(3 * T)
+    run = simulate(name, problem, T, messages=True)
+    mine = [message for _, way, m, message in run.messages if way == "down" and m == 0]
+    index, last = np.array([1]), mine[0].header
+    for _ in range(last):
+        index = cells.children(index)  # where Fed-PNE expands
+    for answer in mine:
+        h = answer.header
+        means = np.mean(
+            [x.means for *_, x in run.messages if hasattr(x, "means") and not hasattr(x, "index") and x.header == h], 0
+        )
+        b = 0.1 * np.sqrt(log / (3 * -(-max(1, np.ceil(0.01 * log * 4**h)) // 3)))
+        each = problem.values(cells.centers(h, index))
+        assert rows[h]["global"] == pytest.approx(np.mean(np.abs(means - each.mean(axis=0)) <= b))
+        stay = np.isin(index, answer.index)
+        assert rows[h]["borrowed"] == pytest.approx(np.mean(np.abs(means - each)[:, stay] <= b))
+        if name == "fed-pne":
+            boxes = cells.box(h, answer.index)[:, 0]
+            lost = [not any(low <= x <= high for low, high in boxes) for x in problem.maximisers[:, 0]]
+            assert rows[h]["removed"] == pytest.approx(np.mean(lost))
+        index = cells.children(answer.index)
+    assert len(mine) >= 4
+    for h, row in enumerate(rows):
+        width = 2.0**-h
+        missed = np.ceil(run.best[:, 0] / width) != np.ceil(problem.maximisers[:, 0] / width)  # on a border, the first
+        assert row["missed"] == pytest.approx(missed.mean())
+    cut = sum(row["cut"] for row in rows)
+    if name == "fed-pne":
+        assert cut == pytest.approx(1 - run.rounds[-1, 0] / T)
