@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import pfpne
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -21,6 +23,8 @@ MAY = {
     "tuning": {"base", "algorithms", "tuning"},
     "paper": set(ROOMS),
 }
+# The floors of paper/, from the ground: a module may import from its own floor and from those below it.
+FLOORS = ("run", "show", "claims", "exhibits", "__main__")
 STATISTICS = (
     *("claims.stats", "claims.verdicts", "claims.evidence", "claims.depths"),
     *("exhibits.regimes", "exhibits.deviations", "exhibits.readings"),
@@ -69,6 +73,23 @@ def points_back(of: dict[str, set[str]]) -> list[str]:
     ]
 
 
+def floor_of(module: str) -> str:
+    """The floor of a module of paper/; the package itself, which holds nothing, counts as the ground."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 2 and parts[2] != "__init__" else FLOORS[0]
+
+
+def climbs(graph: dict[str, set[str]]) -> list[str]:
+    """The imports in paper/ that point to a floor above."""
+    return [
+        f"{name} imports {other}"
+        for name, others in sorted(graph.items())
+        if room_of(name) == "paper"
+        for other in sorted(others)
+        if room_of(other) == "paper" and FLOORS.index(floor_of(other)) > FLOORS.index(floor_of(name))
+    ]
+
+
 def circles(of: dict[str, set[str]]) -> list[str]:
     """What is left when, again and again, the modules that import nothing left are taken away."""
     left = {name.removesuffix(".__init__"): others for name, others in of.items() if name != FRONT_DOOR}
@@ -83,6 +104,27 @@ def test_imports_point_one_way_and_never_in_a_circle():
     assert points_back(graph()) == []
     assert circles(graph()) == []
     assert not any(name.startswith("pfpne.paper") for name in graph()[FRONT_DOOR])
+
+
+def test_paper_has_four_floors_and_the_command_on_top_and_imports_point_down():
+    on_floors = {floor_of(name) for name in graph() if room_of(name) == "paper"}
+    assert on_floors == set(FLOORS)
+    assert climbs(graph()) == []
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        ("run.cache", "show.style"),
+        ("show.plot", "claims.evidence"),
+        ("claims.verdicts", "exhibits.findings"),
+        ("exhibits.pages", "__main__"),
+    ],
+)
+def test_an_import_that_climbs_is_seen(lower, upper):
+    lower, upper = f"pfpne.paper.{lower}", f"pfpne.paper.{upper}"
+    wrong = {**graph(), lower: graph()[lower] | {upper}}
+    assert climbs(wrong) == [f"{lower} imports {upper}"]
 
 
 def test_an_import_that_points_back_is_seen():
