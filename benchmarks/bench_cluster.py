@@ -34,7 +34,9 @@ EMPTY = 1_000  # jobs
 
 def jobs(p) -> list[list[tuple]]:
     """The regimes of each job of the map, in order."""
-    return [[*of] for _, of in itertools.groupby(regimes.Grid.of(p).regimes(), key=lambda regime: regime[:4])]
+    return [
+        [*of] for _, of in itertools.groupby(regimes.Grid.from_parameters(p).regimes(), key=lambda regime: regime[:4])
+    ]
 
 
 def experiments(p, job: list[tuple]) -> list[Experiment]:
@@ -65,7 +67,7 @@ def main() -> None:
     start = time.perf_counter()
     assert len([*unordered(divmod, [(7, 2)] * EMPTY, n_jobs=2)]) == EMPTY
     handed = (time.perf_counter() - start) / EMPTY
-    found = evidence.sketch([experiments(p, job) for job in every])
+    found = evidence.summarize_many([experiments(p, job) for job in every])
     costs = [sum(table["seconds"].sum() for table in job) for job in found]
     rows = [(f"{n:,}", f"{(started + makespan(costs, n)) / 60:.1f}", f"{sum(costs) / n / 60:.1f}") for n in WORKERS]
     table = as_markdown(pd.DataFrame(rows, columns=["Workers", "minutes", "minutes if all were busy to the end"]))

@@ -17,8 +17,8 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.evidence import COLUMNS, Regime, Study, summarize
 from pfpne.paper.claims.tests import (
     FACTS,
-    MOST,
-    MUCH,
+    LARGE_FACTOR,
+    MOST_RUNS,
     Column,
     Comparison,
     Outcome,
@@ -124,7 +124,7 @@ class MadeUp(Study):
 
     tell: object = None
 
-    def summary(self, objective, algorithms, noise, n_runs=None, **changes):
+    def runs(self, objective, algorithms, noise, n_runs=None, **changes):
         n_runs = self.n_runs if n_runs is None else n_runs
         asked = {"objective": objective, "noise": noise, "n_clients": self.n_clients, "horizon": self.horizon}
         asked |= {"settings": {}, **changes}
@@ -132,13 +132,12 @@ class MadeUp(Study):
         rows = [{**same, "run": run, **self.tell(algorithms, run, asked)} for run in range(n_runs)]
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
-    def of_problems(self, of, objective, regime, *arguments):
-        if of is depths.gap_of_random_points:
+    def look_up(self, function, experiment, *arguments):
+        if function is depths.count_events:
+            return np.array([[9, 0, 0]] * self.n_runs)
+        if function is depths.gap_of_random_points:
             return np.full(self.n_runs, 1_000.0 / self.horizon)
         return np.full((self.n_runs, arguments[0] + 1 if arguments else self.n_clients), 1e-9)
-
-    def events(self, objective, algorithm, noise, **changes):
-        return pd.DataFrame({"means": 9, "outside": [0] * self.n_runs, "lost": 0})
 
 
 def made_up(tell, n_runs=30) -> MadeUp:
@@ -171,7 +170,7 @@ def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
 def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
     """The verdict on one claim alone, without correction."""
     found = outcome(claim_id, study, own_Delta)
-    return claims.judge(CLAIMS[claim_id], found, found.p(rng()), k=1)["verdict"]
+    return claims.judge(CLAIMS[claim_id], found, found.p_values(rng()), k=1)["verdict"]
 
 
 def test_a_column_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
@@ -179,11 +178,11 @@ def test_a_column_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
     paper, own = (Column(study, study.regimes[0], "garland", own_Delta) for own_Delta in (False, True))
     for column in (paper, own):
-        column.summary()
-        column.summary("fed-pne")
-        column.summary(settings={"c": 0.2})
-        column.summary(settings={"Delta": 0.0})
-    paper.summary(settings={"Delta": 0.01})  # the default
+        column.runs()
+        column.runs("fed-pne")
+        column.runs(settings={"c": 0.2})
+        column.runs(settings={"Delta": 0.0})
+    paper.runs(settings={"Delta": 0.01})  # the default
     pf_pne, fed_pne = [{}, {"c": 0.2}, {"Delta": 0.0}], {}
     true = {"Delta": "true"}
     assert [settings for name, settings in asked if name == "fed-pne"] == [fed_pne, fed_pne]
@@ -381,8 +380,8 @@ def test_communication_is_counted(claim_id, changed, expected):
     fed = {"rounds": 12, "last": numbers.pop("fed_last"), "numbers": 9_000, "Delta": math.nan}
     study = made_up(lambda algorithm, run, asked: numbers if algorithm == "pf-pne" else fed)
     assert verdict(claim_id, study) == expected
-    against = outcome(claim_id, study).against
-    assert against.startswith("Garland: ") if expected == "does not hold" else against == ""
+    reason = outcome(claim_id, study).reason
+    assert reason.startswith("Garland: ") if expected == "does not hold" else reason == ""
 
 
 @dataclass(frozen=True)
@@ -392,8 +391,8 @@ class Looked(MadeUp):
     gaps: object = None
     chance: float = 0.0
 
-    def of_problems(self, of, objective, regime, *arguments):
-        return np.full(self.n_runs, self.chance) if of is depths.gap_of_random_points else np.asarray(self.gaps)
+    def look_up(self, function, experiment, *arguments):
+        return np.full(self.n_runs, self.chance) if function is depths.gap_of_random_points else np.asarray(self.gaps)
 
 
 def looked(tell=None, **more) -> Looked:
@@ -402,11 +401,11 @@ def looked(tell=None, **more) -> Looked:
 
 def test_assumptions_are_held_against_the_papers_constants():
     paper = Column(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).regimes[0], "garland")
-    assert tests.near_optimal(paper)[0] == [True, False]  # Delta = 0.01, of the worst client
-    ways = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
-    smooth = tests.smooth(Column(looked(gaps=ways), made_up(None).regimes[0], "garland"), 3)
-    assert smooth == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
-    assert tests.theory(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
+    assert tests.near_optimal(paper).facts == [True, False]  # Delta = 0.01, of the worst client
+    gaps = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
+    smooth = tests.smooth(Column(looked(gaps=gaps), made_up(None).regimes[0], "garland"), 3)
+    assert smooth[:2] == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
+    assert tests.theory_settings(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
 
 
 @pytest.mark.parametrize(("share", "vacuous"), [(0.79, False), (0.81, True)])
@@ -429,7 +428,7 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
 
     column = Column(made_up(tell), made_up(tell).regimes[0], "garland")
     assert tests.count_times(column, fact="slower").facts == [expected]
-    assert tests.times(column)["alike"] == 1.0 and tests.times(column)["slower"] == pytest.approx(share)
+    assert tests.measure_times(column)["alike"] == 1.0 and tests.measure_times(column)["slower"] == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("more", "expected"), [(0, "true by construction"), (1, "does not hold")])
@@ -488,7 +487,7 @@ def test_single_rewards_are_counted():
 def test_without_noise_every_mean_is_what_it_estimates(noise, expected):
     study, claim = made_up(lambda *asked: {}), CLAIMS["good-event"]
     found = claim.test(study, replace(study.regimes[0], noise=noise), "0.01")
-    assert claims.judge(claim, found, found.p(rng()), k=1)["verdict"] == expected
+    assert claims.judge(claim, found, found.p_values(rng()), k=1)["verdict"] == expected
 
 
 # --- how a verdict is reached -----------------------------------------------------------------------
@@ -497,13 +496,13 @@ def test_without_noise_every_mean_is_what_it_estimates(noise, expected):
 def comparison(margin: float, low=False, why_not="") -> Comparison:
     """One whose mean is so much beyond its limit, in 30 runs."""
     shown = np.full(30, 1.0 + (-margin if low else margin)) + 0.01 * np.sin(np.arange(30))
-    return Comparison(f"{margin}", shown, low=low, why_not=why_not)
+    return Comparison(f"{margin}", shown, above=low, undecidable=why_not)
 
 
 def judged(*comparisons, k=1, **of_claim) -> tuple[str, str]:
     claim = replace(CLAIMS["smallest-garland"], **of_claim)
     found = Outcome(comparisons)
-    verdict = claims.judge(claim, found, found.p(rng()), k)
+    verdict = claims.judge(claim, found, found.p_values(rng()), k)
     return verdict["verdict"], verdict["decided_by"]
 
 
@@ -526,7 +525,7 @@ def test_judging():
 def test_judging_facts(facts, expected):
     for excuse, verdict in (("", expected), ("x", "not decidable")):
         found = Outcome(facts=facts, excuse=excuse)
-        assert claims.judge(CLAIMS["fed-grows"], found, found.p(rng()), k=0)["verdict"] == verdict
+        assert claims.judge(CLAIMS["fed-grows"], found, found.p_values(rng()), k=0)["verdict"] == verdict
 
 
 def test_one_hypothesis_a_claim():
@@ -543,7 +542,7 @@ def test_no_more_than_the_level_of_families_has_an_error():
         for true in (True, False, True, False, True):
             shown = random.normal(1.0 - 1e-9 if true else 1.0 + 1e-9, 1.0, 12)
             found = Outcome([Comparison("", shown)])
-            verdict = claims.judge(CLAIMS["smallest-garland"], found, found.p(rng()), 5)["verdict"]
+            verdict = claims.judge(CLAIMS["smallest-garland"], found, found.p_values(rng()), 5)["verdict"]
             if verdict == ("does not hold" if true else "holds"):
                 erring += 1
                 break
@@ -552,8 +551,8 @@ def test_no_more_than_the_level_of_families_has_an_error():
 
 def test_the_comparisons_of_a_claim_taken_together():
     low, high = (1 / 32, 1.0), (1.0, 1 / 32)  # surely right, surely wrong
-    assert claims.together(np.array([low, low])) == (1 / 32, 1.0)
-    assert claims.together(np.array([low, high])) == (1.0, 2 / 32)
+    assert stats.combine_p_values(np.array([low, low])) == (1 / 32, 1.0)
+    assert stats.combine_p_values(np.array([low, high])) == (1.0, 2 / 32)
 
 
 @pytest.mark.parametrize(
@@ -584,13 +583,13 @@ def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_h
 
 def test_comparisons_in_brief():
     mine, theirs = np.array([2.0, 4.0]), np.array([1.0, 3.0])
-    (below,), (above,) = inequalities(mine, theirs, "A - B", below=1), inequalities(mine, theirs, "c = 0.2", above=2)
+    (below,), (above,) = inequalities(mine, theirs, ("A", "B"), below=1), inequalities(mine, theirs, "c = 0.2", above=2)
     assert below.brief == "A / B = 1.5" and below.margin == 0.5 and below.excess.tolist() == [1, 1]
     assert above.brief == "c = 0.2: ratio 1.5" and above.margin == 0.5 and above.excess.tolist() == [0, 2]
     assert len(inequalities(mine, theirs, "", 1.25, 0.8)) == 2
     slopes = Comparison("slope", np.array([0.8, 0.9]), limit=0.5)
     assert slopes.brief == "slope: 0.85" and slopes.excess == pytest.approx([0.3, 0.4])
-    assert Comparison("slope", np.array([0.8]), limit=0.5, low=True).excess == pytest.approx([-0.3])
+    assert Comparison("slope", np.array([0.8]), limit=0.5, above=True).excess == pytest.approx([-0.3])
 
 
 # --- the list of claims -----------------------------------------------------------------------------
@@ -620,7 +619,7 @@ def test_statements_say_what_the_tests_are_given():
         for name, (low, high) in given.get("ranges", {}).items():
             assert f"{name} to {low:g} or {high:g}" in said
         if claim.kind == "count_times":
-            assert f" {MUCH:g} times" in said and f"{MOST:.0%}" in said and f"{1 - MOST:.0%}" in said
+            assert f" {LARGE_FACTOR:g} times" in said and f"{MOST_RUNS:.0%}" in said and f"{1 - MOST_RUNS:.0%}" in said
     assert f"Delta = {claims.GIVEN[0]} " in CLAIMS["delta-bounds-garland"].statement
     H_0 = [last_depth(pd.DataFrame({"Delta": [Delta]}))[0] for Delta in CLAIMS["any-Delta-garland"].arguments["deltas"]]
     assert H_0 == [*range(10), math.inf]
@@ -760,12 +759,12 @@ def test_the_numbers_of_a_run_by_hand():
         settings={"Delta": 0.25},
         seconds=1.5,
     )
-    numbers = dict(zip(list(COLUMNS)[2:], evidence._numbers(run), strict=True))
+    numbers = dict(zip(list(COLUMNS)[2:], evidence.summary_row(run), strict=True))
     wanted = {"regret": 400, "global_regret": 800, "rounds": 2, "last": 40, "numbers": 36, "up": 12, "sooner": 40}
     wanted |= {"deployed": 0.4, "idle": 0.0, "Delta": 0.25, "seconds": 1.5}
     assert numbers == pytest.approx(wanted)
     run.communication, run.global_regret, run.settings = run.communication[:0], None, {}
-    numbers = dict(zip(list(COLUMNS)[2:], evidence._numbers(run), strict=True))
+    numbers = dict(zip(list(COLUMNS)[2:], evidence.summary_row(run), strict=True))
     assert (numbers["rounds"], numbers["last"], numbers["numbers"], numbers["up"]) == (0, 0, 0, 0)
     assert math.isnan(numbers["global_regret"]) and math.isnan(numbers["Delta"])
 
@@ -830,7 +829,7 @@ def test_a_row_of_table_1_by_hand():
 
 def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
     study = Study(2, 60, 2, 2, (), n_jobs=1, folder=tmp_path)
-    rows = study.summary("garland", "pf-pne", "bernoulli", global_regret=True, settings={"Delta": "true"})
+    rows = study.runs("garland", "pf-pne", "bernoulli", global_regret=True, settings={"Delta": "true"})
     run = pfpne.simulate(
         "pf-pne", pfpne.make_problem("garland", n_clients=2, run=1), 60, global_regret=True, Delta="true"
     )
@@ -861,12 +860,12 @@ def test_the_primary_family_by_hand(monkeypatch):
     regimes = (Regime("bernoulli", "bernoulli", ("garland",)), Regime("2.0", 2.0, ("garland",)))
     study = Study(2, 100, 6, 4, (*regimes, Regime("2.0", 2.0, ("garland",), "cyclic")))
 
-    def summary(self, algorithm="pf-pne", **changes):
+    def runs(self, algorithm="pf-pne", **changes):
         level = {"pf-pne": 1.0, "hct-pyxab": 2.0}.get(algorithm, 3.0)
         regret = level + np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
         return pd.DataFrame({"regret": regret, "idle": 0.6 if self.regime.noise == 2.0 else 0.1})
 
-    monkeypatch.setattr(tests.Column, "summary", summary)
+    monkeypatch.setattr(tests.Column, "runs", runs)
     table = claims.primary(study)
     assert table["objective"].tolist() == ["garland", "garland", "all"]  # cyclic cells are left out
     first = table.iloc[0]

@@ -15,7 +15,7 @@ from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, tra
 from pfpne.federation import Federation, Task
 from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.claims.tests import theory
+from pfpne.paper.claims.tests import theory_settings
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
 from pfpne.paper.exhibits.readings import WHOLE
@@ -193,7 +193,7 @@ def test_fn_ucb_diverges_on_raw_coordinates():
 
 def test_the_readings_that_are_settings():
     assert transition_depth(0.01, 1.0, 0.5) == 7 and transition_depth(2.0**-6, 1.0, 0.5) == 6
-    assert theory(20)["c_1"] == pytest.approx(800 ** (1 / 8))
+    assert theory_settings(20)["c_1"] == pytest.approx(800 ** (1 / 8))
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +215,7 @@ def test_every_reading_is_measured(table):
 
 def test_another_maximum_is_added_step_by_step(study, table):
     experiment = study.experiment("garland", "pf-pne", "bernoulli", 2)
-    ours = study.regret("garland", "pf-pne", "bernoulli", 2)
+    ours = study.runs("garland", "pf-pne", "bernoulli", 2)["regret"].to_numpy()
     more = [60 * (1 - experiment.problem(run).optimum).mean() for run in range(2)]
     row = table[table["deviation"] == 14].iloc[0]
     assert row["ratio"] == pytest.approx((ours + more).mean() / ours.mean())

@@ -50,7 +50,7 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     assert signs.loc[first].tolist() == ["✓ ✓ ✓ ✓", "✓ ✗ ✓ ✓"]
     assert signs.loc[SHORT["pf-stops"]].tolist() == ["✓", "✓/?"]
     assert signs.loc[SHORT["bounded"]].tolist() == [DASH, "✓"]
-    assert {findings._parts(claim.id)[0] for claim in claims.CLAIMS} == set(SHORT)
+    assert {claim.topic for claim in claims.CLAIMS} == set(SHORT)
     assert len(set(SIGNS.values())) == len(claims.VERDICTS)
 
 
@@ -114,7 +114,7 @@ def test_the_runs_are_the_profiles():
 def test_what_changes_with_T_is_a_ratio_an_objective():
     verdicts, compared = made_up("holds")
     compared["what"] = "PF-PNE - HCT (PyXAB)"
-    found = findings._Verdicts(verdicts, compared).against("HCT (PyXAB)", ("sooner", "smallest", "later"), "2.0")
+    found = findings._Verdicts(verdicts, compared).against("hct-pyxab", ("sooner", "smallest", "later"), "2.0")
     ratio = compared[(compared["regime"] == "2.0") & (compared["Delta"] == "0.01")].drop_duplicates("id")
     ratio = ratio.set_index("id")["ratio"]
     three = ("garland", "himmelblau", "rastrigin")

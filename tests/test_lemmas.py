@@ -11,7 +11,7 @@ from pfpne.algorithms.hct import HCTSettings, hct_constants
 from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import transition_depth
 from pfpne.paper.claims.depths import optima, watch
-from pfpne.paper.claims.tests import theory
+from pfpne.paper.claims.tests import theory_settings
 from pfpne.paper.exhibits import lemmas
 from pfpne.paper.exhibits.lemmas import BIASED, UNIT, biased_problem, count_kept_nodes, fate
 from pfpne.paper.run.experiment import Experiment
@@ -24,7 +24,7 @@ CELLS, T = Partition([[0.0, 1.0]]), 1_200_000  # with which PE finishes depth 3 
 
 
 def settings(n_clients: int, **changes) -> dict:
-    return theory(n_clients) | BIASED | changes
+    return theory_settings(n_clients) | BIASED | changes
 
 
 def columns(rows: list[dict], *names: str) -> list[tuple]:

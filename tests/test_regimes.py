@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.paper.claims.evidence import sketch, summarize
+from pfpne.paper.claims.evidence import summarize, summarize_many
 from pfpne.paper.exhibits import maps, regimes
 from pfpne.paper.exhibits.regimes import GRIDS, LARGEST, REGIME, RIVALS, Grid
 from pfpne.paper.run.experiment import Experiment
@@ -41,21 +41,21 @@ def test_the_map_has_every_regime_once_but_the_largest_under_few_noises():
 
 
 def test_parameters_that_are_given_narrow_it():
-    grid = Grid.of(complete("8_regime_map", {"objective": "rastrigin", "noise": 0.3, "horizon": 10**6}))
+    grid = Grid.from_parameters(complete("8_regime_map", {"objective": "rastrigin", "noise": 0.3, "horizon": 10**6}))
     assert {regime[:2] + regime[4:] for regime in grid.regimes()} == {("rastrigin", 0.3, 10**6)}
     assert len(grid.regimes()) == 6 * 3
-    assert Grid.of(complete("8_regime_map", {})) == GRIDS["paper"]
+    assert Grid.from_parameters(complete("8_regime_map", {})) == GRIDS["paper"]
     one = GRIDS["paper"].one_noise
     assert (one.noises, one.horizons) == (("bernoulli",), (100_000,)) and len(one.regimes()) == 4 * 6 * 3 + 3
 
 
 def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
     experiment = Experiment("garland", 2, 60, algorithms=("pf-pne", "hct"), n_runs=2, common=0.1)
-    (table,) = sketch([[experiment]], 1, folder=folder)[0]
+    (table,) = summarize_many([[experiment]], 1, folder=folder)[0]
     expected = summarize(experiment, 1, folder)
     pd.testing.assert_frame_equal(table.drop(columns="seconds"), expected.drop(columns="seconds"))
     monkeypatch.setattr(Experiment, "simulate", None)  # not called again
-    pd.testing.assert_frame_equal(sketch([[experiment]], 1, folder=folder)[0][0], table)
+    pd.testing.assert_frame_equal(summarize_many([[experiment]], 1, folder=folder)[0][0], table)
 
 
 def test_measured_regimes(parameters, table, folder):

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.paper.claims.evidence import ALIKE, Study
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.claims.tests import c_of_noise
 from pfpne.paper.exhibits import deviations, specification
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, readings
@@ -19,7 +19,7 @@ def study(tmp_path) -> Study:
     p = complete(
         "10_specification_curve", {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 1, "n_jobs": 1}
     )
-    return replace(Study.of(p), folder=tmp_path)
+    return replace(Study.from_parameters(p), folder=tmp_path)
 
 
 def test_every_combination_once(study, monkeypatch):
@@ -41,7 +41,7 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     first = {name: values[:1] for name, values in CHOICES.items()} | {"noise": ("bernoulli",)}
 
     def mean(name, **changes):
-        return study.regret("garland", name, "bernoulli", **changes).mean()
+        return study.runs("garland", name, "bernoulli", **changes)["regret"].mean()
 
     table = readings(study, most=2)
     garland = table[table["objective"] == "garland"].set_index([name for name in CHOICES if name != "cells"])
@@ -49,14 +49,14 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     assert {name: values[0] for name, values in first.items()}["c"] == 0.1
     assert garland.loc[usual, "pf-pne"] == mean("pf-pne", shift=0.1) and garland.loc[usual, "pe"] == mean("pe")
     other = (6, "bernoulli", "alike", "true", 0.05, "not begun", "by noise")
-    on = {"horizon": 6, **ALIKE, "settings": {"c": 0.05, "Delta": "true"}}
+    on = {"horizon": 6, **IDENTICAL_CLIENTS, "settings": {"c": 0.05, "Delta": "true"}}
     whole = study.variant("garland", *deviations.VARIANTS["whole phases"], "bernoulli", 1, **on)
     assert garland.loc[other, "pf-pne"] == whole.mean()
     assert garland.loc[other, "hct-pyxab"] == mean(
-        "hct-pyxab", horizon=6, **ALIKE, settings={"c": c_of_noise("bernoulli")}
+        "hct-pyxab", horizon=6, **IDENTICAL_CLIENTS, settings={"c": c_of_noise("bernoulli")}
     )
-    assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **ALIKE, settings={"c": 0.05})
-    assert garland.loc[other, "fn-ucb"] == mean("fn-ucb", horizon=6, **ALIKE)  # read off the curve to 60
+    assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **IDENTICAL_CLIENTS, settings={"c": 0.05})
+    assert garland.loc[other, "fn-ucb"] == mean("fn-ucb", horizon=6, **IDENTICAL_CLIENTS)  # read off the curve to 60
     exhibit = specification.draw(table, study)
     assert exhibit == specification.draw(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
     assert f"{len(garland)} on Garland" in exhibit.caption
@@ -76,8 +76,11 @@ def test_a_mean_regret_is_the_mean_over_the_runs():
     study = SimpleNamespace(
         n_runs=3,
         horizon=100,
-        regret=lambda *what, **changes: runs * (changes["horizon"] / 100),
-        summary=lambda *what, **changes: pd.DataFrame({"regret": 2 * runs, "sooner": 7 * runs}),
+        runs=lambda objective, name, *what, **changes: (
+            pd.DataFrame({"regret": 2 * runs, "sooner": 7 * runs})
+            if name == "fn-ucb"
+            else pd.DataFrame({"regret": runs * (changes["horizon"] / 100)})
+        ),
         variant=lambda *what, **changes: 5 * runs,
     )
     on = "random", 100, "bernoulli", 0.1, ()

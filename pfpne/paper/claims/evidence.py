@@ -1,4 +1,8 @@
-"""What the claims and Table 1 read: a few numbers a run, kept beside the runs so that reading again is quick."""
+"""The runs that the claims and Table 1 read: a few numbers of each, kept beside the runs so that reading is quick.
+
+`Study` says which runs there are. `Study.runs` is the way to their numbers, one row per run; `summarize` is the same
+for any experiment, and `summarize_many` for tens of thousands of runs, which are not kept themselves.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import Algorithm
-from pfpne.paper.claims import depths
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import SMALL, Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -24,13 +27,14 @@ from pfpne.paper.run.workers import unordered
 from pfpne.problems import OBJECTIVES
 from pfpne.simulation.record import Run
 
-COMMON = 0.1  # the shift that all clients of a run have in common, so that runs of alike clients differ (deviation 21)
-ALIKE = {"shift": 0.0, "common": COMMON}
+# The shift that all clients of a run have in common, so that runs of identical clients differ (deviation 21).
+COMMON = 0.1
+IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON}
 
 
 @dataclass(frozen=True)
 class Regime:
-    """Where claims are tested: a noise (its name), the kind of cells, and the objectives that are run there."""
+    """Where claims are tested: a noise (and its name), a kind of cells, and the objectives that are run there."""
 
     name: str
     noise: float | str
@@ -57,8 +61,8 @@ class Study:
     folder: Path = RESULTS
 
     @classmethod
-    def of(cls, p: Parameters) -> Study:
-        """As the notebook's parameters say."""
+    def from_parameters(cls, p: Parameters) -> Study:
+        """The study that a notebook's parameters ask for."""
         profile = PROFILES[p.profile]
         regimes = [Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises]
         regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
@@ -92,24 +96,9 @@ class Study:
         scale |= {"n_runs": n_runs or self.n_runs, "noise": noise, **changes}
         return Experiment(objective, algorithms=(algorithm,), **scale)
 
-    def summary(self, *what, **changes) -> pd.DataFrame:
-        """A row a run, columns as in COLUMNS; arguments as those of `experiment`."""
-        return summarize(self.experiment(*what, **changes), self.n_jobs, self.folder)
-
-    def regret(self, *what, **changes) -> np.ndarray:
-        """R(T)/M of each run (n_runs,); arguments as those of `experiment`."""
-        return self.summary(*what, **changes)["regret"].to_numpy()
-
-    def of_problems(self, of: Callable, objective: str, regime: Regime, *arguments) -> np.ndarray:
-        """What of(experiment, run, *arguments) says of the problem and the cells of each run (n_runs, ...)."""
-        experiment = self.experiment(objective, "pe", "bernoulli", cells=regime.cells)  # any algorithm, any noise
-        return self._of_runs(of, experiment, *arguments)
-
-    def events(self, *what, **changes) -> pd.DataFrame:
-        """A row a run of PF-PNE, columns as in pfpne.paper.claims.depths.EVENTS; arguments the same."""
-        return pd.DataFrame(
-            self._of_runs(depths.count_events, self.experiment(*what, **changes)), columns=[*depths.EVENTS]
-        )
+    def runs(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> pd.DataFrame:
+        """One row per run of one algorithm, columns as in COLUMNS; arguments as those of `experiment`."""
+        return summarize(self.experiment(objective, algorithm, noise, n_runs, **changes), self.n_jobs, self.folder)
 
     def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, **changes) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
@@ -117,21 +106,21 @@ class Study:
         algorithm: what simulate runs.
         """
         experiment = self.experiment(objective, base, noise, n_runs, **changes)
-        return self._of_runs(_regret_of, experiment, algorithm, partition, label=f"a variant of {base}")
+        return self.look_up(_regret_of, experiment, algorithm, partition, label=f"a variant of {base}")
 
-    def _of_runs(self, of: Callable, experiment: Experiment, *arguments, label: str | None = None) -> np.ndarray:
-        """What of(experiment, run, *arguments) makes of each run, in plain numbers: kept, and read the next time.
+    def look_up(self, function: Callable, experiment: Experiment, *arguments, label: str | None = None) -> np.ndarray:
+        """What function(experiment, run, *arguments) returns for each run (n_runs, ...), in plain numbers.
 
-        label: what the progress bar says, if not the name of the function.
+        It is kept, and read the next time. label: what the progress bar says, if not the name of the function.
         """
         small = experiment.is_small(experiment.n_runs)
-        bar = None if small else progress(f"{experiment.objective}, {label or of.__name__}")
+        bar = None if small else progress(f"{experiment.objective}, {label or function.__name__}")
 
         def make() -> list:
             jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
-            return [made for _, made in sorted(unordered(of, jobs, self.n_jobs, bar, small))]
+            return [numbers for _, numbers in sorted(unordered(function, jobs, self.n_jobs, bar, small))]
 
-        return np.array(cache.rows(_key(experiment, of, *arguments), make, self.folder))
+        return np.array(cache.rows(_key(experiment, function, *arguments), make, self.folder))
 
 
 COLUMNS = {
@@ -157,39 +146,42 @@ def _key(experiment: Experiment, *parts) -> str:
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
-    """The experiment in a row a run, columns as in COLUMNS: read if it was summarized before, else run now."""
+    """One row per run of the experiment, columns as in COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
 
     def rows() -> list[list]:
-        runs = run_experiment(experiment, n_jobs, bar, folder, reduce=_numbers).runs
+        runs = run_experiment(experiment, n_jobs, bar, folder, reduce=summary_row).runs
         return [[*pair, *numbers] for pair, numbers in runs.items()]
 
-    return pd.DataFrame(cache.rows(_key(experiment, _numbers), rows, folder), columns=list(COLUMNS))
+    return pd.DataFrame(cache.rows(_key(experiment, summary_row), rows, folder), columns=list(COLUMNS))
 
 
-def sketch(groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS) -> list:
-    """The rows of `summarize` of each experiment, in groups: for tens of thousands of runs, which are not kept.
+def summarize_many(
+    groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS
+) -> list[list[pd.DataFrame]]:
+    """The tables of `summarize` of each experiment, in groups: for tens of thousands of runs, which are not kept.
 
     One worker makes a group; the experiments of one that share their problems look for its maxima once. What is kept
     is the rows of an experiment, written as it ends. bar(done, total) is called after each group.
     """
     pulls = sum(len(e.pairs) * e.n_clients * e.horizon for group in groups for e in group)
-    made = dict(unordered(_sketched, [(group, folder) for group in groups], n_jobs, bar, here=pulls < SMALL))
-    return [made[position] for position in range(len(groups))]
+    jobs = [(group, folder) for group in groups]
+    tables = dict(unordered(_summarize_group, jobs, n_jobs, bar, here=pulls < SMALL))
+    return [tables[position] for position in range(len(groups))]
 
 
-def _sketched(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
+def _summarize_group(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
     def rows(experiment: Experiment) -> list[list]:
         first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
-        key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, _numbers)
+        key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
         pairs = experiment.pairs
-        return cache.rows(key, lambda: [[*pair, *_numbers(experiment.simulate(*pair))] for pair in pairs], folder)
+        return cache.rows(key, lambda: [[*pair, *summary_row(experiment.simulate(*pair))] for pair in pairs], folder)
 
     return [pd.DataFrame(rows(experiment), columns=list(COLUMNS)) for experiment in group]
 
 
-def _numbers(result: Run) -> list:
-    """The columns of COLUMNS after the first two."""
+def summary_row(result: Run) -> list:
+    """The numbers of one run: the columns of COLUMNS after the first two."""
     carried = result.communication
     shared = math.nan if result.global_regret is None else float(result.global_regret[:, -1].mean())
     return [
@@ -208,8 +200,10 @@ def _numbers(result: Run) -> list:
 
 
 def idle(result: Run) -> float:
-    """The share of T since a client last deployed another point, mean over the clients: for phased algorithms that of
-    the last phase, which the horizon cuts."""
+    """The share of T since a client last deployed another point, mean over the clients.
+
+    For phased algorithms it is the share of the last phase, which the horizon cuts.
+    """
     changes = np.diff(result.simple_regret, axis=1, prepend=np.inf) != 0
     last = result.t[result.t.size - 1 - np.argmax(changes[:, ::-1], axis=1)]
     return float(1 - last.mean() / result.t[-1])

@@ -1,4 +1,4 @@
-"""The statistics of the claims and of Table 1: each one small function of numbers, a value a paired run."""
+"""The statistics of the claims and of Table 1: small functions of numbers, one value per paired run."""
 
 import functools
 
@@ -39,8 +39,8 @@ def interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float
         return np.nan, np.nan
     if np.ptp(values) <= 1e-12 * np.abs(values).max():
         return mean, mean
-    found = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, rng=rng).confidence_interval
-    return float(found.low), float(found.high)
+    ends = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, rng=rng).confidence_interval
+    return float(ends.low), float(ends.high)
 
 
 def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
@@ -50,24 +50,33 @@ def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float
     """
     if not b.all():
         return np.nan, np.nan, np.nan
-    found = float(a.mean() / b.mean())
+    of_means = float(a.mean() / b.mean())
     if len(a) == 1:
-        return found, np.nan, np.nan
-    if np.allclose(a, found * b, rtol=1e-12, atol=0):
-        return found, found, found
+        return of_means, np.nan, np.nan
+    if np.allclose(a, of_means * b, rtol=1e-12, atol=0):
+        return of_means, of_means, of_means
     how = {"paired": True, "n_resamples": RESAMPLES, "method": "percentile", "rng": rng}
     ends = stats.bootstrap((a, b), lambda a, b, axis: a.mean(axis) / b.mean(axis), **how).confidence_interval
-    return found, float(ends.low), float(ends.high)
+    return of_means, float(ends.low), float(ends.high)
 
 
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The exponents (n,) of y ~ x^a: slopes of log y on log x by least squares, a row of y (n, k) each, x (k,).
+    """The exponents (n,) of y ~ x^a: slopes of log y on log x by least squares, for each row of y (n, k); x (k,).
 
     nan for a row that is not above 0 throughout, and if k = 1.
     """
     u, y = np.log(np.asarray(x, dtype=float)), np.asarray(y, dtype=float)
     u = u - u.mean()
     return np.log(np.where(y > 0, y, np.nan)) @ u / (u @ u or np.nan)
+
+
+def combine_p_values(p: np.ndarray) -> tuple[float, float]:
+    """p-values of "the claim is false" and "the claim is true", from those of its comparisons (n, 2), n >= 1.
+
+    The claim is right if all comparisons are ("smaller than each of the others"), so the first is the largest of
+    theirs. It is wrong if any is: the second is the smallest of theirs times n, at most 1.
+    """
+    return p[:, 0].max(), min(1.0, len(p) * p[:, 1].min())
 
 
 def holm(p: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from pfpne.algorithms.phases import PhasedAlgorithm, Pull, lookup_sorted, make_p
 from pfpne.federation import Batch, Server
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.claims.tests import theory
+from pfpne.paper.claims.tests import theory_settings
 from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.paper.show.export import Exhibit, table_exhibit
 from pfpne.paper.show.style import DASH
@@ -302,7 +302,8 @@ class Reading:
             return study.variant(objective, *VARIANTS[self.variant], self.noise, n_runs)
         settings = self.settings(study.n_clients) if callable(self.settings) else self.settings
         noise, other = self.noise if self.other_noise is None else self.other_noise, self.other or self.algorithm
-        regret = study.regret(objective, other, noise, n_runs, settings=settings, cells=self.cells)
+        runs = study.runs(objective, other, noise, n_runs, settings=settings, cells=self.cells)
+        regret = runs["regret"].to_numpy()
         if self.maximum is None:
             return regret
         experiment = study.experiment(objective, self.algorithm, self.noise, n_runs)
@@ -327,8 +328,8 @@ READINGS = (
     Reading(6, "pf-pne", "tau_h samples in b", "tau"),
     Reading(6, "fed-pne", "tau_h samples in b", "tau, fed-pne"),
     Reading(7, "pf-pne", "the best of the client's own nodes", "own best"),
-    Reading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory),
-    Reading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory),
+    Reading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
+    Reading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
     Reading(9, "pf-pne", "no phase is begun that T cuts; the best node is played", "whole phases"),
     Reading(10, "pf-pne", "the largest index", "last"),
     Reading(10, "hct", "the first child", "first child, hct"),
@@ -374,7 +375,8 @@ def measure(study: Study) -> pd.DataFrame:
     for reading in READINGS:
         for objective in reading.objectives:
             head = (reading.deviation, reading.algorithm, reading.what, objective)
-            ours = study.regret(objective, reading.algorithm, reading.noise, study.figure_runs)
+            runs = study.runs(objective, reading.algorithm, reading.noise, study.figure_runs)
+            ours = runs["regret"].to_numpy()
             ratio = stats.ratio(reading.regret(study, objective), ours, stream(study.seed, "deviations", *head))
             rows.append((*head, len(ours), *ratio))
     return pd.DataFrame(rows, columns=COLUMNS)

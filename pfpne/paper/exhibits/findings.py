@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from pfpne.paper.claims.tests import difference_name
 from pfpne.paper.claims.verdicts import CLAIMS, GIVEN, VERDICTS
 from pfpne.paper.exhibits import specification
 from pfpne.paper.run.profiles import PROFILES
@@ -18,30 +19,29 @@ SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
 MAIN_TEXT = r"(?!Appendix).*(?:Figure|Table|Theorem)"
 
 
-def _parts(claim: str) -> tuple[str, str]:
-    """What a claim's id is about, its kind, and the objective that it ends with, or nothing."""
-    kind, _, last = claim.rpartition("-")
-    return (kind, last) if last in TITLES else (claim, "")
-
-
-SHORT = {_parts(claim.id)[0]: claim.short for claim in CLAIMS}
-OURS = {_parts(claim.id)[0] for claim in CLAIMS if claim.ours}
+# The topic of each claim, and the objective that it is tested on, if it is one of several such claims.
+TOPICS = {claim.id: claim.topic for claim in CLAIMS}
+OBJECTIVES = {claim.id: claim.objectives[0] if claim.id != claim.topic else "" for claim in CLAIMS}
+SHORT = {claim.topic: claim.short for claim in CLAIMS}
+OURS = {claim.topic for claim in CLAIMS if claim.ours}
 
 
 def grid(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """One row per kind of claim, one column per noise: one sign per objective, in the order that the row names.
+    """One row per topic of the claims, one column per noise: one sign per objective, in the order that the row names.
 
     With the paper's Delta on random cells; after a slash, the sign on cyclic cells, if it differs.
     """
     paper = verdicts[verdicts["Delta"] != "true"]
     cells = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
-    signs = cells.agg(lambda found: "/".join(dict.fromkeys(found))).unstack(sort=False)
+    signs = cells.agg(lambda column: "/".join(dict.fromkeys(column))).unstack(sort=False)
     signs = signs.reindex(index=paper["id"].unique(), columns=paper["regime"].unique())
-    parts = [_parts(claim) for claim in signs.index]
-    table = signs.groupby([kind for kind, _ in parts], sort=False).agg(lambda row: " ".join(row.dropna()) or DASH)
-    on = [", ".join(title(objective) for of, objective in parts if of == kind and objective) for kind in table.index]
-    ours = [" (ours)" * (kind in OURS) for kind in table.index]
-    names = [f"{SHORT[kind]}{of}{on and f' · {on}'}" for kind, of, on in zip(table.index, ours, on, strict=True)]
+    topics = [TOPICS[claim] for claim in signs.index]
+    table = signs.groupby(topics, sort=False).agg(lambda row: " ".join(row.dropna()) or DASH)
+    names = []
+    for topic in table.index:
+        claims = [claim for claim in signs.index if TOPICS[claim] == topic]
+        objectives = ", ".join(title(OBJECTIVES[claim]) for claim in claims if OBJECTIVES[claim])
+        names.append(f"{SHORT[topic]}{' (ours)' * (topic in OURS)}{objectives and f' · {objectives}'}")
     return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
 
 
@@ -65,36 +65,28 @@ class _Verdicts(NamedTuple):
     comparisons: pd.DataFrame
 
     @staticmethod
-    def of(table: pd.DataFrame, kind: str, Delta: str = GIVEN[0]) -> pd.DataFrame:
-        """The rows of one kind of claim, with one Delta for PF-PNE ("0.01", "true")."""
-        rows = table["id"].map(lambda claim: _parts(claim)[0] == kind)
-        return table[rows & table["Delta"].isin((Delta, ""))]
+    def on_topic(table: pd.DataFrame, topic: str, Delta: str = GIVEN[0]) -> pd.DataFrame:
+        """The rows of the claims of one topic, with one Delta for PF-PNE ("0.01", "true")."""
+        return table[(table["id"].map(TOPICS) == topic) & table["Delta"].isin((Delta, ""))]
 
-    @staticmethod
-    def where(row: dict) -> str:
-        """The comparison that a row is about: its objective, noise and cells."""
-        objective, regime = _parts(row["id"])[1], noise_in_words(row["regime"])
-        cells = ", cyclic cells" if row["cells"] == "cyclic" else ""
-        return (f"{title(objective)}, {regime}" if objective and objective != row["regime"] else regime) + cells
-
-    def count(self, kind: str, Delta: str = GIVEN[0]) -> dict[str, int]:
+    def count(self, topic: str, Delta: str = GIVEN[0]) -> dict[str, int]:
         """In how many comparisons the claim is shown, refuted, open; and of how many."""
-        verdicts = self.of(self.verdicts, kind, Delta)["verdict"]
+        verdicts = self.on_topic(self.verdicts, topic, Delta)["verdict"]
         return {three: int(verdicts.isin(names).sum()) for three, names in THREES.items()} | {"of": len(verdicts)}
 
-    def threes(self, kind: str, Delta: str = GIVEN[0]) -> str:
+    def threes(self, topic: str, Delta: str = GIVEN[0]) -> str:
         """The same in words: "3 shown, 12 refuted, 2 open of 17"."""
-        return "{shown} shown, {refuted} refuted, {open} open of {of}".format(**self.count(kind, Delta))
+        return "{shown} shown, {refuted} refuted, {open} open of {of}".format(**self.count(topic, Delta))
 
-    def short(self, kind: str, Delta: str = GIVEN[0]) -> str:
+    def short(self, topic: str, Delta: str = GIVEN[0]) -> str:
         """The same without words: "3 / 12 / 2"."""
-        return "{shown} / {refuted} / {open}".format(**self.count(kind, Delta))
+        return "{shown} / {refuted} / {open}".format(**self.count(topic, Delta))
 
-    def span(self, kind: str, column: str, Delta: str = GIVEN[0], refuted: bool = False, digits: int = 2) -> str:
+    def span(self, topic: str, column: str, Delta: str = GIVEN[0], refuted: bool = False, digits: int = 2) -> str:
         """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted one."""
-        rows = self.of(self.comparisons, kind, Delta).dropna(subset=column)
+        rows = self.on_topic(self.comparisons, topic, Delta).dropna(subset=column)
         if refuted:
-            place, verdicts = ["id", "regime", "cells"], self.of(self.verdicts, kind, Delta)
+            place, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic, Delta)
             rows = rows.merge(verdicts.loc[verdicts["verdict"] == "does not hold", place])
             rows = rows.loc[rows.groupby(place)[column].idxmax()]
         if rows.empty:
@@ -102,13 +94,14 @@ class _Verdicts(NamedTuple):
         low, high = rows[column].min(), rows[column].max()
         return f"{low:.{digits}g} to {high:.{digits}g}"
 
-    def against(self, rival: str, kinds: tuple[str, ...], regime: str, cells: str = "random") -> str:
-        """PF-PNE's regret over a rival's, by objective, in each of these kinds of claims, one after the other."""
+    def against(self, rival: str, topics: tuple[str, ...], regime: str, cells: str = "random") -> str:
+        """PF-PNE's regret over a rival's, by objective, in the claims of each of these topics, one after the other."""
         rows = self.comparisons
-        rows = rows[(rows["what"] == f"PF-PNE - {rival}") & (rows["regime"] == regime) & (rows["cells"] == cells)]
-        ratio = rows[rows["Delta"] == GIVEN[0]].drop_duplicates("id").set_index("id")["ratio"]
-        objectives = [name for name in TITLES if all(f"{kind}-{name}" in ratio.index for kind in kinds)]
-        ratios = (", ".join(f"{ratio[f'{kind}-{name}']:.2g}" for kind in kinds) for name in objectives)
+        rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN[0])]
+        rows = rows[(rows["regime"] == regime) & (rows["cells"] == cells)].drop_duplicates("id")
+        ratio = {(TOPICS[row.id], OBJECTIVES[row.id]): row.ratio for row in rows.itertuples()}
+        objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
+        ratios = (", ".join(f"{ratio[topic, name]:.2g}" for topic in topics) for name in objectives)
         return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
 
 
@@ -139,8 +132,8 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
         f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"
         for objective, shares in first.unstack(sort=False).iterrows()
     )
-    longer = table.against("HCT (PyXAB)", ("sooner", "smallest", "later"), "bernoulli")
-    bounded = table.of(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
+    longer = table.against("hct-pyxab", ("sooner", "smallest", "later"), "bernoulli")
+    bounded = table.on_topic(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
     lost = table.count("safe")
     return [
         (

@@ -31,11 +31,12 @@ def ratios(study: Study) -> pd.DataFrame:
     rows = []
     for regime in study.regimes:
         for objective in regime.objectives:
-            ours = study.regret(objective, "pf-pne", regime.noise, cells=regime.cells)
+            ours = study.runs(objective, "pf-pne", regime.noise, cells=regime.cells)["regret"].to_numpy()
             for rival in RIVALS:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
-                theirs = study.regret(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
+                runs = study.runs(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
+                theirs = runs["regret"].to_numpy()
                 head = regime.name, regime.cells, objective, rival
                 rows.append((*head, n, *stats.ratio(theirs, ours[:n], stream(study.seed, "ratios", *head))))
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]

@@ -25,8 +25,9 @@ from pfpne.algorithms.pf_pne import PFPNESettings, radius, tau
 from pfpne.federation import Task
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
-from pfpne.paper.claims.evidence import ALIKE, Study
-from pfpne.paper.claims.tests import one_phase, theory
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
+from pfpne.paper.claims.tests import one_phase, theory_settings
+from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -43,8 +44,6 @@ from pfpne.rng import stream
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.simulate import partition_of, simulate
 from pfpne.simulation.tree import Cells, play
-
-SHOWN, REFUTED, OPEN = "shown", "refuted", "open"
 
 # --- Lemmas A.3 and A.4 -----------------------------------------------------------------------------
 
@@ -157,7 +156,7 @@ def count_lemmas(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     The runs of pf-pne on each of DIMENSIONS under each noise of the profile, with the experiments' c and c_1 and with
     the theory's, given the paper's Delta and the clients' own.
     """
-    settings = {CONSTANTS[0]: {}, CONSTANTS[1]: theory(p.n_clients)}
+    settings = {CONSTANTS[0]: {}, CONSTANTS[1]: theory_settings(p.n_clients)}
     places = [*itertools.product(DIMENSIONS, PROFILES[p.profile].noises, CONSTANTS, DELTAS)]
     experiments = [
         p.experiment(objective, noise, ("pf-pne",), settings=settings[constants] | {"Delta": DELTAS[Delta]})
@@ -234,7 +233,7 @@ def run_biased_problem() -> pd.DataFrame:
     rows = []
     for n_clients, noise in itertools.product((3, 4), (0.0, "bernoulli")):
         problem, cells = biased_problem(n_clients, noise), Partition([[0.0, 1.0]])
-        settings = theory(n_clients) | BIASED
+        settings = theory_settings(n_clients) | BIASED
         alone = {name: value for name, value in settings.items() if name != "Delta"}
         for T in (LONGEST // 16, LONGEST // 4, LONGEST):
             runs = {
@@ -302,8 +301,8 @@ def shrink(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.
         shifts = shifts_for(objective, d, study.horizons, p, folder)
         for noise, T in itertools.product(SHRUNK_NOISES, study.horizons):
             changes = {"horizon": T, "shift": shifts[T]}
-            ours = study.summary(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
-            alone = study.summary(objective, "pe", noise, **changes)
+            ours = study.runs(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
+            alone = study.runs(objective, "pe", noise, **changes)
             part = ours[["run", "Delta", "regret", "idle"]].assign(alone=alone["regret"], alone_idle=alone["idle"])
             part["of_bound"] = part["Delta"] / bound_on_Delta(T, p.n_clients, d)
             parts.append(part.assign(objective=objective, noise=noise, d=d, T=T, shift=shifts[T]))
@@ -347,7 +346,7 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
 
 # --- Section A.1 ------------------------------------------------------------------------------------
 
-CLIENTS = {"identical": ALIKE, "shifted": {}}
+CLIENTS = {"identical": IDENTICAL_CLIENTS, "shifted": {}}
 SINGLE = ("pe", "hct")
 
 
@@ -376,9 +375,9 @@ def compare_speed(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     for objective, (clients, changes) in itertools.product(DIMENSIONS, CLIENTS.items()):
         experiment = study.experiment(objective, "fed-pne", "bernoulli", **changes)
         spent = np.array(_measured(_spend, [experiment], p, folder)).reshape(-1, 3).mean(axis=0)
-        ours = study.regret(objective, "fed-pne", "bernoulli", **changes)
+        ours = study.runs(objective, "fed-pne", "bernoulli", **changes)["regret"].to_numpy()
         for rival in SINGLE:
-            theirs = study.regret(objective, rival, "bernoulli", **changes)
+            theirs = study.runs(objective, rival, "bernoulli", **changes)["regret"].to_numpy()
             rng = stream(p.seed, "speed", objective, clients, rival)
             ratio, low, high = stats.ratio(ours, theirs, rng)
             verdict = SHOWN if high < 1 else REFUTED if low > 1 else OPEN

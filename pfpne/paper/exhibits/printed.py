@@ -16,8 +16,8 @@ from matplotlib.patches import Rectangle
 
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import summarize
-from pfpne.paper.claims.tests import CUT
-from pfpne.paper.claims.verdicts import ALPHA
+from pfpne.paper.claims.tests import MAX_CUT_SHARE, goes_on, has_ended
+from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN, decide_by_holm
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.readings import (
     ALGORITHMS,
@@ -42,7 +42,6 @@ from pfpne.paper.show.style import DASH, LOOKS, PAGE, label, noise_in_words, tit
 from pfpne.rng import stream
 
 SEED = 0  # of the figures and of the confirmation; the search has another
-SHOWN, REFUTED, OPEN = "shown", "refuted", "open"
 MOVED = {  # the settings of the statement on tuning, and the values that each is moved to, alone
     "nu_1": (0.5, 2.0),
     "rho": (0.4, 0.6),
@@ -131,7 +130,8 @@ def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs,
         p = np.array([stats.sign_flip(x, rng) for x in excess])
         row = {"what": what, "n": n_runs, "ratio": ratio, "low": low, "high": high}
         row |= {"wins": int(np.all([x < 0 for x in excess], axis=0).sum())}
-        row |= {"p_right": p[:, 0].max(), "p_wrong": min(1.0, len(p) * p[:, 1].min()), "phase": phase}
+        p_right, p_wrong = stats.combine_p_values(p)
+        row |= {"p_right": p_right, "p_wrong": p_wrong, "phase": phase}
         rows.append({**head, **row})
     return rows
 
@@ -145,9 +145,9 @@ def _counted(statement: Statement, reading: Reading, column, n_runs: int) -> tup
     pf = column(statement.objective, "pf-pne", 1)
     if statement.kind == "grows":
         fed = column(statement.objective, "fed-pne", 1)
-        return list((fed > reading.T / 10) & (fed > pf)), float(fed.mean() / reading.T)
-    ended = column(statement.objective, "pf-pne", 2) == reading["H_0"] + 1
-    return list(ended & (pf < reading.T)), float(pf.mean() / reading.T)
+        return list(goes_on(fed, pf, reading.T)), float(fed.mean() / reading.T)
+    rounds = column(statement.objective, "pf-pne", 2)
+    return list(has_ended(rounds, pf, reading["H_0"], reading.T)), float(pf.mean() / reading.T)
 
 
 def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[tuple]:
@@ -185,24 +185,19 @@ def _label(name: str) -> str:
 
 
 def verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
-    """One row per statement: shown, refuted or open, by Holm's correction over the statements of a reading.
+    """One row per statement: shown, refuted or open, by `decide_by_holm` over the statements of a reading.
 
-    A statement is shown if all its comparisons are; it is refuted if one of them is. Where more than half of T is one
-    phase that T cuts, a ratio says more of T than of the algorithms, and the statement is open.
+    A statement is shown if all its comparisons are; it is refuted if one of them is.
     """
     rows = []
     for statement in STATEMENTS:
         mine = comparisons[comparisons["id"] == statement.id]
         worst = mine.loc[_distance(mine["ratio"], statement).idxmax()]
-        p_right, p_wrong = mine["p_right"].max(), min(1.0, len(mine) * mine["p_wrong"].min())
+        p_right, p_wrong = stats.combine_p_values(mine[["p_right", "p_wrong"]].to_numpy())
         row = {"id": statement.id, "objective": statement.objective, "what": worst["what"], "n": int(worst["n"])}
         row |= {name: worst.get(name) for name in ("ratio", "low", "high", "wins", "phase")}
         rows.append(row | {"p_right": p_right, "p_wrong": p_wrong})
-    table = pd.DataFrame(rows)
-    right, wrong = (stats.holm(table[name].to_numpy()) for name in ("p_right", "p_wrong"))
-    table["verdict"] = np.where(right <= ALPHA, SHOWN, np.where(wrong <= ALPHA, REFUTED, OPEN))
-    table.loc[table["phase"].fillna(0) > CUT, "verdict"] = OPEN
-    return table.assign(p_right=right, p_wrong=wrong)
+    return decide_by_holm(pd.DataFrame(rows))
 
 
 def _distance(ratio: pd.Series, statement: Statement) -> pd.Series:
@@ -469,5 +464,5 @@ def _verdict(statement: Statement, row: pd.Series) -> str:
     what = "ratio" if statement.kind == "difference" else row["what"]
     if statement.kind == "difference":
         return f"{row['verdict']} ({what} {row['ratio']:.2g})"
-    cut = f"; {row['phase']:.0%} of T is one phase" if row["phase"] > CUT else ""
+    cut = f"; {row['phase']:.0%} of T is one phase" if row["phase"] > MAX_CUT_SHARE else ""
     return f"{row['verdict']} ({what} = {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]{cut})"

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.paper.claims.evidence import ALIKE
-from pfpne.paper.claims.tests import c_of_noise
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
+from pfpne.paper.claims.tests import c_of_noise, goes_on, has_ended
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
@@ -146,7 +146,7 @@ class Reading:
             settings = {"Delta": 2.0**-6}
         if name == "hct-pyxab" and self["HCT's c"] == "by noise":
             settings = {"c": c_of_noise(noise)}
-        changes = {"shift": shift} if name != IDENTICAL else ALIKE
+        changes = {"shift": shift} if name != IDENTICAL else IDENTICAL_CLIENTS
         algorithm = "fed-pne" if name == IDENTICAL else name
         scale = {"n_clients": self.M, "horizon": T or self.T, "n_runs": n_runs, "seed": seed, "noise": noise}
         return Experiment(
@@ -287,8 +287,8 @@ def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float
         return here / there, here > there
     fed, pf = of("fed-pne"), of("pf-pne")
     if statement.kind == "grows":
-        return float((fed.last / reading.T).mean()), bool(((fed.last > reading.T / 10) & (fed.last > pf.last)).all())
-    ended = (pf.rounds == reading["H_0"] + 1) & (pf.last < reading.T)
+        return float((fed.last / reading.T).mean()), bool(goes_on(fed.last, pf.last, reading.T).all())
+    ended = has_ended(pf.rounds, pf.last, reading["H_0"], reading.T)
     return float((pf.last / reading.T).mean()), bool(ended.all())
 
 

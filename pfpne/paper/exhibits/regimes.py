@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms.fed1_ucb import reward_deviation
-from pfpne.paper.claims.evidence import COMMON, sketch
+from pfpne.paper.claims.evidence import COMMON, summarize_many
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.groups import MAP, MAPPED
@@ -49,7 +49,7 @@ class Grid:
         ]
 
     @classmethod
-    def of(cls, p: Parameters, grids: dict[str, Grid] | None = None) -> Grid:
+    def from_parameters(cls, p: Parameters, grids: dict[str, Grid] | None = None) -> Grid:
         """The profile's, of GRIDS or of these; the parameters that are given narrow it."""
         given = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "clients": p.n_clients}
         given |= {"horizons": p.horizon, "most": p.noise}
@@ -95,10 +95,13 @@ SEEN = 8  # the depth of the cells whose centres tell the spread
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
 
-def _play(p: Parameters, regimes: list[tuple], players: dict, what: str, folder: Path, **changes) -> pd.DataFrame:
-    """A row a run of each player, (algorithm, settings), in each regime: REGIME, player, run, regret R(T)/M, Delta.
+def _play(
+    p: Parameters, regimes: list[tuple], players: dict, progress_name: str, folder: Path, **changes
+) -> pd.DataFrame:
+    """One row per regime, player and run: REGIME, player, run, regret R(T)/M, Delta.
 
-    changes: to the seed, the cells, and to d, {objective: d} where it is not the usual one.
+    players: {name: (algorithm, settings)}. changes: to the seed, the cells, and to d, {objective: d} where it is not
+    the usual one.
     """
     same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON, "d": {}} | changes
 
@@ -109,11 +112,15 @@ def _play(p: Parameters, regimes: list[tuple], players: dict, what: str, folder:
             for name, given in players.values()
         ]
 
-    groups = [[*of] for _, of in itertools.groupby(regimes, key=lambda regime: regime[:4])]  # each shares its problem
-    found = sketch([sum((experiments(*of) for of in group), []) for group in groups], p.n_jobs, progress(what), folder)
+    # The regimes of a group share their problem.
+    groups = [[*group] for _, group in itertools.groupby(regimes, key=lambda regime: regime[:4])]
+    asked = [sum((experiments(*regime) for regime in group), []) for group in groups]
+    tables = sum(summarize_many(asked, p.n_jobs, progress(progress_name), folder), [])
     places = [dict(zip(REGIME, regime, strict=True)) for group in groups for regime in group]
-    tables = zip(itertools.product(places, players), sum(found, []), strict=True)
-    parts = [table[["run", "regret", "Delta"]].assign(**place, player=name) for (place, name), table in tables]
+    parts = [
+        table[["run", "regret", "Delta"]].assign(**place, player=name)
+        for (place, name), table in zip(itertools.product(places, players), tables, strict=True)
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -124,7 +131,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     deviation across clients of f_m at a point, its root mean square over the cells of depth SEEN. Delta: the clients'
     own. best: of RIVALS; clear: whether its lead over every other is more than twice the lead's standard error.
     """
-    rows = _play(p, Grid.of(p).regimes(), PLAYERS, "regimes", folder)
+    rows = _play(p, Grid.from_parameters(p).regimes(), PLAYERS, "regimes", folder)
     regret = rows.pivot_table("regret", [*REGIME, "run"], "player", sort=False)[[*PLAYERS]]
     groups = regret.groupby(REGIME, sort=False)
     table = groups.mean()
@@ -141,7 +148,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """A row a regime of HELD_OUT: cells (beyond one dimension, either kind), REGIME, the mean R(T)/M of RIVALS."""
-    every, players, tables = Grid.of(p, HELD_OUT).regimes(), {name: PLAYERS[name] for name in RIVALS}, []
+    every, players, tables = Grid.from_parameters(p, HELD_OUT).regimes(), {name: PLAYERS[name] for name in RIVALS}, []
     for cells in ("random", "cyclic"):
         if regimes := [regime for regime in every if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
             rows = _play(p, regimes, players, f"held out, {cells}", folder, seed=p.seed + 1, cells=cells, d=IN_TWO)
@@ -174,7 +181,7 @@ def break_even(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """
     players = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in DELTAS}
     players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN_DELTA)}
-    rows = _play(p, Grid.of(p).one_noise.regimes(), players, "break-even", folder)
+    rows = _play(p, Grid.from_parameters(p).one_noise.regimes(), players, "break-even", folder)
     means = rows.pivot_table("regret", REGIME, "player", sort=False)
     ratios = means.div(means["pe"], axis=0)
     table = ratios[[*DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()

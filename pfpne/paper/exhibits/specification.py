@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from pfpne import problems
-from pfpne.paper.claims.evidence import ALIKE, Study
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.claims.tests import c_of_noise
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.run.groups import DIMENSIONS
@@ -74,14 +74,14 @@ def _regrets(regret: Callable, choice: dict) -> dict[str, float]:
 def _mean_regret(
     study: Study, objective: str, name: str, cells, T, noise, clients, settings: tuple, variant: str
 ) -> float:
-    n, clients = study.n_runs, ALIKE if clients == "alike" else {"shift": clients}
+    n, clients = study.n_runs, IDENTICAL_CLIENTS if clients == "alike" else {"shift": clients}
     changes = {"cells": cells, "settings": dict(settings), **clients}
     if name == "fn-ucb":  # whose choices do not depend on T
-        return study.summary(objective, name, noise, n, **changes)["regret" if T == study.horizon else "sooner"].mean()
+        return study.runs(objective, name, noise, n, **changes)["regret" if T == study.horizon else "sooner"].mean()
     changes["horizon"] = T
     if variant:
         return study.variant(objective, *deviations.VARIANTS[variant], noise, n, **changes).mean()
-    return study.regret(objective, name, noise, n, **changes).mean()
+    return study.runs(objective, name, noise, n, **changes)["regret"].mean()
 
 
 def right(table: pd.DataFrame) -> pd.DataFrame:

@@ -8,8 +8,8 @@ import seaborn as sns
 
 from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper.claims import stats
-from pfpne.paper.claims.evidence import ALIKE, Study
-from pfpne.paper.claims.tests import CUT, one_phase
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
+from pfpne.paper.claims.tests import MAX_CUT_SHARE, one_phase
 from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.show.export import Exhibit, as_latex, in_latex, table_exhibit
@@ -80,7 +80,7 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
     """Exponents (n,) of M in R(T)/M, with identical clients, and why they say little, if so: see `one_phase`."""
     noise, n = study.regimes[0].noise, study.figure_runs
     clients = study.clients[:-1]  # the last takes as long as the others together
-    rows = [study.summary(objective, name, noise, n, n_clients=M, **ALIKE) for M in clients]
+    rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
     return stats.power(clients, np.stack([table["regret"] for table in rows], axis=1)), one_phase(rows[-1])
 
 
@@ -105,7 +105,7 @@ def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarra
     if name in ANYTIME:
         return _read_off(study, objective, name)
     noise, n = study.regimes[0].noise, study.figure_runs
-    tables = [study.summary(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
+    tables = [study.runs(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
     columns = {"local": "regret", "global": "global_regret", "rounds": "rounds", "numbers": "numbers"}
     return {kind: np.stack([table[column] for table in tables], axis=1) for kind, column in columns.items()}
 
@@ -135,9 +135,9 @@ def table_caption(study: Study) -> str:
         f"{', '.join(map(str, study.clients[:-1]))} identical clients, fitted to each run, with the bootstrap 95 % "
         "interval of the mean; the rounds, which are exchanges between the server and all clients (the paper counts "
         f"each M times); the rounds that the last doubling of T added; and the numbers sent. {NO_FIT} marks a fit for "
-        f"which more than {CUT:.0%} of T is one unfinished phase at the largest M; the claims call it not decidable. "
-        f"{noise_in_words(study.regimes[0].noise).capitalize()}, random cells. The figure table1_exponents shows how "
-        "regret grows with T. Blank: nothing is communicated."
+        f"which more than {MAX_CUT_SHARE:.0%} of T is one unfinished phase at the largest M; the claims call it not "
+        f"decidable. {noise_in_words(study.regimes[0].noise).capitalize()}, random cells. The figure table1_exponents"
+        " shows how regret grows with T. Blank: nothing is communicated."
     )
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.claims.tests import CUT, MUCH
+from pfpne.paper.claims.tests import LARGE_FACTOR, MAX_CUT_SHARE
 from pfpne.paper.run.groups import PAPER
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
@@ -82,7 +82,7 @@ def primary_cells(table: pd.DataFrame) -> pd.DataFrame:
     """The primary family as strings, as the page on the claims shows it."""
     rows = []
     for row in table[table["objective"] != "all"].to_dict("records"):
-        cut = f" ({row['phase']:.0%} of T is one phase)" if row["phase"] > CUT else ""
+        cut = f" ({row['phase']:.0%} of T is one phase)" if row["phase"] > MAX_CUT_SHARE else ""
         rows.append(
             {
                 "Objective": title(row["objective"]),
@@ -127,8 +127,8 @@ def tabulate_times(study: Study) -> Exhibit:
     table = claims.times(study)
     caption = (
         "Median wall time of one run in seconds, as implemented here, with several runs at a time on one machine. "
-        f"Then the share of runs in which FN-UCB takes at least {MUCH:g} times as long as each of the others, and the "
-        f"share in which none of the others takes more than {MUCH:g} times as long as another."
+        f"Then the share of runs in which FN-UCB takes at least {LARGE_FACTOR:g} times as long as each of the others,"
+        f" and the share in which none of the others takes more than {LARGE_FACTOR:g} times as long as another."
     )
     names = {name: label(name) for name in PAPER} | {"slower": "FN-UCB slower", "alike": "Others similar"}
     formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
