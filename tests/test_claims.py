@@ -856,13 +856,13 @@ def test_what_is_read_off_a_curve_does_not_depend_on_the_horizon(tmp_path):
 
 
 def test_the_primary_family_by_hand(monkeypatch):
-    """Two comparisons of four runs: one whose every difference is below 0, one in which a phase decides."""
+    """Two comparisons of eight runs: one whose every difference is below 0, one in which a phase decides."""
     regimes = (Regime("bernoulli", "bernoulli", ("garland",)), Regime("2.0", 2.0, ("garland",)))
     study = Study(2, 100, 6, 4, (*regimes, Regime("2.0", 2.0, ("garland",), "cyclic")))
 
     def runs(self, algorithm="pf-pne", **changes):
         level = {"pf-pne": 1.0, "hct-pyxab": 2.0}.get(algorithm, 3.0)
-        regret = level + np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
+        regret = level + np.linspace(0.0, 0.5, 8)
         return pd.DataFrame({"regret": regret, "idle": 0.6 if self.regime.noise == 2.0 else 0.1})
 
     monkeypatch.setattr(tests.Column, "runs", runs)
@@ -870,7 +870,8 @@ def test_the_primary_family_by_hand(monkeypatch):
     assert table["objective"].tolist() == ["garland", "garland", "all"]  # cyclic cells are left out
     first = table.iloc[0]
     assert first["rival"] == "hct-pyxab" and first["ratio"] == pytest.approx(1.25 / 2.25)
-    assert first["p_right"] == pytest.approx(2 / 2**6) and first["p_wrong"] == 1.0  # Holm: twice the smallest of two
+    assert first["p_right"] == pytest.approx(4 / 2**8)  # Holm: twice the smallest of two; twice again for both sides
+    assert first["p_wrong"] == 1.0
     assert table["verdict"].tolist()[:2] == ["shown", "open"]
     assert table["improvement"].tolist() == [1.0, 1.0, 1.0]
 
@@ -883,3 +884,17 @@ def test_improvement_counts_every_pair_of_runs():
     assert stats.improvement(np.array([1.0, 3.0]), np.array([2.0, 3.0])) == pytest.approx(2.5 / 4)
     low, high = stats.improvement_interval([(np.arange(9.0), np.arange(9.0))], np.random.default_rng(0))
     assert 0.1 < low < 0.5 < high < 0.9
+
+
+@pytest.mark.parametrize(("idle", "why"), [(0.4, ""), (0.6, "60% of T is one phase")])
+def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, idle, why):
+    """What is compared at T is decided by the phase that T cuts; communication is not."""
+
+    def runs(self, algorithm="pf-pne", settings=None, **changes):
+        return pd.DataFrame({"regret": np.full(4, 1.0 if algorithm == "pf-pne" else 2.0), "numbers": 3.0, "idle": idle})
+
+    monkeypatch.setattr(tests.Column, "runs", runs)
+    column = Column(Study(2, 100, 6, 4, ()), Regime("bernoulli", "bernoulli", ("garland",)), "garland")
+    assert [one.undecidable for one in tests.compare(column, ["hct"], below=1).comparisons] == [why]
+    assert [one.undecidable for one in tests.compare(column, ["hct"], below=1, of="numbers").comparisons] == [""]
+    assert [one.undecidable for one in tests.compare(column, ["pf-pne"], "hct", below=2).comparisons] == [""]

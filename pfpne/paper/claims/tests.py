@@ -22,10 +22,11 @@ from pfpne.paper.run.groups import PAPER
 from pfpne.paper.show.style import Delta_in_words, label, title
 
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
-MOST_RUNS = 0.8  # of the runs, for what is measured with error: times
+MOST_RUNS, FEW_RUNS = 0.8, 0.2  # of the runs, for what is measured with error: times
 PAPER_SETTINGS = PFPNESettings()
 MAX_CUT_SHARE = 0.5  # of T: beyond, the phase that the horizon cuts is most of the run
 MAX_RANDOM_SHARE = 0.8  # of the regret of random points: beyond, an algorithm has learnt next to nothing
+PHASED = ("pf-pne", "fed-pne", "pe")  # what regret they have at T depends on the phase that T cuts
 
 
 def theory_settings(M: int) -> dict:
@@ -159,9 +160,10 @@ class Column:
 
 
 def one_phase(runs: pd.DataFrame) -> str:
-    """Why runs say little of how regret grows, if half of T is one phase, which the horizon cuts; else nothing.
+    """Why runs say little of an algorithm's regret, if half of T is one phase, which the horizon cuts; else nothing.
 
-    There regret is a straight line, whatever the algorithm. runs: the table of Study.runs.
+    There regret is a straight line, whatever the algorithm; nothing is learnt from the phase. runs: the table of
+    Study.runs.
     """
     share = runs["idle"].mean()
     return f"{share:.0%} of T is one phase" if share > MAX_CUT_SHARE else ""
@@ -201,17 +203,24 @@ def difference_name(first: str, second: str) -> str:
 # --- tests that compare -----------------------------------------------------------------------------
 
 
-def inequalities(a: np.ndarray, b: np.ndarray, name: str | tuple[str, str], below=None, above=None) -> list[Comparison]:
+def why_level_open(algorithm: str, quantity: str, runs: pd.DataFrame) -> str:
+    """Why the regret that an algorithm has at T in these runs cannot be compared; nothing if it can."""
+    return one_phase(runs) if algorithm in PHASED and quantity == "regret" else ""
+
+
+def inequalities(
+    a: np.ndarray, b: np.ndarray, name: str | tuple[str, str], below=None, above=None, undecidable=""
+) -> list[Comparison]:
     """a < below * b, and a > above * b, where they are given; of the runs that both have.
 
-    name: what the comparison is called, or the names of a and of b.
+    name: what the comparison is called, or the names of a and of b. undecidable: what keeps the runs from deciding it.
     """
     n = min(len(a), len(b))
     a, b = a[:n], b[:n]
     pair = None if isinstance(name, str) else name
     what = " - ".join(pair) if pair else name
     limits = [(limit, is_above) for limit, is_above in ((below, False), (above, True)) if limit is not None]
-    return [Comparison(what, a - b, b, limit, is_above, pair=pair) for limit, is_above in limits]
+    return [Comparison(what, a - b, b, limit, is_above, undecidable, pair=pair) for limit, is_above in limits]
 
 
 def compare(
@@ -238,10 +247,12 @@ def compare(
     if few:
         changes["n_runs"] = column.study.figure_runs
     other_settings = {"c": c_of_noise(column.regime.noise)} if tuned else {}
-    ours = column.runs(algorithm, settings, **changes)[of].to_numpy()
+    runs = column.runs(algorithm, settings, **changes)
+    undecidable = why_level_open(algorithm, of, runs)
     for other in others:
         theirs = column.runs(other, other_settings, **changes)[of].to_numpy()
-        comparisons += inequalities(ours, theirs, (label(algorithm), label(other)), below, above)
+        pair = label(algorithm), label(other)
+        comparisons += inequalities(runs[of].to_numpy(), theirs, pair, below, above, undecidable)
     return Outcome(comparisons)
 
 
@@ -259,9 +270,10 @@ def compare_global(column: Column, algorithm: str) -> Outcome:
 
 def compare_alike(column: Column, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is above so many times what it has with identical clients."""
-    apart, identical = (column.runs(algorithm, **changes)["regret"] for changes in ({}, IDENTICAL_CLIENTS))
-    pair = f"shift {column.study.shift:g}", "alike"
-    return Outcome(inequalities(apart.to_numpy(), identical.to_numpy(), pair, above=above))
+    apart, identical = (column.runs(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENTS))
+    pair, undecidable = (f"shift {column.study.shift:g}", "alike"), why_level_open(algorithm, "regret", apart)
+    regrets = apart["regret"].to_numpy(), identical["regret"].to_numpy()
+    return Outcome(inequalities(*regrets, pair, above=above, undecidable=undecidable))
 
 
 def finds_own(column: Column) -> Outcome:
@@ -277,11 +289,12 @@ def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: fl
     Vacuous where PF-PNE does as badly as points drawn at random: there is nothing to lose.
     """
     ours, *rivals = (column.runs(name)["regret"].to_numpy() for name in PAPER)
+    undecidable = why_level_open("pf-pne", "regret", column.runs("pf-pne"))
     comparisons, places = [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
         if not (name == "Delta" and column.own_Delta):
             moved = column.runs(settings={name: value}, **column.sweep)["regret"].to_numpy()
-            comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within)
+            comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within, undecidable)
             places.append(place(moved, rivals))
     random_regret = column.study.horizon * column.look_up(depths.gap_of_random_points)
     share = ours.mean() / random_regret.mean()
@@ -298,8 +311,11 @@ def any_Delta(column: Column, deltas: Sequence[float], below: float) -> Outcome:
     """With each of these Delta, PF-PNE's R(T)/M is below so many times that of PE alone."""
     alone, comparisons = column.runs("pe")["regret"].to_numpy(), []
     for Delta in deltas:
-        ours = column.runs(settings={"Delta": Delta}, **column.sweep)["regret"].to_numpy()
-        comparisons += inequalities(ours, alone, f"Delta = {Delta:g}", below)
+        runs = column.runs(settings={"Delta": Delta}, **column.sweep)
+        undecidable = why_level_open("pf-pne", "regret", runs)
+        comparisons += inequalities(
+            runs["regret"].to_numpy(), alone, f"Delta = {Delta:g}", below, undecidable=undecidable
+        )
     return Outcome(comparisons)
 
 
@@ -308,8 +324,10 @@ def any_shift(column: Column, shifts: Sequence[float], below: float, above=None)
     comparisons = []
     for shift in shifts:
         changes = ({"shift": shift} if shift else IDENTICAL_CLIENTS) | column.sweep
-        ours, alone = (column.runs(name, **changes)["regret"].to_numpy() for name in ("pf-pne", "pe"))
-        comparisons += inequalities(ours, alone, f"shift {shift:g}" if shift else "alike", below, above)
+        runs, alone = (column.runs(name, **changes) for name in ("pf-pne", "pe"))
+        what, undecidable = f"shift {shift:g}" if shift else "alike", why_level_open("pf-pne", "regret", runs)
+        regrets = runs["regret"].to_numpy(), alone["regret"].to_numpy()
+        comparisons += inequalities(*regrets, what, below, above, undecidable)
     return Outcome(comparisons)
 
 
@@ -479,10 +497,10 @@ def good_event(*columns: Column, as_in_theory: bool) -> Outcome:
 def count_times(*columns: Column, fact: str) -> Outcome:
     """A fact of most runs on each objective, "slower" or "alike" of `measure_times`.
 
-    True if it is one of MOST_RUNS, False if its opposite is, else None.
+    True if it is so in MOST_RUNS, False if it is so in FEW_RUNS at most, else None.
     """
     shares = [measure_times(column)[fact] for column in columns]
-    facts = [True if share >= MOST_RUNS else False if share <= 1 - MOST_RUNS else None for share in shares]
+    facts = [True if share >= MOST_RUNS else False if share <= FEW_RUNS else None for share in shares]
     return Outcome(facts=facts, measured="see claims_times.csv")  # not the same twice: kept apart from what must be
 
 

@@ -250,13 +250,17 @@ def in_one_line(row: dict) -> str:
 def decide_by_holm(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a family with the verdict on each: shown, refuted or open, by Holm's correction over the rows.
 
+    Both sides are tested, so each corrected p-value is doubled: the chance of any false verdict is at most ALPHA.
     table: with the columns p_right and p_wrong, which are corrected here, and phase: the share of T in one phase that T
-    cuts, nan where there is none. Beyond MAX_CUT_SHARE the regret says more of T than of the algorithms: it is open.
+    cuts, nan where there is none. Beyond MAX_CUT_SHARE the regret says more of T than of the algorithms: it is open,
+    unless the column by_design says that the definitions leave no other outcome.
     """
-    right, wrong = (stats.holm(table[name].to_numpy()) for name in ("p_right", "p_wrong"))
+    right, wrong = (np.minimum(1.0, 2 * stats.holm(table[name].to_numpy())) for name in ("p_right", "p_wrong"))
     verdict = np.where(right <= ALPHA, SHOWN, np.where(wrong <= ALPHA, REFUTED, OPEN))
-    verdict = np.where(table["phase"].fillna(0) > MAX_CUT_SHARE, OPEN, verdict)
-    return table.assign(p_right=right, p_wrong=wrong, verdict=verdict)
+    is_cut = table["phase"].fillna(0) > MAX_CUT_SHARE
+    if "by_design" in table:
+        is_cut &= ~table["by_design"]
+    return table.assign(p_right=right, p_wrong=wrong, verdict=np.where(is_cut, OPEN, verdict))
 
 
 def primary(study: Study) -> pd.DataFrame:

@@ -88,6 +88,7 @@ class Statement:
     below: float | None = None
     above: float | None = None
     own_runs: bool = False
+    by_design: bool = False
 
     def holds(self, ratio: float) -> bool:
         """Whether a ratio is within the bounds."""

@@ -10,6 +10,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from pfpne.paper.claims import stats
 from pfpne.paper.exhibits.panels import (
     label_panels,
     legend_columns,
@@ -34,6 +35,7 @@ from pfpne.paper.show.plot import (
     our_style,
 )
 from pfpne.paper.show.style import COLUMN, LOOKS, PAGE, label, noise_in_name, noise_in_words, title
+from pfpne.rng import stream
 
 # Of a ranking the paper's five are drawn, and, thinner, two that its figures leave out; and two bands.
 DRAWN, THIN = PAPER, ("pe", "hoo")
@@ -292,6 +294,20 @@ def final_regret(results: Results) -> pd.DataFrame:
     return table.sort_values("mean").rename(index=label)
 
 
+def _against_pf_pne(last: pd.DataFrame, table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The columns wins, p_less and p_more of `ranking`, for the rows of its table; last: the regret of each run."""
+    by_run = last.pivot(index="run", columns=["objective", "algorithm"], values="regret")
+    rows = []
+    for objective, algorithm in table[["objective", "algorithm"]].itertuples(index=False):
+        if algorithm == "pf-pne" or (objective, "pf-pne") not in by_run:
+            rows.append((np.nan, np.nan, np.nan))
+            continue
+        difference = (by_run[objective, algorithm] - by_run[objective, "pf-pne"]).dropna().to_numpy()
+        less, more = stats.sign_flip(difference, stream(seed, "ranking", objective, algorithm))
+        rows.append(((difference < 0).sum(), less, more))
+    return pd.DataFrame(rows, columns=["wins", "p_less", "p_more"], index=table.index)
+
+
 def ranking(results: list[Results], p: Parameters) -> Exhibit:
     """Tabulate everyone's regret at the horizon: means, standard deviations and ranks, best first on average.
 
@@ -305,13 +321,15 @@ def ranking(results: list[Results], p: Parameters) -> Exhibit:
     Returns
     -------
     Exhibit
-        The table, and as CSV one row per objective and algorithm: runs, mean, std, rank.
+        The table, and as CSV one row per objective and algorithm: runs, mean, std, rank, and, against PF-PNE, wins
+        (runs with less regret) and the p-values of sign-flip tests: p_less of "not less regret", p_more of "not more".
     """
     last = pd.concat([one.regret[one.regret["t"] == one.experiment.horizon] for one in results], ignore_index=True)
     last = last.drop_duplicates(["objective", "algorithm", "run"])
     table = last.groupby(["objective", "algorithm"], sort=False)["regret"].agg(runs="count", mean="mean", std="std")
     table = table.reset_index()
     table["rank"] = table.groupby("objective")["mean"].rank().astype(int)
+    table = pd.concat([table, _against_pf_pne(last, table, p.seed)], axis=1)
     order = table.groupby("algorithm")["rank"].mean().sort_values(kind="stable").index
     spreads = table["std"].fillna(0)
     cells = table.assign(
