@@ -312,10 +312,8 @@ def any_Delta(column: Column, deltas: Sequence[float], below: float) -> Outcome:
     alone, comparisons = column.runs("pe")["regret"].to_numpy(), []
     for Delta in deltas:
         runs = column.runs(settings={"Delta": Delta}, **column.sweep)
-        undecidable = why_level_open("pf-pne", "regret", runs)
-        comparisons += inequalities(
-            runs["regret"].to_numpy(), alone, f"Delta = {Delta:g}", below, undecidable=undecidable
-        )
+        ours, undecidable = runs["regret"].to_numpy(), why_level_open("pf-pne", "regret", runs)
+        comparisons += inequalities(ours, alone, f"Delta = {Delta:g}", below, undecidable=undecidable)
     return Outcome(comparisons)
 
 

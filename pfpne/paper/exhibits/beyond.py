@@ -257,7 +257,7 @@ def tabulate_sites(p: Parameters) -> Exhibit:
         The table, and as CSV one row per variant and site.
     """
     p = replace(p, **SITES[p.profile])
-    table = sites.compared(sites.results(p, sites.IN_PARTS), p.seed)
+    table = sites.compared(sites.results(p, sites.IN_PARTS, (sites.UNLIKE,)), p.seed, sites.PLUS)
     pooled = table[table["site"] == "all"]
     caption = (
         "How far the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % "

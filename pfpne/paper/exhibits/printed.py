@@ -18,7 +18,7 @@ from matplotlib.patches import Rectangle
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import summarize
 from pfpne.paper.claims.tests import MAX_CUT_SHARE, goes_on, has_ended
-from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN, decide_by_holm
+from pfpne.paper.claims.verdicts import ALPHA, OPEN, REFUTED, SHOWN, decide_by_holm
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.readings import (
     ALGORITHMS,

@@ -1,14 +1,16 @@
 """Sites that tune a support vector machine on images that they may not pool: together, alone, at random, pooled.
 
-The images are scikit-learn's digits; what is learned is even or odd. Site m = 0, 1, ... has SHARE times as many images
-as the one before, from a worse scanner (more noise) and of another mix of digits. The reward of (C, gamma) at a site is
-the area under the ROC curve (AUC, from `decision_function`) on a random quarter of its images, the machine fitted to
-the others: another quarter each time, so it is noisy. What a way of tuning is worth is the AUC, on images of the same
-site never seen before, of the machine fitted to all of the site's own with the parameters that it would deploy; with
-pooled data one machine, fitted to the images of all, serves them all.
+The images are scikit-learn's digits; what is learned is even or odd. There are two settings. In UNLIKE a few sites have
+unequally many images, from scanners of unequal quality and of unequal mixes of digits, and many fits. In ALIKE many
+sites draw alike from one kind of image, and have few fits each. The reward of (C, gamma) at a site is the area under
+the ROC curve (AUC, from `decision_function`) on a random quarter of its images, the machine fitted to the others:
+another quarter each time, so it is noisy. What a way of tuning is worth is the AUC, on images of the same site never
+seen before, of the machine fitted to all of the site's own with the parameters that it would deploy; with pooled data
+one machine, fitted to the images of all, serves them all. Settings and ways were fixed before any of them was run.
 """
 
 import functools
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -33,25 +35,47 @@ from pfpne.tuning.space import Float
 from pfpne.validation import check_integer
 
 SPACE = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 1.0, log=True)}
-LARGEST, SHARE, LEAST = 400, 0.4, 40  # images of the first site, and of any at least
 UNSEEN = 900  # images to judge by, of all sites
 FEWEST = 6  # runs that a verdict is given on
 MOST = 9  # sites: there are no more images
-BLUR = 0.3, 0.8  # standard deviation of the noise on a pixel in [0, 1], from the first site to the last
-TILT = 0.8  # the digits 5 to 9 are so much rarer at the last site than at the first
-OURS = "PF-PNE+, sites together"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the sites have. Site m = 0, 1, ... has `share` times as many images as the one before, `least` at least.
+
+    largest: the images of the first site. blur: the standard deviation of the noise on a pixel in [0, 1], at the first
+    site and at the last. tilt: the digits 5 to 9 are so much rarer at the last site than at the first.
+    """
+
+    words: str
+    largest: int
+    share: float
+    least: int
+    blur: tuple[float, float]
+    tilt: float
+
+
+UNLIKE = Setting("unlike sites", largest=400, share=0.4, least=40, blur=(0.3, 0.8), tilt=0.8)
+ALIKE = Setting("alike sites, few fits each", largest=60, share=1.0, least=60, blur=(0.5, 0.5), tilt=0.0)
+ALIKE_SCALE = {"smoke": (3, 8), "paper": (9, 12)}  # profile -> sites, and fits per site
 COLUMNS = {
-    **{"way": "a name of the ways", "run": "0, 1, ...", "site": "0, 1, ...", "images": "the site's own"},
-    **{"C": "of the machine deployed", "gamma": "the same", "auc": "its AUC on images never seen"},
+    **{"setting": "its words", "way": "a name of the ways", "run": "0, 1, ...", "site": "0, 1, ..."},
+    **{"images": "the site's own", "C": "of the machine deployed", "gamma": "the same"},
+    "auc": "its AUC on images never seen",
 }
-WAYS = {  # what is compared: the algorithm, whether on pooled data, and its settings
-    OURS: ("pf-pne+", False, {}),
-    f"{label('hct-noise')}, each alone": ("hct-noise", False, {}),
+OURS = "tune's default, sites together"
+PLUS = "PF-PNE+, sites together"
+WAYS = {  # what is compared: the algorithm (or Optuna), whether on pooled data, and its settings
+    OURS: ("gp-shared", False, {}),
+    PLUS: ("pf-pne+", False, {}),
+    "Gaussian process, each alone": ("gp", False, {}),
+    "Optuna's TPE, each alone": ("optuna", False, {}),
     "random search, each alone": ("random", False, {}),
-    "pooled images, one machine": ("hct-noise", True, {}),
+    "pooled images, one machine": ("gp", True, {}),
 }
-IN_PARTS = {  # the same for PF-PNE+ part by part, and for its search alone
-    OURS: WAYS[OURS],
+IN_PARTS = {  # PF-PNE+ part by part, and its search alone
+    PLUS: WAYS[PLUS],
     **{f"without {words}": ("pf-pne+", False, {part: False}) for part, words in PARTS.items()},
     label(EARLY): ("hct-noise", False, {"early_descent": True}),
 }
@@ -65,21 +89,23 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     return images / 16, digit
 
 
-def make_sites(M: int, seed: int, run: int) -> list[tuple[tuple, tuple]]:
-    """Of each site, its own images and those never seen, (x (n, 64), even (n,)) each; none is there twice."""
+def make_sites(M: int, seed: int, run: int, setting: Setting = UNLIKE) -> list[tuple[tuple, tuple]]:
+    """For each site, its own images and those never seen, (x (n, 64), even (n,)) each; no image is there twice."""
     check_integer("n_clients (M)", M, 1, MOST, ": there are no images for more")
     images, digit = _digits()
-    rng, free, sites = stream(seed, "sites", run), np.ones(len(digit), dtype=bool), []
+    key = () if setting == UNLIKE else (setting.words,)
+    rng, free, sites = stream(seed, "sites", *key, run), np.ones(len(digit), dtype=bool), []
     for m in range(M):
-        share = m / max(1, M - 1)
-        n, blur = max(LEAST, int(LARGEST * SHARE**m)), BLUR[0] + share * (BLUR[1] - BLUR[0])
-        weight = np.where(digit >= 5, 1 - TILT * share, 1.0)
+        place = m / max(1, M - 1)
+        n = max(setting.least, int(setting.largest * setting.share**m))
+        blur = setting.blur[0] + place * (setting.blur[1] - setting.blur[0])
+        weight = np.where(digit >= 5, 1 - setting.tilt * place, 1.0)
 
         def take(k: int, weight=weight, blur=blur) -> tuple:
             chance = weight * free
-            which = rng.choice(len(digit), k, replace=False, p=chance / chance.sum())
-            free[which] = False
-            return images[which] + blur * rng.standard_normal((k, images.shape[1])), digit[which] % 2 == 0
+            drawn = rng.choice(len(digit), k, replace=False, p=chance / chance.sum())
+            free[drawn] = False
+            return images[drawn] + blur * rng.standard_normal((k, images.shape[1])), digit[drawn] % 2 == 0
 
         sites.append((take(n), take(UNSEEN // M)))
     return sites
@@ -104,96 +130,135 @@ def objective(own: tuple, rng: np.random.Generator):
     return reward
 
 
-def one_run(M: int, n_evaluations: int, seed: int, ways: dict, run: int) -> list[list]:
-    """A row a way and site, columns as in COLUMNS. M n_evaluations fits a way."""
-    sites, rows = make_sites(M, seed, run), []
-    every = tuple(map(np.concatenate, zip(*(own for own, _ in sites), strict=True)))
+def search(rewards: list, n_evaluations: int, algorithm: str, settings: dict, seed: int) -> list[dict]:
+    """The points {"C": ..., "gamma": ...} that each site deploys after so many fits of its own."""
+    if algorithm != "optuna":
+        result = tune(rewards, SPACE, n_evaluations, algorithm=algorithm, seed=seed, progress=False, **settings)
+        return [*result.deploy.values()]
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    points = []
+    for m, reward in enumerate(rewards):
+        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed + m))
+        study.optimize(lambda trial, reward=reward: reward(_suggested(trial)), n_trials=n_evaluations)
+        points.append(study.best_params)
+    return points
+
+
+def _suggested(trial) -> dict:
+    """A point of SPACE, as Optuna suggests it."""
+    return {name: trial.suggest_float(name, part.low, part.high, log=part.log) for name, part in SPACE.items()}
+
+
+def one_run(setting: Setting, M: int, n_evaluations: int, seed: int, ways: dict, run: int) -> list[list]:
+    """One row per way and site, columns as in COLUMNS. Each way has M n_evaluations fits."""
+    sites, rows = make_sites(M, seed, run, setting), []
+    pooled_images = tuple(map(np.concatenate, zip(*(own for own, _ in sites), strict=True)))
     for way, (algorithm, pooled, settings) in ways.items():
-        data = [every] if pooled else [own for own, _ in sites]
-        rewards = [objective(own, stream(seed, "sites", run, "quarters", m)) for m, own in enumerate(data)]
-        budget = n_evaluations * M // len(data)
-        found = tune(rewards, SPACE, budget, algorithm=algorithm, seed=seed, progress=False, **settings)
-        points = [*found.deploy.values()]
+        data = [pooled_images] if pooled else [own for own, _ in sites]
+        key = ("sites", run) if setting == UNLIKE else ("sites", setting.words, run)
+        rewards = [objective(own, stream(seed, *key, "quarters", m)) for m, own in enumerate(data)]
+        points = search(rewards, n_evaluations * M // len(data), algorithm, settings, seed + 1_000 * run)
         for m, (_, unseen) in enumerate(sites):
-            mine = 0 if pooled else m
-            at = [way, run, m, len(sites[m][0][1]), *points[mine].values()]
-            rows.append([*at, auc(points[mine], data[mine], unseen)])
+            k = 0 if pooled else m
+            place = [setting.words, way, run, m, len(sites[m][0][1])]
+            rows.append([*place, *points[k].values(), auc(points[k], data[k], unseen)])
     return rows
 
 
-def results(p: Parameters, ways: dict = WAYS, folder: Path = RESULTS) -> pd.DataFrame:
-    """The rows of all runs, kept; p: n_clients is the number of sites, horizon the fits of a site."""
-    of_run = (p.n_clients, p.horizon, p.seed, ways)
+def results(
+    p: Parameters, ways: dict = WAYS, settings: tuple[Setting, ...] = (UNLIKE, ALIKE), folder: Path = RESULTS
+) -> pd.DataFrame:
+    """The rows of all runs, kept.
 
-    def make() -> list:
-        jobs = [(*of_run, run) for run in range(p.n_runs)]
-        return sum((rows for _, rows in sorted(unordered(one_run, jobs, p.n_jobs, progress("digits")))), [])
+    p: n_clients is the number of unlike sites, horizon the fits of each; the alike sites are as in ALIKE_SCALE.
+    """
+    tables = []
+    for setting in settings:
+        M, fits = (p.n_clients, p.horizon) if setting == UNLIKE else ALIKE_SCALE[p.profile]
+        of_run = (setting, M, fits, p.seed, ways)
 
-    content = {"sites": of_run, "n_runs": p.n_runs, "scikit-learn": version("scikit-learn")}
-    key = cache.key(content, one_run, *(ALGORITHMS[name] for name, *_ in ways.values()))
-    return pd.DataFrame(cache.rows(key, make, folder), columns=[*COLUMNS])
+        def make(of_run=of_run, setting=setting) -> list:
+            jobs = [(*of_run, run) for run in range(p.n_runs)]
+            return sum((rows for _, rows in sorted(unordered(one_run, jobs, p.n_jobs, progress(setting.words)))), [])
+
+        libraries = {name: version(name) for name in ("scikit-learn", "optuna")}
+        content = {"sites": [asdict(setting), *of_run[1:]], "n_runs": p.n_runs, **libraries}
+        names = [name for name, *_ in ways.values() if name in ALGORITHMS]
+        key = cache.key(content, one_run, *(ALGORITHMS[name] for name in names))
+        tables.append(pd.DataFrame(cache.rows(key, make, folder), columns=[*COLUMNS]))
+    return pd.concat(tables, ignore_index=True)
 
 
-def compared(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """A row a rival and site (or all): by how much the AUC of PF-PNE+ is above, paired by run, with a 95 % interval."""
-    rows, rivals = [], [way for way in table["way"].unique() if way != OURS]
-    for site, mine in [("all", table), *table.groupby("site")]:
-        wide = mine.pivot_table(index="run", columns="way", values="auc")
-        for way in rivals:
-            difference = (wide[OURS] - wide[way]).to_numpy()
-            low, high = stats.interval(difference, stream(seed, "sites", way, str(site)))
-            head = {"against": way, "site": site, "n": len(wide)}
-            rows.append({**head, "difference": difference.mean(), "low": low, "high": high})
+def compared(table: pd.DataFrame, seed: int, ours: str = OURS) -> pd.DataFrame:
+    """By how much the AUC of our way is above each other's, paired by run: one row per setting, rival and site.
+
+    The site "all" is the mean over the sites; low and high are the ends of a 95 % bootstrap interval.
+    """
+    rows = []
+    for setting, of_setting in table.groupby("setting", sort=False):
+        rivals = [way for way in of_setting["way"].unique() if way != ours]
+        for site, part in [("all", of_setting), *of_setting.groupby("site")]:
+            wide = part.pivot_table(index="run", columns="way", values="auc")
+            for way in rivals:
+                difference = (wide[ours] - wide[way]).to_numpy()
+                low, high = stats.interval(difference, stream(seed, "sites", setting, way, str(site)))
+                head = {"setting": setting, "against": way, "site": site, "n": len(wide)}
+                rows.append({**head, "difference": difference.mean(), "low": low, "high": high})
     return pd.DataFrame(rows)
 
 
 @our_style()
 def draw(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhibit:
-    """The AUC of each way at each site, and the differences."""
-    fits = p.n_clients * p.horizon
+    """The AUC of each way at each site, and the differences, one row of panels per setting."""
+    settings = [*table["setting"].unique()]
+    scales = {UNLIKE.words: (p.n_clients, p.horizon), ALIKE.words: ALIKE_SCALE[p.profile]}
+    budgets = "; ".join(f"{words}: {scales[words][0]} sites with {scales[words][1]} fits each" for words in settings)
     caption = (
         f"Left: AUC on images never seen, by site (with its number of images), in {p.n_runs} paired runs. A dot is "
-        "one run, a bar the mean. Right: AUC of PF-PNE+ less that of each other way, over all sites, with a "
-        f"bootstrap 95 % interval. Each way has {fits} fits per run: {p.horizon} per site, or all of them on the "
-        "pooled images."
+        "one run, a bar the mean. Right: AUC of tune's default less that of each other way, over all sites, with a "
+        f"bootstrap 95 % interval; right of the line tune's default is better. {budgets}. On the pooled images one "
+        "search has the fits of all."
     )
-
-    figure, ((left, right),) = new_figure((PAGE, 2.6), columns=2, width_ratios=(1.5, 1))
-    named = table.assign(place=[f"{m + 1} ({n})" for m, n in table[["site", "images"]].to_numpy()])
-    how = {"data": named, "x": "place", "y": "auc", "hue": "way", "palette": "colorblind", "dodge": True, "ax": left}
-    sns.stripplot(**how, size=2.2, alpha=0.6, legend=False, jitter=False)  # of the global random state
-    sns.pointplot(**{**how, "dodge": 0.6}, linestyle="none", marker="_", markersize=9, errorbar=None)
-    left.set(xlabel="site (its images)", ylabel="AUC, images never seen")
-    left.legend(fontsize=6.5, loc="lower left")
-    pooled = differences[differences["site"] == "all"].iloc[::-1]
-    right.axvline(0, color="0.6", linewidth=0.8)
-    lengths = np.abs(pooled[["low", "high"]].to_numpy().T - pooled["difference"].to_numpy())
-    right.errorbar(pooled["difference"], range(len(pooled)), xerr=np.nan_to_num(lengths), fmt="o", color="black")
-    names = [f"less {way}".replace(", each", ",\neach") for way in pooled["against"]]
-    right.set_yticks(range(len(pooled)), names)
-    right.set(xlabel="difference of AUC", ylim=(-0.6, len(pooled) - 0.4))
+    figure, axes = new_figure((PAGE, 2.7 * len(settings)), rows=len(settings), columns=2, width_ratios=(1.6, 1))
+    for (left, right), setting in zip(axes, settings, strict=True):
+        part = table[table["setting"] == setting]
+        named = part.assign(place=[f"{m + 1} ({n})" for m, n in part[["site", "images"]].to_numpy()])
+        how = {"data": named, "x": "place", "y": "auc", "hue": "way", "palette": "colorblind", "ax": left}
+        sns.stripplot(**how, dodge=True, size=2, alpha=0.5, legend=False, jitter=False)  # of the global random state
+        sns.pointplot(**how, dodge=0.66, linestyle="none", marker="_", markersize=6, errorbar=None)
+        left.set(xlabel="site (its images)", ylabel="AUC, images never seen", title=setting)
+        left.get_legend().remove()
+        rows = differences[(differences["site"] == "all") & (differences["setting"] == setting)].iloc[::-1]
+        right.axvline(0, color="0.6", linewidth=0.8)
+        lengths = np.abs(rows[["low", "high"]].to_numpy().T - rows["difference"].to_numpy())
+        right.errorbar(rows["difference"], range(len(rows)), xerr=np.nan_to_num(lengths), fmt="o", color="black")
+        right.set_yticks(
+            range(len(rows)), [f"less {way}".replace(", ", ",\n") for way in rows["against"]], fontsize=6.5
+        )
+        right.set(xlabel="difference of AUC", ylim=(-0.6, len(rows) - 0.4))
+    handles, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, fontsize=7)
     return figure_exhibit(figure, "tune_your_own", caption, table)
 
 
 def sentences(differences: pd.DataFrame) -> list[str]:
-    """What was found, Markdown: whether federation paid, whatever came out."""
-    found = []
-    for row in differences[differences["site"] == "all"].itertuples():
-        sure = "better" if row.low > 0 else "worse" if row.high < 0 else "neither better nor worse for certain"
-        found.append(
-            f"Against **{row.against}**, PF-PNE+ is {sure}: the difference of AUC is {row.difference:+.4f}, with the "
-            f"95 % interval [{row.low:+.4f}, {row.high:+.4f}]."
+    """What was found in each setting, Markdown: whether federation paid, whatever came out."""
+    lines = []
+    for setting, rows in differences.groupby("setting", sort=False):
+        rows = rows[rows["site"] == "all"]
+        few = rows["n"].min() < FEWEST
+        same = rows[rows["against"] == "Gaussian process, each alone"].iloc[0]
+        verdict = (
+            "too few runs for a verdict"
+            if few
+            else "federation paid: the same search at each site alone is worse"
+            if same["low"] > 0
+            else "federation did not pay: the same search at each site alone is better"
+            if same["high"] < 0
+            else "federation made no difference for certain: the same search at each site alone is as good"
         )
-    if differences["n"].min() < FEWEST:
-        these = [line.replace(": the difference", " in these runs: the difference") for line in found]
-        return ["**Too few runs for a verdict.**", *these]
-    alone = differences[(differences["site"] == "all") & differences["against"].str.contains("alone")]
-    paid, lost = (alone["low"] > 0).all(), (alone["high"] < 0).any()
-    verdict = (
-        "Federation paid here, against each way of tuning alone."
-        if paid
-        else "Federation did not pay here: tuning alone was better in at least one way."
-        if lost
-        else "Federation did not pay for certain here: tuning alone, or at random, is as good within the intervals."
-    )
-    return [f"**{verdict}**", *found]
+        parts = [f"{row.against} {row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]" for row in rows.itertuples()]
+        lines.append(f"**With {setting}, {verdict}.** AUC of tune's default less that of: {'; '.join(parts)}.")
+    return lines
