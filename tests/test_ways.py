@@ -55,5 +55,5 @@ def test_the_way_from_a_stored_result_to_a_line_on_the_axes(tmp_path, monkeypatc
     monkeypatch.setattr(Axes, "plot", spy)
     asked = {"profile": "smoke", "algorithms": "pf-pne", "n_clients": 2, "horizon": 60, "n_runs": 1, "n_jobs": 1}
     parameters = complete("1_synthetic_regret", asked)
-    regret.regret(parameters.run_compared(), parameters)
+    regret.draw(parameters.run_compared(), parameters)
     assert stacks and max(map(len, stacks)) <= LINE, stacks

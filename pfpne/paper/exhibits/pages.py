@@ -92,13 +92,18 @@ def printed_blocks(folder: Path) -> list[Block]:
         (folder / name).read_text(encoding="utf-8")
         for name in ("readings_in_words.md", "statements.md", "ranking_printed.md")
     )
-    tested = pd.read_csv(folder / "statements.csv")
-    answer += as_list(printed.where_it_ends(pd.read_csv(folder / "ranking_printed.csv"), tested))
-    contributions = as_markdown(printed.contributions_in_words(pd.read_csv(folder / "readings.csv")))
+    search, tested, ranked = (
+        pd.read_csv(folder / name) for name in ("readings.csv", "statements.csv", "ranking_printed.csv")
+    )
+    under_printed = tested[tested["reading"] == "printed"]
+    elsewhere = [printed.beside(ranked), printed.under_model(search, tested)]
+    in_short = as_list([*printed.in_short(under_printed, printed.named_reading("printed", "paper")), *elsewhere])
+    answer += as_list([printed.against_hct(ranked), *elsewhere])
+    contributions = as_markdown(printed.contributions_in_words(search))
     page, files = "docs/as-printed.md", ("statements.csv", "statements_comparisons.csv")
-    readme_files = ("readings_in_words.md", "ranking_printed.csv", "statements.csv")
+    readme_files = ("statements.csv", "ranking_printed.csv", "readings.csv")
     return [
-        Block("README.md", "printed", readme_files, answer),
+        Block("README.md", "printed", readme_files, in_short),
         Block(page, "readings", ("readings_in_words.md",), answer),
         Block(page, "ranking", ("ranking_printed.csv",), ranking),
         Block(page, "contributions", ("readings.csv",), contributions),
