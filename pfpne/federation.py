@@ -210,13 +210,17 @@ class Client(ABC):
 class Server:
     """The server of an algorithm; this one serves clients that send nothing.
 
-    takes are the kinds of message that it may be sent.
+    takes are the kinds of message that it may be sent. bears_missing: whether a phase can be concluded with some of the
+    clients alone, if quorum, the number of clients that have to answer, allows it. present: how many clients have
+    answered in the phase that is being concluded.
     """
 
     takes: tuple[type[Message], ...] = ()
+    bears_missing = False
 
     def __init__(self, task: Task, settings=None):
         self.task, self.settings = task, settings
+        self.quorum = self.present = task.n_clients
 
     def start(self) -> dict[int, Message]:
         """Return the messages (client -> message) that the server sends before any evaluation."""
@@ -244,12 +248,14 @@ class Server:
         return Awaited(-1)
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
-        """Answer awaited messages, one or more: here those of all clients, who all get the same answer."""
-        M = self.task.n_clients
-        if len(messages) != M:
-            raise ValueError(f"a phase ends when all {M} clients have sent theirs; {len(messages)} did.")
-        answer = self.conclude(*map(np.stack, zip(*(messages[m].values for m in range(M)), strict=True)))
-        return dict.fromkeys(range(M), answer)
+        """Answer awaited messages, one or more: here those of a quorum, who all get the same answer."""
+        M, senders = self.task.n_clients, sorted(messages)
+        if len(senders) < self.quorum:
+            all_or_some = "all" if self.quorum == M else f"{self.quorum} of the"
+            raise ValueError(f"a phase ends when {all_or_some} {M} clients have sent theirs; {len(senders)} did.")
+        self.present = len(senders)
+        answer = self.conclude(*map(np.stack, zip(*(messages[m].values for m in senders), strict=True)))
+        return dict.fromkeys(senders, answer)
 
     def conclude(self, *arrays: np.ndarray) -> Message:
         """Return the answer to all clients, from the arrays of their messages: one row for each client."""

@@ -178,7 +178,7 @@ def test_a_client_that_comes_back_is_sent_what_it_missed(tmp_path, caplog):
         server = LiveServer("fed-pne", task(M, 300), tmp_path / "server", deadline=0.2, quorum=2)
 
         def receive():
-            if len(server._past) >= 2 and 2 in clients.gone:
+            if len(server._answers) >= 2 and 2 in clients.gone:
                 clients.gone.clear()
                 server.deadline = math.inf
                 clients.came.put((2, None))  # it can be asked again

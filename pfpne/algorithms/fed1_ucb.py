@@ -77,6 +77,7 @@ class Fed1UCBServer(Server):
     """Averages the clients' means of the active arms, and drops arms; phase, from 1, is the one under way."""
 
     takes = (ArmMeans,)
+    bears_missing = True
 
     def __init__(self, task: Task, n_arms: int, pulls: int, sigma: float):
         super().__init__(task)

@@ -265,6 +265,7 @@ class PhasedServer(Server):
     """Algorithm 1: average the clients' means, eliminate, broadcast what stays. K^h goes on as the clients' does."""
 
     takes = (NodeMeans,)
+    bears_missing = True
     start_at = staticmethod(PhasedAlgorithm.start)
 
     def __init__(self, task: Task, settings: PhasedSettings):
@@ -277,8 +278,11 @@ class PhasedServer(Server):
         return h, index
 
     def samples(self, h: int) -> int:
-        """Return T_{h,i}, the samples that were really drawn of a node: M ceil(tau_h / M) (deviation 6)."""
-        return self.task.n_clients * pulls_each(h, self.log, self.settings, self.task.n_clients)
+        """Return T_{h,i}, the samples that were really drawn of a node: M ceil(tau_h / M) (deviation 6).
+
+        If clients are missing, it is what those who have answered have drawn.
+        """
+        return self.present * pulls_each(h, self.log, self.settings, self.task.n_clients)
 
     def awaits(self, m: int) -> Awaited:
         """Return the means of K^h, down to the last federated depth (line 3; the clients see to T)."""

@@ -340,6 +340,7 @@ class PlusServer(PhasedServer):
     """
 
     takes = (RootStatistics, NodeMeans)
+    bears_missing = False
     noise: float | None = None
     binary = False
     het_sums = 0.0, 0.0

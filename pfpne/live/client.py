@@ -14,7 +14,7 @@ from pfpne.algorithms import make_federation
 from pfpne.algorithms.secure import SecureClient, new_key
 from pfpne.federation import Batch, Task
 from pfpne.journal import Journal, check_plain
-from pfpne.live.plan import Done, digest_of, made_folder, plan_of, restored_state, with_masks
+from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks
 from pfpne.live.states import save
 from pfpne.messages import NUMBER_CHARACTERS, Message
 from pfpne.paths import write_atomically
@@ -22,26 +22,24 @@ from pfpne.validation import check, check_integer, is_number, to_float
 
 log = logging.getLogger(__name__)
 
-LONGEST_NODE = (
-    3 * NUMBER_CHARACTERS
-)  # characters about a node, in the message that says most: its index and two numbers
+NODE_CHARACTERS = 3 * NUMBER_CHARACTERS  # of one node in the longest message: its index, mean and half-width
 
 
-def _evaluations(journal: Journal, task: Task) -> list[dict]:
-    """Those of a client, a line each: t, from 1; point; reward, None if it is missing; why then.
+def _read_evaluations(journal: Journal, task: Task) -> list[dict]:
+    """Return the rows of a client's journal: t = 1, 2, ...; point; reward, or None and why it is missing.
 
-    ValueError, with what to do, if the journal is damaged or its lines are not what evaluations of the task can be.
+    ValueError, which says what to do, if the journal is damaged or a row cannot be an evaluation of the task.
     """
     (low, high), d = task.rewards, len(task.partition.domain)
 
-    def holds(line: dict, t: int) -> bool:
+    def is_right(line: dict, t: int) -> bool:
         point, reward = line.get("point"), line.get("reward", "")
         plain = isinstance(point, list) and len(point) == d and all(map(is_number, point))
         return line.get("t") == t and plain and (reward is None or (is_number(reward) and low <= reward <= high))
 
     try:
         lines = journal.read()
-        wrong = next((t for t, line in enumerate(lines, 1) if not holds(line, t)), None)
+        wrong = next((t for t, line in enumerate(lines, 1) if not is_right(line, t)), None)
         check(wrong is None, f"line {wrong} of {journal.path}", f"evaluation {wrong}, and its reward", "another line")
     except ValueError as error:
         advice = "Put it back from a copy; without one, cut it before the damage and remove the client's state"
@@ -50,13 +48,36 @@ def _evaluations(journal: Journal, task: Task) -> list[dict]:
 
 
 class LiveClient:
-    """Client m: it evaluates, and keeps a journal and its state in the folder.
+    """Client m of a federation whose sites are in places of their own.
 
-    evaluate(x) -> reward, x (d,); it may fail, and is tried `retries` >= 0 times more; after `give_up` >= 1 evaluations
-    in a row that all failed, the error is raised. missing: the reward of a point that has none, the worst there is.
-    known: the journal of an earlier run (say, of a shorter horizon): its rewards, point by point and in their order,
-    serve before anything is evaluated. secure: whether messages are masked, as at the server (see
-    pfpne.algorithms.secure). Other arguments: as of `pfpne.make_federation`.
+    It evaluates, and keeps a journal of its evaluations and its state in a folder.
+
+    Parameters
+    ----------
+    name, task, **settings
+        As for `pfpne.make_federation`, and the same at all sites.
+    m
+        The client's number, in 0..M-1.
+    evaluate
+        A function of a point x (d,) that returns the reward. It may raise an error.
+    folder
+        The folder of this client alone.
+    missing
+        The reward that counts for a point that has none: the worst one there is.
+    retries
+        How often a failed evaluation is tried again, >= 0.
+    give_up
+        After how many failed evaluations in a row the error is raised, >= 1.
+    known
+        The journal of an earlier run, such as one with a shorter horizon. Its rewards, point by point and in their
+        order, are used before anything is evaluated.
+    secure
+        Whether messages are masked, as at the server (see pfpne.algorithms.secure).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or the folder holds something else than this client's state.
     """
 
     def __init__(
@@ -76,34 +97,34 @@ class LiveClient:
     ):
         check_integer("m, the client's number,", m, 0, task.n_clients - 1)
         low, high = task.rewards
-        holds = is_number(missing) and low <= missing <= high
-        check(holds, "missing", f"a number in the task's range of rewards, {low:g} to {high:g}", missing)
+        in_range = is_number(missing) and low <= missing <= high
+        check(in_range, "missing", f"a number in the task's range of rewards, {low:g} to {high:g}", missing)
         check_integer("retries", retries, 0)
         check_integer("give_up", give_up, 1)
         self.m, self.evaluate, self.missing, self.retries, self.give_up = m, evaluate, missing, retries, give_up
         algorithm, agreed = with_masks(name, secure, settings)
         self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
         self._make()  # what is wrong with the plan is told before anything is written
-        self.folder, self.plan = made_folder(folder), plan_of(name, task, {**agreed, "client": m})
-        self.digest = digest_of(plan_of(name, task, agreed))
+        self.folder, self.plan = make_folder(folder), describe_plan(name, task, {**agreed, "client": m})
+        self.digest = plan_digest(describe_plan(name, task, agreed))
         self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
-        self._known = [] if known is None else _evaluations(Journal(known), task)
-        with self._alone():
+        self._known = [] if known is None else _read_evaluations(Journal(known), task)
+        with self._lock():
             self._restore()
 
-    def _alone(self) -> FileLock:
+    def _lock(self) -> FileLock:
         return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
 
     def _restore(self) -> None:
-        saved = restored_state(self.folder / "state", self.plan)
+        saved = load_state(self.folder / "state", self.plan)
         if saved:
-            self.client, self.outbox, self.longest = saved["client"], saved["outbox"], saved["longest"]
+            self.client, self.outbox, self.longest_text = saved["client"], saved["outbox"], saved["longest_text"]
         else:
-            self.client, self.longest = self._make(), 0  # longest: text taken so far, as one may come again
+            self.client, self.longest_text = self._make(), 0  # of the texts taken so far, as one may come again
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key()
             self.outbox = self._text(self.client.start())
-        lines, self._tape = _evaluations(self.journal, self._task), defaultdict(deque)
+        lines, self._replay = _read_evaluations(self.journal, self._task), defaultdict(deque)
         if len(lines) < self.client.t:
             raise ValueError(
                 f"{self.journal.path} ends at evaluation {len(lines)}, and the state beside it is at {self.client.t}: "
@@ -112,16 +133,16 @@ class LiveClient:
             )
         for line in self._known:
             if line["reward"] is not None:
-                self._tape[str(line["point"])].append(line["reward"])
+                self._replay[str(line["point"])].append(line["reward"])
         for line in lines:
-            self._from_tape(line["point"])
-        self._ahead = deque(lines[self.client.t :])
-        self._rewards_at = defaultdict(list)  # point -> the client's own rewards there so far
+            self._take_replayed(line["point"])
+        self._journal_left = deque(lines[self.client.t :])
+        self._rewards_at = defaultdict(list)  # point -> the rewards there so far
         for line in lines[: self.client.t]:
             self._note(line["point"], line["reward"])
 
     def _key(self) -> np.ndarray:
-        """The private key, in a file of its own: a client that lost its state is still the one that the others know."""
+        """Return the private key, which has a file of its own: who loses its state is still known to the others."""
         path = self.folder / "key"
         if not os.path.lexists(path):
             self.folder.chmod(0o700)  # the state holds it, too
@@ -131,24 +152,40 @@ class LiveClient:
         check(len(content) == 32, f"{path}", "a key of 32 bytes: put it back from a copy", f"{len(content)} bytes")
         return np.frombuffer(content, np.uint8).copy()
 
-    def _from_tape(self, point: list) -> float | None:
-        left = self._tape.get(str(point))
-        return left.popleft() if left else None
+    def _take_replayed(self, point: list) -> float | None:
+        rewards = self._replay.get(str(point))
+        return rewards.popleft() if rewards else None
 
     def _save(self) -> None:
-        state = {"plan": self.plan, "client": self.client, "outbox": self.outbox, "longest": self.longest}
+        state = {"plan": self.plan, "client": self.client, "outbox": self.outbox, "longest_text": self.longest_text}
         save(self.folder / "state", state)
 
     def _text(self, message: Message | None) -> str:
         return "" if message is None else message.to_json(self.digest)
 
     def answer(self, text: str = "") -> str:
-        """Take what the server sent, or "", and work until there is something to tell it, or nothing to do: `Done`.
+        """Take what the server sent, work, and return what the server is to be sent.
 
-        Evaluations go on from where the last process stopped. Raises ValueError for a text that is no message, or not
-        the one awaited, and leaves everything as it was; the error of `evaluate` after `give_up` failures in a row.
+        Evaluations go on from where the last process stopped.
+
+        Parameters
+        ----------
+        text
+            The server's text, or "" if it only asks to go on.
+
+        Returns
+        -------
+        str
+            A message, or a `Done` if there is nothing to do.
+
+        Raises
+        ------
+        ValueError
+            For a text that is no message, or not the one awaited; nothing changes then.
+        RuntimeError
+            After give_up evaluations in a row that failed, from the error of the last.
         """
-        with self._alone():
+        with self._lock():
             self._restore()
             self._receive(text)
             while not self.outbox and (batch := self.client.ask()).size:
@@ -157,40 +194,40 @@ class LiveClient:
             return self.outbox or self._text(Done(self.client.t))
 
     def _receive(self, text: str) -> None:
-        """A message that is late, or too early for one who has lost its state, leaves the outbox to be sent again."""
+        """Take a message. One that is late, or too early for a client that lost its state, changes nothing."""
         if text == "":
             return
-        wanted = self.client.awaits()
-        ahead = LONGEST_NODE * self.client.task.horizon  # as much as a client can ever be sent about its nodes
-        message = Message.from_json(text, self.digest, max(wanted.max_characters(), self.longest, ahead))
-        if type(message) in self.client.takes and message.header > max((wanted.last_header, *wanted.headers)):
+        awaited = self.client.awaits()
+        everything = NODE_CHARACTERS * self.client.task.horizon  # as much as a client can ever be sent about its nodes
+        message = Message.from_json(text, self.digest, max(awaited.max_characters(), self.longest_text, everything))
+        if type(message) in self.client.takes and message.header > max((awaited.last_header, *awaited.headers)):
             log.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
-        elif wanted.accepts(message, self.client.takes):
-            self.outbox, self.longest = self._text(self.client.receive(message)), max(self.longest, len(text))
+        elif awaited.accepts(message, self.client.takes):
+            self.outbox, self.longest_text = self._text(self.client.receive(message)), max(self.longest_text, len(text))
             self._save()
 
     def _rewards(self, batch: Batch) -> np.ndarray:
         points = np.repeat(batch.points, batch.counts, axis=0)
         rewards = np.array([self._reward(self.client.t + i, x) for i, x in enumerate(points, 1)])
         if np.isnan(rewards).any():
-            for x, of_node in zip(batch.points, np.split(rewards, np.cumsum(batch.counts)[:-1]), strict=True):
-                gone, others = np.isnan(of_node), self._rewards_at[str(x.tolist())]
-                if gone.any():
-                    of_node[gone] = np.mean(others) if others else self.missing
-                    told = (self.m, gone.sum(), len(of_node), x.tolist(), of_node[gone][0])
-                    log.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *told)
+            for x, node_rewards in zip(batch.points, np.split(rewards, np.cumsum(batch.counts)[:-1]), strict=True):
+                missing, others = np.isnan(node_rewards), self._rewards_at[str(x.tolist())]
+                if missing.any():
+                    node_rewards[missing] = np.mean(others) if others else self.missing
+                    values = self.m, missing.sum(), len(node_rewards), x.tolist(), node_rewards[missing][0]
+                    log.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *values)
         return rewards
 
     def _reward(self, t: int, x: np.ndarray) -> float:
-        """The reward of evaluation t, NaN if it is missing: from the journal, else made and written there."""
+        """Return the reward of evaluation t, NaN if it is missing: from the journal, or made now and written there."""
         point = x.tolist()
-        if self._ahead:
-            line = self._ahead.popleft()
+        if self._journal_left:
+            line = self._journal_left.popleft()
             if line["point"] != point:
                 raise ValueError(f"{self.journal.path} is of another run: evaluation {t} is not of {point}.")
             self._note(point, line["reward"])
             return math.nan if line["reward"] is None else line["reward"]
-        reward, why = self._from_tape(point), ""
+        reward, why = self._take_replayed(point), ""
         if reward is None:
             reward, why = self._evaluate(x)
         self.journal.append(t=t, point=point, reward=reward, **({"why": why} if reward is None else {}))
@@ -222,9 +259,9 @@ class LiveClient:
 
     @property
     def t(self) -> int:
-        """The evaluations told to the algorithm."""
+        """The number of evaluations told to the algorithm."""
         return self.client.t
 
     def best(self) -> np.ndarray:
-        """The point (d,) that the client would deploy now."""
+        """Return the point (d,) that the client would deploy now."""
         return self.client.best()

@@ -14,8 +14,8 @@ from pfpne.messages import Message
 from pfpne.validation import check
 
 
-def plan_of(name: str, task: Task, settings: dict) -> str:
-    """What server and clients must agree on, as text: the algorithm, the task, the settings."""
+def describe_plan(name: str, task: Task, settings: dict) -> str:
+    """Return what server and clients must agree on, as a text: the algorithm, the task, the settings."""
 
     def plain(x):
         return x.tolist() if hasattr(x, "tolist") else {"kind": type(x).__name__, **vars(x)}
@@ -24,23 +24,23 @@ def plan_of(name: str, task: Task, settings: dict) -> str:
 
 
 def with_masks(name: str, secure: bool, settings: dict) -> tuple[str | Algorithm, dict]:
-    """The algorithm, with masks or without, and the settings that belong to the plan."""
+    """Return the algorithm, with masks or without, and the settings that belong to the plan."""
     check(isinstance(secure, bool), "secure", "True or False", secure)
     return (secured(name), {**settings, "secure": True}) if secure else (name, settings)
 
 
-def digest_of(plan: str) -> str:
-    """Eight hexadecimal digits that stand in every text, so that one of another plan is refused."""
+def plan_digest(plan: str) -> str:
+    """Return eight hexadecimal digits, which stand in every text, so that one of another plan is refused."""
     return hashlib.sha256(plan.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, eq=False)
 class Done(Message):
-    """Up, in live use: the client has nothing to do. Header: the evaluations that it has made."""
+    """Up: the client has nothing to do. Header: the evaluations that it has made."""
 
 
-def restored_state(path: Path, plan: str) -> dict | None:
-    """What was saved there, or None; ValueError if it is of another plan, or no plain file."""
+def load_state(path: Path, plan: str) -> dict | None:
+    """Return what was saved there, or None; ValueError if it is of another plan, or no plain file."""
     if not os.path.lexists(path):
         return None
     saved = load(path)
@@ -49,8 +49,8 @@ def restored_state(path: Path, plan: str) -> dict | None:
     return saved
 
 
-def made_folder(folder: str | Path) -> Path:
-    """The folder, there and absolute: whoever evaluates may change the working folder meanwhile."""
+def make_folder(folder: str | Path) -> Path:
+    """Make the folder; return its absolute path, as whoever evaluates may change the working folder."""
     folder = Path(folder).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,8 +13,7 @@ from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import PhasedServer
 from pfpne.algorithms.secure import SecureServer
 from pfpne.federation import Task
-from pfpne.live.plan import Done, digest_of, made_folder, plan_of, restored_state, with_masks
-from pfpne.live.quorum import BEARS_MISSING
+from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks
 from pfpne.live.states import save
 from pfpne.messages import Message
 from pfpne.validation import brief, check, check_integer, is_integer, is_number
@@ -23,13 +22,30 @@ log = logging.getLogger(__name__)
 
 
 class LiveServer:
-    """The server: it waits for the clients, until a deadline, and keeps its state in the folder.
+    """The server of a federation whose sites are in places of their own.
 
-    deadline: seconds > 0 from one exchange to the next, as long as there is one to come. last_deadline: the same for
-    what the clients do alone after the last exchange; no limit by default. quorum: how many clients make an exchange at
-    the deadline, 1..M; M, all, by default. secure: whether messages are masked, as at the clients (see
-    pfpne.algorithms.secure). Other arguments: as of `pfpne.make_federation`. Raises ValueError for a quorum below M
-    with an algorithm that cannot do without a client, which none can with masks, and for fn-ucb with D > 0.
+    It waits for the clients, until a deadline, and keeps its state in a folder.
+
+    Parameters
+    ----------
+    name, task, **settings
+        As for `pfpne.make_federation`, and the same at all sites.
+    folder
+        The folder of the server alone.
+    deadline
+        Seconds > 0 from one exchange to the next, as long as there is one to come.
+    last_deadline
+        Seconds > 0 for what the clients do alone after the last exchange; no limit by default.
+    quorum
+        How many clients make an exchange at the deadline, in 1..M; None for M, all of them.
+    secure
+        Whether messages are masked, as at the clients (see pfpne.algorithms.secure).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range; for a quorum below M with an algorithm that needs every client, which each
+        does with masks; and for fn-ucb with D > 0.
     """
 
     def __init__(
@@ -47,50 +63,52 @@ class LiveServer:
         algorithm, agreed = with_masks(name, secure, settings)
         M, server = task.n_clients, make_federation(algorithm, task, **settings).server
         check(is_number(deadline) and deadline > 0, "deadline", "a number of seconds > 0", deadline)
-        ends = (isinstance(last_deadline, float) and last_deadline == math.inf) or is_number(last_deadline)
-        check(ends and last_deadline > 0, "last_deadline", "a number of seconds > 0, or math.inf", last_deadline)
+        is_limit = (isinstance(last_deadline, float) and last_deadline == math.inf) or is_number(last_deadline)
+        check(is_limit and last_deadline > 0, "last_deadline", "a number of seconds > 0, or math.inf", last_deadline)
         quorum = M if quorum is None else quorum
         check_integer("quorum", quorum, 1, M)
-        bears = type(server) in BEARS_MISSING or not server.takes
-        check(bears or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
+        bears_missing = server.bears_missing or not server.takes
+        check(bears_missing or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
         D = getattr(server.settings, "D", 0)
         check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
         self.M, self.deadline, self.last_deadline, self.quorum = M, deadline, last_deadline, quorum
-        self.path, self.plan = made_folder(folder) / "state", plan_of(name, task, agreed)
-        self.digest, self.ahead = digest_of(self.plan), {}  # ahead: client -> how far its last answer is ahead of here
+        self.path, self.plan = make_folder(folder) / "state", describe_plan(name, task, agreed)
+        self.digest, self.ahead = plan_digest(self.plan), {}  # ahead: client -> its header, where that is beyond ours
         self.stopped, self._since = False, time.monotonic()
-        with self._alone():
-            saved, self._line = restored_state(self.path, self.plan), self._first_line()
+        with self._lock():
+            saved, self._line = load_state(self.path, self.plan), self._first_line()
         if saved:
             self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
-            self._mail, self._past, self.longest = saved["mail"], saved["past"], saved["longest"]
-            return
-        self.server = object.__new__(BEARS_MISSING.get(type(server), type(server)))
-        vars(self.server).update(vars(server))
-        self.inbox: dict[int, Message] = {}  # what has come for the next exchange
-        self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
-        self._mail = {m: message.to_json(self.digest) for m, message in self.server.start().items()}
-        self._past: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
-        self.longest = 0  # text taken so far, as one may come again
-        self._save()
+            self._mail, self._answers = saved["mail"], saved["answers"]
+            self.longest_text = saved["longest_text"]
+        else:
+            self.server = server
+            self.inbox: dict[int, Message] = {}  # what has come for the next exchange
+            self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
+            self._mail = {m: message.to_json(self.digest) for m, message in server.start().items()}
+            self._answers: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
+            self.longest_text = 0  # of the texts taken so far, as one may come again
+        self.server.quorum = quorum
+        if not saved:
+            self._save()
 
-    def _alone(self) -> FileLock:
+    def _lock(self) -> FileLock:
         return FileLock(self.path.with_name("lock"))
 
     def _first_line(self) -> bytes:
-        """Of the state on disk, which tells it from every other; b"" if there is none."""
+        """Return the first line of the state on disk, which tells it from every other; b"" if there is none."""
         if not self.path.exists():
             return b""
         with self.path.open("rb") as file:
             return file.readline(1000)
 
     def _save(self) -> None:
-        """Write the state, unless another has written there: OSError, and what is there stays."""
+        """Write the state; OSError, and nothing is written, if another process has written there."""
         state = {"plan": self.plan, "server": self.server, "inbox": self.inbox, "idle": self.idle}
-        with self._alone():
+        with self._lock():
             if self._first_line() != self._line:
                 raise OSError(f"{self.path} is not as this server left it: another is at work there, or removed it.")
-            save(self.path, {**state, "mail": self._mail, "past": self._past, "longest": self.longest})
+            save(self.path, {**state, "mail": self._mail, "answers": self._answers, "longest_text": self.longest_text})
             self._line = self._first_line()
 
     @property
@@ -103,37 +121,38 @@ class LiveServer:
         self.stopped = True
 
     def wanted(self) -> list[int]:
-        """The clients to be asked now: those that have not answered and have something to do."""
+        """Return the clients to be asked now: those that have not answered, and have something to do."""
         return [m for m in range(self.M) if m not in self.inbox and m not in self.idle and m not in self.ahead]
 
     def mail(self, m: int) -> str:
-        """What client m is to be sent when it is asked: a message, or "" to go on."""
+        """Return what client m is to be sent when it is asked: a message, or "" to go on."""
         return self._mail.get(m, "")
 
     def take(self, m: int, text: str) -> None:
-        """Take what client m answered. ValueError, and nothing changes, if it is no message or a wrong one.
+        """Take what client m answered.
 
-        RuntimeError if all clients that have anything to do are ahead of this server: then it is its state that is old.
+        Raises a ValueError, and nothing changes, if the text is no message or a wrong one; a RuntimeError if all
+        clients that have something to do are ahead of this server, whose state is then an old one.
         """
         check_integer("the sender", m, 0, self.M - 1)
-        wanted = self.server.awaits(m)
-        message = Message.from_json(text, self.digest, max(wanted.max_characters(), self.longest))
+        awaited = self.server.awaits(m)
+        message = Message.from_json(text, self.digest, max(awaited.max_characters(), self.longest_text))
         if isinstance(message, Done):
-            if wanted.kind is not None and m not in self.inbox and message.header < self.server.task.horizon:
-                said = f"client {m} says that it is done, after {message.header} evaluations"
-                raise ValueError(f"{said}, and its {wanted.kind.__name__} is awaited.")
+            if awaited.kind is not None and m not in self.inbox and message.header < self.server.task.horizon:
+                claim = f"client {m} says that it is done, after {message.header} evaluations"
+                raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
             self.idle.update({} if m in self.inbox else {m: True})
         elif m in self.inbox and message.header <= self.inbox[m].header:
             log.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
-        elif type(message) in self.server.takes and message.header > max((wanted.last_header, *wanted.headers[-1:])):
+        elif type(message) in self.server.takes and message.header > max((awaited.last_header, *awaited.headers[-1:])):
             self._is_ahead(m, message)
-        elif wanted.accepts(message, self.server.takes):
+        elif awaited.accepts(message, self.server.takes):
             self.inbox[m] = message
             self.idle.pop(m, None)
-        elif message.header in self._past:  # it has been away: it is sent what answered its message then
-            self._mail[m] = self._past[message.header]
+        elif message.header in self._answers:  # it has been away: it is sent what answered its message then
+            self._mail[m] = self._answers[message.header]
             self.idle.pop(m, None)
-        self.longest = max(self.longest, len(text))
+        self.longest_text = max(self.longest_text, len(text))
         if self.inbox and not self.wanted():
             if len(self.inbox) >= self._needed():
                 self._exchange()
@@ -142,43 +161,44 @@ class LiveServer:
         self._save()
 
     def _is_ahead(self, m: int, message: Message) -> None:
-        """Nobody is, unless the client lies or the state here was lost: it is not asked again until a deadline."""
-        kind, here = type(message).__name__, self.server.awaits(m).last_header
+        """Refuse a client that is ahead: it lies, or the state here was lost. It is asked again after the deadline."""
+        kind, last_header = type(message).__name__, self.server.awaits(m).last_header
         self.ahead[m] = message.header
-        told = f"client {m} sent a {kind} of header {message.header}, and the last concluded here is {here}"
+        sent = f"client {m} sent a {kind} of header {message.header}"
+        report = f"{sent}, and the last concluded here is {last_header}"
         if len(self.ahead) < self.M - len(self.idle):
-            raise ValueError(f"{told}: it is asked again after the deadline.")
+            raise ValueError(f"{report}: it is asked again after the deadline.")
         raise RuntimeError(
-            f"{told}; so it is with every client that is not done. The state of this server, {self.path}, was lost or "
+            f"{report}; so it is with every client that is not done. The state of this server, {self.path}, was lost or "
             "is an old one: put it back, or begin anew, with new folders for the server and for all clients and known= "
             "the journals of before."
         )
 
     def _needed(self) -> int:
-        """How many answers make an exchange: a quorum, or all that are awaited if they are fewer."""
+        """Return how many answers make an exchange: a quorum, or all that are awaited, if they are fewer."""
         return min(self.quorum, sum(self.server.awaits(m).kind is not None for m in range(self.M)))
 
     def _exchange(self) -> None:
-        came, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
-        answers = {m: message.to_json(self.digest) for m, message in self.server.exchange(came).items()}
+        messages, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
+        answers = {m: message.to_json(self.digest) for m, message in self.server.exchange(messages).items()}
         self._mail = answers
         for m in answers:
             self.idle.pop(m, None)
-        self.idle.update({m: True for m in came if m not in answers})
-        if came.keys() <= answers.keys():
+        self.idle.update({m: True for m in messages if m not in answers})
+        if messages.keys() <= answers.keys():
             if not isinstance(self.server, PhasedServer | Fed1UCBServer | SecureServer):
-                self._past.clear()  # of those, nobody can be more than one behind
-            header = next(iter(came.values())).header
-            self._past[header] = answers[next(iter(came))]
+                self._answers.clear()  # with these algorithms, nobody can be more than one exchange behind
+            sender, message = next(iter(messages.items()))
+            self._answers[message.header] = answers[sender]
 
     def _end(self, why: str) -> None:
-        """No exchange can come about any more: who waits for one is done."""
+        """End it: no exchange can come about any more, so that clients which wait for one are done."""
         log.warning("it ends here for clients %s: %s", [m for m in range(self.M) if m not in self.idle], why)
         self.idle = dict.fromkeys(range(self.M), True)
         self.inbox = {}
 
     def tick(self) -> None:
-        """See to the deadline: conclude with a quorum, or raise a TimeoutError that says who is missing."""
+        """See to the deadline: conclude with a quorum, or raise a TimeoutError that names who is missing."""
         needed = self._needed()
         limit = self.deadline if needed else self.last_deadline
         if not self.running or time.monotonic() - self._since < limit:
@@ -197,10 +217,17 @@ class LiveServer:
 
 
 def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callable[[], Iterable]) -> None:
-    """Serve until no client has anything to do, `server.stop` is called, or the server raises TimeoutError.
+    """Serve until no client has anything to do, `server.stop` is called, or the server raises a TimeoutError.
 
-    send(m, text): ask client m. receive() -> what has come, (m, text) each, text None if m could not be reached: it is
-    then asked again. receive waits for a moment if there is nothing.
+    Parameters
+    ----------
+    server
+        The server.
+    send
+        send(m, text) asks client m.
+    receive
+        receive() returns what has come, as pairs (m, text); it waits for a moment if there is nothing. text is None if
+        client m could not be reached, which is then asked again.
     """
     asked = set()
     while server.running:

@@ -37,29 +37,32 @@ PLAIN = (type(None), bool, int, float, str)
 
 
 def _name(kind: type) -> str:
+    """Return the full name of a class."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 @functools.cache
 def classes() -> dict[str, type]:
-    """The classes that a state may be made of, by their names, none of which opens a file: those that the modules of
-    the algorithms, of federations and of partitions define, and the servers and messages of live use.
+    """Return the classes that a state may be made of, by their names; none of them opens a file.
+
+    They are those that the modules of algorithms, messages, federations and partitions define, and live use's message.
     """
     names = [module.name for module in pkgutil.iter_modules(import_module("pfpne.algorithms").__path__)]
     modules = ["messages", "federation", "partition", "gaussian", *(f"algorithms.{name}" for name in names)]
     listed = [kind for module in modules for kind in _defined(module)]
-    listed += [kind for kind in _defined("live.quorum") + _defined("live.plan") if issubclass(kind, Server | Message)]
+    listed += _defined("live.plan")
     return {_name(kind): kind for kind in listed}
 
 
 def _defined(module: str) -> list[type]:
-    there = import_module(f"pfpne.{module}")
-    return [x for x in vars(there).values() if isinstance(x, type) and x.__module__ == there.__name__]
+    """Return the classes that a module of the package defines."""
+    content = vars(import_module(f"pfpne.{module}")).values()
+    return [x for x in content if isinstance(x, type) and x.__module__ == f"pfpne.{module}"]
 
 
 @functools.cache
 def records() -> dict[str, np.dtype]:
-    """The arrays of more than numbers: a tree's nodes and its state."""
+    """Return the kinds of arrays that hold records, not numbers: a tree's nodes and its state."""
     hct = import_module("pfpne.algorithms.hct")
     return {"nodes": hct.NODE, "state": hct.STATE}
 
@@ -140,12 +143,12 @@ class _Reader:
         return self._array(dtype, [], False, content)[()]
 
     def _array(self, dtype: str, shape: list, writeable: bool, content: str) -> np.ndarray:
-        """Of numbers, as many as are in the file."""
+        """Read an array of numbers, as many as are in the file."""
         kind, content = records().get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
-        holds = dtype in records() or (kind.kind in KINDS and kind.fields is None and kind.subdtype is None)
-        check(holds, "an array in a state", "of numbers", dtype)
-        sizes = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(content)
-        check(sizes, "the size of an array", f"that of what is there, {len(content)} bytes", shape)
+        is_known = dtype in records() or (kind.kind in KINDS and kind.fields is None and kind.subdtype is None)
+        check(is_known, "an array in a state", "of numbers", dtype)
+        right_size = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(content)
+        check(right_size, "the size of an array", f"that of what is there, {len(content)} bytes", shape)
         made = np.frombuffer(content, kind).reshape(shape).copy()
         made.setflags(write=bool(writeable))
         return made
@@ -172,11 +175,11 @@ class _Reader:
 
     @staticmethod
     def _field(kind: type, name) -> str:
-        """The name of what an object holds; nothing that its class does can be put another in the place of."""
-        holds = isinstance(name, str) and not name.startswith("__") and name != "takes"
-        there = getattr(kind, name, None) if holds else None
-        holds = holds and not callable(there) and not isinstance(there, property)
-        check(holds, "what an object holds", "a value", name)
+        """Return the name of a value that an object holds; ValueError for what its class defines, such as a method."""
+        is_name = isinstance(name, str) and not name.startswith("__") and name != "takes"
+        defined = getattr(kind, name, None) if is_name else None
+        is_value = is_name and not callable(defined) and not isinstance(defined, property)
+        check(is_value, "what an object holds", "a value", name)
         return name
 
 
@@ -188,9 +191,9 @@ def _header(content: bytes) -> bytes:
 
 
 def to_bytes(state: Client | Server | Federation | dict) -> bytes:
-    """The state as bytes. A federation's on_mail is not part of it.
+    """Return the state as bytes, without a federation's on_mail.
 
-    Raises ValueError for a state that holds something else than this package's own, such as a PyXABPartition.
+    Raises a ValueError for a state that holds something else than this package's own, such as a PyXABPartition.
     """
     if not isinstance(state, SAVED):
         raise ValueError(f"a client, a server or a federation is saved; got {type(state).__name__}.")
@@ -202,15 +205,15 @@ def to_bytes(state: Client | Server | Federation | dict) -> bytes:
 
 
 def from_bytes(content: bytes) -> Client | Server | Federation | dict:
-    """The state that `to_bytes` wrote; ValueError for anything else: damaged, of another version, or no state."""
+    """Return the state that `to_bytes` wrote; ValueError for anything else: damaged, of another version, or no state."""
     first, _, rest = content.partition(b"\n")
-    wanted, came = _header(rest).split(), first.split()
-    if len(came) != 4 or came[0] != wanted[0]:
+    expected, header = _header(rest).split(), first.split()
+    if len(header) != 4 or header[0] != expected[0]:
         raise ValueError("this is not a saved state.")
-    if came[1:3] != wanted[1:3]:
-        written, here = (b" ".join(line[1:3]).decode(errors="replace")[:80] for line in (came, wanted))
+    if header[1:3] != expected[1:3]:
+        written, here = (b" ".join(line[1:3]).decode(errors="replace")[:80] for line in (header, expected))
         raise ValueError(f"this state has format and version {written}; only those are read here: {here}.")
-    if came[3] != wanted[3]:
+    if header[3] != expected[3]:
         raise ValueError("this saved state is damaged: its content is not what was written.")
     try:
         state = _Reader().read(json.loads(rest))
@@ -222,12 +225,67 @@ def from_bytes(content: bytes) -> Client | Server | Federation | dict:
 
 
 def save(path: str | Path, state: Client | Server | Federation | dict) -> Path:
-    """Write the state to a file, whole or not at all, and on disk before this returns; as `to_bytes`."""
+    """Save a client, a server or a federation in a file, to go on exactly from there.
+
+    The file is written whole or not at all, and is on disk before this returns.
+
+    Parameters
+    ----------
+    path
+        The path of the file.
+    state
+        A client, a server, a federation (without its on_mail), or a dict of them.
+
+    Returns
+    -------
+    pathlib.Path
+        The path.
+
+    Raises
+    ------
+    ValueError
+        If the state holds something else than this package's own, such as a `PyXABPartition`.
+
+    Examples
+    --------
+    >>> import pfpne, tempfile
+    >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=2, horizon=100)
+    >>> federation = pfpne.make_federation("pf-pne", task)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pfpne.save(f"{folder}/federation", federation)
+    ...     restored = pfpne.load(path)
+    >>> len(restored.clients)
+    2
+    """
     return write_atomically(Path(path), to_bytes(state), durable=True)
 
 
 def load(path: str | Path) -> Client | Server | Federation | dict:
-    """The state of a file that `save` wrote; ValueError, naming the file, if it is none."""
+    """Restore what `save` has written.
+
+    Parameters
+    ----------
+    path
+        The path of the file.
+
+    Returns
+    -------
+    Client, Server, Federation or dict
+        The state. A file of a stranger can be nonsense, but it cannot run anything.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, comes from another version of the package, or is no saved state.
+
+    Examples
+    --------
+    >>> import pfpne, tempfile
+    >>> server = pfpne.make_federation("pe", pfpne.Task(pfpne.Partition([[0.0, 1.0]]), 2, 100)).server
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pfpne.load(pfpne.save(f"{folder}/server", server)).task.horizon
+    100
+    """
     check_plain(Path(path))
     try:
         return from_bytes(Path(path).read_bytes())
