@@ -169,8 +169,8 @@ class LiveServer:
         if len(self.ahead) < self.M - len(self.idle):
             raise ValueError(f"{report}: it is asked again after the deadline.")
         raise RuntimeError(
-            f"{report}; so it is with every client that is not done. The state of this server, {self.path}, was lost or "
-            "is an old one: put it back, or begin anew, with new folders for the server and for all clients and known= "
+            f"{report}; so it is with every client that is not done. The state of this server, {self.path}, was lost "
+            "or is an old one: put it back, or begin anew, with new folders for the server and all clients, and known= "
             "the journals of before."
         )
 

@@ -205,7 +205,7 @@ def to_bytes(state: Client | Server | Federation | dict) -> bytes:
 
 
 def from_bytes(content: bytes) -> Client | Server | Federation | dict:
-    """Return the state that `to_bytes` wrote; ValueError for anything else: damaged, of another version, or no state."""
+    """Return the state that `to_bytes` wrote; ValueError if it is damaged, of another version, or none."""
     first, _, rest = content.partition(b"\n")
     expected, header = _header(rest).split(), first.split()
     if len(header) != 4 or header[0] != expected[0]:
