@@ -9,7 +9,7 @@ from PyXAB.algos.HCT import compute_t_plus
 from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 
 import pfpne
-from pfpne.algorithms.centralized import CentralizedServer, NextPoint, Reward, make_centralized
+from pfpne.algorithms.centralized import CentralizedServer, NextPoint, RewardReport, make_centralized
 from pfpne.algorithms.hct import (
     HCTSettings,
     TreeClient,
@@ -200,7 +200,7 @@ def test_centralized_messages_by_hand():
     # as hct by hand: the one tree pulls 0.75, 0.25, 0.75, 0.875, whoever evaluates; each sees f(x) = x
     task = Task(UNIT, n_clients=2, horizon=2)
     server, clients = make_centralized(task, HCTSettings(**BY_HAND))
-    federation, mail, played = Federation(server, clients, (Reward,), (NextPoint,)), [], []
+    federation, mail, played = Federation(server, clients, (RewardReport,), (NextPoint,)), [], []
     federation.on_mail = lambda t, up, down: mail.append(
         (t, [(m, x.reward.tolist()) for m, x in up], [(m, x.point.tolist()) for m, x in down])
     )
@@ -229,9 +229,12 @@ def test_centralized_communication_is_one_row_a_step():
 def test_centralized_refuses_rewards_out_of_turn_or_no_numbers():
     server = CentralizedServer(Task(UNIT, 2, 2), HCTSettings())
     server.start()
-    for messages, match in (({1: Reward(1, [0.5])}, "no message is awaited"), ({0: Reward(1, [math.nan])}, "nan")):
+    for messages, match in (
+        ({1: RewardReport(1, [0.5])}, "no message is awaited"),
+        ({0: RewardReport(1, [math.nan])}, "nan"),
+    ):
         with pytest.raises(ValueError, match=match):
             server.exchange(messages)
     before = pickle.dumps(server)
-    assert list(server.exchange({0: Reward(1, [0.5])})) == [1]
-    assert before != pickle.dumps(server) and server.exchange({0: Reward(1, [0.5])}) == {}
+    assert list(server.exchange({0: RewardReport(1, [0.5])})) == [1]
+    assert before != pickle.dumps(server) and server.exchange({0: RewardReport(1, [0.5])}) == {}

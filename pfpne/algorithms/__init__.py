@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pfpne.algorithms import blin, fed1_ucb, fn_ucb, gp, hct, hoo, pf_pne_plus
-from pfpne.algorithms.centralized import NextPoint, Reward, make_centralized
+from pfpne.algorithms.centralized import NextPoint, RewardReport, make_centralized
 from pfpne.algorithms.pf_pne import (
     PE,
     PFPNE,
@@ -78,7 +78,7 @@ ALGORITHMS = {
     ),
     "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_constants)),
     "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_constants)),
-    "centralized": Algorithm(hct.HCTSettings, make_centralized, (Reward,), (NextPoint,)),
+    "centralized": Algorithm(hct.HCTSettings, make_centralized, (RewardReport,), (NextPoint,)),
     "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_constants)),
     "blin": Algorithm(blin.BLiNSettings, blin.make_blin, on_cells=False),
     "fed1-ucb": Algorithm(

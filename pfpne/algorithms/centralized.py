@@ -14,7 +14,7 @@ from pfpne.messages import Awaited, Message, numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Reward(Message):
+class RewardReport(Message):
     """Up: the reward (1,) of the point received."""
 
     reward: np.ndarray = numbers(1, statistic="mean")
@@ -30,7 +30,7 @@ class NextPoint(Message):
 class CentralizedServer(Server):
     """One HCT for all M T evaluations; client j mod M makes evaluation j = 0, 1, ..."""
 
-    takes = (Reward,)
+    takes = (RewardReport,)
 
     def __init__(self, task: Task, settings: HCTSettings):
         super().__init__(task, settings)
@@ -47,7 +47,7 @@ class CentralizedServer(Server):
         rounds, turn = divmod(self.hct.t, self.task.n_clients)
         if m != turn or self.hct.t == self.hct.task.horizon:
             return Awaited(rounds + (m < turn))
-        return Awaited(rounds, Reward, range(rounds + 1, rounds + 2), bounds=self.task.bounds(Reward))
+        return Awaited(rounds, RewardReport, range(rounds + 1, rounds + 2), bounds=self.task.bounds(RewardReport))
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         for message in messages.values():  # one, from the client whose turn it is
@@ -79,9 +79,9 @@ class CentralizedClient(Client):
     def _ask(self) -> Batch:
         return self._next
 
-    def _tell(self, batch: Batch, rewards: np.ndarray) -> Reward:
+    def _tell(self, batch: Batch, rewards: np.ndarray) -> RewardReport:
         self._best, self._next = batch.points[0], EMPTY_BATCH
-        return Reward(self.t, rewards)
+        return RewardReport(self.t, rewards)
 
     def best(self) -> np.ndarray:
         return self._best

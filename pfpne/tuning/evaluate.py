@@ -1,7 +1,4 @@
-"""Tune functions of one's own, one per client, in one call.
-
-    result = pfpne.tune({"Oslo": f, "Rome": g}, {"C": pfpne.Float(1e-3, 1e3, log=True)}, n_evaluations=100)
-    result.deploy  # {"Oslo": {"C": ...}, "Rome": {"C": ...}}
+"""Tune functions of one's own, one for each client, in one call.
 
 Each function takes a dict of parameters and returns a number. All are called here, in this process; what passes between
 the server and the clients is what would pass between sites (pfpne.federation).
@@ -47,54 +44,87 @@ def tune(
     early_descent: bool | None = None,
     **settings,
 ) -> Tuned:
-    """For each objective, the parameters that make it best.
+    """Find the parameters that make each objective best.
 
     Parameters
     ----------
-    objectives: functions, one per client, in a list, or in a dict by any hashable names; each takes {name: value} and
+    objectives
+        Functions, one for each client, in a list, or in a dict by any hashable names. Each takes {name: value} and
         returns a number within reward_range.
-    space: {name: Float, Int, Ordinal or Choice}, or a Space.
-    n_evaluations: how often each objective is called, >= 1: no more, and no less unless noise is 0 or the search is
-        stopped. (A call that fails before the client has any value is made again.)
-    algorithm: a registered name, or "random"; None: gp-shared up to 1,000 evaluations, pf-pne+ beyond.
-    reward_range: (low, high), which no value may leave. The narrower, the better the algorithms that compare cells
-        can tell them apart. direction: "maximize" or "minimize".
-    noise: None if not known; "bernoulli"; or the half-width of uniform noise, in units of the value. 0: equal
-        parameters give equal values. Then a point met again, which counts, is not evaluated again.
-    seed: of all that is drawn, an integer >= 0.
-    history: a file, which is read if it is there and written as the search goes, so that the same call goes on where it
-        was stopped; or an earlier result, such as that of an error below. With gp, gp-shared and random a larger
+    space
+        {name: Float, Int, Ordinal or Choice}, or a `Space`.
+    n_evaluations
+        How often each objective is called, >= 1: no more, and no less unless noise is 0 or the search is stopped. (A
+        call that fails before the client has any value is made again.)
+    algorithm
+        The name of an algorithm, or "random"; None for "gp-shared" up to 1,000 evaluations, and "pf-pne+" beyond.
+    reward_range
+        (low, high), which no value may leave. The narrower it is, the better algorithms that compare cells can tell
+        them apart.
+    direction
+        "maximize" or "minimize".
+    noise
+        None if nothing is known; "bernoulli"; or the half-width of uniform noise, in units of the value. 0: equal
+        parameters give equal values, and a point met again, which counts, is not evaluated again.
+    seed
+        An integer >= 0, which decides all that is drawn.
+    history
+        A file, which is read if it is there, and written as the search goes, so that the same call goes on where it was
+        stopped; or an earlier result, such as that of an `EvaluationError`. With gp, gp-shared and random a larger
         n_evaluations goes on, too.
-    known: {client: [(parameters, value), ...]}, values of before, which cost nothing: gp and gp-shared learn from them,
+    known
+        {client: [(parameters, value), ...]}: values from before, which cost nothing. gp and gp-shared learn from them,
         and they count when it is decided what to deploy.
-    catch: errors of an objective that count as a missing value, so that the search goes on; a value that is no number
-        of the range is a ValueError. A missing value counts as the mean of the client's others at that point, else as
-        its worst so far. give_up: so many of a client in a row are an EvaluationError all the same.
-    n_jobs: how many clients are evaluated at a time, in threads, each function in one at a time; it changes no result.
-    timeout: seconds after which no evaluation begins; callbacks: called as callback(search, row) after each, and may
-        call search.stop(). Either way what was found so far comes back.
-    Delta, nu_1, rho, c, delta, early_descent, settings: the algorithm's own; those in units of the reward, Delta and
-        nu_1, in units of the width of the range.
+    catch
+        Errors of an objective that count as a missing value, so that the search goes on; a value that is no number of
+        the range is a ValueError. A missing value counts as the mean of the client's others at that point, else as its
+        worst so far.
+    give_up
+        How many missing values of a client in a row raise an `EvaluationError` all the same, >= 1.
+    n_jobs
+        How many clients are evaluated at a time, in threads, each function in one at a time. It changes no result.
+    timeout
+        Seconds after which no evaluation begins; None for no limit.
+    callbacks
+        Functions, called as callback(search, row) after each evaluation; they may call search.stop(). What was found so
+        far then comes back, as it does after the timeout.
+    progress
+        Whether a progress bar is shown.
+    Delta, nu_1, rho, c, delta, early_descent, **settings
+        The algorithm's own settings. Those in units of the reward, Delta and nu_1, are in units of the range's width.
 
     Returns
     -------
     Tuned
+        What to deploy, and tables of all that was evaluated and sent.
 
     Raises
     ------
-    ValueError: for what is wrong in a call, before anything is evaluated.
-    EvaluationError, which names the client and the point, if an objective raises an error, or returns no number of the
-        range, and catch does not say otherwise; KeyboardInterrupt on Ctrl-C. Both have the result so far.
+    ValueError
+        For what is wrong in a call, before anything is evaluated.
+    EvaluationError
+        If an objective raises an error, or returns no number of the range, and catch does not say otherwise. It names
+        the client and the point, and has the result so far.
+    KeyboardInterrupt
+        On Ctrl-C, with the result so far.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> objectives = {"Oslo": lambda p: 1 - (p["x"] - 0.3) ** 2, "Rome": lambda p: 1 - (p["x"] - 0.4) ** 2}
+    >>> result = pfpne.tune(objectives, {"x": pfpne.Float(0, 1)}, n_evaluations=15, noise=0, progress=False)
+    >>> round(result.deploy["Oslo"]["x"], 1)
+    0.3
     """
-    listed = isinstance(objectives, (Mapping, Sequence)) and len(objectives) > 0
-    check(listed, "objectives", "functions, in a list, or in a dict by the clients' names", objectives)
+    is_filled = isinstance(objectives, (Mapping, Sequence)) and len(objectives) > 0
+    check(is_filled, "objectives", "functions, in a list, or in a dict by the clients' names", objectives)
     names = list(objectives) if isinstance(objectives, Mapping) else [str(m) for m in range(len(objectives))]
     functions = dict(zip(names, objectives.values() if isinstance(objectives, Mapping) else objectives, strict=True))
     for name, function in functions.items():
         check(callable(function), f"the objective of client {name}", "a function of a dict of parameters", function)
     kinds = catch if isinstance(catch, tuple) else (catch,)
-    holds = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
-    check(holds, "catch", "a class of errors, or a tuple of them, such as (ValueError,)", catch)
+    are_errors = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
+    check(are_errors, "catch", "a class of errors, or a tuple of them, such as (ValueError,)", catch)
     check_count("n_jobs", n_jobs)
     check(timeout is None or (is_number(timeout) and timeout > 0), "timeout", "a number of seconds > 0", timeout)
     check(
@@ -118,17 +148,17 @@ def tune(
         **settings,
     )
     with search:
-        ends = math.inf if timeout is None else time.monotonic() + timeout
-        total = search.asked["n_evaluations"] * len(names)
-        with tqdm(total=total, desc=search.asked["algorithm"], unit="evaluation", disable=not progress) as bar:
-            _drive(search, functions, kinds, n_jobs, ends, callbacks, bar)
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        total = search.request["n_evaluations"] * len(names)
+        with tqdm(total=total, desc=search.request["algorithm"], unit="evaluation", disable=not progress) as bar:
+            _evaluate_all(search, functions, kinds, n_jobs, end, callbacks, bar)
     return search.result()
 
 
-def _drive(search: "Search", functions: dict, catch: tuple, n_jobs: int, ends: float, callbacks, bar) -> None:
+def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, end: float, callbacks, bar) -> None:
     """Evaluate what the search asks for until it is done or stopped, one evaluation of a client at a time."""
 
-    def evaluated(trial: Trial) -> tuple:
+    def evaluate(trial: Trial) -> tuple:
         start = time.perf_counter()
         try:
             value, error = search.reward.number(functions[trial.client](dict(trial.parameters))), None
@@ -136,11 +166,11 @@ def _drive(search: "Search", functions: dict, catch: tuple, n_jobs: int, ends: f
             value, error = None, failure
         return trial, value, error, time.perf_counter() - start
 
-    def told(trial: Trial, value: float | None, error: Exception | None, seconds: float) -> None:
+    def tell(trial: Trial, value: float | None, error: Exception | None, seconds: float) -> None:
         if error is not None and not isinstance(error, catch):
-            message = f"client {trial.client} at {trial.parameters}: {_told(error)}. {HOW}"
+            message = f"client {trial.client} at {trial.parameters}: {_describe(error)}. {HOW}"
             raise EvaluationError(message, search.result()) from error
-        row = search.tell(trial, value, seconds=seconds, why="" if error is None else _told(error))
+        row = search.tell(trial, value, seconds=seconds, why="" if error is None else _describe(error))
         bar.update(search.done - bar.n)
         for callback in callbacks:
             callback(search, row)
@@ -150,37 +180,37 @@ def _drive(search: "Search", functions: dict, catch: tuple, n_jobs: int, ends: f
             while trials := search.ask():
                 bar.update(search.done - bar.n)
                 for trial in trials:
-                    if search.stopped or time.monotonic() > ends:
+                    if search.stopped or time.monotonic() > end:
                         return
-                    told(*evaluated(trial))
+                    tell(*evaluate(trial))
             bar.update(search.done - bar.n)
             return
         with ThreadPoolExecutor(n_jobs) as pool:
             running, failure = {}, None
             while running or failure is None:
-                if failure is None and not search.stopped and time.monotonic() <= ends:
+                if failure is None and not search.stopped and time.monotonic() <= end:
                     for trial in search.ask():
                         if trial.client not in running and len(running) < n_jobs:
-                            running[trial.client] = pool.submit(evaluated, trial)
+                            running[trial.client] = pool.submit(evaluate, trial)
                 if not running:
                     break
                 done, _ = wait(running.values(), return_when=FIRST_COMPLETED)
                 for client in [client for client, future in running.items() if future in done]:
                     try:
-                        told(*running.pop(client).result())
+                        tell(*running.pop(client).result())
                     except EvaluationError as error:  # the others, which are paid for, are told first
                         failure = failure or error
             bar.update(search.done - bar.n)
             if failure is not None:
                 failure.result = search.result()
                 raise failure
-    except KeyboardInterrupt as stop:  # no class of our own: Python ends as after any other Ctrl-C
+    except KeyboardInterrupt as stop:  # not replaced by another error: Python ends as after any other Ctrl-C
         stop.args, stop.result = (HOW,), search.result()
         raise
 
 
-def _told(error: Exception) -> str:
-    """What an error says, on one line that is not too long; an error that cannot say anything has its name."""
+def _describe(error: Exception) -> str:
+    """Return what an error says, on one line that is not too long, with the name of its class."""
     try:
         text = " ".join(str(error).split())
     except Exception:

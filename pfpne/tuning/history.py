@@ -17,7 +17,7 @@ ROW = {"client", "u", "parameters", "value", "seconds", "why"}  # of a history
 
 
 class History:
-    """The evaluations of a search, in order: those of before, which are taken first, and those made now.
+    """The evaluations of a search, in order: earlier ones, which are taken first, and those made now.
 
     A row: {client, u, parameters, value, seconds, why}; u, the point of the unit cube, tells whether it is the one
     asked for; value None if it is missing. Open, it holds the lock of its file, so that no other search writes there.
@@ -27,12 +27,12 @@ class History:
 
     def __init__(self, before: str | Path | Tuned | None, search):
         check(before is None or isinstance(before, (str, Path, Tuned)), "history", "a path or a result", before)
-        self.asked, self.space, self.reward = search.asked, search.space, search.reward
+        self.request, self.space, self.reward = search.request, search.space, search.reward
         self.rows, self._journal = [], None
-        self._left = {text: deque() for text in self.asked["clients"]}  # of before, not taken yet
-        self._count = dict.fromkeys(self.asked["clients"], 0)  # taken or made
+        self._earlier = {text: deque() for text in self.request["clients"]}  # by client: rows that are not taken yet
+        self._count = dict.fromkeys(self.request["clients"], 0)  # by client: rows taken or made
         if isinstance(before, Tuned):
-            self._check_same(before.asked, self.asked, "the result given as history")
+            self._check_same(before.request, self.request, "the result given as history")
             self._begin(list(before.rows))
         elif before is not None:
             check(str(before) not in ("", "."), "history", "the name of a file", str(before))
@@ -53,9 +53,10 @@ class History:
     def _begin(self, rows: list[dict]) -> None:
         self.rows = rows
         for row in rows:
-            self._left[row["client"]].append(row)
+            self._earlier[row["client"]].append(row)
 
     def open(self) -> None:
+        """Lock the file, and read it."""
         if self._journal is not None:
             try:
                 self._lock.acquire()
@@ -71,12 +72,13 @@ class History:
                 raise
 
     def close(self) -> None:
+        """Release the file."""
         if self._journal is not None:
             self._lock.release()
 
     def _read(self) -> None:
-        """Take what the file holds, or begin it."""
-        path, asked = self._journal.path, json.loads(json.dumps(self.asked))
+        """Read what the file holds, or begin it."""
+        path, request = self._journal.path, json.loads(json.dumps(self.request))
         try:
             lines = self._journal.read()
             path.open("ab").close()  # that it can be written to is known before anything is evaluated
@@ -84,30 +86,30 @@ class History:
             raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
         except ValueError as error:
             raise ValueError(f"history must be a file that tune wrote, or a new one; {error}") from None
-        right = lines[0].keys() == asked.keys() | {"pfpne"} if lines else path.stat().st_size == 0
-        check(right, "history", "a file that tune wrote, or a new one", str(path))
+        is_history = lines[0].keys() == request.keys() | {"pfpne"} if lines else path.stat().st_size == 0
+        check(is_history, "history", "a file that tune wrote, or a new one", str(path))
         if not lines:
-            self._journal.append(pfpne=__version__, **asked)
+            self._journal.append(pfpne=__version__, **request)
             return
-        self._check_same(lines[0], {"pfpne": __version__, **asked}, path)
+        self._check_same(lines[0], {"pfpne": __version__, **request}, path)
         self._begin([self._checked(row, n) for n, row in enumerate(lines[1:], 1)])
 
-    def _check_same(self, before: dict, asked: dict, where) -> None:
-        for name, value in asked.items():
+    def _check_same(self, before: dict, request: dict, source) -> None:
+        for name, value in request.items():
             old = before.get(name)
-            if name == "n_evaluations" and SEARCHES[asked["algorithm"]].anytime and old is not None:
+            if name == "n_evaluations" and SEARCHES[request["algorithm"]].anytime and old is not None:
                 continue  # a longer search begins as a shorter one
             if old != value:
                 raise ValueError(
-                    f"{where} is of another search: {name} was {old!r}, and is {value!r} here. Give what was given "
+                    f"{source} is of another search: {name} was {old!r}, and is {value!r} here. Give what was given "
                     "then, or another history."
                 )
 
     def _checked(self, row: dict, n: int) -> dict:
-        """The row as it was before it was written: of the same objects, not of what JSON makes of them."""
+        """Return the row as it was before it was written, with its own objects, not with what JSON makes of them."""
         wrong = f"evaluation {n} of the history"
         check(row.keys() == ROW, wrong, f"a row of {', '.join(sorted(ROW))}", row)
-        check(row["client"] in self.asked["clients"], wrong, f"of one of {self.asked['clients']}", row["client"])
+        check(row["client"] in self.request["clients"], wrong, f"of one of {self.request['clients']}", row["client"])
         u = row["u"]
         inside = isinstance(u, list) and len(u) == self.space.d and all(is_number(x) and 0 <= x <= 1 for x in u)
         check(inside, wrong, f"at a point of [0, 1]^{self.space.d}", u)
@@ -123,30 +125,31 @@ class History:
         return {**row, "parameters": parameters, "value": value}
 
     def count(self, m: int) -> int:
-        """The evaluations of client m so far."""
-        return self._count[self.asked["clients"][m]]
+        """Return the number of evaluations of client m so far."""
+        return self._count[self.request["clients"][m]]
 
     def take(self, m: int, u: list[float]) -> dict | None:
-        """The next evaluation of before of client m, which must be the one at u; None if there is none left."""
-        client = self.asked["clients"][m]
-        if not self._left[client]:
+        """Return the next earlier evaluation of client m, which must be at u; None if there is none left."""
+        client = self.request["clients"][m]
+        if not self._earlier[client]:
             return None
-        row = self._left[client].popleft()
+        row = self._earlier[client].popleft()
         self._count[client] += 1
         same = f"evaluation {self._count[client]} of client {client} in the history"
         check(row["u"] == u, same, f"at {u}, as now asked for", row["u"])
         return row
 
     def add(self, m: int, row: dict) -> None:
+        """Add an evaluation of client m."""
         self.rows.append(row)
-        self._count[self.asked["clients"][m]] += 1
+        self._count[self.request["clients"][m]] += 1
         if self._journal is not None:
             self._journal.append(**row)
 
     def check_all_taken(self) -> None:
-        """ValueError if there are more evaluations than the search asked for."""
-        left = sum(map(len, self._left.values()))
-        check(not left, "the history", f"of at most {len(self.rows) - left} evaluations", len(self.rows))
+        """Raise a ValueError if there are more earlier evaluations than the search asked for."""
+        surplus = sum(map(len, self._earlier.values()))
+        check(not surplus, "the history", f"of at most {len(self.rows) - surplus} evaluations", len(self.rows))
 
 
 LASTING = (

@@ -1,4 +1,4 @@
-"""What a search found, as tables and as a figure; and the error that a failed evaluation ends it with."""
+"""What a search found, as tables and as a figure, and the error that a failed evaluation ends it with."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -13,7 +13,24 @@ COLUMNS = ("client", "evaluation", "evaluations", "choice", "value", "error", "s
 
 
 class EvaluationError(RuntimeError):
-    """An objective failed, or returned what is no reward. result (Tuned): what was found before, to go on from."""
+    """An objective failed, or returned what is no reward.
+
+    Attributes
+    ----------
+    result
+        The `Tuned` so far: give it as history= of the same call, to go on from there.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> def fail(parameters):
+    ...     raise OSError("no disk")
+    >>> try:
+    ...     pfpne.tune([fail], {"x": pfpne.Float(0, 1)}, n_evaluations=5, progress=False)
+    ... except pfpne.EvaluationError as error:
+    ...     len(error.result.history)
+    0
+    """
 
     def __init__(self, message: str, result: "Tuned"):
         super().__init__(message)
@@ -22,19 +39,44 @@ class EvaluationError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What a search found.
+    """The result of a search: what to deploy, and tables of all that was evaluated and sent.
 
-    deploy: {client: parameters}, what to deploy: the evaluated point whose value, by a smooth model of all that the
-    client has evaluated, less its standard error, is best. found: the point of the best mean of its own values; of
-    noisy values, partly by luck. summary: a row per client and choice, with the value (the model's for deploy, the mean
-    for found), its standard error, and of how many evaluations of that point. history: a row per call of an objective:
-    client, evaluation (1, 2, ... of that client), the parameters, value (NaN if it is missing), seconds, stage (which
-    part of the algorithm asked for it), why (it is missing). communication: a row per round: t (of the client furthest
-    on), round, numbers up, numbers down, bytes, single scores: how many of the numbers sent up are a score, digit for
-    digit. saved: how many calls noise=0 saved. asked: what was asked for; rows: the history as in its file.
+    Attributes
+    ----------
+    deploy
+        {client: parameters}: the evaluated point to deploy. Its value, by a smooth model of all that the client has
+        evaluated, less its standard error, is best.
+    found
+        {client: parameters}: the point with the best mean of the client's own values; of noisy values, partly by luck.
+    summary
+        A table with one row for each client and choice: the parameters, the value (the model's for deploy, the mean for
+        found), its standard error, and the number of evaluations of that point.
+    history
+        A table with one row for each call of an objective: client, evaluation (1, 2, ... of that client), the
+        parameters, value (NaN if it is missing), seconds, stage (which part of the algorithm asked for it), and why (it
+        is missing).
+    communication
+        A table with one row for each round: t (of the client that is furthest on), round, numbers up, numbers down,
+        bytes, and single scores: how many of the numbers sent up are a score, digit for digit.
+    saved
+        How many calls noise=0 has saved.
+    request
+        What was asked for.
+    rows
+        The history as it stands in its file.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> objectives = {"Oslo": lambda p: 1 - (p["x"] - 0.3) ** 2, "Rome": lambda p: 1 - (p["x"] - 0.4) ** 2}
+    >>> result = pfpne.tune(objectives, {"x": pfpne.Float(0, 1)}, n_evaluations=15, noise=0, progress=False)
+    >>> {client: round(parameters["x"], 1) for client, parameters in result.deploy.items()}
+    {'Oslo': 0.3, 'Rome': 0.4}
+    >>> len(result.history)
+    30
     """
 
-    asked: dict
+    request: dict
     deploy: dict[Hashable, dict]
     found: dict[Hashable, dict]
     summary: pd.DataFrame
@@ -45,14 +87,24 @@ class Tuned:
 
     def __repr__(self) -> str:
         missing = int(self.history["value"].isna().sum())
-        parts = [f"{self.asked['algorithm']}, {len(self.history)} evaluations"]
+        parts = [f"{self.request['algorithm']}, {len(self.history)} evaluations"]
         parts += [f"{missing} of them missing"] * (missing > 0)
         parts += [f"{self.saved} calls saved, of points met again"] * (self.saved > 0)
         return f"{', '.join(parts)}\n{self.summary.to_string(index=False)}"
 
     def plot(self):
-        """A matplotlib figure: the best value so far of each client, its evaluations over each parameter, and how many
-        numbers were sent. ImportError, which says what to install, without matplotlib."""
+        """Draw the search.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The best value so far of each client, its evaluations over each parameter, and how many numbers were sent.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib; it says what to install.
+        """
         try:
             from matplotlib.figure import Figure
         except ImportError:
@@ -60,7 +112,7 @@ class Tuned:
         names = [name for name in self.history.columns if name not in COLUMNS]
         figure = Figure(figsize=(3.2 * (len(names) + 2), 3.0), layout="constrained")
         so_far, *over, sent = figure.subplots(1, len(names) + 2)
-        lowest = self.asked["reward"][2] == "minimize"
+        lowest = self.request["reward"][2] == "minimize"
         for client in self.deploy:
             own = self.history[[name == client for name in self.history["client"]]]
             best = own["value"].cummin() if lowest else own["value"].cummax()

@@ -27,7 +27,26 @@ FEWEST = 4  # points that a model of them is made of
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """An evaluation that a search asks for. client: whose; number: its own 1, 2, ...; parameters: {name: value}."""
+    """An evaluation that a search asks for.
+
+    Attributes
+    ----------
+    client
+        The name of the client.
+    number
+        1, 2, ...: which evaluation of that client it is.
+    parameters
+        {name: value}.
+    u
+        The point of the unit cube, (d,).
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> search = pfpne.Search(["Oslo"], {"n": pfpne.Int(1, 9)}, n_evaluations=10, algorithm="hct")
+    >>> search.ask()
+    [Trial(client='Oslo', number=1, parameters={'n': 7}, u=(0.75,))]
+    """
 
     client: Hashable
     number: int
@@ -36,16 +55,32 @@ class Trial:
 
 
 class Search:
-    """A search that is asked and told: `tune` without the functions.
+    """A search that is asked what to evaluate, and told what came of it: `tune` without the functions.
 
-    with pfpne.Search(["Oslo", "Rome"], space, n_evaluations=100) as search:
-        while trials := search.ask():
-            for trial in trials:
-                search.tell(trial, evaluate(trial.client, trial.parameters))
-    search.result().deploy
+    It holds the lock of its history until it is closed, as the end of a `with` block does. Without a file there is
+    nothing to close.
 
-    clients: their names. Other arguments, and the errors raised: as of `tune`. It holds the lock of its history until
-    it is closed, as the end of the context does; without a file there is nothing to close.
+    Parameters
+    ----------
+    clients
+        Their names: a list of hashable names, all different.
+    space, n_evaluations, **settings
+        As for `tune`, and so are all other arguments.
+
+    Raises
+    ------
+    ValueError
+        For a wrong argument, or a history that is damaged, in use, or of another search.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> with pfpne.Search(["Oslo", "Rome"], {"x": pfpne.Float(0, 1)}, n_evaluations=15, noise=0) as search:
+    ...     while trials := search.ask():
+    ...         for trial in trials:
+    ...             row = search.tell(trial, 1 - (trial.parameters["x"] - 0.3) ** 2)
+    >>> round(search.result().deploy["Oslo"]["x"], 1)
+    0.3
     """
 
     def __init__(
@@ -64,16 +99,16 @@ class Search:
         give_up: int = 10,
         **settings,
     ):
-        listed = isinstance(clients, Sequence) and not isinstance(clients, str) and len(clients) > 0
-        check(listed, "clients", "a list of names", clients)
+        is_list = isinstance(clients, Sequence) and not isinstance(clients, str) and len(clients) > 0
+        check(is_list, "clients", "a list of names", clients)
         for name in clients:
             check(isinstance(name, Hashable), "the name of a client", "hashable", name)
         check(len(set(clients)) == len(clients), "clients", "names that are all different", clients)
         self.names, self.space = list(clients), Space(space)
         for name in self.space.parameters:
             check(name not in COLUMNS, "the name of a parameter", f"none of {', '.join(COLUMNS)}", name)
-        two = isinstance(reward_range, (tuple, list)) and len(reward_range) == 2
-        check(two, "reward_range", "(low, high)", reward_range)
+        is_pair = isinstance(reward_range, (tuple, list)) and len(reward_range) == 2
+        check(is_pair, "reward_range", "(low, high)", reward_range)
         self.reward = Reward(*reward_range, direction)
         check_integer("n_evaluations", n_evaluations, 1)
         check_count("seed", seed)
@@ -90,7 +125,7 @@ class Search:
             )
         check(algorithm != "random" or not settings, "random", "given no settings", settings)
         self.known = self._checked_known(known or {})
-        self.asked = {
+        self.request = {
             "clients": self.names if all(isinstance(name, str) for name in self.names) else list(map(repr, self.names)),
             "space": [[name, repr(parameter)] for name, parameter in self.space.parameters.items()],
             "n_evaluations": int(n_evaluations),
@@ -101,16 +136,18 @@ class Search:
             "settings": {name: repr(value) for name, value in sorted(settings.items())},
             "known": [[[u.tolist(), value] for u, _, value in self.known[name]] for name in self.names],
         }
-        check(len(set(self.asked["clients"])) == len(self.names), "clients", "names that read differently", self.names)
+        check(
+            len(set(self.request["clients"])) == len(self.names), "clients", "names that read differently", self.names
+        )
         self.federation = self._made(algorithm, settings)
         self.history, self.give_up = History(history, self), give_up
         self.stopped, self.saved = False, 0
-        self._values = [defaultdict(list) for _ in self.names]  # of each client: parameters -> its values there
-        self._worst = [None] * len(self.names)  # of each client, in [0, 1]
+        self._values = [defaultdict(list) for _ in self.names]  # by client: {parameters: its values there}
+        self._worst = [None] * len(self.names)  # by client, in [0, 1]
         self._failed = [0] * len(self.names)  # in a row
-        self._batch: dict[int, deque] = {}  # of each client: the points of its batch that are still to be evaluated
-        self._rewards = defaultdict(list)  # of each client: of its batch, those that have been
-        self._stages = [[] for _ in self.names]  # of each client: of its evaluations in history, in their order
+        self._batch: dict[int, deque] = {}  # by client: the points of its batch still to be evaluated
+        self._rewards = defaultdict(list)  # by client: the rewards of the points of its batch that have been evaluated
+        self._stages = [[] for _ in self.names]  # by client: the stages of its evaluations in the history
         self._rounds = defaultdict(lambda: np.zeros(3, dtype=np.int64))  # t -> numbers up and down, single scores
         self._scores = [set() for _ in self.names]
         self.federation.on_mail = self._on_mail
@@ -121,25 +158,25 @@ class Search:
     # --- how it is made ---
 
     def _checked_known(self, known: Mapping) -> dict:
-        holds = isinstance(known, Mapping) and set(known) <= set(self.names)
-        check(holds, "known", f"a dict by some of the clients, {self.names}", known)
+        are_clients = isinstance(known, Mapping) and set(known) <= set(self.names)
+        check(are_clients, "known", f"a dict by some of the clients, {self.names}", known)
         checked = {name: [] for name in self.names}
         for name, pairs in known.items():
             for pair in pairs:
-                holds = isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Mapping)
-                check(holds, f"known of client {name}", "pairs (parameters, value)", pair)
+                is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Mapping)
+                check(is_pair, f"known of client {name}", "pairs (parameters, value)", pair)
                 u, value = self.space.unit(pair[0]), self.reward.number(pair[1])
                 checked[name].append((u, {key: pair[0][key] for key in self.space.parameters}, value))
         return checked
 
     def _made(self, name: str, settings: dict) -> Federation:
-        """The server and the clients, on the unit cube and rewards in [0, 1]."""
-        seed, noise = self.asked["seed"], self.asked["noise"]
+        """Make the server and the clients, for the unit cube and rewards in [0, 1]."""
+        seed, noise = self.request["seed"], self.request["noise"]
         cells = int(stream(seed, "tune", "cells").integers(2**64, dtype=np.uint64))
         task = Task(
             Partition(self.space.domain, seed=cells),
             n_clients=len(self.names),
-            horizon=self.asked["n_evaluations"],
+            horizon=self.request["n_evaluations"],
             noise=noise if noise is None or isinstance(noise, str) else noise / (self.reward.high - self.reward.low),
             seed=seed,
             key=("tune",),
@@ -175,9 +212,10 @@ class Search:
     # --- asking and telling ---
 
     def ask(self) -> list[Trial]:
-        """The evaluations wanted now, one of each client that has one; none when all is done, or after `stop`.
+        """Return the evaluations wanted now, one for each client that wants one.
 
-        What the history holds is taken from there. Asking twice changes nothing.
+        There are none when all is done, and after `stop`. What the history holds is taken from there. Asking twice
+        changes nothing.
         """
         while self.federation.running and not self.stopped:
             for m, batch in self.federation.ask():
@@ -191,7 +229,7 @@ class Search:
 
     @property
     def done(self) -> int:
-        """The evaluations of all clients so far, made or saved."""
+        """The number of evaluations of all clients so far, made or saved."""
         return sum(self.history.count(m) for m in range(len(self.names))) + self.saved
 
     def _trial(self, m: int) -> Trial:
@@ -199,10 +237,10 @@ class Search:
         return Trial(self.names[m], self.history.count(m) + 1, self.space.point(u), u)
 
     def _serve(self, m: int) -> bool:
-        """Tell client m what is known already of the next points of its batch; whether there was something."""
+        """Tell client m the next value of its batch if it is known already; return whether it was."""
         parameters = self.space.point(self._batch[m][0])
         values = self._values[m][tuple(parameters.values())]
-        if self.asked["noise"] == 0 and values:
+        if self.request["noise"] == 0 and values:
             self.saved += 1
             self._go_on(m, self.reward.scaled(values[0]))
             return True
@@ -212,17 +250,32 @@ class Search:
         return row is not None
 
     def tell(self, trial: Trial, value: float | None, *, seconds: float = math.nan, why: str = "") -> dict:
-        """What came of a trial: a number of the range, or None if the evaluation failed. Returns the history's row.
+        """Take what came of a trial, and return the row of the history.
 
-        Raises ValueError, and nothing changes, for a trial that is not asked for now, or a value that is no number of
-        the range; EvaluationError after give_up missing values in a row.
+        Parameters
+        ----------
+        trial
+            One of those that `ask` gives now.
+        value
+            A number of the reward range, or None if the evaluation failed.
+        seconds
+            How long it took.
+        why
+            Why it failed.
+
+        Raises
+        ------
+        ValueError
+            If the trial is not asked for now, or the value is no number of the range; nothing changes then.
+        EvaluationError
+            After give_up missing values of the client in a row, and if the history cannot be written.
         """
         m = self.names.index(trial.client) if trial.client in self.names else -1
-        asked = m in self._batch and trial.u == self._batch[m][0] and trial.number == self.history.count(m) + 1
-        check(asked, "a trial", "one of those that `ask` gives now", trial)
+        is_current = m in self._batch and trial.u == self._batch[m][0] and trial.number == self.history.count(m) + 1
+        check(is_current, "a trial", "one of those that `ask` gives now", trial)
         if value is not None:
             value = self.reward.number(value)
-        row = {"client": self.asked["clients"][m], "u": list(trial.u), "parameters": trial.parameters, "value": value}
+        row = {"client": self.request["clients"][m], "u": list(trial.u), "parameters": trial.parameters, "value": value}
         row |= {"seconds": round(to_float(seconds), 6) if is_number(seconds) else None, "why": why}
         try:
             self.history.add(m, row)
@@ -232,10 +285,8 @@ class Search:
         self._take(m, row)
         if self._failed[m] >= self.give_up:
             self._failed[m] = 0
-            message = (
-                f"client {trial.client}: {self.give_up} evaluations in a row failed, at last: {why or 'missing'}. "
-            )
-            raise EvaluationError(message + HOW, self.result())
+            failed = f"client {trial.client}: {self.give_up} evaluations in a row failed"
+            raise EvaluationError(f"{failed}, at last: {why or 'missing'}. {HOW}", self.result())
         return row
 
     def _take(self, m: int, row: dict) -> None:
@@ -247,12 +298,12 @@ class Search:
             self._go_on(m, self.reward.scaled(row["value"]))
             return
         self._failed[m] += 1
-        here = self._values[m][tuple(row["parameters"].values())]
-        if here:
-            self._go_on(m, self.reward.scaled(float(np.mean(here))))
+        values = self._values[m][tuple(row["parameters"].values())]
+        if values:
+            self._go_on(m, self.reward.scaled(float(np.mean(values))))
         elif self._worst[m] is not None:
             self._go_on(m, self._worst[m])
-        # else nothing is known that it could count as: the point is asked for again
+        # else there is no value that it could count as, and the point is asked for again
 
     def _note(self, m: int, parameters: dict, value: float) -> None:
         self._values[m][tuple(parameters.values())].append(value)
@@ -261,7 +312,7 @@ class Search:
         self._scores[m].add(scaled)
 
     def _go_on(self, m: int, reward: float) -> None:
-        """The reward of the first point of the batch of client m, which is told when all are there."""
+        """Note the reward of the first point of client m's batch, and tell the batch when it is complete."""
         self._rewards[m].append(reward)
         self._batch[m].popleft()
         if not self._batch[m]:
@@ -273,21 +324,21 @@ class Search:
         numbers = [sum(message.numbers for _, message in mail) for mail in (up, down)]
         self._rounds[t] += [*numbers, single]
 
-    # --- what is found ---
+    # --- the result ---
 
     def _believed(self, m: int, points: list, mean: np.ndarray, count: np.ndarray) -> tuple:
-        """The value of client m at its points (n,), and its standard error (n,), by a smooth model of all its
-        evaluations; the standard deviation of the noise of one. mean, count (n,): of the values at each point.
+        """Return client m's values at its points (n,), their standard errors (n,), and the noise of one evaluation.
 
-        Without noise a value is what it is. A model wants a few points: with fewer nothing is known of the error.
+        They come from a smooth model of all its evaluations; mean and count (n,) are those of the values at each point.
+        Without noise a value is exact. With too few points for a model, nothing is known of the error.
         """
-        if self.asked["noise"] == 0 or len(points) < FEWEST:
-            error = np.full(len(points), 0.0 if self.asked["noise"] == 0 else np.nan)
+        if self.request["noise"] == 0 or len(points) < FEWEST:
+            error = np.full(len(points), 0.0 if self.request["noise"] == 0 else np.nan)
             return mean, error, error[0]
         x = np.array([self.space.unit(dict(zip(self.space.parameters, point, strict=True))) for point in points])
-        some = np.sort(np.argsort(-count, kind="stable")[:MOST])
-        y, own = self.reward.scaled(mean[some]), np.zeros(len(some), dtype=int)
-        values = Values(x[some], y, count[some].astype(float), own)
+        used = np.sort(np.argsort(-count, kind="stable")[:MOST])
+        y, output = self.reward.scaled(mean[used]), np.zeros(len(used), dtype=int)
+        values = Values(x[used], y, count[used].astype(float), output)
         client = self.federation.clients[m]
         if isinstance(client, GPClient):
             values = client.beside(values)
@@ -297,9 +348,9 @@ class Search:
         return self.reward.unscaled(believed), width * error, width * model.noise
 
     def result(self) -> Tuned:
-        """What is found so far."""
+        """Return what was found so far, a `Tuned`."""
         sign = 1 if self.reward.direction == "maximize" else -1
-        deploy, found, summary = {}, {}, []
+        deploy, best_mean, summary = {}, {}, []
         for m, (name, seen) in enumerate(zip(self.names, self._values, strict=True)):
             points = [point for point, values in seen.items() if values]
             if not points:
@@ -309,7 +360,7 @@ class Search:
             believed, error, noise = self._believed(m, points, mean, count)
             for choice, chosen, best, value, errors in (
                 ("deploy", deploy, np.argmax(sign * believed - np.nan_to_num(error)), believed, error),
-                ("found", found, np.argmax(sign * mean), mean, noise / np.sqrt(count)),
+                ("found", best_mean, np.argmax(sign * mean), mean, noise / np.sqrt(count)),
             ):
                 chosen[name] = dict(zip(self.space.parameters, points[best], strict=True))
                 row = {"value": float(value[best]), "error": float(errors[best]), "evaluations": int(count[best])}
@@ -320,32 +371,33 @@ class Search:
         communication.insert(4, "bytes", 8 * (communication["numbers up"] + communication["numbers down"]))
         rows = [*self.history.rows]
         return Tuned(
-            self.asked, deploy, found, pd.DataFrame(summary), self._table(rows), communication, rows, self.saved
+            self.request, deploy, best_mean, pd.DataFrame(summary), self._table(rows), communication, rows, self.saved
         )
 
     def _table(self, rows: list[dict]) -> pd.DataFrame:
-        """The history, a row per call."""
+        """Return the history as a table, with one row for each call."""
         stages, made = [deque(s) for s in self._stages], [0] * len(self.names)
-        at, table = {text: m for m, text in enumerate(self.asked["clients"])}, []
+        number, table = {text: m for m, text in enumerate(self.request["clients"])}, []
         for row in rows:
-            m = at[row["client"]]
-            own, made[m] = stages[m], made[m] + 1
+            m = number[row["client"]]
+            made[m] += 1
             value = math.nan if row["value"] is None else row["value"]
             seconds = math.nan if row["seconds"] is None else row["seconds"]
-            more = {"value": value, "seconds": seconds, "stage": own.popleft() if own else "", "why": row["why"]}
-            table.append({"client": self.names[m], "evaluation": made[m], **row["parameters"], **more})
+            stage = stages[m].popleft() if stages[m] else ""
+            result = {"value": value, "seconds": seconds, "stage": stage, "why": row["why"]}
+            table.append({"client": self.names[m], "evaluation": made[m], **row["parameters"], **result})
         columns = ["client", "evaluation", *self.space.parameters, "value", "seconds", "stage", "why"]
         return pd.DataFrame(table, columns=columns)
 
 
 def _numbers(message) -> list[float]:
-    """The numbers of a message that could be scores."""
+    """Return the numbers of a message that could be scores."""
     values = (getattr(message, name) for name in message.payload() if name != "counts")
     return [x for array in values if array.dtype.kind == "f" for x in array.ravel().tolist()]
 
 
 def _stage(client) -> str:
-    """Which part of its algorithm asks for the evaluations of a client; "" for those of one part."""
+    """Return which part of its algorithm asks for a client's evaluations; "" for algorithms of one part."""
     if isinstance(client, GPClient):
         return client.stage
     return ("together" if client.tree is None else "alone") if isinstance(client, PlusClient) else ""

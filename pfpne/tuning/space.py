@@ -1,12 +1,9 @@
 """Named parameters as people think of them, and the unit cube where the algorithms search.
 
-    space = Space({"C": Float(1e-3, 1e3, log=True), "depth": Int(1, 12), "size": Ordinal(["S", "M", "L"])})
-    space.point([0.5, 0.0, 0.99])  # {"C": 1.0, "depth": 1, "size": "L"}
-
-The words are those of Optuna and ConfigSpace. What lies close in the cube should behave alike: hence log scales, and
-choices on one side of the cube only where their order makes sense; choices without one have a side each. Every integer,
-and every choice, has an equal share of its side of the cube (in ConfigSpace and scikit-optimize those at the ends have
-half of one).
+The words are those of Optuna and ConfigSpace. Points that lie close in the cube should behave alike. Therefore there
+are log scales, and choices share one side of the cube only if their order makes sense; else each has a side of its own.
+Every integer and every choice has an equal share of its side of the cube (in ConfigSpace and scikit-optimize those at
+the ends have half of one).
 """
 
 import math
@@ -17,8 +14,8 @@ import numpy as np
 
 from pfpne.validation import check, is_integer, is_number, to_float
 
-# Beyond, floats between 0 and 1 no longer tell all integers apart: on a line, and on a log scale, where a rounding
-# error is a share of the number itself.
+# Beyond these, floats between 0 and 1 do not tell all integers apart. The limit is lower on a log scale, where a
+# rounding error is a share of the number itself.
 LARGEST_INT = 2**48
 LARGEST_LOG_INT = 2**40
 DIRECTIONS = ("maximize", "minimize")
@@ -26,7 +23,26 @@ DIRECTIONS = ("maximize", "minimize")
 
 @dataclass(frozen=True)
 class Float:
-    """A real number in [low, high], low < high; on a log scale (low > 0) equal ratios have equal shares."""
+    """A real number in [low, high].
+
+    Parameters
+    ----------
+    low, high
+        The range, low < high.
+    log
+        Whether equal ratios have equal shares of the search, for low > 0; else equal differences have.
+
+    Raises
+    ------
+    ValueError
+        If the range is none.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> round(pfpne.Float(1, 100, log=True).at(0.5), 6)
+    10.0
+    """
 
     low: float
     high: float
@@ -37,7 +53,7 @@ class Float:
         check(math.isfinite(self.high - self.low), "high", f"such that high - {self.low:g} is a number", self.high)
 
     def at(self, u: float) -> float:
-        """The value at u in [0, 1]; at 0 and 1 the ends themselves, a logarithm or not."""
+        """Return the value at u in [0, 1]; at 0 and 1 exactly low and high."""
         if u <= 0 or u >= 1:
             return self.low if u <= 0 else self.high
         low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
@@ -45,7 +61,7 @@ class Float:
         return min(max(math.exp(value) if self.log else value, self.low), self.high)
 
     def unit(self, value) -> float:
-        """The u of a value; ValueError unless it is a number in [low, high]."""
+        """Return the u of a value; ValueError unless it is a number in [low, high]."""
         check(is_number(value) and self.low <= value <= self.high, "a value", f"a number of {self}", value)
         scale = math.log if self.log else float
         return (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
@@ -53,7 +69,26 @@ class Float:
 
 @dataclass(frozen=True)
 class Int:
-    """An integer in low..high, low < high; on a log scale (low >= 1) n has the share of [n - 1/2, n + 1/2]."""
+    """An integer in low..high.
+
+    Parameters
+    ----------
+    low, high
+        The range, low < high, within +-2^48, or 2^40 on a log scale.
+    log
+        Whether n has the share that [n - 1/2, n + 1/2] has on a log scale, for low >= 1; else all have equal shares.
+
+    Raises
+    ------
+    ValueError
+        If the range is none.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> [pfpne.Int(1, 3).at(u) for u in (0.0, 0.5, 1.0)]
+    [1, 2, 3]
+    """
 
     low: int
     high: int
@@ -61,34 +96,51 @@ class Int:
 
     def __post_init__(self):
         _check_range(self, is_integer, "an integer", int)
-        most = LARGEST_LOG_INT if self.log else LARGEST_INT
-        holds = -most <= self.low and self.high <= most
+        limit = LARGEST_LOG_INT if self.log else LARGEST_INT
+        in_range = -limit <= self.low and self.high <= limit
         scale = " on a log scale" if self.log else ""
-        check(holds, "low and high", f"within +-{most}{scale}", (self.low, self.high))
+        check(in_range, "low and high", f"within +-{limit}{scale}", (self.low, self.high))
 
     @property
     def _between(self) -> Float:
         return Float(self.low - 0.5, self.high + 0.5, self.log)
 
     def at(self, u: float) -> int:
-        """The value at u in [0, 1]."""
+        """Return the value at u in [0, 1]."""
         return min(max(math.floor(self._between.at(u) + 0.5), self.low), self.high)
 
     def unit(self, value) -> float:
-        """The u of a value; ValueError unless it is an integer in low..high."""
+        """Return the u of a value; ValueError unless it is an integer in low..high."""
         check(is_integer(value) and self.low <= value <= self.high, "a value", f"an integer of {self}", value)
         return self._between.unit(int(value))
 
 
 @dataclass(frozen=True)
 class Ordinal:
-    """One of some choices, two or more, in an order in which neighbours behave alike."""
+    """One of some choices, in an order in which neighbours behave alike.
+
+    Parameters
+    ----------
+    choices
+        Two or more, all different and hashable.
+
+    Raises
+    ------
+    ValueError
+        If the choices are none of these.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> pfpne.Ordinal(["S", "M", "L"]).at(0.99)
+    'L'
+    """
 
     choices: Sequence
 
     def __post_init__(self):
-        listed = isinstance(self.choices, Sequence) and not isinstance(self.choices, str)
-        check(listed, "choices", "a list, in an order that makes sense", self.choices)
+        is_list = isinstance(self.choices, Sequence) and not isinstance(self.choices, str)
+        check(is_list, "choices", "a list, in an order that makes sense", self.choices)
         object.__setattr__(self, "choices", tuple(self.choices))
         try:
             different = len(set(self.choices)) == len(self.choices) >= 2
@@ -97,33 +149,49 @@ class Ordinal:
         check(different, "choices", "two or more, all different and hashable (tuples, no lists)", self.choices)
 
     def at(self, u: float):
-        """The choice at u in [0, 1]."""
+        """Return the choice at u in [0, 1]."""
         return self.choices[min(int(u * len(self.choices)), len(self.choices) - 1)]
 
     def unit(self, value) -> float:
-        """The u of a choice; ValueError for another value."""
+        """Return the u of a choice; ValueError for another value."""
         check(value in self.choices, "a value", f"a choice of {self}", value)
         return (self.choices.index(value) + 0.5) / len(self.choices)
 
 
 @dataclass(frozen=True)
 class Choice(Ordinal):
-    """One of some choices, two or more, without an order: none is nearer to one than to another.
+    """One of some choices without an order, none of which is nearer to one than to another.
 
-    Three or more have a side of the unit cube each, and the largest coordinate tells which it is.
+    Three or more have one side of the unit cube each, and the largest coordinate says which choice it is.
+
+    Parameters
+    ----------
+    choices
+        Two or more, all different and hashable.
+
+    Raises
+    ------
+    ValueError
+        If the choices are none of these.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> pfpne.Choice(["rbf", "poly", "linear"]).at([0.2, 0.9, 0.4])
+    'poly'
     """
 
     @property
     def d(self) -> int:
-        """How many coordinates it has."""
+        """The number of its coordinates."""
         return len(self.choices) if len(self.choices) > 2 else 1
 
     def at(self, u):
-        """The choice at u, a number, or an array (d,), in [0, 1]."""
+        """Return the choice at u, a number in [0, 1], or an array (d,) of them."""
         return super().at(u) if self.d == 1 else self.choices[int(np.argmax(u))]
 
     def unit(self, value):
-        """The u of a choice, a number or an array (d,); ValueError for another value."""
+        """Return the u of a choice, a number or an array (d,); ValueError for another value."""
         u = super().unit(value)
         return u if self.d == 1 else (np.arange(self.d) == self.choices.index(value)).astype(float)
 
@@ -131,11 +199,12 @@ class Choice(Ordinal):
 Parameter = Float | Int | Ordinal
 
 
-def _check_range(parameter: Float | Int, is_right, what: str, kind: type) -> None:
+def _check_range(parameter: Float | Int, is_right, expected: str, kind: type) -> None:
+    """Check low, high and log of a parameter, and make low and high of the kind."""
     low, high, log = parameter.low, parameter.high, parameter.log
     check(isinstance(log, bool), "log", "True or False", log)
-    check(is_right(low), "low", what, low)
-    check(is_right(high) and high > low, "high", f"{what} > low = {low!r}", high)
+    check(is_right(low), "low", expected, low)
+    check(is_right(high) and high > low, "high", f"{expected} > low = {low!r}", high)
     if log:
         check(low > 0, "low", "> 0 on a log scale", low)
     for name in ("low", "high"):
@@ -143,13 +212,33 @@ def _check_range(parameter: Float | Int, is_right, what: str, kind: type) -> Non
 
 
 class Space:
-    """Parameters by name, in the order given. d: how many; the algorithms search [0, 1]^d."""
+    """Parameters by name, in the order given; the algorithms search the unit cube [0, 1]^d.
+
+    Parameters
+    ----------
+    parameters
+        {name: Float, Int, Ordinal or Choice}, or a Space.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> space = pfpne.Space({"C": pfpne.Float(1e-3, 1e3, log=True), "size": pfpne.Ordinal(["S", "M", "L"])})
+    >>> space.point([0.5, 0.99])
+    {'C': 1.0, 'size': 'L'}
+    >>> space.unit({"C": 1.0, "size": "M"})
+    array([0.5, 0.5])
+    """
 
     def __init__(self, parameters: "Mapping[str, Parameter] | Space"):
         if isinstance(parameters, Space):
             parameters = parameters.parameters
-        holds = isinstance(parameters, Mapping) and len(parameters) > 0
-        check(holds, "space", 'a dict, such as {"C": Float(1e-3, 1e3, log=True)}', parameters)
+        is_filled = isinstance(parameters, Mapping) and len(parameters) > 0
+        check(is_filled, "space", 'a dict, such as {"C": Float(1e-3, 1e3, log=True)}', parameters)
         for name, parameter in parameters.items():
             check(isinstance(name, str) and name != "", "the name of a parameter", "a string", name)
             check(
@@ -165,6 +254,7 @@ class Space:
 
     @property
     def d(self) -> int:
+        """The number of coordinates."""
         return sum(getattr(parameter, "d", 1) for parameter in self.parameters.values())
 
     @property
@@ -173,7 +263,7 @@ class Space:
         return np.tile([0.0, 1.0], (self.d, 1))
 
     def point(self, u) -> dict:
-        """The parameters, {name: value}, at u (d,) of the unit cube."""
+        """Return the parameters, {name: value}, at u (d,) of the unit cube."""
         u, point = list(map(float, u)), {}
         check(len(u) == self.d, "u", f"{self.d} numbers", u)
         for name, parameter in self.parameters.items():
@@ -183,16 +273,32 @@ class Space:
         return point
 
     def unit(self, point: Mapping) -> np.ndarray:
-        """The u (d,) of parameters {name: value}, such that point(u) gives them back, floats to rounding."""
+        """Return the u (d,) of parameters {name: value}; point(u) gives them back, floats to rounding."""
         check(set(point) == set(self.parameters), "a point", f"a dict of {', '.join(self.parameters)}", point)
         return np.concatenate([np.atleast_1d(p.unit(point[name])) for name, p in self.parameters.items()])
 
 
 @dataclass(frozen=True)
 class Reward:
-    """What an objective returns: a number in [low, high], low < high, direction "maximize" or "minimize".
+    """What an objective returns, and how it is scaled to [0, 1], from which the algorithms learn.
 
-    It is learned from in [0, 1]. Raises ValueError for a range or a direction that is none.
+    Parameters
+    ----------
+    low, high
+        The range of the values, low < high.
+    direction
+        "maximize" or "minimize".
+
+    Raises
+    ------
+    ValueError
+        For a range or a direction that is none.
+
+    Examples
+    --------
+    >>> import pfpne
+    >>> pfpne.Reward(0, 150, "minimize").scaled(30.0)
+    0.8
     """
 
     low: float = 0.0
@@ -200,8 +306,8 @@ class Reward:
     direction: str = "maximize"
 
     def __post_init__(self):
-        holds = is_number(self.low) and is_number(self.high) and self.low < self.high
-        check(holds, "reward_range", "(low, high), two numbers, low < high", (self.low, self.high))
+        is_range = is_number(self.low) and is_number(self.high) and self.low < self.high
+        check(is_range, "reward_range", "(low, high), two numbers, low < high", (self.low, self.high))
         width = float(self.high) - float(self.low)
         check(
             0 < width < math.inf, "reward_range", "(low, high), whose difference is a number > 0", (self.low, self.high)
@@ -211,18 +317,18 @@ class Reward:
             object.__setattr__(self, name, float(getattr(self, name)))
 
     def number(self, value) -> float:
-        """The value as a float; ValueError, naming the range, unless it is within it (rounding apart)."""
+        """Return the value as a float; ValueError, which names the range, if it is outside by more than rounding."""
         number = to_float(value)
         slack = 1e-9 * (self.high - self.low)
-        wanted = f"a number in [{self.low:g}, {self.high:g}], the reward_range"
-        check(self.low - slack <= number <= self.high + slack, "a value", wanted, value)
+        expected = f"a number in [{self.low:g}, {self.high:g}], the reward_range"
+        check(self.low - slack <= number <= self.high + slack, "a value", expected, value)
         return min(max(number, self.low), self.high)
 
     def scaled(self, number):
-        """A number, or an array of them, in [0, 1], 1 the best."""
+        """Return a number, or an array of them, scaled to [0, 1], where 1 is best."""
         share = (number - self.low) / (self.high - self.low)
         return share if self.direction == "maximize" else 1.0 - share
 
     def unscaled(self, share):
-        """The number, or the array of them, that `scaled` made a share of."""
+        """Return the number, or the array of them, of a scaled one."""
         return self.low + (self.high - self.low) * (share if self.direction == "maximize" else 1.0 - share)
