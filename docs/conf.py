@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 from docutils import nodes
@@ -73,6 +74,7 @@ def on_site(text: str, names: list[str]) -> str:
 
 
 copy_executed()
+sys.path.insert(0, str(HERE))  # where numpydoc_myst is
 
 project = "pfpne"
 extensions = ["myst_nb", "autodoc2"]
@@ -84,7 +86,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
 autodoc2_packages = [{"path": "../pfpne", "exclude_dirs": ["__pycache__", "paper"]}]
 autodoc2_render_plugin = "myst"
-autodoc2_docstring_parser_regexes = [(".*", "myst")]
+autodoc2_docstring_parser_regexes = [(".*", "numpydoc_myst")]
 autodoc2_hidden_objects = ["private", "inherited", "dunder", "undoc"]
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
 html_math_renderer = "mathml"  # which browsers show by themselves: MathJax would come from the network
