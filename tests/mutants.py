@@ -8,6 +8,10 @@ and why.
 """
 
 import argparse
+import functools
+import hashlib
+import json
+import math
 import os
 import random
 import re
@@ -16,11 +20,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is loaded
 
 import hypothesis  # noqa: F401
 import numba
+import numpy as np
 import pandas  # noqa: F401
 import parso
 import pytest
@@ -32,58 +40,20 @@ from cosmic_ray.ast import Visitor, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.operators.operator import Operator
 from cosmic_ray.plugins import get_operator, operator_names
+from numba.core import caching
 
 ROOT = Path(__file__).parent.parent
-PHASES = "pf_pne bounds listing simulate fuzz contract"
-TREES = "hct hoo contract"
-CLAIMS = "claims tables findings"
-TESTS = {  # module -> the tests that should notice, the quickest first
-    "algorithms/arms": "fed1_ucb listing fn_ucb landmine contract",
-    "algorithms/blin": "blin contract",
-    "algorithms/centralized": "hct contract",
-    "algorithms/fed1_ucb": "fed1_ucb listing contract fuzz",
-    "algorithms/fn_ucb": "fn_ucb contract",
-    "algorithms/hct": TREES,
-    "algorithms/hoo": TREES,
-    "algorithms/pf_pne": PHASES,
-    "algorithms/phases": PHASES,
-    "algorithms/pf_pne_plus": "pf_pne_plus contract fuzz",
-    "algorithms/random_search": "tuning contract",
-    "simulation/neural": "fn_ucb contract",
-    "simulation/noise": "simulate listing contract",
-    "simulation/phased": PHASES,
-    "simulation/record": "simulate listing hct contract",
-    "simulation/simulate": "simulate listing contract partition",
-    "simulation/tree": TREES,
-    "problems/__init__": "problems",
-    "problems/base": "problems landmine",
-    "problems/landmine": "landmine problems",
-    "problems/maxima": "problems",
-    "problems/own": "problems simulate",
-    "problems/synthetic": "problems",
-    "federation": "contract door fuzz pf_pne live",
-    "messages": "door contract fuzz live",
-    "partition": "partition listing bounds",
-    "rng": "problems partition simulate",
-    "tuning/evaluate": "tuning",
-    "tuning/history": "tuning",
-    "tuning/search": "tuning",
-    "tuning/space": "space tuning",
-    "paper/exhibits/assumptions": "assumptions",
-    "paper/exhibits/beyond": "beyond",
-    "paper/claims/tests": CLAIMS,
-    "paper/claims/verdicts": CLAIMS,
-    "paper/exhibits/deviations": "deviations",
-    "paper/claims/events": "events claims",
-    "paper/claims/evidence": "claims experiment regimes",
-    "paper/exhibits/findings": "findings",
-    "paper/claims/premises": "assumptions events",
-    "paper/exhibits/regimes": "regimes",
-    "paper/exhibits/specification": "specification findings",
-    "paper/claims/stats": CLAIMS,
-    "paper/exhibits/table1": "claims tables",
-    "paper/exhibits/why": "why",
-}
+REACHED = ROOT / ".mutants" / "reached.json"  # what each test reaches, and how long it takes
+FOLDERS = {"algorithms", "problems", "simulation", "tuning"}  # what is changed: the modules in these folders,
+MODULES = {"federation", "messages", "partition", "rng"}  # and these: those that compute,
+MODULES |= {"events", "evidence", "premises", "stats", "tests", "verdicts"}  # and those of claims and exhibits
+MODULES |= {"assumptions", "beyond", "deviations", "findings", "regimes", "specification", "table1", "why"}
+MACHINERY = {"baselines_page", "clean_machine", "cluster", "compiled", "figures", "flower", "hostile", "installs"}
+MACHINERY |= {"interruptions", "notebooks", "project", "provenance", "rooms", "runner"}  # tests of other things
+TEST_SECONDS = (
+    5  # of the processor, of a test that is run as plain Python: those that take longer are run with compiled code only
+)
+FIRST, MOST = 40, 120  # how many tests are run at first, and for how many seconds (as measured) the others
 DRAWING = {"draw", "curves", "ablation"}  # functions whose output is looked at
 PLAUSIBLE = re.compile(  # of the operators: those whose change keeps the types, and so may go unnoticed
     r"BinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Mul_Add|Div_Mul|Pow_Mul|FloorDiv_Div|Mod_FloorDiv|BitAnd_BitOr|BitOr_BitAnd)$"
@@ -214,8 +184,37 @@ def counts(node) -> bool:
     return True
 
 
+def span(node) -> range:
+    """The lines of the statement, or of the head of the block, that holds the node."""
+    while node.parent.type not in ("simple_stmt", "suite", "file_input") and not node.parent.type.endswith("_stmt"):
+        node = node.parent
+    return range(node.start_pos[0], node.end_pos[0] + 1)
+
+
+def function(node) -> tuple[range, bool]:
+    """The lines of the function that holds the node (none at the level of a module or class); is it compiled?"""
+    while node.parent is not None and node.type != "funcdef":
+        node = node.parent
+    if node.parent is None:
+        return range(0), "njit" in node.get_code()
+    decorated = node.parent.get_code().split("def ")[0] if node.parent.type == "decorated" else ""
+    return range(node.start_pos[0], node.end_pos[0] + 1), bool(re.search(r"@(njit|part_of_step)\b", decorated))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a module can be changed."""
+
+    module: str
+    line: int
+    column: int
+    statement: range = field(compare=False)
+    function: range = field(compare=False)
+    compiled: bool = field(compare=False)
+
+
 class Places(Visitor):
-    """found: (position, operator's name, occurrence), every mutation of a module that counts."""
+    """found: (node, position, operator's name, occurrence), every mutation of a module that counts."""
 
     def __init__(self):
         self.found, self.seen = [], Counter()
@@ -224,81 +223,307 @@ class Places(Visitor):
         for name, operator in OPERATORS.items():
             for start, _ in operator.mutation_positions(node):
                 if counts(node):
-                    self.found.append((start, name, self.seen[name]))
+                    self.found.append((node, start, name, self.seen[name]))
                 self.seen[name] += 1
         return node
 
 
-def mutants(only: str) -> dict:
-    """(module, line, column) -> [(operator's name, occurrence), ...]."""
-    places = {}
-    for module in TESTS:
+def modules(root: Path) -> list[str]:
+    """The modules that are changed, by their paths below the package."""
+    package = root / "pfpne"
+    paths = [path for path in package.rglob("*.py") if path.parent.name in FOLDERS or path.stem in MODULES]
+    return sorted(path.relative_to(package).as_posix() for path in paths)
+
+
+def mutants(only: str) -> dict[Place, list[tuple[str, int]]]:
+    """(operator's name, occurrence), for each place."""
+    places = defaultdict(list)
+    for module in modules(ROOT):
         visitor = Places()
-        visitor.walk(get_ast((ROOT / "pfpne" / f"{module}.py").read_text(encoding="utf-8")))
-        for (line, column), name, occurrence in visitor.found:
-            if only in f"pfpne/{module}.py:{line}:":
-                places.setdefault((module, line, column), []).append((name, occurrence))
+        visitor.walk(get_ast((ROOT / "pfpne" / module).read_text(encoding="utf-8")))
+        for node, (line, column), name, occurrence in visitor.found:
+            if only in f"pfpne/{module}:{line}:":
+                place = Place(module, line, column, span(node), *function(node))
+                places[place].append((name, occurrence))
     return places
 
 
-def run(copy: Path, module: str, cache: str, seconds: float = 600) -> str:
-    """What the tests of the module say of the copy: the first that fails, "too long", or nothing.
+class Chosen:
+    """A plugin of pytest: runs these tests in this order, each for so many seconds at most; all where none are named.
 
-    They run in a fork of this process, which has imported all but the package: that is half of the time.
+    seconds: how long each took, infinite where it did not pass.
     """
-    said = copy.parent / "said"
+
+    def __init__(self, limits: dict[str, float] | None, limit: float = math.inf, watch=None):
+        self.limits, self.limit, self.watch, self.seconds, self.failed = limits, limit, watch, {}, set()
+
+    def pytest_collection_modifyitems(self, items):
+        if self.limits is not None:
+            by_name = {item.nodeid: item for item in items}
+            items[:] = [by_name[name] for name in self.limits if name in by_name]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        def stop(*_):
+            pytest.fail("too long")
+
+        signal.signal(signal.SIGPROF, stop)
+        limit = self.limits[item.nodeid] if self.limits else self.limit
+        signal.setitimer(signal.ITIMER_PROF, limit if math.isfinite(limit) else 0)
+        if self.watch:
+            self.watch.switch_context(item.nodeid)
+        start = time.process_time()
+        self.seconds[item.nodeid] = math.inf
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            if item.nodeid not in self.failed:
+                self.seconds[item.nodeid] = round(time.process_time() - start, 3)
+
+    def pytest_runtest_logreport(self, report):
+        if not report.passed:
+            self.failed.add(report.nodeid)
+
+
+def in_a_fork(copy: Path, work, seconds: float) -> int | None:
+    """The status of a fork of this process that does the work in the copy; None where it took too long.
+
+    This process has imported all but the package: that is half of the time.
+    """
+    sys.stdout.flush()
     if (child := os.fork()) == 0:
-        os.chdir(copy)
-        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
-        sys.path[:0] = [str(copy), str(copy / "tests")]
-        os.environ |= {"PYTHONPATH": str(copy), "PYTHONUTF8": "1", "CI": "1", "NUMBA_CACHE_DIR": cache}
-        numba.config.CACHE_DIR = cache  # machine code of another mutant would be run else
-        sys.dont_write_bytecode = True
-        tests = [f"tests/test_{name}.py" for name in TESTS[module].split()]
-        os._exit(pytest.main(["-x", "-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", *tests]))
+        status = 9
+        try:
+            os.setsid()
+            os.chdir(copy)
+            os.dup2(os.open(copy.parent / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+            os.dup2(1, 2)
+            sys.path[:0] = [str(copy), str(copy / "tests")]
+            os.environ |= {"PYTHONPATH": str(copy), "PYTHONUTF8": "1", "CI": "1"}
+            sys.dont_write_bytecode = True
+            status = work()
+        finally:
+            os._exit(status)
     end = time.monotonic() + seconds
     while (done := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > end:
-            os.kill(child, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return "too long"
-        time.sleep(0.05)
-    if done[1] == 0:
+            return None
+        time.sleep(0.02)
+    return done[1]
+
+
+class Rows:
+    """An array with fields as compiled code sees it: rows[3].count is a number, and can be set."""
+
+    def __init__(self, array):
+        self.columns, self.size = {name: array[name] for name in array.dtype.names}, len(array)
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, i):
+        return Row(self.columns, i)
+
+
+class Row:
+    """One row of it."""
+
+    __slots__ = ("_columns", "_i")
+
+    def __init__(self, columns, i):
+        object.__setattr__(self, "_columns", columns)
+        object.__setattr__(self, "_i", i)
+
+    def __getattr__(self, name):
+        return self._columns[name].item(self._i)
+
+    def __setattr__(self, name, value):
+        self._columns[name][self._i] = value
+
+
+def plain_python(**options):
+    """What stands in for pfpne.compiled.njit: the function itself, which runs slowly, and starts at once."""
+
+    def decorate(function):
+        @functools.wraps(function)
+        def call(*arguments):
+            return function(*(Rows(x) if isinstance(x, np.ndarray) and x.dtype.names else x for x in arguments))
+
+        return call
+
+    return decorate
+
+
+def machine_code(folder: Path, compiled: bool, shared: bool) -> None:
+    """Have plain Python instead of compiled code, or machine code in the folder.
+
+    shared: it is the machine code of the package as it was: no compiled function has been changed.
+    """
+    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(folder)
+    if not compiled or shared:
+        from pfpne import compiled as ours
+
+        if not compiled:
+            ours.njit = plain_python
+            return
+        ours.FOLDER = folder / "pfpne-compiled" / "shared"
+        ours.FOLDER.mkdir(parents=True, exist_ok=True)
+        caching._SourceFileBackedLocatorMixin.get_source_stamp = lambda locator: (0, 0)
+
+
+PYTEST = ["-x", "-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]
+
+
+def run(copy: Path, limits: dict[str, float], folder: Path, compiled: bool, shared: bool, seconds: float) -> str:
+    """What these tests say of the copy: the first that fails, "too long", or nothing."""
+
+    def work() -> int:
+        machine_code(folder, compiled, shared)
+        files = sorted({name.split("::")[0] for name in limits})
+        return int(pytest.main([*PYTEST, *files], plugins=[Chosen(limits)]))
+
+    status = in_a_fork(copy, work, seconds)
+    if status == 0:
         return ""
-    lines = said.read_text(encoding="utf-8", errors="replace").splitlines()
-    return next((line for line in lines if line.startswith(("FAILED", "ERROR"))), f"status {done[1]}")
+    if status is None:
+        return "too long"
+    lines = (copy.parent / "said").read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line for line in lines if line.startswith(("FAILED", "ERROR"))), f"status {status}: {lines[-1:]}")
+
+
+def reach(copy: Path, folder: Path) -> dict:
+    """What each test reaches of the modules, as measured before; test files that have changed are measured again.
+
+    file of tests -> its digest; seconds of each test as plain Python (infinite where it is not to be run so);
+    for each module, line -> tests.
+    """
+    known = json.loads(REACHED.read_text()) if REACHED.exists() else {}
+    sources = [*sorted((copy / "pfpne").rglob("*.py")), copy / "tests" / "conftest.py", copy / "tests" / "listing.py"]
+    common = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    files = [path for path in sorted((copy / "tests").glob("test_*.py")) if path.stem[5:] not in MACHINERY]
+    found = {}
+    for path in files:
+        name = f"tests/{path.name}"
+        digest = hashlib.sha256(common.encode() + path.read_bytes()).hexdigest()
+        if known.get(name, {}).get("digest") == digest:
+            found[name] = known[name]
+            continue
+        result = copy.parent / "reach.json"
+
+        def work(name=name, digest=digest, result=result) -> int:
+            import coverage
+
+            machine_code(folder, compiled=False, shared=True)
+            watch = coverage.Coverage(data_file=None, include=[f"{copy}/pfpne/*"])
+            watch.start()
+            watch.switch_context("import")
+            chosen = Chosen(None, TEST_SECONDS, watch)
+            pytest.main([*PYTEST[1:], name], plugins=[chosen])
+            watch.stop()
+            data = watch.get_data()
+            lines = {}
+            for module in modules(copy):
+                by_line = data.contexts_by_lineno(str(copy / "pfpne" / module)) or {}
+                by_line = {line: sorted(set(tests) - {"import", ""}) for line, tests in by_line.items()}
+                lines[module] = {line: tests for line, tests in by_line.items() if tests}
+            result.write_text(json.dumps({"digest": digest, "seconds": chosen.seconds, "lines": lines}))
+            return 0
+
+        result.unlink(missing_ok=True)
+        start = time.monotonic()
+        status = in_a_fork(copy, work, 900)
+        if status != 0:
+            print(f"{name} was not measured: status {status}", flush=True)
+            continue
+        found[name] = json.loads(result.read_text())
+        print(f"    {name} in {time.monotonic() - start:.0f} s", flush=True)
+        REACHED.write_text(json.dumps({**known, **found}))
+    return found
+
+
+def chosen_tests(place: Place, reached: dict) -> dict[str, float]:
+    """Seconds of each test that may notice a change of the place, in the order in which they are run.
+
+    The quickest of those that reach its statement are first, then the quickest of the same files: what they see may
+    have been computed before, in a fixture. Where no test reaches the statement, those that reach the function, and
+    for what runs at import, those that reach the module.
+    """
+    seconds = {test: value for file in reached.values() for test, value in file["seconds"].items()}
+    by_line = defaultdict(set)
+    for file in reached.values():
+        for line, tests in file["lines"].get(place.module, {}).items():
+            by_line[int(line)] |= set(tests)
+    for lines in (place.statement, place.function, list(by_line)):
+        if direct := set().union(*(by_line[line] for line in lines)):
+            break
+    files = {test.split("::")[0] for test in direct}
+    beside = {test for test in seconds if test.split("::")[0] in files} - direct
+    ordered = [*sorted(direct, key=seconds.get), *sorted(beside, key=seconds.get)]
+    return {test: seconds[test] for test in ordered}
+
+
+def noticed_by(copy: Path, place: Place, reached: dict, shared: Path) -> str:
+    """What the tests say of the changed copy: the first that fails, or nothing."""
+    seconds = chosen_tests(place, reached)
+    quick = [test for test, value in seconds.items() if math.isfinite(value)]
+    rest, total = [], 0.0
+    for test in quick[FIRST:]:
+        if (total := total + seconds[test]) > MOST:
+            break
+        rest.append(test)
+    plain = place.compiled
+    for tests in filter(None, (quick[:FIRST], rest)):
+        limits = {test: 20 + 10 * seconds[test] for test in tests}
+        if said := run(copy, limits, shared, not plain, True, 600):
+            return said
+    if plain:  # what takes too long as plain Python, or is said of compiled code only
+        slow = [test for test in seconds if test not in quick]
+        limits = {test: math.inf for test in [*quick[:FIRST], *slow]}
+        with tempfile.TemporaryDirectory() as own:
+            return run(copy, limits, Path(own), True, False, 600)
+    slow = {test: 100.0 for test in seconds if math.isinf(seconds[test])}
+    return run(copy, slow, shared, True, True, 300) if slow else ""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("number", type=int, nargs="?", default=20, help="how many mutants to draw")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--skip", type=int, default=0, help="how many of them have been run before")
     parser.add_argument("--only", default="", help="places that hold this text, such as pfpne/rng.py:31:")
     asked = parser.parse_args()
     places, rng = mutants(asked.only), random.Random(asked.seed)
-    drawn = rng.sample(sorted(places), min(asked.number, len(places)))
+    in_order = sorted(places, key=lambda place: (place.module, place.line, place.column))
+    drawn = rng.sample(in_order, min(asked.number, len(places)))
+    drawn = [(place, rng.choice(places[place])) for place in drawn]
     print(f"{len(drawn)} of {len(places)} places, seed {asked.seed}", flush=True)
     passed = 0
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "checkout"
+        copy, shared = Path(folder) / "checkout", Path(folder) / "numba"
         ignored = shutil.ignore_patterns(
             ".git", ".venv", ".mutants", "results*", "executed", "site", "__pycache__", ".*cache"
         )
         shutil.copytree(ROOT, copy, ignore=ignored)
-        for module, line, column in drawn:
-            path, (name, occurrence) = copy / "pfpne" / f"{module}.py", rng.choice(places[module, line, column])
+        reached = reach(copy, shared)
+        for i, (place, (name, occurrence)) in enumerate(drawn[asked.skip :], asked.skip + 1):
+            path, start = copy / "pfpne" / place.module, time.monotonic()
             source = path.read_text(encoding="utf-8")
             changed = mutate_code(source, OPERATORS[name], occurrence)
             path.write_text(changed, encoding="utf-8")
-            compiled = module.startswith(("algorithms/", "simulation/"))
-            with tempfile.TemporaryDirectory() as own:
-                noticed = run(copy, module, own if compiled else str(Path(folder) / "numba"))
+            noticed = noticed_by(copy, place, reached, shared)
             path.write_text(source, encoding="utf-8")
             passed += not noticed
-            old, new = source.splitlines()[line - 1].strip(), changed.splitlines()[line - 1].strip()
-            print(f"{'noticed ' if noticed else 'SURVIVED'} pfpne/{module}.py:{line}:{column} {name.split('/')[-1]}")
-            print(f"    {old}\n    {new}\n    {noticed[:150]}", flush=True)
-    print(f"{passed} of {len(drawn)} survived")
+            old, new = (text.splitlines()[place.line - 1].strip() for text in (source, changed))
+            verdict = "noticed " if noticed else "SURVIVED"
+            print(
+                f"{i} {verdict} pfpne/{place.module}:{place.line}:{place.column} {name.split('/')[-1]}"
+                f" {time.monotonic() - start:.0f} s\n    {old}\n    {new}\n    {noticed[:150]}",
+                flush=True,
+            )
+    print(f"{passed} of {len(drawn) - asked.skip} survived")
 
 
 if __name__ == "__main__":
