@@ -53,7 +53,7 @@ MACHINERY |= {"interruptions", "notebooks", "project", "provenance", "rooms", "r
 TEST_SECONDS = (
     5  # of the processor, of a test that is run as plain Python: those that take longer are run with compiled code only
 )
-FIRST, MOST = 40, 120  # how many tests are run at first, and for how many seconds (as measured) the others
+BATCHES = (3.0, 15.0)  # seconds, as measured: of the tests that are run at first, and of those that are run then
 DRAWING = {"draw", "curves", "ablation"}  # functions whose output is looked at
 PLAUSIBLE = re.compile(  # of the operators: those whose change keeps the types, and so may go unnoticed
     r"BinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Mul_Add|Div_Mul|Pow_Mul|FloorDiv_Div|Mod_FloorDiv|BitAnd_BitOr|BitOr_BitAnd)$"
@@ -465,27 +465,40 @@ def chosen_tests(place: Place, reached: dict) -> dict[str, float]:
     return {test: seconds[test] for test in ordered}
 
 
-def noticed_by(copy: Path, place: Place, reached: dict, shared: Path) -> str:
+def as_compiled(copy: Path, reached: dict, shared: Path) -> dict[str, float]:
+    """Seconds of those tests that are not to be run as plain Python and that pass with compiled code."""
+    names = [test for file in reached.values() for test, value in file["seconds"].items() if math.isinf(value)]
+    result = copy.parent / "compiled.json"
+
+    def work() -> int:
+        machine_code(shared, compiled=True, shared=True)
+        chosen = Chosen(dict.fromkeys(names, math.inf))
+        pytest.main([*PYTEST[1:], *sorted({name.split("::")[0] for name in names})], plugins=[chosen])
+        result.write_text(json.dumps(chosen.seconds))
+        return 0
+
+    in_a_fork(copy, work, 3600)
+    seconds = json.loads(result.read_text())
+    return {test: value for test, value in seconds.items() if math.isfinite(value)}
+
+
+def noticed_by(copy: Path, place: Place, reached: dict, compiled: dict[str, float], shared: Path) -> str:
     """What the tests say of the changed copy: the first that fails, or nothing."""
     seconds = chosen_tests(place, reached)
-    quick = [test for test, value in seconds.items() if math.isfinite(value)]
-    rest, total = [], 0.0
-    for test in quick[FIRST:]:
-        if (total := total + seconds[test]) > MOST:
-            break
-        rest.append(test)
-    plain = place.compiled
-    for tests in filter(None, (quick[:FIRST], rest)):
+    batches, total = ([], []), 0.0
+    for test in seconds:
+        total += seconds[test]
+        if math.isfinite(total) and total <= sum(BATCHES):
+            batches[total > BATCHES[0]].append(test)
+    slow = {test: math.inf for test in seconds if test in compiled}
+    for tests in filter(None, batches):
         limits = {test: 20 + 10 * seconds[test] for test in tests}
-        if said := run(copy, limits, shared, not plain, True, 600):
+        if said := run(copy, limits, shared, not place.compiled, True, 900):
             return said
-    if plain:  # what takes too long as plain Python, or is said of compiled code only
-        slow = [test for test in seconds if test not in quick]
-        limits = {test: math.inf for test in [*quick[:FIRST], *slow]}
-        with tempfile.TemporaryDirectory() as own:
-            return run(copy, limits, Path(own), True, False, 600)
-    slow = {test: 100.0 for test in seconds if math.isinf(seconds[test])}
-    return run(copy, slow, shared, True, True, 300) if slow else ""
+    if not place.compiled:
+        return run(copy, slow, shared, True, True, 900) if slow else ""
+    with tempfile.TemporaryDirectory() as own:  # what is said of compiled code only
+        return run(copy, dict.fromkeys(batches[0], math.inf) | slow, Path(own), True, False, 900)
 
 
 def main() -> None:
@@ -508,12 +521,14 @@ def main() -> None:
         )
         shutil.copytree(ROOT, copy, ignore=ignored)
         reached = reach(copy, shared)
+        compiled = as_compiled(copy, reached, shared)
+        print(f"{sum(len(file['seconds']) for file in reached.values())} tests", flush=True)
         for i, (place, (name, occurrence)) in enumerate(drawn[asked.skip :], asked.skip + 1):
             path, start = copy / "pfpne" / place.module, time.monotonic()
             source = path.read_text(encoding="utf-8")
             changed = mutate_code(source, OPERATORS[name], occurrence)
             path.write_text(changed, encoding="utf-8")
-            noticed = noticed_by(copy, place, reached, shared)
+            noticed = noticed_by(copy, place, reached, compiled, shared)
             path.write_text(source, encoding="utf-8")
             passed += not noticed
             old, new = (text.splitlines()[place.line - 1].strip() for text in (source, changed))
