@@ -54,6 +54,7 @@ TEST_SECONDS = (
     5  # of the processor, of a test that is run as plain Python: those that take longer are run with compiled code only
 )
 BATCHES = (3.0, 15.0)  # seconds, as measured: of the tests that are run at first, and of those that are run then
+DATASET = ROOT.parent / "shared" / "data" / "LandmineData.mat"  # where tests look for it, too
 DRAWING = {"draw", "curves", "ablation"}  # functions whose output is looked at
 PLAUSIBLE = re.compile(  # of the operators: those whose change keeps the types, and so may go unnoticed
     r"BinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Mul_Add|Div_Mul|Pow_Mul|FloorDiv_Div|Mod_FloorDiv|BitAnd_BitOr|BitOr_BitAnd)$"
@@ -191,14 +192,20 @@ def span(node) -> range:
     return range(node.start_pos[0], node.end_pos[0] + 1)
 
 
-def function(node) -> tuple[range, bool]:
-    """The lines of the function that holds the node (none at the level of a module or class); is it compiled?"""
-    while node.parent is not None and node.type != "funcdef":
+def function(node) -> tuple[range, list[int], bool]:
+    """The lines of the function that holds the node; else those that mention what is assigned. Is it compiled?"""
+    statement = node
+    while node.parent.parent is not None and node.type != "funcdef":
+        statement = node if node.type == "simple_stmt" else statement
         node = node.parent
-    if node.parent is None:
-        return range(0), "njit" in node.get_code()
+    if node.type != "funcdef":
+        lines = node.get_root_node().get_code().splitlines()
+        names = re.findall(r"\w+", re.split("[:=]", statement.get_code(include_prefix=False))[0])
+        mentions = [i for i, line in enumerate(lines, 1) if any(re.search(rf"\b{name}\b", line) for name in names)]
+        return range(0), mentions, "njit" in "".join(lines)
     decorated = node.parent.get_code().split("def ")[0] if node.parent.type == "decorated" else ""
-    return range(node.start_pos[0], node.end_pos[0] + 1), bool(re.search(r"@(njit|part_of_step)\b", decorated))
+    compiled = bool(re.search(r"@(njit|part_of_step)\b", decorated))
+    return range(node.start_pos[0], node.end_pos[0] + 1), [], compiled
 
 
 @dataclass(frozen=True)
@@ -210,6 +217,9 @@ class Place:
     column: int
     statement: range = field(compare=False)
     function: range = field(compare=False)
+    mentions: list[int] = field(
+        compare=False
+    )  # the lines with a name that the statement gives, if it is in no function
     compiled: bool = field(compare=False)
 
 
@@ -301,6 +311,8 @@ def in_a_fork(copy: Path, work, seconds: float) -> int | None:
             os.dup2(1, 2)
             sys.path[:0] = [str(copy), str(copy / "tests")]
             os.environ |= {"PYTHONPATH": str(copy), "PYTHONUTF8": "1", "CI": "1"}
+            if DATASET.exists():
+                os.environ["PFPNE_LANDMINE"] = str(DATASET)
             sys.dont_write_bytecode = True
             status = work()
         finally:
@@ -448,15 +460,15 @@ def chosen_tests(place: Place, reached: dict) -> dict[str, float]:
     """Seconds of each test that may notice a change of the place, in the order in which they are run.
 
     The quickest of those that reach its statement are first, then the quickest of the same files: what they see may
-    have been computed before, in a fixture. Where no test reaches the statement, those that reach the function, and
-    for what runs at import, those that reach the module.
+    have been computed before, in a fixture. Where no test reaches the statement, those that reach the function;
+    for what runs at import, those that reach a line that mentions it, or else the module.
     """
     seconds = {test: value for file in reached.values() for test, value in file["seconds"].items()}
     by_line = defaultdict(set)
     for file in reached.values():
         for line, tests in file["lines"].get(place.module, {}).items():
             by_line[int(line)] |= set(tests)
-    for lines in (place.statement, place.function, list(by_line)):
+    for lines in (place.statement, place.function, place.mentions, list(by_line)):
         if direct := set().union(*(by_line[line] for line in lines)):
             break
     files = {test.split("::")[0] for test in direct}
