@@ -330,3 +330,27 @@ def test_the_server_s_part_of_a_depth_by_another_way(name):
     cut = sum(row["cut"] for row in rows)
     if name == "fed-pne":
         assert cut == pytest.approx(1 - run.rounds[-1, 0] / T)
+
+
+def test_what_is_said_of_a_problem_is_said_of_its_worst_client(monkeypatch):
+    # Client 0 has slope 1, and client 1 slope 1/2: on a cell of width 2^-h they differ by 2^-h and 2^-h / 2.
+    functions = [lambda x: 1 - x[:, 0], lambda x: 1 - x[:, 0] / 2]
+    problem = problem_from_functions(functions, [[0.0, 1.0]])
+    monkeypatch.setattr(causes, "make_problem", lambda *_, **__: problem)
+    (first, *depths) = causes.measure_problem(6, "any", 2, 0.0, "random", 0, 0)
+    np.testing.assert_allclose([row[1] for row in depths], 0.5 ** np.arange(7), rtol=0.02)
+    measured = dict(zip(causes.ASSUMPTIONS, first, strict=True))
+    assert measured["nu_1"] == pytest.approx(1, rel=0.02) and measured["nu_1_mean"] == pytest.approx(0.75, rel=0.02)
+
+
+def test_the_optimality_difference_dimension_is_that_of_each_client_s_own_cells(monkeypatch):
+    # Within 12/2^h of its optimum client 0, of slope 1, has at most 24 cells of each depth: dimension 0. Client 1, a
+    # parabola, has some sqrt(2^h): dimension 1/2. From depth 6 on none of these is near-optimal for the mean, whose
+    # optimum is at 0.4, 0.125 above its value at 0.9: the different cells have dimension 1/2 or more.
+    functions = [lambda x: 1 - np.abs(x[:, 0] - 0.1), lambda x: 1 - (x[:, 0] - 0.9) ** 2]
+    problem = problem_from_functions(functions, [[0.0, 1.0]])
+    assert problem.global_maximiser[0] == pytest.approx(0.4, abs=1e-6)
+    monkeypatch.setattr(causes, "make_problem", lambda *_, **__: problem)
+    (first, *_) = causes.measure_problem(10, "any", 2, 0.0, "random", 0, 0)
+    measured = dict(zip(causes.ASSUMPTIONS, first, strict=True))
+    assert measured["d_min"] < 0.2 < 0.35 < measured["d_new"] <= measured["d_max"]

@@ -16,7 +16,7 @@ from PyXAB.synthetic_obj.Rastrigin import Rastrigin
 from scipy.optimize import minimize
 
 from pfpne.partition import CELLS
-from pfpne.problems import NAMES, OBJECTIVES, landmine, make_problem, problem_from_functions
+from pfpne.problems import NAMES, OBJECTIVES, landmine, make_problem, maxima, problem_from_functions
 from pfpne.problems.synthetic import ShiftedProblem, Synthetic
 from pfpne.simulation.simulate import partition_of, simulate
 
@@ -542,3 +542,17 @@ def test_Delta_is_the_largest_distance_on_either_side(optimum, Delta):
     functions = [lambda x: 0 * x[:, 0]] * 3
     problem = problem_from_functions(functions, [[0, 1]], optimum=optimum, global_optimum=0.6)
     assert problem.Delta == pytest.approx(Delta)
+
+
+@pytest.mark.parametrize("way", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
+def test_a_climb_follows_a_diagonal_ridge_either_way(way):
+    """A step along an axis leaves the ridge, and costs ten times what it gains."""
+    way, top = np.array(way), np.array([0.5, 0.5])
+
+    def ridge(x):
+        along, across = (x - top) @ way / 2, (x - top) @ (way * [1, -1]) / 2
+        return -np.abs(along) - 10 * np.abs(across)
+
+    start = (top - 0.375 * way)[None]
+    (x,) = maxima._climb(ridge, np.array([[0.0, 1.0], [0.0, 1.0]]), start, step=1 / 8, last=1e-6)
+    np.testing.assert_allclose(x, top, atol=1e-5)

@@ -247,3 +247,11 @@ def test_an_algorithm_that_sends_something_is_not_said_to_send_nothing(monkeypat
     monkeypatch.setitem(ALGORITHMS, "another", ALGORITHMS["fn-ucb"])
     with pytest.raises(ValueError, match="another needs more than sums over the clients: secure aggregation is for"):
         secured("another")
+
+
+@pytest.mark.parametrize("name", SECURED)
+def test_wrong_settings_of_the_algorithm_are_refused_with_masks_too(name):
+    own = {"c_pulls": -1.0} if name == "fed1-ucb" else {"nu_1": -1.0}
+    some = Task(Partition([[0.0, 1.0]]), 3, 600, "bernoulli")
+    with pytest.raises(ValueError, match=f"{next(iter(own))} must be"):
+        make_federation(secured(name), some, **own)
