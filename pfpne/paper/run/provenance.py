@@ -21,7 +21,8 @@ MADE_FROM = ("pfpne", "notebooks", "data")  # what decides the figures; all else
 WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
     f"pfpne.paper.{name}"
     for name in (
-        *("exhibits.findings", "exhibits.maps", "exhibits.regret", "exhibits.tables", "show.export", "show.style"),
+        *("exhibits.communication", "exhibits.findings", "exhibits.landmine", "exhibits.maps", "exhibits.pages"),
+        *("exhibits.panels", "exhibits.regret", "exhibits.verdict_tables", "show.export", "show.plot", "show.style"),
         *("run.cache", "run.declarations", "run.destinations", "run.folders", "run.notebooks", "run.parameters"),
         *("run.progress", "run.sources", "run.versions", "run.workers"),
     )
