@@ -18,11 +18,11 @@ def test_the_lower_curve_by_hand():
     of = Experiment("garland", 2, 1_000, algorithms=("pf-pne+",), n_runs=1, noise=0.0, shift=0.0)
     problem = of.problem(0)
     best = problem.client_values(0, np.array([[0.25], [0.75]])).max()
-    curve = beyond.lower_curve(of, 0, np.array([1, 1_000]))
+    curve = beyond.oracle_regret(of, 0, np.array([1, 1_000]))
     assert curve[0] == pytest.approx(problem.optimum[0] - best)  # one step: two pulls over two clients
     assert 0 <= curve[0] <= curve[1] < 0.05 * 1_000
     noisy = Experiment("garland", 2, 1_000, algorithms=("pf-pne+",), n_runs=1, noise=1.0, shift=0.0)
-    assert beyond.lower_curve(noisy, 0, np.array([1_000])) > curve[1]
+    assert beyond.oracle_regret(noisy, 0, np.array([1_000])) > curve[1]
 
 
 @pytest.mark.parametrize(("noise", "M", "first"), [(1.0, 1, 16 / 3), (1.0, 2, 8 / 3), ("bernoulli", 1, 3.0)])
@@ -44,7 +44,7 @@ def test_the_lower_curve_pays_for_the_noise_by_hand(noise, M, first):
 
 
 def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
-    monkeypatch.setattr(beyond, "lower_curve", lambda of, run, t: np.array([10.0 + run]))
+    monkeypatch.setattr(beyond, "oracle_regret", lambda experiment, run, t: np.array([10.0 + run]))
 
     def runs(name, *values):  # three clients: a mean is no median
         experiment = SimpleNamespace(algorithms=(name,), n_runs=len(values), horizon=5)
@@ -55,14 +55,17 @@ def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
         return SimpleNamespace(experiment=experiment, runs=regret)
 
     variants = {"pf-pne+": runs("pf-pne+", 10, 20, 30, 40, 50), "pe": runs("pe", 21, 42, 63, 84, 105)}
-    table = beyond.compared({("garland", 0.1, "alike"): variants}, SimpleNamespace(seed=0)).set_index("variant")
+    table = beyond.compare({("garland", 0.1, "alike"): variants}, SimpleNamespace(seed=0)).set_index("variant")
     assert table.loc["pe", "ratio"] == pytest.approx(2.1) and table.loc["pe", "regret"] == pytest.approx(63)
     assert (table.loc["pe", "p_better"], table.loc["pe", "p_worse"]) == (1.0, 1 / 32)
     assert (table["lower"] == 12.0).all() and (table["n"] == 5).all() and table.loc["pf-pne+", "ratio"] == 1
 
 
 def test_every_cell_says_how_its_clients_differ():
-    found = {(clients, *sorted(changes.items())) for *_, clients, changes in beyond.cells(complete("7_beyond", {}))}
+    found = {
+        (clients, *sorted(changes.items()))
+        for *_, clients, changes in beyond.settings_of_runs(complete("7_beyond", {}))
+    }
     common = ("common", beyond.COMMON)
     assert found == {("alike", common, ("shift", 0.0)), ("shifted", common, ("shift", 0.1)), (beyond.OWN,)}
 

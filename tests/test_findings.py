@@ -125,6 +125,6 @@ def test_what_changes_with_T_is_a_ratio_an_objective():
 def test_shares_of_readings(readings):
     shares = specification.shares(readings)
     assert list(shares) == ["garland", "rastrigin"] and shares.iloc[0].tolist() == [0.5, 1.0]
-    held = specification.right(readings)
+    held = specification.claims_held(readings)
     assert held["PF-PNE has less regret than PE alone"].all()
     assert not held[list(specification.COMPARISONS)[-1]].any()  # Fed-PNE is behind all three

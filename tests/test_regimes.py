@@ -95,7 +95,7 @@ def test_the_rules_find_what_decides():
 def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     other = made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")
     table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), other])
-    words = regimes._of_ours(table)
+    words = regimes._words_on_ours(table)
     assert "in 50% of 16 regimes (objectives that it was tuned on), in 100% of 16 regimes (other objectives)." in words
     assert "At worst it has 2 times the regret of the best" in words and "than any other in 8 of 8 regimes." in words
 
@@ -111,7 +111,7 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     own = {"noise": first["noise"], "shift": first["shift"], "seed": parameters.seed + 1, "common": regimes.COMMON}
     other_seed = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
-    words = regimes._of_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
+    words = regimes._words_on_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
     near = (regimes.to_others(table) <= 1.1).mean()
     assert f"in {near:.0%} of 2 regimes (random cells, objectives that it was tuned on)" in words
     assert f"in {near:.0%} of 2 regimes (cyclic cells, other objectives)" in words
@@ -154,7 +154,7 @@ def test_a_lead_is_clear_beyond_two_standard_errors_over_every_other(leads, clea
     # the standard error of the mean is 1 / sqrt 3 = 0.577 in each: 2 and 1 are to be more than 1.155
     regret = pd.DataFrame({"pe": [10.0, 11.0, 9.0]})
     regret["hct"], regret["fed-pne"] = regret["pe"] + leads, regret["pe"] + 100
-    assert regimes._clear(regret, "pe") == clear
+    assert regimes._is_clear(regret, "pe") == clear
 
 
 def test_the_spread_is_the_root_of_the_mean_variance_across_clients(parameters):

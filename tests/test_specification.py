@@ -67,7 +67,7 @@ def test_shares_count_the_smaller_means():
     rows = [("garland", 1, 2, 3, 4, 5, 6), ("garland", 3, 2, 3, 4, 5, 6), ("garland", 3, 9, 8, 7, 2, 1)]
     table = pd.DataFrame(rows, columns=["objective", *names])
     assert specification.shares(table)["garland"].tolist() == pytest.approx([1 / 3, 2 / 3, 2 / 3, 2 / 3, 1 / 3])
-    assert list(specification.right(table)) == list(COMPARISONS)
+    assert list(specification.claims_held(table)) == list(COMPARISONS)
 
 
 def test_a_mean_regret_is_the_mean_over_the_runs():

@@ -38,12 +38,12 @@ def theory_settings(M: int) -> dict:
 class Comparison:
     """One inequality, one value per run: a slope or a difference, whose mean is claimed to be below its limit.
 
-    what: its name. values (n,): of each run. reference (n,): of a difference a - b, the b; the limit is then that of
-    a / b. above: the value is claimed to be above the limit instead. undecidable: why these runs cannot decide it, if
-    so. pair: the names of a and b, where each has one.
+    name: what it is called. values (n,): of each run. reference (n,): of a difference a - b, the b; the limit is then
+    that of a / b. above: the value is claimed to be above the limit instead. undecidable: why these runs cannot decide
+    it, if so. pair: the names of a and b, where each has one.
     """
 
-    what: str
+    name: str
     values: np.ndarray
     reference: np.ndarray | None = None
     limit: float = 1.0
@@ -76,7 +76,7 @@ class Comparison:
         """The one number that a cell of a table has room for."""
         if self.pair:
             return f"{' / '.join(self.pair)} = {number(self.value)}"
-        return f"{self.what}: {'' if self.reference is None else 'ratio '}{number(self.value)}"
+        return f"{self.name}: {'' if self.reference is None else 'ratio '}{number(self.value)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ def number(x: float) -> str:
 def extremes(comparisons: Sequence[Comparison]) -> str:
     """The lowest and the highest value, where there are too many to list."""
     ends = (choose(comparisons, key=lambda comparison: comparison.value) for choose in (min, max))
-    return " to ".join(f"{number(comparison.value)} ({comparison.what})" for comparison in ends)
+    return " to ".join(f"{number(comparison.value)} ({comparison.name})" for comparison in ends)
 
 
 def spread(values: Sequence, form="{:,}") -> str:
@@ -213,14 +213,14 @@ def inequalities(
 ) -> list[Comparison]:
     """a < below * b, and a > above * b, where they are given; of the runs that both have.
 
-    name: what the comparison is called, or the names of a and of b. undecidable: what keeps the runs from deciding it.
+    name: of the comparison, or the names of a and of b. undecidable: what keeps the runs from deciding it.
     """
     n = min(len(a), len(b))
     a, b = a[:n], b[:n]
     pair = None if isinstance(name, str) else name
-    what = " - ".join(pair) if pair else name
+    name = " - ".join(pair) if pair else name
     limits = [(limit, is_above) for limit, is_above in ((below, False), (above, True)) if limit is not None]
-    return [Comparison(what, a - b, b, limit, is_above, undecidable, pair=pair) for limit, is_above in limits]
+    return [Comparison(name, a - b, b, limit, is_above, undecidable, pair=pair) for limit, is_above in limits]
 
 
 def compare(
@@ -229,7 +229,7 @@ def compare(
     algorithm="pf-pne",
     below=None,
     above=None,
-    of="regret",
+    quantity="regret",
     settings=None,
     alike=False,
     times_T=1.0,
@@ -238,8 +238,8 @@ def compare(
 ) -> Outcome:
     """The algorithm's R(T)/M is below and above so many times that of every other.
 
-    of: the column of the runs that is compared. settings: the algorithm's. alike: with identical clients. times_T: at
-    so many times the study's T. few: on the runs of the figures. tuned: the others' c follows the noise.
+    quantity: the column of the runs that is compared. settings: the algorithm's. alike: with identical clients.
+    times_T: at so many times the study's T. few: on the runs of the figures. tuned: the others' c follows the noise.
     """
     changes, comparisons = {**IDENTICAL_CLIENTS} if alike else {}, []
     if times_T != 1:
@@ -248,11 +248,11 @@ def compare(
         changes["n_runs"] = column.study.figure_runs
     other_settings = {"c": c_of_noise(column.regime.noise)} if tuned else {}
     runs = column.runs(algorithm, settings, **changes)
-    undecidable = why_level_open(algorithm, of, runs)
+    undecidable = why_level_open(algorithm, quantity, runs)
     for other in others:
-        theirs = column.runs(other, other_settings, **changes)[of].to_numpy()
+        theirs = column.runs(other, other_settings, **changes)[quantity].to_numpy()
         pair = label(algorithm), label(other)
-        comparisons += inequalities(runs[of].to_numpy(), theirs, pair, below, above, undecidable)
+        comparisons += inequalities(runs[quantity].to_numpy(), theirs, pair, below, above, undecidable)
     return Outcome(comparisons)
 
 
@@ -334,7 +334,7 @@ def place(ours: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
     return 1 + sum(theirs.mean() < ours[: len(theirs)].mean() for theirs in rivals)
 
 
-def slope(column: Column, along: str, below: float, of="regret", deltas=(None,)) -> Outcome:
+def slope(column: Column, along: str, below: float, quantity="regret", deltas=(None,)) -> Outcome:
     """A column of PF-PNE's runs grows like M^a, with identical clients, or like T^a, with a below a limit.
 
     deltas: with each of these Delta. Of regret it is not decidable if `one_phase` says why.
@@ -343,14 +343,14 @@ def slope(column: Column, along: str, below: float, of="regret", deltas=(None,))
         "M": ("n_clients", column.study.clients, IDENTICAL_CLIENTS),
         "T": ("horizon", column.study.horizons, {}),
     }
-    (name, scale, changes), comparisons = scales[along], []
+    (parameter, scale, changes), comparisons = scales[along], []
     for Delta in deltas:
         settings = {} if Delta is None else {"Delta": Delta}
-        tables = [column.runs(settings=settings, **{name: x}, **column.sweep, **changes) for x in scale]
-        slopes = stats.power(scale, np.stack([table[of] for table in tables], axis=1))
-        what = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
-        undecidable = one_phase(tables[-1]) if of == "regret" else ""
-        comparisons.append(Comparison(what, slopes, limit=below, undecidable=undecidable))
+        tables = [column.runs(settings=settings, **{parameter: x}, **column.sweep, **changes) for x in scale]
+        slopes = stats.power(scale, np.stack([table[quantity] for table in tables], axis=1))
+        name = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
+        undecidable = one_phase(tables[-1]) if quantity == "regret" else ""
+        comparisons.append(Comparison(name, slopes, limit=below, undecidable=undecidable))
     return Outcome(comparisons)
 
 

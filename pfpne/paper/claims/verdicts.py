@@ -219,14 +219,14 @@ def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -
     """
     rows, intervals, p_of_decidable = [], {}, iter(p)
     for comparison in outcome.comparisons:
-        if comparison.what not in intervals:  # one that is tested on two sides has one
-            intervals[comparison.what] = _interval_row(comparison, rng)
+        if comparison.name not in intervals:  # one that is tested on two sides has one
+            intervals[comparison.name] = _interval_row(comparison, rng)
         side = "above" if comparison.above else "below"
         row = {"side": side, "limit": comparison.limit, "why_not": comparison.undecidable}
         if not comparison.undecidable:
             row["p_right"], row["p_wrong"] = next(p_of_decidable)
             row["excess"] = " ".join(f"{x:.5g}" for x in comparison.excess)
-        rows.append(intervals[comparison.what] | row)
+        rows.append(intervals[comparison.name] | row)
     return rows
 
 
@@ -234,7 +234,7 @@ def _interval_row(comparison: Comparison, rng: np.random.Generator) -> dict:
     """The mean over the runs and, of a difference, the ratio of the means, with their intervals."""
     values, reference = comparison.values, comparison.reference
     low, high = stats.interval(values, rng)
-    row = {"what": comparison.what, "n": len(values), "mean": values.mean(), "low": low, "high": high}
+    row = {"what": comparison.name, "n": len(values), "mean": values.mean(), "low": low, "high": high}
     if reference is not None:
         names = ("ratio", "ratio_low", "ratio_high")
         row |= dict(zip(names, stats.ratio(values + reference, reference, rng), strict=True))

@@ -22,13 +22,17 @@ from pfpne.paper.exhibits import sites
 from pfpne.paper.exhibits.panels import scale
 from pfpne.paper.exhibits.regimes import NEAR, TUNED, rounded, to_others
 from pfpne.paper.exhibits.regret import draw_regret
+from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.groups import BEYOND, SYNTHETIC_NAMES
 from pfpne.paper.run.notebooks import SITES
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.results import Results
 from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
 from pfpne.paper.show.style import EARLY, ORACLE_LOOK, PAGE, TITLES, label, noise_in_words, title
+from pfpne.partition import Partition
+from pfpne.problems import Problem
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
 
@@ -41,8 +45,8 @@ DRAWN = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
 DEEPEST = 24  # of the lower curve: beyond, cells differ by less than any regret
 
 
-def cells(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
-    """(objective, noise, clients, changes of the experiment) of each cell."""
+def settings_of_runs(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
+    """(objective, noise, clients, changes of the experiment) of each setting."""
     for clients, shift in CLIENTS.items():
         changes = {"shift": p.shift if shift is None else shift, "common": COMMON}
         for objective in SYNTHETIC_NAMES:
@@ -51,59 +55,85 @@ def cells(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
     yield "landmine", PROFILES[p.profile].landmine_noise, OWN, {}
 
 
-def results(p: Parameters) -> dict[tuple, dict]:
-    """{(objective, noise, clients): {variant: Results}}; a variant: an algorithm, or a part of PF-PNE+ switched off."""
-    found = {}
-    for objective, noise, clients, changes in cells(p):
-        every = p.run(objective, noise, BEYOND, **changes)
+def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
+    """Run PF-PNE+, its variants and its rivals in every setting.
+
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    dict
+        {(objective, noise, clients): {variant: Results}}. A variant is an algorithm, or a part of PF-PNE+ that is
+        switched off.
+    """
+    runs = {}
+    for objective, noise, clients, changes in settings_of_runs(p):
+        together = p.run(objective, noise, BEYOND, **changes)
         early = p.run(objective, noise, ("hct-noise",), **changes, settings={**p.settings, "early_descent": True})
-        found[objective, noise, clients] = dict.fromkeys(BEYOND, every) | {EARLY: early}
-        found[objective, noise, clients] |= {
+        without = {
             part: p.run(objective, noise, (OURS,), **changes, settings={**p.settings, part: False}) for part in PARTS
         }
-    return found
+        runs[objective, noise, clients] = dict.fromkeys(BEYOND, together) | {EARLY: early} | without
+    return runs
 
 
-def regrets(one, variant: str) -> np.ndarray:
-    """R(T)/M of each run (n,)."""
-    (name,) = one.experiment.algorithms if len(one.experiment.algorithms) == 1 else (variant,)
-    return np.array([one.runs[name, run].regret[:, -1].mean() for run in range(one.experiment.n_runs)])
+def regrets(results: Results, variant: str) -> np.ndarray:
+    """R(T)/M of each run (n,) of a variant, which names the algorithm if the results are of several."""
+    names, n_runs = results.experiment.algorithms, results.experiment.n_runs
+    name = names[0] if len(names) == 1 else variant
+    return np.array([results.runs[name, run].regret[:, -1].mean() for run in range(n_runs)])
 
 
-def compared(found: dict, p: Parameters) -> pd.DataFrame:
-    """A row a cell and variant: its mean R(T)/M over that of PF-PNE+ in the same runs, and how sure that is.
+def compare(runs: dict, p: Parameters) -> pd.DataFrame:
+    """Compare each variant with PF-PNE+ in the same runs.
 
-    ratio, low, high: with its 95 % interval; p_better, p_worse: of the sign-flip test of the differences, as in
-    pfpne.paper.claims.stats; regret, n: the mean and the runs; lower: R(T)/M of the lower curve.
+    Parameters
+    ----------
+    runs : dict
+        As `run_variants` returns them.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per setting and variant. ratio, low, high: its mean R(T)/M over that of PF-PNE+, with a 95 % interval.
+        p_better, p_worse: of the sign-flip test of the differences, as in pfpne.paper.claims.stats. regret, n: the
+        mean, and the runs. lower: R(T)/M of the oracle.
     """
     rows = []
-    for (objective, noise, clients), variants in found.items():
-        ours, of = regrets(variants[OURS], OURS), variants[OURS].experiment
-        lower = np.mean([lower_curve(of, run, np.array([of.horizon]))[0] for run in range(of.n_runs)])
-        for variant, one in variants.items():
-            theirs = regrets(one, variant)
+    for (objective, noise, clients), variants in runs.items():
+        ours, experiment = regrets(variants[OURS], OURS), variants[OURS].experiment
+        T, n_runs = np.array([experiment.horizon]), experiment.n_runs
+        lower = np.mean([oracle_regret(experiment, run, T)[0] for run in range(n_runs)])
+        for variant, results in variants.items():
+            theirs = regrets(results, variant)
             rng = stream(p.seed, objective, str(noise), clients, variant, "beyond")
             ratio, low, high = stats.ratio(theirs, ours, rng)
             better, worse = stats.sign_flip(theirs - ours, rng)
-            row = {"objective": objective, "noise": noise, "clients": clients, "variant": variant, "n": of.n_runs}
+            row = {"objective": objective, "noise": noise, "clients": clients, "variant": variant, "n": n_runs}
             row |= {"regret": theirs.mean(), "ratio": ratio, "low": low, "high": high}
             rows.append(row | {"p_better": better, "p_worse": worse, "lower": lower})
     return pd.DataFrame(rows)
 
 
-def lower_curve(of, run: int, t: np.ndarray) -> np.ndarray:
-    """R(t)/M (C,) at steps t (C,) of an oracle: a yardstick for who searches cell by cell.
+def oracle_regret(experiment: Experiment, run: int, t: np.ndarray) -> np.ndarray:
+    """R(t)/M (C,) at steps t (C,) of an oracle: a yardstick for algorithms that search cell by cell.
 
     It is told all but which child of the cell of each depth holds f_m*, and pays no more than the gap of the best
     centre so far; it samples the children only until a likelihood test of their values would err once in six,
     (sigma / gap)^2 times 2 each, with all clients' samples as if they were its own, and not at all if T is too short.
     """
-    problem = of.problem(run)
-    partition = partition_of(problem, of.cells, problem.seed, problem.run)
-    return np.mean([_client_curve(problem, partition, m, of.horizon, t) for m in range(problem.n_clients)], axis=0)
+    problem = experiment.problem(run)
+    partition, T = partition_of(problem, experiment.cells, problem.seed, problem.run), experiment.horizon
+    return np.mean([_client_curve(problem, partition, m, T, t) for m in range(problem.n_clients)], axis=0)
 
 
-def _client_curve(problem, partition, m: int, T: int, t: np.ndarray) -> np.ndarray:
+def _client_curve(problem: Problem, partition: Partition, m: int, T: int, t: np.ndarray) -> np.ndarray:
+    """R_m(t) of the oracle for one client."""
     x, best, steps, regret = problem.maximisers[m], -np.inf, [0.0], [0.0]
     deepest = min(partition.max_depth, DEEPEST)
     for h, index in enumerate(cells_on_path(partition, x[None], deepest)[:deepest], start=1):
@@ -120,30 +150,27 @@ def _client_curve(problem, partition, m: int, T: int, t: np.ndarray) -> np.ndarr
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
-    """What the table says, Markdown; counts and numbers are the table's."""
+    """Say in sentences (Markdown) what the table of `compare` says."""
     by_cell = table.groupby(["objective", "noise", "clients"], sort=False)
     best = by_cell[["variant", "regret"]].apply(lambda cell: cell[cell["variant"].isin(RIVALS)]["regret"].min())
     ours = by_cell[["variant", "regret", "lower"]].apply(lambda cell: cell[cell["variant"] == OURS].iloc[0])
     ratio = ours["regret"].astype(float) / best
     alike = ratio[ratio.index.get_level_values("clients") == "alike"]
     worst = ratio.idxmax()
-    where = f"{title(worst[0])}, {noise_in_words(worst[1])}"
-    where += f", {IN_WORDS[worst[2]]} clients" if worst[2] in IN_WORDS else ""
+    setting = f"{title(worst[0])}, {noise_in_words(worst[1])}"
+    setting += f", {IN_WORDS[worst[2]]} clients" if worst[2] in IN_WORDS else ""
     parts = table[table["variant"].isin(PARTS)].groupby("variant", sort=False)["ratio"]
-    factors = ", ".join(f"{PARTS[name]} {np.exp(np.log(of).mean()):.2f}" for name, of in parts)
+    factors = ", ".join(f"{PARTS[name]} {np.exp(np.log(ratios).mean()):.2f}" for name, ratios in parts)
     far = (ours["regret"] / ours["lower"].replace(0, np.nan)).astype(float).dropna()
     tuned = ratio.index.get_level_values("objective").isin(TUNED)
-    (within, of), (others, of_others) = (((ratio[on] <= 1.1).sum(), on.sum()) for on in (tuned, ~tuned))
     text = [
         f"**PF-PNE+ against {len(RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
         f"{len(ratio)} settings, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}. With identical "
         f"clients it has at least 30 % less regret than any rival in {(alike <= 0.7).sum()} of {len(alike)}. At its "
-        f"worst ({where}) it has "
-        f"{ratio.max():.2f} times the best rival's regret.",
+        f"worst ({setting}) it has {ratio.max():.2f} times the best rival's regret.",
         f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED))}, with another seed. "
-        f"There it is within 10 % of the best rival in {within} of {of} settings. On the other objectives it is so in "
-        f"{others} of "
-        f"{of_others}.",
+        f"There it is within 10 % of the best rival in {(ratio[tuned] <= 1.1).sum()} of {tuned.sum()} settings. On the "
+        f"other objectives it is so in {(ratio[~tuned] <= 1.1).sum()} of {(~tuned).sum()}.",
         f"**What each part is worth.** This is how many times larger the regret is without it (geometric mean over the "
         f"settings): {factors}.",
     ]
@@ -158,7 +185,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
 
 @our_style()
 def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """The ratios of `compared` as a picture: a row a variant, a column a cell."""
+    """Draw the ratios of `compare`: one row per variant, one column per setting."""
     caption = (
         f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {scale(p, p.n_runs)}. Above 1 "
         "(red), the variant does worse. Left: identical clients. Right: shifted clients; landmine's are as they are. A "
@@ -187,7 +214,7 @@ def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def in_short(table: pd.DataFrame, unseen: pd.DataFrame) -> list[str]:
-    """PF-PNE+ in a few sentences. table: of `compared`; unseen: the held-out settings of `regimes`."""
+    """PF-PNE+ in a few sentences. table: of `compare`; unseen: the held-out settings of `regimes`."""
     ratio = to_others(unseen)
     identical = ratio[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     rivals = table[table["variant"].isin(RIVALS)]
@@ -211,15 +238,15 @@ def in_short(table: pd.DataFrame, unseen: pd.DataFrame) -> list[str]:
 
 
 @our_style()
-def draw_curves(found: dict, p: Parameters) -> Exhibit:
-    """Regret against t under the profile's first noise, clients alike and shifted, with the lower curve."""
+def draw_curves(runs: dict, p: Parameters) -> Exhibit:
+    """Draw regret against t under the profile's first noise, for identical and shifted clients, with the oracle's."""
     noise, tables, means = PROFILES[p.profile].noises[0], {}, []
     for clients, objective in itertools.product(CLIENTS, DRAWN):
-        one, place = found[objective, noise, clients][OURS], {"clients": clients, "objective": objective}
-        data, runs = one.regret, range(one.experiment.n_runs)
+        one, place = runs[objective, noise, clients][OURS], {"clients": clients, "objective": objective}
+        data, n_runs = one.regret, one.experiment.n_runs
         steps = np.sort(data["t"].unique())[::-1]
         t = steps[:: max(1, len(steps) // 100)][::-1]  # the last among them
-        lower = np.mean([lower_curve(one.experiment, run, t) for run in runs], axis=0)
+        lower = np.mean([oracle_regret(one.experiment, run, t) for run in range(n_runs)], axis=0)
         data = data[data["t"].isin(t)]
         tables[clients, objective] = data, t, lower
         mean = data.groupby(["algorithm", "t"], sort=False)["regret"].mean().reset_index()
@@ -257,7 +284,7 @@ def tabulate_sites(p: Parameters) -> Exhibit:
         The table, and as CSV one row per variant and site.
     """
     p = replace(p, **SITES[p.profile])
-    table = sites.compared(sites.results(p, sites.IN_PARTS, (sites.UNLIKE,)), p.seed, sites.PLUS)
+    table = sites.compare(sites.results(p, sites.IN_PARTS, (sites.UNLIKE,)), p.seed, sites.PLUS)
     pooled = table[table["site"] == "all"]
     caption = (
         "How far the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % "

@@ -285,7 +285,7 @@ class Reading:
 
     deviation: int
     algorithm: str
-    what: str
+    change: str
     variant: str = ""
     other: str = ""
     noise: float | str = "bernoulli"
@@ -354,8 +354,8 @@ READINGS = (
     Reading(26, "fn-ucb", "inputs on [-1, 1]^d over sqrt d", "centred", objectives=("garland", "himmelblau")),
     Reading(26, "fn-ucb", "inputs on [0, 1]^d, not over sqrt d", "undivided", objectives=("himmelblau",)),
     *(  # where PF-PNE is the smallest of the five
-        Reading(number, "fn-ucb", f"both with noise ±2: {what}", variant, noise=2.0, objectives=("rastrigin",))
-        for number, variant, what in (
+        Reading(number, "fn-ucb", f"both with noise ±2: {change}", variant, noise=2.0, objectives=("rastrigin",))
+        for number, variant, change in (
             (24, "drifting", "theta_0 drifts"),
             (26, "centred", "inputs on [-1, 1]^d over sqrt d"),
             (26, "undivided", "inputs on [0, 1]^d, not over sqrt d"),
@@ -374,7 +374,7 @@ def measure(study: Study) -> pd.DataFrame:
     rows = []
     for reading in READINGS:
         for objective in reading.objectives:
-            head = (reading.deviation, reading.algorithm, reading.what, objective)
+            head = (reading.deviation, reading.algorithm, reading.change, objective)
             runs = study.runs(objective, reading.algorithm, reading.noise, study.figure_runs)
             ours = runs["regret"].to_numpy()
             ratio = stats.ratio(reading.regret(study, objective), ours, stream(study.seed, "deviations", *head))

@@ -1,4 +1,4 @@
-"""What was found, in sentences that a person reads in a minute, and the verdicts as signs.
+"""The findings in sentences that a person reads in a minute, and the verdicts as signs.
 
 Every number and every count comes from claims.csv, claims_comparisons.csv and specification_curve.csv, as they were
 written; the sentences say what was counted, whatever came out.
@@ -75,11 +75,11 @@ class _Verdicts(NamedTuple):
         return {three: int(verdicts.isin(names).sum()) for three, names in THREES.items()} | {"of": len(verdicts)}
 
     def threes(self, topic: str, Delta: str = GIVEN[0]) -> str:
-        """The same in words: "3 shown, 12 refuted, 2 open of 17"."""
+        """The count in words: "3 shown, 12 refuted, 2 open of 17"."""
         return "{shown} shown, {refuted} refuted, {open} open of {of}".format(**self.count(topic, Delta))
 
     def short(self, topic: str, Delta: str = GIVEN[0]) -> str:
-        """The same without words: "3 / 12 / 2"."""
+        """The count without words: "3 / 12 / 2"."""
         return "{shown} / {refuted} / {open}".format(**self.count(topic, Delta))
 
     def span(self, topic: str, column: str, Delta: str = GIVEN[0], refuted: bool = False, digits: int = 2) -> str:
@@ -124,9 +124,8 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
     Delta, own = GIVEN
     worse = table.span("smallest", "ratio", refuted=True)
     worse = worse and f" Where refuted, a rival is better by a factor of {worse}."
-    first = (
-        specification.right(readings).iloc[:, 0].groupby([readings["objective"], readings["noise"]], sort=False).mean()
-    )
+    held = specification.claims_held(readings)[specification.FIRST]
+    first = held.groupby([readings["objective"], readings["noise"]], sort=False).mean()
     noises = ", ".join(noise_in_words(noise) for noise in first.unstack(sort=False).columns)
     by_noise = "; ".join(
         f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"

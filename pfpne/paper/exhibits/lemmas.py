@@ -281,8 +281,8 @@ def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path =
     first = bound_on_Delta(horizons[0], p.n_clients, d)
     wanted = [Deltas[0] * bound_on_Delta(T, p.n_clients, d) / first for T in horizons]
     order = np.argsort(Deltas)
-    found = np.exp(np.interp(np.log(wanted), np.log(Deltas[order]), np.log(shifts[order])))
-    return dict(zip(horizons, map(float, found), strict=True))
+    interpolated = np.exp(np.interp(np.log(wanted), np.log(Deltas[order]), np.log(shifts[order])))
+    return dict(zip(horizons, map(float, interpolated), strict=True))
 
 
 def shrink(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
@@ -490,8 +490,8 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
             ratios = [
                 f"{title(x['objective'])} {_interval(x['ratio'], x['low'], x['high'])}" for _, x in part.iterrows()
             ]
-            every = [*part["verdict"]]
-            verdict = REFUTED if REFUTED in every else OPEN if OPEN in every else SHOWN
+            reached = [*part["verdict"]]
+            verdict = REFUTED if REFUTED in reached else OPEN if OPEN in reached else SHOWN
             words = f"regret over that of {label(rival)}: {', '.join(ratios)}"
             rows.append((f"Section A.1, Fed-PNE faster than {label(rival)}", f"{clients} clients", verdict, words))
     unspent = speed["unspent"]

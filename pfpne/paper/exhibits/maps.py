@@ -39,26 +39,34 @@ def ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
 
 
 def draw_overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Every quantity of one M and T, the middle one and the longest: one row per quantity, one column per objective."""
+    """Draw every quantity for one M and T, the middle one and the longest.
+
+    There is one row per quantity and one column per objective. table: of `regimes.measure`.
+    """
     M, T = sorted(table["clients"].unique())[table["clients"].nunique() // 2], table["horizon"].max()
-    one = table[(table["clients"] == M) & (table["horizon"] == T)]
-    rows = [(name.replace(" / ", "\n/ "), one, quantity) for quantity, name in NAMES.items()]
-    return _maps("regime_map", f"Who has the smallest regret, and by how much: M = {M}, T = {T:,}. ", one, rows, p, 1.0)
+    regimes = table[(table["clients"] == M) & (table["horizon"] == T)]
+    rows = [(name.replace(" / ", "\n/ "), regimes, quantity) for quantity, name in NAMES.items()]
+    subject = f"Who has the smallest regret, and by how much: M = {M}, T = {T:,}. "
+    return _draw_maps("regime_map", subject, regimes, rows, p, 1.0)
 
 
 def draw_quantity(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
-    """One quantity in all of the map: one row per M and T, one column per objective."""
-    places, name = table.groupby(["clients", "horizon"]), NAMES[quantity]  # PF-PNE keeps its capitals in a caption
-    rows = [(f"$M = {M}$\n$T = 10^{{{np.log10(T):.2g}}}$", of, quantity) for (M, T), of in places]
-    return _maps(f"regime_{quantity}", f"{name[0].upper()}{name[1:]}. ", table, rows, p, 0.83)
+    """Draw one quantity (of PAGES) in all of the map: one row per M and T, one column per objective.
+
+    table: of `regimes.measure`.
+    """
+    groups, name = table.groupby(["clients", "horizon"]), NAMES[quantity]
+    rows = [(f"$M = {M}$\n$T = 10^{{{np.log10(T):.2g}}}$", regimes, quantity) for (M, T), regimes in groups]
+    subject = f"{name[0].upper()}{name[1:]}. "  # PF-PNE keeps its capitals
+    return _draw_maps(f"regime_{quantity}", subject, table, rows, p, 0.83)
 
 
 @our_style()
-def _maps(stem: str, what: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:
+def _draw_maps(stem: str, subject: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:
     """Heat maps of noise and shift: rows (name, table, quantity), one column per objective."""
     letters = ", ".join(f"{letter} {label(name)}" for name, letter in LETTERS.items())
     caption = (
-        f"{what}Numbers are ratios of mean R(T)/M over n = {p.n_runs} paired runs; below 1, in bold, the first is "
+        f"{subject}Numbers are ratios of mean R(T)/M over n = {p.n_runs} paired runs; below 1, in bold, the first is "
         f"ahead. Letters name the algorithm with the smallest regret: {letters}. There is no letter where its lead is "
         "less than two standard errors. The horizontal axis is the noise: uniform on \N{PLUS-MINUS SIGN}a, or "
         "Bernoulli rewards (B). The vertical axis is the standard deviation of the clients' own shifts, in widths of "
@@ -122,7 +130,10 @@ def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> Non
 
 @our_style()
 def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """PF-PNE's regret over PE's against the Delta that it is given: one row per M, one column per objective."""
+    """Draw PF-PNE's regret over PE's against the Delta that it is given: one row per M, one column per objective.
+
+    table: of `regimes.break_even`.
+    """
     objectives = [name for name in TITLES if name in set(table["objective"])]
     clients, shifts = sorted(table["clients"].unique()), sorted(table["shift"].unique())
     noise, T = table["noise"].iloc[0], table["horizon"].iloc[0]
@@ -164,7 +175,10 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 @our_style()
 def draw_held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Each algorithm's regret over the smallest of all in that regime, of what is held out."""
+    """Draw each algorithm's regret over the smallest in the same regime, where the regimes were held out.
+
+    table: of `regimes.held_out`.
+    """
     ratios = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0).rename(columns=label)
     long = table[["cells", "objective"]].join(ratios)
     long = long.melt(["cells", "objective"], var_name="algorithm", value_name="ratio")

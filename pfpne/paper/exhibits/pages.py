@@ -48,7 +48,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         blocks.append(Block("README.md", "beyond", ("held_out.csv", "beyond.csv"), short))
         blocks.append(Block("docs/pf-pne-plus.md", "beyond", ("beyond.csv",), as_list(beyond.sentences(table))))
     if (folder / "tune_your_own.csv").exists():
-        differences = sites.compared(pd.read_csv(folder / "tune_your_own.csv"), seed=0)
+        differences = sites.compare(pd.read_csv(folder / "tune_your_own.csv"), seed=0)
         blocks.append(Block("docs/choosing.md", "sites", ("tune_your_own.csv",), as_list(sites.sentences(differences))))
     for page, name, file in (
         ("docs/choosing.md", "guide", "regime_guide.md"),

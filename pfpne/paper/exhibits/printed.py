@@ -81,12 +81,29 @@ def _regret(experiment, run: int, variant: str, T: int, folder: Path) -> list:
 
 
 def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per statement and comparison, tested under a reading on `n_runs` paired runs of another seed.
+    """Test every statement under a reading, on paired runs of another seed than the search's.
 
-    Columns: id, objective, what (is compared), n, ratio (of means) with its 95 % bootstrap interval low, high, wins
-    (runs in which the comparison is as stated), p_right and p_wrong (of "it is false" and of "it is true", sign-flip
-    tests of the paired differences, not corrected), phase (the mean share of T in the last phase of the algorithm that
-    the statement is about, if it is PF-PNE or Fed-PNE), other_phase (the same of the one that it is compared with).
+    Parameters
+    ----------
+    reading : Reading
+        What the runs are run with.
+    n_runs : int
+        How many paired runs.
+    n_jobs : int or str, optional
+        Workers, as in pfpne.paper.run.workers.unordered.
+    bar : callable, optional
+        bar(done, total) is called as runs finish.
+    folder : Path
+        Where runs, and what was measured of them, are kept.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per statement and comparison: id, objective, what (is compared), n, ratio (of means) with its 95 %
+        bootstrap interval low, high, wins (runs in which the comparison is as stated), p_right and p_wrong (of "it is
+        false" and of "it is true", sign-flip tests of the paired differences, not corrected), phase (the mean
+        share of T in the last phase of the algorithm that the statement is about, if it is PF-PNE or Fed-PNE),
+        other_phase (the same of the one that it is compared with).
     """
     wanted = {}
     for statement in STATEMENTS:
@@ -126,13 +143,13 @@ def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs,
     subject = statement.over or ("fed-pne" if statement.kind == "global" else "pf-pne")
     others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
     rows = []
-    for (what, a, b), other in zip(pairs, others, strict=True):
-        rng = stream(SEED, "statements", statement.id, what)
+    for (name, a, b), other in zip(pairs, others, strict=True):
+        rng = stream(SEED, "statements", statement.id, name)
         ratio, low, high = stats.ratio(a, b, rng)
         excess = [a - statement.below * b] if statement.below is not None else []
         excess += [statement.above * b - a] if statement.above is not None else []
         p = np.array([stats.sign_flip(x, rng) for x in excess])
-        row = {"what": what, "n": n_runs, "ratio": ratio, "low": low, "high": high}
+        row = {"what": name, "n": n_runs, "ratio": ratio, "low": low, "high": high}
         row |= {"wins": int(np.all([x < 0 for x in excess], axis=0).sum())}
         p_right, p_wrong = stats.combine_p_values(p)
         row |= {"p_right": p_right, "p_wrong": p_wrong}
@@ -143,8 +160,8 @@ def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs,
 def _counted(statement: Statement, reading: Reading, column, n_runs: int) -> tuple[list[bool], float]:
     """(whether it is so, run by run; the mean of what is shown) of a statement that is counted and not tested."""
     if statement.kind == "difference":
-        here, there = (reading.experiment(f, "pf-pne", SEED, n_runs) for f in (statement.objective, statement.than))
-        own, other = (np.array([e.problem(run).Delta for run in range(n_runs)]) for e in (here, there))
+        pair = (reading.experiment(f, "pf-pne", SEED, n_runs) for f in (statement.objective, statement.than))
+        own, other = (np.array([e.problem(run).Delta for run in range(n_runs)]) for e in pair)
         return list(own > other), float(own.mean() / other.mean())
     pf = column(statement.objective, "pf-pne", 1)
     if statement.kind == "grows":
@@ -155,7 +172,7 @@ def _counted(statement: Statement, reading: Reading, column, n_runs: int) -> tup
 
 
 def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[tuple]:
-    """(what, a, b) of each comparison of a statement: paired regrets (n,) whose ratio a / b is bounded."""
+    """(name, a, b) of each comparison of a statement: paired regrets (n,) whose ratio a / b is bounded."""
     if statement.kind == "ratio":
         a = column(statement.objective, statement.over)
         names = statement.rivals(reading)
@@ -199,9 +216,9 @@ def verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for statement in STATEMENTS:
-        mine = comparisons[comparisons["id"] == statement.id]
-        worst = mine.loc[_distance(mine["ratio"], statement).idxmax()]
-        p_right, p_wrong = stats.combine_p_values(mine[["p_right", "p_wrong"]].to_numpy())
+        rows_of_one = comparisons[comparisons["id"] == statement.id]
+        worst = rows_of_one.loc[_distance(rows_of_one["ratio"], statement).idxmax()]
+        p_right, p_wrong = stats.combine_p_values(rows_of_one[["p_right", "p_wrong"]].to_numpy())
         row = {"id": statement.id, "objective": statement.objective, "what": worst["what"], "n": int(worst["n"])}
         row |= {name: worst.get(name) for name in ("ratio", "low", "high", "wins", "phase")}
         row |= {"other_phase": mine.get("other_phase", pd.Series(0.0)).max(), "by_design": statement.by_design}
@@ -497,8 +514,21 @@ def _one_choice_moved(table: pd.DataFrame, M: int) -> list[tuple]:
     return moved
 
 
-def statements_table(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFrame], p: Parameters) -> Exhibit:
-    """Every statement with its verdict under each reading. tested, comparisons: reading -> `verdicts`, `confirm`."""
+def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFrame], p: Parameters) -> Exhibit:
+    """Tabulate every statement with its verdict under each reading.
+
+    Parameters
+    ----------
+    tested, comparisons : dict
+        {reading: what `verdicts`, and what `confirm` returns}.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The table as Markdown, and both tables of all readings as CSV.
+    """
     rows = []
     for statement in STATEMENTS:
         row = {
@@ -508,12 +538,14 @@ def statements_table(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.
         }
         row |= {"Objective": title(statement.objective), "Tested": statement.tested, "Ours": statement.ours or DASH}
         for name, table in tested.items():
-            mine = table.set_index("id").loc[statement.id]
-            row[f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"] = _verdict(statement, mine)
+            verdict = table.set_index("id").loc[statement.id]
+            row[f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"] = _verdict_in_words(
+                statement, verdict
+            )
         rows.append(row)
-    shown = pd.DataFrame(rows)
-    csv = pd.concat([table.assign(reading=name) for name, table in tested.items()], ignore_index=True)
-    every = pd.concat([table.assign(reading=name) for name, table in comparisons.items()], ignore_index=True)
+    cells = pd.DataFrame(rows)
+    all_tested = pd.concat([table.assign(reading=name) for name, table in tested.items()], ignore_index=True)
+    all_comparisons = pd.concat([table.assign(reading=name) for name, table in comparisons.items()], ignore_index=True)
     scales = "; ".join(
         f"{name}: {noise_in_words(r.noise)}, T = {r.T:,}, M = {r.M}"
         for name, r in ((name, named_reading(name, p.profile)) for name in tested)
@@ -527,8 +559,8 @@ def statements_table(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.
         ' ratio of mean regrets, in the comparison that is furthest from what is stated. "Ours" is what the paper'
         " does not say and we had to decide."
     )
-    markdown = shown.to_markdown(index=False)
-    files = {"statements.csv": as_csv(csv), "statements_comparisons.csv": as_csv(every)}
+    markdown = cells.to_markdown(index=False)
+    files = {"statements.csv": as_csv(all_tested), "statements_comparisons.csv": as_csv(all_comparisons)}
     files["statements.md"] = f"{markdown}\n\n{caption}\n".encode()
     return Exhibit("statements", caption, files, {"text/markdown": markdown})
 
@@ -538,14 +570,13 @@ def _threes(table: pd.DataFrame) -> str:
     return ", ".join(f"{(table['verdict'] == verdict).sum()} {verdict}" for verdict in (SHOWN, REFUTED, OPEN))
 
 
-def _verdict(statement: Statement, row: pd.Series) -> str:
+def _verdict_in_words(statement: Statement, row: pd.Series) -> str:
     """A verdict with the number that decides it."""
     if statement.kind in ("grows", "stops"):
         words = "true by construction" if row["by_design"] else row["verdict"]
         return f"{words} ({row['wins']} of {row['n']} runs)"
-    what = "ratio" if statement.kind == "difference" else row["what"]
     if statement.kind == "difference":
-        return f"{row['verdict']} ({what} {row['ratio']:.2g})"
+        return f"{row['verdict']} (ratio {row['ratio']:.2g})"
     cut = f"; {row['phase']:.0%} of T is one phase" if row["phase"] > MAX_CUT_SHARE else ""
     words = "true by construction" if row["by_design"] else row["verdict"]
-    return f"{words} ({what} = {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]{cut})"
+    return f"{words} ({row['what']} = {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]{cut})"

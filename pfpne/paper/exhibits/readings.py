@@ -214,8 +214,8 @@ def _job(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ..
 def measure(result: Run, T: int) -> list:
     """[R(T)/M, step of the last round until T, rounds until T] of a run whose checkpoints have T among them."""
     steps = result.rounds[result.rounds[:, 0] <= T, 0]
-    at = int(np.searchsorted(result.t, T))
-    return [float(result.regret[:, at].mean()), int(steps[-1]) if len(steps) else 0, len(steps)]
+    checkpoint = int(np.searchsorted(result.t, T))
+    return [float(result.regret[:, checkpoint].mean()), int(steps[-1]) if len(steps) else 0, len(steps)]
 
 
 def _wanted(readings: list[Reading]) -> dict:
@@ -235,8 +235,8 @@ def _key(reading: Reading, objective: str, name: str) -> tuple:
     experiment = reading.experiment(objective, name, SEARCH_SEED, runs_of(reading))
     settings = tuple(sorted(experiment.settings.items()))
     cells = experiment.cells if OBJECTIVES[experiment.objective].d > 1 and name not in ("fed1-ucb", "fn-ucb") else ""
-    what = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common, cells
-    return (*what, experiment.horizon, experiment.n_runs, name, settings, reading.variant(name))
+    problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common, cells
+    return (*problem, experiment.horizon, experiment.n_runs, name, settings, reading.variant(name))
 
 
 def measurements(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS) -> dict:
@@ -248,22 +248,22 @@ def measurements(readings: list[Reading], horizons, n_jobs=None, bar=None, folde
         step = max(1, longest // 500)
         at_once = name in ANY_HORIZON and all(x % step == 0 for x in horizons)
         experiment = reading.experiment(objective, name, SEARCH_SEED, n, longest if at_once else T)
-        asked = tuple(x for x in horizons if x <= longest) if at_once else (T,)
+        at_horizons = tuple(x for x in horizons if x <= longest) if at_once else (T,)
         for run in range(n):
-            job = (experiment.key(*experiment.pairs[run]), reading.variant(name), asked)
-            jobs.setdefault(job, (experiment, run, reading.variant(name), asked, folder))
-            places.append((key, job, asked.index(T)))
+            job = (experiment.key(*experiment.pairs[run]), reading.variant(name), at_horizons)
+            jobs.setdefault(job, (experiment, run, reading.variant(name), at_horizons, folder))
+            places.append((key, job, at_horizons.index(T)))
     order = list(jobs)
     results = dict(unordered(_job, [jobs[job] for job in order], n_jobs, bar))
     values = {job: results[position] for position, job in enumerate(order)}
     measured: dict = {}
-    for key, job, at in places:
-        measured.setdefault(key, []).append(values[job][at])
+    for key, job, k in places:
+        measured.setdefault(key, []).append(values[job][k])
     return {key: Measured(*(np.array(column) for column in zip(*rows, strict=True))) for key, rows in measured.items()}
 
 
 @functools.cache
-def _delta(objective: str, M: int, shift: float, n_runs: int) -> float:
+def _mean_Delta(objective: str, M: int, shift: float, n_runs: int) -> float:
     """The largest distance of a client's maximum from the global one, the mean over the runs of the search."""
     problems = (make_problem(objective, M, shift, seed=SEARCH_SEED, run=run) for run in range(n_runs))
     return float(np.mean([problem.Delta for problem in problems]))
@@ -275,18 +275,20 @@ def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float
     The ratio of "grows" and "stops" is the step of the last round over T.
     """
 
-    def of(name: str, objective: str = statement.objective) -> Measured:
-        return measured[_key(reading, objective, name)]
+    def measured_of(name: str) -> Measured:
+        return measured[_key(reading, statement.objective, name)]
 
     if statement.kind == "ratio":
         under = statement.rivals(reading)
-        ratio = float(of(statement.over).regret.mean() / min(of(name).regret.mean() for name in under))
+        ratio = float(
+            measured_of(statement.over).regret.mean() / min(measured_of(name).regret.mean() for name in under)
+        )
         return ratio, statement.holds(ratio)
     if statement.kind == "difference":
-        here, there = (reading.experiment(f, "pf-pne", SEARCH_SEED, 1) for f in (statement.objective, statement.than))
-        here, there = (_delta(e.objective, e.n_clients, e.shift, runs_of(reading)) for e in (here, there))
-        return here / there, here > there
-    fed, pf = of("fed-pne"), of("pf-pne")
+        pair = (reading.experiment(f, "pf-pne", SEARCH_SEED, 1) for f in (statement.objective, statement.than))
+        own, other = (_mean_Delta(e.objective, e.n_clients, e.shift, runs_of(reading)) for e in pair)
+        return own / other, own > other
+    fed, pf = measured_of("fed-pne"), measured_of("pf-pne")
     if statement.kind == "grows":
         return float((fed.last / reading.T).mean()), bool(goes_on(fed.last, pf.last, reading.T).all())
     ended = has_ended(pf.rounds, pf.last, reading["H_0"], reading.T)
@@ -294,9 +296,24 @@ def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float
 
 
 def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per reading of the grid: its choices, n (runs), held (statements), of (how many), and the ratio of each.
+    """Count, for every reading of the grid, how many statements hold in the means.
 
-    A statement's ratio is in the column named after it; `which` names those that hold.
+    Parameters
+    ----------
+    profile : str
+        "smoke" or "paper".
+    n_jobs : int or str, optional
+        Workers, as in pfpne.paper.run.workers.unordered.
+    bar : callable, optional
+        bar(done, total) is called as runs finish.
+    folder : Path
+        Where what was measured before is kept.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per reading: its choices, n (runs), held (statements), of (how many), which (their names), and the ratio
+        of each statement in the column named after it.
     """
     readings = grid(profile)
     measured = measurements(readings, SCALES[profile]["T"], n_jobs, bar, folder)

@@ -40,11 +40,11 @@ class Grid:
     most: tuple
 
     def regimes(self) -> list[tuple]:
-        """(objective, noise, shift, M, T) of each, those that share a problem in a row."""
-        every = itertools.product(self.objectives, self.noises, self.shifts, self.clients, self.horizons)
+        """(objective, noise, shift, M, T) of each regime; those that share a problem follow each other."""
+        combinations = itertools.product(self.objectives, self.noises, self.shifts, self.clients, self.horizons)
         return [
             (objective, noise, shift, M, T)
-            for objective, noise, shift, M, T in every
+            for objective, noise, shift, M, T in combinations
             if (objective != "landmine" or shift == self.shifts[0]) and (M * T < LARGEST or noise in self.most)
         ]
 
@@ -58,7 +58,7 @@ class Grid:
 
     @property
     def one_noise(self) -> Grid:
-        """The same under one noise, Bernoulli rewards if they are in it, at the longest T alone."""
+        """The grid under one noise (Bernoulli rewards, if they are in it) and at the longest T alone."""
         noise = "bernoulli" if "bernoulli" in self.noises else self.noises[0]
         return replace(self, noises=(noise,), horizons=(max(self.horizons),), most=(noise,))
 
@@ -125,11 +125,14 @@ def _play(
 
 
 def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """A row a regime: REGIME; for each of PLAYERS the mean R(T)/M; what a person could know of it; who is best.
+    """Measure the map: one row per regime, with the mean R(T)/M of each of PLAYERS, and what a person could know of it.
 
-    sigma: the noise's standard deviation, 1/2 for Bernoulli rewards, which is the most it can be. spread: the standard
-    deviation across clients of f_m at a point, its root mean square over the cells of depth SEEN. Delta: the clients'
-    own. best: of RIVALS; clear: whether its lead over every other is more than twice the lead's standard error.
+    Beside REGIME and PLAYERS, the columns are:
+
+    - sigma: the noise's standard deviation, 1/2 for Bernoulli rewards, which is the most it can be;
+    - spread: the standard deviation across clients of f_m at a point, its root mean square over cells of depth SEEN;
+    - Delta: the clients' own;
+    - best: the one of RIVALS with the smallest mean; clear: whether it leads every other by two standard errors.
     """
     rows = _play(p, Grid.from_parameters(p).regimes(), PLAYERS, "regimes", folder)
     regret = rows.pivot_table("regret", [*REGIME, "run"], "player", sort=False)[[*PLAYERS]]
@@ -137,7 +140,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     table = groups.mean()
     table["Delta"] = rows[rows["player"] == OWN_DELTA].groupby(REGIME, sort=False)["Delta"].mean()
     table["best"] = table[RIVALS].idxmin(axis=1)
-    table["clear"] = [_clear(of[RIVALS], table.loc[regime, "best"]) for regime, of in groups]
+    table["clear"] = [_is_clear(regrets[RIVALS], table.loc[regime, "best"]) for regime, regrets in groups]
     table = table.reset_index()
     problems = ["objective", "shift", "clients"]
     spreads = [[*key, _spread(p, *key)] for key in table[problems].drop_duplicates().itertuples(index=False)]
@@ -147,23 +150,27 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 
 def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """A row a regime of HELD_OUT: cells (beyond one dimension, either kind), REGIME, the mean R(T)/M of RIVALS."""
-    every, players, tables = Grid.from_parameters(p, HELD_OUT).regimes(), {name: PLAYERS[name] for name in RIVALS}, []
+    """Measure what was held out: one row per regime of HELD_OUT and kind of cells, with the mean R(T)/M of RIVALS."""
+    grid, players, tables = Grid.from_parameters(p, HELD_OUT), {name: PLAYERS[name] for name in RIVALS}, []
     for cells in ("random", "cyclic"):
-        if regimes := [regime for regime in every if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
+        if regimes := [regime for regime in grid.regimes() if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
             rows = _play(p, regimes, players, f"held out, {cells}", folder, seed=p.seed + 1, cells=cells, d=IN_TWO)
             means = rows.pivot_table("regret", REGIME, "player", sort=False)[RIVALS]
             tables.append(means.rename_axis(columns=None).reset_index().assign(cells=cells))
     return pd.concat(tables, ignore_index=True)
 
 
-def _clear(regret: pd.DataFrame, best: str) -> bool:
-    """regret: a row a run, a column an algorithm."""
+def _is_clear(regret: pd.DataFrame, best: str) -> bool:
+    """Whether the best leads every other by more than two standard errors.
+
+    regret: one row per run, one column per algorithm.
+    """
     leads = regret.drop(columns=best).sub(regret[best], axis=0)
     return bool((leads.mean() > 2 * leads.sem()).all())
 
 
 def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
+    """The standard deviation across clients of f_m at a point: its root mean square over cells and runs."""
     variances = []
     for run in range(p.n_runs):
         problem = make_problem(objective, M, shift, seed=p.seed, run=run, common=COMMON)
@@ -174,10 +181,10 @@ def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
 
 
 def break_even(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """A row a Delta that PF-PNE may be given, on each objective, with each shift and M of the map, at one noise and T.
+    """Measure PF-PNE with each Delta that it may be given: one row per Delta and regime, at one noise and T of the map.
 
-    REGIME; given, one of DELTAS; ratio, of the mean R(T)/M to PE's; those of PF-PNE given the clients' own Delta, own,
-    and of Fed-PNE, fed; Delta, the clients' own.
+    Beside REGIME, the columns are: given, one of DELTAS; ratio, of the mean R(T)/M to PE's; own and fed, the same ratio
+    of PF-PNE given the clients' own Delta, and of Fed-PNE; Delta, the clients' own.
     """
     players = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in DELTAS}
     players |= {name: PLAYERS[name] for name in ("pe", "fed-pne", OWN_DELTA)}
@@ -204,9 +211,24 @@ TUNED = ("garland", "doublesine", "himmelblau", "ackley")  # the objectives that
 
 
 def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exhibit:
-    """When to federate, how, and with which Delta. table: of `measure`, given: `break_even`, unseen: `held_out`."""
+    """Say in rules and sentences when to federate, how, and with which Delta.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The map, as `measure` returns it.
+    given : pandas.DataFrame
+        The curves of `break_even`.
+    unseen : pandas.DataFrame
+        What `held_out` returns.
+
+    Returns
+    -------
+    Exhibit
+        The text, in Markdown.
+    """
     rules, trust = _rules(table)
-    sentences = [*trust, _of_ours(table), _of_unseen(unseen), _which_Delta(given)]
+    sentences = [*trust, _words_on_ours(table), _words_on_unseen(unseen), _which_Delta(given)]
     parts = [
         (
             "The rules. The last three columns compare each choice with the best algorithm of each regime: the"
@@ -230,13 +252,13 @@ def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:
         less = table[name] < table[other]
         note = " (uniform noise alone)" if name == "pf-pne+" else ""
         row = {"Federated": _label(name) + note, "Alone": label(other)}
-        for clients, these in (("Identical clients", identical), ("Differing clients", ~identical)):
-            row[clients] = f"{less[these & counted].mean():.0%}"
+        for clients, mask in (("Identical clients", identical), ("Differing clients", ~identical)):
+            row[clients] = f"{less[mask & counted].mean():.0%}"
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _of_ours(table: pd.DataFrame) -> str:
+def _words_on_ours(table: pd.DataFrame) -> str:
     """How near PF-PNE+ comes to the best of the others, where it was tuned and where not."""
     lead = to_others(table)[table["shift"].eq(0) & table["objective"].ne("landmine") & table["sigma"].gt(LOUD)]
     return (
@@ -246,8 +268,8 @@ def _of_ours(table: pd.DataFrame) -> str:
     )
 
 
-def _of_unseen(unseen: pd.DataFrame) -> str:
-    """The same where it was never tuned."""
+def _words_on_unseen(unseen: pd.DataFrame) -> str:
+    """How near PF-PNE+ comes to the best of the others in the regimes that were held out."""
     lead = to_others(unseen)[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     return (
         f"**Held out.** {len(unseen)} regimes were fixed before any of them was run. They have another seed, and M "
@@ -266,11 +288,11 @@ def to_others(table: pd.DataFrame) -> pd.Series:
 def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
     """How often PF-PNE+ is within NEAR of the best of the others, by these columns and whether it was tuned there."""
     parts, ratio = [], to_others(table)
-    parts_of = [*(table[name] for name in by), table["objective"].isin(TUNED)]
-    for (*which, tuned), of in ratio.groupby(parts_of, sort=False):
-        where = "".join(f"{cells} cells, " for cells in which)
+    groups = ratio.groupby([*(table[name] for name in by), table["objective"].isin(TUNED)], sort=False)
+    for (*kinds, tuned), ratios in groups:
+        cells = "".join(f"{kind} cells, " for kind in kinds)
         objectives = "objectives that it was tuned on" if tuned else "other objectives"
-        parts.append(f"in {(of <= NEAR).mean():.0%} of {len(of):,} regimes ({where}{objectives})")
+        parts.append(f"in {(ratios <= NEAR).mean():.0%} of {len(ratios):,} regimes ({cells}{objectives})")
     return f"{', '.join(parts)}. At worst it has {ratio.max():.2g} times the regret of the best."
 
 
@@ -288,9 +310,9 @@ def _rules(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     tree, leaf = _tree(known, behind)
     rules = []
     for node, conditions in _leaves(tree.tree_):
-        mine = behind[leaf == node]
-        best = np.log(mine).mean().idxmin()
-        rules.append({"If": _in_words(conditions), "Take": label(best), **_behind_the_best(mine[best])})
+        regimes = behind[leaf == node]
+        best = np.log(regimes).mean().idxmin()
+        rules.append({"If": _in_words(conditions), "Take": label(best), **_behind_the_best(regimes[best])})
     objectives, parts = table["objective"].unique(), []
     if len(objectives) == 1:
         return pd.DataFrame(rules), []
@@ -299,7 +321,9 @@ def _rules(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         tree, leaf = _tree(known[~out], behind[~out])
         names = np.log(behind[~out]).groupby(leaf).mean().idxmin(axis=1)
         chosen = names.loc[tree.apply(known[out])]
-        parts.append(pd.Series([of[name] for (_, of), name in zip(behind[out].iterrows(), chosen, strict=True)]))
+        parts.append(
+            pd.Series([ratios[name] for (_, ratios), name in zip(behind[out].iterrows(), chosen, strict=True)])
+        )
     more, near, worst = _behind_the_best(pd.concat(parts)).values()
     trust = (
         "**How far to trust the rules.** We made them without one objective and followed them on that objective, for "
@@ -318,7 +342,7 @@ def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
 
 
 def _behind_the_best(behind: pd.Series) -> dict[str, str]:
-    """behind: ratios to the best. The geometric mean of what is above 1, how often they are near 1, and the largest."""
+    """The geometric mean of what is above 1 of ratios to the best, how often they are near 1, and the largest."""
     return {
         "More regret": f"{np.exp(np.log(behind).mean()) - 1:.0%}",
         f"Within {NEAR - 1:.0%}": f"{(behind <= NEAR).mean():.0%} of {len(behind):,} regimes",
@@ -336,14 +360,15 @@ def _leaves(tree, node: int = 0, conditions: tuple = ()) -> list[tuple]:
 
 
 def _in_words(conditions: tuple) -> str:
+    """The conditions of a leaf as the condition of a rule."""
     parts = []
-    for feature, name in KNOWN.items():
-        highest = min((x for of, below, x in conditions if of == feature and below), default=None)
-        lowest = max((x for of, below, x in conditions if of == feature and not below), default=None)
+    for feature, feature_name in KNOWN.items():
+        highest = min((x for name, below, x in conditions if name == feature and below), default=None)
+        lowest = max((x for name, below, x in conditions if name == feature and not below), default=None)
         if lowest and highest:
-            parts.append(f"{name} between {rounded(lowest)} and {rounded(highest)}")
+            parts.append(f"{feature_name} between {rounded(lowest)} and {rounded(highest)}")
         elif lowest or highest:
-            parts.append(f"{name} {'above' if lowest else 'below'} {rounded(lowest or highest)}")
+            parts.append(f"{feature_name} {'above' if lowest else 'below'} {rounded(lowest or highest)}")
     return ", ".join(parts) or "always"
 
 
@@ -353,14 +378,15 @@ def rounded(x: float) -> str:
 
 
 def _which_Delta(given: pd.DataFrame) -> str:
+    """Which Delta to give PF-PNE, from the curves of `break_even`."""
     rows = []
-    for _, of in given.sort_values("given").groupby(REGIME):
-        first, best = of.iloc[0], of.loc[of["ratio"].idxmin()]  # Delta = 0, and the best of them
-        pays = of["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
+    for _, curve in given.sort_values("given").groupby(REGIME):
+        first, best = curve.iloc[0], curve.loc[curve["ratio"].idxmin()]  # Delta = 0, and the best of them
+        pays = curve["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
         row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best["ratio"]}
-        rows.append({**row, "best": best["given"], "pays": of.loc[pays, "given"].min(), "zero": first["ratio"]})
-    every = pd.DataFrame(rows)
-    differ, alike = every[every["own"] > 0], every[every["own"] == 0]
+        rows.append({**row, "best": best["given"], "pays": curve.loc[pays, "given"].min(), "zero": first["ratio"]})
+    cases = pd.DataFrame(rows)
+    differ, alike = cases[cases["own"] > 0], cases[cases["own"] == 0]
     again = (differ["pays"] > 0) & (differ["zero"] < 1)
     return (
         f"**Which Delta to give {label('pf-pne')}.** Ranges are medians and quartiles. With differing clients, the "

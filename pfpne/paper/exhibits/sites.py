@@ -112,6 +112,7 @@ def make_sites(M: int, seed: int, run: int, setting: Setting = UNLIKE) -> list[t
 
 
 def auc(point: dict, train: tuple, test: tuple) -> float:
+    """The AUC on (x, y) of test, of a machine with the parameters of this point, fitted to (x, y) of train."""
     from sklearn.metrics import roc_auc_score
     from sklearn.svm import SVC
 
@@ -119,7 +120,20 @@ def auc(point: dict, train: tuple, test: tuple) -> float:
 
 
 def objective(own: tuple, rng: np.random.Generator):
-    """(C, gamma) -> AUC on a random quarter of a site's own images."""
+    """Make the reward of a site: a function of (C, gamma) that returns the AUC on a random quarter of its own images.
+
+    Parameters
+    ----------
+    own : tuple
+        The site's images, (x (n, 64), even (n,)).
+    rng : numpy.random.Generator
+        Where the quarters are drawn from.
+
+    Returns
+    -------
+    callable
+        {"C": ..., "gamma": ...} -> AUC.
+    """
     from sklearn.model_selection import train_test_split
 
     def reward(point: dict) -> float:
@@ -191,7 +205,7 @@ def results(
     return pd.concat(tables, ignore_index=True)
 
 
-def compared(table: pd.DataFrame, seed: int, ours: str = OURS) -> pd.DataFrame:
+def compare(table: pd.DataFrame, seed: int, ours: str = OURS) -> pd.DataFrame:
     """By how much the AUC of our way is above each other's, paired by run: one row per setting, rival and site.
 
     The site "all" is the mean over the sites; low and high are the ends of a 95 % bootstrap interval.

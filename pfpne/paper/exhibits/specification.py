@@ -43,9 +43,19 @@ COMPARISONS = {  # name -> the algorithm, and those that it has less regret than
 
 
 def readings(study: Study, most: int | None = None) -> pd.DataFrame:
-    """A row an objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
+    """Run the comparison under every reading.
 
-    most: so many values of each choice, the first; all of them by default.
+    Parameters
+    ----------
+    study : Study
+        The scale of the runs.
+    most : int, optional
+        How many values of each choice are tried, the first ones; all of them by default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
     """
     regimes = [regime for regime in study.regimes if regime.cells == "random" and DIMENSIONS[0] in regime.objectives]
     noises, rows = [regime.noise for regime in regimes], []
@@ -84,15 +94,26 @@ def _mean_regret(
     return study.runs(objective, name, noise, n, **changes)["regret"].mean()
 
 
-def right(table: pd.DataFrame) -> pd.DataFrame:
-    """Whether each claim of COMPARISONS comes out right, a column each, in each row of `readings`."""
+def claims_held(table: pd.DataFrame) -> pd.DataFrame:
+    """Whether each claim of COMPARISONS (one column each) comes out right in each row of `readings`."""
     pairs = COMPARISONS.items()
     return pd.DataFrame({claim: table[name] < table[[*others]].min(axis=1) for claim, (name, others) in pairs})
 
 
 def shares(table: pd.DataFrame) -> pd.DataFrame:
-    """The share of readings in which each claim comes out right: a row a claim, a column an objective."""
-    return right(table).groupby(table["objective"], sort=False).mean().T.rename_axis(index="claim", columns=None)
+    """Count the share of readings in which each claim comes out right.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The readings, as `readings` returns them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per claim, one column per objective.
+    """
+    return claims_held(table).groupby(table["objective"], sort=False).mean().T.rename_axis(index="claim", columns=None)
 
 
 # --- the figure ---------------------------------------------------------------------------------------
@@ -119,7 +140,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     Exhibit
         The figure, and as CSV the table with one column more for each of COMPARISONS.
     """
-    held, objectives = right(table), list(table["objective"].unique())
+    held, objectives = claims_held(table), list(table["objective"].unique())
     ours, rivals = COMPARISONS[FIRST]
     ratio = table[ours] / table[list(rivals)].min(axis=1)
     noises = list(table["noise"].unique())

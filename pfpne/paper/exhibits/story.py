@@ -26,9 +26,9 @@ BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, C
 class Trace(NamedTuple):
     """What happened in one run.
 
-    cells: a row a node of the server and of each client; who, depth, index, fate (of FATES), pulls (the server's:
+    cells: one row per node of the server and of each client: who, depth, index, fate (of FATES), pulls (the server's:
     of all clients, when it decided), mean of their rewards (NaN without any), low and high (its ends).
-    sent: a row a depth that the server decided on; depth, t, numbers up and down, of all clients together.
+    sent: one row per depth that the server decided on: depth, t, numbers up and down, of all clients together.
     """
 
     run: Run
@@ -37,25 +37,45 @@ class Trace(NamedTuple):
 
 
 def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
-    """Run PF-PNE on a problem of one dimension for `horizon` evaluations a client, and note what happened."""
-    cells, seen = [], watch("pf-pne", problem, horizon, seed=seed, **settings)
-    run, server, shared = seen.run, seen.server, seen.shared
-    sent = [(m.header, t, m.numbers * (way == "up"), m.numbers * (way == "down")) for t, way, _, m in run.messages]
+    """Run PF-PNE on a problem of one dimension, and note what happens to each node.
+
+    Parameters
+    ----------
+    problem : Problem
+        A problem of one dimension.
+    horizon : int
+        T, the evaluations per client.
+    seed : int
+        The seed of the run.
+    **settings
+        The algorithm's settings.
+
+    Returns
+    -------
+    Trace
+        The run, the cells and the messages.
+    """
+    cells, watched = [], watch("pf-pne", problem, horizon, seed=seed, **settings)
+    run, server, shared = watched.run, watched.server, watched.shared
+    sent = [
+        (message.header, t, message.numbers * (direction == "up"), message.numbers * (direction == "down"))
+        for t, direction, _, message in run.messages
+    ]
     sent = pd.DataFrame(sent, columns=["depth", "t", "up", "down"]).groupby(["depth", "t"], as_index=False).sum()
     partition = server.task.partition
     K = nodes_before_elimination(partition, shared)
     for h, kept in enumerate(shared):
         fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
-        drawn = {"pulls": server.samples(h), "mean": seen.means[h].mean(axis=0)}
+        drawn = {"pulls": server.samples(h), "mean": watched.means[h].mean(axis=0)}
         cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **drawn})
-    for m, (client, own) in enumerate(zip(seen.clients, seen.own, strict=True)):
+    for m, (client, own) in enumerate(zip(watched.clients, watched.own, strict=True)):
         # own: by PE, from the root; empty if the horizon came before
-        for h, index in enumerate(
-            nodes_before_elimination(partition, [*own, *shared[len(own) : -1]] if own else shared)
-        ):
-            protected, shown = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
-            mine, cut = np.isin(index, own[h] if h < len(own) else []), np.full(len(index), h >= len(own))
-            cases = {BY_SERVER: protected, CUT: cut, BROUGHT_BACK: shown & mine, NOT_BY_BOTH: shown, BY_CLIENT: mine}
+        kept = [*own, *shared[len(own) : -1]] if own else shared
+        for h, index in enumerate(nodes_before_elimination(partition, kept)):
+            by_server, decided = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
+            by_client, cut = np.isin(index, own[h] if h < len(own) else []), np.full(len(index), h >= len(own))
+            cases = {BY_SERVER: by_server, CUT: cut, BROUGHT_BACK: decided & by_client, NOT_BY_BOTH: decided}
+            cases |= {BY_CLIENT: by_client}
             fate = np.select(list(cases.values()), list(cases), NOT_BY_CLIENT)
             pulls, total = np.array([client.pulled.get((h, i), (0, np.nan)) for i in index.tolist()]).T
             drawn = {"pulls": pulls.astype(int), "mean": total / np.maximum(pulls, 1)}
@@ -67,7 +87,20 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
 
 @our_style()
 def draw(trace: Trace, problem: Problem) -> Exhibit:
-    """The functions, and under them the cells of the server and of up to three clients, depth by depth."""
+    """Draw the functions, and under them the cells of the server and of up to three clients, depth by depth.
+
+    Parameters
+    ----------
+    trace : Trace
+        The run, as `trace` returns it.
+    problem : Problem
+        The problem that it is on.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the cells as CSV.
+    """
     caption = (
         f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients,"
         f" T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a"
@@ -75,13 +108,14 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
         " sent, by all clients together, and the evaluations of each client."
     )
     figure = Figure()
-    _draw(figure, trace, problem)
+    draw_on(figure, trace, problem)
     return figure_exhibit(figure, "how_it_works", caption, trace.cells)
 
 
-def _draw(figure: Figure, trace: Trace, problem: Problem) -> None:
+def draw_on(figure: Figure, trace: Trace, problem: Problem) -> None:
+    """Put the picture on a figure, and give the figure its size."""
     clients, depths = range(min(problem.n_clients, len(CLIENT_LINES))), trace.cells["depth"].max() + 1
-    starts = {who: k * (depths + 2) for k, who in enumerate(["server", *(f"client {m + 1}" for m in clients)])}
+    starts = {name: k * (depths + 2) for k, name in enumerate(["server", *(f"client {m + 1}" for m in clients)])}
     cells, x = trace.cells[trace.cells["who"].isin(starts)], np.linspace(*problem.domain[0], 1001)
     rows = (depths + 2) * len(starts)
     height = 0.125 * rows + 2.3  # inches; all margins are known, which makes a redraw fast
@@ -102,20 +136,20 @@ def _draw(figure: Figure, trace: Trace, problem: Problem) -> None:
     top.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=2.6)
     top.set(xticks=[], yticks=(0, 0.5, 1))
     for fate, (color, hatch) in FATES.items():
-        mine = cells[cells["fate"] == fate]
-        y = (mine["depth"] + mine["who"].map(starts)).to_numpy()[:, None] + [-0.45, 0.45, 0.45, -0.45]
-        corners = np.stack([mine[["low", "low", "high", "high"]], y], axis=-1)
+        nodes = cells[cells["fate"] == fate]
+        y = (nodes["depth"] + nodes["who"].map(starts)).to_numpy()[:, None] + [-0.45, 0.45, 0.45, -0.45]
+        corners = np.stack([nodes[["low", "low", "high", "high"]], y], axis=-1)
         look = {"facecolor": color, "hatch": hatch, "edgecolor": GREY, "linewidth": 0.4, "label": fate}
-        if len(mine):
+        if len(nodes):
             ax.add_collection(PolyCollection(corners, **look))
     sent, ticks = trace.sent.set_index("depth"), {}
-    for who, start in starts.items():
-        pulls = cells[cells["who"] == who].groupby("depth")["pulls"].sum()
+    for owner, start in starts.items():
+        pulls = cells[cells["who"] == owner].groupby("depth")["pulls"].sum()
         columns = {"evaluations": pulls} if start else {"down \u2193": sent["down"], "up \u2191": sent["up"]}
         for right, (name, column) in zip((1.17, 1.09), columns.items(), strict=False):  # the axes end at 1
             for h, text in [(-1, name), *column.map("{:,}".format).items()]:
                 ax.text(right, start + h, text, transform=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7)
-        ticks |= {start - 1: who} | {start + h: h for h in pulls.index[::2]}
+        ticks |= {start - 1: owner} | {start + h: h for h in pulls.index[::2]}
     ax.set_yticks(list(ticks), list(ticks.values()))
     ax.set(xlabel="$x$, and the cells of each depth", ylabel="depth $h$")
     ax.tick_params(axis="y", length=0)
@@ -125,7 +159,20 @@ def _draw(figure: Figure, trace: Trace, problem: Problem) -> None:
 
 
 def in_words(trace: Trace, problem: Problem) -> str:
-    """What happened, as Markdown: the server, and the clients drawn."""
+    """Say what happened in Markdown: one sentence or two about the server and about each client that is drawn.
+
+    Parameters
+    ----------
+    trace : Trace
+        The run, as `trace` returns it.
+    problem : Problem
+        The problem that it is on.
+
+    Returns
+    -------
+    str
+        A list in Markdown.
+    """
     cells, sent = trace.cells, trace.sent
     fates = cells["fate"][cells["who"] == "server"]
     lines = [
@@ -134,10 +181,10 @@ def in_words(trace: Trace, problem: Problem) -> str:
         f"{max(sent['t'], default=0):,} of {trace.run.t[-1]:,} evaluations."
     ]
     for m, x in enumerate(problem.maximisers[: len(CLIENT_LINES), 0]):
-        mine, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]
-        around = mine[mine["low"].le(x) & mine["high"].ge(x)].groupby("fate", sort=False)["depth"].max()
+        own, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]
+        around = own[own["low"].le(x) & own["high"].ge(x)].groupby("fate", sort=False)["depth"].max()
         lines.append(
-            f"- **Client {m + 1}** kept {sum(mine['fate'] == BROUGHT_BACK)} nodes that the server had eliminated. The"
+            f"- **Client {m + 1}** kept {sum(own['fate'] == BROUGHT_BACK)} nodes that the server had eliminated. The"
             f" cell around its own optimum was {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}."
             f" It would use a point worth {value:.3f}; its optimum is {problem.optimum[m]:.3f}."
         )
@@ -145,7 +192,18 @@ def in_words(trace: Trace, problem: Problem) -> str:
 
 
 def explore(p):
-    """Sliders (ipywidgets) for Delta, noise, shift and M, set to a notebook's parameters, and the picture of each."""
+    """Make sliders for Delta, noise, shift and M, and the picture that belongs to them.
+
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters, which the sliders are set to first.
+
+    Returns
+    -------
+    ipywidgets.VBox
+        The sliders and the picture, which is drawn again when one of them is moved.
+    """
     import ipywidgets as widgets  # slow, so not before it is needed
 
     Delta = make_settings("pf-pne", p.settings, p.experiment().problem(0)).Delta
@@ -162,7 +220,7 @@ def explore(p):
         problem, png = make_problem("garland", M, shift, noise, p.seed), io.BytesIO()
         with our_style():
             figure = Figure(dpi=120)
-            _draw(figure, trace(problem, p.horizon, p.seed, Delta=Delta), problem)
+            draw_on(figure, trace(problem, p.horizon, p.seed, Delta=Delta), problem)
             FigureCanvasAgg(figure).print_png(png, pil_kwargs={"compress_level": 1})  # faster, and as good
         picture.value = png.getvalue()
 

@@ -111,7 +111,7 @@ def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarra
 
 
 def _read_off(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
-    """The same, from the curves of the runs to the longest."""
+    """Local and global regret, rounds and numbers at each horizon, read off the curves of the runs to the longest."""
     noise, n, T = study.regimes[0].noise, study.figure_runs, np.array(study.horizons)
     experiment = study.experiment(objective, name, noise, n, global_regret=True)
     rows = []

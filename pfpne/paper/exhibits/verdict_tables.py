@@ -185,7 +185,7 @@ def tally(verdicts: pd.DataFrame) -> str:
 
 
 def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The same counts, one row per column: those of the paper's claims + those of ours."""
+    """How many verdicts of each kind: one row per column, those on the paper's claims + those on ours."""
     rows = []
     for column, group in counted(verdicts).groupby("column", sort=False):
         ours, theirs = (group["verdict"][(group["whose"] == "ours") == own].tolist() for own in (True, False))
