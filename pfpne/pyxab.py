@@ -27,7 +27,7 @@ class PyXABPartition:
     Raises
     ------
     ValueError
-        If an argument is none of these.
+        If an argument is of another kind, or out of its range.
 
     Examples
     --------

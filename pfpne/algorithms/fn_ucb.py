@@ -6,7 +6,7 @@ from 0, as there; a message's header is the number of evaluations made.
 
 | paper            | here                 | meaning                                                                  |
 |------------------|----------------------|--------------------------------------------------------------------------|
-| N, K             | M, len(points)       | clients; arms, drawn once a run, the same for all clients                |
+| N, K             | M, len(points)       | clients; arms, drawn once per run, the same for all clients              |
 | f(x; theta)      | network              | network d-width-1, ReLU; p numbers theta                                 |
 | theta_0          | theta_0              | its initial weights and biases, all N(0, 1), the same for all clients    |
 | g(x; theta_0)    | gradients            | gradient of f at theta_0, which stays fixed                              |

@@ -309,7 +309,7 @@ class PhasedServer(Server):
 
 
 class FedPNEServer(PhasedServer):
-    """The same with Fed-PNE's expansion, and indices alone in the broadcast."""
+    """PF-PNE's server with Fed-PNE's expansion, and only indices in the broadcast."""
 
     def last_federated_depth(self):
         return self.task.partition.max_depth

@@ -157,7 +157,7 @@ def public_key(key: np.ndarray) -> np.ndarray:
 def pair_mask(key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
     """Return what client `own` adds to its n numbers of this header because of one other client, modulo 2^62.
 
-    The other client adds the opposite. keys (M, 32): the public keys; ValueError for one that is none.
+    The other client adds the opposite. keys (M, 32): the public keys; ValueError if one is no public key.
     """
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
     from cryptography.hazmat.primitives.ciphers import Cipher
@@ -323,7 +323,7 @@ class SecureClient(Client):
 
 
 def _later(awaited: Awaited) -> Awaited:
-    """Return the same with all headers one more, as 0 is the header of the keys."""
+    """Return what is awaited with all headers one more, as 0 is the header of the keys."""
     headers = range(awaited.headers.start + 1, awaited.headers.stop + 1) if len(awaited.headers) else range(0)
     return replace(awaited, last_header=awaited.last_header + 1, headers=headers)
 

@@ -230,7 +230,7 @@ class LandmineProblem(Problem):
 
 
 class LogLandmineProblem(LandmineProblem):
-    """The same on logarithmic axes: a point is (log10 C, log10 gamma)."""
+    """The landmine problem on logarithmic axes: a point is (log10 C, log10 gamma)."""
 
     axes = LOG
 

@@ -138,7 +138,7 @@ class ShiftedProblem(Problem):
 
 
 class OneDimensional(ShiftedProblem):
-    """The same where all local maxima are known: each maximum is at a peak or an end of the domain."""
+    """A shifted problem whose local maxima are all known: a maximum is at a peak, or at an end of the domain."""
 
     def _besides_peaks(self, clients):
         return self.domain.T[self.values(self.domain.T)[clients].argmax(axis=1)]
@@ -148,7 +148,7 @@ class OneDimensional(ShiftedProblem):
 
 
 class Rastrigin(ShiftedProblem):
-    """The same for rastrigin, a sum over the dimensions: each is maximised by itself."""
+    """Shifted rastrigin, a sum over the dimensions: each term is maximised by itself."""
 
     def _besides_peaks(self, clients):
         return self._best_for(np.eye(self.n_clients)[clients])

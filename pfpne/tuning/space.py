@@ -35,7 +35,7 @@ class Float:
     Raises
     ------
     ValueError
-        If the range is none.
+        If low < high does not hold, or one of them is no such number.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Int:
     Raises
     ------
     ValueError
-        If the range is none.
+        If low < high does not hold, or one of them is no such number.
 
     Examples
     --------
@@ -292,7 +292,7 @@ class Reward:
     Raises
     ------
     ValueError
-        For a range or a direction that is none.
+        If low < high does not hold, or the direction is another word.
 
     Examples
     --------
