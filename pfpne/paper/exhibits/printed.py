@@ -221,7 +221,7 @@ def verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
         p_right, p_wrong = stats.combine_p_values(rows_of_one[["p_right", "p_wrong"]].to_numpy())
         row = {"id": statement.id, "objective": statement.objective, "what": worst["what"], "n": int(worst["n"])}
         row |= {name: worst.get(name) for name in ("ratio", "low", "high", "wins", "phase")}
-        row |= {"other_phase": mine.get("other_phase", pd.Series(0.0)).max(), "by_design": statement.by_design}
+        row |= {"other_phase": rows_of_one.get("other_phase", pd.Series(0.0)).max(), "by_design": statement.by_design}
         rows.append(row | {"p_right": p_right, "p_wrong": p_wrong})
     return decide_by_holm(pd.DataFrame(rows))
 
