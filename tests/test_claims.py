@@ -896,5 +896,5 @@ def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, idle, why)
     monkeypatch.setattr(tests.Column, "runs", runs)
     column = Column(Study(2, 100, 6, 4, ()), Regime("bernoulli", "bernoulli", ("garland",)), "garland")
     assert [one.undecidable for one in tests.compare(column, ["hct"], below=1).comparisons] == [why]
-    assert [one.undecidable for one in tests.compare(column, ["hct"], below=1, of="numbers").comparisons] == [""]
+    assert [one.undecidable for one in tests.compare(column, ["hct"], below=1, quantity="numbers").comparisons] == [""]
     assert [one.undecidable for one in tests.compare(column, ["pf-pne"], "hct", below=2).comparisons] == [""]
