@@ -212,11 +212,12 @@ class Server:
 
     takes are the kinds of message that it may be sent. bears_missing: whether a phase can be concluded with some of the
     clients alone, if quorum, the number of clients that have to answer, allows it. present: how many clients have
-    answered in the phase that is being concluded.
+    answered in the phase that is being concluded. left_out: the clients that an exchange under way goes on without.
     """
 
     takes: tuple[type[Message], ...] = ()
     bears_missing = False
+    left_out: tuple[int, ...] = ()
 
     def __init__(self, task: Task, settings=None):
         self.task, self.settings = task, settings
@@ -246,6 +247,10 @@ class Server:
     def awaits(self, m: int) -> Awaited:
         """Return what the server waits for from client m now."""
         return Awaited(-1)
+
+    def rewards_in_means(self) -> int:
+        """Return how many of its rewards are in each of a client's means in the exchange that the server waits for."""
+        return 1
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         """Answer awaited messages, one or more: here those of a quorum, who all get the same answer."""

@@ -71,6 +71,10 @@ class Message:
         """How many numbers the message carries."""
         return sum(value.size for value in self.values)
 
+    def rewards_in_means(self, evaluations: int) -> int:
+        """Return how many rewards are in each of its means, if the client evaluated so often since its last message."""
+        return evaluations // len(self.values[0])
+
     def check(self, sizes: dict[str, int] | None = None) -> None:
         """Raise a ValueError unless the message is as its kind declares, with these sizes of the named lengths."""
         kind, sizes = type(self).__name__, dict(sizes or {})

@@ -19,6 +19,7 @@ from pfpne.algorithms.secure import (
     Masked,
     PublicKey,
     PublicKeys,
+    RecoveringClient,
     from_fixed,
     mask,
     new_key,
@@ -207,8 +208,8 @@ def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
         client.answer(server.mail(1))
 
 
-def test_without_one_of_its_clients_there_is_no_sum(tmp_path):
-    with pytest.raises(ValueError, match="pf-pne cannot do without one of its clients"):
+def test_a_quorum_of_two_is_refused_as_each_would_have_the_others_mean(tmp_path):
+    with pytest.raises(ValueError, match="quorum with secure aggregation must be at least 3 of 3 clients"):
         LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=1, quorum=2, secure=True)
     assert not (tmp_path / "server").exists()
 
@@ -230,7 +231,7 @@ def test_the_page_on_trust_runs_as_it_stands():
     page = (CHECKOUT / "docs" / "trust.md").read_text(encoding="utf-8")
     names = {}
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)), names)
-    assert names["federation"].up == (PublicKey, Masked)
+    assert type(names["federation"].clients[0]) is RecoveringClient
 
 
 def test_a_key_that_is_none_is_refused():

@@ -45,6 +45,10 @@ class ArmMeans(Message):
 
     means: np.ndarray = numbers("n", statistic="mean")
 
+    def rewards_in_means(self, evaluations: int) -> int:
+        """Return those of all phases so far."""
+        return self.header * super().rewards_in_means(evaluations)
+
 
 @dataclass(frozen=True, eq=False)
 class SurvivingArms(Message):
@@ -89,6 +93,9 @@ class Fed1UCBServer(Server):
             return Awaited(self.phase - 1)
         headers, bounds = range(self.phase, self.phase + 1), self.task.bounds(ArmMeans)
         return Awaited(self.phase - 1, ArmMeans, headers, {"n": len(self.active)}, bounds=bounds)
+
+    def rewards_in_means(self) -> int:
+        return self.phase * self.pulls
 
     def conclude(self, means: np.ndarray) -> SurvivingArms:
         """Conclude a phase: from the clients' means (M, n) of the active arms to the arms that are kept."""

@@ -284,6 +284,9 @@ class PhasedServer(Server):
         """
         return self.present * pulls_each(h, self.log, self.settings, self.task.n_clients)
 
+    def rewards_in_means(self) -> int:
+        return pulls_each(self.h, self.log, self.settings, self.task.n_clients)
+
     def awaits(self, m: int) -> Awaited:
         """Return the means of K^h, down to the last federated depth (line 3; the clients see to T)."""
         if self.last_depth >= self.last_federated_depth():

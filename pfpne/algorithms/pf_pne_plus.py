@@ -353,6 +353,9 @@ class PlusServer(PhasedServer):
             return super().awaits(m)
         return replace(super().awaits(m), kind=NodeMeans, bounds=self.task.bounds(NodeMeans))
 
+    def rewards_in_means(self) -> int:
+        return super().rewards_in_means() * (ROOT_PULLS if self.noise is None else 1)
+
     def last_federated_depth(self):
         return self.task.partition.max_depth
 

@@ -8,17 +8,17 @@ and v then share a secret (X25519), from which each phase gets a mask (HKDF-SHA2
 subtracts. What a client sends is its numbers in fixed point plus all its masks, modulo 2^62: uniform, whatever the
 numbers are; in the sum over all clients the masks cancel, exactly.
 
-What is not here: the paper's second mask and Shamir's shares of the secrets, by which it goes on without a client that
-is gone. Here every client is needed: one that is away is waited for, and one that comes back sends the same text again.
-Nor are public keys signed: a server that lies about them can read everything. `SecureClient.fingerprint` is the same at
-all sites if it does not; compare it by another way.
+With these masks alone every client is needed: one that is away is waited for, and one that comes back sends the same
+text again. With quorum= a client may drop out: pfpne.algorithms.recovery has the paper's second mask for that, and its
+shares of secrets. Public keys are not signed: a server that lies about them can read everything.
+`SecureClient.fingerprint` is the same at all sites if it does not; compare it by another way.
 """
 
 import hashlib
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -28,6 +28,18 @@ from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, 
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, PhasedServer, PhasedSettings, pulls_each
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, SharedStatistics
 from pfpne.algorithms.phases import lookup_sorted
+from pfpne.algorithms.recovery import (
+    SEED,
+    Envelopes,
+    combine,
+    from_words,
+    least_sum,
+    mask_from_seed,
+    seeds,
+    split,
+    to_words,
+    words_for,
+)
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.messages import Awaited, Message, integers
 from pfpne.validation import check, check_integer, unknown_name
@@ -45,20 +57,24 @@ WHY_NOT = {  # the algorithms that send what no sum over the clients can stand f
 
 # --- settings --------------------------------------------------------------------------------------------
 # least_rewards: how many rewards of a client are in its mean of a node, at least; where the algorithm would pull a node
-# less often, it is pulled more often. least_clients: a federation with fewer clients is refused.
+# less often, it is pulled more often. least_clients: no sum over fewer clients is made. quorum: how many clients make
+# an exchange where others are gone; None for all.
 
 
 @dataclass(frozen=True)
 class SecureSettings:
-    """The two settings that secure aggregation adds to those of an algorithm."""
+    """The three settings that secure aggregation adds to those of an algorithm."""
 
     least_rewards: int = LEAST_REWARDS
     least_clients: int = LEAST_CLIENTS
+    quorum: int | None = None
 
     def __post_init__(self):
         super().__post_init__()
         check_integer("least_rewards", self.least_rewards, 1)
         check_integer("least_clients", self.least_clients, 2)
+        if self.quorum is not None:
+            check_integer("quorum", self.quorum, 2, also=", or None for all clients")
 
 
 @dataclass(frozen=True)
@@ -104,6 +120,35 @@ class Masked(Message):
     """Up: what the client has to say in fixed point, and its masks, modulo 2^62."""
 
     masked: np.ndarray = integers("n", high=2**BITS - 1)
+
+
+# With a quorum: see pfpne.algorithms.recovery. Bytes are packed four to a number.
+
+
+@dataclass(frozen=True, eq=False)
+class TwiceMasked(Message):
+    """Up, where a client may be missing: the same with a mask of the client's own, and shares of the masks' seeds.
+
+    The shares for each client in turn, encrypted for it.
+    """
+
+    masked: np.ndarray = integers("n", high=2**BITS - 1)
+    shares: np.ndarray = integers("s", high=2**32 - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Reveal(Message):
+    """Down: whose numbers have come, 1 or 0 for each client, and the shares that these sent to the receiver."""
+
+    present: np.ndarray = integers("M", high=1)
+    shares: np.ndarray = integers("s", high=2**32 - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Revealed(Message):
+    """Up: of each pair of clients in turn, the receiver's share of what is to be taken off; zeros for all else."""
+
+    shares: np.ndarray = integers("s", high=2**32 - 1)
 
 
 # --- fixed point -----------------------------------------------------------------------------------------
@@ -200,10 +245,10 @@ class Sums:
         """Return the limit of each part of such a message."""
         return [self.limit]
 
-    def conclude(self, server: Server, sums: list[np.ndarray]) -> Message:
-        """Return the server's answer, from the sums over all clients of each part."""
-        mean = sums[0] / self.task.n_clients
-        rows = self.task.n_clients if server.takes == (ArmMeans,) else 1  # fed1-ucb counts them
+    def conclude(self, server: Server, sums: list[np.ndarray], n_present: int) -> Message:
+        """Return the server's answer, from the sums of each part over the clients that are present."""
+        mean = sums[0] / n_present
+        rows = n_present if server.takes == (ArmMeans,) else 1  # fed1-ucb counts them
         return server.conclude(np.repeat(mean[None], rows, axis=0))
 
 
@@ -227,7 +272,7 @@ class PlusSums(Sums):
         low, high = self.task.rewards
         return (high - low) ** 2
 
-    def conclude(self, server, sums):
+    def conclude(self, server, sums, n_present):
         M, (total, squares, *root_sums) = self.task.n_clients, sums
         index, n, mean = server.index, pulls_each(server.h, server.log, server.settings, M), total / M
         if root_sums:
@@ -282,7 +327,7 @@ class SecureClient(Client):
     def ask(self) -> Batch:
         return EMPTY_BATCH if self.keys is None else self.client.ask()
 
-    def tell(self, rewards) -> Masked | None:
+    def tell(self, rewards) -> Message | None:
         if self.keys is None:
             return super().tell(rewards)
         batch = self.client.ask()
@@ -292,6 +337,10 @@ class SecureClient(Client):
         parts = self.sums.parts(message, int(batch.counts.sum()) // len(message.means))
         fixed = [to_fixed(values, precision(limit, self.task.n_clients)) for values, limit in parts]
         numbers, header = np.concatenate(fixed), message.header + 1
+        return self.hide(header, numbers & (2**BITS - 1))
+
+    def hide(self, header: int, numbers: np.ndarray) -> Message:
+        """Return the message in which the numbers (n,), modulo 2^62, are sent."""
         masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers))
         return Masked(header, masked & (2**BITS - 1))
 
@@ -347,6 +396,9 @@ class SecureServer(Server):
         n = awaited.sizes.get("n", 1) * len(self.sums.limits(awaited.kind))
         return _later(replace(awaited, kind=Masked, sizes={"n": n}, bounds={}))
 
+    def rewards_in_means(self) -> int:
+        return self.server.rewards_in_means()
+
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         M = self.task.n_clients
         if len(messages) != M:
@@ -354,16 +406,167 @@ class SecureServer(Server):
         if self.keys is None:
             self.keys = np.stack([messages[m].key for m in range(M)])
             return dict.fromkeys(range(M), PublicKeys(0, self.keys))
-        limits = self.sums.limits(self.server.awaits(0).kind)
-        total = np.split(sum_masked([messages[m].masked for m in range(M)]), len(limits))
-        bits = [precision(limit, M) for limit in limits]
-        sums = [from_fixed(x, b) for x, b in zip(total, bits, strict=True)]
+        total = sum_masked([messages[m].masked for m in range(M)])
+        return dict.fromkeys(range(M), self.conclude_sum(total, M))
+
+    def conclude_sum(self, total: np.ndarray, n_present: int) -> Message:
+        """Return the answer to all, from the sum (n,) modulo 2^62 over so many clients.
+
+        RuntimeError if it cannot be their sum.
+        """
+        awaited, M = self.server.awaits(0), self.task.n_clients
+        limits = self.sums.limits(awaited.kind)
+        parts = zip(np.split(total, len(limits)), limits, strict=True)
+        sums = [from_fixed(part, precision(limit, M)) for part, limit in parts]
         low, high = self.task.bounds(NodeMeans)["means"]
-        if not (M * low <= sums[0].min() and sums[0].max() <= M * high):
-            beyond = f"the mean over the clients of phase {messages[0].header - 1} is beyond the range of the rewards"
+        if not (n_present * low <= sums[0].min() and sums[0].max() <= n_present * high):
+            beyond = f"the mean over the clients of phase {awaited.headers.start} is beyond the range of the rewards"
             raise RuntimeError(f"{beyond}: one of them lies or is broken, and with masks nobody can tell which.")
-        answer = self.sums.conclude(self.server, sums)
-        return dict.fromkeys(range(M), replace(answer, header=answer.header + 1))
+        answer = self.sums.conclude(self.server, sums, n_present)
+        return replace(answer, header=answer.header + 1)
+
+
+# --- the same, where a client may be missing: pfpne.algorithms.recovery ----------------------------------
+
+
+def signed_mask(seed: bytes, u: int, v: int, n: int) -> np.ndarray:
+    """Return what client u adds to its n numbers because of client v; for v = u, its own mask."""
+    numbers = mask_from_seed(seed, n, BITS)
+    return numbers if u <= v else -numbers & (2**BITS - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerOrReveal(Awaited):
+    """The server's answer; or, before that, its request to reveal, which `reveal` describes."""
+
+    reveal: Awaited = field(default_factory=lambda: Awaited(-1))
+
+    def max_characters(self) -> int:
+        return max(super().max_characters(), self.reveal.max_characters())
+
+    def accepts(self, message, declared):
+        if isinstance(message, Reveal):
+            return self.reveal.accepts(message, declared)
+        return super().accepts(message, declared)
+
+
+class RecoveringClient(SecureClient):
+    """A client whose numbers are masked twice. revealed: the header of the last exchange that it gave shares in."""
+
+    def __init__(self, client: Client, m: int, sums: Sums, least_clients: int, quorum: int):
+        super().__init__(client, m, sums, least_clients)
+        self.quorum, self.revealed = quorum, 0
+
+    @property
+    def takes(self):
+        return (PublicKeys, Reveal, *self.client.takes)
+
+    def hide(self, header: int, numbers: np.ndarray) -> TwiceMasked:
+        """Return what the client sends in round 1."""
+        M, m, n = self.task.n_clients, self.m, len(numbers)
+        own = seeds(self.key, m, self.keys, header)
+        masked = sum_masked([numbers, *(signed_mask(seed, m, v, n) for v, seed in enumerate(own))])
+        shares = [split(seed, self.quorum, M) for seed in own]
+        envelopes = Envelopes(self.key, m, self.keys, header)
+        sealed = [envelopes.seal(v, b"".join(seed_shares[v] for seed_shares in shares)) for v in range(M)]
+        return TwiceMasked(header, masked, np.concatenate(sealed))
+
+    def awaits(self) -> Awaited:
+        """Return the keys; then the server's answer or its request to reveal, which is answered once in an exchange."""
+        awaited, M = super().awaits(), self.task.n_clients
+        if self.keys is None or awaited.kind is None:
+            return awaited
+        header, reveal = awaited.headers.start, Awaited(awaited.headers.start)
+        if header > self.revealed:
+            sizes = {"M": M, "s": M * words_for(M)}
+            reveal = Awaited(header - 1, Reveal, range(header, header + 1), sizes)
+        return AnswerOrReveal(**vars(awaited), reveal=reveal)
+
+    def _receive(self, message: Message) -> Message | None:
+        return self._reveal(message) if isinstance(message, Reveal) else super()._receive(message)
+
+    def _reveal(self, message: Reveal) -> Revealed:
+        """Return what the client sends in round 2: its shares of the masks that are to be taken off.
+
+        They are the own masks of the clients that are present, and the masks that these share with the others.
+        """
+        M, present = self.task.n_clients, message.present.astype(bool)
+        enough = present[self.m] and present.sum() >= self.quorum
+        expected = f"this client, {self.m}, and others, {self.quorum} or more together"
+        check(enough, "the clients whose numbers have come", expected, np.flatnonzero(present).tolist())
+        envelopes = Envelopes(self.key, self.m, self.keys, message.header)
+        sealed, revealed = message.shares.reshape(M, -1), np.zeros((M, M, SEED // 4), dtype=np.int64)
+        for u in np.flatnonzero(present).tolist():
+            shares = to_words(envelopes.open(u, sealed[u])).reshape(M, -1)
+            needed = ~present
+            needed[u] = True
+            revealed[u, needed] = shares[needed]
+        self.revealed = message.header
+        return Revealed(message.header, revealed.ravel())
+
+
+class RecoveringServer(SecureServer):
+    """A server that is told the sum over the clients whose numbers have come.
+
+    received: client -> its message of round 1, between the rounds.
+    """
+
+    takes = (PublicKey, TwiceMasked, Revealed)
+    bears_missing = True
+
+    def __init__(self, task: Task, server: Server, sums: Sums, quorum: int):
+        super().__init__(task, server, sums)
+        self.quorum, self.received = quorum, {}
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """The clients that are gone, from the end of round 1 to that of round 2."""
+        return tuple(m for m in range(self.task.n_clients) if self.received and m not in self.received)
+
+    def awaits(self, m: int) -> Awaited:
+        """Return, in round 1, twice masked numbers of all; in round 2, shares of those whose numbers have come."""
+        awaited, M = super().awaits(m), self.task.n_clients
+        if awaited.kind is not Masked:
+            return awaited
+        if not self.received:
+            return replace(awaited, kind=TwiceMasked, sizes={**awaited.sizes, "s": M * words_for(M)})
+        header = awaited.headers.start
+        if m not in self.received:
+            return Awaited(header)
+        return Awaited(header, Revealed, range(header, header + 1), {"s": M * M * SEED // 4})
+
+    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+        if self.keys is None:
+            return super()._exchange(messages)
+        if len(messages) < self.quorum:
+            raise ValueError(f"{self.quorum} clients make an exchange, and {len(messages)} have answered.")
+        if self.received:
+            return self._unmasked(messages)
+        self.received = messages
+        return {v: self._request(v) for v in messages}
+
+    def _request(self, v: int) -> Reveal:
+        """Return the request to client v, at the end of round 1."""
+        M, (header, *_) = self.task.n_clients, (message.header for message in self.received.values())
+        present, sealed = np.zeros(M, dtype=np.int64), np.zeros((M, words_for(M)), dtype=np.int64)
+        for u, message in self.received.items():
+            present[u], sealed[u] = 1, message.shares.reshape(M, -1)[v]
+        return Reveal(header, present, sealed.ravel())
+
+    def _unmasked(self, messages: dict[int, Message]) -> dict[int, Message]:
+        """Return the answer to all whose numbers have come, from the shares of a quorum of them."""
+        M, received = self.task.n_clients, self.received
+        shares = {v: messages[v].shares.reshape(M, M, -1) for v in sorted(messages)[: self.quorum]}
+        parts = [message.masked for message in received.values()]
+        n = len(parts[0])
+        for u in received:
+            for v in (u, *self.left_out):
+                seed = combine({w: from_words(revealed[u, v]) for w, revealed in shares.items()})
+                parts.append(-signed_mask(seed, u, v, n) & (2**BITS - 1))
+        self.present = self.server.present = len(received)
+        answer = self.conclude_sum(sum_masked(parts), len(received))
+        self.received = {}
+        return dict.fromkeys(received, answer)
 
 
 # --- the algorithms --------------------------------------------------------------------------------------
@@ -388,8 +591,9 @@ def secured(name: str) -> Algorithm:
     Returns
     -------
     Algorithm
-        What `make_federation` and `simulate` take. It has two more settings: least_rewards, how many rewards are in a
-        client's mean of a node at least (5), and least_clients, how many clients there have to be (3).
+        What `make_federation` and `simulate` take. It has three more settings: least_rewards, how many rewards are in a
+        client's mean of a node at least (5); least_clients, over how many clients a sum is at least (3); and quorum,
+        how many clients make an exchange where others are gone (None for all; see the page docs/trust.md).
 
     Raises
     ------
@@ -411,7 +615,8 @@ def secured(name: str) -> Algorithm:
         why = WHY_NOT.get(name, f"{name} needs more than sums over the clients" if ALGORITHMS[name].up else nothing)
         raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
     settings, sums, answer = SECURED[name]
-    return Algorithm(settings, partial(_make, ALGORITHMS[name].make, sums), SecureServer.takes, (PublicKeys, answer))
+    make = partial(_make, ALGORITHMS[name].make, sums)
+    return Algorithm(settings, make, (PublicKey, Masked, TwiceMasked, Revealed), (PublicKeys, Reveal, answer))
 
 
 def _make(make: Callable, sums: type[Sums], task: Task, settings) -> tuple[SecureServer, list[SecureClient]]:
@@ -432,6 +637,27 @@ def _make(make: Callable, sums: type[Sums], task: Task, settings) -> tuple[Secur
     except ImportError:
         raise ValueError('secure aggregation needs the package cryptography: pip install "pfpne[secure]".') from None
     server, clients = make(task, settings)
+    if settings.quorum not in (None, M):
+        return _make_recovering(task, server, clients, sums(task), least, settings.quorum)
     return SecureServer(task, server, sums(task)), [
         SecureClient(client, m, sums(task), least) for m, client in enumerate(clients)
+    ]
+
+
+def _make_recovering(
+    task: Task, server: Server, clients: list[Client], sums: Sums, least_clients: int, quorum: int
+) -> tuple[RecoveringServer, list[RecoveringClient]]:
+    """Make the server and the clients of one run; ValueError where fewer clients can make no exchange."""
+    M = task.n_clients
+    check(server.bears_missing, "quorum", f"{M}: pf-pne+ cannot do without one of its clients", quorum)
+    check(quorum < M, "quorum", f"at most n_clients, {M}", quorum)
+    least = next(q for q in range(1, M + 1) if least_sum(M, q) >= least_clients)
+    expected = f"at least {least} of {M} clients, so that no sum is over fewer than {least_clients} (least_clients)"
+    check(quorum >= least, "quorum with secure aggregation", expected, quorum)
+    try:
+        split(bytes(SEED), 2, 2)
+    except ImportError:
+        raise ValueError('a quorum needs the package pycryptodome: pip install "pfpne[secure]".') from None
+    return RecoveringServer(task, server, sums, quorum), [
+        RecoveringClient(client, m, sums, least_clients, quorum) for m, client in enumerate(clients)
     ]

@@ -11,10 +11,10 @@ import numpy as np
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.secure import SecureClient, new_key
+from pfpne.algorithms.secure import RecoveringClient, Reveal, SecureClient, new_key
 from pfpne.federation import Batch, Task
 from pfpne.journal import Journal, check_plain
-from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks
+from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks, with_quorum
 from pfpne.live.states import save
 from pfpne.messages import NUMBER_CHARACTERS, Message
 from pfpne.paths import write_atomically
@@ -73,6 +73,8 @@ class LiveClient:
         order, are used before anything is evaluated.
     secure
         Whether messages are masked, as at the server (see pfpne.algorithms.secure).
+    quorum
+        As at the server. It matters with masks alone.
 
     Raises
     ------
@@ -93,6 +95,7 @@ class LiveClient:
         give_up: int = 10,
         known: str | Path | None = None,
         secure: bool = False,
+        quorum: int | None = None,
         **settings,
     ):
         check_integer("m, the client's number,", m, 0, task.n_clients - 1)
@@ -102,12 +105,14 @@ class LiveClient:
         check_integer("retries", retries, 0)
         check_integer("give_up", give_up, 1)
         self.m, self.evaluate, self.missing, self.retries, self.give_up = m, evaluate, missing, retries, give_up
+        settings = with_quorum(secure, settings, quorum, task.n_clients)
         algorithm, agreed = with_masks(name, secure, settings)
         self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
         self._make()  # what is wrong with the plan is told before anything is written
         self.folder, self.plan = make_folder(folder), describe_plan(name, task, {**agreed, "client": m})
         self.digest = plan_digest(describe_plan(name, task, agreed))
         self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
+        self._revealed = Journal(self.folder / "revealed.jsonl")  # what a client that lost its state must not say again
         self._known = [] if known is None else _read_evaluations(Journal(known), task)
         with self._lock():
             self._restore()
@@ -123,6 +128,8 @@ class LiveClient:
             self.client, self.longest_text = self._make(), 0  # of the texts taken so far, as one may come again
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key()
+            if isinstance(self.client, RecoveringClient):
+                self.client.revealed = max((line["header"] for line in self._revealed.read()), default=0)
             self.outbox = self._text(self.client.start())
         lines, self._replay = _read_evaluations(self.journal, self._task), defaultdict(deque)
         if len(lines) < self.client.t:
@@ -204,7 +211,14 @@ class LiveClient:
             log.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
         elif awaited.accepts(message, self.client.takes):
             self.outbox, self.longest_text = self._text(self.client.receive(message)), max(self.longest_text, len(text))
+            if isinstance(message, Reveal):
+                self._note_revealed(message.header)
             self._save()
+
+    def _note_revealed(self, header: int) -> None:
+        """Write down that shares were given, before they are sent: a client gives them once in an exchange."""
+        self._revealed.read()
+        self._revealed.append(header=header)
 
     def _rewards(self, batch: Batch) -> np.ndarray:
         points = np.repeat(batch.points, batch.counts, axis=0)

@@ -29,6 +29,11 @@ def with_masks(name: str, secure: bool, settings: dict) -> tuple[str | Algorithm
     return (secured(name), {**settings, "secure": True}) if secure else (name, settings)
 
 
+def with_quorum(secure: bool, settings: dict, quorum: int | None, M: int) -> dict:
+    """Return the settings, with masks and a quorum below M that quorum, too: who masks has to know it."""
+    return {**settings, "quorum": quorum} if secure is True and quorum not in (None, M) else settings
+
+
 def plan_digest(plan: str) -> str:
     """Return eight hexadecimal digits, which stand in every text, so that one of another plan is refused."""
     return hashlib.sha256(plan.encode()).hexdigest()[:8]

@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pandas as pd
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import PhasedServer
-from pfpne.algorithms.secure import SecureServer
+from pfpne.algorithms.secure import RecoveringServer, Reveal, SecureServer
+from pfpne.disclosure import Disclosure
 from pfpne.federation import Task
-from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks
+from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks, with_quorum
 from pfpne.live.states import save
 from pfpne.messages import Message
 from pfpne.validation import brief, check, check_integer, is_integer, is_number
@@ -44,8 +46,9 @@ class LiveServer:
     Raises
     ------
     ValueError
-        If an argument is out of its range; for a quorum below M with an algorithm that needs every client, which each
-        does with masks; and for fn-ucb with D > 0.
+        If an argument is out of its range; for a quorum below M with an algorithm that needs every client; with masks,
+        for a quorum of so few that a server which lies could get the sum over fewer than least_clients; and for fn-ucb
+        with D > 0.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class LiveServer:
         secure: bool = False,
         **settings,
     ):
+        settings = with_quorum(secure, settings, quorum, task.n_clients)
         algorithm, agreed = with_masks(name, secure, settings)
         M, server = task.n_clients, make_federation(algorithm, task, **settings).server
         check(is_number(deadline) and deadline > 0, "deadline", "a number of seconds > 0", deadline)
@@ -77,10 +81,12 @@ class LiveServer:
         self.stopped, self._since = False, time.monotonic()
         with self._lock():
             saved, self._line = load_state(self.path, self.plan), self._first_line()
+        self._disclosure = Disclosure(M, exact=task.noise == 0)
         if saved:
             self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
             self._mail, self._answers = saved["mail"], saved["answers"]
             self.longest_text = saved["longest_text"]
+            self._disclosure.restore(saved["disclosure"])
         else:
             self.server = server
             self.inbox: dict[int, Message] = {}  # what has come for the next exchange
@@ -105,6 +111,7 @@ class LiveServer:
     def _save(self) -> None:
         """Write the state; OSError, and nothing is written, if another process has written there."""
         state = {"plan": self.plan, "server": self.server, "inbox": self.inbox, "idle": self.idle}
+        state["disclosure"] = self._disclosure.state()
         with self._lock():
             if self._first_line() != self._line:
                 raise OSError(f"{self.path} is not as this server left it: another is at work there, or removed it.")
@@ -122,7 +129,8 @@ class LiveServer:
 
     def wanted(self) -> list[int]:
         """Return the clients to be asked now: those that have not answered, and have something to do."""
-        return [m for m in range(self.M) if m not in self.inbox and m not in self.idle and m not in self.ahead]
+        not_now = {*self.inbox, *self.idle, *self.ahead, *self.server.left_out}
+        return [m for m in range(self.M) if m not in not_now]
 
     def mail(self, m: int) -> str:
         """Return what client m is to be sent when it is asked: a message, or "" to go on."""
@@ -151,6 +159,7 @@ class LiveServer:
             self.idle.pop(m, None)
         elif message.header in self._answers:  # it has been away: it is sent what answered its message then
             self._mail[m] = self._answers[message.header]
+            self._disclosure.add_sent(m, message)
             self.idle.pop(m, None)
         self.longest_text = max(self.longest_text, len(text))
         if self.inbox and not self.wanted():
@@ -175,21 +184,36 @@ class LiveServer:
         )
 
     def _needed(self) -> int:
-        """Return how many answers make an exchange: a quorum, or all that are awaited, if they are fewer."""
+        """Return how many answers make an exchange: of keys all, else a quorum, or all awaited, if they are fewer."""
+        if isinstance(self.server, SecureServer) and self.server.keys is None:
+            return self.M
         return min(self.quorum, sum(self.server.awaits(m).kind is not None for m in range(self.M)))
 
     def _exchange(self) -> None:
         messages, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
-        answers = {m: message.to_json(self.digest) for m, message in self.server.exchange(messages).items()}
+        in_a_mean, present = self.server.rewards_in_means(), self._senders(messages)
+        down = self.server.exchange(messages)
+        self._disclosure.add(messages, down, in_a_mean, present)
+        answers = {m: message.to_json(self.digest) for m, message in down.items()}
+        between_rounds = any(isinstance(message, Reveal) for message in down.values())
         self._mail = answers
         for m in answers:
             self.idle.pop(m, None)
         self.idle.update({m: True for m in messages if m not in answers})
-        if messages.keys() <= answers.keys():
+        if messages.keys() <= answers.keys() and not between_rounds:
             if not isinstance(self.server, PhasedServer | Fed1UCBServer | SecureServer):
                 self._answers.clear()  # with these algorithms, nobody can be more than one exchange behind
             sender, message = next(iter(messages.items()))
             self._answers[message.header] = answers[sender]
+
+    def _senders(self, messages: dict[int, Message]) -> list[int]:
+        """Return the clients whose numbers are in the exchange: with masks, those that have answered in round 1."""
+        in_round_2 = isinstance(self.server, RecoveringServer) and self.server.received
+        return sorted(self.server.received if in_round_2 else messages)
+
+    def disclosure(self) -> pd.DataFrame:
+        """Return what each party could learn of a client so far, a row each (see pfpne.disclosure)."""
+        return self._disclosure.table()
 
     def _end(self, why: str) -> None:
         """End it: no exchange can come about any more, so that clients which wait for one are done."""
@@ -207,12 +231,13 @@ class LiveServer:
         self.ahead.clear()
         why = f"clients {missing} have not answered within {limit:g} s"
         if needed and len(self.inbox) >= needed:
-            log.warning("%s: concluded with clients %s", why, sorted(self.inbox))
+            log.warning("%s: concluded with clients %s", why, self._senders(self.inbox))
             self._exchange()
         elif self.idle and len(self.inbox) + len(self.idle) >= self.quorum:
             self._end(why)
         else:
-            raise TimeoutError(f"{why}; {len(self.inbox) + len(self.idle)} have, and {self.quorum} are needed.")
+            answered, needed = len(self.inbox) + len(self.idle), needed or self.quorum
+            raise TimeoutError(f"{why}; {answered} have, and {needed} are needed.")
         self._save()
 
 

@@ -1,0 +1,147 @@
+"""Secure aggregation that goes on without a client that is gone: the sum over those that are there, and no other.
+
+    run = pfpne.make_federation(pfpne.secured("pf-pne"), task, quorum=4)
+
+Source: Bonawitz et al., CCS 2017, the protocol with two masks. The masks of pairs are those of pfpne.algorithms.secure,
+from a seed that is new in each exchange. To these each client adds a mask of its own. An exchange has two rounds:
+
+1. Each client sends its numbers with both kinds of masks. With them go Shamir's shares of the seeds of all its masks,
+   for each client those that it is to keep, encrypted for it.
+2. The server says whose numbers have come, and passes the shares on. Each client answers with its shares of the own
+   masks of those whose numbers have come, and of the masks that they share with those that are gone. A quorum of
+   answers is enough to take these masks off the sum; a client that goes between the rounds is still in it.
+
+| paper                 | here               | meaning                                                          |
+|-----------------------|--------------------|------------------------------------------------------------------|
+| n, t                  | M, quorum          | clients; how many shares give a secret back                      |
+| U_2                   | present            | the clients whose masked numbers have come                       |
+| b_u                   | seed (u, u)        | of client u's own mask                                           |
+| s_{u,v}               | seed (u, v)        | of the mask of a pair; here one for each exchange                |
+
+A client shares the seeds of this exchange, and not its private key as in the paper: what is revealed of a client that
+is gone says nothing of other exchanges. A client answers once in an exchange, and never with both its share of an own
+mask and its shares of the same client's masks with those that are present. So a server that lies to some of them about
+who is gone gets no sum over fewer clients than `least_sum` says. The clients' shares of one exchange cost M^2 numbers a
+client. The first exchange, of the keys, needs all clients.
+"""
+
+import os
+import struct
+
+import numpy as np
+
+SEED = 16  # bytes of a seed, and of a share of it, as Shamir's sharing wants
+OVERHEAD = 28  # bytes that encryption adds: a nonce and a tag
+
+
+def least_sum(M: int, quorum: int) -> int:
+    """Return over how many clients a sum is, at least, that the server can get, whatever it tells each client.
+
+    For a sum without w clients the server needs, for each of these w, the answers of a quorum of clients to whom it has
+    said that this one is gone. Each of the M clients answers once, and may be told of M - quorum that are gone. So
+    w <= M (M - quorum) / quorum.
+    """
+    return M - M * (M - quorum) // quorum
+
+
+# --- seeds, shares and what carries them -----------------------------------------------------------------
+
+
+def _derive(secret: bytes, salt: bytes, purpose: bytes, header: int, length: int) -> bytes:
+    """Return so many bytes derived from a secret, for one purpose and one exchange."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), length, salt=salt, info=b"pfpne " + purpose + struct.pack("<Q", header)).derive(secret)
+
+
+def _agree(key: np.ndarray, keys: np.ndarray, other: int) -> bytes:
+    """Return the secret that only the owner of the private key and client `other` can compute."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+    other_key = X25519PublicKey.from_public_bytes(keys[other].astype(np.uint8).tobytes())
+    return X25519PrivateKey.from_private_bytes(key.tobytes()).exchange(other_key)
+
+
+def _join_keys(keys: np.ndarray, m: int, other: int) -> bytes:
+    """Return the public keys of two clients one after the other, in the same order for both."""
+    return b"".join(keys[i].astype(np.uint8).tobytes() for i in sorted((m, other)))
+
+
+def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int) -> list[bytes]:
+    """Return the seeds of client m's masks in an exchange, one for each client: at m, that of its own mask."""
+
+    def seed(other: int) -> bytes:
+        if other == m:
+            return _derive(key.tobytes(), b"", b"own mask", header, SEED)
+        return _derive(_agree(key, keys, other), _join_keys(keys, m, other), b"pair", header, SEED)
+
+    return [seed(other) for other in range(len(keys))]
+
+
+def mask_from_seed(seed: bytes, n: int, bits: int) -> np.ndarray:
+    """Return the mask (n,), modulo 2^bits, bits <= 62."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+    stream = Cipher(ChaCha20(_derive(seed, b"", b"stream", 0, 32), bytes(16)), mode=None).encryptor()
+    return (np.frombuffer(stream.update(bytes(8 * n)), "<u8") & np.uint64(2**bits - 1)).astype(np.int64)
+
+
+def split(secret: bytes, quorum: int, M: int) -> list[bytes]:
+    """Return shares of a secret, one for each client; a quorum of them gives it back, and fewer say nothing of it."""
+    from Crypto.Protocol.SecretSharing import Shamir
+
+    return [share for _, share in sorted(Shamir.split(quorum, M, secret))]
+
+
+def combine(shares: dict[int, bytes]) -> bytes:
+    """Return the secret, from the shares (client -> share) of exactly a quorum of clients."""
+    from Crypto.Protocol.SecretSharing import Shamir
+
+    return Shamir.combine([(m + 1, share) for m, share in shares.items()])
+
+
+def to_words(content: bytes) -> np.ndarray:
+    """Return bytes as numbers of 32 bits."""
+    return np.frombuffer(content, "<u4").astype(np.int64)
+
+
+def from_words(words: np.ndarray) -> bytes:
+    """Return the bytes that these numbers stand for."""
+    return words.astype("<u4").tobytes()
+
+
+def words_for(M: int) -> int:
+    """Return how many numbers the encrypted shares of M seeds take."""
+    return (M * SEED + OVERHEAD) // 4
+
+
+class Envelopes:
+    """Seals and opens what passes between clients through the server, which cannot read or change it."""
+
+    def __init__(self, key: np.ndarray, m: int, keys: np.ndarray, header: int):
+        self.key, self.m, self.keys, self.header = key, m, keys, header
+
+    def _cipher(self, sender: int, receiver: int):
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+        other = receiver if sender == self.m else sender
+        purpose = b"shares" + struct.pack("<II", sender, receiver)
+        secret, salt = _agree(self.key, self.keys, other), _join_keys(self.keys, self.m, other)
+        return ChaCha20Poly1305(_derive(secret, salt, purpose, self.header, 32))
+
+    def seal(self, receiver: int, content: bytes) -> np.ndarray:
+        """Return the content encrypted for the receiver, as numbers of 32 bits."""
+        nonce = os.urandom(12)
+        return to_words(nonce + self._cipher(self.m, receiver).encrypt(nonce, content, None))
+
+    def open(self, sender: int, words: np.ndarray) -> bytes:
+        """Return what the sender sealed for this client; ValueError if it is anything else."""
+        from cryptography.exceptions import InvalidTag
+
+        content = from_words(words)
+        try:
+            return self._cipher(sender, self.m).decrypt(content[:12], content[12:], None)
+        except InvalidTag:
+            raise ValueError(f"the shares of client {sender} are not those that it sent for this exchange.") from None
