@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 
 from pfpne.compiled import njit
+from pfpne.disclosure import what_each_could_learn
+from pfpne.validation import check
 
 SLACK = 1e-9  # how far above its optimum a value may be by rounding; beyond, the optimum is wrong
 
@@ -48,6 +50,8 @@ class Run(Measurements):
         The wall time, the one value that is not reproducible.
     messages
         (t, "up" or "down", client, Message) for every message, if they were asked for; else None.
+    exact
+        Whether the rewards were without noise.
     algorithm, settings
         What was run.
     """
@@ -57,6 +61,7 @@ class Run(Measurements):
     t: np.ndarray
     seconds: float
     messages: list | None = None
+    exact: bool = False
 
     @property
     def communication(self) -> pd.DataFrame:
@@ -64,6 +69,15 @@ class Run(Measurements):
         table = pd.DataFrame(self.rounds, columns=["t", "numbers up", "numbers down"])
         table.insert(1, "round", np.arange(1, len(table) + 1))
         return table.assign(bytes=8 * (table["numbers up"] + table["numbers down"]))
+
+    @property
+    def disclosure(self) -> pd.DataFrame:
+        """A table with one row for each party: what it could learn of a client (see pfpne.disclosure).
+
+        ValueError if the messages were not kept.
+        """
+        check(self.messages is not None, "messages", "kept for this: simulate(..., messages=True)", None)
+        return what_each_could_learn(self.messages, len(self.regret), self.exact)
 
 
 def checkpoints(T: int) -> np.ndarray:

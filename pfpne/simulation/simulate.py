@@ -144,4 +144,5 @@ def simulate(
         t=t,
         seconds=time.perf_counter() - start,
         messages=mail,
+        exact=problem.noise == 0,
     )

@@ -64,6 +64,8 @@ class Tuned:
         What was asked for.
     rows
         The history as it stands in its file.
+    disclosure
+        A table with one row for each party: what it could learn of a client from what was sent (see pfpne.disclosure).
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Tuned:
     communication: pd.DataFrame
     rows: list[dict] = field(repr=False)
     saved: int = 0
+    disclosure: pd.DataFrame | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         missing = int(self.history["value"].isna().sum())

@@ -12,6 +12,7 @@ import pandas as pd
 from pfpne.algorithms import ALGORITHMS, make_federation, settings_of
 from pfpne.algorithms.gp import GPClient
 from pfpne.algorithms.pf_pne_plus import PlusClient
+from pfpne.disclosure import Disclosure
 from pfpne.federation import Federation, Task
 from pfpne.gaussian import MOST, GaussianProcess, Hyper, Values, with_local_noise
 from pfpne.partition import Partition
@@ -150,6 +151,7 @@ class Search:
         self._stages = [[] for _ in self.names]  # by client: the stages of its evaluations in the history
         self._rounds = defaultdict(lambda: np.zeros(3, dtype=np.int64))  # t -> numbers up and down, single scores
         self._scores = [set() for _ in self.names]
+        self._disclosure = Disclosure(len(self.names), exact=noise == 0)
         self.federation.on_mail = self._on_mail
         for m, name in enumerate(self.names):
             self._learn_known(m, self.known[name])
@@ -320,6 +322,7 @@ class Search:
             self.federation.tell(m, self._rewards.pop(m))
 
     def _on_mail(self, t: int, up: list, down: list) -> None:
+        self._disclosure.mail(t, up, down)
         single = sum(x in self._scores[m] for m, message in up for x in _numbers(message))
         numbers = [sum(message.numbers for _, message in mail) for mail in (up, down)]
         self._rounds[t] += [*numbers, single]
@@ -371,7 +374,15 @@ class Search:
         communication.insert(4, "bytes", 8 * (communication["numbers up"] + communication["numbers down"]))
         rows = [*self.history.rows]
         return Tuned(
-            self.request, deploy, best_mean, pd.DataFrame(summary), self._table(rows), communication, rows, self.saved
+            self.request,
+            deploy,
+            best_mean,
+            pd.DataFrame(summary),
+            self._table(rows),
+            communication,
+            rows,
+            self.saved,
+            self._disclosure.table(),
         )
 
     def _table(self, rows: list[dict]) -> pd.DataFrame:

@@ -1,0 +1,135 @@
+"""What each party could learn of a client: by hand for two and three sites, and the same in live use and in `tune`."""
+
+import math
+
+import numpy as np
+import pytest
+from live_client import task
+from test_live import in_one_process
+
+import pfpne
+from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans
+from pfpne.algorithms.pf_pne_plus import RootStatistics, SharedStatistics
+from pfpne.algorithms.secure import Masked, secured
+from pfpne.disclosure import ONE, OTHERS, SERVER, Disclosure, what_each_could_learn
+from pfpne.live import LiveServer
+from pfpne.paths import SHIPPED as CHECKOUT
+
+
+def exchanges(M: int) -> list:
+    """Two of pf-pne: the root, pulled once by each, and two nodes pulled four times, one of which is kept."""
+    root, two = NodeMeans(0, [0.5]), NodeMeans(1, [0.2, 0.8])
+    messages = [(1, "up", m, root) for m in range(M)] + [(1, "down", m, Kept(0, [1], [0.5], [9.0])) for m in range(M)]
+    messages += [(9, "up", m, two) for m in range(M)] + [(9, "down", m, Kept(1, [2], [0.8], [4.0])) for m in range(M)]
+    return messages
+
+
+def rows(table) -> dict[str, list]:
+    return {who: [None if math.isnan(x) else x for x in values] for who, *values in table.itertuples(index=False)}
+
+
+@pytest.mark.parametrize(("M", "one"), [(2, [2, 1, 2.5, 1, 2]), (3, [0, None, None, 0, 2])])
+def test_by_hand(M, one):
+    """Means, fewest and median rewards in them, single ones, other numbers. The server: 1 of 1 reward, 2 of 4."""
+    learned = rows(what_each_could_learn(exchanges(M), M))
+    assert learned == {SERVER: [3, 1, 4, 1, 0], ONE: one, OTHERS: [2, 1, 2.5, 1, 2]}
+
+
+def test_one_client_alone_has_nobody_to_tell():
+    assert rows(what_each_could_learn(exchanges(1), 1))[OTHERS] == [0, None, None, 0, 2]
+
+
+def test_without_noise_a_mean_of_any_number_is_a_single_reward():
+    assert rows(what_each_could_learn(exchanges(3), 3, exact=True))[OTHERS] == [2, 1, 1, 2, 2]
+
+
+def test_masked_means_are_nothing_to_the_server():
+    """Of the sum the others compute a part; its length says how many nodes the rewards were of, parts included."""
+    up, down = Masked(1, np.arange(2)), Kept(1, [2], [0.8], [4.0])
+    messages = [(10, "up", m, up) for m in range(3)] + [(10, "down", m, down) for m in range(3)]
+    assert rows(what_each_could_learn(messages, 3)) == {
+        SERVER: [0, None, None, 0, 0],
+        ONE: [0, None, None, 0, 1],
+        OTHERS: [1, 5, 5, 0, 1],
+    }
+    shared = SharedStatistics(1, [2], [0.1, 0.8], [0.1, 0.1], [1])
+    messages = [(10, "up", m, Masked(1, np.arange(4))) for m in range(3)] + [(10, "down", 0, shared)]
+    assert rows(what_each_could_learn(messages, 3))[OTHERS] == [2, 5, 5, 0, 2]
+
+
+def test_a_mean_over_some_clients_tells_of_those():
+    disclosure = Disclosure(3)
+    disclosure.add(dict.fromkeys((0, 2), NodeMeans(0, [0.5])), dict.fromkeys((0, 2), Kept(0, [1], [0.5], [1.0])), 7)
+    assert [counts[7] for counts in disclosure.means[ONE]] == [1, 0, 1]
+    disclosure.add_sent(1, NodeMeans(0, [0.5]))  # late: the server has it all the same
+    disclosure.add_sent(1, NodeMeans(0, [0.5]))
+    assert [counts[7] for counts in disclosure.means[SERVER]] == [1, 1, 1]
+    again = Disclosure(3)
+    again.restore(disclosure.state())
+    assert again.table().equals(disclosure.table())
+
+
+def test_indices_alone_tell_no_site_a_mean_and_variances_are_other_numbers():
+    disclosure = Disclosure(2)
+    disclosure.add({0: RootStatistics(0, [0.5], [0.1]), 1: RootStatistics(0, [0.5], [0.1])}, {0: KeptIndex(0, [1])}, 8)
+    assert rows(disclosure.table()) == {
+        SERVER: [1, 8, 8, 0, 1],
+        ONE: [0, None, None, 0, 0],
+        OTHERS: [0, None, None, 0, 0],
+    }
+
+
+@pytest.mark.parametrize("M", [2, 3])
+def test_of_two_sites_each_computes_all_of_the_other_and_so_do_all_but_one(M):
+    """pf-pne+ sends back the mean of every node: nothing that was sent to the server stays from the others."""
+    problem = pfpne.make_problem("garland", M, shift=0.1, noise="bernoulli")
+    run = pfpne.simulate("pf-pne+", problem, 400, messages=True)
+    known = rows(run.disclosure)
+    assert known[OTHERS][:4] == known[SERVER][:4] and known[SERVER][0] == sum(
+        message.values[0].size for _, way, m, message in run.messages if way == "up" and m == 0
+    )
+    assert known[ONE][0] == (known[OTHERS][0] if M == 2 else 0)
+    with pytest.raises(ValueError, match="messages must be kept for this"):
+        _ = pfpne.simulate("pf-pne+", problem, 400).disclosure
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pf-pne+", "fed1-ucb"])
+def test_with_masks_the_server_learns_no_mean_and_all_others_none_of_fewer_rewards(name):
+    pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+    problem, settings = pfpne.make_problem("garland", 3, shift=0.1, noise="bernoulli"), {}
+    if name == "fed1-ucb":
+        settings = {"c_pulls": 1.0, "sigma": 0.15}
+    known = rows(pfpne.simulate(secured(name), problem, 600, messages=True, **settings).disclosure)
+    assert known[SERVER] == [0, None, None, 0, 0] and known[ONE][0] == 0
+    assert known[OTHERS][0] == 0 if name in ("fed-pne", "fed1-ucb") else known[OTHERS][1] >= 5
+    assert known[OTHERS][3] == 0
+
+
+def test_in_live_use_it_is_as_in_a_simulation_and_is_kept(tmp_path):
+    in_one_process("pf-pne", tmp_path, 40)
+    server = LiveServer("pf-pne", task(3, 40), tmp_path / "server", deadline=600)
+    run = pfpne.make_federation("pf-pne", task(3, 40))
+    disclosure = Disclosure(3, exact=True)
+    run.on_mail = disclosure.mail
+    while run.running:
+        for m, batch in run.ask():
+            run.tell(m, np.repeat([0.5 + math.sin(7 * x[0] + m) / 3 for x in batch.points], batch.counts))
+    assert server.disclosure().equals(disclosure.table()) and server.disclosure()["means"].tolist()[0] > 5
+
+
+def test_tune_reports_it():
+    functions, space = [lambda p: p["x"], lambda p: 1 - p["x"]], {"x": pfpne.Float(0, 1)}
+    known = rows(pfpne.tune(functions, space, n_evaluations=40, algorithm="pf-pne+", progress=False).disclosure)
+    assert known[SERVER][:4] == known[ONE][:4] == known[OTHERS][:4] and known[SERVER][0] > 10
+    known = rows(pfpne.tune(functions, space, n_evaluations=12, progress=False).disclosure)
+    assert known[SERVER][:4] == [0, None, None, 0] and known[SERVER][4] > 0  # beliefs of a model, and no score
+
+
+def test_the_page_on_trust_shows_what_comes_out():
+    pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+    page = (CHECKOUT / "docs" / "trust.md").read_text(encoding="utf-8")
+    problem = pfpne.make_problem("garland", n_clients=3, shift=0.1, noise="bernoulli")
+    for name, algorithm in (("pf-pne", "pf-pne"), ("pf-pne with masks", secured("pf-pne"))):
+        for who, values in rows(pfpne.simulate(algorithm, problem, 1000, messages=True).disclosure).items():
+            cells = ["none" if x is None else f"{x:g}" for x in values[:4]]
+            assert f"| {name} | {who} | {' | '.join(cells)} |" in page
