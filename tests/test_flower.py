@@ -91,6 +91,22 @@ def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
     assert_as_in_one_process(config, {m: tmp_path / f"client-{m}" for m in range(3)})
 
 
+def test_with_masks_no_mean_passes_over_the_grid(tmp_path):
+    pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+    from pfpne_flower.problem import masks, plan, settings
+    from pfpne_flower.server import Mail
+
+    from pfpne.live import LiveServer, drive
+
+    config = {**CONFIG, **LIMITS, "folder": str(tmp_path), "horizon": 30, "secure": True}
+    server = LiveServer(*plan(config), tmp_path / "server", deadline=600, **masks(config), **settings(config))
+    grid = FakeGrid(config)
+    mail = Mail(grid, 3, pause=0)
+    drive(server, mail.send, mail.receive)
+    said = [content["mail"]["text"] for way, content in grid.traffic if way == "up"]
+    assert {type(Message.from_json(text)).__name__ for text in said} == {"PublicKey", "Masked", "Done"}
+
+
 class Reply:
     """A reply that a site made up: anything may be in it."""
 

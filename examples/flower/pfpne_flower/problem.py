@@ -18,6 +18,11 @@ def settings(config: dict) -> dict:
     return SETTINGS.get(config["algorithm"], {})
 
 
+def masks(config: dict) -> dict:
+    """Whether messages are masked, and how many clients make an exchange at the deadline: the same everywhere."""
+    return {"secure": config.get("secure", False), "quorum": config["quorum"]}
+
+
 def plan(config: dict) -> tuple[str, Task]:
     """The algorithm and its task, the same everywhere: a parameter in [0, 1]."""
     return config["algorithm"], Task(Partition([[0.0, 1.0]]), config["n-clients"], config["horizon"], noise=0)

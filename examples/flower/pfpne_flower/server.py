@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from pfpne.live import LiveServer, drive
-from pfpne_flower.problem import plan, settings
+from pfpne_flower.problem import masks, plan, settings
 
 app = ServerApp()
 LONGEST_SHOWN = 10_000  # characters of a text in the log
@@ -108,7 +108,7 @@ def bound_nodes(table: str, n_clients: int) -> dict[int, int]:
 def main(grid: Grid, context: Context) -> None:
     """Serve to the end, or until the deadline with less than a quorum; run again, it goes on from there."""
     config = context.run_config
-    limits = {"deadline": config["deadline"], "last_deadline": config["last-deadline"], "quorum": config["quorum"]}
+    limits = {"deadline": config["deadline"], "last_deadline": config["last-deadline"], **masks(config)}
     folder = Path(config["folder"]).expanduser() / "server"
     bound = bound_nodes(config["nodes"], config["n-clients"])
     server = LiveServer(*plan(config), folder, **limits, **settings(config))
