@@ -17,6 +17,7 @@ from pfpne.paper.run.groups import (
     SYNTHETIC_NAMES,
 )
 from pfpne.paper.run.profiles import PROFILES
+from pfpne.problems import OBJECTIVES, Synthetic
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,10 @@ SITES = {  # the paper's are in the notebook, too
 _NOT_IN_STORY = ("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
 _NOT_OF_MANY = ("objective", "algorithms", "noise", *SETTINGS)  # no parameters where many settings are run
 _SHOWN = {"reading": True}
+_NEW = tuple(f for f, row in OBJECTIVES.items() if isinstance(row, Synthetic) and f not in SYNTHETIC_NAMES)
 NOTEBOOKS = {
     "0_how_it_works": Notebook("paper", 15, ("pf-pne",), ("garland",), without=_NOT_IN_STORY),
-    "1_synthetic_regret": Notebook("paper", 32, COMPARED, SYNTHETIC_NAMES, **_SHOWN),
+    "1_synthetic_regret": Notebook("paper", 32, COMPARED, (*SYNTHETIC_NAMES, *_NEW), **_SHOWN),
     "2_landmine_auc": Notebook("paper", 23, COMPARED, ("landmine",), without=("objective", "shift"), **_SHOWN),
     "3_communication_cost": Notebook(
         "paper", 14, ("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True, **_SHOWN
@@ -116,9 +118,12 @@ GROUPS = {  # what a batch makes: the figures and tables of the paper, what goes
 
 
 def executions(profile: str) -> list[tuple[str, dict]]:
-    """Return what a batch executes, in order: (notebook, the parameters besides `profile`)."""
+    """Return what a batch executes, in order: (notebook, the parameters besides `profile`).
+
+    A notebook that is not named here is executed once, with the values of the profile.
+    """
     noises, model = PROFILES[profile].noises, {"reading": "model"}
-    return [
+    planned = [
         ("0_how_it_works", STORY),
         *(("1_synthetic_regret", {"objective": f}) for f in SYNTHETIC_NAMES),
         ("2_landmine_auc", {}),
@@ -137,3 +142,5 @@ def executions(profile: str) -> list[tuple[str, dict]]:
         ("10_specification_curve", {}),
         ("11_as_printed", {}),
     ]
+    named = {name for name, _ in planned}
+    return planned + [(name, {}) for name in NOTEBOOKS if name not in named]

@@ -1,11 +1,14 @@
 """How figures and tables look and what they call things, as plain data: labels, colours, line styles, sizes.
 
-A new algorithm needs one row of LOOKS, a new objective one row of TITLES.
+An algorithm without a row of LOOKS is shown in grey under its own name, and an objective without a row of TITLES under
+its own.
 """
 
 from typing import NamedTuple
 
+from pfpne.algorithms import NAMES
 from pfpne.paper.run.groups import OWN_DELTA
+from pfpne.problems import OBJECTIVES
 
 
 class Look(NamedTuple):
@@ -44,6 +47,7 @@ LOOKS = {
     "blin": Look("BLiN", "#999933", (8, 2, 2, 2), "X"),
     "centralized": Look("Centralized", "#332288", (2, 1), "h"),
 }
+LOOKS |= {name: Look(name, "#666666", (1, 3), ".") for name in NAMES if name not in LOOKS}
 
 TITLES = {
     "garland": "Garland (1-D)",
@@ -54,6 +58,7 @@ TITLES = {
     "landmine": "Landmine",
     "landmine-log": "Landmine, logarithmic axes",
 }
+TITLES |= {name: f"{name.capitalize()} ({row.d}-D)" for name, row in OBJECTIVES.items() if name not in TITLES}
 
 # Lines and shades of the two kinds of cells; then lines of the cells that hold a near-optimal point, of what the paper
 # assumes, and of the oracle.
