@@ -41,7 +41,30 @@ _NAMES = {
     "tuning.space": "Choice Float Int Ordinal Reward Space",
 }
 _WHERE = {name: f"pfpne.{module}" for module, names in _NAMES.items() for name in names.split()}
-__all__ = list(_WHERE)
+__all__ = [
+    "Choice",
+    "EvaluationError",
+    "Float",
+    "Int",
+    "Ordinal",
+    "Partition",
+    "PyXABPartition",
+    "Reward",
+    "Search",
+    "Space",
+    "Task",
+    "Trial",
+    "Tuned",
+    "load",
+    "make_federation",
+    "make_problem",
+    "problem_from_functions",
+    "save",
+    "secured",
+    "simulate",
+    "to_pyxab",
+    "tune",
+]
 
 
 def __getattr__(name: str):

@@ -14,12 +14,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
-from numba import config
+import numba.core.config
 
 from pfpne.paths import PACKAGE
 
+config: Any = numba.core.config
 A_DAY = 86_400  # seconds
 
 
@@ -82,6 +84,7 @@ def njit(**options) -> Callable[[Callable], Callable]:
             config.CACHE_DIR = setting
         if FOLDER in Path(compiled.stats.cache_path or "").parents and source_digest(PACKAGE) == DIGEST:
             return compiled
-        return numba.njit(**{**options, "cache": False})(function)
+        not_kept: dict[str, Any] = {**options, "cache": False}
+        return numba.njit(**not_kept)(function)
 
     return decorate

@@ -7,8 +7,9 @@ simulation and in a deployment.
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -219,7 +220,7 @@ class Server:
     bears_missing = False
     left_out: tuple[int, ...] = ()
 
-    def __init__(self, task: Task, settings=None):
+    def __init__(self, task: Task, settings: Any = None):
         self.task, self.settings = task, settings
         self.quorum = self.present = task.n_clients
 
@@ -252,7 +253,7 @@ class Server:
         """Return how many of its rewards are in each of a client's means in the exchange that the server waits for."""
         return 1
 
-    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+    def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         """Answer awaited messages, one or more: here those of a quorum, who all get the same answer."""
         M, senders = self.task.n_clients, sorted(messages)
         if len(senders) < self.quorum:
@@ -298,7 +299,7 @@ class Federation:
     array([0.28125])
     """
 
-    def __init__(self, server: Server, clients: list[Client], up: tuple = (), down: tuple = ()):
+    def __init__(self, server: Server, clients: Sequence[Client], up: tuple = (), down: tuple = ()):
         self.server, self.clients, self.up, self.down = server, clients, up, down
         self.on_mail: Callable | None = None
         self._pending: dict[int, Batch] | None = None  # the sweep's batches not yet told; None before the first
@@ -326,7 +327,7 @@ class Federation:
         check(is_integer(m), "the client to be told", "an integer", m)
         if not self._pending:
             self.ask()
-        if m not in self._pending:
+        if self._pending is None or m not in self._pending:
             raise ValueError(f"client {m} has no batch to be told about; ask() lists those that have.")
         message = self.clients[m].tell(rewards)
         del self._pending[m]

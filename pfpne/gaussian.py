@@ -145,7 +145,7 @@ def fit(values: Values, start: Hyper, steps: int = 20) -> Hyper:
         for hyper in candidates:
             if hyper not in heights:
                 heights[hyper] = GaussianProcess(values, hyper).log_posterior()
-        best = max(candidates, key=heights.get)
+        best = max(candidates, key=heights.__getitem__)
         if best == top:
             break
         top = best

@@ -37,11 +37,13 @@ class Journal:
         content = self.path.read_bytes() if self.path.exists() else b""
         whole, newline, _ = content.rpartition(b"\n")
         self._size, self._end = len(content), len(whole + newline)
-        lines = [_unsealed(line) for line in whole.split(b"\n")] if newline else []
-        for number, line in enumerate(lines, 1):
+        lines = []
+        for number, text in enumerate(whole.split(b"\n") if newline else [], 1):
+            line = _unsealed(text)
             if line is None:
                 why = "is not what was written there, or comes of a version that wrote no checksums"
                 raise ValueError(f"{self.path} is damaged: line {number} {why}.")
+            lines.append(line)
         return lines
 
     def append(self, **line) -> None:

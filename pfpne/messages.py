@@ -8,6 +8,7 @@ import json
 import logging
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -190,7 +191,7 @@ class Awaited:
         lengths = {**self.sizes, **{name: len(allowed) for name, allowed in self.subset_of.items()}}
         numbers = 0
         for f in dataclasses.fields(self.kind)[1:] if self.kind is not None else ():
-            shape = [n if isinstance(n, int) else lengths.get(n) for n in f.metadata["shape"]]
+            shape: list[Any] = [n if isinstance(n, int) else lengths.get(n) for n in f.metadata["shape"]]
             if None in shape:  # as long as the array that it must be a part of
                 shape = [max(lengths.values(), default=0) if n is None else n for n in shape]
             numbers += math.prod(shape)

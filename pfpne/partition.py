@@ -7,6 +7,7 @@ names a node with two integers. A node is pulled at the centre of its box.
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,9 +80,9 @@ class Partition:
     array([3, 4])
     """
 
-    domain: np.ndarray
+    domain: Any  # (d, 2), [low, high] a dimension; an array once it is made
     k: int = 2
-    max_depth: int | None = None
+    max_depth: Any = None  # an integer or None; an integer once it is made
     cells: str = "random"
     seed: int = 0
     max_cuts: int | None = None

@@ -1,5 +1,7 @@
 """Bridges to and from PyXAB: its partition classes for our algorithms, and our cells for its algorithms."""
 
+from typing import Any
+
 import numpy as np
 
 from pfpne.partition import Partition, check_domain, resolve_max_depth
@@ -60,8 +62,9 @@ class PyXABPartition:
             self._tree.make_children(node, newlayer=h >= self._tree.get_depth())
         finally:
             np.random.set_state(global_state)
-        self._nodes |= {(child.get_depth(), child.get_index()): child for child in node.get_children()}
-        return node.get_children()
+        children: Any = node.get_children()
+        self._nodes |= {(child.get_depth(), child.get_index()): child for child in children}
+        return children
 
     def _node(self, h: int, i: int):
         if not (0 <= h <= self.max_depth and 1 <= i <= self.k**h):

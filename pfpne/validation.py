@@ -37,7 +37,7 @@ def brief(x) -> str:
     return _short_repr.repr(x)
 
 
-def check(condition: bool, name: str, expected: str, value) -> None:
+def check(condition: bool | np.bool_, name: str, expected: str, value) -> None:
     """Raise a ValueError that says "name must be expected; got value", unless the condition holds."""
     if not condition:
         raise ValueError(f"{name} must be {expected}; got {brief(value)}.")
@@ -79,7 +79,8 @@ def check_integer(name: str, x, low: int, high: int = 10**9, also: str = "") -> 
 
 def check_count(name: str, x, also: str = "") -> None:
     """Check an integer argument of the package, which COUNTS lists by its name."""
-    check_integer(name, x, *COUNTS[name], also)
+    low, high = COUNTS[name]
+    check_integer(name, x, low, high, also)
 
 
 def check_evaluations(n_clients: int, horizon: int) -> None:

@@ -6,7 +6,7 @@ comparisons.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,7 +25,7 @@ from pfpne.algorithms.pf_pne import (
     PhasedSettings,
 )
 from pfpne.algorithms.phases import make_phased
-from pfpne.federation import Federation, Server, Task
+from pfpne.federation import Client, Federation, Server, Task
 from pfpne.validation import check, unknown_name
 
 
@@ -52,7 +52,7 @@ class Algorithm:
     """
 
     settings: type
-    make: Callable
+    make: Callable[..., tuple[Server, Sequence[Client]]]
     up: tuple = ()
     down: tuple = ()
     on_cells: bool = True

@@ -17,9 +17,9 @@ def draw_arms(task: Task) -> np.ndarray:
     """
     rng, candidates = task.stream("arms"), task.candidates
     low, high = task.partition.domain.T
-    if len(low) > 2 and candidates is None:
-        return low + (high - low) * rng.random((POINTS, len(low)))
     if len(low) > 2:
+        if candidates is None:
+            return low + (high - low) * rng.random((POINTS, len(low)))
         return rng.permutation(candidates)[:POINTS]
     if candidates is None:
         axes = low[:, None] + (high - low)[:, None] * rng.random((len(low), VALUES_PER_DIMENSION))

@@ -17,6 +17,7 @@ one another to the horizon, which cuts the last.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -25,6 +26,7 @@ import numpy as np
 from pfpne.algorithms.phases import PhasedAlgorithm, Pull, make_phased
 from pfpne.federation import Client, Server, Task
 from pfpne.partition import Partition
+from pfpne.pyxab import PyXABPartition
 from pfpne.validation import check_amount, check_scale
 
 
@@ -50,7 +52,7 @@ def kept(mean: np.ndarray, edge: float, c_gap: float) -> np.ndarray:
     return ~(mean.max() - mean > c_gap * edge)
 
 
-def first_parts(partition: Partition, cubes: np.ndarray, limit: int) -> np.ndarray:
+def first_parts(partition: Partition | PyXABPartition, cubes: np.ndarray, limit: int) -> np.ndarray:
     """Return the indices, d depths below, of the first `limit` parts of the cubes, each cut into 2^d.
 
     No others are made: in 10 dimensions a thousand cubes have a million parts, more than can ever be pulled.
@@ -83,7 +85,7 @@ class BLiN(PhasedAlgorithm):
             cubes = cubes[kept(mean, 2.0**-level, s.c_gap)]  # Algorithm 1, elimination
 
 
-def make_blin(task: Task, settings: BLiNSettings) -> tuple[Server, list[Client]]:
+def make_blin(task: Task, settings: BLiNSettings) -> tuple[Server, Sequence[Client]]:
     """Make a server that sends no message, and M clients, each on its own."""
     halving = Partition(task.partition.domain, k=2, max_depth=task.partition.max_depth, cells="cyclic")
     return make_phased(BLiN, Server, replace(task, partition=halving), settings)

@@ -5,6 +5,7 @@ made by client j mod M, at the point that the server names.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class CentralizedServer(Server):
             return Awaited(rounds + (m < turn))
         return Awaited(rounds, RewardReport, range(rounds + 1, rounds + 2), bounds=self.task.bounds(RewardReport))
 
-    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+    def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         for message in messages.values():  # one, from the client whose turn it is
             self.hct.tell(message.reward)
         return self.start()

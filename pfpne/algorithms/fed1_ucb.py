@@ -15,6 +15,7 @@ be the best mean that others are held against, and a phase that the horizon has 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +60,7 @@ class SurvivingArms(Message):
 
 def reward_deviation(noise: float | str | None) -> float:
     """Return sigma: a/sqrt(3) for uniform noise on +-a, else 1/2, as in the public code."""
-    return 0.5 if noise is None or noise == "bernoulli" else noise / math.sqrt(3)
+    return 0.5 if noise is None or isinstance(noise, str) else noise / math.sqrt(3)
 
 
 def pulls_of_phase(T: int, c_pulls: float) -> int:
@@ -146,7 +147,7 @@ class Fed1UCBClient(Client):
         return self._best.copy()
 
 
-def make_fed1_ucb(task: Task, settings: Fed1UCBSettings) -> tuple[Server, list[Client]]:
+def make_fed1_ucb(task: Task, settings: Fed1UCBSettings) -> tuple[Server, Sequence[Client]]:
     """Make the server and the M clients; the order of the arms comes from the task's stream "arms-order"."""
     arms = task.stream("arms-order").permutation(draw_arms(task))
     pulls = pulls_of_phase(task.horizon, settings.c_pulls)

@@ -25,6 +25,7 @@ since t = 3, and from the first communication on: the same when D = 0. Of equal 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -181,21 +182,24 @@ class FNUCBServer(Server):
     """
 
     takes = (NeuralStatistics,)
+    gram: Any
+    moment: Any
+    inbox: dict[int, Any]
 
     def __init__(self, task: Task, settings: FNUCBSettings):
         super().__init__(task, settings)
-        self.gram, self.moment, self.inbox, self.synced = 0.0, 0.0, {}, 1
+        self.gram, self.moment, self.inbox, self.synced = 0.0, 0.0, {}, 1  # numbers, then arrays
 
     def awaits(self, m: int) -> Awaited:
         """Return the news of a client that has not sent any, of the step of the others' news."""
         step = next((message.header for message in self.inbox.values()), None)
         headers = range(self.synced + 1, self.task.horizon + 1) if step is None else range(step, step + 1)
         if m in self.inbox:
-            return Awaited(step)
+            return Awaited(self.inbox[m].header)
         p = self.settings.width * (len(self.task.partition.domain) + 2) + 1
         return Awaited(self.synced, NeuralStatistics, headers, {"p": p})
 
-    def _exchange(self, messages: dict[int, NeuralStatistics]) -> dict[int, Message]:
+    def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         self.inbox.update(messages)
         header, clients = max(message.header for message in messages.values()), range(self.task.n_clients)
         missing = [m for m in clients if m not in self.inbox]
@@ -205,7 +209,7 @@ class FNUCBServer(Server):
         self.gram = self.gram + sum(message.gram for message in news)  # W_sync += sum_i W_new,i
         self.moment = self.moment + sum(message.moment for message in news)  # B_sync += sum_i B_new,i
         weights = np.mean([message.weights for message in news], axis=0)
-        inverse = sum(message.inverse for message in news) / len(news)  # V_sync,NN^-1
+        inverse: Any = sum(message.inverse for message in news) / len(news)  # V_sync,NN^-1
         return dict.fromkeys(clients, NeuralStatistics(header, self.gram, self.moment, weights, inverse))
 
 

@@ -19,7 +19,9 @@ No reward is sent, and nothing depends on the horizon: a longer search begins as
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -176,7 +178,8 @@ class SharedGPClient(GPClient):
         d = len(task.partition.domain)
         self.grid, self.others = sobol(task, "grid of beliefs", grid_points(d)), None
         self.own_hyper = self.hyper
-        self.exchanges, self._sent = 0, None  # _sent: what was sent, while it waits for the answer
+        self.exchanges = 0
+        self._sent: Any = None  # what was sent, while it waits for the answer
 
     def beside(self, own: Values) -> Values:
         """Return these values, with what the others believe as a second output."""
@@ -237,11 +240,11 @@ class GPServer(Server):
         return AllBeliefs(self.exchanges - 1, (means * counts).sum(axis=0) / np.maximum(total, 1e-12), total)
 
 
-def make_gp(task: Task, settings: GPSettings) -> tuple[Server, list[Client]]:
+def make_gp(task: Task, settings: GPSettings) -> tuple[Server, Sequence[Client]]:
     """Make a server that sends no message, and M clients, each alone."""
     return Server(task), [GPClient(task, settings, m) for m in range(task.n_clients)]
 
 
-def make_shared_gp(task: Task, settings: GPSettings) -> tuple[Server, list[Client]]:
+def make_shared_gp(task: Task, settings: GPSettings) -> tuple[Server, Sequence[Client]]:
     """The server that adds up, and M clients."""
     return GPServer(task, settings), [SharedGPClient(task, settings, m) for m in range(task.n_clients)]

@@ -72,7 +72,7 @@ class HCTConstants(NamedTuple):
 
 
 def epoch(t: int) -> int:
-    """Return e with 2^e = t^+, the smallest power of two >= t, for t >= 1. (PyXAB's floats agree for t < 2^29.)"""
+    """Return e with 2^e = t^+, the smallest power of two >= t, for 1 <= t; PyXAB's floats agree for t < 2^29."""
     return (t - 1).bit_length()
 
 

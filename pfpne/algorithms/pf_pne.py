@@ -299,7 +299,7 @@ class PhasedServer(Server):
         s = self.settings
         return min(self.task.partition.max_depth, transition_depth(s.Delta, s.nu_1, s.rho))
 
-    def conclude(self, means: np.ndarray) -> Message:
+    def conclude(self, means: np.ndarray) -> Kept:
         """Conclude a phase: from the clients' means (M, n) of K^h (line 6) to the broadcast; K^{h+1} is next."""
         h, s = self.h, self.settings
         mean = means.mean(axis=0)  # lines 7-9

@@ -19,7 +19,7 @@ early_descent. With all but shared_means off, this is PF-PNE.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -325,8 +325,9 @@ class PlusClient(PhasedClient):
 
     def best(self) -> np.ndarray:
         """As in the phases, the centre (d,); then the tree's, once it has made a step of its own."""
-        hct_constants_for = self.tree is not None and self.tree.state[0]["t"] > self.tree.t + 1
-        return self.tree.best() if hct_constants_for else super().best()
+        if self.tree is not None and self.tree.state[0]["t"] > self.tree.t + 1:
+            return self.tree.best()
+        return super().best()
 
 
 # --- the server ----------------------------------------------------------------------------------------
@@ -341,7 +342,7 @@ class PlusServer(PhasedServer):
 
     takes = (RootStatistics, NodeMeans)
     bears_missing = False
-    noise: float | None = None
+    noise: Any = None
     binary = False
     het_sums = 0.0, 0.0
     continues = True
@@ -383,4 +384,5 @@ class PlusServer(PhasedServer):
             may_be_alike = h < transition_depth(s.Delta, s.nu_1, s.rho)
         self.settings = stage1_settings(s, noise)
         self.continues = may_be_alike and M > 1 and h < self.task.partition.max_depth
-        return SharedStatistics(h, kept.index, mean, [noise, max(0.0, estimate)], [int(self.continues)])
+        variances, continues = np.array([noise, max(0.0, estimate)]), np.array([int(self.continues)])
+        return SharedStatistics(h, kept.index, mean, variances, continues)

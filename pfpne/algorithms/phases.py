@@ -134,6 +134,9 @@ class PhasedClient(Client):
     by the sums and answers of each phase.
     """
 
+    _made_of: tuple
+    _sent: list
+
     def __init__(self, task: Task, settings, phases: type[PhasedAlgorithm]):
         super().__init__(task)
         self.__setstate__({"_made_of": (phases, settings), "_sent": []})

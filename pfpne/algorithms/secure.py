@@ -20,6 +20,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class SecureSettings:
     quorum: int | None = None
 
     def __post_init__(self):
-        super().__post_init__()
+        super().__post_init__()  # pyright: ignore[reportAttributeAccessIssue]  of the algorithm's settings
         check_integer("least_rewards", self.least_rewards, 1)
         check_integer("least_clients", self.least_clients, 2)
         if self.quorum is not None:
@@ -234,18 +235,18 @@ class Sums:
     def __init__(self, task: Task):
         self.task, self.limit = task, max(map(abs, task.rewards))
 
-    def parts(self, message: Message, n: int) -> list[tuple[np.ndarray, float]]:
+    def parts(self, message: Any, n: int) -> list[tuple[np.ndarray, float]]:
         """Return the numbers of a client's message in parts (values (n,), limit), each value within +-limit.
 
         n: how many rewards are in each of its means.
         """
         return [(message.means, self.limit)]
 
-    def limits(self, kind: type[Message]) -> list[float]:
+    def limits(self, kind: type[Message] | None) -> list[float]:
         """Return the limit of each part of such a message."""
         return [self.limit]
 
-    def conclude(self, server: Server, sums: list[np.ndarray], n_present: int) -> Message:
+    def conclude(self, server: Any, sums: list[np.ndarray], n_present: int) -> Message:
         """Return the server's answer, from the sums of each part over the clients that are present."""
         mean = sums[0] / n_present
         rows = n_present if server.takes == (ArmMeans,) else 1  # fed1-ucb counts them
@@ -297,8 +298,8 @@ class SecureClient(Client):
 
     def __init__(self, client: Client, m: int, sums: Sums, least_clients: int):
         self.client, self.m, self.sums, self.least_clients = client, m, sums, least_clients
-        self.key: np.ndarray | None = None
-        self.keys: np.ndarray | None = None
+        self.key: Any = None
+        self.keys: Any = None
         super().__init__(client.task)
 
     @property
@@ -331,7 +332,7 @@ class SecureClient(Client):
         if self.keys is None:
             return super().tell(rewards)
         batch = self.client.ask()
-        message = self.client.tell(rewards)
+        message: Any = self.client.tell(rewards)
         if message is None:
             return None
         parts = self.sums.parts(message, int(batch.counts.sum()) // len(message.means))
@@ -399,7 +400,7 @@ class SecureServer(Server):
     def rewards_in_means(self) -> int:
         return self.server.rewards_in_means()
 
-    def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
+    def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         M = self.task.n_clients
         if len(messages) != M:
             raise ValueError(f"a sum is of all {M} clients, and {len(messages)} have sent their parts.")
@@ -623,11 +624,11 @@ def _make(make: Callable, sums: type[Sums], task: Task, settings) -> tuple[Secur
     """Make the server and the clients of one run."""
     M, least = task.n_clients, settings.least_clients
     check(M >= least, "n_clients", f"at least least_clients, {least}, with secure aggregation", M)
-    if isinstance(settings, Fed1UCBSettings):
+    if isinstance(settings, SecureFed1UCBSettings):
         pulls = pulls_of_phase(task.horizon, settings.c_pulls)
         expected = f"of at least least_rewards, {settings.least_rewards}, pulls: give a larger c_pulls"
         check(pulls >= settings.least_rewards, "a phase of fed1-ucb", expected, pulls)
-    if task.reward_range is None and task.noise not in (None, "bernoulli"):
+    if task.reward_range is None and task.noise is not None and not isinstance(task.noise, str):
         task = replace(task, reward_range=(-task.noise, 1 + task.noise))  # of values in [0, 1] and this noise
     bits = min(precision(limit, M) for limit in sums(task).limits(RootStatistics))
     expected = f"narrower, such as (0, 1): sums of {M} clients then have {LEAST_PRECISE} bits behind the point"

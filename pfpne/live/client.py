@@ -253,6 +253,7 @@ class LiveClient:
             self._rewards_at[str(point)].append(reward)
 
     def _evaluate(self, x: np.ndarray) -> tuple[float | None, str]:
+        failure, why = None, ""
         for _ in range(1 + self.retries):
             try:
                 reward = to_float(self.evaluate(x.copy()))

@@ -20,6 +20,7 @@ import math
 import pkgutil
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -106,8 +107,10 @@ class _Writer:
             return ["class", name]
         if isinstance(x, tuple):  # with names
             return ["object", name, [self.write(value) for value in x]]
-        fields = dataclasses.fields(x) if dataclasses.is_dataclass(x) else None
-        state = x.__getstate__() or {} if fields is None else {f.name: getattr(x, f.name) for f in fields if f.init}
+        if dataclasses.is_dataclass(x):
+            state: Any = {f.name: getattr(x, f.name) for f in dataclasses.fields(x) if f.init}
+        else:
+            state = x.__getstate__() or {}
         return ["object", name, [[key, self.write(value)] for key, value in state.items()]]
 
 
@@ -144,12 +147,12 @@ class _Reader:
 
     def _array(self, dtype: str, shape: list, writeable: bool, content: str) -> np.ndarray:
         """Read an array of numbers, as many as are in the file."""
-        kind, content = records().get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
+        kind, values = records().get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
         is_known = dtype in records() or (kind.kind in KINDS and kind.fields is None and kind.subdtype is None)
         check(is_known, "an array in a state", "of numbers", dtype)
-        right_size = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(content)
-        check(right_size, "the size of an array", f"that of what is there, {len(content)} bytes", shape)
-        made = np.frombuffer(content, kind).reshape(shape).copy()
+        right_size = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(values)
+        check(right_size, "the size of an array", f"that of what is there, {len(values)} bytes", shape)
+        made = np.frombuffer(values, kind).reshape(shape).copy()
         made.setflags(write=bool(writeable))
         return made
 

@@ -25,7 +25,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -118,9 +118,9 @@ def load_fields(path: Path) -> tuple[Field, ...]:
     fields = []
     for x, y in zip(mat["feature"].ravel(), mat["label"].ravel(), strict=True):
         x, y = np.asarray(x, dtype=float), np.asarray(y).ravel().astype(int)
-        halves = train_test_split(x, y, test_size=0.5, stratify=y, random_state=0)
+        halves: Any = train_test_split(x, y, test_size=0.5, stratify=y, random_state=0)
         fields.append(Field(len(fields), *halves))
-    check(len(fields) == N_FIELDS, f"the number of fields in {path}", N_FIELDS, len(fields))
+    check(len(fields) == N_FIELDS, f"the number of fields in {path}", str(N_FIELDS), len(fields))
     return tuple(fields)
 
 
@@ -137,7 +137,8 @@ def auc(field: Field, C: float, gamma: float) -> float:
         mines = np.count_nonzero(y == 1)
         name = f"the labels of landmine field {field.number}, {half} half,"
         check(0 < mines < len(y), name, "of both classes", f"{mines} mines among {len(y)}")
-    machine = SVC(C=C, gamma=gamma, kernel="rbf").fit(field.x_train, field.y_train)
+    settings: Any = {"C": C, "gamma": gamma, "kernel": "rbf"}
+    machine = SVC(**settings).fit(field.x_train, field.y_train)
     ranks = rankdata(machine.decision_function(field.x_test))
     positive = field.y_test == 1
     n1, n0 = positive.sum(), (~positive).sum()
@@ -195,6 +196,7 @@ class LandmineProblem(Problem):
     """
 
     axes = LINEAR
+    candidates: np.ndarray
 
     def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
         super().__init__(name, self.axes.domain, n_clients, noise, seed, run, self.axes.max_depth)

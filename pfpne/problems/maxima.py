@@ -130,7 +130,7 @@ def branch_and_bound(
     points = peaks[which] + shifts[client, 0]
     values = function(points[:, None])
     values[client, np.arange(len(points))] = peak_values[which]
-    edges = np.linspace(*domain[0], 4097)
+    edges = np.linspace(domain[0, 0], domain[0, 1], 4097)
     table = np.concatenate([edges[None], function(edges[:, None])])  # (1 + M, n): points, and under each its values
     x = np.concatenate([points, edges])
     mean = np.concatenate([values.mean(axis=0), table[1:].mean(axis=0)])
@@ -163,7 +163,7 @@ def alternate(function: Callable, best_for: Callable, starts: np.ndarray) -> tup
     """
     active = function(starts).T > 0
     active = np.concatenate([np.ones_like(active[:1]), active])  # and all of them
-    best_x, best, before = starts[0], -1.0, None
+    best_x, best, before = starts[0], -1.0, np.empty(0)
     for _ in range(50):  # two or three in practice
         active = np.unique(active[active.any(axis=1)], axis=0)
         if active.size == 0 or np.array_equal(active, before):

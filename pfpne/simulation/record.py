@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ class Run(Measurements):
         What was run.
     """
 
-    algorithm: str
+    algorithm: Any  # its name, or the Algorithm that was given
     settings: dict
     t: np.ndarray
     seconds: float

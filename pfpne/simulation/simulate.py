@@ -6,6 +6,7 @@ The simulator drives the same clients and server as a deployment does. Where an 
 
 import dataclasses
 import time
+from typing import Any
 
 import numpy as np
 
@@ -125,7 +126,8 @@ def simulate(
     check_count("run", run)
     if partition is None:
         partition = partition_of(problem, cells, seed, run)
-    same_domain = np.array_equal(getattr(partition, "domain", None), problem.domain)
+    domain: Any = getattr(partition, "domain", None)
+    same_domain = np.array_equal(domain, problem.domain)
     check(same_domain, "partition", f"one of the problem's domain, {problem.domain.tolist()}", partition)
     made_settings, T = make_settings(name, settings, problem), int(horizon)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, seed, key=(problem.name, run))

@@ -96,7 +96,7 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
         parent = tree.node[v]["parent"]
         above = tree.node[parent]
         if cells.child[cell[parent]] == 0:
-            cells.look_below(cell[parent], int(above["depth"]), above["index"])
+            cells.look_below(int(cell[parent]), int(above["depth"]), int(above["index"]))
         cell[v] = cells.child[cell[parent]] + v - above["child"]
     while True:
         state = tree.node, tree.state, tree.constants, cell, cells.child, cells.value
@@ -106,7 +106,7 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
         tree.node = grow_rows(tree.node, tree.state[0]["size"] + tree.constants.k)
         cell = grow_rows(cell, len(tree.node))
         if status == NO_VALUES:
-            cells.look_below(cell[row], int(tree.node[row]["depth"]), tree.node[row]["index"])
+            cells.look_below(int(cell[row]), int(tree.node[row]["depth"]), int(tree.node[row]["index"]))
 
 
 def measure(cells: Cells, pulled, deployed, steps: np.ndarray, before: np.ndarray) -> tuple:
@@ -138,7 +138,8 @@ def search(trees, problem, task, noise_streams, t: np.ndarray, start: int, befor
     for clients in (range(a, min(a + size, M)) for a in range(0, M, size)):
         cells = Cells(problem, task.partition, clients)
         played = [play(cells, next(trees), task.horizon - start, range(m, m + 1), noise_streams) for m in clients]
-        parts.append(measure(cells, *np.concatenate(played, axis=1), t[t >= start] - start, before[:, clients]))
+        pulled, deployed = np.concatenate(played, axis=1)
+        parts.append(measure(cells, pulled, deployed, t[t >= start] - start, before[:, clients]))
     regret, simple, best = zip(*parts, strict=True)
     return np.concatenate(regret, axis=1), np.concatenate(simple), np.concatenate(best)
 

@@ -205,7 +205,8 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
                 failure.result = search.result()
                 raise failure
     except KeyboardInterrupt as stop:  # not replaced by another error: Python ends as after any other Ctrl-C
-        stop.args, stop.result = (HOW,), search.result()
+        stop.args = (HOW,)
+        stop.result = search.result()  # pyright: ignore[reportAttributeAccessIssue]
         raise
 
 

@@ -66,7 +66,7 @@ class History:
             except OSError as error:
                 raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
             try:
-                self._read()
+                self._read(self._journal)
             except BaseException:
                 self._lock.release()
                 raise
@@ -76,11 +76,11 @@ class History:
         if self._journal is not None:
             self._lock.release()
 
-    def _read(self) -> None:
+    def _read(self, journal: Journal) -> None:
         """Read what the file holds, or begin it."""
-        path, request = self._journal.path, json.loads(json.dumps(self.request))
+        path, request = journal.path, json.loads(json.dumps(self.request))
         try:
-            lines = self._journal.read()
+            lines = journal.read()
             path.open("ab").close()  # that it can be written to is known before anything is evaluated
         except OSError as error:
             raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
@@ -89,7 +89,7 @@ class History:
         is_history = lines[0].keys() == request.keys() | {"pfpne"} if lines else path.stat().st_size == 0
         check(is_history, "history", "a file that tune wrote, or a new one", str(path))
         if not lines:
-            self._journal.append(pfpne=__version__, **request)
+            journal.append(pfpne=__version__, **request)
             return
         self._check_same(lines[0], {"pfpne": __version__, **request}, path)
         self._begin([self._checked(row, n) for n, row in enumerate(lines[1:], 1)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
@@ -14,6 +15,11 @@ COLUMNS = ("client", "evaluation", "evaluations", "choice", "value", "error", "s
 
 class EvaluationError(RuntimeError):
     """An objective failed, or returned what is no reward.
+
+    Parameters
+    ----------
+    message
+        Which client and point, and what went wrong.
 
     Attributes
     ----------
@@ -89,7 +95,8 @@ class Tuned:
     disclosure: pd.DataFrame | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        missing = int(self.history["value"].isna().sum())
+        values: Any = self.history["value"]
+        missing = int(values.isna().sum())
         parts = [f"{self.request['algorithm']}, {len(self.history)} evaluations"]
         parts += [f"{missing} of them missing"] * (missing > 0)
         parts += [f"{self.saved} calls saved, of points met again"] * (self.saved > 0)
@@ -117,7 +124,7 @@ class Tuned:
         so_far, *over, sent = figure.subplots(1, len(names) + 2)
         lowest = self.request["reward"][2] == "minimize"
         for client in self.deploy:
-            own = self.history[[name == client for name in self.history["client"]]]
+            own: Any = self.history[[name == client for name in self.history["client"]]]
             best = own["value"].cummin() if lowest else own["value"].cummax()
             (line,) = so_far.step(own["evaluation"], best, where="post", label=str(client))
             for axes, name in zip(over, names, strict=True):
@@ -127,7 +134,7 @@ class Tuned:
         so_far.legend(fontsize="small")
         for axes, name in zip(over, names, strict=True):
             axes.set(xlabel=name, ylabel="value")
-            values = self.history[name]
+            values: Any = self.history[name]
             if pd.api.types.is_numeric_dtype(values) and (values > 0).all() and values.max() > 100 * values.min():
                 axes.set_xscale("log")
         for way in ("numbers up", "numbers down"):

@@ -65,8 +65,8 @@ class Search:
     ----------
     clients
         Their names: a list of hashable names, all different.
-    space, n_evaluations, **settings
-        As for `tune`, and so are all other arguments.
+    space, n_evaluations, algorithm, reward_range, direction, noise, seed, history, known, give_up, **settings
+        As for `tune`.
 
     Raises
     ------
@@ -144,7 +144,7 @@ class Search:
         self.history, self.give_up = History(history, self), give_up
         self.stopped, self.saved = False, 0
         self._values = [defaultdict(list) for _ in self.names]  # by client: {parameters: its values there}
-        self._worst = [None] * len(self.names)  # by client, in [0, 1]
+        self._worst: list[float | None] = [None] * len(self.names)  # by client, in [0, 1]
         self._failed = [0] * len(self.names)  # in a row
         self._batch: dict[int, deque] = {}  # by client: the points of its batch still to be evaluated
         self._rewards = defaultdict(list)  # by client: the rewards of the points of its batch that have been evaluated
@@ -303,14 +303,15 @@ class Search:
         values = self._values[m][tuple(row["parameters"].values())]
         if values:
             self._go_on(m, self.reward.scaled(float(np.mean(values))))
-        elif self._worst[m] is not None:
-            self._go_on(m, self._worst[m])
+        elif (worst := self._worst[m]) is not None:
+            self._go_on(m, worst)
         # else there is no value that it could count as, and the point is asked for again
 
     def _note(self, m: int, parameters: dict, value: float) -> None:
         self._values[m][tuple(parameters.values())].append(value)
         scaled = self.reward.scaled(value)
-        self._worst[m] = scaled if self._worst[m] is None else min(self._worst[m], scaled)
+        worst = self._worst[m]
+        self._worst[m] = scaled if worst is None else min(worst, scaled)
         self._scores[m].add(scaled)
 
     def _go_on(self, m: int, reward: float) -> None:
