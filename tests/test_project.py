@@ -1,6 +1,7 @@
 """The files around the package: they agree with each other, and hold nothing of the machine they were made on."""
 
 import ast
+import inspect
 import json
 import re
 import subprocess
@@ -12,6 +13,7 @@ import papermill
 import papermill.cli
 import pytest
 
+import pfpne
 from pfpne.paper.run import notebooks, parameters
 from pfpne.paper.run.declarations import PARAMETERS
 from pfpne.paper.run.folders import NOTEBOOKS
@@ -179,3 +181,12 @@ def test_saving_an_untouched_notebook_in_jupyterlab_leaves_it_as_it_was():
 
 def test_every_objective_has_a_title():
     assert set(TITLES) == set(OBJECTIVES)
+
+
+def test_what_a_name_of_the_public_api_takes_is_said_by_its_docstring():
+    assert sorted(pfpne._WHERE) == pfpne.__all__  # which is written out, for type checkers
+    for name in pfpne.__all__:
+        public = getattr(pfpne, name)
+        said = f"{inspect.getdoc(public)} {inspect.getdoc(public.__init__)}"
+        taken = set(inspect.signature(public).parameters)
+        assert {parameter for parameter in taken if not re.search(rf"\b{parameter}\b", said)} == set(), name

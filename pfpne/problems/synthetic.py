@@ -104,6 +104,7 @@ class ShiftedProblem(Problem):
         return self._clipped(x - self.shifts[clients])
 
     def values(self, x) -> np.ndarray:
+        """f_m(x) of every client, (M, n), at points x (n, d) of the domain."""
         shifted = self._points(x) - self.shifts[:, None]  # all clients in one call
         return self._clipped(shifted.reshape(-1, self.d)).reshape(shifted.shape[:2])
 
@@ -122,7 +123,7 @@ class ShiftedProblem(Problem):
             values = raised(values)
         without_top = np.flatnonzero(values < self.heights.max())  # their highest peak has left the domain
         for m, x in zip(without_top, self._besides_peaks(without_top), strict=True):
-            value = self.client_values(m, x[None])[0]
+            value = self.client_values(int(m), x[None])[0]
             if value > values[m]:
                 points[m], values[m] = x, raised(value)
         return points, values
@@ -170,7 +171,8 @@ class Rastrigin(ShiftedProblem):
         def height(x):
             return 10 * (cosine * np.cos(2 * math.pi * x) + sine * np.sin(2 * math.pi * x)) - (x - mean) ** 2
 
-        edges = np.linspace(*self.domain[0], 17)  # an eighth of the period: no maximum shares a bracket with another
+        left, right = self.domain[0]
+        edges = np.linspace(left, right, 17)  # an eighth of the period: no maximum shares a bracket with another
         low, high = (np.broadcast_to(e, (*mean.shape[:2], 16)) for e in (edges[:-1], edges[1:]))
         x = golden(height, low, high, steps=45)
         return np.take_along_axis(x, height(x).argmax(axis=-1)[:, :, None], axis=-1)[:, :, 0]
