@@ -529,7 +529,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy, shared = Path(folder) / "checkout", Path(folder) / "numba"
         ignored = shutil.ignore_patterns(
-            ".git", ".venv", ".mutants", "results*", "executed", "site", "__pycache__", ".*cache"
+            ".git", ".venv", ".mutants", ".pyright", "results*", "executed", "site", "__pycache__", ".*cache"
         )
         shutil.copytree(ROOT, copy, ignore=ignored)
         reached = reach(copy, shared)

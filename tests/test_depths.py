@@ -16,7 +16,7 @@ from pfpne.paper.claims.depths import nodes_before_elimination, watch
 from pfpne.paper.exhibits import depths as causes
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
-from pfpne.partition import Partition
+from pfpne.partition import CELLS, Partition
 from pfpne.problems import make_problem, problem_from_functions
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import simulate_phases
@@ -354,3 +354,18 @@ def test_the_optimality_difference_dimension_is_that_of_each_client_s_own_cells(
     (first, *_) = causes.measure_problem(10, "any", 2, 0.0, "random", 0, 0)
     measured = dict(zip(causes.ASSUMPTIONS, first, strict=True))
     assert measured["d_min"] < 0.2 < 0.35 < measured["d_new"] <= measured["d_max"]
+
+
+def test_each_problem_is_measured_on_each_kind_of_cells_in_order(monkeypatch, tmp_path):
+    few = {name: causes.OBJECTIVES[name] for name in ("himmelblau", "garland")}
+    monkeypatch.setattr(causes, "OBJECTIVES", few)
+    monkeypatch.setattr(causes, "DEEPEST", {"smoke": 2})
+    p = complete("9_why", {"profile": "smoke", "n_clients": 2, "n_runs": 2, "n_jobs": 1})
+    problems, depths = causes.measure_assumptions(p, tmp_path)
+    shifts = causes.GRIDS["smoke"].shifts
+    places = [("himmelblau", shift, cells, run) for shift in shifts for cells in CELLS for run in (0, 1)]
+    places += [("garland", shift, CELLS[0], run) for shift in shifts for run in (0, 1)]  # all cells are alike
+    assert list(problems[causes.PLACE].itertuples(index=False, name=None)) == places
+    assert depths["depth"].tolist() == [0, 1, 2] * len(places)
+    (first, *_) = causes.measure_problem(2, "garland", 2, shifts[-1], CELLS[0], p.seed, 1)
+    np.testing.assert_array_equal(problems.iloc[-1][[*causes.ASSUMPTIONS]].to_numpy(dtype=float), first)

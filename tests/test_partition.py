@@ -120,6 +120,8 @@ def test_random_cells_with_a_limit_stay_on_the_grid():
         centers = partition.centers(h, np.arange(1, 2**h + 1))
         assert np.array_equal(centers, np.rint(centers)) and (1 <= centers).all() and (centers <= 127).all()
     assert len(np.unique(partition.centers(12, np.arange(1, 4097)), axis=0)) == 4096
+    with pytest.raises(ValueError, match="max_depth must be at most d max_cuts"):  # 13 cuts of two dimensions
+        Partition([[0, 128]] * 2, max_depth=13, cells="random", seed=1, max_cuts=6)
 
 
 def test_in_one_dimension_both_kinds_of_cells_are_the_same():

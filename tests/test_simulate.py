@@ -219,6 +219,8 @@ def test_true_Delta_is_the_problem_s_own():
     problem = pfpne.make_problem("garland", n_clients=2)
     assert make_settings("pf-pne", {"Delta": "true"}, problem).Delta == problem.Delta > 0.01
     assert get_algorithm("pf-pne").settings().Delta == 0.01
+    with pytest.raises(ValueError, match="Delta must be"):  # no other word stands for it
+        make_settings("pf-pne", {"Delta": "yes"}, problem)
 
 
 # --- without the federation's help, and what may not come in ------------------------------------------
