@@ -87,11 +87,11 @@ class Disclosure:
 
     def mail(self, t: int, up: list, down: list) -> None:
         """Count an exchange as `Federation.on_mail` sees it: t, and lists of (client, message)."""
-        up, down = dict(up), dict(down)
-        made, first, answer = t - self._t, next(iter(up.values()), None), next(iter(down.values()), None)
+        sent, answers = dict(up), dict(down)
+        made, first, answer = t - self._t, next(iter(sent.values()), None), next(iter(answers.values()), None)
         if made > 0:
-            self._t, self._n, self._present = t, _rewards(first, answer, made), set(up)
-        self.add(up, down, self._n, self._present & set(up) if _means(first) else self._present)
+            self._t, self._n, self._present = t, _rewards(first, answer, made), set(sent)
+        self.add(sent, answers, self._n, self._present & set(sent) if _means(first) else self._present)
 
     def table(self) -> pd.DataFrame:
         """Return a row for each party, about the client of which it learns the most means.
@@ -129,7 +129,7 @@ def _rewards(up: Message | None, answer: Message | None, made: int) -> int:
     Where messages are masked, their lengths are those of the nodes times the parts of the sum. An answer with a mean
     for each node says how many nodes there are.
     """
-    if _means(up):
+    if up is not None and _means(up):
         return up.rewards_in_means(made)
     mean_per_node = any(f.metadata["statistic"] == "mean" and f.metadata["shape"] == ("n",) for f in _fields(answer))
     nodes = _means(answer) if mean_per_node else len(getattr(up, "masked", ())) or 1

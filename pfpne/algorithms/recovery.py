@@ -90,14 +90,14 @@ def mask_from_seed(seed: bytes, n: int, bits: int) -> np.ndarray:
 
 def split(secret: bytes, quorum: int, M: int) -> list[bytes]:
     """Return shares of a secret, one for each client; a quorum of them gives it back, and fewer say nothing of it."""
-    from Crypto.Protocol.SecretSharing import Shamir
+    from Crypto.Protocol.SecretSharing import Shamir  # pyright: ignore[reportMissingImports]  pfpne[secure]
 
     return [share for _, share in sorted(Shamir.split(quorum, M, secret))]
 
 
 def combine(shares: dict[int, bytes]) -> bytes:
     """Return the secret, from the shares (client -> share) of exactly a quorum of clients."""
-    from Crypto.Protocol.SecretSharing import Shamir
+    from Crypto.Protocol.SecretSharing import Shamir  # pyright: ignore[reportMissingImports]  pfpne[secure]
 
     return Shamir.combine([(m + 1, share) for m, share in shares.items()])
 

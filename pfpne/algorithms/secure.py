@@ -17,7 +17,7 @@ shares of secrets. Public keys are not signed: a server that lies about them can
 import hashlib
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -517,7 +517,8 @@ class RecoveringServer(SecureServer):
 
     def __init__(self, task: Task, server: Server, sums: Sums, quorum: int):
         super().__init__(task, server, sums)
-        self.quorum, self.received = quorum, {}
+        self.quorum = quorum
+        self.received: dict[int, Any] = {}
 
     @property
     def left_out(self) -> tuple[int, ...]:
@@ -554,7 +555,7 @@ class RecoveringServer(SecureServer):
             present[u], sealed[u] = 1, message.shares.reshape(M, -1)[v]
         return Reveal(header, present, sealed.ravel())
 
-    def _unmasked(self, messages: dict[int, Message]) -> dict[int, Message]:
+    def _unmasked(self, messages: dict[int, Any]) -> dict[int, Message]:
         """Return the answer to all whose numbers have come, from the shares of a quorum of them."""
         M, received = self.task.n_clients, self.received
         shares = {v: messages[v].shares.reshape(M, M, -1) for v in sorted(messages)[: self.quorum]}
@@ -620,7 +621,7 @@ def secured(name: str) -> Algorithm:
     return Algorithm(settings, make, (PublicKey, Masked, TwiceMasked, Revealed), (PublicKeys, Reveal, answer))
 
 
-def _make(make: Callable, sums: type[Sums], task: Task, settings) -> tuple[SecureServer, list[SecureClient]]:
+def _make(make: Callable, sums: type[Sums], task: Task, settings: Any) -> tuple[SecureServer, Sequence[SecureClient]]:
     """Make the server and the clients of one run."""
     M, least = task.n_clients, settings.least_clients
     check(M >= least, "n_clients", f"at least least_clients, {least}, with secure aggregation", M)

@@ -208,8 +208,8 @@ class LiveServer:
 
     def _senders(self, messages: dict[int, Message]) -> list[int]:
         """Return the clients whose numbers are in the exchange: with masks, those that have answered in round 1."""
-        in_round_2 = isinstance(self.server, RecoveringServer) and self.server.received
-        return sorted(self.server.received if in_round_2 else messages)
+        received = self.server.received if isinstance(self.server, RecoveringServer) else None
+        return sorted(received or messages)
 
     def disclosure(self) -> pd.DataFrame:
         """Return what each party could learn of a client so far, a row each (see pfpne.disclosure)."""

@@ -78,7 +78,7 @@ class Run(Measurements):
         ValueError if the messages were not kept.
         """
         check(self.messages is not None, "messages", "kept for this: simulate(..., messages=True)", None)
-        return what_each_could_learn(self.messages, len(self.regret), self.exact)
+        return what_each_could_learn(self.messages or [], len(self.regret), self.exact)
 
 
 def checkpoints(T: int) -> np.ndarray:
