@@ -325,7 +325,7 @@ def test_live_a_lost_client_holds_nobody_up_and_may_come_back(tmp_path):
             server.tick()
             server = sites.server()
             assert server.server.left_out == (3,) and server.wanted() == [0, 1, 2]
-            server.take(3, late)  # between the rounds
+            server.take(3, late + 100 * " ")  # between the rounds, and longer than what the others sent
             assert server.wanted() == [0, 1, 2] and 2 not in server._answers
     assert list(server._answers) == [0, 1, 2] and server.mail(3) == ""
     for _ in range(40):

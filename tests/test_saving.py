@@ -15,7 +15,7 @@ import pfpne
 from pfpne.algorithms import make_federation
 from pfpne.federation import Task
 from pfpne.journal import Journal
-from pfpne.live.states import _header, from_bytes, to_bytes
+from pfpne.live.states import FORMAT, _header, from_bytes, to_bytes
 from pfpne.partition import Partition
 from pfpne.paths import PACKAGE
 from pfpne.tuning.searches import SEARCHES
@@ -101,7 +101,7 @@ def array(dtype: str, shape: list, content: bytes = b"A" * 8) -> list:
         (sealed(an("algorithms.pf_pne.NodeMeans", header=0, means=["list", ["a" * 100, ""]])), "must be arrays"),
         (sealed(an("algorithms.pf_pne.PFPNESettings", c=-1.0)), "c must be"),
         (sealed(b"[" * 10**6), "cannot be read"),
-        (sealed({}).replace(b"pfpne-state 3 ", b"pfpne-state 0 "), "format and version 0"),
+        (sealed({}).replace(b"pfpne-state %d " % FORMAT, b"pfpne-state 0 "), "format and version 0"),
         (sealed({}) + b"more", "damaged"),
     ],
     ids=range(27),

@@ -93,7 +93,7 @@ class LiveServer:
             self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
             self._mail = {m: message.to_json(self.digest) for m, message in server.start().items()}
             self._answers: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
-            self.longest_text = 0  # of the texts taken so far, as one may come again
+            self.longest_text = 0  # that was allowed so far, as a text may come again, or late
         self.server.quorum = quorum
         if not saved:
             self._save()
@@ -161,7 +161,7 @@ class LiveServer:
             self._mail[m] = self._answers[message.header]
             self._disclosure.add_sent(m, message)
             self.idle.pop(m, None)
-        self.longest_text = max(self.longest_text, len(text))
+        self.longest_text = max(self.longest_text, awaited.max_characters())
         if self.inbox and not self.wanted():
             if len(self.inbox) >= self._needed():
                 self._exchange()
