@@ -421,8 +421,8 @@ def aims(which: str) -> list[str]:
 
 
 LABELS = {
-    "gp-shared": "**`gp-shared`, the default up to 1,000 evaluations**",
-    "gp": "`gp`: the same, each site alone",
+    "gp-shared": "`gp-shared`: the same, and sites share what they believe",
+    "gp": "**`gp`, the default up to 1,000 evaluations**: a Gaussian process at each site alone",
     "optuna": "Optuna's TPE, each site alone",
     "random": "random search, deployed by the model",
     "random, best value": "random search, its best value",

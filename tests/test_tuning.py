@@ -354,7 +354,7 @@ def test_names_are_at_the_top_and_the_page_runs_as_it_stands(capsys):
 
 def test_the_default_follows_the_budget():
     search = [pfpne.Search(["a"], SPACE, n).request["algorithm"] for n in (1, 30, 1000, 1001)]
-    assert search == ["gp-shared"] * 3 + ["pf-pne+"]
+    assert search == ["gp"] * 3 + ["pf-pne+"]
     with pytest.raises(ValueError, match="horizon must be at most 2000 for a Gaussian process"):
         tune(objectives(fails=0, how=fail), 2001, algorithm="gp")
 

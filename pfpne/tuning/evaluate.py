@@ -57,7 +57,8 @@ def tune(
         How often each objective is called, >= 1: no more, and no less unless noise is 0 or the search is stopped. (A
         call that fails before the client has any value is made again.)
     algorithm
-        The name of an algorithm, or "random"; None for "gp-shared" up to 1,000 evaluations, and "pf-pne+" beyond.
+        The name of an algorithm, or "random"; None for "gp", which sends nothing, up to 1,000 evaluations, and for
+        "pf-pne+" beyond.
     reward_range
         (low, high), which no value may leave. The narrower it is, the better algorithms that compare cells can tell
         them apart.
