@@ -231,9 +231,9 @@ def draw(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhib
     budgets = "; ".join(f"{words}: {scales[words][0]} sites with {scales[words][1]} fits each" for words in settings)
     caption = (
         f"Left: AUC on images never seen, by site (with its number of images), in {p.n_runs} paired runs. A dot is "
-        "one run, a bar the mean. Right: AUC of Gaussian processes that share what they believe, less that of each other way, with a "
-        f"bootstrap 95 % interval; right of the line sharing is better. {budgets}. On the pooled images one "
-        "search has the fits of all."
+        "one run, a bar the mean. Right: AUC of Gaussian processes that share what they believe, less that of each "
+        f"other way, with a bootstrap 95 % interval; right of the line sharing is better. {budgets}. On the "
+        "pooled images one search has the fits of all."
     )
     figure, axes = new_figure((PAGE, 2.7 * len(settings)), rows=len(settings), columns=2, width_ratios=(1.6, 1))
     for (left, right), setting in zip(axes, settings, strict=True):
@@ -274,7 +274,6 @@ def sentences(differences: pd.DataFrame) -> list[str]:
             else "federation made no difference for certain: the same search at each site alone is as good"
         )
         parts = [f"{row.against} {row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]" for row in rows.itertuples()]
-        lines.append(
-            f"**With {setting}, {verdict}.** AUC of Gaussian processes that share, less that of: {'; '.join(parts)}."
-        )
+        less = f"AUC of Gaussian processes that share, less that of: {'; '.join(parts)}"
+        lines.append(f"**With {setting}, {verdict}.** {less}.")
     return lines
