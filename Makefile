@@ -64,7 +64,7 @@ lint: $(READY)
 # Cosmic Ray, whose operators make them, goes into a folder of its own: nothing else needs it.
 N ?= 20
 mutants: $(READY)
-	@test -e .mutants/cosmic_ray || $(RUN) -m pip install --quiet --disable-pip-version-check --target .mutants cosmic-ray==8.7.0
+	@test -e .mutants/coverage || $(RUN) -m pip install --quiet --disable-pip-version-check --target .mutants cosmic-ray==8.7.0 coverage==7.17.5
 	PYTHONPATH=.mutants PYTHONUTF8=1 $(RUN) tests/mutants.py $(N) $(ARGS)
 
 # JupyterLab, on the page that shows the notebooks. ARGS goes to it, such as ARGS="--no-browser --port 9000".
