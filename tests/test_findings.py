@@ -73,8 +73,8 @@ def test_the_sentences_count_in_threes(readings):
     verdicts, compared = made_up("does not hold")
     said = sentences(verdicts, compared, readings)
     assert "0 shown, 12 refuted, 0 open of 12 comparisons" in said[0] and "a factor of 2 to 8" in said[0]
-    assert "Garland 50%; Rastrigin 100%" in said[1] and "too small for 6 of 6 objectives" in said[3]
-    assert said[6].endswith("lost in 12 of 12 comparisons.")
+    assert "Garland 50%; Rastrigin 100%" in said[1] and "too small on 6 of 6 objectives" in said[3]
+    assert said[6].endswith("in some run, in 12 of 12 comparisons.")
     garland = verdicts["id"].eq("smallest-garland") & verdicts["regime"].eq("2.0") & verdicts["Delta"].eq("0.01")
     garland &= verdicts["cells"] == "cyclic"
     verdicts.loc[garland, "verdict"] = "holds"

@@ -101,7 +101,7 @@ class _Verdicts(NamedTuple):
         rows = rows[(rows["regime"] == regime) & (rows["cells"] == cells)].drop_duplicates("id")
         ratio = {(TOPICS[row.id], OBJECTIVES[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
-        ratios = (", ".join(f"{ratio[topic, name]:.2g}" for topic in topics) for name in objectives)
+        ratios = (", ".join(f"{ratio[topic, name]:.3g}" for topic in topics) for name in objectives)
         return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
 
 
@@ -140,17 +140,17 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
             f" With the true Delta: {table.short('smallest', own)}.{worse}"
         ),
         (
-            "**By noise.** Over every combination of the choices, PF-PNE is first of the five this often "
-            f"({noises}): {by_noise}."
+            "**By noise.** Over all combinations of the choices that the paper leaves open, PF-PNE has the smallest "
+            f"mean regret of the five this often ({noises}): {by_noise}."
         ),
         (
             "**By the length of the run.** Its regret over HCT's at T/10, T and 10 T, Bernoulli rewards:"
             f" {longer or DASH}."
         ),
         (
-            f"**Delta = {Delta}** is too small for {(bounded['verdict'] != 'holds').sum()} of {len(bounded)}"
-            " objectives: some client's best value is further than that from the best common one. There the theorem"
-            " says nothing."
+            f"**Delta = {Delta}** is too small on {(bounded['verdict'] != 'holds').sum()} of {len(bounded)} objectives:"
+            " some client's best value differs by more from the best value of the average function. There the paper's"
+            " theorem says nothing."
         ),
         (
             f"**Whether PF-PNE beats PE, its own second stage without a federation**: {table.threes('beats-pe')} with"
@@ -158,12 +158,12 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
             f" {table.short('beats-pe', own)} and {table.short('better-than-pe', own)}."
         ),
         (
-            "**Whether clients find points of their own**, nearer to their optimum than the global optimum is: "
-            f"{table.threes('finds-own')}. Nearer than HCT's points: {table.short('finds-own-hct')}."
+            "**Whether PF-PNE's clients end at points of their own**, better for them than the global optimum is: "
+            f"{table.threes('finds-own')}. Better than HCT's points: {table.short('finds-own-hct')}."
         ),
         (
-            f"**Elimination, with the experiments' c = 0.1**: some client's optimum is lost in {lost['refuted']} of "
-            f"{lost['of']} comparisons."
+            f"**Elimination.** With the experiments' c = 0.1 PF-PNE eliminates some client's optimum, in some run, in "
+            f"{lost['refuted']} of {lost['of']} comparisons."
         ),
         (
             f"**Communication** stops by design. PF-PNE sends {table.span('less-talk', 'ratio')} times as many numbers "
