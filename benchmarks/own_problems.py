@@ -5,8 +5,9 @@
     python benchmarks/own_problems.py run development random gp     # two of them on the others
     python benchmarks/own_problems.py write   # docs/own_problems.csv, and the table of docs/own-problem.md
 
-There are two sets. DEVELOPMENT served to choose the default of `tune`. HELD_OUT was declared before any method was run
-on it: other data, other models, other numbers of sites; on three of its problems the sites are alike and five or more.
+There are two sets. DEVELOPMENT served to develop the searches of `tune`. HELD_OUT was declared before any method was
+run on it, and at last decided the default: other data, other models, other numbers of sites; on three of its problems
+the sites are alike and five or more.
 
 A problem: M sites, and a score in [0, 1] (1 the best) of a model that is fitted to a random part of a site's own data.
 The score is tabulated once, for REPEATS random splits on a grid of the box of parameters. An evaluation draws one of

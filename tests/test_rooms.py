@@ -12,7 +12,7 @@ import pfpne
 from pfpne.paths import SHIPPED as CHECKOUT
 
 PACKAGE = CHECKOUT / "pfpne"
-# A room may import from those above it, and from itself.
+# MAY says from which rooms each may import.
 ROOMS = ("base", "algorithms", "live", "problems", "simulation", "tuning", "paper")
 MAY = {
     "base": {"base"},
