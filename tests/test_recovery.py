@@ -358,6 +358,18 @@ def test_live_a_client_that_lost_its_state_does_not_reveal_twice(tmp_path):
     assert '"TwiceMasked"' in again.answer(asked) and again.client.revealed == 1
 
 
+def test_live_a_client_with_an_old_copy_of_its_state_does_not_reveal_twice(tmp_path):
+    sites = Sites(tmp_path, "pf-pne", 4, 3, 60, secure=True, least_rewards=1)
+    server = sites.server()
+    for _ in range(2):
+        sites.ask({0, 1, 2, 3}, server)
+    asked, state = server.mail(0), tmp_path / "client-0" / "state"
+    old = state.read_bytes()
+    assert '"Revealed"' in sites.client(0).answer(asked)
+    state.write_bytes(old)
+    assert '"TwiceMasked"' in sites.client(0).answer(asked) and sites.client(0).client.revealed == 1
+
+
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne"])
 def test_live_with_random_drop_outs_it_is_as_without_masks(name, tmp_path):
     for seed in range(2):

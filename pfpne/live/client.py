@@ -128,9 +128,10 @@ class LiveClient:
             self.client, self.longest_text = self._make(), 0  # of the texts taken so far, as one may come again
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key()
-            if isinstance(self.client, RecoveringClient):
-                self.client.revealed = max((line["header"] for line in self._revealed.read()), default=0)
             self.outbox = self._text(self.client.start())
+        if isinstance(self.client, RecoveringClient):  # the state may be an old copy, or not have been written
+            revealed = (line["header"] for line in self._revealed.read())
+            self.client.revealed = max((self.client.revealed, *revealed))
         lines, self._replay = _read_evaluations(self.journal, self._task), defaultdict(deque)
         if len(lines) < self.client.t:
             raise ValueError(
