@@ -115,6 +115,14 @@ def test_what_is_no_state_is_refused(content, match, tmp_path, capfd, monkeypatc
     assert len(str(refused.value)) < 800 + len(str(tmp_path)) and [*tmp_path.iterdir()] == [tmp_path / "state"]
 
 
+def test_a_key_that_takes_for_ever_to_hash_is_refused():
+    """Tuples of the same tuple twice, a few levels deep here; 40 levels would be 2^40 steps."""
+    tuples = [["tuple", [1, 1]], *(["tuple", [["again", i], ["again", i]]] for i in range(9))]
+    with pytest.raises(ValueError, match="cannot be read: a key in a state must be a plain value"):
+        from_bytes(sealed(["dict", [["a", ["list", tuples]], ["b", ["dict", [[["again", 9], 1]]]]]]))
+    assert from_bytes(sealed(["dict", [[["tuple", [1, "a"]], 1], [None, 2]]])) == {(1, "a"): 1, None: 2}
+
+
 def test_no_state_changes_a_class():
     before = pfpne.messages.Awaited.accepts, pfpne.messages.Message.check
     for name in ("messages.Awaited", "messages.Message"):

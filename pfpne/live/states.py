@@ -140,7 +140,14 @@ class _Reader:
         return tuple(self._list(values))
 
     def _dict(self, pairs: list) -> dict:
-        return {self.read(key): self.read(value) for key, value in pairs}
+        return {self._key(key): self.read(value) for key, value in pairs}
+
+    def _key(self, x):
+        """Read a key: plain, or a tuple of plain values. To hash tuples in tuples could take for ever."""
+        key = self.read(x)
+        plain = all(type(value) in PLAIN for value in (key if type(key) is tuple else (key,)))
+        check(plain, "a key in a state", "a plain value, or a tuple of them", type(key).__name__)
+        return key
 
     def _number(self, dtype: str, content: str):
         return self._array(dtype, [], False, content)[()]
