@@ -373,6 +373,19 @@ def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
     assert (tmp_path / "server" / "state").read_bytes() == before
 
 
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_client_that_cannot_be_done_does_not_end_it(secure, tmp_path):
+    """It says that it has made more evaluations than there are; with masks, any before the keys have come."""
+    if secure:
+        pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600, secure=secure)
+    before = (tmp_path / "server" / "state").read_bytes()
+    for evaluations in (T + 1, 10**9, *([T] if secure else [])):
+        with pytest.raises(ValueError, match=f"client 0 says that it is done, after {evaluations} evaluations"):
+            server.take(0, Done(evaluations).to_json(server.digest))
+    assert not server.idle and (tmp_path / "server" / "state").read_bytes() == before
+
+
 def test_a_client_that_only_fails_stops_and_says_why(tmp_path):
     def evaluate(x):
         raise OSError("no such table")

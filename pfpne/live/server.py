@@ -146,6 +146,7 @@ class LiveServer:
         awaited = self.server.awaits(m)
         message = Message.from_json(text, self.digest, max(awaited.max_characters(), self.longest_text))
         if isinstance(message, Done):
+            self._check_possible(m, message)
             if awaited.kind is not None and m not in self.inbox and message.header < self.server.task.horizon:
                 claim = f"client {m} says that it is done, after {message.header} evaluations"
                 raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
@@ -168,6 +169,15 @@ class LiveServer:
             elif not self.ahead:
                 self._end(f"clients {sorted(self.idle)} are done")
         self._save()
+
+    def _check_possible(self, m: int, message: Done) -> None:
+        """Raise a ValueError if client m cannot be done, after so many evaluations: the horizon is the last of them."""
+        horizon = self.server.task.horizon
+        claim = f"client {m} says that it is done, after {message.header} evaluations"
+        if message.header > horizon:
+            raise ValueError(f"{claim}, and there are {horizon}.")
+        if isinstance(self.server, SecureServer) and self.server.keys is None:
+            raise ValueError(f"{claim}, and evaluates only once all public keys have come.")
 
     def _is_ahead(self, m: int, message: Message) -> None:
         """Refuse a client that is ahead: it lies, or the state here was lost. It is asked again after the deadline."""
