@@ -244,6 +244,22 @@ def test_a_key_that_is_none_is_refused():
         assert client.keys is None and client.ask().size == 0
 
 
+def test_a_key_that_cannot_be_used_and_one_of_another_are_refused_on_arrival(tmp_path):
+    """Taken, they would end the federation: every client refuses the keys, and the server asks for none again."""
+    server = LiveServer("pf-pne", task(M, 60), tmp_path, deadline=600, secure=True)
+    own = [PublicKey(0, public_key(new_key())) for _ in range(M)]
+    server.take(1, own[1].to_json(server.digest))
+    for wrong, why in ((np.zeros(32, int), "client 0 cannot be used"), (own[1].key, "client 0 is that of client 1")):
+        with pytest.raises(ValueError, match=f"the public key of {why}"):
+            server.take(0, PublicKey(0, wrong).to_json(server.digest))
+        with pytest.raises(ValueError, match="the public key of client"):
+            server.server.exchange(dict(enumerate([PublicKey(0, wrong), *own[1:]])))
+    assert sorted(server.inbox) == [1] and server.server.keys is None
+    for m in (0, 2):
+        server.take(m, own[m].to_json(server.digest))
+    assert server.server.keys.shape == (M, 32)
+
+
 def test_an_algorithm_that_sends_something_is_not_said_to_send_nothing(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, "another", ALGORITHMS["fn-ucb"])
     with pytest.raises(ValueError, match="another needs more than sums over the clients: secure aggregation is for"):

@@ -200,6 +200,22 @@ def public_key(key: np.ndarray) -> np.ndarray:
     return np.frombuffer(public, np.uint8).astype(np.int64)
 
 
+def check_public_keys(keys: dict[int, np.ndarray]) -> None:
+    """Raise a ValueError that names the client if a public key (client -> key) cannot be used, or is another's, too."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+    own, seen = X25519PrivateKey.generate(), {}  # own: for this alone
+    for m, key in keys.items():
+        content = key.astype(np.uint8).tobytes()
+        try:
+            own.exchange(X25519PublicKey.from_public_bytes(content))
+        except ValueError:
+            raise ValueError(f"the public key of client {m} cannot be used: no secret comes of it.") from None
+        if content in seen:
+            raise ValueError(f"the public key of client {m} is that of client {seen[content]}, too.")
+        seen[content] = m
+
+
 def pair_mask(key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
     """Return what client `own` adds to its n numbers of this header because of one other client, modulo 2^62.
 
@@ -405,6 +421,7 @@ class SecureServer(Server):
         if len(messages) != M:
             raise ValueError(f"a sum is of all {M} clients, and {len(messages)} have sent their parts.")
         if self.keys is None:
+            check_public_keys({m: message.key for m, message in messages.items()})
             self.keys = np.stack([messages[m].key for m in range(M)])
             return dict.fromkeys(range(M), PublicKeys(0, self.keys))
         total = sum_masked([messages[m].masked for m in range(M)])

@@ -12,7 +12,7 @@ from filelock import FileLock
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.pf_pne import PhasedServer
-from pfpne.algorithms.secure import RecoveringServer, Reveal, SecureServer
+from pfpne.algorithms.secure import PublicKey, RecoveringServer, Reveal, SecureServer, check_public_keys
 from pfpne.disclosure import Disclosure
 from pfpne.federation import Task
 from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks, with_quorum
@@ -156,6 +156,9 @@ class LiveServer:
         elif type(message) in self.server.takes and message.header > max((awaited.last_header, *awaited.headers[-1:])):
             self._is_ahead(m, message)
         elif awaited.accepts(message, self.server.takes):
+            if isinstance(message, PublicKey):  # later, it would end the whole federation
+                came = {u: key.key for u, key in self.inbox.items() if isinstance(key, PublicKey) and u != m}
+                check_public_keys({**came, m: message.key})
             self.inbox[m] = message
             self.idle.pop(m, None)
         elif message.header in self._answers:  # it has been away: it is sent what answered its message then
