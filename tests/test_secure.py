@@ -197,6 +197,20 @@ def test_in_live_use_it_is_as_in_one_process_and_a_lost_state_does_no_harm(tmp_p
     assert len({client.client.fingerprint for client in clients.values()}) == 1
 
 
+def test_with_masks_nobody_is_told_to_evaluate_again(tmp_path):
+    """Other rewards under the same masks would show their difference to the server."""
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    path = tmp_path / "client-1" / "evaluations.jsonl"
+    whole = path.read_bytes()
+    for content in (whole.splitlines(keepends=True)[0], whole.replace(b'"t": 2', b'"t": 7')):
+        path.write_bytes(content)
+        with pytest.raises(
+            ValueError, match="remove the whole folder, at all sites, .* masks may not be used twice"
+        ) as e:
+            LiveClient("pf-pne", task(M, 60), 1, lambda x: 0.5, tmp_path / "client-1", secure=True)
+        assert "evaluate" not in str(e.value).replace("evaluations.jsonl", "").replace(str(tmp_path), "")
+
+
 def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
     in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
     for name in ("state", "key"):

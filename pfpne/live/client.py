@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 NODE_CHARACTERS = 3 * NUMBER_CHARACTERS  # of one node in the longest message: its index, mean and half-width
 
 
-def _read_evaluations(journal: Journal, task: Task) -> list[dict]:
+ANEW = "remove the whole folder, at all sites, and begin anew: masks may not be used twice."
+
+
+def _read_evaluations(journal: Journal, task: Task, secure: bool = False) -> list[dict]:
     """Return the rows of a client's journal: t = 1, 2, ...; point; reward, or None and why it is missing.
 
     ValueError, which says what to do, if the journal is damaged or a row cannot be an evaluation of the task.
@@ -42,8 +45,9 @@ def _read_evaluations(journal: Journal, task: Task) -> list[dict]:
         wrong = next((t for t, line in enumerate(lines, 1) if not is_right(line, t)), None)
         check(wrong is None, f"line {wrong} of {journal.path}", f"evaluation {wrong}, and its reward", "another line")
     except ValueError as error:
-        advice = "Put it back from a copy; without one, cut it before the damage and remove the client's state"
-        raise ValueError(f"{error} The journal is damaged. {advice}: what is missing is evaluated again.") from None
+        advice = "cut it before the damage and remove the client's state: what is missing is evaluated again."
+        advice = f"Put it back from a copy; without one, {ANEW if secure else advice}"
+        raise ValueError(f"{error} The journal is damaged. {advice}") from None
     return lines
 
 
@@ -112,6 +116,7 @@ class LiveClient:
         self.folder, self.plan = make_folder(folder), describe_plan(name, task, {**agreed, "client": m})
         self.digest = plan_digest(describe_plan(name, task, agreed))
         self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
+        self._secure = secure
         self._revealed = Journal(self.folder / "revealed.jsonl")  # what a client that lost its state must not say again
         self._known = [] if known is None else _read_evaluations(Journal(known), task)
         with self._lock():
@@ -132,12 +137,12 @@ class LiveClient:
         if isinstance(self.client, RecoveringClient):  # the state may be an old copy, or not have been written
             revealed = (line["header"] for line in self._revealed.read())
             self.client.revealed = max((self.client.revealed, *revealed))
-        lines, self._replay = _read_evaluations(self.journal, self._task), defaultdict(deque)
+        lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         if len(lines) < self.client.t:
+            advice = "remove the state: the client then goes on from the journal, and evaluates again what is missing."
             raise ValueError(
                 f"{self.journal.path} ends at evaluation {len(lines)}, and the state beside it is at {self.client.t}: "
-                "lines were lost. Put the journal back from a copy; without one, remove the state: the client then "
-                "goes on from the journal, and evaluates again what is missing there."
+                f"lines were lost. Put the journal back from a copy; without one, {ANEW if self._secure else advice}"
             )
         for line in self._known:
             if line["reward"] is not None:
