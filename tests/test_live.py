@@ -9,10 +9,13 @@ import multiprocessing
 import os
 import queue
 import re
+import runpy
 import signal
+import sys
 import threading
 import tomllib
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -443,6 +446,22 @@ def test_the_flower_example_takes_every_algorithm(name, tmp_path, monkeypatch):
     client = LiveClient(*arguments, 0, problem.objective(0, config), tmp_path / "client", **settings)
     client.answer(server.mail(0))
     assert client.t > 0
+
+
+def test_the_flower_example_tells_the_server_nothing_of_why_it_failed(tmp_path, monkeypatch, caplog):
+    """Flower sends the text of an error to the server. Flower itself is not needed here."""
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples" / "flower"))
+    stand_in = SimpleNamespace(ConfigRecord=dict, RecordDict=dict, Message=dict, Context=dict)
+    stand_in.ClientApp = lambda: SimpleNamespace(query=lambda: lambda function: function)
+    for name in ("flwr", "flwr.app", "flwr.clientapp"):
+        monkeypatch.setitem(sys.modules, name, stand_in)
+    example = runpy.run_path(str(CHECKOUT / "examples/flower/pfpne_flower/client.py"))
+    config = {"algorithm": "pf-pne", "n-clients": 3, "horizon": 60, "seconds": 0.0, "quorum": 3, "folder": "here"}
+    context = SimpleNamespace(run_config=config, node_config={"partition-id": 0, "folder": str(tmp_path)})
+    example["query"].__globals__["objective"] = lambda m, config: float("reward 0.123")
+    with pytest.raises(RuntimeError, match="^a client failed; the log at its site says why.$") as error:
+        example["query"](SimpleNamespace(content={"mail": {"text": ""}}), context)
+    assert error.value.__suppress_context__ and "reward 0.123" in caplog.text
 
 
 def test_a_sender_that_is_no_client_is_refused(tmp_path, caplog):
