@@ -30,7 +30,7 @@ from pfpne.algorithms.secure import (
     sum_masked,
     to_fixed,
 )
-from pfpne.federation import Task
+from pfpne.federation import Batch, Task
 from pfpne.live import LiveClient, LiveServer
 from pfpne.live.states import from_bytes, to_bytes
 from pfpne.partition import Partition
@@ -209,6 +209,13 @@ def test_with_masks_nobody_is_told_to_evaluate_again(tmp_path):
         ) as e:
             LiveClient("pf-pne", task(M, 60), 1, lambda x: 0.5, tmp_path / "client-1", secure=True)
         assert "evaluate" not in str(e.value).replace("evaluations.jsonl", "").replace(str(tmp_path), "")
+
+
+def test_with_masks_a_missing_reward_is_none_of_the_others(tmp_path):
+    """Else a mean of five rewards, four of them missing, would be the one that is not."""
+    values = iter([1.0, *4 * [math.nan]])
+    client = LiveClient("pf-pne", task(M, 60), 0, lambda x: next(values), tmp_path, secure=True, missing=0.25)
+    assert client._rewards(Batch(np.array([[0.5]]), np.array([5]))).tolist() == [1.0, *4 * [0.25]]
 
 
 def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):

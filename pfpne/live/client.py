@@ -67,7 +67,7 @@ class LiveClient:
     folder
         The folder of this client alone.
     missing
-        The reward that counts for a point that has none: the worst one there is.
+        The reward that counts for a point that has none, and with masks for every missing one: the worst there is.
     retries
         How often a failed evaluation is tried again, >= 0.
     give_up
@@ -233,7 +233,8 @@ class LiveClient:
             for x, node_rewards in zip(batch.points, np.split(rewards, np.cumsum(batch.counts)[:-1]), strict=True):
                 missing, others = np.isnan(node_rewards), self._rewards_at[str(x.tolist())]
                 if missing.any():
-                    node_rewards[missing] = np.mean(others) if others else self.missing
+                    # under masks, the mean of the others would make the mean of five one of a single reward
+                    node_rewards[missing] = np.mean(others) if others and not self._secure else self.missing
                     values = self.m, missing.sum(), len(node_rewards), x.tolist(), node_rewards[missing][0]
                     log.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *values)
         return rewards
