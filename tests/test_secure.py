@@ -218,6 +218,23 @@ def test_with_masks_a_missing_reward_is_none_of_the_others(tmp_path):
     assert client._rewards(Batch(np.array([[0.5]]), np.array([5]))).tolist() == [1.0, *4 * [0.25]]
 
 
+def test_no_other_run_has_the_masks_of_a_key_that_was_left_behind(tmp_path):
+    """Of the state alone, the same run goes on; without its journal, or with another plan, the key is another."""
+
+    def a_client(horizon):
+        plan = "pf-pne", task(M, horizon)
+        return LiveClient(*plan, 1, lambda x: objective(1, x), tmp_path / "client-1", secure=True)
+
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    keys = [a_client(60).client.key.tobytes()]
+    (tmp_path / "client-1" / "state").unlink()
+    assert a_client(60).client.key.tobytes() == keys[0]
+    keys.append(a_client(61).client.key.tobytes())
+    (tmp_path / "client-1" / "evaluations.jsonl").unlink()
+    keys.append(a_client(60).client.key.tobytes())
+    assert len(set(keys)) == 3
+
+
 def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
     in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
     for name in ("state", "key"):

@@ -192,6 +192,15 @@ def new_key() -> np.ndarray:
     return np.frombuffer(X25519PrivateKey.generate().private_bytes_raw(), np.uint8).copy()
 
 
+def key_for(secret: bytes, plan: str) -> np.ndarray:
+    """Return the private key (32,) that belongs to a secret and a plan: another plan's masks are others, then."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    info = b"pfpne key" + hashlib.sha256(plan.encode()).digest()
+    return np.frombuffer(HKDF(SHA256(), 32, salt=None, info=info).derive(secret), np.uint8).copy()
+
+
 def public_key(key: np.ndarray) -> np.ndarray:
     """Return the public key (32,) of a private one."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

@@ -11,7 +11,7 @@ import numpy as np
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.secure import RecoveringClient, Reveal, SecureClient, new_key
+from pfpne.algorithms.secure import RecoveringClient, Reveal, SecureClient, key_for, new_key
 from pfpne.federation import Batch, Task
 from pfpne.journal import Journal, check_plain
 from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks, with_quorum
@@ -127,17 +127,17 @@ class LiveClient:
 
     def _restore(self) -> None:
         saved = load_state(self.folder / "state", self.plan)
+        lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         if saved:
             self.client, self.outbox, self.longest_text = saved["client"], saved["outbox"], saved["longest_text"]
         else:
             self.client, self.longest_text = self._make(), 0  # of the texts taken so far, as one may come again
             if isinstance(self.client, SecureClient):
-                self.client.key = self._key()
+                self.client.key = self._key(begun=bool(lines))
             self.outbox = self._text(self.client.start())
         if isinstance(self.client, RecoveringClient):  # the state may be an old copy, or not have been written
             revealed = (line["header"] for line in self._revealed.read())
             self.client.revealed = max((self.client.revealed, *revealed))
-        lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         if len(lines) < self.client.t:
             advice = "remove the state: the client then goes on from the journal, and evaluates again what is missing."
             raise ValueError(
@@ -154,16 +154,22 @@ class LiveClient:
         for line in lines[: self.client.t]:
             self._note(line["point"], line["reward"])
 
-    def _key(self) -> np.ndarray:
-        """Return the private key, which has a file of its own: who loses its state is still known to the others."""
+    def _key(self, begun: bool) -> np.ndarray:
+        """Return the private key, of a secret in a file of its own: who loses its state is still known to the others.
+
+        Without a state and evaluations that a journal tells, what the file has may be of an earlier run, and is not
+        used: neither are its masks, a second time. The key is of this plan alone, too.
+        """
         path = self.folder / "key"
-        if not os.path.lexists(path):
+        if os.path.lexists(path):
+            check_plain(path)
+        if not (begun and os.path.lexists(path)):
             self.folder.chmod(0o700)  # the state holds it, too
             write_atomically(path, new_key().tobytes(), durable=True)
         check_plain(path)
         content = path.read_bytes()
         check(len(content) == 32, f"{path}", "a key of 32 bytes: put it back from a copy", f"{len(content)} bytes")
-        return np.frombuffer(content, np.uint8).copy()
+        return key_for(content, self.plan)
 
     def _take_replayed(self, point: list) -> float | None:
         rewards = self._replay.get(str(point))
