@@ -123,6 +123,32 @@ def test_a_key_that_takes_for_ever_to_hash_is_refused():
     assert from_bytes(sealed(["dict", [[["tuple", [1, "a"]], 1], [None, 2]]])) == {(1, "a"): 1, None: 2}
 
 
+FORGED = [
+    *(("node", "parent", x) for x in (10**9, -2, 5)),
+    *(("node", "child", x) for x in (10**7, -2, 0)),
+    *(("node", "largest", x) for x in (10**9, -1)),
+    *(("node", "depth", x) for x in (-1, 10**6)),
+    ("node", "count", np.inf),
+    *(("state", "size", x) for x in (2**30, 0, 1)),
+    *(("state", name, 2**30) for name in ("t", "epoch", "best", "split", "top")),
+    *(("state", name, -5) for name in ("t", "epoch", "best", "split", "top")),
+    ("state", "t", 30),
+]
+
+
+@pytest.mark.parametrize(("where", "name", "value"), FORGED)
+def test_a_tree_that_leads_out_of_its_arrays_is_refused(where, name, value):
+    """Compiled code would read and write there."""
+    client = make_federation("hct", Task(Partition([[0.0, 1.0]]), 1, 100, noise="bernoulli")).clients[0]
+    for _ in range(20):
+        client.tell(rewards(0, client.ask()))
+    assert from_bytes(to_bytes(client)).t == 20
+    array = getattr(client, where)
+    array[name][array["child"] >= 0 if where == "node" and name != "count" else 0] = value
+    with pytest.raises(ValueError, match="this saved state cannot be read: .* tree"):
+        from_bytes(to_bytes(client))
+
+
 def test_no_state_changes_a_class():
     before = pfpne.messages.Awaited.accepts, pfpne.messages.Message.check
     for name in ("messages.Awaited", "messages.Message"):

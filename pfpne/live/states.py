@@ -68,6 +68,32 @@ def records() -> dict[str, np.dtype]:
     return {"nodes": hct.NODE, "state": hct.STATE}
 
 
+def _check_tree(tree: Any) -> None:
+    """Raise a ValueError unless the rows of a tree refer to its rows and tables alone: compiled code does not look.
+
+    A parent comes before its children, so that no way up or down has no end.
+    """
+    kinds, k = records(), tree.task.partition.k
+    node, state, (threshold, squared_width, diameter, children, *_) = tree.node, tree.state, tree.constants
+    kind_is_right = (node.dtype, node.ndim, state.dtype, state.shape) == (kinds["nodes"], 1, kinds["state"], (1,))
+    check(kind_is_right, "a tree in a state", "of nodes and one state", (node.dtype, state.dtype))
+    t, epoch, size, best, split, top = state[0].item()
+    epochs, depths, horizon = len(squared_width), tree.task.partition.max_depth + 1, tree.task.horizon
+    shapes = threshold.shape, squared_width.shape, diameter.shape, children
+    shapes_are_right = shapes == ((epochs, depths), (epochs,), (depths,), k) and 2 ** (epochs - 1) >= horizon
+    check(shapes_are_right and np.all(threshold[:, -1] == np.inf), "the tables of a tree", "as for its task", shapes)
+    time_is_right = 1 <= t <= horizon + 1 and epoch == (t - 1).bit_length()
+    rows_are_right = 0 < size <= len(node) and 0 <= best < size and -1 <= split < size and 0 <= top < size
+    check(time_is_right and rows_are_right, "the state of a tree", "within its nodes and tables", state[0].item())
+    rows, node = np.arange(size), node[:size]
+    inner = node["child"] != -1
+    child, largest = node["child"][inner], node["largest"][inner]
+    right = (-1 <= node["parent"]) & (node["parent"] < rows)
+    right &= (0 <= node["depth"]) & (node["depth"] < depths) & np.isfinite(node["count"])
+    right[inner] &= (rows[inner] < child) & (child <= size - k) & (child <= largest) & (largest - child < k)
+    check(right.all(), "the nodes of a tree", "within its nodes and tables", np.flatnonzero(~right)[:9].tolist())
+
+
 # --- to plain values and back --------------------------------------------------------------------------
 # A plain value is itself. Everything else is a list: what it is, and what it holds. What has been written already is
 # ["again", its number]: objects that refer to one another do so when they are restored.
@@ -116,7 +142,7 @@ class _Writer:
 
 class _Reader:
     def __init__(self):
-        self.known, self.kept = classes(), []
+        self.known, self.kept, self.steps = classes(), [], {}  # steps: a tree -> the step before its next one
 
     def read(self, x):
         if type(x) in PLAIN:
@@ -181,7 +207,23 @@ class _Reader:
             made.__setstate__(state)
         else:
             vars(made).update(state)
+        self._check_trees(made)
         return made
+
+    def _check_trees(self, made) -> None:
+        """Check a tree; and note by whose t it ends: by its own, or by that of the client that has it."""
+        hct, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "pf_pne_plus"))
+        if isinstance(made, hct.TreeClient):
+            _check_tree(made)
+            self.steps[id(made)] = made, made.t
+        elif isinstance(made, plus.PlusClient) and made.tree is not None:
+            check(isinstance(made.tree, hct.TreeClient), "the tree of a client", "a tree", type(made.tree).__name__)
+            self.steps[id(made.tree)] = made.tree, made.t
+
+    def check_steps(self) -> None:
+        """Raise a ValueError if a tree would go on beyond its tables, which are for the steps up to the horizon."""
+        for tree, t in self.steps.values():
+            check(tree.state[0]["t"] == t + 1, "the step of a tree", f"{t + 1}", int(tree.state[0]["t"]))
 
     @staticmethod
     def _field(kind: type, name) -> str:
@@ -226,7 +268,9 @@ def from_bytes(content: bytes) -> Client | Server | Federation | dict:
     if header[3] != expected[3]:
         raise ValueError("this saved state is damaged: its content is not what was written.")
     try:
-        state = _Reader().read(json.loads(rest))
+        reader = _Reader()
+        state = reader.read(json.loads(rest))
+        reader.check_steps()
     except Exception as error:  # whatever a made-up state may raise
         raise ValueError(f"this saved state cannot be read: {str(error)[:300]}") from error
     if not isinstance(state, SAVED):
