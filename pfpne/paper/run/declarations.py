@@ -151,7 +151,7 @@ PARAMETERS = {
         "str, list", "names with commas between them, or a list; docs/baselines.md has them all", _read_names
     ),
     "n_clients": Parameter("int", "M, how many clients", _count),
-    "horizon": Parameter("int", "T, evaluations a client", _count),
+    "horizon": Parameter("int", "T, evaluations per client", _count),
     "n_runs": Parameter("int", "independent runs, the same for every algorithm", _count),
     "noise": Parameter(
         "float, str",
