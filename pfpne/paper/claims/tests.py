@@ -288,8 +288,9 @@ def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: fl
 
     Vacuous where PF-PNE does as badly as points drawn at random: there is nothing to lose.
     """
-    ours, *rivals = (column.runs(name)["regret"].to_numpy() for name in PAPER)
-    undecidable = why_level_open("pf-pne", "regret", column.runs("pf-pne"))
+    runs = {name: column.runs(name) for name in PAPER}
+    ours, *rivals = (table["regret"].to_numpy() for table in runs.values())
+    undecidable = why_level_open("pf-pne", "regret", runs["pf-pne"])
     comparisons, places = [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
         if not (name == "Delta" and column.own_Delta):

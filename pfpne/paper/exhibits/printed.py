@@ -394,12 +394,12 @@ def under_model(table: pd.DataFrame, statements: pd.DataFrame) -> str:
     """The paper's own reward model in a sentence. table: `search`; statements: statements.csv."""
     model, scale = statements[statements["reading"] == "model"], READINGS["model"]
     longest = max(SCALES["paper"]["T"])
-    there = at_first_values(table, SCALES["paper"]["M"][0]).set_index(["noise", "T"])
-    key = (str(scale.noises[0]), longest)
-    there.index = there.index.set_levels(there.index.levels[0].astype(str), level=0)
+    at_first = at_first_values(table, SCALES["paper"]["M"][0])
+    there = at_first[(at_first["noise"].astype(str) == str(scale.noises[0])) & (at_first["T"] == longest)]
     longer = ""
-    if key in there.index:
-        first = [s for s in SEARCHED if _kind(s.id) == "smallest" and s.id in there.loc[key, "which"].split()]
+    if len(there):
+        held = there["which"].iloc[0].split()
+        first = [s for s in SEARCHED if _kind(s.id) == "smallest" and s.id in held]
         longer = (
             f" At T = {longest:,} the two runs of the search have it first on "
             f"{', '.join(title(s.objective) for s in first) or 'none of the four'}."
