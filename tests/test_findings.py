@@ -107,7 +107,7 @@ def test_every_verdict_counts_once(verdict):
 
 
 def test_the_runs_are_the_profiles():
-    assert "M = 20 clients, T = 100,000 evaluations per client" in findings.scale()
+    assert "M = 20, T = 100,000" in findings.scale()
     assert "30 paired runs" in findings.scale()
 
 

@@ -109,10 +109,9 @@ def scale() -> str:
     """The runs that the findings and tables are about, and what their words mean."""
     p = PROFILES["paper"]
     return (
-        f"Here M = {p.n_clients} clients, T = {p.horizon:,} evaluations per client, shifts of {p.shift:g} of the"
-        f" domain's width, {p.claim_runs} paired runs. A *comparison* is one objective under one kind of noise"
-        " (Bernoulli rewards, uniform ±0.1 or ±2; none on landmine) and one way to cut the domain. Counts are in"
-        " threes: shown, refuted, open."
+        f"M = {p.n_clients}, T = {p.horizon:,}, shifts of {p.shift:g} of the domain's width, {p.claim_runs} paired runs."
+        " One *comparison* per objective, noise (Bernoulli rewards, uniform ±0.1 or ±2; none on landmine) and way to cut"
+        " the domain. Counts are shown / refuted / open."
     )
 
 
@@ -137,11 +136,11 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
     return [
         (
             f"**Whether PF-PNE has the smallest regret of the paper's five**: {table.threes('smallest')} comparisons."
-            f" With the true Delta: {table.short('smallest', own)}.{worse}"
+            f" With the true Delta {table.short('smallest', own)}.{worse}"
         ),
         (
-            "**By noise.** Over all combinations of the choices that the paper leaves open, PF-PNE has the smallest "
-            f"mean regret of the five this often ({noises}): {by_noise}."
+            "**By noise.** Over all choices that the paper leaves open, PF-PNE is first this often"
+            f" ({noises}): {by_noise}."
         ),
         (
             "**By the length of the run.** Its regret over HCT's at T/10, T and 10 T, Bernoulli rewards:"
@@ -149,25 +148,24 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
         ),
         (
             f"**Delta = {Delta}** is too small on {(bounded['verdict'] != 'holds').sum()} of {len(bounded)} objectives:"
-            " some client's best value differs by more from the best value of the average function. There the paper's"
-            " theorem says nothing."
+            " some client's best value differs by more, and the paper's theorem says nothing."
         ),
         (
-            f"**Whether PF-PNE beats PE, its own second stage without a federation**: {table.threes('beats-pe')} with"
-            f" differing clients, {table.short('better-than-pe')} with identical ones. With the true Delta:"
+            f"**Whether PF-PNE beats PE, its own second stage alone**: {table.short('beats-pe')} with differing clients,"
+            f" {table.short('better-than-pe')} with identical ones. With the true Delta:"
             f" {table.short('beats-pe', own)} and {table.short('better-than-pe', own)}."
         ),
         (
-            "**Whether PF-PNE's clients end at points of their own**, better for them than the global optimum is: "
-            f"{table.threes('finds-own')}. Better than HCT's points: {table.short('finds-own-hct')}."
+            "**Whether clients end at points of their own**, better for them than the global optimum is: "
+            f"{table.short('finds-own')}. Better than HCT's points: {table.short('finds-own-hct')}."
         ),
         (
-            f"**Elimination.** With the experiments' c = 0.1 PF-PNE eliminates some client's optimum, in some run, in "
+            f"**Elimination.** With the experiments' c = 0.1 PF-PNE eliminates a client's optimum, in some run, in "
             f"{lost['refuted']} of {lost['of']} comparisons."
         ),
         (
-            f"**Communication** stops by design. PF-PNE sends {table.span('less-talk', 'ratio')} times as many numbers "
-            "as Fed-PNE, since it sends three per node back and Fed-PNE one. With the true Delta it sends fewer in "
+            f"**Communication** stops by design. PF-PNE sends {table.span('less-talk', 'ratio')} times as many numbers"
+            f" as Fed-PNE: three per node go back, not one. With the true Delta it sends fewer: "
             f"{table.short('less-talk', own)}."
         ),
     ]

@@ -44,8 +44,8 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         blocks += printed_blocks(folder)
     if (folder / "beyond.csv").exists() and (folder / "held_out.csv").exists():
         table, unseen = pd.read_csv(folder / "beyond.csv"), pd.read_csv(folder / "held_out.csv")
-        short = as_list(beyond.in_short(table, unseen))
-        blocks.append(Block("README.md", "beyond", ("held_out.csv", "beyond.csv"), short))
+        short = as_list(beyond.in_short(unseen))
+        blocks.append(Block("README.md", "beyond", ("held_out.csv",), short))
         blocks.append(Block("docs/pf-pne-plus.md", "beyond", ("beyond.csv",), as_list(beyond.sentences(table))))
     if (folder / "tune_your_own.csv").exists():
         table = pd.read_csv(folder / "tune_your_own.csv")
@@ -59,9 +59,9 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         if (folder / file).exists():
             blocks.append(Block(page, name, (file,), (folder / file).read_text(encoding="utf-8")))
     for block in blocks:
-        files = ", ".join(f"figures/{file}" for file in block.files) or "the package"
-        origin = f"<!-- Made by `python -m pfpne.paper readme` from {files}: do not edit. -->"
-        update(root / block.page, block.name, f"{origin}\n\n{block.text}\n")
+        files = ", ".join(block.files) or "the package"
+        origin = f"<!-- Do not edit: made from {files}. -->"
+        update(root / block.page, block.name, f"{origin}\n{block.text}")
 
 
 def claim_blocks(folder: Path) -> list[Block]:

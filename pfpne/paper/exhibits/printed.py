@@ -271,9 +271,8 @@ def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
     """
     rivals = printed["competitors"].replace(", ", " and ")
     return [
-        f'Under the reading "printed" ({noise_in_words(printed.noise)}, T = {printed.T:,}, M = {printed.M}, and '
-        f"{rivals} as what the paper calls Fed-PNE's competitors): {_threes_apart(tested)} "
-        f"({tested['n'].max()} paired runs).",
+        f'Under "printed" ({noise_in_words(printed.noise)}, T = {printed.T:,}, M = {printed.M}; Fed-PNE\'s '
+        f'"competitors" are {rivals}; {tested["n"].max()} paired runs): {_threes_apart(tested)}.',
         f"{SHORT['smallest']}: {_by_verdict(tested, ['smallest'])}.",
         f"Refuted: {_kinds_with(tested, REFUTED) or 'nothing'}.",
     ]
@@ -330,7 +329,7 @@ def _threes_apart(tested: pd.DataFrame) -> str:
     """How many statements are true by construction, and how many of the others are shown, refuted and open."""
     by_design = tested["by_design"].astype(bool)
     return (
-        f"of {len(tested)} statements {by_design.sum()} are true by construction; of the other {(~by_design).sum()}, "
+        f"of {len(tested)} statements, {by_design.sum()} are true by construction; of the others, "
         f"{_threes(tested[~by_design])}"
     )
 
@@ -379,14 +378,13 @@ def beside(ranking: pd.DataFrame) -> str:
         rows = ranking[ranking["algorithm"] == name]
         k = 2 * 2 * len(rows)  # both sides, both algorithms
         less, more = rows["p_less"] * k <= ALPHA, rows["p_more"] * k <= ALPHA
-        groups = (("less", rows[less]), ("more", rows[more]), ("neither for certain", rows[~less & ~more]))
+        groups = (("less", rows[less]), ("more", rows[more]), ("open", rows[~less & ~more]))
         parts.append(
             "; ".join(f"{words} on {', '.join(map(title, part['objective']))}" for words, part in groups if len(part))
         )
     return (
-        "Two that the paper's figures leave out, against PF-PNE under the same reading "
-        f"({n} paired runs, Bonferroni's correction). PE, PF-PNE's own second stage without a federation, has regret "
-        f"that is {parts[0]}. That of HOO, a single-client search, is {parts[1]}."
+        f"Two that the figures leave out, against PF-PNE ({n} paired runs, Bonferroni's correction). Regret of PE, its "
+        f"second stage alone: {parts[0]}. Regret of HOO, a single-client search: {parts[1]}."
     )
 
 
@@ -401,12 +399,13 @@ def under_model(table: pd.DataFrame, statements: pd.DataFrame) -> str:
         held = there["which"].iloc[0].split()
         first = [s for s in SEARCHED if _kind(s.id) == "smallest" and s.id in held]
         longer = (
-            f" At T = {longest:,} the two runs of the search have it first on "
+            f" At T = {longest:,} two runs have it first on "
             f"{', '.join(title(s.objective) for s in first) or 'none of the four'}."
         )
     return (
-        f"Under the paper's own reward model ({noise_in_words(scale.noises[0])}) at T = {scale.horizon:,}: "
-        f"{_threes_apart(model)}. {SHORT['smallest']}: {_by_verdict(model, ['smallest'])}.{longer}"
+        f"With the paper's own reward model ({noise_in_words(scale.noises[0])}) at T = {scale.horizon:,}: "
+        f"{_threes(model[~model['by_design'].astype(bool)])}. {SHORT['smallest']}: {_by_verdict(model, ['smallest'])}."
+        f"{longer}"
     )
 
 
