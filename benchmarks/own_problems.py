@@ -1,9 +1,11 @@
 """Problems of model tuning, each made of scikit-learn's data, and what a way of tuning is worth on them.
 
     python benchmarks/own_problems.py tabulate              # the score tables, once; some minutes
-    python benchmarks/own_problems.py run held-out          # every method on the held-out problems
+    python benchmarks/own_problems.py run held-out          # every search on the held-out problems
     python benchmarks/own_problems.py run development random gp     # two of them on the others
     python benchmarks/own_problems.py write   # docs/own_problems.csv, and the table of docs/own-problem.md
+
+Every run is kept in benchmarks/own_problems/, so that `write` needs no run. A run that is there is not made again.
 
 There are two sets. DEVELOPMENT served to develop the searches of `tune`. HELD_OUT was declared before any method was
 run on it, and at last decided the default: other data, other models, other numbers of sites; on three of its problems
@@ -16,13 +18,16 @@ The search sees the unit cube. A seed cuts a quarter of each side of the box awa
 algorithms begin in the middle, where people put the best.
 
 The measure: the gap of the deployed point, in % of (best - average) of the true values of that site in the cut box,
-averaged over sites, then over problems, and at last over seeds (with a 95 % bootstrap interval over seeds).
+averaged over sites, then over problems, and at last over seeds (with a 95 % bootstrap interval over seeds). Every
+search is judged by two points from the same evaluations: the one that the model of `tune` deploys ("model"), and the
+one of the best value ("value"), which is what Optuna gives. Searches, budgets and seeds were declared, as SEARCHES and
+SEEDS have them, before the runs with 300 evaluations and those of Optuna that a model deploys had been made.
 """
 
 import argparse
+import csv
 import functools
 import itertools
-import json
 import os
 import sys
 import time
@@ -39,9 +44,10 @@ import pandas as pd  # noqa: E402  threads are limited before
 import pfpne  # noqa: E402  threads are limited before
 from pfpne.rng import stream  # noqa: E402  threads are limited before
 
-TABLES = Path(__file__).resolve().parent / "results" / "own_problems"
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-BUDGETS = {30: 20, 100: 20, 300: 10}  # n, evaluations per site, and how many seeds
+HERE = Path(__file__).resolve().parent
+TABLES, RUNS, DOCS = HERE / "results" / "own_problems", HERE / "own_problems", HERE.parent / "docs"
+SEEDS = {30: 10, 100: 6, 300: 6}  # n, evaluations per site, and how many seeds
+CHOICES = ("model", "value")  # what is deployed: see above
 REPEATS = 8  # random splits per point of the grid
 GRID = {1: 33, 2: 11, 3: 7}  # points per parameter, by the number of parameters
 CUT = 0.25  # of each side of the box
@@ -318,118 +324,170 @@ def surfaces(name: str, seed: int) -> list[Surface]:
 # --- what is compared -------------------------------------------------------------------------------
 
 
-def tuned(algorithm: str | None = None, choice: str = "deploy", **how) -> Callable:
-    """`pfpne.tune`, its default or an algorithm; choice: "deploy" or "found"."""
+def tuned(algorithm: str) -> Callable:
+    """`pfpne.tune` by an algorithm: its `deploy`, and its `found`."""
 
-    def run(objectives: list, d: int, n: int, seed: int) -> np.ndarray:
-        space, chosen = {f"x{j}": pfpne.Float(0, 1) for j in range(d)}, {"algorithm": algorithm} if algorithm else {}
+    def search(objectives: list, d: int, n: int, seed: int) -> dict[str, np.ndarray]:
         named = [lambda p, f=f: f(np.array(list(p.values()))) for f in objectives]
-        result = pfpne.tune(named, space, n, seed=seed, progress=False, **chosen, **how)
-        return np.array([list(point.values()) for point in getattr(result, choice).values()])
+        result = pfpne.tune(named, cube(d), n, algorithm=algorithm, seed=seed, progress=False)
+        pairs = zip(CHOICES, (result.deploy, result.found), strict=True)
+        return {choice: np.array([list(point.values()) for point in points.values()]) for choice, points in pairs}
 
-    return run
+    return search
 
 
-def optuna_alone(objectives: list, d: int, n: int, seed: int) -> np.ndarray:
-    """Optuna's TPE, a study per site; its best_params."""
+def cube(d: int) -> dict:
+    return {f"x{j}": pfpne.Float(0, 1) for j in range(d)}
+
+
+def optuna_alone(objectives: list, d: int, n: int, seed: int) -> dict[str, np.ndarray]:
+    """Optuna's TPE, a study per site: what the model of `tune` deploys of its trials, and its best_params."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    points = []
+    points = {choice: [] for choice in CHOICES}
     for m, f in enumerate(objectives):
         sampler = optuna.samplers.TPESampler(seed=1000 * seed + m)
         study = optuna.create_study(direction="maximize", sampler=sampler)
-        study.optimize(lambda t, f=f: f(np.array([t.suggest_float(f"x{j}", 0, 1) for j in range(d)])), n_trials=n)
-        points.append([study.best_params[f"x{j}"] for j in range(d)])
-    return np.array(points)
+        study.optimize(lambda t, f=f: f(np.array([t.suggest_float(name, 0, 1) for name in cube(d)])), n_trials=n)
+        known = {"site": [(trial.params, trial.value) for trial in study.trials]}
+        result = pfpne.Search(["site"], cube(d), 1, algorithm="random", known=known).result()
+        for choice, point in zip(CHOICES, (result.deploy["site"], study.best_params), strict=True):
+            points[choice].append([point[name] for name in cube(d)])
+    return {choice: np.array(chosen) for choice, chosen in points.items()}
 
 
-METHODS = {
-    "gp-shared": tuned("gp-shared"),
-    "gp": tuned("gp"),
-    "optuna": optuna_alone,
-    "random": tuned("random"),
-    "random, best value": tuned("random", "found"),
-    "hct-noise": tuned("hct-noise"),
-    "pf-pne+": tuned("pf-pne+"),
-    "pf-pne+, best value": tuned("pf-pne+", "found"),
-}
+ALGORITHMS = ("gp", "gp-shared", "pf-pne+", "hct-noise", "random")
+SEARCHES = {**{name: tuned(name) for name in ALGORITHMS}, "optuna": optuna_alone}
+COLUMNS = ("search", "deployed", "problem", "n", "seed", "gap", "ms")
 
 
-def one(method: str, name: str, n: int, seed: int) -> dict:
-    """One run of a method on a problem: the gap of each site, and the processor's milliseconds per evaluation."""
+def one(search: str, name: str, n: int, seed: int) -> list[tuple]:
+    """One run of a search on a problem, a row as in COLUMNS for each choice.
+
+    gap is the mean over the sites, and ms the processor's milliseconds per evaluation.
+    """
     sites = surfaces(name, seed)
     streams = [stream(seed, "own problems", name, m, "splits") for m in range(len(sites))]
     objectives = [lambda u, s=s, rng=rng: s.score(u, rng) for s, rng in zip(sites, streams, strict=True)]
     start = time.process_time()
-    points = METHODS[method](objectives, len(sites[0].low), n, seed)
+    chosen = SEARCHES[search](objectives, len(sites[0].low), n, seed)
     milliseconds = 1000 * (time.process_time() - start) / (n * len(sites))
-    gaps = [site.gap(u) for site, u in zip(sites, points, strict=True)]
-    return {"method": method, "problem": name, "n": n, "seed": seed, "gap": float(np.mean(gaps)), "ms": milliseconds}
+    rows = []
+    for choice, points in chosen.items():
+        gaps = [site.gap(u) for site, u in zip(sites, points, strict=True)]
+        rows.append((search, choice, name, n, seed, f"{np.mean(gaps):.4f}", f"{milliseconds:.3f}"))
+    return rows
 
 
-def run(which: str, methods: list[str], budgets: list[int], seeds: int) -> None:
+def kept(which: str) -> pd.DataFrame:
+    """The runs that there are, columns as in COLUMNS."""
+    path = RUNS / f"{which}.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=[*COLUMNS])
+
+
+def run(which: str, searches: list[str], budgets: list[int], seeds: int) -> None:
     """Every run that is not there yet, one after another, written as they are made; seeds: at most so many."""
-    path = TABLES / f"{which}.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(row["method"], row["problem"], row["n"], row["seed"]) for row in lines}
-    with path.open("a") as file:
+    path, done = RUNS / f"{which}.csv", set(kept(which)[["search", "problem", "n", "seed"]].itertuples(index=False))
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if file.tell() == 0:
+            writer.writerow(COLUMNS)
         for n in budgets:
-            for seed, method, name in itertools.product(range(min(seeds, BUDGETS[n])), methods, SETS[which]):
-                if (method, name, n, seed) not in done:
-                    file.write(json.dumps(one(method, name, n, seed)) + "\n")
+            for seed, search, name in itertools.product(range(min(seeds, SEEDS[n])), searches, SETS[which]):
+                if (search, name, n, seed) not in done:
+                    writer.writerows(one(search, name, n, seed))
                     file.flush()
 
 
+def interval(values: np.ndarray) -> tuple[float, float, float]:
+    """The mean of values (seeds,), and its 95 % bootstrap interval."""
+    drawn = stream(0, "own problems", "bootstrap").choice(values, (2000, len(values))).mean(axis=1)
+    return float(np.mean(values)), *map(float, np.quantile(drawn, (0.025, 0.975)))
+
+
+def gaps(which: str, n: int) -> pd.DataFrame:
+    """The gaps of a budget, of the searches that were run on all problems.
+
+    A row per seed that all of them have, a column per (search, problem, deployed).
+    """
+    runs = kept(which)
+    wide = runs[runs["n"] == n].pivot_table(index="seed", columns=["search", "problem", "deployed"], values="gap")
+    whole = [search for search in SEARCHES if wide.get(search, pd.DataFrame()).shape[1] == 2 * len(SETS[which])]
+    return wide[whole].dropna()
+
+
+def of(wide: pd.DataFrame, search: str, deployed: str, problems: list[str]) -> np.ndarray:
+    """The mean gap over some problems (seeds,)."""
+    return np.mean([wide[search, problem, deployed] for problem in problems], axis=0)
+
+
 def summary(which: str) -> pd.DataFrame:
-    """A row per method and n: mean gap and its 95 % interval over seeds, of all problems, and of those alike or not."""
-    table = pd.read_json(TABLES / f"{which}.jsonl", lines=True).drop_duplicates(["method", "problem", "n", "seed"])
-    table["alike"], rows = table["problem"].map(lambda name: SETS[which][name].alike), []
-    for (method, n), own in table.groupby(["method", "n"], sort=False):
-        whole = own.pivot_table(index="seed", columns="problem", values="gap").dropna()
-        means = whole.mean(axis=1).to_numpy()
-        drawn = stream(0, "own problems", "bootstrap").choice(means, (2000, len(means))).mean(axis=1)
-        low, high = np.quantile(drawn, (0.025, 0.975))
-        row = {"method": method, "n": n, "seeds": len(means), "gap": means.mean(), "low": low, "high": high}
-        for words, alike in (("sites alike", True), ("sites differ", False)):
-            row[words] = own[own["alike"] == alike].groupby("problem")["gap"].mean().mean()
+    """A row per budget, search and choice: the gap on all problems, and on those whose sites are alike or differ."""
+    rows, runs = [], kept(which)
+    for n, search, deployed in itertools.product(SEEDS, SEARCHES, CHOICES):
+        wide = gaps(which, n)
+        if len(wide) < 2 or search not in wide:
+            continue
+        row = {"n": n, "search": search, "deployed": deployed, "seeds": len(wide)}
+        for words, problems in groups(which).items():
+            row |= {words: (numbers := interval(of(wide, search, deployed, problems)))[0]}
+            row |= {f"{words}, low": numbers[1], f"{words}, high": numbers[2]}
+        own = runs[(runs["n"] == n) & (runs["search"] == search)]
         rows.append({**row, "ms": own["ms"].median()})
-    return pd.DataFrame(rows).sort_values(["n", "gap"])
+    return pd.DataFrame(rows)
 
 
-def aims(which: str) -> list[str]:
-    """A sentence per budget: how gp-shared did by the aims, paired by seed; those not run are named."""
-    table = pd.read_json(TABLES / f"{which}.jsonl", lines=True).drop_duplicates(["method", "problem", "n", "seed"])
-    table["alike"], sentences = table["problem"].map(lambda name: SETS[which][name].alike), []
-    for n in BUDGETS:
-        own = table[table["n"] == n]
-        wide = own.pivot_table(index=["seed", "problem"], columns="method", values="gap")
-        if not {"gp-shared", "gp", "random", "optuna"} <= set(wide.columns) or len(wide.dropna()) < 2 * len(
-            SETS[which]
-        ):
+def groups(which: str) -> dict[str, list[str]]:
+    """The problems, all, and by whether their sites are alike."""
+    problems = SETS[which]
+    return {
+        "all": [*problems],
+        "alike": [name for name in problems if problems[name].alike],
+        "differ": [name for name in problems if not problems[name].alike],
+    }
+
+
+def comparisons(which: str) -> list[str]:
+    """A sentence per budget: what the default gains on others, and sharing on searching alone, paired by seed."""
+    sentences = []
+    for n in SEEDS:
+        wide, parts = gaps(which, n), []
+        if len(wide) < 2 or not {"gp", "gp-shared", "optuna", "random"} <= set(wide.columns.get_level_values(0)):
             sentences.append(f"n = {n}: not run yet.")
             continue
-        by_seed, parts = wide.dropna().groupby("seed").mean(), []
-        for other, words in (("gp", "each site alone"), ("random, best value", "random search"), ("optuna", "Optuna")):
-            difference = (by_seed["gp-shared"] - by_seed[other]).to_numpy()
-            drawn = stream(0, "own problems", "aims", other).choice(difference, (2000, len(difference))).mean(axis=1)
-            low, high = np.quantile(drawn, (0.025, 0.975))
-            parts.append(f"less {words}: {difference.mean():+.1f} [{low:+.1f}, {high:+.1f}]")
-        alike = own[own["alike"]].groupby("method")["gap"].mean()
-        ratio = f"where sites are alike its gap is {alike['gp-shared'] / alike['gp']:.2f} times that of each site alone"
-        sentences.append(f"n = {n}: the gap of `gp-shared` {'; '.join(parts)}; {ratio}.")
+        for rival, deployed, words in (
+            ("optuna", "value", "Optuna"),
+            ("optuna", "model", "Optuna with our model"),
+            ("random", "value", "random search"),
+            ("random", "model", "random search with our model"),
+        ):
+            less = of(wide, "gp", "model", groups(which)["all"]) - of(wide, rival, deployed, groups(which)["all"])
+            parts.append(f"less that of {words} {in_words(less)}")
+        shared = []
+        for words, problems in groups(which).items():
+            own, alone = (of(wide, search, "model", problems) for search in ("gp-shared", "gp"))
+            place = {"all": "on all problems", "alike": "where sites are alike", "differ": "where they differ"}[words]
+            shared.append(f"{place} {in_words(own - alone)}, {own.mean() / alone.mean():.2f} times")
+        sentences.append(
+            f"n = {n}: the gap of `gp` {'; '.join(parts)}. That of `gp-shared` less that of `gp`: {'; '.join(shared)}."
+        )
     return sentences
 
 
+def in_words(values: np.ndarray) -> str:
+    mean, low, high = interval(values)
+    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
 LABELS = {
+    "gp": "**`gp`, the default**: a Gaussian process at each site alone",
     "gp-shared": "`gp-shared`: the same, and sites share what they believe",
-    "gp": "**`gp`, the default up to 1,000 evaluations**: a Gaussian process at each site alone",
     "optuna": "Optuna's TPE, each site alone",
-    "random": "random search, deployed by the model",
-    "random, best value": "random search, its best value",
-    "hct-noise": "`hct-noise`, deployed by the model",
-    "pf-pne+": "`pf-pne+`, deployed by the model",
-    "pf-pne+, best value": "`pf-pne+`, its best value",
+    "random": "random search",
+    "hct-noise": "`hct-noise`, each site alone",
+    "pf-pne+": "`pf-pne+`: together, then alone",
 }
 
 
@@ -439,33 +497,39 @@ def write() -> None:
     from pfpne.paper.show.export import as_markdown
 
     table = summary("held-out")
-    table.round(3).to_csv(DOCS / "own_problems.csv", index=False)
-    rows = [
-        {
-            "n": str(row.n),
-            "method": LABELS[row.method],
-            "gap, %": f"{row.gap:.1f} [{row.low:.1f}, {row.high:.1f}]",
-            "sites alike": f"{row._7:.1f}",
-            "sites differ": f"{row._8:.1f}",
-            "seeds": str(row.seeds),
-        }
-        for row in table.itertuples()
-        if row.seeds >= 2
-    ]
+    table.round(2).to_csv(DOCS / "own_problems.csv", index=False)
+    rows = []
+    for (n, search), both in table.sort_values("deployed").groupby(["n", "search"]):
+        model, value = (row for _, row in both.iterrows())
+        rows.append(
+            {
+                "n": str(n),
+                "search": LABELS[search],
+                "by the model": f"{model['all']:.1f} [{model['all, low']:.1f}, {model['all, high']:.1f}]",
+                "by its best value": f"{value['all']:.1f} [{value['all, low']:.1f}, {value['all, high']:.1f}]",
+                "by the model, sites alike": f"{model['alike']:.1f}",
+                "sites differ": f"{model['differ']:.1f}",
+                "seeds": str(model["seeds"]),
+                "order": model["all"],
+            }
+        )
+    page = pd.DataFrame(rows).assign(budget=lambda page: page["n"].astype(int)).sort_values(["budget", "order"])
     source = (
-        "*Made by `python benchmarks/own_problems.py write` from [own_problems.csv](own_problems.csv); do not edit.*"
+        "*Made by `python benchmarks/own_problems.py write` from "
+        "[the runs](../benchmarks/own_problems/held-out.csv); do not edit.*"
     )
-    lines = "".join(f"- {sentence}\n" for sentence in aims("held-out"))
-    update(DOCS / "own-problem.md", "budgets", f"{source}\n\n{as_markdown(pd.DataFrame(rows))}\n{lines}")
+    lines = "".join(f"- {sentence}\n" for sentence in comparisons("held-out"))
+    cells = as_markdown(page.drop(columns=["order", "budget"]))
+    update(DOCS / "own-problem.md", "budgets", f"{source}\n\n{cells}\n{lines}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("tabulate", "run", "show", "write"))
     parser.add_argument("which", nargs="?", choices=tuple(SETS))
-    parser.add_argument("methods", nargs="*", metavar="method", help=", ".join(METHODS))
-    parser.add_argument("--n", type=int, nargs="+", default=list(BUDGETS), choices=tuple(BUDGETS))
-    parser.add_argument("--seeds", type=int, default=max(BUDGETS.values()), help="at most so many")
+    parser.add_argument("searches", nargs="*", metavar="search", help=", ".join(SEARCHES))
+    parser.add_argument("--n", type=int, nargs="+", default=list(SEEDS), choices=tuple(SEEDS))
+    parser.add_argument("--seeds", type=int, default=max(SEEDS.values()), help="at most so many")
     given = parser.parse_args()
     if given.what == "tabulate":
         for problems in SETS.values():
@@ -476,7 +540,7 @@ def main() -> None:
     elif given.which is None:
         parser.error("say which problems: development or held-out.")
     elif given.what == "run":
-        run(given.which, given.methods or list(METHODS), given.n, given.seeds)
+        run(given.which, given.searches or list(SEARCHES), given.n, given.seeds)
     if given.which is not None:
         print(summary(given.which).round(2).to_string(index=False))
 
