@@ -219,9 +219,10 @@ def in_short(unseen: pd.DataFrame) -> list[str]:
     identical = ratio[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     return [
         (
-            f"On {len(unseen)} settings that were fixed before any was run, PF-PNE+ is within {NEAR - 1:.0%} of the best"
-            f" of PF-PNE, Fed-PNE, PE, HCT and an HCT that measures the noise in {(ratio <= NEAR).mean():.0%}. In one of"
-            f" ten it has more than {ratio.quantile(0.9):.2g} times the best's regret; at worst {ratio.max():.2g} times."
+            f"On {len(unseen)} settings that were fixed before any was run, PF-PNE+ is within {NEAR - 1:.0%} of the"
+            f" best of PF-PNE, Fed-PNE, PE, HCT and an HCT that measures the noise in {(ratio <= NEAR).mean():.0%}."
+            f" In one of ten it has more than {ratio.quantile(0.9):.2g} times the best's regret;"
+            f" at worst {ratio.max():.2g} times."
         ),
         (
             f"With identical clients it has at least 30 % less regret than any of them in {(identical <= 0.7).sum()} of"

@@ -109,7 +109,8 @@ def scale() -> str:
     """The runs that the findings and tables are about, and what their words mean."""
     p = PROFILES["paper"]
     return (
-        f"M = {p.n_clients}, T = {p.horizon:,}, shifts of {p.shift:g} of the domain's width, {p.claim_runs} paired runs."
+        f"M = {p.n_clients}, T = {p.horizon:,}, shifts of {p.shift:g} of the domain's width,"
+        f" {p.claim_runs} paired runs."
         " One *comparison* per objective, noise (Bernoulli rewards, uniform ±0.1 or ±2; none on landmine) and way to cut"
         " the domain. Counts are shown / refuted / open."
     )
@@ -151,8 +152,8 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
             " some client's best value differs by more, and the paper's theorem says nothing."
         ),
         (
-            f"**Whether PF-PNE beats PE, its own second stage alone**: {table.short('beats-pe')} with differing clients,"
-            f" {table.short('better-than-pe')} with identical ones. With the true Delta:"
+            f"**Whether PF-PNE beats PE, its own second stage alone**: {table.short('beats-pe')} with"
+            f" differing clients, {table.short('better-than-pe')} with identical ones. With the true Delta:"
             f" {table.short('beats-pe', own)} and {table.short('better-than-pe', own)}."
         ),
         (
