@@ -111,8 +111,8 @@ def scale() -> str:
     return (
         f"M = {p.n_clients}, T = {p.horizon:,}, shifts of {p.shift:g} of the domain's width,"
         f" {p.claim_runs} paired runs."
-        " One *comparison* per objective, noise (Bernoulli rewards, uniform ±0.1 or ±2; none on landmine) and way to cut"
-        " the domain. Counts are shown / refuted / open."
+        " One *comparison* per objective, noise (Bernoulli rewards, uniform ±0.1 or ±2; none on landmine) and way to"
+        " cut the domain. Counts are shown / refuted / open."
     )
 
 
