@@ -14,8 +14,8 @@ READY := $(VENV)/.ready
 figures evidence map all: export PFPNE_MAKE := $(shell echo $$PPID)
 
 help:
-	@echo "make figures   the paper's figures and Table 1, into figures/ (about half an hour on two cores)"
-	@echo "make evidence  the claims, the deviations, the search for the printed reading, and all beyond the paper (2 hours)"
+	@echo "make figures   the paper's figures and Table 1, into figures/ (20 minutes on two cores)"
+	@echo "make evidence  the same under the paper's reward model, the claims, the deviations, and all beyond the paper (2 hours)"
 	@echo "make map       the map of when federation pays (an hour or two)"
 	@echo "make all       everything"
 	@echo "make test      the tests (about 3 minutes); make test-all: the slow ones, too (over an hour)"
@@ -30,7 +30,7 @@ help:
 figures: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --group paper $(ARGS)
 
-# What goes beyond its figures: the claims, the deviations, the readings, PF-PNE+.
+# What goes beyond its figures: the same under its reward model, the claims, the deviations, the readings, PF-PNE+.
 evidence: $(READY)
 	$(RUN) -m pfpne.paper figures --profile $(PROFILE) --group evidence $(ARGS)
 

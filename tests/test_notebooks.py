@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -26,7 +27,7 @@ from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
 from pfpne.paper.run.groups import COMPARED, RANKED
-from pfpne.paper.run.notebooks import NOTEBOOKS, executions
+from pfpne.paper.run.notebooks import GROUPS, NOTEBOOKS, executions
 from pfpne.paper.run.parameters import HEADER, assigned, complete, read
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -186,15 +187,24 @@ def test_why(execute):
 def test_a_batch_makes_the_notebooks_of_its_group(monkeypatch):
     begun = []
     monkeypatch.setattr(batch, "is_unchanged", lambda *_: False)
-    monkeypatch.setattr(batch, "make_figures", lambda execution: begun.append(execution.notebook) or [])
-    assert main(["figures", "--profile", "smoke", "--group", "paper"]) == 0
-    assert set(begun) == set(batch.GROUPS["paper"]) and "12_claims" not in begun
-    begun.clear()
-    assert main(["figures", "--profile", "smoke", "--group", "evidence"]) == 0
-    assert {"12_claims", "11_as_printed", "9_why"} <= set(begun) and "8_regime_map" not in begun
-    assert set(batch.GROUPS["all"]) == {*batch.GROUPS["paper"], *begun, "8_regime_map"} == set(NOTEBOOKS)
-    begun.clear()
-    assert main(["figures", "--profile", "smoke", "--only", "8_regime_map"]) == 0 and begun == ["8_regime_map"]
+
+    def make(execution):
+        begun.append((execution.notebook, execution.parameters.get("reading")))
+        return []
+
+    monkeypatch.setattr(batch, "make_figures", make)
+    made = {}
+    for group in GROUPS:
+        assert main(["figures", "--profile", "smoke", "--group", group]) == 0
+        made[group], begun[:] = Counter(begun), []
+    papers = [name for name in NOTEBOOKS if name[1] == "_" and name[0] in "012345"]
+    assert set(made["paper"]) == {(name, None) for name in papers}  # each of the paper's figures once
+    shown = {(name, "model") for name in papers if NOTEBOOKS[name].reading}
+    assert set(made["evidence"]) >= {("12_claims", None), ("11_as_printed", None), ("9_why", None), *shown}
+    assert set(made["map"]) == {("8_regime_map", None)}
+    assert made["all"] == made["paper"] + made["evidence"] + made["map"]
+    assert {name for name, _ in made["all"]} == set(NOTEBOOKS)
+    assert main(["figures", "--profile", "smoke", "--only", "8_regime_map"]) == 0 and begun == [("8_regime_map", None)]
 
 
 def test_nothing_is_written_but_results_and_figures(execute):
@@ -486,7 +496,6 @@ def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
     monkeypatch.setattr(batch, "make_figures", make)
     monkeypatch.setattr(batch, "executions", lambda profile: [(name, {}) for name in three])
     monkeypatch.setattr(batch, "KNOWN", dict.fromkeys(three))
-    monkeypatch.setattr(batch, "GROUPS", {"all": three})
     begun = []
     assert batch.figures("paper") == code and begun == ["first", "second"]
 

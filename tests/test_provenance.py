@@ -60,7 +60,6 @@ def whole_batch(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "digest", lambda name, parameters: f"digest of {name}")
     monkeypatch.setattr(batch, "EXECUTED", tmp_path / "executed")
     monkeypatch.setattr(batch, "executions", lambda _: every)
-    monkeypatch.setattr(batch, "GROUPS", {"all": ("one",)})
     monkeypatch.setattr(batch, "KNOWN", dict.fromkeys(("one", "map")))
     monkeypatch.setattr(batch, "check_notebook", lambda _: None)
     monkeypatch.setattr(batch, "make_figures", lambda *_: [])

@@ -151,7 +151,6 @@ def three(project, monkeypatch):
     seconds = {"short": 20, "long": 120, "same": 1}
     names = tuple(seconds)
     monkeypatch.setattr(batch, "KNOWN", {name: Notebook("paper", seconds[name], ()) for name in names})
-    monkeypatch.setattr(batch, "GROUPS", {"all": names})
     monkeypatch.setattr(batch, "executions", lambda _: [(name, {}) for name in names])
     monkeypatch.setattr(batch, "check_notebook", lambda _: None)
     monkeypatch.setattr(batch, "is_unchanged", lambda execution: execution.notebook == "same")

@@ -21,8 +21,8 @@ from filelock import FileLock, Timeout
 from pfpne.paper.run import cache, provenance, sources
 from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import EXECUTED, FIGURES, FIGURES_SMOKE, MIME, NOTEBOOKS, read_whole, short_path
-from pfpne.paper.run.notebooks import GROUPS, executions
 from pfpne.paper.run.notebooks import NOTEBOOKS as KNOWN
+from pfpne.paper.run.notebooks import executions, group_of
 from pfpne.paper.run.parameters import HEADER, complete
 from pfpne.paper.run.versions import library_versions
 from pfpne.paper.run.workers import processors
@@ -117,7 +117,7 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
     only : str, optional
         One notebook.
     group : str
-        Of GROUPS, if it is not one notebook.
+        Of notebooks.GROUPS, if it is not one notebook.
 
     Returns
     -------
@@ -135,8 +135,12 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
         with FileLock(EXECUTED / f"{profile}.lock", timeout=0):
             for leftover in (EXECUTED / profile).glob("*.unfinished.ipynb"):  # by a batch that was killed
                 leftover.unlink()
-            wanted = {only} if only else GROUPS[group]
-            batch = [Execution(profile, *row, workers or {}) for row in executions(profile) if row[0] in wanted]
+            planned = executions(profile)
+            if only:
+                planned = [row for row in planned if row[0] == only]
+            elif group != "all":
+                planned = [row for row in planned if group_of(*row) == group]
+            batch = [Execution(profile, *row, workers or {}) for row in planned]
             committed = commit_or_reason()
             execute_all(batch, lanes)
             if profile == "paper" and only is None:

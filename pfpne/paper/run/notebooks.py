@@ -111,10 +111,15 @@ NOTEBOOKS = {
         "evidence", 56, PHASE_BY_PHASE, SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5
     ),
 }
-GROUPS = {  # what a batch makes: the figures and tables of the paper, what goes beyond them, the map, or everything
-    group: tuple(name for name, notebook in NOTEBOOKS.items() if group in (notebook.group, "all"))
-    for group in ("paper", "evidence", "map", "all")
-}
+GROUPS = ("paper", "evidence", "map", "all")  # what a batch makes: see `group_of`
+
+
+def group_of(notebook: str, parameters: dict) -> str:
+    """Return the group of an execution: its notebook's; under the reading "model", a figure of the paper is evidence.
+
+    So `make figures` makes each of the paper's figures once.
+    """
+    return "evidence" if parameters.get("reading") == "model" else NOTEBOOKS[notebook].group
 
 
 def executions(profile: str) -> list[tuple[str, dict]]:
