@@ -89,10 +89,20 @@ DROPPED = {
 }
 
 
+# Functions whose arguments may be swapped, and how many of the first: none is given a NaN, for which max depends on the
+# order. np.clip takes the middle one of three numbers whichever of x and low is named first, since low <= high.
+SYMMETRIC = {"max": 99, "min": 99, "maximum": 2, "minimum": 2, "hypot": 2, "array_equal": 2, "clip": 2}
+
+
 class _Ours(Operator):
     @classmethod
     def examples(cls):
         return ()
+
+
+def keyword(value) -> str:
+    """The name of an argument that is given by name."""
+    return value.children[0].value if value.type == "argument" and value.children[1] == "=" else ""
 
 
 class SwapNames(_Ours):
@@ -108,13 +118,17 @@ class SwapNames(_Ours):
 
 
 class SwapArguments(_Ours):
-    """f(b, a) for f(a, b)."""
+    """f(b, a) for f(a, b), where f is not symmetric."""
 
     def _pairs(self, node):
-        values = node.children[::2] if node.type == "arglist" else []
+        if node.type != "arglist":
+            return []
+        values = node.children[::2]
         plain = [value.type not in ("argument", "keyword") for value in values]
         codes = [value.get_code(include_prefix=False) for value in values]
-        return [2 * i for i in range(len(values) - 1) if plain[i] and plain[i + 1] and codes[i] != codes[i + 1]]
+        pairs = [i for i in range(len(values) - 1) if plain[i] and plain[i + 1] and codes[i] != codes[i + 1]]
+        symmetric = SYMMETRIC.get(node.parent.get_previous_leaf().value, 0) if "key" not in map(keyword, values) else 0
+        return [2 * i for i in pairs if i + 2 > symmetric]
 
     def mutation_positions(self, node):
         for i in self._pairs(node):
@@ -154,10 +168,10 @@ class DropStatement(_Ours):
 
 
 class ShiftConstant(_Ours):
-    """0.9 for 1.0."""
+    """0.9 for 1.0, where that is another number."""
 
     def mutation_positions(self, node):
-        if node.type == "number" and "." in node.value:
+        if node.type == "number" and "." in node.value and float(node.value) != 0:
             yield node.start_pos, node.end_pos
 
     def mutate(self, node, index):
