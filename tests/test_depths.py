@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from collections import defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from pfpne.algorithms import make_federation
 from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer, tau
 from pfpne.algorithms.phases import Pull
 from pfpne.federation import Task
@@ -18,7 +20,7 @@ from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.partition import CELLS, Partition
 from pfpne.problems import make_problem, problem_from_functions
-from pfpne.simulation.noise import noise_streams
+from pfpne.simulation.noise import noise_streams, noisy
 from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.simulate import partition_of, simulate
 
@@ -330,6 +332,28 @@ def test_the_server_s_part_of_a_depth_by_another_way(name):
     cut = sum(row["cut"] for row in rows)
     if name == "fed-pne":
         assert cut == pytest.approx(1 - run.rounds[-1, 0] / T)
+
+
+@pytest.mark.parametrize("horizon", [T, 256, 165, 245])  # at the last two the last evaluation changes what is deployed
+def test_the_trees_of_pf_pne_plus_are_counted_as_its_objects_have_them_at_the_end(horizon):
+    problem, cells = problem_and_cells("garland", 0.1)
+    rows, streams = causes.count_trees("pf-pne+", problem, horizon, cells), noise_streams(problem, 0, 0)
+    federation = make_federation("pf-pne+", Task(cells, 3, horizon, 0.1, key=(problem.name, 0)))
+    while federation.running:
+        for m, batch in federation.ask():
+            values = np.repeat(problem.client_values(m, batch.points), batch.counts)
+            federation.tell(m, noisy(values, 0.1, streams[m].random(len(values))))
+    covers, best = defaultdict(list), np.array([client.best()[0] for client in federation.clients])
+    for m, client in enumerate(federation.clients):
+        for node in client.tree.node[: client.tree.state[0]["size"]]:
+            if node["count"] > 0:
+                value = problem.client_values(m, cells.centers(node["depth"], node["index"]))[0]
+                b = math.sqrt(client.tree.constants.squared_width[-1] / node["count"])  # of T
+                covers[node["depth"]].append(abs(node["total"] / node["count"] - value) <= b)
+    assert [row["own"] for row in rows] == [pytest.approx(np.mean(covers[h])) for h in range(len(rows))]
+    assert any(0 < row["own"] < 1 for row in rows)
+    for h, row in enumerate(rows):  # on a border, the first cell
+        assert row["missed"] == np.mean(np.ceil(best * 2**h) != np.ceil(problem.maximisers[:, 0] * 2**h))
 
 
 def test_what_is_said_of_a_problem_is_said_of_its_worst_client(monkeypatch):

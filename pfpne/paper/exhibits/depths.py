@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from pfpne.algorithms import make_settings
+from pfpne.algorithms.hct import epoch
 from pfpne.algorithms.pf_pne import PhasedSettings, radius
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
@@ -308,10 +309,10 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
         before = tree.node["count"][:size].copy()
         _, best = play(cells, tree, left, range(m, m + 1), streams)
         deployed.append(cells.point[best[0, -1]])
-        node, state = tree.node[: tree.state[0]["size"]], tree.state[0]
+        node = tree.node[: tree.state[0]["size"]]
         made = node["count"] - np.pad(before, (0, len(node) - size))
         table = pd.DataFrame({"m": m, "depth": node["depth"], "index": node["index"], "made": made})
-        table["b"] = np.sqrt(tree.constants.squared_width[state["epoch"]] / np.maximum(node["count"], 1))
+        table["b"] = np.sqrt(tree.constants.squared_width[epoch(horizon)] / np.maximum(node["count"], 1))
         table["mean"] = node["total"] / np.maximum(node["count"], 1)
         parts.append(table[node["count"] > 0])
     table, rows = pd.concat(parts), []
