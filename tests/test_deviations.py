@@ -17,7 +17,17 @@ from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.tests import theory_settings
 from pfpne.paper.exhibits import deviations
-from pfpne.paper.exhibits.deviations import READINGS, VARIANTS, Centred, Last, Mirrored, OwnBest, TauServer, Undivided
+from pfpne.paper.exhibits.deviations import (
+    READINGS,
+    VARIANTS,
+    Centred,
+    Drifting,
+    Last,
+    Mirrored,
+    OwnBest,
+    TauServer,
+    Undivided,
+)
 from pfpne.paper.exhibits.readings import WHOLE
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
@@ -153,11 +163,11 @@ def test_fed1_ucb_with_arms_in_order():
     assert all(np.array_equal(client.arms, other[0].arms) for client in other)
 
 
-def neural(kind: type, T: int):
+def neural(kind: type, T: int, settings=FNUCBSettings()):  # noqa: B008
     """FN-UCB on himmelblau with other inputs, before the first step; and its arms on [0, 1]^2."""
     problem = pfpne.make_problem("himmelblau", 2, noise=0)
     task = Task(Partition(problem.domain), 2, T)
-    run = kind(problem, task, FNUCBSettings(), [])
+    run = kind(problem, task, settings, [])
     return run, (run.arms.points - problem.domain[:, 0]) / (problem.domain[:, 1] - problem.domain[:, 0])
 
 
@@ -176,6 +186,13 @@ def test_inputs_of_fn_ucb(kind, inputs):
     for ridge in (run.pooled, run.per_client):
         assert np.array_equal(ridge.g, g) and np.allclose(ridge.variance, (g * g).sum(axis=1) / 0.1)
     assert run.play(20).shape == (2, 20)
+
+
+def test_a_network_that_is_never_trained_does_not_drift():
+    settings = FNUCBSettings(nu=2.0, nu_2=1.0, lambda_=0.3, start=3, stop=3, ramp=40)
+    runs = [neural(kind, 30, settings)[0].play(30) for kind in (Drifting, NeuralSimulation)]
+    np.testing.assert_array_equal(*runs)
+    assert len(np.unique(runs[0])) > 3
 
 
 def test_fn_ucb_diverges_on_raw_coordinates():

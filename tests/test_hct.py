@@ -61,6 +61,9 @@ def test_thresholds_by_hand():
     assert squared_width_at(1, 0.5, HCTSettings(delta=1.0)) == pytest.approx(0.01 * math.log(2))  # c_1 > 1/2: cut
     tau = [threshold_at(h, squared_width_at(1024, 0.5, s), s) for h in range(6)]
     assert tau == [0, 1, 2, 8, 31, 121]  # 0.117606 4^h, rounded up
+    constants = hct_constants(HCTSettings(c=10, delta=1.0), UNIT, 1)  # cut at 1/2 in the thresholds, at 1 in the widths
+    assert constants.threshold[0, :3].tolist() == [0, 278, 1110]  # 100 log 2 = 69.3147 times 4^h, rounded up
+    assert constants.squared_width == pytest.approx([100 * math.log(1 / 0.799338)], rel=1e-5)
 
 
 def test_bad_settings_are_refused():

@@ -15,7 +15,10 @@ import pandas as pd
 import pytest
 
 import pfpne
+from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
+from pfpne.federation import Task
 from pfpne.journal import Journal
+from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.tuning.searches import SEARCHES
 
@@ -130,6 +133,24 @@ def test_the_seed_decides():
     state = np.random.get_state()[1].tolist()
     tune(objectives(), 20)
     assert state == np.random.get_state()[1].tolist()
+
+
+def test_random_search_would_deploy_the_point_of_its_highest_reward():
+    _, (client,) = make_random_search(Task(Partition([[0, 1]]), 1, 4), RandomSearchSettings())
+    assert client.best() == [0.5]  # before any reward
+    points = []
+    for reward in (-3.0, 0.7, 0.7, 0.1):
+        points.append(client.ask().points[0])
+        client.tell([reward])
+        assert client.best() == points[:2][-1]
+
+
+def test_clients_of_pf_pne_plus_search_together_until_they_are_seen_to_differ_and_then_alone():
+    history = tune(objectives(noise=0.01), 200, algorithm="pf-pne+").history
+    for _, stages in history.groupby("client")["stage"]:
+        assert stages.iloc[0] == "together" and stages.iloc[-1] == "alone" and (stages != stages.shift()).sum() == 2
+    assert len(set(history.groupby("client")["stage"].value_counts())) == 2  # both clients at the same time
+    assert set(tune(objectives(noise=0.01), 20, algorithm="hct").history["stage"]) == {""}
 
 
 def test_a_deployed_point_is_believed_by_a_model_and_not_by_luck():
