@@ -166,7 +166,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     text = [
         f"**PF-PNE+ against {len(RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
         f"{len(ratio)} settings, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}. With identical "
-        f"clients it has at least 30 % less regret than any rival in {(alike <= 0.7).sum()} of {len(alike)}. At its "
+        f"clients it has at least 30% less regret than any rival in {(alike <= 0.7).sum()} of {len(alike)}. At its "
         f"worst ({setting}) it has {ratio.max():.2f} times the best rival's regret.",
         f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED))}, with another seed. "
         f"There it is within 10 % of the best rival in {(ratio[tuned] <= 1.1).sum()} of {tuned.sum()} settings. On the "
@@ -221,11 +221,11 @@ def in_short(unseen: pd.DataFrame) -> list[str]:
         (
             f"On {len(unseen)} settings that were fixed before any was run, PF-PNE+ is within {NEAR - 1:.0%} of the"
             f" best of PF-PNE, Fed-PNE, PE, HCT and an HCT that measures the noise in {(ratio <= NEAR).mean():.0%}."
-            f" In one of ten it has more than {ratio.quantile(0.9):.2g} times the best's regret;"
-            f" at worst {ratio.max():.2g} times."
+            f" In one of ten it has more than {ratio.quantile(0.9):.2g} times the best's regret; at worst"
+            f" {ratio.max():.2g} times. Low noise, few clients and short runs, where it does worst, are not among them."
         ),
         (
-            f"With identical clients it has at least 30 % less regret than any of them in {(identical <= 0.7).sum()} of"
+            f"With identical clients it has at least 30% less regret than any of them in {(identical <= 0.7).sum()} of"
             f" {len(identical)}. HOO and BLiN are not among these rivals."
         ),
     ]

@@ -109,16 +109,18 @@ def scale() -> str:
     """The runs that the findings and tables are about, and what their words mean."""
     p = PROFILES["paper"]
     return (
-        f"M = {p.n_clients}, T = {p.horizon:,}, shifts of {p.shift:g} of the domain's width,"
-        f" {p.claim_runs} paired runs."
-        " One *comparison* per objective, noise (Bernoulli rewards, uniform ±0.1 or ±2; none on landmine) and way to"
-        " cut the domain. Counts are shown / refuted / open."
+        f"M = {p.n_clients}, T = {p.horizon:,}, clients shifted by {p.shift:g} of the domain's width,"
+        f" {p.claim_runs} paired runs. A *comparison* is one objective, one noise (Bernoulli rewards, uniform ±0.1 or"
+        " ±2; none on landmine) and one way to cut the domain into cells. Counts are shown / refuted / open; *open* is"
+        " undecided, or more than half of T is one phase that T cuts."
     )
 
 
-def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.DataFrame) -> list[str]:
-    """The findings, Markdown. verdicts, comparisons: claims.csv, every column a string, and claims_comparisons.csv;
-    readings: specification_curve.csv.
+def sentences(
+    verdicts: pd.DataFrame, comparisons: pd.DataFrame, primary: pd.DataFrame, readings: pd.DataFrame
+) -> list[str]:
+    """The findings, Markdown. verdicts, comparisons, primary: claims.csv, every column a string, claims_comparisons.csv
+    and claims_primary.csv; readings: specification_curve.csv.
     """
     table = _Verdicts(verdicts, comparisons)
     Delta, own = GIVEN
@@ -131,42 +133,40 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
         f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"
         for objective, shares in first.unstack(sort=False).iterrows()
     )
-    longer = table.against("hct-pyxab", ("sooner", "smallest", "later"), "bernoulli")
+    first_family = " / ".join(str((primary["verdict"] == three).sum()) for three in THREES)
+    longer = table.against("hct-pyxab", ("smallest", "later"), "bernoulli")
     bounded = table.on_topic(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
     lost = table.count("safe")
     return [
         (
-            f"**Whether PF-PNE has the smallest regret of the paper's five**: {table.threes('smallest')} comparisons."
-            f" With the true Delta {table.short('smallest', own)}.{worse}"
+            f"**Has PF-PNE the smallest regret of the paper's five?** {table.threes('smallest')} comparisons;"
+            f" {first_family} of the ten primary ones. With the true Delta: {table.short('smallest', own)}.{worse}"
         ),
         (
             "**By noise.** Over all choices that the paper leaves open, PF-PNE is first this often"
             f" ({noises}): {by_noise}."
         ),
-        (
-            "**By the length of the run.** Its regret over HCT's at T/10, T and 10 T, Bernoulli rewards:"
-            f" {longer or DASH}."
-        ),
+        (f"**By the length of the run.** Its regret over HCT's at T and 10 T, Bernoulli rewards: {longer or DASH}."),
         (
             f"**Delta = {Delta}** is too small on {(bounded['verdict'] != 'holds').sum()} of {len(bounded)} objectives:"
             " some client's best value differs by more, and the paper's theorem says nothing."
         ),
         (
-            f"**Whether PF-PNE beats PE, its own second stage alone**: {table.short('beats-pe')} with"
-            f" differing clients, {table.short('better-than-pe')} with identical ones. With the true Delta:"
+            f"**Does it beat PE, its own second stage alone?** {table.short('beats-pe')} with differing clients,"
+            f" {table.short('better-than-pe')} with identical ones. With the true Delta:"
             f" {table.short('beats-pe', own)} and {table.short('better-than-pe', own)}."
         ),
         (
-            "**Whether clients end at points of their own**, better for them than the global optimum is: "
-            f"{table.short('finds-own')}. Better than HCT's points: {table.short('finds-own-hct')}."
+            "**Do clients end better off than at the global optimum?** "
+            f"{table.short('finds-own')}. Better than with HCT? {table.short('finds-own-hct')}."
         ),
         (
-            f"**Elimination.** With the experiments' c = 0.1 PF-PNE eliminates a client's optimum, in some run, in "
+            f"**Elimination.** With the experiments' constant c = 0.1, some run eliminates a client's optimum in "
             f"{lost['refuted']} of {lost['of']} comparisons."
         ),
         (
-            f"**Communication** stops by design. PF-PNE sends {table.span('less-talk', 'ratio')} times as many numbers"
-            f" as Fed-PNE: three per node go back, not one. With the true Delta it sends fewer: "
-            f"{table.short('less-talk', own)}."
+            f"**Communication** stops by design. Both ways together, it is {table.span('less-talk', 'ratio')} times"
+            " Fed-PNE's: three numbers per node come back, not one. With the true Delta it is less:"
+            f" {table.short('less-talk', own)}."
         ),
     ]

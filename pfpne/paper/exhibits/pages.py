@@ -70,7 +70,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     comparisons = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     primary = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
     readings = pd.read_csv(folder / "specification_curve.csv")
-    sources = ("claims.csv", "claims_comparisons.csv", "specification_curve.csv")
+    sources = ("claims.csv", "claims_comparisons.csv", "claims_primary.csv", "specification_curve.csv")
     scale = f"{findings.scale()}\n\n"
     counts = (
         f"{scale}With the paper's Delta = {claims.GIVEN[0]}: {verdict_tables.tally(verdicts)} By column, as the"
@@ -78,7 +78,7 @@ def claim_blocks(folder: Path) -> list[Block]:
         f" cells change the verdict, that verdict follows. {verdict_tables.READING}\n\n"
     )
     page, measured = "docs/claims.md", deviations.table_cells(pd.read_csv(folder / "deviations.csv"))
-    in_words = as_list(findings.sentences(verdicts, comparisons, readings))
+    in_words = as_list(findings.sentences(verdicts, comparisons, primary, readings))
     return [
         Block("README.md", "findings", sources, scale + in_words),
         Block(page, "primary", ("claims_primary.csv",), as_markdown(verdict_tables.primary_cells(primary))),
@@ -98,9 +98,9 @@ def printed_blocks(folder: Path) -> list[Block]:
         pd.read_csv(folder / name) for name in ("readings.csv", "statements.csv", "ranking_printed.csv")
     )
     under_printed = tested[tested["reading"] == "printed"]
-    elsewhere = [printed.beside(ranked), printed.under_model(search, tested)]
+    elsewhere = [printed.beside(ranked), printed.under_model(tested)]
     in_short = as_list([*printed.in_short(under_printed, printed.named_reading("printed", "paper")), *elsewhere])
-    answer += as_list([printed.against_hct(ranked), *elsewhere])
+    answer += as_list([printed.against_hct(ranked), *elsewhere, printed.under_model_for_longer(search)])
     contributions = as_markdown(printed.contributions_in_words(search))
     page, files = "docs/as-printed.md", ("statements.csv", "statements_comparisons.csv")
     readme_files = ("statements.csv", "ranking_printed.csv", "readings.csv")
