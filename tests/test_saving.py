@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import pickle
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -117,9 +119,9 @@ def test_what_is_no_state_is_refused(content, match, tmp_path, capfd, monkeypatc
 
 def test_a_key_that_takes_for_ever_to_hash_is_refused():
     """Tuples of the same tuple twice, a few levels deep here; 40 levels would be 2^40 steps."""
-    tuples = [["tuple", [1, 1]], *(["tuple", [["again", i], ["again", i]]] for i in range(9))]
+    tuples = [["tuple", [1, 1]], *(["tuple", [["again", i], ["again", i]]] for i in range(7))]
     with pytest.raises(ValueError, match="cannot be read: a key in a state must be a plain value"):
-        from_bytes(sealed(["dict", [["a", ["list", tuples]], ["b", ["dict", [[["again", 9], 1]]]]]]))
+        from_bytes(sealed(["dict", [["a", ["list", tuples]], ["b", ["dict", [[["again", 7], 1]]]]]]))
     assert from_bytes(sealed(["dict", [[["tuple", [1, "a"]], 1], [None, 2]]])) == {(1, "a"): 1, None: 2}
 
 
@@ -147,6 +149,131 @@ def test_a_tree_that_leads_out_of_its_arrays_is_refused(where, name, value):
     array[name][array["child"] >= 0 if where == "node" and name != "count" else 0] = value
     with pytest.raises(ValueError, match="this saved state cannot be read: .* tree"):
         from_bytes(to_bytes(client))
+
+
+def a_client_in_phases(phases: str, settings: list, k: int = 2, d: int = 1, horizon: int = 10**9, sent: tuple = ()):
+    """The state of one that has been sent `sent`."""
+    domain = array("f8", [d, 2], np.tile([0.0, 1.0], (d, 1)).tobytes())
+    task = an("federation.Task", partition=an("partition.Partition", domain=domain, k=k), n_clients=1, horizon=horizon)
+    made_of = ["tuple", [["class", f"pfpne.algorithms.{phases}"], settings]]
+    client = "pf_pne_plus.PlusClient" if "plus" in phases else "phases.PhasedClient"
+    content = {"task": task, "t": 0, "_batch": None, "_made_of": made_of, "_sent": ["list", list(sent)]}
+    return sealed(an(f"algorithms.{client}", **content))
+
+
+def row(*values) -> list:
+    return array("f8", [len(values)], np.array(values, dtype=float).tobytes())
+
+
+SETTINGS = {
+    "pf_pne.PFPNE": an("algorithms.pf_pne.PFPNESettings"),
+    "pf_pne.FedPNE": an("algorithms.pf_pne.PhasedSettings"),
+    "pf_pne.PE": an("algorithms.pf_pne.PhasedSettings"),
+    "pf_pne_plus.PFPNEPlus": an("algorithms.pf_pne_plus.PlusSettings", c=1e9),
+    "blin.BLiN": an("algorithms.blin.BLiNSettings", c_pulls=1e9),
+}
+KEPT = an("algorithms.pf_pne.Kept", header=0, index=array("i8", [1], b"\1" + bytes(7)), means=row(0.5), bounds=row(0.5))
+LARGE = {  # what a few hundred bytes ask for: 8 GB and more, each
+    "the children of the root, by PF-PNE": ("pf_pne.PFPNE", {"k": 2**31, "sent": (row(0.5), KEPT)}),
+    "the children of the root, by PE": ("pf_pne.PE", {"k": 2**31, "sent": (row(0.5),)}),
+    "the children of the root, by Fed-PNE": ("pf_pne.FedPNE", {"k": 2**31, "sent": (row(0.5), KEPT)}),
+    "pulls of the root, one by one, by PF-PNE+": ("pf_pne_plus.PFPNEPlus", {}),
+    "pulls of the root, one by one, by BLiN": ("blin.BLiN", {}),
+    "the 2^60 parts of the root, by BLiN": ("blin.BLiN", {"d": 60, "sent": (row(*[0.5] * 9),)}),
+}
+
+
+def seconds_and_bytes(content: bytes) -> tuple[float, int]:
+    """What it costs to refuse this state."""
+    tracemalloc.start()
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match="this saved state cannot be read"):
+        from_bytes(content)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return time.perf_counter() - start, peak
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_a_small_file_that_asks_for_much_memory_is_refused_before_it_is_made(what):
+    phases, more = LARGE[what]
+    settings = an("algorithms.blin.BLiNSettings", c_pulls=1e-9) if "parts" in what else SETTINGS[phases]
+    content = a_client_in_phases(phases, settings, **more)
+    assert len(content) < 2_500
+    with pytest.raises(ValueError, match="what restoring a state makes must be little more than what it holds"):
+        from_bytes(content)
+    seconds, peak = seconds_and_bytes(content)
+    assert seconds < 5 and peak < 10**7
+
+
+@pytest.mark.parametrize("phases", SETTINGS)
+def test_a_client_that_asks_for_little_is_read(phases):
+    plus = an("algorithms.pf_pne_plus.PlusSettings")
+    settings = {"pf_pne_plus.PFPNEPlus": plus, "blin.BLiN": an("algorithms.blin.BLiNSettings")}.get(phases)
+    client = from_bytes(a_client_in_phases(phases, settings or SETTINGS[phases], horizon=1_000))
+    assert client.ask().size >= 1
+
+
+@pytest.mark.parametrize(
+    ("made_of", "sent", "match"),
+    [
+        (["class", "pfpne.algorithms.hct.TreeClient"], (), "a client in phases must be of an algorithm in phases"),
+        (["class", "pfpne.partition.Partition"], (), "a client in phases must be of an algorithm in phases"),
+        (["class", "pfpne.algorithms.pf_pne.PE"], (["list", []],), "what a client in phases was sent must be sums or"),
+        (["class", "pfpne.algorithms.pf_pne.PE"], (row(np.inf),), "what a client in phases was sent must be sums or"),
+        (["class", "pfpne.algorithms.pf_pne.PE"], (array("f8", [1, 1]),), "must be sums or"),
+    ],
+    ids=range(5),
+)
+def test_a_client_that_no_algorithm_in_phases_makes_is_refused(made_of, sent, match):
+    content = a_client_in_phases("pf_pne.PE", an("algorithms.pf_pne.PhasedSettings"), horizon=100, sent=sent)
+    plain = json.dumps(["class", "pfpne.algorithms.pf_pne.PE"]).encode()
+    with pytest.raises(ValueError, match=match):
+        from_bytes(sealed(content.partition(b"\n")[2].replace(plain, json.dumps(made_of).encode())))
+
+
+def doubled(first: list, kind, last: dict, levels: int = 60) -> list:
+    """A list of a thing, what names it twice, what names that twice, and so on, and a task with the last of these."""
+    things = [first, *(kind(["again", i], ["again", i]) for i in range(levels))]
+    task = {
+        "partition": an("partition.Partition", domain=array("f8", [1, 2], bytes(8) + b"\0\0\0\0\0\0\xf0\x3f")),
+        **last,
+    }
+    return ["list", [*things, an("federation.Task", n_clients=1, horizon=1, **task)]]
+
+
+def values_of_values(one: list, two: list) -> list:
+    return an("gaussian.Values", x=one, y=two, count=None, output=None)
+
+
+COSTLY = {
+    "lists of lists, as candidates": lambda: doubled(
+        ["list", [0.5, 0.5]], lambda one, two: ["list", [one, two]], {"candidates": ["again", 60]}
+    ),
+    "objects of objects, shown in an error": lambda: doubled(
+        ["list", [0.5]], values_of_values, {"partition": ["again", 60]}
+    ),
+    "a shape whose product is long": lambda: array("f8", [2**62] * 300_000),
+    "keys that all have one hash": lambda: ["dict", [[i * (2**61 - 1), 1] for i in range(60_000)]],
+    "one row, sent again and again": lambda: json.loads(
+        a_client_in_phases(
+            "pf_pne.PE", SETTINGS["pf_pne.PE"], sent=(row(*[0.5] * 100_000), *[["again", 6]] * 100_000)
+        ).partition(b"\n")[2]
+    ),
+}
+
+
+@pytest.mark.parametrize("what", COSTLY)
+def test_a_file_costs_no_more_than_its_size_to_read(what):
+    content = sealed(["dict", [["a", COSTLY[what]()]]])
+    seconds, peak = seconds_and_bytes(content)
+    assert seconds < 10 and peak < 10**7 + 100 * len(content)
+
+
+def test_the_task_of_a_client_is_a_task():
+    """Compiled code relies on it."""
+    with pytest.raises(ValueError, match="the task of a client or a server must be a Task"):
+        from_bytes(sealed(an("algorithms.hct.TreeClient", task=an("federation.Server", partition=1))))
 
 
 def test_no_state_changes_a_class():

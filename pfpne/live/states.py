@@ -25,16 +25,19 @@ from typing import Any
 import numpy as np
 
 from pfpne import __version__
-from pfpne.federation import Client, Federation, Server
+from pfpne.federation import Client, Federation, Server, Task
 from pfpne.journal import check_plain
 from pfpne.messages import Message
 from pfpne.paths import write_atomically
 from pfpne.validation import brief, check
 
-FORMAT = 4  # the names of classes are part of it
+FORMAT = 5  # the names of classes are part of it
 SAVED = (Client, Server, Federation, dict)
 KINDS = "biuf"  # of arrays, but for the records of a tree
 PLAIN = (type(None), bool, int, float, str)
+ROOM = 10**7  # numbers that restoring may make beside what the file holds: 80 MB
+PER_CHARACTER = 64  # and how many more for each character of the file
+LARGEST_KEY = 2**60  # of a dict: larger integers can be chosen such that all have one hash
 
 
 def _name(kind: type) -> str:
@@ -94,6 +97,50 @@ def _check_tree(tree: Any) -> None:
     check(right.all(), "the nodes of a tree", "within its nodes and tables", np.flatnonzero(~right)[:9].tolist())
 
 
+def _numbers_made(state: dict) -> int:
+    """Return how many numbers the restoring of a client in phases makes, at most; ValueError if it is none.
+
+    It goes through its phases again. A phase is of the children of nodes that the state names, or of the root, but for
+    what an algorithm makes of its settings alone: pulls that are counted one by one, and depths that are passed over.
+    """
+    blin, phases, pf_pne, plus = (
+        import_module(f"pfpne.algorithms.{name}") for name in ("blin", "phases", "pf_pne", "pf_pne_plus")
+    )
+    (kind, settings), task, sent = state["_made_of"], state["task"], state["_sent"]
+    is_known = isinstance(kind, type) and issubclass(kind, phases.PhasedAlgorithm) and isinstance(task, Task)
+    check(is_known and dataclasses.is_dataclass(settings), "a client in phases", "of an algorithm in phases", kind)
+    check(type(sent) is list, "what a client in phases was sent", "a list", type(sent).__name__)
+    total, k, M, T = 1, task.partition.k, task.n_clients, task.horizon
+    for value in sent:
+        if isinstance(value, Message):
+            value.check()
+            total += value.numbers
+        else:
+            is_row = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == float
+            check(is_row and np.isfinite(value).all(), "what a client in phases was sent", "sums or messages", value)
+            total += len(value)
+    made = (1 + k) * total
+    if issubclass(kind, plus.PFPNEPlus):
+        made += min(T + 1, plus.ROOT_PULLS * pf_pne.pulls_each(0, settings.log_term(task), settings, M))
+    elif issubclass(kind, blin.BLiN):
+        first = blin.pulls_of_cube(0, T, settings.c_pulls)
+        made += min(T + 1, max(first, 4 * 2**task.partition.d * total if sent else 0))
+    elif issubclass(kind, pf_pne.FedPNE):
+        kept = [(value.header + 1, k * len(value.index)) for value in sent if isinstance(value, pf_pne.KeptIndex)]
+        made += sum(_expanded(task, settings, h, size) for h, size in [(0, 1), *kept])
+    return made
+
+
+def _expanded(task: Task, settings: Any, h: int, size: int) -> int:
+    """Return how many nodes `pfpne.algorithms.pf_pne.expand` makes of so many of depth h."""
+    tau, log = import_module("pfpne.algorithms.pf_pne").tau, settings.log_term(task)
+    while (
+        h < task.partition.max_depth and size * tau(h, log, settings.c, settings.nu_1, settings.rho) <= task.n_clients
+    ):
+        h, size = h + 1, size * task.partition.k
+    return size
+
+
 # --- to plain values and back --------------------------------------------------------------------------
 # A plain value is itself. Everything else is a list: what it is, and what it holds. What has been written already is
 # ["again", its number]: objects that refer to one another do so when they are restored.
@@ -141,8 +188,17 @@ class _Writer:
 
 
 class _Reader:
-    def __init__(self):
-        self.known, self.kept, self.steps = classes(), [], {}  # steps: a tree -> the step before its next one
+    """Reads a state from a text of so many characters.
+
+    room: how many numbers may still be made of it. weights: of each thing read that holds others, how many values it
+    would take if none of them were shared; what names one thing twice, again and again, could have more than any
+    memory. steps: a tree -> the step before its next one.
+    """
+
+    def __init__(self, characters: int):
+        self.known, self.kept, self.steps = classes(), [], {}
+        self.heaviest, self.room = 1000 + 4 * characters, ROOM + PER_CHARACTER * characters
+        self.weights: dict[int, int] = {}
 
     def read(self, x):
         if type(x) in PLAIN:
@@ -156,23 +212,41 @@ class _Reader:
         readers |= {"array": self._array, "class": self._class, "object": self._object}
         check(isinstance(what, str) and what in readers, "what stands in a state", f"one of {', '.join(readers)}", what)
         made = readers[what](*rest)
-        self.kept.append(made)
+        self.kept.append(made)  # so that no other object gets its address
         return made
 
+    def _weight(self, parts, sizes: bool = False) -> int:
+        """Return the weight of what holds these parts, unless it is too much. sizes: whether arrays weigh by theirs."""
+        weight = 1 + sum(self.weights.get(id(x), x.size if sizes and isinstance(x, np.ndarray) else 1) for x in parts)
+        check(weight <= self.heaviest, "what a state holds", f"at most {self.heaviest} values", weight)
+        return weight
+
+    def _weighed(self, made: list | tuple):
+        """Return a list or a tuple, of all whose arrays NumPy would make a single one."""
+        self.weights[id(made)] = self._weight(made, sizes=True)
+        return made
+
+    def _use_room(self, numbers: int) -> None:
+        self.room -= numbers
+        check(self.room >= 0, "what restoring a state makes", "little more than what it holds", f"{numbers} numbers")
+
     def _list(self, values: list) -> list:
-        return [self.read(value) for value in values]
+        return self._weighed([self.read(value) for value in values])
 
     def _tuple(self, values: list) -> tuple:
-        return tuple(self._list(values))
+        return self._weighed(tuple([self.read(value) for value in values]))
 
     def _dict(self, pairs: list) -> dict:
-        return {self._key(key): self.read(value) for key, value in pairs}
+        made = {self._key(key): self.read(value) for key, value in pairs}
+        self.weights[id(made)] = self._weight(made.values())
+        return made
 
     def _key(self, x):
         """Read a key: plain, or a tuple of plain values. To hash tuples in tuples could take for ever."""
         key = self.read(x)
-        plain = all(type(value) in PLAIN for value in (key if type(key) is tuple else (key,)))
-        check(plain, "a key in a state", "a plain value, or a tuple of them", type(key).__name__)
+        for value in key if type(key) is tuple else (key,):
+            plain = type(value) in PLAIN and not (type(value) is int and abs(value) > LARGEST_KEY)
+            check(plain, "a key in a state", "a plain value, or a tuple of them", type(value).__name__)
         return key
 
     def _number(self, dtype: str, content: str):
@@ -180,6 +254,8 @@ class _Reader:
 
     def _array(self, dtype: str, shape: list, writeable: bool, content: str) -> np.ndarray:
         """Read an array of numbers, as many as are in the file."""
+        is_name = isinstance(dtype, str) and len(dtype) <= 8 and type(shape) is list and len(shape) <= 4
+        check(is_name, "an array in a state", "of numbers, in four dimensions at most", dtype)
         kind, values = records().get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
         is_known = dtype in records() or (kind.kind in KINDS and kind.fields is None and kind.subdtype is None)
         check(is_known, "an array in a state", "of numbers", dtype)
@@ -196,14 +272,21 @@ class _Reader:
     def _object(self, name: str, content: list):
         kind = self._class(name)
         if issubclass(kind, tuple):
-            return kind(*self._list(content))
+            return self._weighed(kind(*(self.read(value) for value in content)))
         state = {self._field(kind, key): self.read(value) for key, value in content}
+        weight = self._weight(state.values())  # before anything is made of it, or shown in an error
+        if issubclass(kind, (Client, Server)) and "task" in state:
+            check(isinstance(state["task"], Task), "the task of a client or a server", "a Task", type(state["task"]))
         if dataclasses.is_dataclass(kind):  # settings, tasks and messages: made by their constructors, which check them
             arrays = all(isinstance(value, np.ndarray) for name, value in state.items() if name != "header")
             check(not issubclass(kind, Message) or arrays, "what a message in a state holds", "arrays", list(state))
-            return kind(**state)
+            made = kind(**state)
+            self.weights[id(made)] = weight
+            return made
         made = object.__new__(kind)
+        self.weights[id(made)] = weight
         if hasattr(kind, "__setstate__"):
+            self._use_room(_numbers_made(state))
             made.__setstate__(state)
         else:
             vars(made).update(state)
@@ -214,6 +297,7 @@ class _Reader:
         """Check a tree; and note by whose t it ends: by its own, or by that of the client that has it."""
         hct, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "pf_pne_plus"))
         if isinstance(made, hct.TreeClient):
+            self._use_room(made.node.size + made.constants[0].size)
             _check_tree(made)
             self.steps[id(made)] = made, made.t
         elif isinstance(made, plus.PlusClient) and made.tree is not None:
@@ -268,7 +352,7 @@ def from_bytes(content: bytes) -> Client | Server | Federation | dict:
     if header[3] != expected[3]:
         raise ValueError("this saved state is damaged: its content is not what was written.")
     try:
-        reader = _Reader()
+        reader = _Reader(len(rest))
         state = reader.read(json.loads(rest))
         reader.check_steps()
     except Exception as error:  # whatever a made-up state may raise
