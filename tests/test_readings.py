@@ -176,9 +176,9 @@ def test_the_answer_in_sentences_by_hand():
     assert "of 33 statements, 6 are true by construction; of the others, 26 shown, 0 refuted, 1 open" in sentences[0]
     assert "Fed1-UCB and FN-UCB" in sentences[0] and "30 paired runs)" in sentences[0]
     assert sentences[3] == "Open: Fed-PNE has twice PF-PNE's regret (Rastrigin)."
-    assert "This one has 2 in the search's two runs" in sentences[4]
+    assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
     assert "1 more would be open: PF-PNE has the smallest regret of the five (Garland)." in sentences[6]
-    assert "Landmine 1.80 times" in sentences[7] or "Landmine 1.80," in sentences[7]
+    assert "Landmine 1.8," in sentences[7] or "Landmine 1.8." in sentences[7]
 
 
 def test_who_has_less_regret_than_pf_pne_is_tested():

@@ -293,36 +293,35 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
     by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
     never = [s for s in SEARCHED if not table["which"].str.split().map(lambda which, s=s: s.id in which).any()]
     low = {noise: int(by_scale[noise].max()) for noise in SCALES["paper"]["noise"] if noise in by_scale.index}
-    numbers = ", ".join(f"{noise_in_words(noise)} {count}" for noise, count in low.items())
+    numbers = ", ".join(f"{count} with {noise_in_words(noise)}" for noise, count in low.items())
     in_means = sum(holds_in_means(statement, comparisons) for statement in SEARCHED)
     never_in_words = "; ".join(f"{SHORT[_kind(s.id)]} ({title(s.objective)})" for s in never)
     sentences = in_short(tested, printed)
     sentences += [
         f"Open: {_kinds_with(tested, OPEN) or 'nothing'}.",
-        f"In the search over {len(table):,} readings the most that hold in the means is {best} of {N}, in "
-        f"{(table['held'] == best).sum()} readings. This one has {int(_row(table, printed)['held'])} in the search's "
-        f"two runs, and {in_means} in the {tested['n'].max()} runs of the confirmation. In no reading: "
-        f"{never_in_words or 'none is left out'}.",
-        f"The most that hold at any T, by noise, with all else as we had it: {numbers} of {N}.",
+        f"For each of {len(table):,} readings, the search counts how many of {N} statements hold in the means. At most "
+        f"{best} do, in {(table['held'] == best).sum()} readings. Under \"printed\" it is "
+        f"{int(_row(table, printed)['held'])} in the search's two runs, and {in_means} in the {tested['n'].max()} runs "
+        f"of the test. Under no reading does this hold: {never_in_words or 'each holds under some'}.",
+        f"The noise matters. At the best T, and with all else as in this package, this many of {N} hold: {numbers}.",
     ]
     turned = tested[
         (tested["other_phase"] > MAX_CUT_SHARE) & (tested["phase"] <= MAX_CUT_SHARE) & (tested["verdict"] != OPEN)
     ]
     if len(turned):
-        named = zip(turned["id"], turned["objective"], strict=True)
-        names = "; ".join(f"{SHORT[_kind(id)]} ({title(objective)})" for id, objective in named)
         sentences.append(
-            "The rule on cut phases looks at the algorithm that a statement is about. If the phase of the algorithm "
-            f"that it is compared with counted, too, {len(turned)} more would be open: {names}."
+            "A statement is open if its algorithm spends more than half of T in one phase that T cuts. If the same "
+            f"rule held for the algorithm that it is compared with, {len(turned)} more would be open: "
+            f"{_by_kind(turned)}."
         )
     moved = comparisons[comparisons["id"].str.startswith("settings-")].groupby("objective", sort=False)["ratio"]
     change = moved.agg(lambda ratio: max(ratio.max(), 1 / ratio.min()))
     within = ", ".join(title(f) for f in change.index[change < 2])
     return [
         *sentences,
-        "The largest change of PF-PNE's mean regret when one setting is moved: "
-        f"{', '.join(f'{title(f)} {x:.2f}' for f, x in change.items())} times. We call less than 1.25 little; with 2, "
-        f'which we take "much" for elsewhere, it would be little on {within or "none"}.',
+        "Moving one setting changes PF-PNE's mean regret by at most this factor: "
+        f"{', '.join(f'{title(f)} {x:.2g}' for f, x in change.items())}. We call a factor below 1.25 little. "
+        f'Elsewhere our "much" begins at 2. If all below were little, the change would be so on {within or "none"}.',
     ]
 
 
@@ -375,7 +374,11 @@ def _by_verdict(tested: pd.DataFrame, kinds: list[str]) -> str:
 
 def _kinds_with(tested: pd.DataFrame, verdict: str) -> str:
     """What has a verdict, in a few words, with the objectives."""
-    rows = tested[tested["verdict"] == verdict]
+    return _by_kind(tested[tested["verdict"] == verdict])
+
+
+def _by_kind(rows: pd.DataFrame) -> str:
+    """These statements in a few words, each kind with its objectives."""
     groups = rows.groupby(rows["id"].map(_kind), sort=False)["objective"]
     return "; ".join(f"{SHORT[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups)
 
@@ -425,8 +428,11 @@ def against_hct(ranking: pd.DataFrame) -> str:
     """What the choice of Fed-PNE's competitors leaves out, in a sentence. ranking: ranking_printed.csv."""
     regret = ranking.pivot(index="algorithm", columns="objective", values="mean")
     ratio = regret.loc["fed-pne"] / regret.loc["hct-pyxab"]
-    values = ", ".join(f"{title(name)} {ratio[name]:.2f}" for name in ("garland", "rastrigin"))
-    return f"Fed-PNE's mean regret over that of HCT, which this reading does not count among its competitors: {values}."
+    values = " and ".join(f"{ratio[name]:.2f} on {title(name)}" for name in ("garland", "rastrigin"))
+    return (
+        "This reading does not count HCT among Fed-PNE's competitors. Fed-PNE's mean regret is that of HCT times "
+        f"{values}."
+    )
 
 
 def in_words(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparisons: pd.DataFrame) -> Exhibit:

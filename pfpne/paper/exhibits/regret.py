@@ -330,23 +330,26 @@ def ranking(results: list[Results], p: Parameters) -> Exhibit:
     table = table.reset_index()
     table["rank"] = table.groupby("objective")["mean"].rank().astype(int)
     table = pd.concat([table, _against_pf_pne(last, table, p.seed)], axis=1)
-    order = table.groupby("algorithm")["rank"].mean().sort_values(kind="stable").index
-    spreads = table["std"].fillna(0)
-    cells = table.assign(
-        cell=[
-            f"{mean:,.0f} \N{PLUS-MINUS SIGN} {std:,.0f} ({rank})"
-            for mean, std, rank in zip(table["mean"], spreads, table["rank"], strict=True)
-        ]
-    )
-    cells = cells.pivot(index="algorithm", columns="objective", values="cell").loc[order, table["objective"].unique()]
-    cells = cells.rename(index=label, columns=title).rename_axis(index="Algorithm", columns=None).reset_index()
     caption = (
         f'Average cumulative regret R(T)/M of every algorithm under the reading "{p.reading}"'
         f" ({noise_in_words(results[0].experiment.noise)}; "
         f"{scale(p, table['runs'].max())}): mean over the runs, standard deviation, and rank. Best first by average"
         " rank."
     )
-    markdown = cells.to_markdown(index=False)
+    markdown = ranking_cells(table).to_markdown(index=False)
     stem = f"ranking_{p.reading}"
     files = {f"{stem}.csv": as_csv(table, digits=10), f"{stem}.md": f"{markdown}\n\n{caption}\n".encode()}
     return Exhibit(stem, caption, files, {"text/markdown": markdown})
+
+
+def ranking_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of `ranking` as strings: one row per algorithm, one column per objective."""
+    order = table.groupby("algorithm")["rank"].mean().sort_values(kind="stable").index
+    cells = table.assign(
+        cell=[
+            f"{float(f'{mean:.3g}'):,.0f} \N{PLUS-MINUS SIGN} {float(f'{std:.2g}'):,.0f} ({rank})"
+            for mean, std, rank in zip(table["mean"], table["std"].fillna(0), table["rank"], strict=True)
+        ]
+    )
+    cells = cells.pivot(index="algorithm", columns="objective", values="cell").loc[order, table["objective"].unique()]
+    return cells.rename(index=label, columns=title).rename_axis(index="Algorithm", columns=None).reset_index()
