@@ -78,16 +78,16 @@ def test_verdicts_are_shown_a_row_a_claim():
     assert list(table.columns) == ["In the paper", "Claim, as tested", *headings]
     assert table.to_numpy().tolist() == SHOWN
     assert verdict_tables.tally(VERDICTS) == (  # of the claim whatever the noise, one
-        "4 verdicts on claims of the paper: holds 1, does not hold 2, undecided 1. "
-        "1 verdicts on questions of ours: does not hold 1."
+        "Of 4 verdicts on claims of the paper, 1 are shown, 2 refuted, 1 open. "
+        "Of 1 verdicts on questions of ours, 0 are shown, 1 refuted, 0 open."
     )
     heads = verdict_tables.counts_by_column(VERDICTS).set_index("Column")
     assert list(heads.index) == [
         *("Bernoulli rewards, random cells", "noise \N{PLUS-MINUS SIGN}0.1, random cells", verdict_tables.EVERY_NOISE),
         *("landmine, no noise, random cells", "Bernoulli rewards, cyclic cells"),
     ]
-    assert heads.loc["landmine, no noise, random cells", "does not hold"] == "0 + 1"
-    assert heads.loc[verdict_tables.EVERY_NOISE, "undecided"] == "1 + 0"
+    assert heads.loc["landmine, no noise, random cells", "refuted"] == "0 + 1"
+    assert heads.loc[verdict_tables.EVERY_NOISE, "open"] == "1 + 0"
 
 
 def test_the_files_of_the_claims_agree(exhibit):

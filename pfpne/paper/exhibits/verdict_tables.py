@@ -5,6 +5,7 @@ import pandas as pd
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.tests import LARGE_FACTOR, MAX_CUT_SHARE
+from pfpne.paper.exhibits.findings import THREES
 from pfpne.paper.run.groups import PAPER
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
@@ -13,9 +14,9 @@ OURS = "ours, on "  # before the place of what is no claim of the paper's
 EVERY_NOISE = "whatever the noise"
 READING = (  # how the verdicts are to be read
     "M, T, the noise and the shift are this project's, because the paper does not state them. So is what its words "
-    "mean in numbers. In brackets is what decides: the part that is furthest from the claim, as a ratio of mean "
-    "regrets or a mean slope; for a counted claim, what refutes it; or why nothing is decided. For identical clients "
-    "the true Delta is 0, and with that PF-PNE never leaves its federated stage."
+    "mean in numbers. In brackets is what decides. It is the part that is furthest from the claim, as a ratio of mean "
+    "regrets or a mean slope. For a counted claim it is what refutes it. Or it is why nothing is decided. For "
+    "identical clients the true Delta is 0, and with that PF-PNE never leaves its federated stage."
 )
 
 
@@ -174,20 +175,28 @@ def counted(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def tally(verdicts: pd.DataFrame) -> str:
-    """How many verdicts of each kind, in sentences: of the paper's claims, and of ours."""
+    """How many verdicts are shown, refuted and open, in sentences: of the paper's claims, and of ours."""
     sentences = []
     for whose, group in counted(verdicts).groupby("whose", sort=False):
-        reached = [*group["verdict"]]
-        counts = ", ".join(f"{verdict} {reached.count(verdict)}" for verdict in claims.VERDICTS if verdict in reached)
+        reached, designed = _in_threes(group), int((group["verdict"] == "true by construction").sum())
         subject = "questions of ours" if whose == "ours" else "claims of the paper"
-        sentences.append(f"{len(reached)} verdicts on {subject}: {counts}.")
+        by_design = f" ({designed} of them true by construction)" if designed else ""
+        sentences.append(
+            f"Of {len(group)} verdicts on {subject}, {reached['shown']} are shown{by_design}, {reached['refuted']} "
+            f"refuted, {reached['open']} open."
+        )
     return " ".join(sentences)
 
 
+def _in_threes(verdicts: pd.DataFrame) -> dict[str, int]:
+    """How many of these verdicts are shown, refuted and open."""
+    return {three: int(verdicts["verdict"].isin(names).sum()) for three, names in THREES.items()}
+
+
 def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """How many verdicts of each kind: one row per column, those on the paper's claims + those on ours."""
+    """How many verdicts are shown, refuted and open: one row per column, the paper's claims + ours."""
     rows = []
     for column, group in counted(verdicts).groupby("column", sort=False):
-        ours, theirs = (group["verdict"][(group["whose"] == "ours") == own].tolist() for own in (True, False))
-        rows.append({"Column": column} | {v: f"{theirs.count(v)} + {ours.count(v)}" for v in claims.VERDICTS})
+        ours, theirs = (_in_threes(group[(group["whose"] == "ours") == own]) for own in (True, False))
+        rows.append({"Column": column} | {three: f"{theirs[three]} + {ours[three]}" for three in THREES})
     return pd.DataFrame(rows)
