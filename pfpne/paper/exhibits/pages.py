@@ -75,8 +75,8 @@ def claim_blocks(folder: Path) -> list[Block]:
     counts = (
         f"{scale}PF-PNE is given the paper's Delta = {claims.GIVEN[0]}. {verdict_tables.tally(verdicts)} The table"
         f" counts them by column, as the paper's + ours.\n\n"
-        f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the verdict,"
-        f" that verdict follows. {verdict_tables.READING}\n\n"
+        f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the"
+        f" verdict, that verdict follows. {verdict_tables.READING}\n\n"
     )
     page, measured = "docs/claims.md", deviations.table_cells(pd.read_csv(folder / "deviations.csv"))
     in_words = as_list(findings.sentences(verdicts, comparisons, primary, readings))

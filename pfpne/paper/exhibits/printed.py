@@ -300,7 +300,7 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
     sentences += [
         f"Open: {_kinds_with(tested, OPEN) or 'nothing'}.",
         f"For each of {len(table):,} readings, the search counts how many of {N} statements hold in the means. At most "
-        f"{best} do, in {(table['held'] == best).sum()} readings. Under \"printed\" it is "
+        f'{best} do, in {(table["held"] == best).sum()} readings. Under "printed" it is '
         f"{int(_row(table, printed)['held'])} in the search's two runs, and {in_means} in the {tested['n'].max()} runs "
         f"of the test. Under no reading does this hold: {never_in_words or 'each holds under some'}.",
         f"The noise matters. At the best T, and with all else as in this package, this many of {N} hold: {numbers}.",
