@@ -271,8 +271,7 @@ def compare_global(column: Column, algorithm: str) -> Outcome:
 def compare_alike(column: Column, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is above so many times what it has with identical clients."""
     apart, identical = (column.runs(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENTS))
-    pair = f"shift {column.study.shift:g}", "identical clients"
-    undecidable = why_level_open(algorithm, "regret", apart)
+    pair, undecidable = (f"shift {column.study.shift:g}", "alike"), why_level_open(algorithm, "regret", apart)
     regrets = apart["regret"].to_numpy(), identical["regret"].to_numpy()
     return Outcome(inequalities(*regrets, pair, above=above, undecidable=undecidable))
 
@@ -325,8 +324,7 @@ def any_shift(column: Column, shifts: Sequence[float], below: float, above=None)
     for shift in shifts:
         changes = ({"shift": shift} if shift else IDENTICAL_CLIENTS) | column.sweep
         runs, alone = (column.runs(name, **changes) for name in ("pf-pne", "pe"))
-        what = f"shift {shift:g}" if shift else "identical clients"
-        undecidable = why_level_open("pf-pne", "regret", runs)
+        what, undecidable = f"shift {shift:g}" if shift else "alike", why_level_open("pf-pne", "regret", runs)
         regrets = runs["regret"].to_numpy(), alone["regret"].to_numpy()
         comparisons += inequalities(*regrets, what, below, above, undecidable)
     return Outcome(comparisons)
