@@ -79,6 +79,7 @@ def claim_blocks(folder: Path) -> list[Block]:
         f" verdict, that verdict follows. {verdict_tables.READING}\n\n"
     )
     page, measured = "docs/claims.md", deviations.table_cells(pd.read_csv(folder / "deviations.csv"))
+    measured = measured.rename(columns={"Other reading": "Other choice"})
     in_words = as_list(findings.sentences(verdicts, comparisons, primary, readings))
     return [
         Block("README.md", "findings", sources, scale + in_words),
