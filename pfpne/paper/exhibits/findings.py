@@ -140,7 +140,8 @@ def sentences(
     return [
         (
             f"**Has PF-PNE the smallest regret of the paper's five?** {table.threes('smallest')} comparisons;"
-            f" {first_family} of the ten primary ones. With the true Delta: {table.short('smallest', own)}.{worse}"
+            f" {first_family} of the {primary['verdict'].isin(THREES).sum()} primary ones. With the"
+            f" true Delta: {table.short('smallest', own)}.{worse}"
         ),
         (
             "**By noise.** Over all choices that the paper leaves open, PF-PNE is first this often"
