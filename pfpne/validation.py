@@ -129,8 +129,8 @@ def check_noise(name: str, x) -> None:
         check_amount(name, x, " (uniform noise on +-it), or 'bernoulli'")
 
 
-def unknown_name(kind: str, name, names: Collection[str]) -> str:
-    """Write the sentence about a name that is not among `names`: the most similar one, if any is, and all of them."""
+def nearest_name(name, names: Collection[str]) -> str:
+    """Return that of the names which is most similar to a wrong one; "" if none is similar."""
     given = str(name)[:100]
 
     def similarity(candidate: str) -> list[float]:  # the case of letters only tells delta from Delta
@@ -138,5 +138,11 @@ def unknown_name(kind: str, name, names: Collection[str]) -> str:
         return [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
 
     nearest = max(names, key=similarity, default="")
-    guess = f" Did you mean {nearest!r}?" if nearest and similarity(nearest)[0] >= SIMILARITY else ""
+    return nearest if nearest and similarity(nearest)[0] >= SIMILARITY else ""
+
+
+def unknown_name(kind: str, name, names: Collection[str]) -> str:
+    """Write the sentence about a name that is not among `names`: the most similar one, if any is, and all of them."""
+    nearest = nearest_name(name, names)
+    guess = f" Did you mean {nearest!r}?" if nearest else ""
     return f"unknown {kind} {brief(name)}.{guess} There are: {', '.join(names) or 'none'}."

@@ -197,6 +197,32 @@ def test_a_longer_search_goes_on_from_a_shorter_one(algorithm, tmp_path):
         tune(objectives(fails=0, how=fail), 14, algorithm=algorithm, history=file)
 
 
+@pytest.mark.parametrize("algorithm", [name for name, row in SEARCHES.items() if row.anytime])
+def test_a_search_whose_range_was_too_narrow_goes_on_with_a_wider_one(algorithm, tmp_path):
+    """Its points do not depend on the range, so that what was paid for serves."""
+    file, wide = tmp_path / "history.jsonl", {"reward_range": (-2, 9), "algorithm": algorithm}
+    functions = objectives(noise=0.05, fails=15, how=lambda: 7.5)
+    cure = r"in \[0, 1\], the reward_range; got 7.5. Give a wider range, or cut values off at its ends"
+    with pytest.raises(pfpne.EvaluationError, match=cure) as caught:
+        tune(functions, 20, algorithm=algorithm, history=file)
+    assert len(caught.value.result.history) == 30
+    for history in (caught.value.result, file):
+        own = objectives(noise=0.05)
+        assert len(tune(own, 20, history=history, **wide).history) == 40
+        assert [len(f.calls) for f in own.values()] == [5, 5]
+    with pytest.raises(ValueError, match="reward was .*'maximize'], and is .*'minimize'"):
+        tune(functions, 20, history=file, direction="minimize", **wide)
+    for history in (caught.value.result, file):
+        with pytest.raises(ValueError, match="evaluation 1 of the history: a value must be a number in"):
+            tune(functions, 20, history=history, algorithm=algorithm, reward_range=(0.99, 1))
+
+
+def test_a_search_that_searches_nothing_says_so():
+    words = "All evaluations are of one point"
+    assert words in repr(tune(objectives(), 30, algorithm="pf-pne+", nu_1=0.03))
+    assert words not in repr(tune(objectives(), 30)) and words not in repr(tune(objectives(), 1))
+
+
 def nothing_more():
     raise MemoryError("diverged")
 
@@ -500,6 +526,8 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         ({"algorithm": "pe"}, "algorithm was 'pf-pne+', and is 'pe' here"),
         ({"seed": 1}, "seed was 0"),
         ({"c": 0.2}, "settings was {}"),
+        ({"reward_range": (0, 2)}, "reward was [0.0, 1.0, 'maximize']"),
+        ({"n": 11, "algorithm": "gp"}, "algorithm was 'pf-pne+'"),
     ):
         for before in (file, result):
             with pytest.raises(ValueError, match=re.escape(message)):
@@ -682,6 +710,8 @@ def test_an_error_that_cannot_be_told_or_is_endless_loses_nothing():
         ({"algorithm": "hct", "zeta": 1}, "unknown setting 'zeta'. There are: nu_1"),
         ({"algorithm": "pf-pne"}, "pf-pne needs Delta"),
         ({"Delta": 0.1, "algorithm": "hct"}, "hct: unknown setting 'Delta'"),
+        ({"algorithm": "hct", "nu1": 1}, "Did you mean 'nu_1'?"),
+        ({"timout": 3}, "tune has no argument 'timout'. Did you mean 'timeout'?"),
         ({"name": 1}, "unknown setting 'name'"),
         ({"task": 1}, "unknown setting 'task'"),
         ({"Delta": 0.1, "algorithm": "random"}, "random must be given no settings"),

@@ -4,6 +4,7 @@ Each function takes a dict of parameters and returns a number. All are called he
 the server and the clients is what would pass between sites (pfpne.federation).
 """
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -12,10 +13,12 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from pfpne.algorithms import settings_of
 from pfpne.tuning.result import HOW, EvaluationError, Tuned
 from pfpne.tuning.search import Search, Trial
+from pfpne.tuning.searches import SEARCHES
 from pfpne.tuning.space import Space
-from pfpne.validation import check, check_count, is_number
+from pfpne.validation import check, check_count, is_number, nearest_name
 
 
 def tune(
@@ -72,7 +75,7 @@ def tune(
     history
         A file, which is read if it is there, and written as the search goes, so that the same call goes on where it was
         stopped; or an earlier result, such as that of an `EvaluationError`. With gp, gp-shared and random a larger
-        n_evaluations goes on, too.
+        n_evaluations goes on, too, and so does another reward_range.
     known
         {client: [(parameters, value), ...]}: values from before, which cost nothing. gp and gp-shared learn from them,
         and they count when it is decided what to deploy.
@@ -132,6 +135,10 @@ def tune(
         isinstance(callbacks, Sequence) and all(map(callable, callbacks)), "callbacks", "a list of functions", callbacks
     )
     check(isinstance(progress, bool), "progress", "True or False", progress)
+    own = {name for algorithm in SEARCHES.values() for name in settings_of(algorithm)}
+    for name in settings.keys() - own:
+        if guess := nearest_name(name, inspect.signature(tune).parameters):
+            raise ValueError(f"tune has no argument {name!r}. Did you mean {guess!r}?")
     common = {"Delta": Delta, "nu_1": nu_1, "rho": rho, "c": c, "delta": delta, "early_descent": early_descent}
     search = Search(
         names,

@@ -33,7 +33,7 @@ class History:
         self._count = dict.fromkeys(self.request["clients"], 0)  # by client: rows taken or made
         if isinstance(before, Tuned):
             self._check_same(before.request, self.request, "the result given as history")
-            self._begin(list(before.rows))
+            self._begin([self._in_range(row, n) for n, row in enumerate(before.rows, 1)])
         elif before is not None:
             check(str(before) not in ("", "."), "history", "the name of a file", str(before))
             for name in search.names:
@@ -95,11 +95,14 @@ class History:
         self._begin([self._checked(row, n) for n, row in enumerate(lines[1:], 1)])
 
     def _check_same(self, before: dict, request: dict, source) -> None:
-        for name, value in request.items():
-            old = before.get(name)
-            if name == "n_evaluations" and SEARCHES[request["algorithm"]].anytime and old is not None:
-                continue  # a longer search begins as a shorter one
-            if old != value:
+        for name in sorted(request, key="algorithm".__ne__):  # the algorithm first: its default follows from the rest
+            old, value = before.get(name), request[name]
+            may_differ = False
+            if SEARCHES[request["algorithm"]].anytime:
+                # a longer search begins as a shorter one, and its points do not depend on the range of the values
+                is_direction_same = name == "reward" and isinstance(old, list) and old[2:] == value[2:]
+                may_differ = is_direction_same or (name == "n_evaluations" and old is not None)
+            if old != value and not may_differ:
                 raise ValueError(
                     f"{source} is of another search: {name} was {old!r}, and is {value!r} here. Give what was given "
                     "then, or another history."
@@ -118,11 +121,14 @@ class History:
         seconds, why = row["seconds"], row["why"]
         check(seconds is None or is_number(seconds), wrong, "of a number of seconds", seconds)
         check(isinstance(why, str), wrong, "of a text that says why it is missing", why)
+        return {**self._in_range(row, n), "parameters": parameters}
+
+    def _in_range(self, row: dict, n: int) -> dict:
+        """Return the row, its value as a float; ValueError if it is outside the range."""
         try:
-            value = None if row["value"] is None else self.reward.number(row["value"])
+            return {**row, "value": None if row["value"] is None else self.reward.number(row["value"])}
         except ValueError as error:
-            raise ValueError(f"{wrong}: {error}") from None
-        return {**row, "parameters": parameters, "value": value}
+            raise ValueError(f"evaluation {n} of the history: {error}") from None
 
     def count(self, m: int) -> int:
         """Return the number of evaluations of client m so far."""

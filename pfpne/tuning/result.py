@@ -10,6 +10,7 @@ HOW = (
     "(Nothing is lost: the same call with history=error.result, error being what was raised, or with its file, goes on "
     "from here. Where nothing caught it, sys.last_value is the error.)"
 )
+ENOUGH = 5  # evaluations of a client: fewer may well be of one point
 COLUMNS = ("client", "evaluation", "evaluations", "choice", "value", "error", "seconds", "stage", "why")  # of tables
 
 
@@ -100,7 +101,10 @@ class Tuned:
         parts = [f"{self.request['algorithm']}, {len(self.history)} evaluations"]
         parts += [f"{missing} of them missing"] * (missing > 0)
         parts += [f"{self.saved} calls saved, of points met again"] * (self.saved > 0)
-        return f"{', '.join(parts)}\n{self.summary.to_string(index=False)}"
+        lines = [", ".join(parts)]
+        if len(self.history) >= ENOUGH * len(self.deploy) and len({tuple(row["u"]) for row in self.rows}) == 1:
+            lines.append("All evaluations are of one point: nothing was searched. A larger nu_1, or gp, spreads them.")
+        return "\n".join([*lines, self.summary.to_string(index=False)])
 
     def plot(self):
         """Draw the search.

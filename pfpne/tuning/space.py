@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.validation import check, is_integer, is_number, to_float
+from pfpne.validation import brief, check, is_integer, is_number, to_float
 
 # Beyond these, floats between 0 and 1 do not tell all integers apart. The limit is lower on a log scale, where a
 # rounding error is a share of the number itself.
@@ -321,7 +321,10 @@ class Reward:
         number = to_float(value)
         slack = 1e-9 * (self.high - self.low)
         expected = f"a number in [{self.low:g}, {self.high:g}], the reward_range"
-        check(self.low - slack <= number <= self.high + slack, "a value", expected, value)
+        if math.isfinite(number) and not self.low - slack <= number <= self.high + slack:
+            cure = "Give a wider range, or cut values off at its ends"
+            raise ValueError(f"a value must be {expected}; got {brief(value)}. {cure}.")
+        check(math.isfinite(number), "a value", expected, value)
         return min(max(number, self.low), self.high)
 
     def scaled(self, number):
