@@ -182,11 +182,22 @@ def test_the_answer_in_sentences_by_hand():
 
 
 def test_who_has_less_regret_than_pf_pne_is_tested():
-    """PE is below in every run on Garland, above on Ackley; HOO differs by chance. Two algorithms, two sides, k = 8."""
-    rows = [("pe", "garland", 0.001, 1.0), ("pe", "ackley", 1.0, 0.001), ("hoo", "garland", 0.01, 1.0)]
+    """Six comparisons, two sides: Holm multiplies the smallest p by 12, the next by 10. HOO on Garland is at 0.05."""
+    rows = [
+        ("pe", "garland", 0.001, 1.0),
+        ("pe", "ackley", 1.0, 0.001),
+        ("hoo", "garland", 0.0049, 1.0),
+        ("hoo", "ackley", 0.2, 0.8),
+        ("blin", "garland", 0.03, 0.9),
+        ("blin", "ackley", 0.5, 0.5),
+    ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "p_less", "p_more"]).assign(runs=10)
-    said = printed.beside(pd.concat([table, pd.DataFrame([{"algorithm": "hoo", "objective": "ackley", "runs": 10}])]))
-    assert "less on Garland; more on Ackley" in said and "open on Garland, Ackley" in said
+    said = printed.beside(table)
+    assert "PE, PF-PNE's second stage alone, has less on Garland, more on Ackley;" in said
+    assert "HOO, a single-client search, has less on Garland;" in said
+    assert "BLiN, another, has neither less nor more for certain." in said
+    table.loc[2, "p_less"] = 0.0051
+    assert "HOO, a single-client search, has neither less nor more for certain;" in printed.beside(table)
 
 
 def test_the_regret_of_fed_pne_is_smaller_against_the_global_optimum_by_arithmetic():

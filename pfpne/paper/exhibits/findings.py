@@ -111,8 +111,8 @@ def scale() -> str:
     return (
         f"M = {p.n_clients}, T = {p.horizon:,}, clients shifted by {p.shift:g} of the domain's width,"
         f" {p.claim_runs} paired runs. A *comparison* is one objective, one noise (Bernoulli rewards, uniform ±0.1 or"
-        " ±2; none on landmine) and one way to cut the domain into cells. Counts are shown / refuted / open; *open* is"
-        " undecided, or more than half of T is one phase that T cuts."
+        " ±2; none on landmine) and one way to cut the domain into cells. Counts are shown / refuted / open; open, too,"
+        " where more than half of T is one unfinished phase."
     )
 
 
@@ -147,15 +147,17 @@ def sentences(
             "**By noise.** Over all choices that the paper leaves open, PF-PNE is first this often"
             f" ({noises}): {by_noise}."
         ),
-        (f"**By the length of the run.** Its regret over HCT's at T and 10 T, Bernoulli rewards: {longer or DASH}."),
+        (
+            f"**By the length of the run.** PF-PNE's regret divided by HCT's, at T and 10 T (Bernoulli rewards):"
+            f" {longer or DASH}."
+        ),
         (
             f"**Delta = {Delta}** is too small on {(bounded['verdict'] != 'holds').sum()} of {len(bounded)} objectives:"
             " some client's best value differs by more, and the paper's theorem says nothing."
         ),
         (
-            f"**Does it beat PE, its own second stage alone?** {table.short('beats-pe')} with differing clients,"
-            f" {table.short('better-than-pe')} with identical ones. With the true Delta:"
-            f" {table.short('beats-pe', own)} and {table.short('better-than-pe', own)}."
+            f"**Does PF-PNE beat PE, its own second stage alone?** {table.short('beats-pe')} with differing clients,"
+            f" {table.short('better-than-pe')} with identical ones."
         ),
         (
             "**Do clients end better off than at the global optimum?** "
@@ -167,7 +169,7 @@ def sentences(
         ),
         (
             f"**Communication** stops by design. Both ways together, it is {table.span('less-talk', 'ratio')} times"
-            " Fed-PNE's: three numbers per node come back, not one. With the true Delta it is less:"
+            " Fed-PNE's: three numbers per cell come back, not one. With the true Delta it is less:"
             f" {table.short('less-talk', own)}."
         ),
     ]

@@ -18,7 +18,7 @@ from matplotlib.patches import Rectangle
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import summarize
 from pfpne.paper.claims.tests import MAX_CUT_SHARE, goes_on, has_ended
-from pfpne.paper.claims.verdicts import ALPHA, OPEN, REFUTED, SHOWN, decide_by_holm
+from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN, decide_by_holm
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.readings import (
     ALGORITHMS,
@@ -271,10 +271,10 @@ def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
     """
     rivals = printed["competitors"].replace(", ", " and ")
     return [
-        f'Under "printed" ({noise_in_words(printed.noise)}, T = {printed.T:,}, M = {printed.M}; Fed-PNE\'s '
-        f'"competitors" are {rivals}; {tested["n"].max()} paired runs): {_threes_apart(tested)}.',
+        f'Under "printed" ({noise_in_words(printed.noise)}, T = {printed.T:,}, M = {printed.M}; {rivals} as Fed-PNE\'s '
+        f'"competitors"; {tested["n"].max()} paired runs): {_threes_apart(tested)}.',
         f"{SHORT['smallest']}: {_by_verdict(tested, ['smallest'])}.{_if_rivals_phases_counted(tested)}",
-        f"Refuted: {_kinds_with(tested, REFUTED) or 'nothing'}.",
+        f"Statements that were refuted: {_kinds_with(tested, REFUTED) or 'none'}.",
     ]
 
 
@@ -284,7 +284,10 @@ def _if_rivals_phases_counted(tested: pd.DataFrame) -> str:
     kept = first.loc[first["other_phase"] <= MAX_CUT_SHARE, "objective"]
     if len(kept) == len(first):
         return ""
-    return f" If a rival's phase that T cuts counted, too, only on {', '.join(map(title, kept)) or 'none'}."
+    return (
+        f" Only on {', '.join(map(title, kept)) or 'none'}, if a *rival* that spends more than half of T in one"
+        " unfinished phase makes it open, too."
+    )
 
 
 def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparisons: pd.DataFrame) -> list[str]:
@@ -349,7 +352,7 @@ SHORT = {  # a kind of statement in a few words
     "fed-better": "Fed-PNE beats its competitors",
     "fed-far": "Fed-PNE has twice PF-PNE's regret",
     "global": "Fed-PNE does better against the global optimum",
-    "settings": "moving one setting changes little",
+    "settings": "PF-PNE's regret changes little with one setting",
     "doublesine-hct": "PF-PNE beats HCT",
     "doublesine-hct-slightly": "PF-PNE is only slightly better than HCT",
     "doublesine-fed": "PF-PNE has half of Fed-PNE's regret",
@@ -383,21 +386,32 @@ def _by_kind(rows: pd.DataFrame) -> str:
     return "; ".join(f"{SHORT[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups)
 
 
+NOT_DRAWN = {  # algorithms that the paper's figures leave out, and what they are
+    "pe": "PE, PF-PNE's second stage alone,",
+    "hoo": "HOO, a single-client search,",
+    "blin": "BLiN, another,",
+}
+
+
 def beside(ranking: pd.DataFrame) -> str:
-    """PE and HOO against PF-PNE in a sentence; ranking: ranking_printed.csv, whose tests it reads."""
-    n, parts = int(ranking["runs"].max()), []
-    for name in ("pe", "hoo"):
-        rows = ranking[ranking["algorithm"] == name]
-        k = 2 * 2 * len(rows)  # both sides, both algorithms
-        less, more = rows["p_less"] * k <= ALPHA, rows["p_more"] * k <= ALPHA
-        groups = (("less", rows[less]), ("more", rows[more]), ("open", rows[~less & ~more]))
-        said = [f"{words} on {', '.join(map(title, part['objective']))}" for words, part in groups if len(part)]
-        if len(said) > 1 and said[-1].startswith("open"):
-            said[-1] = "open elsewhere"
-        parts.append("; ".join(said))
+    """The algorithms of NOT_DRAWN against PF-PNE in a sentence; ranking: ranking_printed.csv, whose tests it reads."""
+    rows = ranking[ranking["algorithm"].isin(NOT_DRAWN)].assign(phase=np.nan)
+    decided = decide_by_holm(rows.rename(columns={"p_less": "p_right", "p_more": "p_wrong"}))
+    said = []
+    for name, what in NOT_DRAWN.items():
+        objectives = {
+            verdict: [*map(title, group["objective"])]
+            for verdict, group in decided[decided["algorithm"] == name].groupby("verdict")
+        }
+        parts = [
+            f"{word} on {', '.join(objectives[verdict])}"
+            for verdict, word in ((SHOWN, "less"), (REFUTED, "more"))
+            if verdict in objectives
+        ]
+        said.append(f"{what} has {', '.join(parts) or 'neither less nor more for certain'}")
     return (
-        f"Not in the paper's figures ({n} paired runs, Bonferroni's correction): PE, PF-PNE's second stage alone, has"
-        f" regret that is {parts[0]}. That of HOO, a single-client search, is {parts[1]}."
+        f"Not in its figures, regret against PF-PNE's ({ranking['runs'].max():.0f} paired runs, Holm's correction; open"
+        f" where nothing is said): {'; '.join(said)}."
     )
 
 
