@@ -463,26 +463,27 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
     rows = []
     for row in fates.to_dict("records"):
         told = sum(row[name] for name in FATES if name != EMPTY)
-        fails = ", ".join(f"{name} in {row[key]}" for key, name in PREMISES.items() if row[key])
-        words = f"{row['share']:.1%} of the nodes kept are within it; of {told} depths where it is below 1, "
-        words += ", ".join(f"{row[name]}: {name}" for name in FATES if row[name] and name != EMPTY)
-        words += f"; what fails: {fails}" if fails else ""
-        runs = f"{row['constants']} c and c_1, {'Delta = 0.01' if row['Delta'] == '0.01' else 'own Delta'}"
-        rows.append((f"Lemma {row['lemma']}", runs, row["verdict"], words if told else EMPTY))
+        fails = ", ".join(f"{name} at {row[key]}" for key, name in PREMISES.items() if row[key])
+        words = f"{row['share']:.0%} of the nodes kept are within the bound. Of {told} depths with a bound below 1, "
+        words += "; ".join(IN_WORDS[name].format(row[name]) for name in FATES if row[name] and name != EMPTY)
+        words += f". What fails: {fails}." if fails else "."
+        runs = f"{row['constants']} c and c_1, {'Delta = 0.01' if row['Delta'] == '0.01' else 'the true Delta'}"
+        rows.append((f"Lemma {row['lemma']}", runs, row["verdict"], words if told else f"{EMPTY.capitalize()}."))
     for M, runs in lost.groupby("n_clients"):
         final = runs[runs["T"] == runs["T"].max()]
         outside = int((final["kept"] - final["within"]).sum())
         head = f"the constructed problem, M = {M}"
-        words = f"{outside} of {final['kept'].sum()} nodes kept at depths that the longest runs finish are outside it"
+        words = f"Of {final['kept'].sum()} nodes kept at depths that the longest runs finish, {outside} break the bound."
         rows.append(("Lemma A.4", head, REFUTED if outside else SHOWN, words))
         rate = runs.groupby("T")["pf-pne, last"].min()
-        words = f"client 1 still loses {rate.iloc[-1]:.3f} per pull in the last quarter of T = {rate.index[-1]:,}, "
-        words += f"{rate.iloc[0]:.3f} at T = {rate.index[0]:,}; PE alone {final['pe, last'].max():.3f}"
+        words = f"In the last quarter of a run client 1 loses {rate.iloc[-1]:.2f} per pull with T = {rate.index[-1]:,}, "
+        words += f"and {rate.iloc[0]:.2f} with T = {rate.index[0]:,}. With PE alone it loses {final['pe, last'].max():.2g}."
         linear = rate.iloc[-1] > 0 and rate.iloc[-1] >= rate.iloc[0]
         rows.append(("Theorem 3.1, regret sublinear in T", head, REFUTED if linear else OPEN, words))
     for row in slopes.to_dict("records"):
-        words = f"exponent of T {_interval(row['slope'], row['low'], row['high'])}, allowed {row['allowed']:.2f}"
-        words += f"; {row['one_phase']}" if row["one_phase"] else ""
+        words = f"The exponent of T is {_interval(row['slope'], row['low'], row['high'])}; "
+        words += f"{row['allowed']:.2f} is allowed."
+        words += f" {row['one_phase']}." if row["one_phase"] else ""
         runs = f"{title(row['objective'])}, {noise_in_words(row['noise'])}"
         rows.append(("Corollary 3.1, Delta shrinking with T", runs, row["verdict"], words))
     for clients, group in speed.groupby("clients", sort=False):
@@ -492,22 +493,32 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
             ]
             reached = [*part["verdict"]]
             verdict = REFUTED if REFUTED in reached else OPEN if OPEN in reached else SHOWN
-            words = f"regret over that of {label(rival)}: {', '.join(ratios)}"
+            words = f"Regret over that of {label(rival)}: {', '.join(ratios)}."
             rows.append((f"Section A.1, Fed-PNE faster than {label(rival)}", f"{clients} clients", verdict, words))
     unspent = speed["unspent"]
     words = (
-        f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h (the limit, {SMALL_SHARE:.0%}, is ours)"
+        f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h. The limit of {SMALL_SHARE:.0%} is ours."
     )
     verdict = SHOWN if unspent.max() <= SMALL_SHARE else REFUTED
     rows.append(("Section A.1, unspent budget manageable", "Fed-PNE, all of these", verdict, words))
     return pd.DataFrame(rows, columns=["statement", "runs", "verdict", "measured"])
 
 
+IN_WORDS = {
+    WITH: "it holds at {} where all premises hold",
+    WITHOUT: "it holds at {} where a premise fails",
+    EXCUSED: "it fails at {} where a premise fails",
+    AGAINST: "it fails at {} where all premises hold",
+}
 PREMISES = {"good": "the good event", "smooth": "smoothness", "valid": "Delta"}
 
 
 def _interval(value: float, low: float, high: float) -> str:
     return f"{value:.2f}" if math.isnan(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def _three_digits(value: float) -> str:
+    return f"{float(f'{value:.3g}'):,.0f}"
 
 
 def trees_in_words(trees: pd.DataFrame) -> str:
@@ -522,13 +533,11 @@ def trees_in_words(trees: pd.DataFrame) -> str:
 
     both = means.loc[["HOO", "HCT"]]
     return (
-        f"R(T)/M is {regret['HOO']:,.0f} with HOO and {regret['HCT']:,.0f} with HCT, means over the "
-        "clients of one run. "
-        f"One part of HOO put into HCT multiplies HCT's regret: {listed(into)}. One part of HCT put into HOO "
-        "multiplies "
-        f"HOO's: {listed(back)}. A pull is at depth {both['depth'].iloc[0]:.1f} on average with HOO and "
-        f"{both['depth'].iloc[1]:.1f} with HCT; a client pulls {both['nodes'].iloc[0]:,.0f} and "
-        f"{both['nodes'].iloc[1]:,.0f} nodes."
+        f"R(T)/M is {_three_digits(regret['HOO'])} with HOO and {_three_digits(regret['HCT'])} with HCT, as means"
+        " over the clients of one run. If HCT takes one part from HOO, its regret is multiplied by this: "
+        f"{listed(into)}. If HOO takes one part from HCT, its regret is multiplied by this: {listed(back)}. On average "
+        f"HOO pulls at depth {both['depth'].iloc[0]:.1f} and HCT at depth {both['depth'].iloc[1]:.1f}. A client pulls "
+        f"{both['nodes'].iloc[0]:,.0f} nodes with HOO and {both['nodes'].iloc[1]:,.0f} with HCT."
     )
 
 
@@ -561,8 +570,8 @@ def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> E
         " where it fails although they do, and open where a premise fails or the bound is 1 or more. The counts are"
         " of one depth of one run. Ratios and exponents have bootstrap 95 % intervals."
     )
-    form = {"regret": "{:,.0f}", "depth": "{:.1f}", "deepest": "{:.1f}", "nodes": "{:,.0f}"}
-    shown = trees.assign(**{name: trees[name].map(shape.format) for name, shape in form.items()})
+    forms = {"regret": _three_digits, "depth": "{:.1f}".format, "deepest": "{:.1f}".format, "nodes": "{:,.0f}".format}
+    shown = trees.assign(**{name: trees[name].map(form) for name, form in forms.items()})
     names = {"search": "Search", "regret": "R(T)/M", "depth": "mean depth", "deepest": "deepest", "nodes": "nodes"}
     text = (
         f"{as_markdown(table.rename(columns=str.capitalize))}\n{caption}\n\n"
