@@ -96,7 +96,7 @@ def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     other = made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")
     table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), other])
     words = regimes._words_on_ours(table)
-    assert "in 50% of 16 regimes (objectives that it was tuned on), in 100% of 16 regimes (other objectives)." in words
+    assert "in 50% of 16 regimes with objectives that it was tuned on and in 100% of 16 regimes with other" in words
     assert "At worst it has 2 times the regret of the best" in words and "than any other in 8 of 8 regimes." in words
 
 
@@ -113,8 +113,8 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
     words = regimes._words_on_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
     near = (regimes.to_others(table) <= 1.1).mean()
-    assert f"in {near:.0%} of 2 regimes (random cells, objectives that it was tuned on)" in words
-    assert f"in {near:.0%} of 2 regimes (cyclic cells, other objectives)" in words
+    assert f"on random cells in {near:.0%} of 2 regimes with objectives that it was tuned on;" in words
+    assert f"on cyclic cells in {near:.0%} of 2 regimes with other objectives." in words
     both_kinds = regimes.held_out(complete("8_regime_map", TINY | {"objective": "rastrigin", "noise": 0.5}), folder)
     assert [*both_kinds["cells"]] == ["random"] * 2 + ["cyclic"] * 2
 

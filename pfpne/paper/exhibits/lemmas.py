@@ -473,11 +473,17 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
         final = runs[runs["T"] == runs["T"].max()]
         outside = int((final["kept"] - final["within"]).sum())
         head = f"the constructed problem, M = {M}"
-        words = f"Of {final['kept'].sum()} nodes kept at depths that the longest runs finish, {outside} break the bound."
+        words = (
+            f"Of {final['kept'].sum()} nodes kept at depths that the longest runs finish, {outside} break the bound."
+        )
         rows.append(("Lemma A.4", head, REFUTED if outside else SHOWN, words))
         rate = runs.groupby("T")["pf-pne, last"].min()
-        words = f"In the last quarter of a run client 1 loses {rate.iloc[-1]:.2f} per pull with T = {rate.index[-1]:,}, "
-        words += f"and {rate.iloc[0]:.2f} with T = {rate.index[0]:,}. With PE alone it loses {final['pe, last'].max():.2g}."
+        words = (
+            f"In the last quarter of a run client 1 loses {rate.iloc[-1]:.2f} per pull with T = {rate.index[-1]:,}, "
+        )
+        words += (
+            f"and {rate.iloc[0]:.2f} with T = {rate.index[0]:,}. With PE alone it loses {final['pe, last'].max():.2g}."
+        )
         linear = rate.iloc[-1] > 0 and rate.iloc[-1] >= rate.iloc[0]
         rows.append(("Theorem 3.1, regret sublinear in T", head, REFUTED if linear else OPEN, words))
     for row in slopes.to_dict("records"):
@@ -496,9 +502,7 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
             words = f"Regret over that of {label(rival)}: {', '.join(ratios)}."
             rows.append((f"Section A.1, Fed-PNE faster than {label(rival)}", f"{clients} clients", verdict, words))
     unspent = speed["unspent"]
-    words = (
-        f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h. The limit of {SMALL_SHARE:.0%} is ours."
-    )
+    words = f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h. The limit of {SMALL_SHARE:.0%} is ours."
     verdict = SHOWN if unspent.max() <= SMALL_SHARE else REFUTED
     rows.append(("Section A.1, unspent budget manageable", "Fed-PNE, all of these", verdict, words))
     return pd.DataFrame(rows, columns=["statement", "runs", "verdict", "measured"])

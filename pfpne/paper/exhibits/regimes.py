@@ -231,9 +231,9 @@ def guide(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exh
     sentences = [*trust, _words_on_ours(table), _words_on_unseen(unseen), _which_Delta(given)]
     parts = [
         (
-            "The rules. The last three columns compare each choice with the best algorithm of each regime: the"
+            "The last three columns compare each choice with the best algorithm of each regime. They are the"
             f" geometric mean of the additional regret, the share of regimes in which it is at most {NEAR - 1:.0%}, and"
-            " the worst ratio."
+            " the worst ratio of the two regrets."
         ),
         rules.to_markdown(index=False),
         "".join(f"- {sentence}\n" for sentence in sentences).rstrip(),
@@ -287,13 +287,20 @@ def to_others(table: pd.DataFrame) -> pd.Series:
 
 def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
     """How often PF-PNE+ is within NEAR of the best of the others, by these columns and whether it was tuned there."""
-    parts, ratio = [], to_others(table)
-    groups = ratio.groupby([*(table[name] for name in by), table["objective"].isin(TUNED)], sort=False)
-    for (*kinds, tuned), ratios in groups:
-        cells = "".join(f"{kind} cells, " for kind in kinds)
-        objectives = "objectives that it was tuned on" if tuned else "other objectives"
-        parts.append(f"in {(ratios <= NEAR).mean():.0%} of {len(ratios):,} regimes ({cells}{objectives})")
-    return f"{', '.join(parts)}. At worst it has {ratio.max():.2g} times the regret of the best."
+    ratio, parts = to_others(table), []
+    rows = table[by].assign(near=ratio <= NEAR, tuned=table["objective"].isin(TUNED))
+    for kinds, group in rows.groupby(by, sort=False) if by else [((), rows)]:
+        where = "".join(f"on {kind} cells " for kind in kinds)
+        sides = [
+            f"in {side['near'].mean():.0%} of {len(side):,} regimes with {objectives}"
+            for objectives, side in (
+                ("objectives that it was tuned on", group[group["tuned"]]),
+                ("other objectives", group[~group["tuned"]]),
+            )
+            if len(side)
+        ]
+        parts.append(where + " and ".join(sides))
+    return f"{'; '.join(parts)}. At worst it has {ratio.max():.2g} times the regret of the best."
 
 
 def _label(name: str) -> str:
