@@ -502,7 +502,8 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
             words = f"Regret over that of {label(rival)}: {', '.join(ratios)}."
             rows.append((f"Section A.1, Fed-PNE faster than {label(rival)}", f"{clients} clients", verdict, words))
     unspent = speed["unspent"]
-    words = f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h. The limit of {SMALL_SHARE:.0%} is ours."
+    words = f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h. "
+    words += f"The limit of {SMALL_SHARE:.0%} is ours."
     verdict = SHOWN if unspent.max() <= SMALL_SHARE else REFUTED
     rows.append(("Section A.1, unspent budget manageable", "Fed-PNE, all of these", verdict, words))
     return pd.DataFrame(rows, columns=["statement", "runs", "verdict", "measured"])
