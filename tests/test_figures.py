@@ -68,7 +68,7 @@ def test_regret_is_drawn_as_its_table_says(results):
     drawn = regret._thinned(results.regret, n_points=7)
     assert drawn["t"].nunique() <= 7 and drawn["t"].max() == 60
     table, ax = regret.regret_curves(drawn), Figure().add_subplot()
-    regret.draw_regret(ax, drawn)
+    regret.draw_regret(ax, table, ("pf-pne", "fed-pne", "pe"))
     for name, line, band in zip(("pf-pne", "fed-pne", "pe"), ax.lines, ax.collections, strict=True):
         curve = table[table["algorithm"] == name]
         np.testing.assert_allclose(line.get_xydata(), curve[["t", "mean"]])
@@ -77,12 +77,16 @@ def test_regret_is_drawn_as_its_table_says(results):
             assert any(np.allclose(edge, (60, curve["mean"].iloc[-1] + sign * curve["std"].iloc[-1])) for edge in edges)
         assert to_rgb(line.get_color()) == to_rgb(style.LOOKS[name].color) and not line.get_clip_on()
         assert line.get_marker() == style.LOOKS[name].marker
+    bands = Figure().add_subplot()
+    regret.draw_regret(bands, table, ("pe",))
+    assert len(bands.lines) == 3 and len(bands.collections) == 1
+    assert to_rgb(bands.collections[0].get_facecolor()[0][:3]) == to_rgb(style.LOOKS["pe"].color)
 
 
 def test_communication_is_drawn_as_its_table_says(results):
     steps, ax = communication.communication_steps(results.communication), Figure().add_subplot()
     assert list(steps.columns) == ["objective", "noise", "algorithm", "run", "round", "t", "up", "down", "cumulative"]
-    communication.draw_communication(ax, steps, 60)
+    assert communication.draw_communication(ax, steps, 60)  # with the line of PF-PNE's last round
     runs = [(name, run) for name in ("pf-pne", "fed-pne") for run in (0, 1)]
     *lines, last = ax.lines
     assert set(last.get_xdata()) == {steps.query("algorithm == 'pf-pne' and run == 0")["t"].max()}
@@ -144,7 +148,9 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
 
 
 def test_simple_regret_is_drawn_as_its_table_says(results):
-    ax = Figure().add_subplot()
-    regret.draw_simple_regret(ax, results.regret)
-    curve = regret.regret_curves(results.regret, "simple_regret").query("algorithm == 'pf-pne'")
+    ax, table = Figure().add_subplot(), regret.regret_curves(results.regret, "simple_regret")
+    regret.draw_simple_regret(ax, table, ("pf-pne",))
+    curve, (band,) = table.query("algorithm == 'pf-pne'"), ax.collections
     np.testing.assert_allclose(ax.lines[0].get_xydata(), curve[["t", "mean"]])
+    end, error = curve["mean"].iloc[-1], curve["std"].iloc[-1] / np.sqrt(2)  # two runs
+    assert any(np.allclose(edge, (60, end + 2 * error)) for edge in band.get_paths()[0].vertices)

@@ -11,8 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.colors import LogNorm
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper.claims import stats
@@ -20,7 +22,7 @@ from pfpne.paper.claims.depths import cells_on_path
 from pfpne.paper.claims.evidence import COMMON
 from pfpne.paper.exhibits import sites
 from pfpne.paper.exhibits.panels import scale
-from pfpne.paper.exhibits.regimes import NEAR, TUNED, rounded, to_others
+from pfpne.paper.exhibits.regimes import NEAR, TUNED, to_others
 from pfpne.paper.exhibits.regret import draw_regret
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.groups import BEYOND, SYNTHETIC_NAMES
@@ -30,7 +32,18 @@ from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.results import Results
 from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
-from pfpne.paper.show.style import EARLY, ORACLE_LOOK, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.show.style import (
+    EARLY,
+    ORACLE_LOOK,
+    PAGE,
+    TITLES,
+    in_few_digits,
+    label,
+    noise_in_words,
+    rounded,
+    short_decimal,
+    title,
+)
 from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.rng import stream
@@ -42,6 +55,7 @@ CLIENTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the para
 IN_WORDS = {"alike": "identical", "shifted": "shifted"}
 OWN = "as they are"  # landmine's clients
 DRAWN = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
+ORACLE = "lower curve"  # as the CSV of the curves calls it
 DEEPEST = 24  # of the lower curve: beyond, cells differ by less than any regret
 
 
@@ -187,9 +201,10 @@ def sentences(table: pd.DataFrame) -> list[str]:
 def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Draw the ratios of `compare`: one row per variant, one column per setting."""
     caption = (
-        f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {scale(p, p.n_runs)}. Above 1 "
-        "(red), the variant does worse. Left: identical clients. Right: shifted clients; landmine's are as they are. A "
-        "column is an objective and a noise; 'B' means Bernoulli rewards."
+        f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {scale(p, p.n_runs)}. In a red "
+        "tile the variant does worse, in a blue one better. In a grey tile, the bootstrap 95 % interval of the ratio "
+        "contains 1 or there is none. Left: identical clients. Right: shifted clients; landmine's are as they are. A "
+        "column is an objective and a noise: Bernoulli rewards (B), or uniform noise on \N{PLUS-MINUS SIGN}a."
     )
     order = [name for name in table["variant"].unique() if name in PARTS]
     rows = [*order, *RIVALS]
@@ -197,20 +212,45 @@ def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
     sides = [table[table["clients"] == "alike"], table[table["clients"] != "alike"]]
     widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]
-    figure, axes = new_figure((PAGE, 0.9 + 0.26 * len(rows)), columns=2, sharey=True, width_ratios=widths)
-    for ax, side in zip(axes[0], sides, strict=True):
-        noises = side["noise"].map(lambda a: "B" if a == "bernoulli" else f"{a:g}")
-        column = side["objective"].map(title) + " " + noises
-        wide = side.assign(cell=column).pivot(index="variant", columns="cell", values="ratio")
-        wide = wide.loc[rows, column.unique()].set_axis(names)
-        numbers = wide.map(lambda x: f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
-        text = {"annot": numbers, "fmt": "", "annot_kws": {"size": 5.5}}
-        sns.heatmap(wide, ax=ax, cmap="vlag", norm=LogNorm(1 / 8, 8), cbar=False, linewidths=0.3, **text)
+    size = (PAGE, 1.0 + 0.24 * len(rows))
+    figure, axes = new_figure(size, columns=2, sharey=True, width_ratios=widths)
+    for ax, side, heading in zip(axes[0], sides, ("identical clients", "shifted clients"), strict=True):
+        columns = [*side[["objective", "noise"]].drop_duplicates().itertuples(index=False, name=None)]
+        ratios, low, high = (
+            side.pivot(index="variant", columns=["objective", "noise"], values=name).loc[rows, columns].set_axis(names)
+            for name in ("ratio", "low", "high")
+        )
+        text = {"annot": ratios.map(in_few_digits), "fmt": "", "annot_kws": {"size": 6}, "linewidths": 0.3}
+        sure = (low > 1) | (high < 1)
+        for shown, look in ((sure, {"cmap": "vlag"}), (~sure, {"cmap": ListedColormap(["0.93"])})):
+            sns.heatmap(ratios, mask=~shown, ax=ax, norm=LogNorm(1 / 8, 8), cbar=False, **look, **text)
         ax.axhline(len(order), color="black", linewidth=0.8)
-        ax.set(xlabel="", ylabel="", title="identical clients" if ax is axes[0, 0] else "shifted clients")
-        ax.tick_params(axis="x", rotation=90, length=0)
+        _name_columns(ax, columns)
+        ax.set(xlabel="", ylabel="", title=heading)
         ax.tick_params(axis="y", length=0)
+    colors = sns.color_palette("vlag", 9)
+    meanings = ((colors[-1], "more regret than PF-PNE+"), (colors[0], "less"), ("0.93", "not shown"))
+    patches = [Patch(color=color, label=meaning) for color, meaning in meanings]
+    figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=7)
     return figure_exhibit(figure, "beyond", caption, table)
+
+
+def _name_columns(ax: Axes, columns: list[tuple]) -> None:
+    """Name the columns (objective, noise) of a heat map: noises, and below them each objective once."""
+    noises = ["B" if noise == "bernoulli" else short_decimal(f"{noise:g}") for _, noise in columns]
+    ax.set_xticks(np.arange(len(columns)) + 0.5, noises, rotation=0, fontsize=6)
+    ax.tick_params(axis="x", length=0, pad=1)
+    below = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "top", "fontsize": 7}
+    start = 0
+    for objective, group in itertools.groupby(columns, key=lambda column: column[0]):
+        width = len([*group])
+        if start:
+            ax.axvline(start, color="white", linewidth=2.5)
+        if width > 1:
+            ax.annotate(title(objective), (start + width / 2, 0), (0, -11), ha="center", **below)
+        else:  # its name is wider than its column
+            ax.annotate(title(objective), (start + width, 0), (0, -11 - 8 * (start > 0)), ha="right", **below)
+        start += width
 
 
 def in_short(unseen: pd.DataFrame) -> list[str]:
@@ -231,37 +271,54 @@ def in_short(unseen: pd.DataFrame) -> list[str]:
     ]
 
 
-@our_style()
-def draw_curves(runs: dict, p: Parameters) -> Exhibit:
-    """Draw regret against t under the profile's first noise, for identical and shifted clients, with the oracle's."""
-    noise, tables, means = PROFILES[p.profile].noises[0], {}, []
+def measure_curves(runs: dict) -> pd.DataFrame:
+    """Mean regret against t under the profile's first noise, of every algorithm of BEYOND and of the oracle.
+
+    Parameters
+    ----------
+    runs : dict
+        As `run_variants` returns them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per clients, objective of DRAWN, algorithm and t: regret, a mean over the runs. The oracle's algorithm
+        is called "lower curve".
+    """
+    noise, means = next(noise for _, noise, _ in runs), []
     for clients, objective in itertools.product(CLIENTS, DRAWN):
         one, place = runs[objective, noise, clients][OURS], {"clients": clients, "objective": objective}
         data, n_runs = one.regret, one.experiment.n_runs
         steps = np.sort(data["t"].unique())[::-1]
         t = steps[:: max(1, len(steps) // 100)][::-1]  # the last among them
         lower = np.mean([oracle_regret(one.experiment, run, t) for run in range(n_runs)], axis=0)
-        data = data[data["t"].isin(t)]
-        tables[clients, objective] = data, t, lower
-        mean = data.groupby(["algorithm", "t"], sort=False)["regret"].mean().reset_index()
-        means += [mean.assign(**place), pd.DataFrame({"algorithm": "lower curve", "t": t, "regret": lower, **place})]
+        mean = data[data["t"].isin(t)].groupby(["algorithm", "t"], sort=False)["regret"].mean().reset_index()
+        means += [mean.assign(**place), pd.DataFrame({"algorithm": ORACLE, "t": t, "regret": lower, **place})]
+    return pd.concat(means, ignore_index=True)
+
+
+@our_style()
+def draw_curves(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Draw the curves of `measure_curves`, for identical and for shifted clients."""
+    noise = PROFILES[p.profile].noises[0]
     caption = (
         f"Average cumulative regret, {noise_in_words(noise)}: {scale(p, p.n_runs)}. Above: identical clients. Below: "
-        "shifted clients. Lines are means over the runs. Bands are \N{PLUS-MINUS SIGN}1 standard deviation over the "
-        "runs. The grey line is an oracle that searches cell by cell."
+        "shifted clients. Lines are means over the runs. The grey line is an oracle that searches cell by cell."
     )
-
     figure, axes = new_figure((PAGE, 3.5), len(CLIENTS), len(DRAWN))
-    for ax, ((clients, objective), (data, t, lower)) in zip(axes.flat, tables.items(), strict=True):
-        draw_regret(ax, data)
-        ax.plot(t, lower, **ORACLE_LOOK)
+    for ax, (clients, objective) in zip(axes.flat, itertools.product(CLIENTS, DRAWN), strict=True):
+        curves = table[(table["clients"] == clients) & (table["objective"] == objective)]
+        oracle = curves[curves["algorithm"] == ORACLE]
+        curves = curves[curves["algorithm"] != ORACLE]
+        draw_regret(ax, curves.rename(columns={"regret": "mean"}).assign(std=0.0), banded=())
+        ax.plot(oracle["t"], oracle["regret"], **ORACLE_LOOK)
         ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
     for clients, ax in zip(CLIENTS, axes[:, 0], strict=True):
         ax.set_ylabel(f"{IN_WORDS[clients]} clients\nregret $R(t)/M$")
     for ax in axes[-1]:
         ax.set_xlabel("evaluations per client $t$")
     legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **ORACLE_LOOK)])
-    return figure_exhibit(figure, "beyond_curves", caption, pd.concat(means, ignore_index=True))
+    return figure_exhibit(figure, "beyond_curves", caption, table)
 
 
 def tabulate_sites(p: Parameters) -> Exhibit:

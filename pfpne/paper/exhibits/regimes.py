@@ -18,7 +18,7 @@ from pfpne.paper.run.groups import MAP, MAPPED
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.show.export import Exhibit, text_exhibit
-from pfpne.paper.show.style import EARLY, OWN_DELTA, label
+from pfpne.paper.show.style import EARLY, OWN_DELTA, label, rounded
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 
@@ -377,11 +377,6 @@ def _in_words(conditions: tuple) -> str:
         elif lowest or highest:
             parts.append(f"{feature_name} {'above' if lowest else 'below'} {rounded(lowest or highest)}")
     return ", ".join(parts) or "always"
-
-
-def rounded(x: float) -> str:
-    """Two significant digits, written out."""
-    return f"{float(f'{x:.2g}'):,g}"
 
 
 def _which_Delta(given: pd.DataFrame) -> str:

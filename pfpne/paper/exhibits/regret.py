@@ -4,9 +4,10 @@ They are drawn from `Results.regret` of pfpne.paper.run.experiment. A curve on i
 reward model, have a legend. Under the reading "printed" each line is named at its end, and the bands are fewer.
 """
 
+from collections.abc import Collection, Iterable
+
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -19,7 +20,8 @@ from pfpne.paper.exhibits.panels import (
     problem_in_words,
     scale,
 )
-from pfpne.paper.run.groups import APPENDIX, MAIN, PAPER, RANKED
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.groups import APPENDIX, COMPARED, MAIN, PAPER, RANKED
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.results import Results
 from pfpne.paper.show.export import Exhibit, as_csv
@@ -27,14 +29,22 @@ from pfpne.paper.show.plot import (
     figure_exhibit,
     in_order,
     legend,
-    line_looks,
     linear_ticks,
     log_ticks,
     name_line_ends,
     new_figure,
     our_style,
 )
-from pfpne.paper.show.style import COLUMN, LOOKS, PAGE, label, noise_in_name, noise_in_words, title
+from pfpne.paper.show.style import (
+    COLUMN,
+    LOOKS,
+    PAGE,
+    label,
+    listed,
+    noise_in_name,
+    noise_in_words,
+    title,
+)
 from pfpne.rng import stream
 
 # Of a ranking the paper's five are drawn, and, thinner, two that its figures leave out; and two bands.
@@ -134,33 +144,64 @@ def _panel(rows: list[list[Results | None]], name: str, p: Parameters, simple: b
     return _draw_with_legend(rows, f"panel_{name}", subject, p, n_points=60, simple=simple)
 
 
-@our_style()
 def _draw_with_legend(
     rows: list[list[Results | None]], stem: str, subject: str, p: Parameters, n_points: int, simple: bool = False
 ) -> Exhibit:
     column = "simple_regret" if simple else "regret"
-    data = [[results and _thinned(results.regret, n_points) for results in row] for row in rows]
-    table = pd.concat([regret_curves(x, column) for row in data for x in row if x is not None], ignore_index=True)
-    quantity = "Simple regret of the point deployed" if simple else "Average cumulative regret"
-    bands = "1 standard deviation over the runs, and are cut where they leave the range of the lines"
-    bands = "2 standard errors of these means" if simple else bands
-    caption = (
-        f"{quantity}{subject}: {scale(p, table['runs'].max())}, {rows[0][0].experiment.cells} cells. "
-        f"Lines are means over the runs. Bands are \N{PLUS-MINUS SIGN}{bands}."
-    )
+    curves = [
+        [results and regret_curves(_thinned(results.regret, n_points), column) for results in row] for row in rows
+    ]
     experiments = [[results and results.experiment for results in row] for row in rows]
+    return draw_curves(curves, experiments, stem, subject, p, simple)
+
+
+@our_style()
+def draw_curves(
+    curves: list[list[pd.DataFrame | None]],
+    experiments: list[list[Experiment | None]],
+    stem: str,
+    subject: str,
+    p: Parameters,
+    simple: bool,
+) -> Exhibit:
+    """Draw tables of `regret_curves`, one panel per experiment; None leaves a place empty."""
+    table = pd.concat([one for row in curves for one in row if one is not None], ignore_index=True)
+    names = in_order(table["algorithm"])
+    usual = set(p.algorithms) == set(COMPARED)
+    banded = [name for name in names if not usual or name in BANDED]
+    quantity = "Simple regret of the point deployed" if simple else "Average cumulative regret"
+    bands = "2 standard errors of these means" if simple else "1 standard deviation over the runs"
+    caption = (
+        f"{quantity}{subject}: {scale(p, table['runs'].max())}, {experiments[0][0].cells} cells. "
+        f"Lines are means over the runs. Bands, for {listed(map(label, banded)) if usual else 'all'}, are "
+        f"\N{PLUS-MINUS SIGN}{bands}, and are cut where they leave the range of the lines."
+    )
     symbol = "simple regret" if simple else "regret $R(t)/M$"
     ylabels = [f"{noise_in_words(row[0].noise)}\n{symbol}" for row in experiments]
-    if len(rows[0]) == 1:
+    if len(experiments[0]) == 1:
         ylabels = [f"average cumulative {symbol}"]
 
-    figure, axes = panel_figure(len(rows), len(rows[0]))
+    figure, axes = panel_figure(len(curves), len(curves[0]))
     for (i, j), ax in np.ndenumerate(axes):
-        if data[i][j] is not None:
-            draw_simple_regret(ax, data[i][j]) if simple else draw_regret(ax, data[i][j])
+        if curves[i][j] is not None:
+            draw_simple_regret(ax, curves[i][j], banded) if simple else draw_regret(ax, curves[i][j], banded)
+    if simple:
+        _share_limits(axes)
     label_panels(axes, experiments, ylabels)
-    legend(figure, in_order(table["algorithm"]), legend_columns(*axes.shape))
+    legend(figure, names, legend_columns(*axes.shape))
     return figure_exhibit(figure, stem, caption, table)
+
+
+def _share_limits(axes: np.ndarray) -> None:
+    """Give the axes of each column, which show one objective, the limits that hold all their lines."""
+    for column in axes.T:
+        drawn = [ax for ax in column if ax.lines]
+        lows, highs = zip(*(ax.get_ylim() for ax in drawn), strict=True)
+        for ax in drawn:
+            ax.set_ylim(min(lows), max(highs))
+            log_ticks(ax.yaxis, (1, 3) if max(highs) > 30 * min(lows) else (1, 2, 5))
+            if max(highs) < 4 * min(lows):
+                ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
 
 
 def _thinned(table: pd.DataFrame, n_points: int) -> pd.DataFrame:
@@ -175,35 +216,34 @@ def regret_curves(table: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
     return groups.agg(runs="count", mean="mean", std="std").reset_index().fillna({"std": 0.0})  # of one run
 
 
-def draw_regret(ax: Axes, table: pd.DataFrame) -> None:
-    """Draw the runs of one objective and noise: mean lines, bands of one standard deviation."""
-    _draw_curves(ax, table, "regret", "sd", clip_on=False)
-    highest = max(line.get_ydata().max() for line in ax.lines)  # a wide band hides no line
-    ax.set_ylim(0, 1.08 * highest or None)
-
-
-def draw_simple_regret(ax: Axes, table: pd.DataFrame) -> None:
-    """Draw the runs of one objective and noise: mean simple regret, bands of two standard errors."""
-    _draw_curves(ax, table, "simple_regret", ("se", 2))
-    lines = [line.get_ydata() for line in ax.lines]
-    low, high = min(y[y > 0].min(initial=1) for y in lines), max(y.max() for y in lines)
-    ax.set(yscale="log", ylim=(0.8 * low, 1.25 * high or None))
-    log_ticks(ax.yaxis, (1, 3) if high > 10 * low else (1, 2, 3, 5))
-    if high < 4 * low:
-        ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-
-
-def _draw_curves(ax: Axes, table: pd.DataFrame, column: str, errorbar, **options) -> None:
-    """Mean lines of a column against t, with bands, on linear axes."""
-    names, spacing = in_order(table["algorithm"]), max(1, table["t"].nunique() // 6)
-    sns.lineplot(table, x="t", y=column, errorbar=errorbar, ax=ax, **options, **line_looks(names))
-    for k, (name, line, band) in enumerate(zip(names, ax.lines, ax.collections, strict=True)):
-        line.set_markevery((k * spacing // len(names), spacing))  # staggered, so that no marker hides another
-        color = LOOKS[name].color
-        band.set(alpha=None, facecolor=(color, 0.12), edgecolor=(color, 0.5), linewidth=0.3)  # edges tell bands apart
-    ax.set_xlim(0, table["t"].max())
-    linear_ticks(ax.xaxis, 4)
+def draw_regret(ax: Axes, curves: pd.DataFrame, banded: Collection[str]) -> None:
+    """Draw a table of `regret_curves`: mean lines, and bands of one standard deviation for these algorithms."""
+    _draw_lines(ax, curves, banded, curves["std"])
+    ax.set_ylim(0, 1.08 * curves["mean"].max() or None)  # a wide band hides no line
     linear_ticks(ax.yaxis, 6)
+
+
+def draw_simple_regret(ax: Axes, curves: pd.DataFrame, banded: Collection[str]) -> None:
+    """Draw a table of `regret_curves` of simple regret: mean lines, and bands of two standard errors for these."""
+    _draw_lines(ax, curves, banded, 2 * curves["std"] / np.sqrt(curves["runs"]))
+    means = curves["mean"]
+    low, high = means[means > 0].min() if (means > 0).any() else 1, means.max()
+    ax.set(yscale="log", ylim=(0.8 * low, 1.25 * high or None))
+
+
+def _draw_lines(ax: Axes, curves: pd.DataFrame, banded: Collection[str], widths: pd.Series) -> None:
+    """Mean lines against t, with bands of these half widths for some."""
+    names, spacing = in_order(curves["algorithm"]), max(1, curves["t"].nunique() // 6)
+    for k, name in enumerate(names):
+        look, line = LOOKS[name], curves[curves["algorithm"] == name]
+        t, mean, width = line["t"].to_numpy(), line["mean"].to_numpy(), widths[line.index].to_numpy()
+        marks = {"marker": look.marker, "markevery": (k * spacing // len(names), spacing)}  # none hides another
+        ax.plot(t, mean, color=look.color, linestyle=look.linestyle, clip_on=False, zorder=3 - k / 100, **marks)
+        if name in banded:
+            edges = {"facecolor": (look.color, 0.12), "edgecolor": (look.color, 0.5), "linewidth": 0.3}
+            ax.fill_between(t, mean - width, mean + width, **edges)
+    ax.set_xlim(0, curves["t"].max())
+    linear_ticks(ax.xaxis, 4)
 
 
 # --- with each line named at its end ------------------------------------------------------------------
@@ -219,38 +259,50 @@ def _printed_panel(results: list[Results], name: str, p: Parameters, simple: boo
     return _draw_with_named_lines(results, f"panel_{name}_{p.reading}", subject, p, n_points=100, simple=simple)
 
 
-@our_style()
 def _draw_with_named_lines(
     results: list[Results], stem: str, subject: str, p: Parameters, n_points: int, simple: bool = False
 ) -> Exhibit:
     column = "simple_regret" if simple else "regret"
     curves = pd.concat([regret_curves(_thinned(one.regret, n_points), column) for one in results], ignore_index=True)
+    return draw_named_curves(curves, [one.experiment for one in results], stem, subject, p, simple)
+
+
+@our_style()
+def draw_named_curves(
+    curves: pd.DataFrame, experiments: list[Experiment], stem: str, subject: str, p: Parameters, simple: bool
+) -> Exhibit:
+    """Draw a table of `regret_curves`, one panel per experiment, with each line named at its end."""
     usual = set(p.algorithms) == set(RANKED)
-    names = [name for name in in_order(curves["algorithm"]) if not usual or name in (*DRAWN, *THIN)]
+    names = _drawn_names(curves["algorithm"], usual)
     banded = [name for name in names if not usual or name in BANDED]
     left_out = ", ".join(label(name) for name in in_order(curves["algorithm"]) if name not in names)
     caption = (
         f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{subject}. "
-        f"{scale(p, curves['runs'].max())}, {results[0].experiment.cells} cells. Lines are means over the runs. "
+        f"{scale(p, curves['runs'].max())}, {experiments[0].cells} cells. Lines are means over the runs. "
         f"Bands, for {' and '.join(map(label, banded)) if usual else 'all'}, are \N{PLUS-MINUS SIGN}1 standard "
         "deviation over the runs. They are cut where they leave the range of the lines."
         + (f" The CSV also has {left_out}." if left_out else "")
     )
     widths = {name: 0.8 if usual and name in THIN else 1.6 if name == "pf-pne" else 1.2 for name in names}
-    columns = min(2, len(results))
-    rows = -(-len(results) // columns)
+    columns = min(2, len(experiments))
+    rows = -(-len(experiments) // columns)
 
-    figure, axes = new_figure((COLUMN, 2.4) if len(results) == 1 else (PAGE, 0.3 + 2.1 * rows), rows, columns)
-    for ax in axes.flat[len(results) :]:
+    figure, axes = new_figure((COLUMN, 2.4) if len(experiments) == 1 else (PAGE, 0.3 + 2.1 * rows), rows, columns)
+    for ax in axes.flat[len(experiments) :]:
         ax.set_axis_off()
-    for letter, ax, one in zip("abcd", axes.flat, results, strict=False):
-        mean_lines = curves[curves["objective"] == one.experiment.objective]
+    for letter, ax, one in zip("abcd", axes.flat, experiments, strict=False):
+        mean_lines = curves[curves["objective"] == one.objective]
         _draw_named_lines(ax, mean_lines, widths, banded, log=simple)
-        ax.set_title(f"{f'({letter}) ' if len(results) > 1 else ''}{problem_in_words(one.experiment)}")
+        ax.set_title(f"{f'({letter}) ' if len(experiments) > 1 else ''}{problem_in_words(one)}")
         ax.set_xlabel("evaluations per client $t$")
     for ax in axes[:, 0]:
         ax.set_ylabel("simple regret" if simple else "average cumulative regret $R(t)/M$")
     return figure_exhibit(figure, stem, caption, curves)
+
+
+def _drawn_names(algorithms: Iterable[str], usual: bool) -> list[str]:
+    """The algorithms that have a line: all that were asked for, and DRAWN and THIN of the usual ones."""
+    return [name for name in in_order(algorithms) if not usual or name in (*DRAWN, *THIN)]
 
 
 def _draw_named_lines(ax: Axes, curves: pd.DataFrame, widths: dict, banded: list[str], log: bool) -> None:
@@ -308,6 +360,19 @@ def _against_pf_pne(last: pd.DataFrame, table: pd.DataFrame, seed: int) -> pd.Da
     return pd.DataFrame(rows, columns=["wins", "p_less", "p_more"], index=table.index)
 
 
+def _at_horizon(results: list[Results]) -> pd.DataFrame:
+    """The rows of Results.regret at the horizon, each run once."""
+    last = pd.concat([one.regret[one.regret["t"] == one.experiment.horizon] for one in results], ignore_index=True)
+    return last.drop_duplicates(["objective", "algorithm", "run"])
+
+
+def _ranked(last: pd.DataFrame) -> pd.DataFrame:
+    """One row per objective and algorithm: runs, mean and std of R(T)/M, and rank; last: the regret of each run."""
+    table = last.groupby(["objective", "algorithm"], sort=False)["regret"].agg(runs="count", mean="mean", std="std")
+    table = table.reset_index()
+    return table.assign(rank=table.groupby("objective")["mean"].rank().astype(int))
+
+
 def ranking(results: list[Results], p: Parameters) -> Exhibit:
     """Tabulate everyone's regret at the horizon: means, standard deviations and ranks, best first on average.
 
@@ -324,11 +389,8 @@ def ranking(results: list[Results], p: Parameters) -> Exhibit:
         The table, and as CSV one row per objective and algorithm: runs, mean, std, rank, and, against PF-PNE, wins
         (runs with less regret) and the p-values of sign-flip tests: p_less of "not less regret", p_more of "not more".
     """
-    last = pd.concat([one.regret[one.regret["t"] == one.experiment.horizon] for one in results], ignore_index=True)
-    last = last.drop_duplicates(["objective", "algorithm", "run"])
-    table = last.groupby(["objective", "algorithm"], sort=False)["regret"].agg(runs="count", mean="mean", std="std")
-    table = table.reset_index()
-    table["rank"] = table.groupby("objective")["mean"].rank().astype(int)
+    last = _at_horizon(results)
+    table = _ranked(last)
     table = pd.concat([table, _against_pf_pne(last, table, p.seed)], axis=1)
     caption = (
         f'Average cumulative regret R(T)/M of every algorithm under the reading "{p.reading}"'

@@ -4,6 +4,7 @@ An algorithm without a row of LOOKS is shown in grey under its own name, and an 
 its own.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pfpne.algorithms import NAMES
@@ -49,6 +50,7 @@ LOOKS = {
 }
 LOOKS |= {name: Look(name, "#666666", (1, 3), ".") for name in NAMES if name not in LOOKS}
 
+
 TITLES = {
     "garland": "Garland (1-D)",
     "doublesine": "DoubleSine (1-D)",
@@ -72,7 +74,7 @@ NEAR_OPTIMAL_LOOKS = {
     "near_mean": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
     "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
 }
-ASSUMED_LOOK = {"label": r"$\nu_1\rho^h$; all cells", "color": "0.5", "linewidth": 0.8}
+ASSUMED_LOOK = {"color": "0.5", "linewidth": 0.8}
 ORACLE_LOOK = {"label": "oracle", "color": "0.5", "linewidth": 1.6, "linestyle": (0, (1, 1))}
 
 CLIENT_LINES = ("-", "--", ":")  # as many clients as the story draws
@@ -126,3 +128,24 @@ def noise_in_name(noise: float | str) -> str:
 def Delta_in_words(Delta: float | str) -> str:
     """A Delta as PF-PNE is given it; "true" stands for the clients' own."""
     return "the clients' own" if Delta == "true" else f"{Delta:g}"
+
+
+def rounded(x: float) -> str:
+    """Two significant digits, written out."""
+    return f"{float(f'{x:.2g}'):,g}"
+
+
+def short_decimal(number: str) -> str:
+    """A number without the 0 before its point, as narrow tiles show it."""
+    return number[1:] if number.startswith("0.") else number
+
+
+def in_few_digits(x: float) -> str:
+    """A ratio in two or three characters: .07, .98, 1.0, 12."""
+    return short_decimal(f"{x:.2f}" if x < 0.995 else f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
+
+
+def listed(items: Iterable) -> str:
+    """The items as a list in a sentence: "1, 2 and 3"."""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
