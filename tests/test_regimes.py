@@ -143,9 +143,9 @@ def test_pictures(parameters, table, folder):
 
 
 def test_quantities_by_hand():
-    row = pd.DataFrame([dict(zip(RIVALS, [4.0, 2.0, 8.0, 2.5, 1.0, 16.0, 32.0], strict=True)) | {OWN_DELTA: 5.0}])
+    row = pd.DataFrame([dict(zip(RIVALS, [4.0, 2.0, 8.0, 2.5, 1.0, 16.0, 32.0], strict=True))])
     assert RIVALS == ["pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise", EARLY]
-    wanted = {"pf_pne": 4, "pf_pne_plus": 2, "federated": 1.6, "federated_own": 2, "federated_plus": 0.0625}
+    wanted = {"pf_pne_plus": 2, "federated": 1.6}
     assert {name: maps.ratio(row, name).iloc[0] for name in maps.RATIOS} == wanted
 
 
