@@ -54,13 +54,14 @@ def draw(results: list[Results], p: Parameters) -> Exhibit:
         "counts once for each client. A mark is a round of communication. Bold lines are the first run, thin lines "
         f"the others.{f' Nothing is sent by {silent}.' if silent else ''}"
     )
-    thin = [Line2D([], [], color="0.5", linewidth=0.6, label="thin lines: other runs")] if p.n_runs > 1 else []
+    more = [Line2D([], [], color="0.5", linewidth=0.6, label="thin: other runs")] if p.n_runs > 1 else []
+    last_round = Line2D([], [], color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":", label="PF-PNE's last round")
 
     figure, axes = panel_figure(1, len(results))
-    for ax, steps_of_one in zip(axes[0], steps, strict=True):
-        draw_communication(ax, steps_of_one, p.horizon)
+    marked = [draw_communication(ax, steps_of_one, p.horizon) for ax, steps_of_one in zip(axes[0], steps, strict=True)]
+    more += [last_round] if any(marked) else []
     label_panels(axes, [[one.experiment for one in results]], ["numbers sent so far"])
-    legend(figure, in_order(table["algorithm"]), legend_columns(*axes.shape), more=thin)
+    legend(figure, in_order(table["algorithm"]), legend_columns(*axes.shape), more=more)
     return figure_exhibit(figure, stem, caption, table)
 
 
@@ -79,10 +80,13 @@ def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(kept or [table], ignore_index=True)
 
 
-def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
-    """Draw the numbers sent against t, one step per round. The first run is bold, its rounds marked, a few if many."""
+def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> bool:
+    """Draw the numbers sent against t, one step per round. The first run is bold, its rounds marked, a few if many.
+
+    Returns whether a dotted line marks PF-PNE's last round in the first run.
+    """
     if steps.empty:
-        return
+        return False
     names, to_the_end = in_order(steps["algorithm"]), steps.groupby(["algorithm", "run"]).tail(1).assign(t=horizon)
     looks = {"units": "run", "estimator": None, "sort": False, "drawstyle": "steps-post", **line_looks(names)}
     sns.lineplot(pd.concat([steps, to_the_end]), x="t", y="cumulative", ax=ax, **looks)
@@ -101,11 +105,11 @@ def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> None:
         axis.set_major_locator(LogLocator(numticks=6))
         axis.set_minor_formatter(NullFormatter())
     ours = steps[steps["algorithm"] == "pf-pne"]
-    if few_numbers and len(ours):
-        last = ours[ours["run"] == ours["run"].min()]["t"].max()
-        ax.axvline(last, color=LOOKS["pf-pne"].color, linewidth=0.6, linestyle=":")
-        place = {"xycoords": ("data", "axes fraction"), "rotation": 90, "va": "bottom", "ha": "left", "fontsize": 6}
-        ax.annotate("PF-PNE's last round", (last, 0.02), color=LOOKS["pf-pne"].color, **place)
+    if not few_numbers or ours.empty:
+        return False
+    last = ours[ours["run"] == ours["run"].min()]["t"].max()
+    ax.axvline(last, color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":")
+    return True
 
 
 def total_communication(results: Results) -> pd.DataFrame:

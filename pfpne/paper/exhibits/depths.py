@@ -6,7 +6,6 @@ removes, what intervals cover, where T goes; a figure, and the explanation in wo
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +40,7 @@ from pfpne.paper.show.style import (
     NEAR_OPTIMAL_LOOKS,
     PAGE,
     TITLES,
+    listed,
     noise_in_words,
     title,
 )
@@ -169,7 +169,7 @@ def draw_assumptions(by_depth: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
 
-    figure, axes = new_figure((PAGE, 3.6), 2, len(objectives), sharex=True, sharey="row")
+    figure, axes = new_figure((PAGE, 3.8), 2, len(objectives), sharex=True, sharey="row")
     for (top, bottom), objective in zip(axes.T, objectives, strict=True):
         for cells, means in table[table["objective"] == objective].groupby("cells"):
             top.plot(means["depth"], means["diameter"], **CELL_LOOKS[cells])
@@ -181,9 +181,11 @@ def draw_assumptions(by_depth: pd.DataFrame, p: Parameters) -> Exhibit:
         bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
     axes[0, 0].set_ylabel("diameter")
     axes[1, 0].set_ylabel("near-optimal cells")
-    looks = *CELL_LOOKS.values(), *NEAR_OPTIMAL_LOOKS.values(), ASSUMED_LOOK
-    handles = [Line2D([], [], **look) for look in looks]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
+    above = [*CELL_LOOKS.values(), ASSUMED_LOOK | {"label": r"assumed: $\nu_1\rho^h$"}]
+    below = [*NEAR_OPTIMAL_LOOKS.values(), ASSUMED_LOOK | {"label": "all cells"}]
+    for looks, place in ((above, "upper"), (below, "lower")):
+        handles = [Line2D([], [], **look) for look in looks]
+        figure.legend(handles=handles, loc=f"outside {place} center", ncols=len(handles), columnspacing=1.2)
     return figure_exhibit(figure, "assumptions", caption, table)
 
 
@@ -399,8 +401,9 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         f"means of {p.n_runs} runs, with the settings of the paper. First row: the share of clients for which no cell "
         "around their own optimum is left. Second row: the share of confidence intervals that contain the value at "
         "the centre, f_m (for Fed-PNE f-bar); the thin line is PF-PNE's means of all clients, as each client uses "
-        "them for its own f_m. Third row: the nodes that a client pulls, in finished phases. Fourth row: the share "
-        "of T that goes to each depth; at a cross most of it goes to unfinished phases."
+        "them for its own f_m. A line ends at the last depth that its algorithm finishes. Third row: the nodes that "
+        "a client pulls, in finished phases. Fourth row: the share of T that goes to each depth; at a cross most of "
+        "it goes to unfinished phases."
     )
     noises = [*dict.fromkeys(table["noise"])]
 
@@ -423,14 +426,11 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         column[-1].set_xlabel("depth $h$")
     for ax, (quantity, name) in zip(axes[:, 0], ROWS.items(), strict=True):
         ax.set(ylabel=name, ylim=(0, None if quantity == "nodes" else 1))
-    legend(figure, [name for name in LOOKS if name in SHOWN], len(SHOWN) if len(noises) > 1 else 2)
+    shared = {"color": LOOKS["pf-pne"].color, "linewidth": 0.6, "label": "PF-PNE, shared means"}
+    unfinished = {"color": "black", "marker": "x", "markersize": 5, "linestyle": "none", "label": "mostly unfinished"}
+    more = [Line2D([], [], **shared), Line2D([], [], **unfinished)]
+    legend(figure, [name for name in LOOKS if name in SHOWN], len(SHOWN) + 2 if len(noises) > 1 else 2, more=more)
     return figure_exhibit(figure, "why", caption, table)
-
-
-def listed(items: Iterable) -> str:
-    """The items as a list in a sentence: "1, 2 and 3"."""
-    *first, last = map(str, items)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def explain(table: pd.DataFrame, p: Parameters) -> Exhibit:

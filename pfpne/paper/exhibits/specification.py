@@ -125,7 +125,7 @@ FIRST = next(iter(COMPARISONS))  # what the upper two panels are about
 def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     """Draw the specification curve, one column per objective.
 
-    Above, PF-PNE's regret over the least of its rivals' in every reading, in order, coloured by noise. In the middle,
+    Above, PF-PNE's regret over the least of its rivals' in every reading, in order, one curve per noise. In the middle,
     how often PF-PNE is first for each value of each choice. Below, the share of readings in which each claim is so.
 
     Parameters
@@ -150,8 +150,8 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     caption = (
         f"The main comparison under every combination of choices: {counts} readings. Delta and the cut phase are"
         f" PF-PNE's; c is its own, Fed-PNE's and PE's. M = {study.n_clients} clients, means of n = {study.n_runs} runs,"
-        " no test. Above: PF-PNE's regret over the least of the other four's, one point per reading, in order,"
-        " coloured by noise; below the line PF-PNE is first. Middle: the share of readings with this choice in which"
+        " no test. Above: PF-PNE's regret over the least of the other four's, in the order of the ratios, one curve"
+        " per noise; below the line PF-PNE is first. Middle: the share of readings with this choice in which"
         " PF-PNE is first. Below: the share of readings in which each statement is so."
     )
     choices = [(name, value) for name in CHOICES for value in table[name].unique()]
@@ -160,31 +160,28 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     figure, axes = new_figure((PAGE, 6.8), 3, len(objectives), sharey="row", **heights)
     for (above, middle, below), objective in zip(axes.T, objectives, strict=True):
         here = table["objective"] == objective
-        _draw_ratios(above, ratio[here].sort_values(), table["noise"], colors)
+        _draw_ratios(above, ratio[here], table["noise"], colors)
         above.set_title(TITLES[objective])
         _draw_choices(middle, table[here], held.loc[here, FIRST], choices, colors)
         _draw_shares(below, held[here].mean())
-        for ax in (middle, below):
+        for ax in (above, middle, below):
             ax.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
     axes[0, 0].set_ylabel("PF-PNE / best other")
     axes[1, 0].set_yticks(range(len(choices)), [_choice_in_words(*choice) for choice in choices], fontsize=6.5)
     names = [textwrap.fill(name.replace("PF-PNE has less", "Less"), 44) for name in COMPARISONS]
     axes[2, 0].set_yticks(range(len(names)), names, fontsize=6)
-    dot = {"marker": "o", "linestyle": "none"}
-    handles = [Line2D([], [], color=colors[noise], label=noise_in_words(noise), **dot) for noise in noises]
+    handles = [Line2D([], [], color=colors[noise], marker="o", label=noise_in_words(noise)) for noise in noises]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure_exhibit(figure, "specification_curve", caption, pd.concat([table, held], axis=1))
 
 
 def _draw_ratios(ax: Axes, ratio: pd.Series, noise: pd.Series, colors: dict) -> None:
-    """One dot per reading, in the order of the ratios, coloured by noise."""
-    rank, noise = np.arange(len(ratio)), noise.loc[ratio.index]
+    """One curve per noise: the ratios of its readings, in order."""
     for value, color in colors.items():
-        mask = (noise == value).to_numpy()
-        dots = {"markersize": 1.6, "markeredgewidth": 0, "label": noise_in_words(value)}
-        ax.plot(rank[mask], ratio[mask], "o", color=color, **dots)
+        ratios = np.sort(ratio[noise.loc[ratio.index] == value])
+        ax.plot((np.arange(len(ratios)) + 0.5) / max(1, len(ratios)), ratios, color=color, linewidth=1.4)
     ax.axhline(1, color="black", linewidth=0.7)
-    ax.set(yscale="log", xlim=(0, len(ratio)), xticks=[], xlabel="readings, in order")
+    ax.set(yscale="log", xlim=(0, 1), xlabel="share of a noise's readings, in order")
     log_ticks(ax.yaxis)
 
 
