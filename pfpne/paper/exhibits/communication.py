@@ -19,7 +19,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.results import Results
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, line_looks, linear_ticks, our_style
-from pfpne.paper.show.style import LOOKS, label, noise_in_words
+from pfpne.paper.show.style import LOOKS, label, listed, noise_in_words, rounded, spoken
 
 MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
@@ -110,6 +110,34 @@ def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> bool:
     last = ours[ours["run"] == ours["run"].min()]["t"].max()
     ax.axvline(last, color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":")
     return True
+
+
+def in_words(results: Results) -> str:
+    """Say how much each algorithm sends until the horizon, and when it sends for the last time.
+
+    Parameters
+    ----------
+    results : Results
+        The runs that `draw` was given.
+
+    Returns
+    -------
+    str
+        Two sentences, with the algorithm that sends least first; or one, if nothing is sent.
+    """
+    T, n_runs = results.experiment.horizon, results.experiment.n_runs
+    steps = communication_steps(results.communication)
+    by_run = steps.groupby(["algorithm", "run"], as_index=False).agg(sent=("cumulative", "last"), t=("t", "last"))
+    table = by_run.groupby("algorithm").agg(sent=("sent", "sum"), last=("t", "max")).sort_values("sent")
+    if table.empty:
+        return f"Nothing is sent in the {T:,} evaluations per client."
+    sent = listed([f"{spoken(name)} {rounded(row.sent / n_runs)}" for name, row in table.iterrows()])
+    last = listed([f"that of {spoken(name)} at t = {row['last']:,.0f}" for name, row in table.iterrows()])
+    runs = "the run" if n_runs == 1 else f"any of {n_runs} runs"
+    return (
+        f"This is how many numbers are sent on average until T = {T:,}, up and down together: {sent}. The latest round "
+        f"in {runs} is {last}."
+    )
 
 
 def total_communication(results: Results) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from pfpne.paper.claims.evidence import Study
 from pfpne.paper.run.groups import APPENDIX
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, log_ticks, new_figure, our_style
-from pfpne.paper.show.style import LOOKS, OWN_DELTA, PAGE, TITLES, noise_in_words, title
+from pfpne.paper.show.style import LOOKS, OWN_DELTA, PAGE, TITLES, listed, noise_in_words, spoken, title
 from pfpne.rng import stream
 
 RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
@@ -41,6 +41,33 @@ def ratios(study: Study) -> pd.DataFrame:
                 rows.append((*head, n, *stats.ratio(theirs, ours[:n], stream(study.seed, "ratios", *head))))
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """Say how often each algorithm has less regret than PF-PNE, on random cells.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The ratios, as `ratios` gives them.
+
+    Returns
+    -------
+    str
+        Three sentences, which count whole intervals on either side of 1; or one, where one run has no interval.
+    """
+    rows = table[table["cells"] == "random"].dropna(subset=["low", "high"])
+    if rows.empty:
+        return "No ratio has an interval, so nothing is shown about who has less regret."
+    counts = rows.assign(less=rows["high"] < 1, more=rows["low"] > 1).groupby("algorithm")[["less", "more"]].sum()
+    counts["open"] = rows.groupby("algorithm").size() - counts["less"] - counts["more"]
+    parts = [f"{spoken(name)} {'/'.join(map(str, counts.loc[name]))}" for name in in_order(counts.index)]
+    less, more, undecided = counts.sum()
+    return (
+        "On random cells, the interval of the ratio is below 1, where an algorithm has less regret than PF-PNE, in "
+        f"{less} of {len(rows)} cases. It is above 1 in {more}, and contains 1 in {undecided}. In this order, by "
+        f"algorithm: {listed(parts)}."
+    )
 
 
 @our_style()

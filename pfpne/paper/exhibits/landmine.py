@@ -9,7 +9,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.results import Results
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
-from pfpne.paper.show.style import LOOKS, PAGE, label
+from pfpne.paper.show.style import LOOKS, PAGE, label, rounded, spoken
 from pfpne.problems.landmine import LandmineProblem
 
 
@@ -104,3 +104,35 @@ def draw_surfaces(table: pd.DataFrame, problem: LandmineProblem, stem: str, p: P
     figure.supylabel(r"kernel parameter $\gamma$", fontsize=8.5)
     legend(figure, names, 5, lines=False)
     return figure_exhibit(figure, stem, caption, table)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """Say how much AUC the clients' points lose against the best of the grid, and whether PF-PNE's differ.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The points, as `deployed` gives them.
+
+    Returns
+    -------
+    str
+        Up to three sentences.
+    """
+    lost = (table["best_auc"] - table["auc"]).groupby(table["algorithm"], sort=False).mean().sort_values(kind="stable")
+    best = lost.index[0]
+    text = (
+        f"In the first run {spoken(best)} loses least AUC at the points that its clients would use, against the best "
+        f"point of the grid: {rounded(lost[best])} on average."
+        if len(lost) > 1
+        else f"In the first run {spoken(best)} loses {rounded(lost[best])} of AUC on average, at the points that its "
+        "clients would use, against the best point of the grid."
+    )
+    if "pf-pne" not in lost:
+        return text
+    if best != "pf-pne":
+        text += f" PF-PNE loses {rounded(lost['pf-pne'])}."
+    ours = table[table["algorithm"] == "pf-pne"]
+    different = len(ours.drop_duplicates(["C", "gamma"]))
+    one = "the same point" if different == 1 else f"{different} different points"
+    return f"{text} It gives its {len(ours)} clients {one}." if len(ours) > 1 else text

@@ -21,8 +21,10 @@ from pfpne.paper.show.style import (
     TITLES,
     in_few_digits,
     label,
+    listed,
     noise_in_words,
     short_decimal,
+    spoken,
     title,
 )
 
@@ -137,6 +139,35 @@ def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> Non
 def _pale(color: str) -> np.ndarray:
     """The colour mixed with white."""
     return 0.35 * np.array(to_rgb(color)) + 0.65
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """Say who has the smallest regret in how many regimes, and how often federating pays.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The map, as `regimes.measure` returns it.
+
+    Returns
+    -------
+    str
+        Two or three sentences.
+    """
+    n, best = len(table), table["best"].value_counts()
+    counts = listed([f"{spoken(name)} in {count}" for name, count in best.items()])
+    identical = table["shift"].eq(0) & table["objective"].ne("landmine")
+    less = table["pf-pne"] < table["pe"]
+    parts = [
+        f"{less[mask].sum()} of {mask.sum()} with {clients} clients"
+        for clients, mask in (("identical", identical), ("differing", ~identical))
+        if mask.any()
+    ]
+    return (
+        f"This is who has the smallest mean regret in {n} {'regime' if n == 1 else 'regimes'}: {counts}. The lead over "
+        f"every other is more than two standard errors in {table['clear'].sum()}. PF-PNE has less regret than PE, its "
+        f"own search without a federation, in {listed(parts)}."
+    )
 
 
 @our_style()

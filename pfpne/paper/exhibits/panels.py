@@ -8,6 +8,8 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.plot import new_figure
 from pfpne.paper.show.style import COLUMN, PAGE, TITLES, noise_in_name, noise_in_words
 
+ONE_RUN = "It is one run, which says nothing about chance."
+
 
 def scale(p: Parameters, n_runs: int) -> str:
     """The clients, the horizon and the runs of a figure, in words."""

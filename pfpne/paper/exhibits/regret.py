@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pfpne.paper.claims import stats
 from pfpne.paper.exhibits.panels import (
+    ONE_RUN,
     label_panels,
     legend_columns,
     name_of_file,
@@ -43,6 +44,9 @@ from pfpne.paper.show.style import (
     listed,
     noise_in_name,
     noise_in_words,
+    rounded,
+    spoken,
+    times_as_much,
     title,
 )
 from pfpne.rng import stream
@@ -328,6 +332,78 @@ def _draw_named_lines(ax: Axes, curves: pd.DataFrame, widths: dict, banded: list
         linear_ticks(ax.yaxis, 5)
     linear_ticks(ax.xaxis, 4)
     name_line_ends(ax, last_values, SHORT_NAMES)
+
+
+# --- in words -----------------------------------------------------------------------------------------
+
+
+def in_words(results: Results, p: Parameters) -> str:
+    """Say who loses least at the horizon among the algorithms that `draw` draws, and how PF-PNE compares.
+
+    Parameters
+    ----------
+    results : Results
+        The runs that `draw` was given.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    str
+        Two sentences. Where PF-PNE is the first or was not run, it is the next algorithm that is compared.
+    """
+    T = results.experiment.horizon
+    last = regret_curves(results.regret[results.regret["t"] == T]).set_index("algorithm")
+    usual = bool(p.mark(results.experiment)) and set(p.algorithms) == set(RANKED)
+    return compared_in_words(last.loc[_drawn_names(last.index, usual)], T)
+
+
+def compared_in_words(last: pd.DataFrame, horizon: int) -> str:
+    """The words of `in_words`. last: one row per algorithm, with the columns runs, mean and std of R(T)/M."""
+    last = last.sort_values("mean", kind="stable")
+    least, n_runs = last["mean"].iloc[0], last["runs"].max()
+    first, behind = last[last["mean"] == least], last[last["mean"] > least]
+    names, alone = listed(map(spoken, first.index)), len(last) == 1
+    verb = "has" if len(first) == 1 else "have"
+    who = f"the mean regret R(T)/M of {names} is" if alone else f"{names} {verb} the smallest mean regret R(T)/M,"
+    sentences = [f"After T = {horizon:,} evaluations per client {who} {rounded(least)}."]
+    other = "pf-pne" if "pf-pne" in behind.index else next(iter(behind.index), None)
+    if other is not None:
+        mean = behind.loc[other, "mean"]
+        sentences.append(f"{spoken(other)} has {times_as_much(mean / least) if least else rounded(mean)}.")
+    if n_runs == 1:
+        sentences.append(ONE_RUN)
+    elif alone:
+        sentences.append(f"The standard deviation over {n_runs} runs is {rounded(first['std'].iloc[0])}.")
+    elif other is not None:
+        overlap = mean - least <= first["std"].max() + behind.loc[other, "std"]
+        verb = "overlap" if overlap else "do not overlap"
+        sentences.append(f"Their intervals of one standard deviation on either side of the mean {verb}.")
+    return " ".join(sentences)
+
+
+def ranking_in_words(results: list[Results]) -> str:
+    """Say who is first on how many objectives, and where PF-PNE stands.
+
+    Parameters
+    ----------
+    results : list of Results
+        As `ranking` takes them.
+
+    Returns
+    -------
+    str
+        Two sentences; of one where PF-PNE was not run.
+    """
+    table = _ranked(_at_horizon(results))
+    n_objectives, n_algorithms = table["objective"].nunique(), table["algorithm"].nunique()
+    least = table["mean"] == table.groupby("objective")["mean"].transform("min")
+    firsts = table.loc[least, "algorithm"].value_counts()
+    best = listed([f"that of {spoken(name)} on {count}" for name, count in firsts.items()])
+    text = f"Of {n_algorithms} algorithms, the smallest mean regret is {best} of {n_objectives} objectives."
+    ours = table[table["algorithm"] == "pf-pne"]
+    ranks = [f"{row.rank} on {title(row.objective)}" for row in ours.itertuples()]
+    return f"{text} PF-PNE's rank is {listed(ranks)}." if ranks else text
 
 
 # --- tables -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.show.export import Exhibit, as_latex, in_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, in_thousands, legend, line_looks, new_figure, our_style
-from pfpne.paper.show.style import DASH, LOOKS, PAGE, TITLES, label, noise_in_words, title
+from pfpne.paper.show.style import DASH, LOOKS, PAGE, TITLES, label, listed, noise_in_words, spoken, title
 from pfpne.rng import stream
 
 
@@ -191,6 +191,41 @@ def tabulate(study: Study) -> Exhibit:
     )
     plain = cells.set_axis([", ".join(filter(None, pair)) for pair in cells.columns], axis=1)
     return table_exhibit("table1", caption, plain, {"table1": table}, latex)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """Say how fast the regret of DRAWN grows at the longest T, and where PF-PNE stands.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The exponents, as `exponents` gives them.
+
+    Returns
+    -------
+    str
+        Up to three sentences.
+    """
+    table = table[table["algorithm"].isin(DRAWN)].dropna(subset="exponent")
+    if table.empty:
+        return "No exponent could be measured: there is one T alone, or regret is 0."
+    last = table[table["T"] == table["T"].max()]
+    with_interval = last.dropna(subset="high")
+    below = (with_interval["high"] < 1).sum()
+    least = last.loc[last.groupby("objective", sort=False)["exponent"].idxmin()]
+    words = [f"{row.exponent:.2f} on {title(row.objective)} ({spoken(row.algorithm)})" for row in least.itertuples()]
+    ours = last[last["algorithm"] == "pf-pne"]
+    own = [f"{row.exponent:.2f} on {title(row.objective)}" for row in ours.itertuples()]
+    shown = (
+        f"regret grows more slowly than T in {below} of {len(with_interval)} cases of an algorithm and an objective "
+        "(the 95 % interval of the exponent is below 1)"
+        if len(with_interval)
+        else "nothing is shown, because one run has no interval"
+    )
+    return (
+        f"Over the last doubling, to T = {last['T'].iloc[0]:,}, {shown}. The smallest exponents are {listed(words)}."
+        + (f" PF-PNE's is {listed(own)}." if own else "")
+    )
 
 
 @our_style()

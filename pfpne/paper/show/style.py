@@ -50,6 +50,11 @@ LOOKS = {
 }
 LOOKS |= {name: Look(name, "#666666", (1, 3), ".") for name in NAMES if name not in LOOKS}
 
+IN_SENTENCES = {
+    OWN_DELTA: "PF-PNE with the true Delta",
+    "hct-noise": "HCT with measured noise",
+    EARLY: "HCT with measured noise and early descent",
+}
 
 TITLES = {
     "garland": "Garland (1-D)",
@@ -107,6 +112,11 @@ def label(algorithm: str) -> str:
     return LOOKS[algorithm].label
 
 
+def spoken(algorithm: str) -> str:
+    """What the algorithm is called within a sentence, where the comma of a label would mislead."""
+    return IN_SENTENCES.get(algorithm, label(algorithm))
+
+
 def title(objective: str) -> str:
     """The objective's name without its dimension."""
     return TITLES[objective].split(" ")[0]
@@ -143,6 +153,11 @@ def short_decimal(number: str) -> str:
 def in_few_digits(x: float) -> str:
     """A ratio in two or three characters: .07, .98, 1.0, 12."""
     return short_decimal(f"{x:.2f}" if x < 0.995 else f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
+
+
+def times_as_much(ratio: float) -> str:
+    """A ratio as a sentence says it: "1.4 times as much", with a digit more where it is near 1."""
+    return f"{f'{ratio:.2f}' if 0.9 < ratio < 1.1 else rounded(ratio)} times as much"
 
 
 def listed(items: Iterable) -> str:
