@@ -100,7 +100,8 @@ def draw_surfaces(table: pd.DataFrame, problem: LandmineProblem, stem: str, p: P
     powers = np.arange(math.ceil(log_low), math.floor(log_high) + 1)
     axes[0, 0].set_yticks(powers, [f"{10.0**power:g}" for power in powers])
     figure.colorbar(image, ax=axes, label="AUC on the test half", shrink=0.8, pad=0.01)
-    figure.supxlabel("regularization $C$", fontsize=8.5)
+    for ax in axes[-1]:  # not one for all, which the legend would cover
+        ax.set_xlabel("regularization $C$", fontsize=7.5)
     figure.supylabel(r"kernel parameter $\gamma$", fontsize=8.5)
     legend(figure, names, 5, lines=False)
     return figure_exhibit(figure, stem, caption, table)
