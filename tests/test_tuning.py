@@ -383,6 +383,15 @@ def test_a_result_can_be_drawn(monkeypatch):
     assert [line.get_label() for line in figure.axes[0].lines] == [*PEAKS]
     assert figure.axes[1].get_xscale() == "log" and figure.axes[2].get_xscale() == "linear"
     assert all(np.all(np.diff(line.get_ydata()) >= 0) for line in figure.axes[0].lines)
+    for algorithm, n_rounds in (("gp", 0), ("gp-shared", 2)):
+        result = tune(objectives(), 20, algorithm=algorithm)
+        up, _ = result.plot().axes[-1].lines
+        assert len(result.communication) == n_rounds and len(up.get_xdata()) == n_rounds + 2
+        assert (up.get_xdata()[0], up.get_ydata()[0], up.get_xdata()[-1]) == (0, 0, 20)
+        assert up.get_ydata()[-1] == result.communication["numbers up"].sum()
+    narrow = {"C": pfpne.Float(0.5, 4, log=True), "n": pfpne.Float(1e-3, 4)}
+    scales = [axes.get_xscale() for axes in pfpne.tune([Objective(0.0)], narrow, 9, progress=False).plot().axes]
+    assert scales[1:3] == ["log", "linear"]
     loss = tune({"a": lambda p: 1 - Objective(0.0)(p)}, 9, direction="minimize").plot()
     assert np.all(np.diff(loss.axes[0].lines[0].get_ydata()) <= 0)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

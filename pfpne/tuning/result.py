@@ -121,6 +121,7 @@ class Tuned:
         """
         try:
             from matplotlib.figure import Figure
+            from matplotlib.ticker import LogLocator, NullFormatter
         except ImportError:
             raise ImportError("result.plot() needs matplotlib: pip install matplotlib.") from None
         names = [name for name in self.history.columns if name not in COLUMNS]
@@ -136,13 +137,21 @@ class Tuned:
                 axes.plot(own[name] if plain else own[name].astype(str), own["value"], ".", color=line.get_color())
         so_far.set(xlabel="evaluation", ylabel="best value so far")
         so_far.legend(fontsize="small")
+        parameters = dict(self.request["space"])  # as they read
         for axes, name in zip(over, names, strict=True):
             axes.set(xlabel=name, ylabel="value")
-            values: Any = self.history[name]
-            if pd.api.types.is_numeric_dtype(values) and (values > 0).all() and values.max() > 100 * values.min():
+            if parameters[name].endswith("log=True)"):
                 axes.set_xscale("log")
+                axes.xaxis.set_minor_formatter(NullFormatter())
+                low, high = axes.get_xlim()
+                if high < 100 * low:  # too few powers of ten for labels
+                    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                    axes.xaxis.set_major_formatter("{x:g}")
+        t = [0, *self.communication["t"]]
         for way in ("numbers up", "numbers down"):
-            sent.step(self.communication["t"], self.communication[way].cumsum(), where="post", label=way)
+            numbers = [0, *self.communication[way].cumsum()]
+            end = max(t[-1], self.history["evaluation"].max())
+            sent.step([*t, end], [*numbers, numbers[-1]], where="post", label=way)
         sent.set(xlabel="evaluations of a client", ylabel="numbers sent so far")
         sent.legend(fontsize="small")
         return figure
