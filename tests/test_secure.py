@@ -13,10 +13,12 @@ from test_live import in_one_process, state
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms.pf_pne_plus import SharedStatistics
 from pfpne.algorithms.secure import (
     BITS,
     SECURED,
     Masked,
+    MaskedStatistics,
     PublicKey,
     PublicKeys,
     RecoveringClient,
@@ -43,10 +45,13 @@ FED1 = {"c_pulls": 1.0, "sigma": 0.15}  # that arms go within a small horizon
 
 def decisions(messages: list) -> dict[int, list]:
     """Header of the algorithm -> the nodes or arms kept, of what a simulation kept of its messages."""
-    shift = any(isinstance(message, PublicKeys) for *_, message in messages)
     down = [message for _, way, m, message in messages if way == "down" and m == 0]
-    kept = [message for message in down if not isinstance(message, PublicKeys)]
-    return {message.header - shift: message.values[0].tolist() for message in kept}
+    if any(isinstance(message, SharedStatistics) for message in down):  # with masks there is a round before it
+        masked = isinstance(down[0], PublicKeys)
+        kept = [message for message in down if isinstance(message, SharedStatistics)]
+        return {message.header // 2 - 1 if masked else message.header: message.values[0].tolist() for message in kept}
+    shift = isinstance(down[0], PublicKeys)
+    return {message.header - shift: message.values[0].tolist() for message in down[shift:]}
 
 
 @pytest.mark.parametrize("name", SECURED)
@@ -64,7 +69,7 @@ def test_the_same_nodes_are_kept_as_without(name, noise):
         assert plain == masked and len(plain) >= 2
         assert np.array_equal(kept[0].regret, kept[1].regret)
         up = {type(message) for _, way, _, message in kept[1].messages if way == "up"}
-        assert up == {PublicKey, Masked}
+        assert up == {PublicKey, Masked, MaskedStatistics} if name == "pf-pne+" else {PublicKey, Masked}
 
 
 @settings(deadline=None, max_examples=60)
@@ -124,6 +129,9 @@ def test_who_cannot_work_this_way_says_so_in_a_sentence(name):
     assert str(refused.value).startswith(name) and ("sends nothing" in str(refused.value)) == (not ALGORITHMS[name].up)
     with pytest.raises(ValueError, match="unknown algorithm 'pf_pne'. Did you mean 'pf-pne'"):
         secured("pf_pne")
+    for no_name in (list, ["pf-pne"], None):
+        with pytest.raises(ValueError, match="unknown algorithm"):
+            secured(no_name)
 
 
 def test_least_numbers_of_clients_and_of_rewards():
@@ -241,7 +249,7 @@ def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
         (tmp_path / "client-1" / name).unlink()
     client = LiveClient("pf-pne", task(M, 60), 1, lambda x: objective(1, x), tmp_path / "client-1", secure=True)
     server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
-    server.take(1, client.answer())
+    server.take(1, client.answer(server.mail(1)))
     with pytest.raises(ValueError, match="the public key of client 1 must be its own: begin anew"):
         client.answer(server.mail(1))
 
@@ -310,3 +318,23 @@ def test_wrong_settings_of_the_algorithm_are_refused_with_masks_too(name):
     some = Task(Partition([[0.0, 1.0]]), 3, 600, "bernoulli")
     with pytest.raises(ValueError, match=f"{next(iter(own))} must be"):
         make_federation(secured(name), some, **own)
+
+
+def test_pf_pne_plus_sends_one_number_besides_the_means():
+    """Of a depth whose nodes are many: with the squares of each, three means would be known at nearly every node."""
+    problem = pfpne.make_problem("garland", M, shift=0.1, noise="bernoulli")
+    run = pfpne.simulate(secured("pf-pne+"), problem, 600, messages=True)
+    sent = [message for _, way, m, message in run.messages if way == "up" and m == 0][1:]
+    nodes = {message.header: len(message.masked) for message in sent if isinstance(message, Masked)}
+    squares = {message.header: len(message.masked) for message in sent if isinstance(message, MaskedStatistics)}
+    assert squares == {2 * h + 2: 3 if h == 0 else 1 for h in range(len(nodes))} and max(nodes.values()) >= 4
+    assert list(nodes) == [2 * h + 1 for h in range(len(nodes))] and nodes[1] == 1
+
+
+def test_known_rewards_do_not_pass_a_second_time_under_masks(tmp_path):
+    """With another site among them, or one less, the two sums could be subtracted."""
+    LiveClient("pf-pne", task(M, 60), 0, lambda x: 0.5, tmp_path / "before").answer()
+    known = tmp_path / "before" / "evaluations.jsonl"
+    with pytest.raises(ValueError, match="known must be None with masks"):
+        LiveClient("pf-pne", task(M, 60), 0, lambda x: 0.5, tmp_path / "now", known=known, secure=True)
+    assert not (tmp_path / "now").exists()

@@ -14,8 +14,8 @@ shares of secrets. Public keys are not signed: a server that lies about them can
 `SecureClient.fingerprint` is the same at all sites if it does not; compare it by another way.
 """
 
+import copy
 import hashlib
-import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,11 +42,10 @@ from pfpne.algorithms.recovery import (
     words_for,
 )
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
+from pfpne.fixed_point import BITS, from_fixed, precision, sum_masked, to_fixed
 from pfpne.messages import Awaited, Message, integers
 from pfpne.validation import check, check_integer, unknown_name
 
-BITS = 62  # masked numbers are modulo 2^62
-MOST_PRECISE = 52  # bits behind the point: a float in [1/2, 1) has no more
 LEAST_PRECISE = 20
 LEAST_REWARDS = 5  # the default: fewer rewards of one client are not averaged
 LEAST_CLIENTS = 3  # the default: of two, each computes the other's means from the common ones
@@ -99,7 +98,8 @@ class SecureFed1UCBSettings(SecureSettings, Fed1UCBSettings):
 
 
 # --- messages --------------------------------------------------------------------------------------------
-# Headers are those of the algorithm and 1: 0 is that of the keys.
+# Header 0 is that of the keys. An exchange of the algorithm, of header h, takes one round here, of header h + 1; with
+# pf-pne+ it takes two, of headers 2 h + 1 and 2 h + 2.
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +118,16 @@ class PublicKeys(Message):
 
 @dataclass(frozen=True, eq=False)
 class Masked(Message):
-    """Up: what the client has to say in fixed point, and its masks, modulo 2^62."""
+    """Up: the client's means in fixed point, and its masks, modulo 2^62."""
 
     masked: np.ndarray = integers("n", high=2**BITS - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedStatistics(Message):
+    """Up (pf-pne+), once the nodes that stay are known: the statistics of `PlusSums`, likewise."""
+
+    masked: np.ndarray = integers("s", high=2**BITS - 1)
 
 
 # With a quorum: see pfpne.algorithms.recovery. Bytes are packed four to a number.
@@ -150,36 +157,6 @@ class Revealed(Message):
     """Up: of each pair of clients in turn, the receiver's share of what is to be taken off; zeros for all else."""
 
     shares: np.ndarray = integers("s", high=2**32 - 1)
-
-
-# --- fixed point -----------------------------------------------------------------------------------------
-
-
-def precision(limit: float, M: int) -> int:
-    """Return the bits behind the point of numbers within +-limit, so that the sum of M of them stays within +-2^61.
-
-    The resolution is 2^-bits: 2^-52 for rewards in [0, 1] and up to 255 clients, 2^-25 for the widest range there is
-    and 20 clients.
-    """
-    return min(MOST_PRECISE, BITS - 2 - math.ceil(math.log2(M)) - math.ceil(math.log2(limit)))
-
-
-def to_fixed(values: np.ndarray, bits: int) -> np.ndarray:
-    """Return the values (n,) as integers modulo 2^62, each rounded to 2^-bits."""
-    return np.rint(np.ldexp(values, bits)).astype(np.int64) & (2**BITS - 1)
-
-
-def from_fixed(total: np.ndarray, bits: int) -> np.ndarray:
-    """Return the sums (n,) that these integers modulo 2^62 stand for."""
-    return np.ldexp(np.where(total >= 2 ** (BITS - 1), total - 2**BITS, total).astype(float), -bits)
-
-
-def sum_masked(numbers: list[np.ndarray]) -> np.ndarray:
-    """Return the sum (n,) of the arrays modulo 2^62."""
-    total = np.zeros_like(numbers[0])
-    for x in numbers:
-        total = (total + x) & (2**BITS - 1)  # both below 2^62: no overflow
-    return total
 
 
 # --- masks -----------------------------------------------------------------------------------------------
@@ -257,58 +234,75 @@ def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int) -> np
 class Sums:
     """What the server needs of the clients' messages: sums over the clients. Here they are those of the means."""
 
+    rounds = 1  # of an exchange
+
     def __init__(self, task: Task):
-        self.task, self.limit = task, max(map(abs, task.rewards))
+        self.task, self.limit = task, max(map(abs, task.rewards))  # limit: each mean lies within +-limit
 
-    def parts(self, message: Any, n: int) -> list[tuple[np.ndarray, float]]:
-        """Return the numbers of a client's message in parts (values (n,), limit), each value within +-limit.
-
-        n: how many rewards are in each of its means.
-        """
-        return [(message.means, self.limit)]
-
-    def limits(self, kind: type[Message] | None) -> list[float]:
-        """Return the limit of each part of such a message."""
+    @property
+    def limits(self) -> list[float]:
+        """The limits of all that is summed."""
         return [self.limit]
 
-    def conclude(self, server: Any, sums: list[np.ndarray], n_present: int) -> Message:
-        """Return the server's answer, from the sums of each part over the clients that are present."""
-        mean = sums[0] / n_present
+    def later(self, awaited: Awaited) -> Awaited:
+        """Return what is awaited, with the header of the first round here."""
+        headers = range(0)
+        if len(awaited.headers):
+            header = self.rounds * awaited.headers.start + 1
+            headers = range(header, header + 1)
+        return replace(awaited, last_header=self.rounds * (awaited.last_header + 1), headers=headers)
+
+    def conclude(self, server: Any, means: np.ndarray, n_present: int) -> Message:
+        """Return the server's answer, from the means (n,) over so many clients."""
         rows = n_present if server.takes == (ArmMeans,) else 1  # fed1-ucb counts them
-        return server.conclude(np.repeat(mean[None], rows, axis=0))
+        return server.conclude(np.repeat(means[None], rows, axis=0))
 
 
 class PlusSums(Sums):
-    """The sums of PF-PNE+: means and their squares; at the root also variances, and clients with binary rewards."""
+    """The sums of PF-PNE+: those of the means, and in a second round of statistics.
 
-    def parts(self, message, n):
-        parts = [(message.means, self.limit), (message.means**2, self.limit**2)]
-        if isinstance(message, RootStatistics):
-            if_binary = message.means * (1 - message.means) * n / (n - 1)
-            binary = np.isclose(message.variances, if_binary, atol=0).astype(float)
-            parts += [(message.variances, self.max_variance), (binary, 1.0)]
-        return parts
+    het^2 needs squares of the means of the nodes that stay. Once these are known, a client sends the mean of its
+    squares over them. So it is one number, as the sum and the sum of the squares of each node would tell the means of
+    three. At the root it is two numbers more: the variance, and 1 for binary rewards.
+    """
 
-    def limits(self, kind):
-        means = [self.limit, self.limit**2]
-        return [*means, self.max_variance, 1.0] if kind is RootStatistics else means
+    rounds = 2
 
     @property
-    def max_variance(self) -> float:
-        low, high = self.task.rewards
-        return (high - low) ** 2
+    def limits(self):
+        return [self.limit, *self.statistics_limits(at_root=True)]
 
-    def conclude(self, server, sums, n_present):
-        M, (total, squares, *root_sums) = self.task.n_clients, sums
-        index, n, mean = server.index, pulls_each(server.h, server.log, server.settings, M), total / M
-        if root_sums:
-            n, server.noise = n * ROOT_PULLS, max(0.0, float(root_sums[0][0]) / M)
-            server.binary = bool(server.noise > 0 and round(float(root_sums[1][0])) == M)
+    def statistics_limits(self, at_root: bool) -> list[float]:
+        """Return the limits of the statistics: each lies in 0..limit."""
+        low, high = self.task.rewards
+        return [self.limit**2, (high - low) ** 2, 1.0] if at_root else [self.limit**2]
+
+    def statistics(self, message: Any, columns: np.ndarray, n: int) -> list[float]:
+        """Return the statistics of a client's message, of n rewards a mean, of whose nodes those at columns stay."""
+        square = float(np.mean(message.means[columns] ** 2))
+        if not isinstance(message, RootStatistics):
+            return [square]
+        variance, mean = float(message.variances[0]), message.means[0]
+        binary = np.isclose(variance, mean * (1 - mean) * n / (n - 1), atol=0)
+        return [square, variance, float(binary)]
+
+    def kept(self, server: Any, means: np.ndarray) -> KeptIndex:
+        """Return the nodes that stay, from the means over the clients; the server stays as it is."""
+        answer = PhasedServer.conclude(copy.copy(server), means[None])
+        return KeptIndex(answer.header, answer.index)
+
+    def conclude_with(self, server: Any, mean: np.ndarray, statistics: list[float]) -> Message:
+        """Return the server's answer, from the means over the clients, and the sums of their statistics."""
+        M, (squares, *at_root) = self.task.n_clients, statistics
+        index, n = server.index, pulls_each(server.h, server.log, server.settings, M)
+        if at_root:
+            n, server.noise = n * ROOT_PULLS, max(0.0, at_root[0] / M)
+            server.binary = bool(server.noise > 0 and round(at_root[1]) == M)
         kept = PhasedServer.conclude(server, mean[None])
         columns = lookup_sorted(kept.index, index)[1]
         noise = pf_pne_plus.binary_noise(mean[None, columns], n * M) if server.binary else server.noise
-        spread = np.maximum(0.0, squares - total * mean)[columns].mean() / max(1, M - 1)
-        het2, het2_precision = pf_pne_plus.het_from_spread(float(spread), M, len(columns), n, noise, server.binary)
+        spread = max(0.0, squares - M * float(np.mean(mean[columns] ** 2))) / max(1, M - 1)
+        het2, het2_precision = pf_pne_plus.het_from_spread(spread, M, len(columns), n, noise, server.binary)
         return server.decide(kept, mean, noise, het2, het2_precision)
 
 
@@ -321,7 +315,7 @@ class SecureClient(Client):
     key (32,): its private key, made when it is first needed if none was given. keys (M, 32): all public keys.
     """
 
-    def __init__(self, client: Client, m: int, sums: Sums, least_clients: int):
+    def __init__(self, client: Client, m: int, sums: Any, least_clients: int):
         self.client, self.m, self.sums, self.least_clients = client, m, sums, least_clients
         self.key: Any = None
         self.keys: Any = None
@@ -356,14 +350,13 @@ class SecureClient(Client):
     def tell(self, rewards) -> Message | None:
         if self.keys is None:
             return super().tell(rewards)
-        batch = self.client.ask()
-        message: Any = self.client.tell(rewards)
-        if message is None:
-            return None
-        parts = self.sums.parts(message, int(batch.counts.sum()) // len(message.means))
-        fixed = [to_fixed(values, precision(limit, self.task.n_clients)) for values, limit in parts]
-        numbers, header = np.concatenate(fixed), message.header + 1
-        return self.hide(header, numbers & (2**BITS - 1))
+        message = self.client.tell(rewards)
+        return None if message is None else self.hide_means(message)
+
+    def hide_means(self, message: Any) -> Message:
+        """Return what is sent in the place of the message of the client within."""
+        numbers = to_fixed(message.means, precision(self.sums.limit, self.task.n_clients))
+        return self.hide(self.sums.rounds * message.header + 1, numbers)
 
     def hide(self, header: int, numbers: np.ndarray) -> Message:
         """Return the message in which the numbers (n,), modulo 2^62, are sent."""
@@ -374,7 +367,7 @@ class SecureClient(Client):
         """Return the keys; then what the client within waits for."""
         if self.keys is None:
             return Awaited(-1, PublicKeys, range(1), {"M": self.task.n_clients})
-        return _later(self.client.awaits())
+        return self.sums.later(self.client.awaits())
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, PublicKeys):
@@ -385,7 +378,7 @@ class SecureClient(Client):
             mask(self.key, self.m, message.keys, 0, 1)  # raises if one of them cannot be used
             self.keys = message.keys
         else:
-            self.client.receive(replace(message, header=message.header - 1))
+            self.client.receive(replace(message, header=(message.header - 1) // self.sums.rounds))
 
     def _ask(self) -> Batch:
         return EMPTY_BATCH
@@ -397,30 +390,24 @@ class SecureClient(Client):
         return self.client.best()
 
 
-def _later(awaited: Awaited) -> Awaited:
-    """Return what is awaited with all headers one more, as 0 is the header of the keys."""
-    headers = range(awaited.headers.start + 1, awaited.headers.stop + 1) if len(awaited.headers) else range(0)
-    return replace(awaited, last_header=awaited.last_header + 1, headers=headers)
-
-
 class SecureServer(Server):
-    """The server of the algorithm, which is told only sums over all clients."""
+    """The server of the algorithm, which is told only sums over all clients. means (n,): the last over the clients."""
 
     takes = (PublicKey, Masked)
+    means: Any = None
 
-    def __init__(self, task: Task, server: Server, sums: Sums):
+    def __init__(self, task: Task, server: Server, sums: Any):
         super().__init__(task)
         self.server, self.sums, self.keys = server, sums, None
 
     def awaits(self, m: int) -> Awaited:
-        """Return a public key; then the masked parts of what the server within waits for."""
+        """Return a public key; then the masked means that the server within waits for."""
         if self.keys is None:
             return Awaited(-1, PublicKey, range(1))
         awaited = self.server.awaits(m)
         if awaited.kind is None:
-            return Awaited(awaited.last_header + 1)
-        n = awaited.sizes.get("n", 1) * len(self.sums.limits(awaited.kind))
-        return _later(replace(awaited, kind=Masked, sizes={"n": n}, bounds={}))
+            return self.sums.later(awaited)
+        return self.sums.later(replace(awaited, kind=Masked, sizes={"n": awaited.sizes.get("n", 1)}, bounds={}))
 
     def rewards_in_means(self) -> int:
         return self.server.rewards_in_means()
@@ -441,16 +428,93 @@ class SecureServer(Server):
 
         RuntimeError if it cannot be their sum.
         """
-        awaited, M = self.server.awaits(0), self.task.n_clients
-        limits = self.sums.limits(awaited.kind)
-        parts = zip(np.split(total, len(limits)), limits, strict=True)
-        sums = [from_fixed(part, precision(limit, M)) for part, limit in parts]
-        low, high = self.task.bounds(NodeMeans)["means"]
-        if not (n_present * low <= sums[0].min() and sums[0].max() <= n_present * high):
-            beyond = f"the mean over the clients of phase {awaited.headers.start} is beyond the range of the rewards"
-            raise RuntimeError(f"{beyond}: one of them lies or is broken, and with masks nobody can tell which.")
-        answer = self.sums.conclude(self.server, sums, n_present)
+        answer = self.sums.conclude(self.server, self.means_of(total, n_present), n_present)
         return replace(answer, header=answer.header + 1)
+
+    def means_of(self, total: np.ndarray, n_present: int) -> np.ndarray:
+        """Return the means over the clients; RuntimeError if they cannot be theirs."""
+        sums = from_fixed(total, precision(self.sums.limit, self.task.n_clients))
+        low, high = self.task.bounds(NodeMeans)["means"]
+        self.check_possible(n_present * low <= sums.min() and sums.max() <= n_present * high)
+        self.means = sums / n_present
+        return self.means
+
+    def check_possible(self, possible: bool) -> None:
+        """Raise a RuntimeError unless a sum is possible."""
+        if not possible:
+            header = self.server.awaits(0).headers.start
+            beyond = f"the mean over the clients of phase {header} is beyond the range of the rewards"
+            raise RuntimeError(f"{beyond}: one of them lies or is broken, and with masks nobody can tell which.")
+
+
+# --- the same in two rounds: pf-pne+ -----------------------------------------------------------------------
+
+
+class TwoRoundClient(SecureClient):
+    """A client of pf-pne+. said: the message of the client within, until it is answered; told: whether all of it is."""
+
+    said: Any = None
+    told = False
+
+    @property
+    def takes(self):
+        return (PublicKeys, KeptIndex, *self.client.takes)
+
+    def hide_means(self, message):
+        self.said, self.told = message, False
+        return super().hide_means(message)
+
+    def awaits(self) -> Awaited:
+        """Return the keys; then which nodes stay; then what the client within waits for."""
+        awaited = super().awaits()
+        if self.keys is None or awaited.kind is None:
+            return awaited
+        return _second(awaited) if self.told else replace(awaited, kind=KeptIndex, bounds={})
+
+    def _receive(self, message: Message) -> Message | None:
+        if not isinstance(message, KeptIndex):
+            self.said = None
+            return super()._receive(message)
+        columns = lookup_sorted(message.index, self.client.awaits().subset_of["index"])[1]
+        statistics = self.sums.statistics(self.said, columns, self.client.t)  # at the root, t pulls were of it
+        limits = self.sums.statistics_limits(len(statistics) > 1)
+        bits = [precision(limit, self.task.n_clients) for limit in limits]
+        numbers = np.concatenate([to_fixed(np.array([x]), b) for x, b in zip(statistics, bits, strict=True)])
+        self.told = True
+        return MaskedStatistics(message.header + 1, self.hide(message.header + 1, numbers).values[0])
+
+
+def _second(awaited: Awaited, **changes) -> Awaited:
+    """Return what is awaited in the second round, of what is in the first."""
+    header = awaited.headers.start
+    return replace(awaited, last_header=header, headers=range(header + 1, header + 2), **changes)
+
+
+class TwoRoundServer(SecureServer):
+    """The server of pf-pne+. second: whether the second round is under way."""
+
+    second = False
+    takes = (PublicKey, Masked, MaskedStatistics)
+
+    def awaits(self, m: int) -> Awaited:
+        """Return a public key; then the masked means; then the masked statistics."""
+        awaited = super().awaits(m)
+        if not self.second or awaited.kind is None:
+            return awaited
+        return _second(awaited, kind=MaskedStatistics, sizes={"s": len(self._limits())})
+
+    def _limits(self) -> list[float]:
+        return self.sums.statistics_limits(self.server.awaits(0).kind is RootStatistics)
+
+    def conclude_sum(self, total, n_present):
+        if not self.second:
+            answer, self.second = self.sums.kept(self.server, self.means_of(total, n_present)), True
+            return replace(answer, header=2 * answer.header + 1)
+        limits, M = self._limits(), self.task.n_clients
+        sums = [float(from_fixed(x[None], precision(limit, M))[0]) for x, limit in zip(total, limits, strict=True)]
+        self.check_possible(all(-1e-9 <= x / (M * limit) <= 1 + 1e-9 for x, limit in zip(sums, limits, strict=True)))
+        answer, self.second = self.sums.conclude_with(self.server, self.means, sums), False
+        return replace(answer, header=2 * answer.header + 2)
 
 
 # --- the same, where a client may be missing: pfpne.algorithms.recovery ----------------------------------
@@ -599,12 +663,12 @@ class RecoveringServer(SecureServer):
 
 # --- the algorithms --------------------------------------------------------------------------------------
 
-# name -> (its settings, the sums that its server needs, the kind of the server's answers)
-SECURED: dict[str, tuple[type, type[Sums], type[Message]]] = {
-    "pf-pne": (SecurePFPNESettings, Sums, Kept),
-    "fed-pne": (SecurePhasedSettings, Sums, KeptIndex),
-    "pf-pne+": (SecurePlusSettings, PlusSums, SharedStatistics),
-    "fed1-ucb": (SecureFed1UCBSettings, Sums, SurvivingArms),
+# name -> (its settings, the sums that its server needs, the kinds of the server's answers)
+SECURED: dict[str, tuple[type, type[Sums], tuple[type[Message], ...]]] = {
+    "pf-pne": (SecurePFPNESettings, Sums, (Kept,)),
+    "fed-pne": (SecurePhasedSettings, Sums, (KeptIndex,)),
+    "pf-pne+": (SecurePlusSettings, PlusSums, (KeptIndex, SharedStatistics)),
+    "fed1-ucb": (SecureFed1UCBSettings, Sums, (SurvivingArms,)),
 }
 
 
@@ -636,15 +700,17 @@ def secured(name: str) -> Algorithm:
     >>> run.regret.shape
     (3, 100)
     """
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         raise ValueError(unknown_name("algorithm", name, ALGORITHMS))
     if name not in SECURED:
         nothing = f"{name} sends nothing, so that there is nothing to hide"
         why = WHY_NOT.get(name, f"{name} needs more than sums over the clients" if ALGORITHMS[name].up else nothing)
         raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
-    settings, sums, answer = SECURED[name]
+    settings, sums, answers = SECURED[name]
     make = partial(_make, ALGORITHMS[name].make, sums)
-    return Algorithm(settings, make, (PublicKey, Masked, TwiceMasked, Revealed), (PublicKeys, Reveal, answer))
+    return Algorithm(
+        settings, make, (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *answers)
+    )
 
 
 def _make(make: Callable, sums: type[Sums], task: Task, settings: Any) -> tuple[SecureServer, Sequence[SecureClient]]:
@@ -657,7 +723,7 @@ def _make(make: Callable, sums: type[Sums], task: Task, settings: Any) -> tuple[
         check(pulls >= settings.least_rewards, "a phase of fed1-ucb", expected, pulls)
     if task.reward_range is None and task.noise is not None and not isinstance(task.noise, str):
         task = replace(task, reward_range=(-task.noise, 1 + task.noise))  # of values in [0, 1] and this noise
-    bits = min(precision(limit, M) for limit in sums(task).limits(RootStatistics))
+    bits = min(precision(limit, M) for limit in sums(task).limits)
     expected = f"narrower, such as (0, 1): sums of {M} clients then have {LEAST_PRECISE} bits behind the point"
     check(bits >= LEAST_PRECISE, "the task's reward_range", expected, task.rewards)
     try:
@@ -667,8 +733,9 @@ def _make(make: Callable, sums: type[Sums], task: Task, settings: Any) -> tuple[
     server, clients = make(task, settings)
     if settings.quorum not in (None, M):
         return _make_recovering(task, server, clients, sums(task), least, settings.quorum)
-    return SecureServer(task, server, sums(task)), [
-        SecureClient(client, m, sums(task), least) for m, client in enumerate(clients)
+    server_kind, client_kind = (TwoRoundServer, TwoRoundClient) if sums is PlusSums else (SecureServer, SecureClient)
+    return server_kind(task, server, sums(task)), [
+        client_kind(client, m, sums(task), least) for m, client in enumerate(clients)
     ]
 
 
@@ -678,6 +745,12 @@ def _make_recovering(
     """Make the server and the clients of one run; ValueError where fewer clients can make no exchange."""
     M = task.n_clients
     check(server.bears_missing, "quorum", f"{M}: pf-pne+ cannot do without one of its clients", quorum)
+    again = "is averaged again, and sums over other clients could be subtracted"
+    check(server.takes != (ArmMeans,), "quorum", f"{M} with masks: in fed1-ucb the mean of an arm {again}", quorum)
+    odd = (
+        f"{M} with masks and a partition of odd k: the centre of a node is that of its middle child, so that it {again}"
+    )
+    check(task.partition.k % 2 == 0, "quorum", odd, quorum)
     check(quorum < M, "quorum", f"at most n_clients, {M}", quorum)
     least = next(q for q in range(1, M + 1) if least_sum(M, q) >= least_clients)
     expected = f"at least {least} of {M} clients, so that no sum is over fewer than {least_clients} (least_clients)"

@@ -1,0 +1,35 @@
+"""Numbers in fixed point, modulo 2^62, whose sums are exact: what clients send where their messages are masked."""
+
+import math
+
+import numpy as np
+
+BITS = 62  # masked numbers are modulo 2^62
+MOST_PRECISE = 52  # bits behind the point: a float in [1/2, 1) has no more
+
+
+def precision(limit: float, M: int) -> int:
+    """Return the bits behind the point of numbers within +-limit, so that the sum of M of them stays within +-2^61.
+
+    The resolution is 2^-bits: 2^-52 for rewards in [0, 1] and up to 255 clients, 2^-25 for the widest range there is
+    and 20 clients.
+    """
+    return min(MOST_PRECISE, BITS - 2 - math.ceil(math.log2(M)) - math.ceil(math.log2(limit)))
+
+
+def to_fixed(values: np.ndarray, bits: int) -> np.ndarray:
+    """Return the values (n,) as integers modulo 2^62, each rounded to 2^-bits."""
+    return np.rint(np.ldexp(values, bits)).astype(np.int64) & (2**BITS - 1)
+
+
+def from_fixed(total: np.ndarray, bits: int) -> np.ndarray:
+    """Return the sums (n,) that these integers modulo 2^62 stand for."""
+    return np.ldexp(np.where(total >= 2 ** (BITS - 1), total - 2**BITS, total).astype(float), -bits)
+
+
+def sum_masked(numbers: list[np.ndarray]) -> np.ndarray:
+    """Return the sum (n,) of the arrays modulo 2^62."""
+    total = np.zeros_like(numbers[0])
+    for x in numbers:
+        total = (total + x) & (2**BITS - 1)  # both below 2^62: no overflow
+    return total
