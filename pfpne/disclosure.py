@@ -3,7 +3,10 @@
 A mean of a client's rewards is *disclosed* to a party that is sent it, or can compute it from what it is sent and what
 it knows itself. The parties are the server, one other site, and all the other sites together. The server sends means
 over several clients; all but one of these, who put their own means together, compute that of the last one, and of two
-clients each computes the other's. A sum that is masked discloses nothing to the server.
+clients each computes the other's. Of masked means the server learns the sum alone.
+
+Where a mean is at an end of the range of rewards, 0 or 1, all rewards behind it are there: they are single rewards that
+are known. So they are, of every client, where a mean over the clients is.
 """
 
 import dataclasses
@@ -13,6 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from pfpne.fixed_point import from_fixed, precision, sum_masked
 from pfpne.messages import Message
 
 SERVER, ONE, OTHERS = "the server", "one other site", "all other sites together"
@@ -37,74 +41,127 @@ def _fields(message: Message | None) -> tuple:
     return () if message is None else dataclasses.fields(message)[1:]
 
 
+def _values(message: Message | None) -> np.ndarray:
+    """Return the means of rewards that a message carries, (n,)."""
+    return np.concatenate(
+        [np.empty(0), *(getattr(message, f.name) for f in _fields(message) if f.metadata["statistic"] == "mean")]
+    )
+
+
 class Disclosure:
     """Counts as messages pass what each party could learn.
 
     M: the number of clients. exact: whether equal points give equal rewards, so that a mean of any number of them is
-    one of them.
+    one of them. ends: the least and the largest reward that there can be.
     """
 
-    def __init__(self, M: int, exact: bool = False):
-        self.M, self.exact = M, exact
+    def __init__(self, M: int, exact: bool = False, ends: tuple[float, float] = (0.0, 1.0)):
+        self.M, self.exact, self.ends = M, exact, ends
         self.means = {party: [Counter() for _ in range(M)] for party in PARTIES}  # rewards in a mean -> how many means
+        self.singles: dict[str, list[float]] = {party: [0] * M for party in PARTIES}  # NaN where messages do not tell
         self.others = {party: [0] * M for party in PARTIES}
         self.sent: dict[int, tuple[int, list[int]]] = {}  # header -> rewards in a mean, and who has sent theirs
-        self._t, self._n, self._present = 0, 1, set()  # of the exchange under way
+        self._t, self._made, self._n, self._present = 0, 0, 1, set()  # of the exchange under way
 
     def add(
-        self, up: dict[int, Message], down: dict[int, Message], n: int, present: Iterable[int] | None = None
+        self,
+        up: dict[int, Message],
+        down: dict[int, Message],
+        n: int,
+        present: Iterable[int] | None = None,
+        means: np.ndarray | None = None,
     ) -> None:
         """Count an exchange: the clients' messages and the answers, client -> message.
 
         n: the rewards in each mean of a client. present: the clients that a mean in the answers is over; None for those
-        that sent a message.
+        that sent a message. means: those over the clients that the server has learnt, where these messages do not tell.
         """
         n = 1 if self.exact else n
         for m, message in up.items():
             self.sent.setdefault(message.header, (n, []))
             self.add_sent(m, message)
-        answer, present = next(iter(down.values()), None), set(up if present is None else present)
-        for m in present:
-            if self.M > 1:
-                self._count(OTHERS, m, _means(answer), n)
-            if self.M > 1 and len(present) <= 2:
-                self._count(ONE, m, _means(answer), n)
+        answer, present = next(iter(down.values()), None), sorted(up if present is None else present)
+        if means is None:
+            means = self._unmasked(up)
+        for m in present if means is not None else ():
+            self._count(SERVER, m, self._at_ends(means), n)
+        if self.M > 1 and len(present):
+            self._count_of_sites(present, up, _values(answer), n)
         for party in (ONE, OTHERS):
             for m in range(self.M):
                 self.others[party][m] += _others(answer)
+
+    def _count_of_sites(self, present: list[int], up: dict[int, Message], told: np.ndarray, n: int) -> None:
+        """Count what sites learn of one another, of the means over those present that they are told (n,).
+
+        All but one of them compute the mean of the last. One of them computes that of the others together, which tells
+        theirs if there is one other, or if it is at an end.
+        """
+        own = np.array([_values(up[m]) for m in present]) if all(m in up for m in present) else np.empty((1, 0))
+        of_told = np.isin(own.mean(axis=0).astype(np.float32), told.astype(np.float32))  # the same but for rounding
+        own = own[:, of_told]  # nodes of equal means have all been kept, or none
+        if own.shape[1] != len(told):  # masked
+            for m in present:
+                self._count(OTHERS, m, np.full(len(told), np.nan), n)
+                self._count(ONE, m, self._at_ends(told), n)
+                self.singles[ONE][m] += np.nan if len(told) and n > 1 else 0
+            return
+        seen = np.zeros(own.shape, dtype=bool) if len(present) > 2 else np.ones(own.shape, dtype=bool)
+        for end in self.ends:
+            seen |= (own == end) & (np.sum(own != end, axis=0) <= 1)
+        for m, means, seen_by_one in zip(present, own, seen, strict=True):
+            self._count(OTHERS, m, means, n)
+            self._count(ONE, m, means[seen_by_one], n)
+
+    def _unmasked(self, up: dict[int, Message]) -> np.ndarray | None:
+        """Return the means over all clients that follow from masked ones; None if the messages are none."""
+        masked = [message.masked for message in up.values() if type(message).__name__ == "Masked"]  # type: ignore
+        if len(masked) < self.M:
+            return None
+        return from_fixed(sum_masked(masked), precision(max(map(abs, self.ends)), self.M)) / self.M
+
+    def _at_ends(self, means: np.ndarray) -> np.ndarray:
+        """Return those of the means that are at an end of the range of rewards: all rewards are there, too."""
+        return means[np.isin(means, self.ends)]
 
     def add_sent(self, m: int, message: Message) -> None:
         """Count what client m sent, once: in an exchange, or late, after an exchange was concluded without it."""
         n, senders = self.sent.get(message.header, (1, []))
         if m not in senders:
             senders.append(m)
-            self._count(SERVER, m, _means(message), n)
+            self._count(SERVER, m, _values(message), n)
             self.others[SERVER][m] += _others(message)
 
-    def _count(self, party: str, m: int, means: int, n: int) -> None:
-        if means:
-            self.means[party][m][n] += means
+    def _count(self, party: str, m: int, means: np.ndarray, n: int) -> None:
+        """Count means of n rewards of client m each; NaN for one that the party knows, and the messages do not tell."""
+        if len(means):
+            self.means[party][m][n] += len(means)
+            unknown = bool(np.isnan(means).any()) and n > 1
+            self.singles[party][m] += np.nan if unknown else len(means) if n == 1 else n * len(self._at_ends(means))
 
     def mail(self, t: int, up: list, down: list) -> None:
         """Count an exchange as `Federation.on_mail` sees it: t, and lists of (client, message)."""
         sent, answers = dict(up), dict(down)
-        made, first, answer = t - self._t, next(iter(sent.values()), None), next(iter(answers.values()), None)
+        made, first = t - self._t, next(iter(sent.values()), None)
         if made > 0:
-            self._t, self._n, self._present = t, _rewards(first, answer, made), set(sent)
+            self._t, self._made, self._present = t, made, set(sent)
+            self._n = _rewards(first, made)
         self.add(sent, answers, self._n, self._present & set(sent) if _means(first) else self._present)
 
     def table(self) -> pd.DataFrame:
         """Return a row for each party, about the client of which it learns the most means.
 
-        How many means of this client it could compute, the fewest and the median number of rewards in them, how many of
-        them are single rewards, and how many numbers it was sent besides that are no means.
+        How many means of this client it could compute, the fewest and the median number of rewards in them, how many
+        single rewards it could, and how many numbers it was sent besides that are no means. NaN for single rewards
+        that masks hide from the count, and not from those who have all other masks.
         """
         rows = []
         for party in PARTIES:
-            m = max(range(self.M), key=lambda m: (self.means[party][m].total(), self.means[party][m][1]))
-            counts = self.means[party][m]
+            singles, means = np.array(self.singles[party], dtype=float), self.means[party]
+            m = max(range(self.M), key=lambda m: (means[m].total(), np.nan_to_num(singles[m])))
+            counts = means[m]
             n = np.repeat(list(counts.keys()), list(counts.values())) if counts else np.array([np.nan])
-            rows.append([party, counts.total(), n.min(), np.median(n), counts[1], self.others[party][m]])
+            rows.append([party, counts.total(), n.min(), np.median(n), singles[m], self.others[party][m]])
         columns = ["who", "means", "fewest rewards", "median rewards", "single rewards", "other numbers"]
         return pd.DataFrame(rows, columns=columns)
 
@@ -113,27 +170,21 @@ class Disclosure:
         means = {
             party: [[[n, k] for n, k in counts.items()] for counts in of_all] for party, of_all in self.means.items()
         }
-        return {"means": means, "others": self.others, "sent": self.sent}
+        return {"means": means, "singles": self.singles, "others": self.others, "sent": self.sent}
 
     def restore(self, state: dict) -> None:
         """Go on from what `state` returned."""
-        self.others, self.sent = state["others"], state["sent"]
+        self.singles, self.others, self.sent = state["singles"], state["others"], state["sent"]
         self.means = {
             party: [Counter(dict(map(tuple, pairs))) for pairs in of_all] for party, of_all in state["means"].items()
         }
 
 
-def _rewards(up: Message | None, answer: Message | None, made: int) -> int:
-    """Return how many rewards are in each mean of an exchange for which a client made so many evaluations.
-
-    Where messages are masked, their lengths are those of the nodes times the parts of the sum. An answer with a mean
-    for each node says how many nodes there are.
-    """
+def _rewards(up: Message | None, made: int) -> int:
+    """Return how many rewards are in each mean of an exchange for which a client made so many evaluations."""
     if up is not None and _means(up):
         return up.rewards_in_means(made)
-    mean_per_node = any(f.metadata["statistic"] == "mean" and f.metadata["shape"] == ("n",) for f in _fields(answer))
-    nodes = _means(answer) if mean_per_node else len(getattr(up, "masked", ())) or 1
-    return made // nodes
+    return made // (len(getattr(up, "masked", ())) or 1)
 
 
 def what_each_could_learn(messages: list, n_clients: int, exact: bool = False) -> pd.DataFrame:

@@ -8,10 +8,12 @@ from live_client import task
 from test_live import in_one_process
 
 import pfpne
+from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans
 from pfpne.algorithms.pf_pne_plus import RootStatistics, SharedStatistics
-from pfpne.algorithms.secure import Masked, secured
+from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, secured
 from pfpne.disclosure import ONE, OTHERS, SERVER, Disclosure, what_each_could_learn
+from pfpne.fixed_point import to_fixed
 from pfpne.live import LiveServer
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -43,18 +45,64 @@ def test_without_noise_a_mean_of_any_number_is_a_single_reward():
     assert rows(what_each_could_learn(exchanges(3), 3, exact=True))[OTHERS] == [2, 1, 1, 2, 2]
 
 
+def masked(header: int, *means: float) -> list[Masked]:
+    """What three clients send, of these means over them: masks that cancel, and numbers in fixed point."""
+    masks = np.random.default_rng(0).integers(0, 2**62, (2, len(means)))
+    rows = [*masks, to_fixed(3 * np.array(means), 52) - masks.sum(axis=0)]
+    return [Masked(header, row & (2**62 - 1)) for row in rows]
+
+
 def test_masked_means_are_nothing_to_the_server():
-    """Of the sum the others compute a part; its length says how many nodes the rewards were of, parts included."""
-    up, down = Masked(1, np.arange(2)), Kept(1, [2], [0.8], [4.0])
-    messages = [(10, "up", m, up) for m in range(3)] + [(10, "down", m, down) for m in range(3)]
+    """Of the sum the others compute a part, and whether it is 0 or 1 is told to no one else."""
+    down = Kept(1, [2], [0.8], [4.0])
+    messages = [(10, "up", m, up) for m, up in enumerate(masked(1, 0.3, 0.8))]
+    messages += [(10, "down", m, down) for m in range(3)]
     assert rows(what_each_could_learn(messages, 3)) == {
         SERVER: [0, None, None, 0, 0],
-        ONE: [0, None, None, 0, 1],
-        OTHERS: [1, 5, 5, 0, 1],
+        ONE: [0, None, None, None, 1],
+        OTHERS: [1, 5, 5, None, 1],
     }
-    shared = SharedStatistics(1, [2], [0.1, 0.8], [0.1, 0.1], [1])
-    messages = [(10, "up", m, Masked(1, np.arange(4))) for m in range(3)] + [(10, "down", 0, shared)]
-    assert rows(what_each_could_learn(messages, 3))[OTHERS] == [2, 5, 5, 0, 2]
+    shared = SharedStatistics(2, [2], [0.3, 0.8], [0.1, 0.1], [1])
+    messages = [(10, "up", m, up) for m, up in enumerate(masked(1, 0.3, 0.8))]
+    messages += [(10, "down", m, KeptIndex(1, [2])) for m in range(3)]
+    messages += [(10, "up", m, MaskedStatistics(2, [7])) for m in range(3)] + [(10, "down", 0, shared)]
+    assert rows(what_each_could_learn(messages, 3))[OTHERS] == [2, 5, 5, None, 2]
+
+
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_a_mean_of_0_or_1_tells_every_single_reward_behind_it(end):
+    """Ten pulls of two nodes: at the first the mean of client 0 is at the end, at the second all are."""
+    own = {0: [end, end], 1: [0.4, end], 2: [0.2, end]}
+    answer = Kept(1, [1, 2], [(end + 0.4 + 0.2) / 3, end], [1.0, 1.0])
+    messages = [(10, "up", m, NodeMeans(1, means)) for m, means in own.items()]
+    messages += [(10, "down", m, answer) for m in own]
+    learned = rows(what_each_could_learn(messages, 3))
+    assert learned == {SERVER: [2, 5, 5, 10, 0], ONE: [1, 5, 5, 5, 2], OTHERS: [2, 5, 5, 10, 2]}
+    mean = (end + 0.4 + 0.2) / 3
+    messages = [(10, "up", m, up) for m, up in enumerate(masked(1, mean, end))] + [(10, "down", 0, answer)]
+    learned = rows(what_each_could_learn(messages, 3))
+    assert learned == {SERVER: [1, 5, 5, 5, 0], ONE: [1, 5, 5, None, 2], OTHERS: [2, 5, 5, None, 2]}
+    messages = [(10, "up", m, up) for m, up in enumerate(masked(1, mean, end))] + [(10, "down", 0, KeptIndex(1, [2]))]
+    learned = rows(what_each_could_learn(messages, 3))  # the server has the sums, whatever it says of them
+    assert learned[SERVER] == [1, 5, 5, 5, 0] and learned[OTHERS][:4] == [0, None, None, 0]
+
+
+def test_a_site_takes_its_own_mean_off_and_sees_whether_the_others_are_all_at_an_end():
+    up = {0: NodeMeans(1, [0.0]), 1: NodeMeans(1, [0.0]), 2: NodeMeans(1, [0.6])}
+    disclosure = Disclosure(3)
+    disclosure.add(up, dict.fromkeys(up, Kept(1, [1], [0.2], [1.0])), 5)
+    assert disclosure.singles == {SERVER: [5, 5, 0], ONE: [5, 5, 0], OTHERS: [5, 5, 0]}
+    assert [counts.total() for counts in disclosure.means[ONE]] == [1, 1, 0]
+
+
+def test_of_two_sites_a_mean_at_an_end_is_counted_as_the_other_ones():
+    up = {0: NodeMeans(1, [0.0]), 1: NodeMeans(1, [0.4])}
+    disclosure = Disclosure(2)
+    disclosure.add(up, dict.fromkeys(up, Kept(1, [1], [0.2], [1.0])), 5)
+    assert disclosure.singles == {SERVER: [5, 0], ONE: [5, 0], OTHERS: [5, 0]}
+    disclosure = Disclosure(2, ends=(-1.0, 0.4))
+    disclosure.add(up, dict.fromkeys(up, Kept(1, [1], [0.2], [1.0])), 5)
+    assert disclosure.singles[OTHERS] == [0, 5]
 
 
 def test_a_mean_over_some_clients_tells_of_those():
@@ -88,7 +136,7 @@ def test_of_two_sites_each_computes_all_of_the_other_and_so_do_all_but_one(M):
     assert known[OTHERS][:4] == known[SERVER][:4] and known[SERVER][0] == sum(
         message.values[0].size for _, way, m, message in run.messages if way == "up" and m == 0
     )
-    assert known[ONE][0] == (known[OTHERS][0] if M == 2 else 0)
+    assert known[ONE][:4] == known[OTHERS][:4] if M == 2 else known[ONE][0] < known[OTHERS][0]
     with pytest.raises(ValueError, match="messages must be kept for this"):
         _ = pfpne.simulate("pf-pne+", problem, 400).disclosure
 
@@ -96,13 +144,32 @@ def test_of_two_sites_each_computes_all_of_the_other_and_so_do_all_but_one(M):
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pf-pne+", "fed1-ucb"])
 def test_with_masks_the_server_learns_no_mean_and_all_others_none_of_fewer_rewards(name):
     pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
-    problem, settings = pfpne.make_problem("garland", 3, shift=0.1, noise="bernoulli"), {}
+    problem, settings = pfpne.make_problem("garland", 3, shift=0.1, noise=0.1), {}
     if name == "fed1-ucb":
         settings = {"c_pulls": 1.0, "sigma": 0.15}
     known = rows(pfpne.simulate(secured(name), problem, 600, messages=True, **settings).disclosure)
     assert known[SERVER] == [0, None, None, 0, 0] and known[ONE][0] == 0
     assert known[OTHERS][0] == 0 if name in ("fed-pne", "fed1-ucb") else known[OTHERS][1] >= 5
-    assert known[OTHERS][3] == 0
+    assert known[OTHERS][3] == (0 if known[OTHERS][0] == 0 else None)
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pf-pne+"])
+def test_with_masks_and_binary_rewards_the_sums_of_0_and_of_all_are_what_the_server_learns(name):
+    """Counted here from the means of each client, in the same run without masks."""
+    pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+    problem = pfpne.make_problem("himmelblau", 3, shift=0.1, noise="bernoulli")
+    hidden = pfpne.simulate(secured(name), problem, 1000, messages=True)
+    pulled_more = Algorithm(SECURED[name][0], ALGORITHMS[name].make, ALGORITHMS[name].up, ALGORITHMS[name].down)
+    plain = pfpne.simulate(pulled_more, problem, 1000, messages=True)
+    assert np.array_equal(hidden.regret, plain.regret)
+    up = {}
+    for _, way, _, message in plain.messages:
+        if way == "up":
+            up.setdefault(message.header, []).append(message.means)
+    at_ends = sum(np.isin(np.mean(means, axis=0), (0, 1)).sum() for means in up.values())
+    known, openly = rows(hidden.disclosure), rows(plain.disclosure)
+    assert known[SERVER][0] == at_ends > 0 and known[SERVER][3] >= 5 * at_ends
+    assert known[ONE][0] <= openly[ONE][0] and known[OTHERS][:3] == openly[OTHERS][:3]
 
 
 def test_in_live_use_it_is_as_in_a_simulation_and_is_kept(tmp_path):
@@ -131,5 +198,11 @@ def test_the_page_on_trust_shows_what_comes_out():
     problem = pfpne.make_problem("garland", n_clients=3, shift=0.1, noise="bernoulli")
     for name, algorithm in (("pf-pne", "pf-pne"), ("pf-pne with masks", secured("pf-pne"))):
         for who, values in rows(pfpne.simulate(algorithm, problem, 1000, messages=True).disclosure).items():
-            cells = ["none" if x is None else f"{x:g}" for x in values[:4]]
+            cells = ["none" if x is None else f"{x:g}" for x in values[:3]]
+            cells.append("unknown" if values[3] is None else f"{values[3]:g}")
             assert f"| {name} | {who} | {' | '.join(cells)} |" in page
+    pulled_more = Algorithm(SECURED["pf-pne"][0], ALGORITHMS["pf-pne"].make, (NodeMeans,), (Kept,))
+    openly = rows(pfpne.simulate(pulled_more, problem, 1000, messages=True).disclosure)
+    one, others = (f"{openly[who][3]:g}" for who in (ONE, OTHERS))
+    sentence = f"one other site knows {one} single rewards, and all other sites together know {others}."
+    assert sentence in page and openly[OTHERS][1] == 5
