@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 MAX_MAGNITUDE = 1e100  # of a number in a message: sums of squares of such numbers do not overflow
 MAX_CHARACTERS = 2**26  # of the text of a message
+USUAL_CHARACTERS = 2**22  # where the receiver does not say what it awaits: 130,000 numbers
 NUMBER_CHARACTERS = 32  # of one number in it: 17 digits, sign, point, exponent, and a separator
 HEAD_CHARACTERS = 300  # of everything else
 
@@ -104,7 +105,7 @@ class Message:
         return json.dumps({**head, "kind": type(self).__name__, "header": self.header, **content})
 
     @staticmethod
-    def from_json(text: str, plan: str | None = None, limit: int = MAX_CHARACTERS) -> "Message":
+    def from_json(text: str, plan: str | None = None, limit: int = USUAL_CHARACTERS) -> "Message":
         """Return the message that `to_json` wrote; ValueError for every other text.
 
         Its kind must be one that an imported algorithm declares. Reading costs no more than a message of that length
@@ -117,7 +118,8 @@ class Message:
         plan
             The plan that it must name; None for any.
         limit
-            How many characters it may have.
+            How many characters it may have. A receiver gives what it awaits, `Awaited.max_characters`; without, it is
+            4 million, enough for every message of small runs.
         """
         limit = min(limit, MAX_CHARACTERS)
         if not isinstance(text, str) or len(text) > limit:

@@ -205,8 +205,9 @@ def test_the_table_of_nodes_names_each_client_once():
     from pfpne_flower.server import bound_nodes
 
     assert bound_nodes("", 2) == {} and bound_nodes('{"0": 7, "1": 9}', 2) == {7: 0, 9: 1}
-    for wrong in ('{"0": 7}', '{"0": 7, "1": 7}', '{"0": 7, "2": 9}', "x", '{"0": "y", "1": 9}'):
-        with pytest.raises(ValueError):
+    more = ("x", "[7, 9]", "7", 7, "null", '{"0": "y", "1": 9}', '{"0": 7.5, "1": 9}', '{"0": [7], "1": 9}')
+    for wrong in ('{"0": 7}', '{"0": 7, "1": 7}', '{"0": 7, "2": 9}', *more):
+        with pytest.raises(ValueError, match="nodes must"):
             bound_nodes(wrong, 2)
 
 

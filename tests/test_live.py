@@ -13,6 +13,7 @@ import runpy
 import signal
 import sys
 import threading
+import time
 import tomllib
 from collections import Counter
 from types import SimpleNamespace
@@ -23,9 +24,10 @@ from live_client import main, objective, task
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
-from pfpne.algorithms.pf_pne import KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
+from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
 from pfpne.journal import Journal
 from pfpne.live import Done, LiveClient, LiveServer, drive
+from pfpne.live.plan import GoOn
 from pfpne.messages import Message
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -146,7 +148,7 @@ def test_only_declared_messages_pass_and_no_reward(tmp_path):
             message = Message.from_json(text)
             passed[way].add(type(message))
             assert message.to_json(server.digest) == text
-    assert passed == {"up": {*row.up, Done}, "down": set(row.down)}
+    assert passed == {"up": {*row.up, Done}, "down": {*row.down, GoOn}}
 
 
 def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_those_that_answered(tmp_path, caplog):
@@ -163,7 +165,7 @@ def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_th
         message = Message.from_json(text) if text else None
         if isinstance(message, NodeMeans):
             up.setdefault(message.header, {})[m] = message.means
-        elif way == "down" and message:
+        elif way == "down" and not isinstance(message, GoOn):
             means = np.mean([up[message.header][m] for m in (0, 1)], axis=0)
             kept = [np.flatnonzero(means == mean)[0] for mean in message.means]
             assert np.array_equal(message.means, means[kept])
@@ -339,7 +341,9 @@ def test_fed1_ucb_without_a_client_averages_those_it_has(tmp_path):
     for m, message in up.items():
         server.take(m, message.to_json(server.digest))
     server.tick()
-    assert [server.mail(m) for m in range(M)] == [expected[m].to_json(server.digest) for m in range(2)] + [""]
+    assert [server.mail(m) for m in range(M)] == [expected[m].to_json(server.digest) for m in range(2)] + [
+        server._go_on
+    ]
     assert server.server.phase == 2 and server.server.task.n_clients == M
 
 
@@ -352,7 +356,7 @@ def test_without_a_quorum_a_deadline_says_who_is_missing_and_one_may_wait_on(tmp
             server.tick()
     server.take(2, message.to_json(server.digest))
     server.tick()
-    assert server.mail(0) == server.mail(2) != "" and server.mail(1) == "" and server.wanted() == [0, 1, 2]
+    assert server.mail(0) == server.mail(2) != server.mail(1) == server._go_on and server.wanted() == [0, 1, 2]
 
 
 def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
@@ -522,6 +526,68 @@ def test_two_servers_on_one_folder_lose_nothing(tmp_path):
         second.take(1, text)
     first.take(2, text)
     assert sorted(LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600).inbox) == [0, 2]
+
+
+def test_a_text_of_an_earlier_run_of_the_same_plan_is_not_taken(tmp_path, caplog):
+    """Each server draws a name for its run, which its first text tells: all texts have it from then on."""
+    plan = "pf-pne", task(M, T)
+    old, new = (LiveServer(*plan, tmp_path / name, deadline=600) for name in ("old", "new"))
+    client = LiveClient(*plan, 0, lambda x: 0.5, tmp_path / "client")
+    assert old.digest != new.digest and old.digest[:8] == new.digest[:8]
+    unbound, bound = client.answer(), client.answer(old.mail(0))
+    assert (unbound.replace(old.digest[:8], old.digest), bound) == (bound, client.answer())
+    new.take(0, unbound)  # it may be of any run: the client is asked again
+    with pytest.raises(ValueError, match="client 0 is in another run of this plan"):
+        new.take(0, bound)
+    assert not new.inbox and new.wanted() == [0, 1, 2]
+    old.take(0, bound)
+    assert sorted(LiveServer(*plan, tmp_path / "old", deadline=600).inbox) == [0]
+    with pytest.raises(ValueError, match="the server is in another run of this plan"):
+        client.answer(Kept(0, [1], [0.5], [0.5]).to_json(new.digest))
+    assert client.answer(new.mail(0)) == bound and "the server is in another run" in caplog.text
+    with pytest.raises(ValueError, match="a text of the server must be one that names its run"):
+        client.answer(Kept(0, [1], [0.5], [0.5]).to_json(new.digest[:8]))
+
+
+@pytest.mark.parametrize("text", ["rubbish", None])
+def test_a_client_that_answers_nothing_of_use_is_asked_at_a_measured_pace(text, tmp_path):
+    server, asked = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600), []
+    end = time.monotonic() + 1
+
+    def receive():
+        if time.monotonic() > end:
+            server.stop()
+        return [(m, text) for m in asked[-3:]]
+
+    drive(server, lambda m, text: asked.append(m), receive)
+    assert 6 <= len(asked) <= 3 * 6  # after 0.05, 0.1, 0.2, 0.4 and 0.8 seconds
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
+def test_a_client_that_says_at_the_horizon_that_it_is_done_is_not_believed_while_its_message_is_awaited(name, tmp_path):
+    """It would end the federation for all that wait for the exchange."""
+    horizon = {"fed1-ucb": 1_500, "fn-ucb": 5, "centralized": 5}.get(name, 40)
+    server, came, refused = LiveServer(name, task(M, horizon), tmp_path / "server", deadline=600), [], 0
+
+    def send(m, text):
+        client = LiveClient(name, task(M, horizon), m, lambda x: objective(m, x), tmp_path / f"client-{m}")
+        came.append((m, client.answer(text)))
+
+    def receive():
+        nonlocal refused
+        for m, text in list(came):
+            if '"Done"' not in text and m not in server.inbox and m == 0:
+                with pytest.raises(ValueError, match=f"done, after {horizon} evaluations, and its .* is awaited"):
+                    server.take(0, Done(horizon).to_json(server.digest))
+                refused += 1
+            yield m, text
+        came.clear()
+
+    drive(server, send, receive)
+    assert refused >= 1 and not server.running
+    run = together(name, horizon)
+    for m, client in enumerate(run.clients):
+        assert np.array_equal(state(tmp_path, m).best(), client.best())
 
 
 def a_client(folder, **more):

@@ -14,7 +14,17 @@ from pfpne.algorithms import make_federation
 from pfpne.algorithms.secure import RecoveringClient, Reveal, SecureClient, key_for, new_key
 from pfpne.federation import Batch, Task
 from pfpne.journal import Journal, check_plain
-from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks, with_quorum
+from pfpne.live.plan import (
+    Done,
+    GoOn,
+    describe_plan,
+    load_state,
+    make_folder,
+    plan_digest,
+    run_named,
+    with_masks,
+    with_quorum,
+)
 from pfpne.live.states import save
 from pfpne.messages import NUMBER_CHARACTERS, Message
 from pfpne.paths import write_atomically
@@ -74,7 +84,7 @@ class LiveClient:
         After how many failed evaluations in a row the error is raised, >= 1.
     known
         The journal of an earlier run, such as one with a shorter horizon. Its rewards, point by point and in their
-        order, are used before anything is evaluated.
+        order, are used before anything is evaluated. Not with masks: the same rewards in two sums could be subtracted.
     secure
         Whether messages are masked, as at the server (see pfpne.algorithms.secure).
     quorum
@@ -109,12 +119,14 @@ class LiveClient:
         check_integer("retries", retries, 0)
         check_integer("give_up", give_up, 1)
         self.m, self.evaluate, self.missing, self.retries, self.give_up = m, evaluate, missing, retries, give_up
+        expected = "None with masks, as the same rewards in other sums could be subtracted: begin without"
+        check(known is None or secure is not True, "known", expected, known)
         settings = with_quorum(secure, settings, quorum, task.n_clients)
         algorithm, agreed = with_masks(name, secure, settings)
         self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
         self._make()  # what is wrong with the plan is told before anything is written
         self.folder, self.plan = make_folder(folder), describe_plan(name, task, {**agreed, "client": m})
-        self.digest = plan_digest(describe_plan(name, task, agreed))
+        self._plan_digest, self.run = plan_digest(describe_plan(name, task, agreed)), ""  # run: as the server named it
         self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
         self._secure = secure
         self._revealed = Journal(self.folder / "revealed.jsonl")  # what a client that lost its state must not say again
@@ -129,12 +141,13 @@ class LiveClient:
         saved = load_state(self.folder / "state", self.plan)
         lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         if saved:
-            self.client, self.outbox, self.longest_text = saved["client"], saved["outbox"], saved["longest_text"]
+            self.client, self.said, self.longest_text = saved["client"], saved["said"], saved["longest_text"]
+            self.run = saved["run"]
         else:
             self.client, self.longest_text = self._make(), 0  # of the texts taken so far, as one may come again
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key(begun=bool(lines))
-            self.outbox = self._text(self.client.start())
+            self.said, self.run = self.client.start(), ""
         if isinstance(self.client, RecoveringClient):  # the state may be an old copy, or not have been written
             revealed = (line["header"] for line in self._revealed.read())
             self.client.revealed = max((self.client.revealed, *revealed))
@@ -176,11 +189,13 @@ class LiveClient:
         return rewards.popleft() if rewards else None
 
     def _save(self) -> None:
-        state = {"plan": self.plan, "client": self.client, "outbox": self.outbox, "longest_text": self.longest_text}
-        save(self.folder / "state", state)
+        state = {"plan": self.plan, "run": self.run, "client": self.client}
+        save(self.folder / "state", {**state, "said": self.said, "longest_text": self.longest_text})
 
-    def _text(self, message: Message | None) -> str:
-        return "" if message is None else message.to_json(self.digest)
+    @property
+    def outbox(self) -> str:
+        """The text of what the server is to be sent next, or to be sent again; "" if there is nothing."""
+        return "" if self.said is None else self.said.to_json(self._plan_digest + self.run)
 
     def answer(self, text: str = "") -> str:
         """Take what the server sent, work, and return what the server is to be sent.
@@ -190,7 +205,7 @@ class LiveClient:
         Parameters
         ----------
         text
-            The server's text, or "" if it only asks to go on.
+            The server's text, or "" to go on. The first text names the run, and then every text has to name it.
 
         Returns
         -------
@@ -207,10 +222,10 @@ class LiveClient:
         with self._lock():
             self._restore()
             self._receive(text)
-            while not self.outbox and (batch := self.client.ask()).size:
-                self.outbox = self._text(self.client.tell(self._rewards(batch)))
+            while self.said is None and (batch := self.client.ask()).size:
+                self.said = self.client.tell(self._rewards(batch))
             self._save()
-            return self.outbox or self._text(Done(self.client.t))
+            return self.outbox or Done(self.client.t).to_json(self._plan_digest + self.run)
 
     def _receive(self, text: str) -> None:
         """Take a message. One that is late, or too early for a client that lost its state, changes nothing."""
@@ -218,11 +233,24 @@ class LiveClient:
             return
         awaited = self.client.awaits()
         everything = NODE_CHARACTERS * self.client.task.horizon  # as much as a client can ever be sent about its nodes
-        message = Message.from_json(text, self.digest, max(awaited.max_characters(), self.longest_text, everything))
+        longest, run = max(awaited.max_characters(), self.longest_text, everything), run_named(text)
+        message = Message.from_json(text, self._plan_digest + run, longest)
+        check(run != "", "a text of the server", "one that names its run", text)
+        if run != (self.run or run):
+            another = "the server is in another run of this plan: its state was lost, or this folder is an older one"
+            if not isinstance(message, GoOn):
+                raise ValueError(f"client {self.m}: {another}.")
+            log.warning("client %d: %s", self.m, another)  # it is told where this client is, and cannot take it
+            return
+        if not self.run:
+            self.run = run
+            self._save()
+        if isinstance(message, GoOn):
+            return
         if type(message) in self.client.takes and message.header > max((awaited.last_header, *awaited.headers)):
             log.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
         elif awaited.accepts(message, self.client.takes):
-            self.outbox, self.longest_text = self._text(self.client.receive(message)), max(self.longest_text, len(text))
+            self.said, self.longest_text = self.client.receive(message), max(self.longest_text, len(text))
             if isinstance(message, Reveal):
                 self._note_revealed(message.header)
             self._save()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,17 @@ def with_quorum(secure: bool, settings: dict, quorum: int | None, M: int) -> dic
 def plan_digest(plan: str) -> str:
     """Return eight hexadecimal digits, which stand in every text, so that one of another plan is refused."""
     return hashlib.sha256(plan.encode()).hexdigest()[:8]
+
+
+def run_named(text) -> str:
+    """Return the run that a text names behind its plan, 16 hexadecimal digits that its server drew; "" for none."""
+    found = re.search(r'"plan": "[0-9a-f]{8}([0-9a-f]{16})"', text[:100]) if isinstance(text, str) else None
+    return found[1] if found else ""
+
+
+@dataclass(frozen=True, eq=False)
+class GoOn(Message):
+    """Down: the client is to go on from where it is. Header: 0."""
 
 
 @dataclass(frozen=True, eq=False)

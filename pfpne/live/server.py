@@ -2,6 +2,7 @@
 
 import logging
 import math
+import secrets
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,17 +11,35 @@ import pandas as pd
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
+from pfpne.algorithms.centralized import CentralizedServer
 from pfpne.algorithms.fed1_ucb import Fed1UCBServer
+from pfpne.algorithms.fn_ucb import FNUCBServer
+from pfpne.algorithms.gp import GPServer, first_points
 from pfpne.algorithms.pf_pne import PhasedServer
-from pfpne.algorithms.secure import PublicKey, RecoveringServer, Reveal, SecureServer, check_public_keys
+from pfpne.algorithms.secure import PublicKey, RecoveringServer, Reveal, Revealed, SecureServer, check_public_keys
 from pfpne.disclosure import Disclosure
 from pfpne.federation import Task
-from pfpne.live.plan import Done, describe_plan, load_state, make_folder, plan_digest, with_masks, with_quorum
+from pfpne.live.plan import (
+    Done,
+    GoOn,
+    describe_plan,
+    load_state,
+    make_folder,
+    plan_digest,
+    run_named,
+    with_masks,
+    with_quorum,
+)
 from pfpne.live.states import save
 from pfpne.messages import Message
 from pfpne.validation import brief, check, check_integer, is_integer, is_number
 
 log = logging.getLogger(__name__)
+
+# Seconds: a client that answers, and nothing comes of it, is sent the same again PAUSE after the last time, then after
+# twice as long as before, up to MAX_PAUSE.
+PAUSE, MAX_PAUSE = 0.05, 10.0
+SHORT_PAUSE = 0.01  # where nothing has come
 
 
 class LiveServer:
@@ -77,15 +96,19 @@ class LiveServer:
         check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
         self.M, self.deadline, self.last_deadline, self.quorum = M, deadline, last_deadline, quorum
         self.path, self.plan = make_folder(folder) / "state", describe_plan(name, task, agreed)
-        self.digest, self.ahead = plan_digest(self.plan), {}  # ahead: client -> its header, where that is beyond ours
+        self.ahead: dict[int, int] = {}  # client -> its header, where that is beyond ours
         self.stopped, self._since = False, time.monotonic()
         with self._lock():
             saved, self._line = load_state(self.path, self.plan), self._first_line()
-        self._disclosure = Disclosure(M, exact=task.noise == 0)
+        is_known = task.reward_range is not None or task.noise == "bernoulli"
+        self._disclosure = Disclosure(M, exact=task.noise == 0, ends=task.rewards if is_known else (0.0, 1.0))
+        self.run = saved["run"] if saved else secrets.token_hex(8)  # what tells this run from others of the same plan
+        self.digest = plan_digest(self.plan) + self.run
+        self._go_on = GoOn(0).to_json(self.digest)
         if saved:
             self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
             self._mail, self._answers = saved["mail"], saved["answers"]
-            self.longest_text = saved["longest_text"]
+            self.longest_text, self.evaluated = saved["longest_text"], saved["evaluated"]
             self._disclosure.restore(saved["disclosure"])
         else:
             self.server = server
@@ -94,6 +117,7 @@ class LiveServer:
             self._mail = {m: message.to_json(self.digest) for m, message in server.start().items()}
             self._answers: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
             self.longest_text = 0  # that was allowed so far, as a text may come again, or late
+            self.evaluated = 0  # by each client, up to the last exchange of an algorithm with equal phases
         self.server.quorum = quorum
         if not saved:
             self._save()
@@ -110,8 +134,8 @@ class LiveServer:
 
     def _save(self) -> None:
         """Write the state; OSError, and nothing is written, if another process has written there."""
-        state = {"plan": self.plan, "server": self.server, "inbox": self.inbox, "idle": self.idle}
-        state["disclosure"] = self._disclosure.state()
+        state = {"plan": self.plan, "run": self.run, "server": self.server, "inbox": self.inbox, "idle": self.idle}
+        state |= {"disclosure": self._disclosure.state(), "evaluated": self.evaluated}
         with self._lock():
             if self._first_line() != self._line:
                 raise OSError(f"{self.path} is not as this server left it: another is at work there, or removed it.")
@@ -133,27 +157,36 @@ class LiveServer:
         return [m for m in range(self.M) if m not in not_now]
 
     def mail(self, m: int) -> str:
-        """Return what client m is to be sent when it is asked: a message, or "" to go on."""
-        return self._mail.get(m, "")
+        """Return what client m is to be sent when it is asked: a message, or that it is to go on."""
+        return self._mail.get(m, self._go_on)
 
     def take(self, m: int, text: str) -> None:
         """Take what client m answered.
 
-        Raises a ValueError, and nothing changes, if the text is no message or a wrong one; a RuntimeError if all
-        clients that have something to do are ahead of this server, whose state is then an old one.
+        Raises a ValueError, and nothing changes, if the text is no message, a wrong one, or of another run; a
+        RuntimeError if all clients that have something to do are ahead of this server, whose state is then an old one.
         """
         check_integer("the sender", m, 0, self.M - 1)
         awaited = self.server.awaits(m)
-        message = Message.from_json(text, self.digest, max(awaited.max_characters(), self.longest_text))
+        run, longest = run_named(text), max(awaited.max_characters(), self.longest_text)
+        message = Message.from_json(text, plan_digest(self.plan) + run, longest)
+        if run == "":
+            log.info("client %d does not know the run yet: it is asked again, and told", m)
+            return
+        is_ahead = message.header > max((awaited.last_header, *awaited.headers[-1:]))
+        is_ahead = is_ahead and type(message) in self.server.takes
+        if run != self.run and not is_ahead:
+            raise ValueError(f"client {m} is in another run of this plan: its folder is of an earlier one.")
         if isinstance(message, Done):
             self._check_possible(m, message)
-            if awaited.kind is not None and m not in self.inbox and message.header < self.server.task.horizon:
+            due = message.header < self.server.task.horizon or self._is_due(m)
+            if awaited.kind is not None and m not in self.inbox and due:
                 claim = f"client {m} says that it is done, after {message.header} evaluations"
                 raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
             self.idle.update({} if m in self.inbox else {m: True})
-        elif m in self.inbox and message.header <= self.inbox[m].header:
+        elif run == self.run and m in self.inbox and message.header <= self.inbox[m].header:
             log.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
-        elif type(message) in self.server.takes and message.header > max((awaited.last_header, *awaited.headers[-1:])):
+        elif is_ahead:
             self._is_ahead(m, message)
         elif awaited.accepts(message, self.server.takes):
             if isinstance(message, PublicKey):  # later, it would end the whole federation
@@ -182,6 +215,26 @@ class LiveServer:
         if isinstance(self.server, SecureServer) and self.server.keys is None:
             raise ValueError(f"{claim}, and evaluates only once all public keys have come.")
 
+    def _within(self):
+        """The server of the algorithm itself."""
+        return self.server.server if isinstance(self.server, SecureServer) else self.server
+
+    def _phase(self) -> int:
+        """Return how many evaluations a client makes from one exchange to the next; 0 where that is not known."""
+        server = self._within()
+        if isinstance(server, PhasedServer):
+            return server.rewards_in_means() * len(server.index)
+        return server.pulls * len(server.active) if isinstance(server, Fed1UCBServer) else 0
+
+    def _is_due(self, m: int) -> bool:
+        """Whether what is awaited of client m comes before the horizon, so that the client cannot be done without."""
+        server, horizon = self._within(), self.server.task.horizon
+        if isinstance(server, GPServer):
+            return self.M > 1 and first_points(len(server.task.partition.domain)) * 2**server.exchanges < horizon
+        if isinstance(server, CentralizedServer | FNUCBServer):  # a message for each evaluation
+            return len(server.awaits(m).headers) > 0
+        return self._phase() > 0 and self.evaluated + self._phase() <= horizon
+
     def _is_ahead(self, m: int, message: Message) -> None:
         """Refuse a client that is ahead: it lies, or the state here was lost. It is asked again after the deadline."""
         kind, last_header = type(message).__name__, self.server.awaits(m).last_header
@@ -190,10 +243,10 @@ class LiveServer:
         report = f"{sent}, and the last concluded here is {last_header}"
         if len(self.ahead) < self.M - len(self.idle):
             raise ValueError(f"{report}: it is asked again after the deadline.")
+        known = "" if isinstance(self.server, SecureServer) else ", and known= the journals of before"
         raise RuntimeError(
             f"{report}; so it is with every client that is not done. The state of this server, {self.path}, was lost "
-            "or is an old one: put it back, or begin anew, with new folders for the server and all clients, and known= "
-            "the journals of before."
+            f"or is an old one: put it back, or begin anew, with new folders for the server and all clients{known}."
         )
 
     def _needed(self) -> int:
@@ -205,8 +258,13 @@ class LiveServer:
     def _exchange(self) -> None:
         messages, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
         in_a_mean, present = self.server.rewards_in_means(), self._senders(messages)
+        phase, before = self._phase(), self._within().awaits(0).last_header
         down = self.server.exchange(messages)
-        self._disclosure.add(messages, down, in_a_mean, present)
+        if self._within().awaits(0).last_header > before:
+            self.evaluated += phase
+        is_last_round = any(isinstance(message, Revealed) for message in messages.values())
+        means = self.server.means if is_last_round and isinstance(self.server, SecureServer) else None
+        self._disclosure.add(messages, down, in_a_mean, present, means)
         answers = {m: message.to_json(self.digest) for m, message in down.items()}
         between_rounds = any(isinstance(message, Reveal) for message in down.values())
         self._mail = answers
@@ -264,16 +322,27 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
     send
         send(m, text) asks client m.
     receive
-        receive() returns what has come, as pairs (m, text); it waits for a moment if there is nothing. text is None if
-        client m could not be reached, which is then asked again.
+        receive() returns what has come, as pairs (m, text). text is None if client m could not be reached, which is
+        then asked again.
+
+    Notes
+    -----
+    A client that is asked the same again, because nothing came of what it answered, is asked after a pause, which grows
+    from a twentieth of a second to ten seconds.
     """
-    asked = set()
+    asked, sent = set(), {}  # sent: client -> what it was sent last, when, and for how long it is not sent that again
     while server.running:
         for m in server.wanted():
-            if m not in asked:
-                asked.add(m)
-                send(m, server.mail(m))
+            text, now = server.mail(m), time.monotonic()
+            last, since, pause = sent.get(m, ("", now, 0.0))
+            if m in asked or (text == last and now - since < pause):
+                continue
+            asked.add(m)
+            sent[m] = text, now, min(MAX_PAUSE, 2 * pause) if text == last else PAUSE
+            send(m, text)
+        came = 0
         for m, text in receive():
+            came += 1
             if is_integer(m):
                 asked.discard(m)
             try:
@@ -281,4 +350,6 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
                     server.take(m, text)
             except (ValueError, MemoryError) as error:  # whatever a sender can cause
                 log.error("client %s: refused: %s", brief(m), error)
+        if not came:
+            time.sleep(SHORT_PAUSE)
         server.tick()

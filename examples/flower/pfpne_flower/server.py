@@ -98,7 +98,13 @@ class Mail:
 
 def bound_nodes(table: str, n_clients: int) -> dict[int, int]:
     """SuperNode -> client, of a table as in the configuration: JSON, {"client": SuperNode}; empty for none."""
-    nodes = {int(m): int(node) for m, node in json.loads(table or "{}").items()}
+    table = str(table)
+    try:
+        nodes = {int(m): node for m, node in json.loads(table or "{}").items()}
+    except (ValueError, AttributeError):
+        raise ValueError(f'nodes must be a text such as {{"0": 111, "1": 222}}; got {table[:200]}.') from None
+    if any(type(node) is not int for node in nodes.values()):
+        raise ValueError(f"nodes must name SuperNodes by their numbers; got {table[:200]}.")
     if nodes and (sorted(nodes) != [*range(n_clients)] or len(set(nodes.values())) < n_clients):
         raise ValueError(f"nodes must name one SuperNode for each client, 0 to {n_clients - 1}; got {table[:200]}.")
     return {node: m for m, node in nodes.items()}
