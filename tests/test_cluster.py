@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +21,9 @@ from pfpne.paper.run.folders import NOTEBOOKS
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import WorkersError, unordered
+from pfpne.paths import SHIPPED as CHECKOUT
 
+TLS_CERTIFICATE, TLS_KEY = (f"DASK_DISTRIBUTED__COMM__TLS__CLIENT__{name}" for name in ("CERT", "KEY"))
 NAMES = ("pf-pne", "fed-pne", "hct", "fn-ucb")
 WANTED = Experiment("himmelblau", 4, 300, algorithms=NAMES, n_runs=4, noise=0.3, global_regret=True)
 
@@ -136,3 +141,55 @@ def test_what_is_no_address_is_refused():
     with pytest.raises(ParameterError, match="leave one of them None"):
         complete("1_synthetic_regret", {"n_jobs": 2, "scheduler": "tcp://127.0.0.1:9"})
     assert complete("1_synthetic_regret", {"scheduler": "tcp://127.0.0.1:9"}).n_jobs == "tcp://127.0.0.1:9"
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_on_trust_serve_whom_they_name_and_no_stranger(tmp_path):
+    """A scheduler and a worker with certificates of one authority; a batch without is not answered."""
+    pytest.importorskip("distributed")
+    page = (CHECKOUT / "docs" / "trust.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in page.split("\n## ")}
+    authority, workers, serve, batch = (
+        block.replace("\\\n", " ").strip().splitlines()
+        for part in ("Flower", "Dask")
+        for block in re.findall(r"```sh\n(.*?)```", sections[part], flags=re.DOTALL)[: 1 if part == "Flower" else 3]
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment["PYTHONPATH"] = str(CHECKOUT)
+
+    def here(command: str) -> str:
+        return command.replace("server.example", "localhost").replace("8786", port)
+
+    for line in (*authority, *workers):
+        subprocess.run(here(line), shell=True, check=True, cwd=tmp_path, capture_output=True)
+    address = f"tls://localhost:{port}"
+    assert here(batch[-1]).endswith(f'"--scheduler {address}"')
+    ask = f"from pfpne.paper.run.workers import unordered; print([*unordered(divmod, [(7, 2)], {address!r})])"
+    for name, value in (line.removeprefix("export ").split("=") for line in batch[:-1]):
+        environment[name] = value
+    strange = {name: value for name, value in environment.items() if "TLS" not in name}
+    subprocess.run(
+        here(authority[0]).replace("ca.", "stranger."), shell=True, check=True, cwd=tmp_path, capture_output=True
+    )
+    impostor = {**environment, TLS_CERTIFICATE: "stranger.pem", TLS_KEY: "stranger.key"}
+    started = [
+        subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {here(line)}"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+        )
+        for line in serve
+    ]
+    try:
+        answers = [
+            subprocess.run([sys.executable, "-c", ask], env=who, cwd=tmp_path, capture_output=True, text=True)
+            for who in (environment, strange, impostor)
+        ]
+    finally:
+        for process in started:
+            process.terminate()
+            process.wait()
+    assert answers[0].returncode == 0 and "(3, 1)" in answers[0].stdout, answers[0].stderr
+    for refused in answers[1:]:
+        assert refused.returncode != 0 and "3, 1" not in refused.stdout
