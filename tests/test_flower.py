@@ -19,6 +19,7 @@ import pfpne
 from pfpne.algorithms import ALGORITHMS, make_federation
 from pfpne.journal import Journal
 from pfpne.live import Done
+from pfpne.live.plan import GoOn
 from pfpne.messages import Message
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -85,9 +86,14 @@ def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
         assert list(content) == ["mail"]
         assert set(content["mail"]) == ({"text"} if way == "down" else {"client", "text"})
         if text := content["mail"]["text"]:
-            assert Message.from_json(text).to_json(server.digest) == text
+            message = Message.from_json(text)  # an answer to a first request does not know the run yet
+            assert text in (message.to_json(server.digest), message.to_json(server.digest[:8]))
             passed[way].add(type(Message.from_json(text)))
-    assert passed == {"up": {*row.up, Done}, "down": set(row.down)} and set(grid.nodes) == {10, 12, 21 if dies else 11}
+    assert passed == {"up": {*row.up, Done}, "down": {*row.down, GoOn}} and set(grid.nodes) == {
+        10,
+        12,
+        21 if dies else 11,
+    }
     assert_as_in_one_process(config, {m: tmp_path / f"client-{m}" for m in range(3)})
 
 
@@ -310,7 +316,7 @@ def test_a_real_deployment_whose_client_is_killed_and_started_again_loses_nothin
             text = line.partition(": ")[2]
             if text != "go on":
                 passed[line.split()[0]].add(type(Message.from_json(text)))
-    assert passed == {"from": {*row.up, Done}, "to": set(row.down)}
+    assert passed == {"from": {*row.up, Done}, "to": {*row.down, GoOn}}
 
 
 def commands_of_the_page() -> list[str]:
