@@ -268,6 +268,12 @@ def test_a_text_longer_than_what_is_awaited_is_refused_unread(monkeypatch):
         Message.from_json('{"kind": "NodeMeans", "header": 0, "means": [1]}'.ljust(601), limit=longest)
 
 
+def test_a_text_whose_receiver_says_no_limit_is_bounded_all_the_same(monkeypatch):
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match="a text of at most 4194304 characters is wanted; got one of 4194305"):
+        Message.from_json('{"kind": "NodeMeans", "header": 0, "means": [1]}'.ljust(2**22 + 1))
+
+
 def test_a_text_of_another_plan_is_refused():
     message = make("pf-pne").clients[0].tell([1.0])
     text = message.to_json("0123abcd")
