@@ -577,16 +577,17 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
     cells = pd.DataFrame(rows)
     all_tested = pd.concat([table.assign(reading=name) for name, table in tested.items()], ignore_index=True)
     all_comparisons = pd.concat([table.assign(reading=name) for name, table in comparisons.items()], ignore_index=True)
-    scales = "; ".join(
-        f"{name}: {noise_in_words(r.noise)}, T = {r.T:,}, M = {r.M}"
-        for name, r in ((name, named_reading(name, p.profile)) for name in tested)
-    )
-    rivals = "; ".join(f"{name}: {named_reading(name, p.profile)['competitors']}" for name in tested)
-    counts = "; ".join(f"{name}: {_threes_apart(table)}" for name, table in tested.items())
+    counts = []
+    for name, table in tested.items():
+        reading = named_reading(name, p.profile)
+        counts.append(
+            f'Under "{name}" ({noise_in_words(reading.noise)}, T = {reading.T:,}, M = {reading.M}), where Fed-PNE\'s'
+            f" competitors are {reading['competitors']}: {_threes_apart(table)}."
+        )
     caption = (
         f"The paper's {len(STATEMENTS)} statements about its figures, tested on {p.n_runs} paired runs that the search"
-        f" has not seen, with Holm's correction over the statements of a reading and both sides ({scales}; who"
-        f" Fed-PNE's competitors are: {rivals}). {counts}. A number is a"
+        " has not seen, with Holm's correction over the statements of a reading and both sides."
+        f" {' '.join(counts)} A number is a"
         ' ratio of mean regrets, in the comparison that is furthest from what is stated. "Ours" is what the paper'
         " does not say and we had to decide."
     )
