@@ -16,7 +16,7 @@ READING = (  # how the verdicts are to be read
     "M, T, the noise and the shift are this project's, because the paper does not state them. So is what its words "
     "mean in numbers. The brackets say what decides. For most claims this is the part that is furthest from the claim, "
     "as a ratio of mean regrets or a mean slope. For a counted claim it is what refutes it. Where nothing is decided, "
-    "it is the reason. For identical clients the true Delta is 0, and with that PF-PNE never leaves its federated stage."
+    "it is the reason. For identical clients the true Delta is 0; with that PF-PNE never leaves its federated stage."
 )
 
 
