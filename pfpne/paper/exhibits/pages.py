@@ -13,6 +13,7 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import beyond, deviations, findings, printed, sites, verdict_tables
 from pfpne.paper.run.folders import FIGURES
 from pfpne.paper.show.export import as_list, as_markdown
+from pfpne.paper.show.style import TITLES, title
 from pfpne.paths import ROOT, write_atomically
 
 
@@ -79,7 +80,7 @@ def claim_blocks(folder: Path) -> list[Block]:
         f" verdict, that verdict follows. {verdict_tables.READING}\n\n"
     )
     page, measured = "docs/claims.md", deviations.table_cells(pd.read_csv(folder / "deviations.csv"))
-    measured = measured.rename(columns={"Other reading": "Other choice"})
+    measured = measured.rename(columns={"Other reading": "Other choice"} | {name: title(name) for name in TITLES})
     in_words = as_list(findings.sentences(verdicts, comparisons, primary, readings))
     return [
         Block("README.md", "findings", sources, scale + in_words),
