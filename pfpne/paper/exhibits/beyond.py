@@ -179,11 +179,11 @@ def sentences(table: pd.DataFrame) -> list[str]:
     tuned = ratio.index.get_level_values("objective").isin(TUNED)
     text = [
         f"**PF-PNE+ against {len(RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
-        f"{len(ratio)} settings, and is within 10 % of the best rival in {(ratio <= 1.1).sum()}. With identical "
+        f"{len(ratio)} settings, and is within 10% of the best rival in {(ratio <= 1.1).sum()}. With identical "
         f"clients it has at least 30% less regret than any rival in {(alike <= 0.7).sum()} of {len(alike)}. At its "
         f"worst ({setting}) it has {ratio.max():.2f} times the best rival's regret.",
         f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED))}, with another seed. "
-        f"There it is within 10 % of the best rival in {(ratio[tuned] <= 1.1).sum()} of {tuned.sum()} settings. On the "
+        f"There it is within 10% of the best rival in {(ratio[tuned] <= 1.1).sum()} of {tuned.sum()} settings. On the "
         f"other objectives it is so in {(ratio[~tuned] <= 1.1).sum()} of {(~tuned).sum()}.",
         f"**What each part is worth.** This is how many times larger the regret is without it (geometric mean over the "
         f"settings): {factors}.",
