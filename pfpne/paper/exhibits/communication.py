@@ -15,6 +15,7 @@ from pfpne.paper.exhibits.panels import (
     problem_in_words,
     scale,
 )
+from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.results import Results
 from pfpne.paper.show.export import Exhibit
@@ -24,7 +25,6 @@ from pfpne.paper.show.style import LOOKS, label, listed, noise_in_words, rounded
 MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
 
-@our_style()
 def draw(results: list[Results], p: Parameters) -> Exhibit:
     """Draw the numbers sent so far against t, on one objective or on several side by side.
 
@@ -40,13 +40,19 @@ def draw(results: list[Results], p: Parameters) -> Exhibit:
     Exhibit
         The figure, and as CSV one row per round that is drawn: see `communication_steps`.
     """
-    experiment = results[0].experiment
+    steps = [communication_steps(one.communication) for one in results]
+    return draw_steps(steps, [one.experiment for one in results], p)
+
+
+@our_style()
+def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Parameters) -> Exhibit:
+    """Draw tables of `communication_steps`, one panel per experiment."""
+    experiment = experiments[0]
     stem = f"communication_{name_of_file(experiment, p, usual_noise='bernoulli')}"
     subject = f" on {problem_in_words(experiment)}"
-    if len(results) > 1:
+    if len(experiments) > 1:
         stem = f"panel_communication{'_printed' * bool(p.mark(experiment))}"
         subject = f", {noise_in_words(experiment.noise)}"
-    steps = [communication_steps(one.communication) for one in results]
     table = pd.concat(steps, ignore_index=True)
     silent = ", ".join(label(name) for name in experiment.algorithms if name not in set(table["algorithm"]))
     caption = (
@@ -57,10 +63,10 @@ def draw(results: list[Results], p: Parameters) -> Exhibit:
     more = [Line2D([], [], color="0.5", linewidth=0.6, label="thin: other runs")] if p.n_runs > 1 else []
     last_round = Line2D([], [], color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":", label="PF-PNE's last round")
 
-    figure, axes = panel_figure(1, len(results))
+    figure, axes = panel_figure(1, len(experiments))
     marked = [draw_communication(ax, steps_of_one, p.horizon) for ax, steps_of_one in zip(axes[0], steps, strict=True)]
     more += [last_round] if any(marked) else []
-    label_panels(axes, [[one.experiment for one in results]], ["numbers sent so far"])
+    label_panels(axes, [experiments], ["numbers sent so far"])
     legend(figure, in_order(table["algorithm"]), legend_columns(*axes.shape), more=more)
     return figure_exhibit(figure, stem, caption, table)
 
