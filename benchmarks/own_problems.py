@@ -3,7 +3,7 @@
     python benchmarks/own_problems.py tabulate              # the score tables, once; some minutes
     python benchmarks/own_problems.py run held-out          # every search on the held-out problems
     python benchmarks/own_problems.py run development random gp     # two of them on the others
-    python benchmarks/own_problems.py write   # docs/own_problems.csv, and the table of docs/own-problem.md
+    python benchmarks/own_problems.py write                 # the table of docs/own-problem.md
 
 Every run is kept in benchmarks/own_problems/, so that `write` needs no run. A run that is there is not made again.
 
@@ -492,23 +492,24 @@ LABELS = {
 
 
 def write() -> None:
-    """The held-out runs as docs/own_problems.csv, and as the table of docs/own-problem.md."""
+    """The held-out runs as the table of docs/own-problem.md."""
     from pfpne.paper.exhibits.pages import update
     from pfpne.paper.show.export import as_markdown
 
-    table = summary("held-out")
-    table.round(2).to_csv(DOCS / "own_problems.csv", index=False)
+    def cell(row: pd.Series, group: str) -> str:
+        return f"{row[group]:.1f} [{row[f'{group}, low']:.1f}, {row[f'{group}, high']:.1f}]"
+
     rows = []
-    for (n, search), both in table.sort_values("deployed").groupby(["n", "search"]):
+    for (n, search), both in summary("held-out").sort_values("deployed").groupby(["n", "search"]):
         model, value = (row for _, row in both.iterrows())
         rows.append(
             {
                 "n": str(n),
                 "search": LABELS[search],
-                "by the model": f"{model['all']:.1f} [{model['all, low']:.1f}, {model['all, high']:.1f}]",
-                "by its best value": f"{value['all']:.1f} [{value['all, low']:.1f}, {value['all, high']:.1f}]",
-                "by the model, sites alike": f"{model['alike']:.1f}",
-                "sites differ": f"{model['differ']:.1f}",
+                "gap by the model": cell(model, "all"),
+                "by its best value": cell(value, "all"),
+                "by the model, sites alike": cell(model, "alike"),
+                "sites differ": cell(model, "differ"),
                 "seeds": str(model["seeds"]),
                 "order": model["all"],
             }
