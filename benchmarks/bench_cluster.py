@@ -20,7 +20,7 @@ from pfpne.paper.exhibits import regimes
 from pfpne.paper.exhibits.pages import update
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.workers import run_unordered
 from pfpne.paper.show.export import as_markdown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cluster.md"
@@ -65,7 +65,7 @@ def main() -> None:
     subprocess.run([sys.executable, "-c", START], check=True)
     started = time.perf_counter() - start
     start = time.perf_counter()
-    assert len([*unordered(divmod, [(7, 2)] * EMPTY, n_jobs=2)]) == EMPTY
+    assert len([*run_unordered(divmod, [(7, 2)] * EMPTY, n_jobs=2)]) == EMPTY
     handed = (time.perf_counter() - start) / EMPTY
     found = evidence.summarize_many([experiments(p, job) for job in every])
     costs = [sum(table["seconds"].sum() for table in job) for job in found]

@@ -20,7 +20,7 @@ import scipy
 import sklearn
 from tqdm import tqdm
 
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.workers import run_unordered
 from pfpne.paths import write_atomically
 from pfpne.problems import landmine
 
@@ -60,7 +60,7 @@ def make_table(dataset: Path, out: Path | None = None, n_jobs: int | None = None
     landmine.load_fields(path)  # a wrong file is refused before any worker starts
     tasks = [(path, field, C, axes) for field in range(landmine.N_FIELDS) for C in landmine.grid_values(axes)[0]]
     values = np.empty((len(tasks), axes.grid - 1))
-    for k, row in tqdm(unordered(_row, tasks, n_jobs), total=len(tasks), desc="AUC rows", disable=None):
+    for k, row in tqdm(run_unordered(_row, tasks, n_jobs), total=len(tasks), desc="AUC rows", disable=None):
         values[k] = row
     libraries = {"numpy": np.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__}
     kind = "logarithmic" if axes.logarithmic else "linear"

@@ -44,7 +44,7 @@ def pytest_configure(config) -> None:
 
         names = in_git("ls-files", "-z", "--", "notebooks").stdout.split("\0")[:-1]
         in_git("checkout-index", f"--prefix={OWN.name}/", "--", *names).check_returncode()
-        folders.NOTEBOOKS = Path(OWN.name) / "notebooks"
+        folders.NOTEBOOKS_FOLDER = Path(OWN.name) / "notebooks"
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -49,7 +49,7 @@ MODULES = {"federation", "messages", "partition", "rng"}  # and these: those tha
 MODULES |= {"depths", "evidence", "stats", "tests", "verdicts"}  # and those of claims and exhibits
 MODULES |= {"beyond", "deviations", "findings", "lemmas", "readings", "regimes", "specification", "table1"}
 MACHINERY = {"baselines_page", "clean_machine", "cluster", "compiled", "figures", "flower", "hostile", "installs"}
-MACHINERY |= {"interruptions", "notebooks", "project", "provenance", "rooms", "runner"}  # tests of other things
+MACHINERY |= {"interruptions", "notebooks", "project", "provenance", "rooms", "batch"}  # tests of other things
 TEST_SECONDS = (
     5  # of the processor, of a test that is run as plain Python: those that take longer are run with compiled code only
 )

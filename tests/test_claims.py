@@ -30,8 +30,8 @@ from pfpne.paper.claims.tests import (
 )
 from pfpne.paper.exhibits import forest, table1
 from pfpne.paper.run import batch
-from pfpne.paper.run.folders import NOTEBOOKS
-from pfpne.paper.run.groups import SYNTHETIC_NAMES
+from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
+from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
 from pfpne.paper.show.style import Delta_in_words
 
 
@@ -142,7 +142,7 @@ class MadeUp(Study):
 
 def made_up(tell, n_runs=30) -> MadeUp:
     regimes = (
-        Regime("bernoulli", "bernoulli", SYNTHETIC_NAMES),
+        Regime("bernoulli", "bernoulli", SYNTHETIC_OBJECTIVES),
         Regime("landmine", 0.0, ("landmine",)),
         Regime("bernoulli", "bernoulli", ("rastrigin",), "cyclic"),
     )
@@ -632,10 +632,10 @@ def test_what_is_compared_has_a_family_and_what_is_counted_has_none():
 
 
 def test_another_claim_makes_the_notebooks_again(monkeypatch, tmp_path):
-    notebook = NOTEBOOKS / "12_claims.ipynb"
+    notebook = NOTEBOOKS_FOLDER / "12_claims.ipynb"
     before, edited = batch.fingerprint(notebook, {}), tmp_path / claims.TABLE.name
     edited.write_text(claims.TABLE.read_text(encoding="utf-8").replace("below = 1.25", "below = 1.3"), encoding="utf-8")
-    monkeypatch.setattr(batch, "TABLES", [edited])
+    monkeypatch.setattr(batch, "TOML_FILES", [edited])
     assert batch.fingerprint(notebook, {}) != before
 
 

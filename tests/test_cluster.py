@@ -17,10 +17,10 @@ import threadpoolctl
 from pfpne.paper.run import experiment, versions, workers
 from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import NOTEBOOKS
+from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import run_experiment
-from pfpne.paper.run.workers import WorkersError, unordered
+from pfpne.paper.run.workers import WorkersError, run_unordered
 from pfpne.paths import SHIPPED as CHECKOUT
 
 TLS_CERTIFICATE, TLS_KEY = (f"DASK_DISTRIBUTED__COMM__TLS__CLIENT__{name}" for name in ("CERT", "KEY"))
@@ -36,7 +36,7 @@ def dask(*arguments: str) -> subprocess.Popen:
 def cluster(tmp_path, monkeypatch):
     """A scheduler of this machine and its three workers, processes of their own: (address, workers)."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr(experiment, "SMALL", 0)  # even small runs go to the workers
+    monkeypatch.setattr(experiment, "FEW_PULLS", 0)  # even small runs go to the workers
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "1")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # that a job has one thread is not of the tests' making
     known = tmp_path / "scheduler.json"
@@ -86,10 +86,10 @@ def test_any_workers_make_the_same_runs_and_one_may_be_killed(cluster, tmp_path)
 def test_a_worker_has_one_thread_and_a_job_that_kills_workers_is_named(cluster):
     address, _ = cluster
     for n_jobs in (2, address):
-        found = [pools for _, pools in unordered(threadpoolctl.threadpool_info, [(), ()], n_jobs)]
+        found = [pools for _, pools in run_unordered(threadpoolctl.threadpool_info, [(), ()], n_jobs)]
         assert len(found) == 2 and all(pools and {pool["num_threads"] for pool in pools} == {1} for pools in found)
     with pytest.raises(WorkersError, match="were killed, one after another"):
-        list(unordered(os._exit, [(1,)], address))
+        list(run_unordered(os._exit, [(1,)], address))
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_a_notebook_gives_its_runs_to_the_workers_of_its_scheduler(cluster, tmp_
 
     address, _ = cluster
     scale = {"algorithms": "pf-pne,hct", "n_clients": 20, "horizon": 5_000, "n_runs": 2}
-    notebook = str(NOTEBOOKS / "1_synthetic_regret.ipynb")
+    notebook = str(NOTEBOOKS_FOLDER / "1_synthetic_regret.ipynb")
     command = [sys.executable, "-m", "papermill", "--no-progress-bar", notebook, "out.ipynb"]
     tables = []
     with Client(address, set_as_default=False) as client:
@@ -120,24 +120,24 @@ def test_a_notebook_gives_its_runs_to_the_workers_of_its_scheduler(cluster, tmp_
 @pytest.mark.slow
 def test_a_worker_that_would_make_other_runs_is_refused(cluster, monkeypatch):
     address, _ = cluster
-    other = {**versions.identity(), "numpy": "another"}
-    monkeypatch.setattr(workers, "identity", lambda: other)
+    other = {**versions.worker_identity(), "numpy": "another"}
+    monkeypatch.setattr(workers, "worker_identity", lambda: other)
     with pytest.raises(WorkersError, match="has another version of numpy"):
-        list(unordered(divmod, [(7, 2)], address))
+        list(run_unordered(divmod, [(7, 2)], address))
 
 
 @pytest.mark.slow  # to give up takes ten seconds
 def test_a_scheduler_that_does_not_answer_is_said():
     pytest.importorskip("distributed")
     with pytest.raises(WorkersError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
-        list(unordered(divmod, [(7, 2)], "tcp://127.0.0.1:9"))
+        list(run_unordered(divmod, [(7, 2)], "tcp://127.0.0.1:9"))
 
 
 def test_what_is_no_address_is_refused():
     wrong = ("127.0.0.1", "tcp://", "tcp://here", "tcp://here:0", "tcp://here:99999", "tcp://[:1", "a://here:1")
     for address in (*wrong, "tcp://a b:1", "tcp://h:1\n"):
         with pytest.raises(ValueError, match="address of a Dask scheduler"):
-            unordered(divmod, [(7, 2)], address)
+            run_unordered(divmod, [(7, 2)], address)
     with pytest.raises(ParameterError, match="leave one of them None"):
         complete("1_synthetic_regret", {"n_jobs": 2, "scheduler": "tcp://127.0.0.1:9"})
     assert complete("1_synthetic_regret", {"scheduler": "tcp://127.0.0.1:9"}).n_jobs == "tcp://127.0.0.1:9"
@@ -167,7 +167,7 @@ def test_the_commands_of_the_page_on_trust_serve_whom_they_name_and_no_stranger(
         subprocess.run(here(line), shell=True, check=True, cwd=tmp_path, capture_output=True)
     address = f"tls://localhost:{port}"
     assert here(batch[-1]).endswith(f'"--scheduler {address}"')
-    ask = f"from pfpne.paper.run.workers import unordered; print([*unordered(divmod, [(7, 2)], {address!r})])"
+    ask = f"from pfpne.paper.run.workers import run_unordered; print([*run_unordered(divmod, [(7, 2)], {address!r})])"
     for name, value in (line.removeprefix("export ").split("=") for line in batch[:-1]):
         environment[name] = value
     strange = {name: value for name, value in environment.items() if "TLS" not in name}

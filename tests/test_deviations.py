@@ -241,15 +241,15 @@ def test_another_maximum_is_added_step_by_step(study, table):
 
 def test_measuring_again_reads_what_was_kept(study, table, monkeypatch):
     names = sorted(path.name for path in (study.folder / "summaries").iterdir())
-    monkeypatch.setattr(evidence, "unordered", None)  # nothing is to be played
+    monkeypatch.setattr(evidence, "run_unordered", None)  # nothing is to be played
     pd.testing.assert_frame_equal(deviations.measure(study), table)
     assert sorted(path.name for path in (study.folder / "summaries").iterdir()) == names
 
 
 def test_the_order_in_which_runs_end_changes_nothing(study, monkeypatch, tmp_path):
-    finished = evidence.unordered
+    finished = evidence.run_unordered
     reading = next(reading for reading in READINGS if reading.variant == "fresh")
-    monkeypatch.setattr(evidence, "unordered", lambda *job: reversed(list(finished(*job))))
+    monkeypatch.setattr(evidence, "run_unordered", lambda *job: reversed(list(finished(*job))))
     other = replace(study, folder=tmp_path)
     assert reading.regret(other, "garland").tolist() == reading.regret(study, "garland").tolist()
 

@@ -14,7 +14,7 @@ from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.results import run_experiment
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.workers import run_unordered
 
 SMALL = dict(objective="garland", algorithms=("pf-pne", "fed-pne", "pe"), n_clients=3, horizon=300, n_runs=2)
 
@@ -38,7 +38,7 @@ def test_tables_are_tidy(tmp_path):
 
 
 def test_workers_order_and_backend_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("pfpne.paper.run.experiment.SMALL", 0)  # let even small jobs go to workers
+    monkeypatch.setattr("pfpne.paper.run.experiment.FEW_PULLS", 0)  # let even small jobs go to workers
     first = run_experiment(Experiment(**SMALL), n_jobs=1, folder=tmp_path / "1")
     two = run_experiment(Experiment(**SMALL), n_jobs=2, folder=tmp_path / "2")
     reordered = run_experiment(
@@ -115,7 +115,7 @@ def under_way(code: str, folder) -> subprocess.Popen:
 def test_of_a_killed_job_the_workers_end_and_only_the_runs_in_flight_are_lost(tmp_path):
     code = (
         "import sys; from pathlib import Path; from pfpne.paper.run import experiment, results\n"
-        "experiment.SMALL = 0\n"
+        "experiment.FEW_PULLS = 0\n"
         "wanted = experiment.Experiment('garland', 4, 5000, algorithms=('pf-pne',), n_runs=2000)\n"
         "results.run_experiment(wanted, n_jobs=2, folder=Path(sys.argv[1]))"
     )
@@ -197,12 +197,12 @@ def test_the_number_of_workers_is_checked_whatever_there_is_to_do(n_jobs, tmp_pa
     with pytest.raises(ValueError, match="n_jobs must be an integer in 1.."):
         run_experiment(Experiment(**SMALL), n_jobs=n_jobs, folder=tmp_path)
     with pytest.raises(ValueError, match="n_jobs"):
-        unordered(len, [], n_jobs=n_jobs)
+        run_unordered(len, [], n_jobs=n_jobs)
 
 
 def test_jobs_are_told_of_as_they_finish():
     told = []
-    made = list(unordered(divmod, [(7, 2), (9, 4)], n_jobs=1, bar=lambda *counts: told.append(counts)))
+    made = list(run_unordered(divmod, [(7, 2), (9, 4)], n_jobs=1, bar=lambda *counts: told.append(counts)))
     assert made == [(0, (3, 1)), (1, (2, 1))] and told == [(1, 2), (2, 2)]
 
 
@@ -210,8 +210,8 @@ def test_jobs_are_told_of_as_they_finish():
 def test_workers_are_as_many_as_the_processors_that_this_process_may_use():
     code = (
         "import os; os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
-        "from pfpne.paper.run.workers import unordered\n"
-        "print({pid for _, pid in unordered(os.getpid, [()] * 4)} == {os.getpid()})"
+        "from pfpne.paper.run.workers import run_unordered\n"
+        "print({pid for _, pid in run_unordered(os.getpid, [()] * 4)} == {os.getpid()})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

@@ -12,7 +12,7 @@ import pytest
 
 import pfpne
 from pfpne.paper.run.declarations import PARAMETERS, ParameterError
-from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
+from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS
 from pfpne.paper.run.parameters import complete
 from pfpne.paths import SHIPPED as CHECKOUT
@@ -79,7 +79,7 @@ def accepted(notebook: str, parameter: str, value):
     }
     known = {name: usual for name, usual in scale.items() if name in NOTEBOOKS[notebook].parameters}
     p = complete(notebook, {**known, parameter: value})
-    simulates = p.objective in OBJECTIVES and not NOTEBOOKS[notebook].grid
+    simulates = p.objective in OBJECTIVES and not NOTEBOOKS[notebook].narrows_grid
     return p.experiment() if simulates else p
 
 
@@ -166,7 +166,7 @@ REFUSED = [  # parameter, arguments, what is said
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_on_the_command_line_wrong_ones_are_refused_and_nothing_is_written(notebook, project, tmp_path):
     for arguments, sentence in [wrong for name, *wrong in REFUSED if name in NOTEBOOKS[notebook].parameters]:
-        done = executed([str(FOLDER / f"{notebook}.ipynb"), "out.ipynb", *arguments], project, tmp_path)
+        done = executed([str(NOTEBOOKS_FOLDER / f"{notebook}.ipynb"), "out.ipynb", *arguments], project, tmp_path)
         assert done.returncode == 1 and sentence in done.stderr, (arguments, done.stderr[-500:])
         assert sorted(os.listdir(project)) == ["data", "notebooks"]
         assert sorted(os.listdir(tmp_path)) == ["a project", "out.ipynb"]
@@ -180,7 +180,9 @@ def test_on_the_command_line_strange_folders_are_taken_and_no_other_is_written(f
     small = {"profile": "smoke", "n_clients": 2, "horizon": 40, "n_runs": 2, "algorithms": "['pf-pne', \"pe\"]"}
     arguments = [word for name, value in small.items() for word in ("-p", name, str(value))]
     given = ["-y", json.dumps({"figures_dir": folder})]
-    done = executed([str(FOLDER / "1_synthetic_regret.ipynb"), "out.ipynb", *arguments, *given], project, where)
+    done = executed(
+        [str(NOTEBOOKS_FOLDER / "1_synthetic_regret.ipynb"), "out.ipynb", *arguments, *given], project, where
+    )
     assert done.returncode == 0, done.stderr[-500:]
     made = sorted(path.name for path in (where / folder).resolve().iterdir())
     assert made == [f"regret_garland_bernoulli.{kind}" for kind in ("csv", "json", "pdf", "png")]

@@ -7,9 +7,9 @@ from pfpne.paper.exhibits import communication, forest, landmine, maps, regret, 
 from pfpne.paper.exhibits.regimes import RIVALS
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.groups import OWN_DELTA, RANKED
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import Results
+from pfpne.paper.run.selections import OWN_DELTA, RANKED_ALGORITHMS
 from pfpne.paper.show.style import EARLY, listed, rounded, spoken, times_as_much
 
 
@@ -76,7 +76,7 @@ def of_runs(monkeypatch, regrets: dict[str, float], **given) -> tuple:
 
 
 def test_only_who_is_drawn_is_compared(monkeypatch):
-    regrets = {name: 101.0 + k for k, name in enumerate(RANKED)} | {"hct": 11.0, "blin": 12.0, "hoo": 51.0}
+    regrets = {name: 101.0 + k for k, name in enumerate(RANKED_ALGORITHMS)} | {"hct": 11.0, "blin": 12.0, "hoo": 51.0}
     results, p = of_runs(monkeypatch, regrets)
     assert p.mark(results.experiment) == "printed"  # its figure has neither HCT nor BLiN
     words = regret.in_words(results, p)

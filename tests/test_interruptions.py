@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from pfpne.paper.run import batch, cache, experiment, sources
-from pfpne.paper.run.folders import NOTEBOOKS
+from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paths import PACKAGE
 
 MEASURED = ("times", "claims_times")  # figures and tables of seconds, which are never the same twice
@@ -192,7 +192,7 @@ def test_of_two_batches_at_once_the_second_is_refused(undisturbed, tmp_path):
 @pytest.mark.slow
 def test_a_killed_worker_is_named_and_nobody_is_left_behind(tmp_path):
     code = (
-        "from pathlib import Path; from pfpne.paper.run import experiment, results; experiment.SMALL = 0\n"
+        "from pathlib import Path; from pfpne.paper.run import experiment, results; experiment.FEW_PULLS = 0\n"
         "wanted = experiment.Experiment('garland', 4, 5000, algorithms=('pf-pne',), n_runs=5000)\n"
         f"results.run_experiment(wanted, n_jobs=2, folder=Path({str(tmp_path)!r}))"
     )
@@ -212,7 +212,7 @@ WORKERS_FOR_ALL = """
 import sys
 if "ipykernel_launcher" in sys.orig_argv:  # a smoke batch is too small to have workers
     from pfpne.paper.run import experiment
-    experiment.SMALL = 0
+    experiment.FEW_PULLS = 0
 """
 
 SAID = {"kernel": "its process was killed", "worker": "a worker process was killed"}
@@ -326,7 +326,7 @@ def test_a_notebook_is_executed_again_where_anything_is_damaged(tmp_path, damage
 
 
 def test_notebooks_at_once_are_known_by_what_they_are_known_by_alone(monkeypatch):
-    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in ("1_synthetic_regret", "3_communication_cost")]
+    notebooks = [NOTEBOOKS_FOLDER / f"{name}.ipynb" for name in ("1_synthetic_regret", "3_communication_cost")]
     alone = [batch.fingerprint(notebook, {}) for notebook in notebooks]
     monkeypatch.setattr(sources, "LOADED", sources.Sources())  # as at the start, with nothing parsed yet
     sources._parse.cache_clear()

@@ -92,7 +92,7 @@ def test_the_table_is_made_again(maker, dataset, tmp_path, monkeypatch):
             i = Cs.index(C)
             yield k, row(path, field, C) if (field, i) == (14, 3) else table.auc[field, i]
 
-    monkeypatch.setattr(maker, "unordered", shuffled)
+    monkeypatch.setattr(maker, "run_unordered", shuffled)
     again = landmine.load_table.__wrapped__(maker.make_table(dataset, tmp_path / "table.npz", n_jobs=2))
     np.testing.assert_allclose(again.auc, table.auc, rtol=0, atol=1e-6)
     assert again.meta.keys() == table.meta.keys()

@@ -24,11 +24,10 @@ from pfpne.paper.exhibits import table1
 from pfpne.paper.exhibits.maps import PAGES
 from pfpne.paper.run import batch
 from pfpne.paper.run.declarations import ParameterError
-from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
-from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
-from pfpne.paper.run.groups import COMPARED, RANKED
-from pfpne.paper.run.notebooks import GROUPS, NOTEBOOKS, executions
+from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, NOTEBOOKS_FOLDER
+from pfpne.paper.run.notebooks import NOTEBOOK_GROUPS, NOTEBOOKS, executions
 from pfpne.paper.run.parameters import HEADER, assigned, complete, read
+from pfpne.paper.run.selections import COMPARED_ALGORITHMS, RANKED_ALGORITHMS
 from pfpne.paths import SHIPPED as CHECKOUT
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
@@ -71,14 +70,14 @@ def execute(tmp_path_factory):
     def execute(name: str):
         in_kernel([nbformat.v4.new_code_cell("%reset -f")])
         if name.startswith("3"):  # as in JupyterLab: values edited by hand, nothing injected
-            cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+            cells = nbformat.read(NOTEBOOKS_FOLDER / f"{name}.ipynb", as_version=4).cells
             cell = next(cell for cell in cells if "parameters" in cell.metadata.get("tags", []))
             for asked, value in {**TINY, **ASKED[name]}.items():
                 cell.source = re.sub(rf"(?m)^({asked}: .*?) = [^#]*#", rf"\1 = {value!r}  #", cell.source)
             return in_kernel(cells)
         asked = {k: v for k, v in (TINY | ASKED[name]).items() if k in NOTEBOOKS[name].parameters}
         how = {"progress_bar": False, "cwd": elsewhere, "km": kernel}
-        return papermill.execute_notebook(FOLDER / f"{name}.ipynb", elsewhere / f"{name}.ipynb", asked, **how)
+        return papermill.execute_notebook(NOTEBOOKS_FOLDER / f"{name}.ipynb", elsewhere / f"{name}.ipynb", asked, **how)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PFPNE_ROOT", str(project))
@@ -194,7 +193,7 @@ def test_a_batch_makes_the_notebooks_of_its_group(monkeypatch):
 
     monkeypatch.setattr(batch, "make_figures", make)
     made = {}
-    for group in GROUPS:
+    for group in NOTEBOOK_GROUPS:
         assert main(["figures", "--profile", "smoke", "--group", group]) == 0
         made[group], begun[:] = Counter(begun), []
     papers = [name for name in NOTEBOOKS if name[1] == "_" and name[0] in "012345"]
@@ -231,7 +230,7 @@ def shell(tmp_path, monkeypatch):
 
 
 def parameters_cell(name: str) -> str:
-    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    cells = nbformat.read(NOTEBOOKS_FOLDER / f"{name}.ipynb", as_version=4).cells
     return next(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", []))
 
 
@@ -342,9 +341,9 @@ def test_none_is_the_profiles_value():
     p = complete("1_synthetic_regret", {"objective": "garland", "horizon": None, "algorithms": None})
     assert (p.profile, p.reading, p.n_clients, p.horizon, p.n_runs) == ("paper", "printed", 20, 1_000_000, 10)
     assert (p.noise, p.shift, p.seed) == (1.0, 0.1, 0)
-    assert p.algorithms == RANKED and p.settings == {}
+    assert p.algorithms == RANKED_ALGORITHMS and p.settings == {}
     p = complete("1_synthetic_regret", {"reading": "model"})
-    assert (p.horizon, p.noise, p.algorithms) == (100_000, "bernoulli", COMPARED)
+    assert (p.horizon, p.noise, p.algorithms) == (100_000, "bernoulli", COMPARED_ALGORITHMS)
 
 
 def test_algorithms_as_a_list_or_with_commas():
@@ -442,7 +441,7 @@ def test_only_the_latest_parameters_count():
 
 def test_default_algorithms():
     ours = {"hct", "pe"}
-    assert set(COMPARED) == {"pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne"} | ours
+    assert set(COMPARED_ALGORITHMS) == {"pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne"} | ours
     assert set(NOTEBOOKS["3_communication_cost"].algorithms) == {"fed-pne", "pf-pne"}
 
 
@@ -453,14 +452,14 @@ def test_default_algorithms():
 def broken(tmp_path, monkeypatch):
     """A project whose first notebook raises an error for garland, and for others kills its process."""
     name = "1_synthetic_regret"
-    content = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    content = nbformat.read(NOTEBOOKS_FOLDER / f"{name}.ipynb", as_version=4)
     kill = "import os\nif objective != 'garland':\n    os.kill(os.getpid(), 9)\nraise RuntimeError('broken on purpose')"
     content.cells.insert(2, nbformat.v4.new_code_cell(kill))
     project = make_project(tmp_path / "project")
     nbformat.write(content, project / "notebooks" / f"{name}.ipynb")
     monkeypatch.setenv("PFPNE_ROOT", str(project))
     monkeypatch.setenv("PFPNE_TERMINAL", "")
-    monkeypatch.setattr(batch, "NOTEBOOKS", project / "notebooks")
+    monkeypatch.setattr(batch, "NOTEBOOKS_FOLDER", project / "notebooks")
     monkeypatch.setattr(batch, "EXECUTED", project / "executed")
     return project
 
@@ -495,7 +494,7 @@ def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
     monkeypatch.setattr(batch, "is_unchanged", lambda *_: False)
     monkeypatch.setattr(batch, "make_figures", make)
     monkeypatch.setattr(batch, "executions", lambda profile: [(name, {}) for name in three])
-    monkeypatch.setattr(batch, "KNOWN", dict.fromkeys(three))
+    monkeypatch.setattr(batch, "NOTEBOOKS", dict.fromkeys(three))
     begun = []
     assert batch.figures("paper") == code and begun == ["first", "second"]
 

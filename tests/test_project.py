@@ -16,12 +16,12 @@ import pytest
 import pfpne
 from pfpne.paper.run import notebooks, parameters
 from pfpne.paper.run.declarations import PARAMETERS
-from pfpne.paper.run.folders import NOTEBOOKS
+from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.show.style import TITLES
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES
 
-NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
+NAMES = sorted(path.stem for path in NOTEBOOKS_FOLDER.glob("*.ipynb"))
 CONDA_NAMES = {"matplotlib-base": "matplotlib"}  # conda-forge's matplotlib without a window toolkit
 
 
@@ -71,7 +71,7 @@ def test_what_is_installed_is_what_was_locked():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_notebook_is_committed_clean(name):
-    content = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text())
+    content = json.loads((NOTEBOOKS_FOLDER / f"{name}.ipynb").read_text())
     code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
     tags = [cell["metadata"].get("tags", []) for cell in content["cells"]]
     clean = (
@@ -90,7 +90,7 @@ def test_notebook_is_committed_clean(name):
 
 @pytest.mark.parametrize("name", notebooks.NOTEBOOKS)
 def test_each_parameter_is_in_the_notebook_with_its_meaning(name):
-    found = papermill.inspect_notebook(NOTEBOOKS / f"{name}.ipynb")
+    found = papermill.inspect_notebook(NOTEBOOKS_FOLDER / f"{name}.ipynb")
     assert tuple(found) == notebooks.NOTEBOOKS[name].parameters
     assert all(parameter["help"] for parameter in found.values())
     for parameter in found.values():  # `papermill --help-notebook` shows the types
@@ -138,7 +138,7 @@ def test_readme_commands_use_parameters_that_exist():
     assert len(commands) >= 5
     for name, arguments in commands:
         given = dict(re.findall(r"-p (\w+) (\S+)", arguments))
-        assert set(given) <= set(papermill.inspect_notebook(NOTEBOOKS / f"{name}.ipynb"))
+        assert set(given) <= set(papermill.inspect_notebook(NOTEBOOKS_FOLDER / f"{name}.ipynb"))
         parameters.complete(name, {key: papermill.cli._resolve_type(value) for key, value in given.items()})
 
 
@@ -169,7 +169,7 @@ def test_saving_an_untouched_notebook_in_jupyterlab_leaves_it_as_it_was():
         setattr(settings, name, types.SimpleNamespace())
     config = CHECKOUT / "notebooks" / "lab_config.py"
     exec(config.read_text(), {"c": settings, "__file__": str(config)})
-    committed = json.loads((NOTEBOOKS / "1_synthetic_regret.ipynb").read_text())
+    committed = json.loads((NOTEBOOKS_FOLDER / "1_synthetic_regret.ipynb").read_text())
     opened = json.loads(json.dumps(committed))
     opened["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
     opened["metadata"]["language_info"] |= {"version": "3.11.7", "file_extension": ".py"}

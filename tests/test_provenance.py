@@ -60,7 +60,7 @@ def whole_batch(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "digest", lambda name, parameters: f"digest of {name}")
     monkeypatch.setattr(batch, "EXECUTED", tmp_path / "executed")
     monkeypatch.setattr(batch, "executions", lambda _: every)
-    monkeypatch.setattr(batch, "KNOWN", dict.fromkeys(("one", "map")))
+    monkeypatch.setattr(batch, "NOTEBOOKS", dict.fromkeys(("one", "map")))
     monkeypatch.setattr(batch, "check_notebook", lambda _: None)
     monkeypatch.setattr(batch, "make_figures", lambda *_: [])
     monkeypatch.setattr(batch, "is_unchanged", lambda execution: state["whole"].get(execution.notebook, True))
@@ -112,11 +112,20 @@ def test_what_the_numbers_depend_on_moves_the_digest_and_looks_do_not(monkeypatc
     first = provenance.digest(*one)
     assert provenance.digest(one[0], {**one[1], "noise": 0.1}) != first
     with monkeypatch.context() as patch:
-        changed(patch, "pfpne.paper.exhibits.regret", 'THIN = PAPER, ("pe", "hoo")', 'THIN = PAPER, ("pe",)')
+        changed(
+            patch,
+            "pfpne.paper.exhibits.regret",
+            'THIN = PAPER_ALGORITHMS, ("pe", "hoo")',
+            'THIN = PAPER_ALGORITHMS, ("pe",)',
+        )
         assert provenance.digest(*one) == first
     for module, old, new in (
         ("pfpne.algorithms.hct", "def upper_bound(", "def upper_bound(unused, "),
-        ("pfpne.paper.run.groups", 'COMPARED = (*PAPER, "hct", "pe")', 'COMPARED = (*PAPER, "pe")'),
+        (
+            "pfpne.paper.run.selections",
+            'COMPARED_ALGORITHMS = (*PAPER_ALGORITHMS, "hct", "pe")',
+            'COMPARED_ALGORITHMS = (*PAPER_ALGORITHMS, "pe")',
+        ),
     ):
         with monkeypatch.context() as patch:
             changed(patch, module, old, new)

@@ -37,7 +37,7 @@ def test_every_combination_once(study, monkeypatch):
 
 
 def test_a_reading_is_run_as_it_says(study, monkeypatch):
-    monkeypatch.setattr(specification, "DIMENSIONS", ("garland", "himmelblau"))  # one that has other cells, too
+    monkeypatch.setattr(specification, "ONE_PER_DIMENSION", ("garland", "himmelblau"))  # one that has other cells, too
     first = {name: values[:1] for name, values in CHOICES.items()} | {"noise": ("bernoulli",)}
 
     def mean(name, **changes):

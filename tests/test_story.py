@@ -5,7 +5,7 @@ import pytest
 
 from pfpne import make_problem, simulate
 from pfpne.paper.exhibits import story
-from pfpne.paper.run.notebooks import STORY
+from pfpne.paper.run.notebooks import STORY_PARAMETERS
 from pfpne.paper.run.parameters import complete
 
 
@@ -52,7 +52,7 @@ def test_every_node_has_the_fate_that_its_children_show():
 
 @pytest.mark.parametrize("Delta", [0.1, "true"])
 def test_every_slider_moved_draws_another_picture(Delta):
-    p = complete("0_how_it_works", {**STORY, "horizon": 500, "Delta": Delta})
+    p = complete("0_how_it_works", {**STORY_PARAMETERS, "horizon": 500, "Delta": Delta})
     *sliders, picture = story.explore(p).children
     start = [p.experiment().problem(0).Delta if Delta == "true" else Delta, "bernoulli", 0.1, 3]
     assert [slider.value for slider in sliders] == start

@@ -148,7 +148,7 @@ def test_times_and_ratios_are_shown(monkeypatch):
         "cells": ["random"],
         "objective": ["garland"],
         "runs": [10],
-        **{name: [1 / 3] for name in verdict_tables.PAPER},
+        **{name: [1 / 3] for name in verdict_tables.PAPER_ALGORITHMS},
     }
     monkeypatch.setattr(claims, "times", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
     times = verdict_tables.tabulate_times(EVIDENCE)

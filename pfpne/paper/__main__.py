@@ -6,9 +6,9 @@ import sys
 
 from pfpne.paper.exhibits.pages import update_pages
 from pfpne.paper.run import batch
-from pfpne.paper.run.notebooks import GROUPS, NOTEBOOKS
+from pfpne.paper.run.notebooks import NOTEBOOK_GROUPS, NOTEBOOKS
 from pfpne.paper.run.profiles import PROFILES
-from pfpne.paper.run.workers import end_with
+from pfpne.paper.run.workers import end_with_parent
 from pfpne.paths import ROOT
 
 
@@ -23,12 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
     who.add_argument("--scheduler", help="the address of a Dask scheduler whose workers simulate")
     what = make.add_mutually_exclusive_group()
     what.add_argument("--only", choices=NOTEBOOKS, help="this notebook alone")
-    what.add_argument("--group", choices=GROUPS, default="all", help="the notebooks of one purpose")
+    what.add_argument("--group", choices=NOTEBOOK_GROUPS, default="all", help="the notebooks of one purpose")
     commands.add_parser("readme", help="write what the files in figures/ say into the README and the pages of docs/")
     args = parser.parse_args(arguments)
     make = os.environ.pop("PFPNE_MAKE", None)  # its process, which may have been killed by now
     if make is not None:
-        end_with(int(make))  # without make nobody waits for this
+        end_with_parent(int(make))  # without make nobody waits for this
     code = 0
     if args.command == "figures":
         code = batch.figures(args.profile, {"n_jobs": args.n_jobs, "scheduler": args.scheduler}, args.only, args.group)

@@ -16,14 +16,14 @@ import pandas as pd
 
 from pfpne.algorithms import Algorithm
 from pfpne.paper.run import cache
-from pfpne.paper.run.experiment import SMALL, Experiment
+from pfpne.paper.run.experiment import FEW_PULLS, Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.groups import SYNTHETIC_NAMES
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import run_experiment
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
+from pfpne.paper.run.workers import run_unordered
 from pfpne.problems import OBJECTIVES
 from pfpne.simulation.record import Run
 
@@ -64,7 +64,7 @@ class Study:
     def from_parameters(cls, p: Parameters) -> Study:
         """The study that a notebook's parameters ask for."""
         profile = PROFILES[p.profile]
-        regimes = [Regime(f"{noise}", noise, SYNTHETIC_NAMES) for noise in profile.noises]
+        regimes = [Regime(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
         regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
         for regime in (*regimes,):  # in one dimension the two kinds of cells are the same
             wide = tuple(f for f in regime.objectives if OBJECTIVES[f].d > 1)
@@ -118,7 +118,7 @@ class Study:
 
         def make() -> list:
             jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
-            return [numbers for _, numbers in sorted(unordered(function, jobs, self.n_jobs, bar, small))]
+            return [numbers for _, numbers in sorted(run_unordered(function, jobs, self.n_jobs, bar, small))]
 
         return np.array(cache.rows(_key(experiment, function, *arguments), make, self.folder))
 
@@ -166,7 +166,7 @@ def summarize_many(
     """
     pulls = sum(len(e.pairs) * e.n_clients * e.horizon for group in groups for e in group)
     jobs = [(group, folder) for group in groups]
-    tables = dict(unordered(_summarize_group, jobs, n_jobs, bar, here=pulls < SMALL))
+    tables = dict(run_unordered(_summarize_group, jobs, n_jobs, bar, here=pulls < FEW_PULLS))
     return [tables[position] for position in range(len(groups))]
 
 

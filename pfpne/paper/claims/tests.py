@@ -18,7 +18,7 @@ from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.algorithms.pf_pne import PFPNESettings, log_term, pulls_each, transition_depth
 from pfpne.paper.claims import depths, stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Regime, Study
-from pfpne.paper.run.groups import PAPER
+from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.style import Delta_in_words, label, title
 
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
@@ -288,7 +288,7 @@ def move_settings(column: Column, ranges: dict[str, Sequence[float]], within: fl
 
     Vacuous where PF-PNE does as badly as points drawn at random: there is nothing to lose.
     """
-    runs = {name: column.runs(name) for name in PAPER}
+    runs = {name: column.runs(name) for name in PAPER_ALGORITHMS}
     ours, *rivals = (table["regret"].to_numpy() for table in runs.values())
     undecidable = why_level_open("pf-pne", "regret", runs["pf-pne"])
     comparisons, places = [], []
@@ -510,7 +510,7 @@ def measure_times(column: Column) -> dict:
     others, and in which none of the others takes more than LARGE_FACTOR times as long as another.
     """
     n, head = column.study.figure_runs, {"regime": column.regime.name, "cells": column.regime.cells}
-    seconds = pd.DataFrame({name: column.runs(name)["seconds"].to_numpy()[:n] for name in PAPER})
+    seconds = pd.DataFrame({name: column.runs(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
     others = seconds.drop(columns="fn-ucb")
     longest, shortest = others.max(axis=1), others.min(axis=1)
     slower, alike = seconds["fn-ucb"] >= LARGE_FACTOR * longest, longest <= LARGE_FACTOR * shortest

@@ -39,7 +39,7 @@ from pfpne.paper.claims.tests import (
     measure_times,
     number,
 )
-from pfpne.paper.run.groups import MAIN, PAPER
+from pfpne.paper.run.selections import MAIN_OBJECTIVES, PAPER_ALGORITHMS
 from pfpne.paper.show.style import title
 from pfpne.rng import stream
 
@@ -282,11 +282,11 @@ def primary(study: Study) -> pd.DataFrame:
     """
     rows, pairs = [], []
     regimes = [regime for regime in study.regimes if regime.cells == "random"]
-    for regime, objective in ((regime, f) for regime in regimes for f in regime.objectives if f in MAIN):
+    for regime, objective in ((regime, f) for regime in regimes for f in regime.objectives if f in MAIN_OBJECTIVES):
         column = Column(study, regime, objective)
         runs = column.runs()
         ours, phase = runs["regret"].to_numpy(), runs["idle"].mean()
-        theirs = {name: column.runs(name)["regret"].to_numpy() for name in PAPER if name != "pf-pne"}
+        theirs = {name: column.runs(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
         rival = min(theirs, key=lambda name: theirs[name].mean())
         random = partial(stream, study.seed, "primary", objective, regime.name)
         p = np.array([stats.sign_flip(ours - regret, random()) for regret in theirs.values()])
@@ -312,5 +312,5 @@ def primary(study: Study) -> pd.DataFrame:
 
 def times(study: Study) -> pd.DataFrame:
     """The seconds behind the claims on time, which are not the same twice: one row per regime and objective."""
-    places = [(regime, f) for regime in study.regimes for f in MAIN if f in regime.objectives]
+    places = [(regime, f) for regime in study.regimes for f in MAIN_OBJECTIVES if f in regime.objectives]
     return pd.DataFrame([measure_times(Column(study, regime, objective)) for regime, objective in places])

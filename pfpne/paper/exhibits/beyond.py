@@ -25,11 +25,11 @@ from pfpne.paper.exhibits.panels import scale
 from pfpne.paper.exhibits.regimes import NEAR, TUNED, to_others
 from pfpne.paper.exhibits.regret import draw_regret
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.groups import BEYOND, SYNTHETIC_NAMES
-from pfpne.paper.run.notebooks import SITES
+from pfpne.paper.run.notebooks import SITES_PARAMETERS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.results import Results
+from pfpne.paper.run.selections import BEYOND_ALGORITHMS, SYNTHETIC_OBJECTIVES
 from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
 from pfpne.paper.show.style import (
@@ -49,7 +49,7 @@ from pfpne.problems import Problem
 from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
 
-OURS, *NAMED = BEYOND
+OURS, *NAMED = BEYOND_ALGORITHMS
 RIVALS = [EARLY, *NAMED]
 CLIENTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
 IN_WORDS = {"alike": "identical", "shifted": "shifted"}
@@ -63,7 +63,7 @@ def settings_of_runs(p: Parameters) -> Iterator[tuple[str, float | str, str, dic
     """(objective, noise, clients, changes of the experiment) of each setting."""
     for clients, shift in CLIENTS.items():
         changes = {"shift": p.shift if shift is None else shift, "common": COMMON}
-        for objective in SYNTHETIC_NAMES:
+        for objective in SYNTHETIC_OBJECTIVES:
             for noise in PROFILES[p.profile].noises:
                 yield objective, noise, clients, changes
     yield "landmine", PROFILES[p.profile].landmine_noise, OWN, {}
@@ -85,12 +85,12 @@ def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
     """
     runs = {}
     for objective, noise, clients, changes in settings_of_runs(p):
-        together = p.run(objective, noise, BEYOND, **changes)
+        together = p.run(objective, noise, BEYOND_ALGORITHMS, **changes)
         early = p.run(objective, noise, ("hct-noise",), **changes, settings={**p.settings, "early_descent": True})
         without = {
             part: p.run(objective, noise, (OURS,), **changes, settings={**p.settings, part: False}) for part in PARTS
         }
-        runs[objective, noise, clients] = dict.fromkeys(BEYOND, together) | {EARLY: early} | without
+        runs[objective, noise, clients] = dict.fromkeys(BEYOND_ALGORITHMS, together) | {EARLY: early} | without
     return runs
 
 
@@ -272,7 +272,7 @@ def in_short(unseen: pd.DataFrame) -> list[str]:
 
 
 def measure_curves(runs: dict) -> pd.DataFrame:
-    """Mean regret against t under the profile's first noise, of every algorithm of BEYOND and of the oracle.
+    """Mean regret against t under the profile's first noise, of every algorithm of BEYOND_ALGORITHMS and of the oracle.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def draw_curves(table: pd.DataFrame, p: Parameters) -> Exhibit:
         ax.set_ylabel(f"{IN_WORDS[clients]} clients\nregret $R(t)/M$")
     for ax in axes[-1]:
         ax.set_xlabel("evaluations per client $t$")
-    legend(figure, in_order(BEYOND), 7, more=[Line2D([], [], **ORACLE_LOOK)])
+    legend(figure, in_order(BEYOND_ALGORITHMS), 7, more=[Line2D([], [], **ORACLE_LOOK)])
     return figure_exhibit(figure, "beyond_curves", caption, table)
 
 
@@ -334,7 +334,7 @@ def tabulate_sites(p: Parameters) -> Exhibit:
     Exhibit
         The table, and as CSV one row per variant and site.
     """
-    p = replace(p, **SITES[p.profile])
+    p = replace(p, **SITES_PARAMETERS[p.profile])
     table = sites.compare(sites.results(p, sites.IN_PARTS, (sites.UNLIKE,)), p.seed, sites.PLUS)
     pooled = table[table["site"] == "all"]
     caption = (

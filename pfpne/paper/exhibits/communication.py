@@ -51,7 +51,7 @@ def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Para
     stem = f"communication_{name_of_file(experiment, p, usual_noise='bernoulli')}"
     subject = f" on {problem_in_words(experiment)}"
     if len(experiments) > 1:
-        stem = f"panel_communication{'_printed' * bool(p.mark(experiment))}"
+        stem = f"panel_communication{'_printed' * bool(p.reading_in_name(experiment))}"
         subject = f", {noise_in_words(experiment.noise)}"
     table = pd.concat(steps, ignore_index=True)
     silent = ", ".join(label(name) for name in experiment.algorithms if name not in set(table["algorithm"]))

@@ -28,7 +28,7 @@ from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.workers import run_unordered
 from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, legend, new_figure, our_style
 from pfpne.paper.show.style import (
@@ -131,7 +131,7 @@ def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataF
     ]
     scale = folder, DEEPEST[p.profile]
     jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
-    measured = [rows for _, rows in sorted(unordered(_stored_problem, jobs, p.n_jobs, progress("assumptions")))]
+    measured = [rows for _, rows in sorted(run_unordered(_stored_problem, jobs, p.n_jobs, progress("assumptions")))]
     problems = [[*place, *first] for place, (first, *_) in zip(places, measured, strict=True)]
     by_depth = [[*place, *row] for place, (_, *rows) in zip(places, measured, strict=True) for row in rows]
     columns = [*PLACE, *ASSUMPTIONS], [*PLACE, *ASSUMPTIONS_BY_DEPTH]
@@ -362,7 +362,7 @@ def count_causes(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     experiments = [p.experiment(noise=noise, algorithms=SHOWN) for noise in PROFILES[p.profile].noises]
     jobs = [(e, name, run, folder) for e in experiments for name in SHOWN for run in range(e.n_runs)]
     bar = None if experiments[0].is_small(len(jobs)) else progress("depth by depth")
-    counted = sorted(unordered(_stored_run, jobs, p.n_jobs, bar, experiments[0].is_small(len(jobs))))
+    counted = sorted(run_unordered(_stored_run, jobs, p.n_jobs, bar, experiments[0].is_small(len(jobs))))
     parts = [
         pd.DataFrame(rows, columns=[*CAUSES]).assign(noise=e.noise, algorithm=name, run=run)
         for (_, rows), (e, name, run, _) in zip(counted, jobs, strict=True)

@@ -20,7 +20,7 @@ from pfpne.federation import Batch, Server
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.tests import theory_settings
-from pfpne.paper.run.groups import DIMENSIONS
+from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, table_exhibit
 from pfpne.paper.show.style import DASH
 from pfpne.partition import Partition
@@ -293,7 +293,7 @@ class Reading:
     settings: dict | Callable[[int], dict] = field(default_factory=dict)
     cells: str = "random"
     maximum: Callable | None = None
-    objectives: tuple[str, ...] = DIMENSIONS
+    objectives: tuple[str, ...] = ONE_PER_DIMENSION
 
     def regret(self, study: Study, objective: str) -> np.ndarray:
         """R(T)/M (runs,) under this reading, run by run paired with ours."""

@@ -5,7 +5,7 @@ import pandas as pd
 
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.run.groups import APPENDIX
+from pfpne.paper.run.selections import APPENDIX_OBJECTIVES
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, log_ticks, new_figure, our_style
 from pfpne.paper.show.style import LOOKS, OWN_DELTA, PAGE, TITLES, listed, noise_in_words, spoken, title
@@ -34,7 +34,7 @@ def ratios(study: Study) -> pd.DataFrame:
             ours = study.runs(objective, "pf-pne", regime.noise, cells=regime.cells)["regret"].to_numpy()
             for rival in RIVALS:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
-                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX else study.n_runs
+                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.n_runs
                 runs = study.runs(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()
                 head = regime.name, regime.cells, objective, rival

@@ -52,7 +52,7 @@ def draw(results: Results, p: Parameters) -> Exhibit:
     Exhibit
         One panel per field, and the table of `deployed` as CSV.
     """
-    stem = f"landmine_surfaces{'_printed' * bool(p.mark(results.experiment))}"
+    stem = f"landmine_surfaces{'_printed' * bool(p.reading_in_name(results.experiment))}"
     return draw_surfaces(deployed(results), results.experiment.problem(run=0), stem, p)
 
 

@@ -31,11 +31,11 @@ from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.selections import ONE_PER_DIMENSION
+from pfpne.paper.run.workers import run_unordered
 from pfpne.paper.show.export import Exhibit, as_markdown, text_exhibit
 from pfpne.paper.show.style import label, noise_in_words, title
 from pfpne.partition import Partition
@@ -147,17 +147,17 @@ def _measured(function, experiments: list[Experiment], p: Parameters, folder: Pa
     jobs = [(function, experiment, run, folder) for experiment in experiments for run in range(experiment.n_runs)]
     small = experiments[0].is_small(len(jobs))
     bar = None if small else progress(function.__name__.strip("_").replace("_", " "))
-    return [rows for _, rows in sorted(unordered(_stored, jobs, p.n_jobs, bar, small))]
+    return [rows for _, rows in sorted(run_unordered(_stored, jobs, p.n_jobs, bar, small))]
 
 
 def count_lemmas(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """One row per lemma, depth and run: PLACE without the lemma, run, and NODES.
 
-    The runs of pf-pne on each of DIMENSIONS under each noise of the profile, with the experiments' c and c_1 and with
-    the theory's, given the paper's Delta and the clients' own.
+    The runs of pf-pne on each of ONE_PER_DIMENSION under each noise of the profile, with the experiments' c and c_1 and
+    with the theory's, given the paper's Delta and the clients' own.
     """
     settings = {CONSTANTS[0]: {}, CONSTANTS[1]: theory_settings(p.n_clients)}
-    places = [*itertools.product(DIMENSIONS, PROFILES[p.profile].noises, CONSTANTS, DELTAS)]
+    places = [*itertools.product(ONE_PER_DIMENSION, PROFILES[p.profile].noises, CONSTANTS, DELTAS)]
     experiments = [
         p.experiment(objective, noise, ("pf-pne",), settings=settings[constants] | {"Delta": DELTAS[Delta]})
         for objective, noise, constants, Delta in places
@@ -372,7 +372,7 @@ def compare_speed(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """
     study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
     rows = []
-    for objective, (clients, changes) in itertools.product(DIMENSIONS, CLIENTS.items()):
+    for objective, (clients, changes) in itertools.product(ONE_PER_DIMENSION, CLIENTS.items()):
         experiment = study.experiment(objective, "fed-pne", "bernoulli", **changes)
         spent = np.array(_measured(_spend, [experiment], p, folder)).reshape(-1, 3).mean(axis=0)
         ours = study.runs(objective, "fed-pne", "bernoulli", **changes)["regret"].to_numpy()
@@ -445,7 +445,7 @@ def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """One row per search of TREES: means over the clients of the first run on rastrigin, Bernoulli rewards."""
     experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
     jobs, small = [(experiment, search, folder) for search in TREES], experiment.is_small(len(TREES))
-    played = sorted(unordered(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small))
+    played = sorted(run_unordered(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small))
     table = pd.DataFrame([row for _, row in played], columns=["regret", "depth", "deepest", "nodes"])
     return table.assign(search=[*TREES])[["search", *table.columns]]
 
@@ -570,7 +570,7 @@ def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> E
     table = verdicts(count_fates(nodes, ["lemma", "constants", "Delta"]), lost, slopes, speed)
     caption = (
         f"What the paper's lemmas, corollary and remarks say, counted: M = {p.n_clients}, T = {p.horizon:,}, shift"
-        f" {p.shift:g}, {p.n_runs} runs, on {', '.join(map(title, DIMENSIONS))} (the corollary on"
+        f" {p.shift:g}, {p.n_runs} runs, on {', '.join(map(title, ONE_PER_DIMENSION))} (the corollary on"
         f" {' and '.join(map(title, SHRUNK))}). A lemma is shown where it holds and all of its premises do, refuted"
         " where it fails although they do, and open where a premise fails or the bound is 1 or more. The counts are"
         " of one depth of one run. Ratios and exponents have bootstrap 95 % intervals."

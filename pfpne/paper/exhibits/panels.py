@@ -27,7 +27,7 @@ def name_of_file(experiment: Experiment, p: Parameters, usual_noise: str | None 
 
     The noise is left out where the objective has one noise alone, and where it is the usual one.
     """
-    if mark := p.mark(experiment):
+    if mark := p.reading_in_name(experiment):
         return f"{experiment.objective}_{mark}"
     plain = experiment.objective == "landmine" or experiment.noise == usual_noise
     return experiment.objective if plain else f"{experiment.objective}_{noise_in_name(experiment.noise)}"

@@ -36,7 +36,7 @@ from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES, READINGS
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.workers import run_unordered
 from pfpne.paper.show.export import Exhibit, as_csv, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, label, noise_in_words, title
@@ -90,7 +90,7 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
     n_runs : int
         How many paired runs.
     n_jobs : int or str, optional
-        Workers, as in pfpne.paper.run.workers.unordered.
+        Workers, as in pfpne.paper.run.workers.run_unordered.
     bar : callable, optional
         bar(done, total) is called as runs finish.
     folder : Path
@@ -112,7 +112,7 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
                 experiment = reading.experiment(statement.objective, name, SEED, n_runs)
                 wanted[statement.objective, name, run] = experiment, run, reading.variant(name), reading.T, folder
     order = sorted(wanted, key=lambda job: job[1] not in ("fn-ucb", "hct-pyxab"))  # the long ones first
-    made = dict(unordered(_regret, [wanted[job] for job in order], n_jobs, bar))
+    made = dict(run_unordered(_regret, [wanted[job] for job in order], n_jobs, bar))
     values = {job: made[position] for position, job in enumerate(order)}
 
     def column(objective: str, name: str, k: int = 0) -> np.ndarray:

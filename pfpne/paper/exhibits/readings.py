@@ -29,13 +29,13 @@ from pfpne.paper.exhibits import deviations
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.groups import APPENDIX, MAIN, PAPER
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.selections import APPENDIX_OBJECTIVES, MAIN_OBJECTIVES, PAPER_ALGORITHMS
+from pfpne.paper.run.workers import run_unordered
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.record import Run
 
 TABLE = Path(__file__).with_name("statements.toml")
-EVERY = (*MAIN, *APPENDIX)  # the objectives of the paper's figures
+EVERY = (*MAIN_OBJECTIVES, *APPENDIX_OBJECTIVES)  # the objectives of the paper's figures
 
 # choice -> its values, the one that we had first. The problem's choices, then the algorithms'.
 PROBLEM = {
@@ -223,7 +223,7 @@ def _wanted(readings: list[Reading]) -> dict:
     wanted = {}
     for reading in readings:
         for objective in EVERY:
-            for name in (*PAPER, "pe", IDENTICAL):
+            for name in (*PAPER_ALGORITHMS, "pe", IDENTICAL):
                 if name == IDENTICAL and objective not in ("garland", "rastrigin"):
                     continue
                 wanted[_key(reading, objective, name)] = reading, objective, name
@@ -254,7 +254,7 @@ def measurements(readings: list[Reading], horizons, n_jobs=None, bar=None, folde
             jobs.setdefault(job, (experiment, run, reading.variant(name), at_horizons, folder))
             places.append((key, job, at_horizons.index(T)))
     order = list(jobs)
-    results = dict(unordered(_job, [jobs[job] for job in order], n_jobs, bar))
+    results = dict(run_unordered(_job, [jobs[job] for job in order], n_jobs, bar))
     values = {job: results[position] for position, job in enumerate(order)}
     measured: dict = {}
     for key, job, k in places:
@@ -303,7 +303,7 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.Da
     profile : str
         "smoke" or "paper".
     n_jobs : int or str, optional
-        Workers, as in pfpne.paper.run.workers.unordered.
+        Workers, as in pfpne.paper.run.workers.run_unordered.
     bar : callable, optional
         bar(done, total) is called as runs finish.
     folder : Path

@@ -14,9 +14,9 @@ from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.paper.claims.evidence import COMMON, summarize_many
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.groups import MAP, MAPPED
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
+from pfpne.paper.run.selections import MAP_ALGORITHMS, MAP_OBJECTIVES
 from pfpne.paper.show.export import Exhibit, text_exhibit
 from pfpne.paper.show.style import EARLY, OWN_DELTA, label, rounded
 from pfpne.problems import OBJECTIVES, make_problem
@@ -66,7 +66,7 @@ class Grid:
 GRIDS = {
     "smoke": Grid(("garland", "landmine"), ("bernoulli", 0.1), (0.0, 0.1), (4,), (1_000,), ("bernoulli", 0.1)),
     "paper": Grid(
-        MAP,
+        MAP_OBJECTIVES,
         (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, "bernoulli"),
         (0.0, 0.01, 0.02, 0.05, 0.1, 0.2),
         (5, 20, 100),
@@ -80,17 +80,22 @@ GRIDS = {
 HELD_OUT = {
     "smoke": Grid(("garland", "rastrigin"), ("bernoulli",), (0.0, 0.15), (3,), (500,), ("bernoulli",)),
     "paper": Grid(
-        (*MAP, "rastrigin"), (0.3, 1.5, "bernoulli"), (0.0, 0.03, 0.15), (10, 30), (3_000, 30_000), ("bernoulli",)
+        (*MAP_OBJECTIVES, "rastrigin"),
+        (0.3, 1.5, "bernoulli"),
+        (0.0, 0.03, 0.15),
+        (10, 30),
+        (3_000, 30_000),
+        ("bernoulli",),
     ),
 }
 IN_TWO = {"rastrigin": 2}
 PLAYERS = {  # what is compared on the map: the algorithm, its settings
-    **{name: (name, {}) for name in MAPPED},
+    **{name: (name, {}) for name in MAP_ALGORITHMS},
     EARLY: ("hct-noise", {"early_descent": True}),
     OWN_DELTA: ("pf-pne", {"Delta": "true"}),
 }
 REGIME = ["objective", "noise", "shift", "clients", "horizon"]
-RIVALS = [*MAPPED, EARLY]
+RIVALS = [*MAP_ALGORITHMS, EARLY]
 SEEN = 8  # the depth of the cells whose centres tell the spread
 DELTAS = (0.0, *(2.0**-h for h in range(12, -1, -1)))  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 

@@ -22,9 +22,15 @@ from pfpne.paper.exhibits.panels import (
     scale,
 )
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.groups import APPENDIX, COMPARED, MAIN, PAPER, RANKED
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.results import Results
+from pfpne.paper.run.selections import (
+    APPENDIX_OBJECTIVES,
+    COMPARED_ALGORITHMS,
+    MAIN_OBJECTIVES,
+    PAPER_ALGORITHMS,
+    RANKED_ALGORITHMS,
+)
 from pfpne.paper.show.export import Exhibit, as_csv
 from pfpne.paper.show.plot import (
     figure_exhibit,
@@ -52,7 +58,7 @@ from pfpne.paper.show.style import (
 from pfpne.rng import stream
 
 # Of a ranking the paper's five are drawn, and, thinner, two that its figures leave out; and two bands.
-DRAWN, THIN = PAPER, ("pe", "hoo")
+DRAWN, THIN = PAPER_ALGORITHMS, ("pe", "hoo")
 BANDED = ("pf-pne", "hct-pyxab")
 SHORT_NAMES = {"hct-pyxab": "HCT"}  # at the end of a line
 
@@ -74,7 +80,7 @@ def draw(results: Results, p: Parameters) -> Exhibit:
     """
     experiment = results.experiment
     stem, subject = f"regret_{name_of_file(experiment, p)}", f" on {problem_in_words(experiment)}"
-    if p.mark(experiment):
+    if p.reading_in_name(experiment):
         return _draw_with_named_lines([results], stem, subject, p, n_points=250)
     return _draw_with_legend([[results]], stem, subject, p, n_points=250)
 
@@ -97,8 +103,8 @@ def main_panels(synthetic: dict, landmine: Results, p: Parameters) -> list[Exhib
         The main figure under the first noise; the appendix's under each; the main one under all, if there are several.
     """
     noises = _noises_of(synthetic)
-    main = [synthetic[objective, noises[0]] for objective in MAIN if objective != "landmine"] + [landmine]
-    appendix = {noise: [synthetic[objective, noise] for objective in APPENDIX] for noise in noises}
+    main = [synthetic[objective, noises[0]] for objective in MAIN_OBJECTIVES if objective != "landmine"] + [landmine]
+    appendix = {noise: [synthetic[objective, noise] for objective in APPENDIX_OBJECTIVES] for noise in noises}
     if p.reading == "printed":
         return [
             _printed_panel(main, "main", p),
@@ -132,7 +138,7 @@ def _noises_of(synthetic: dict) -> list:
 
 def _rows_by_noise(synthetic: dict, landmine: Results) -> list[list[Results | None]]:
     """One row of the main figure's results for each noise; landmine stands in the first."""
-    rows = [[synthetic.get((objective, noise)) for objective in MAIN] for noise in _noises_of(synthetic)]
+    rows = [[synthetic.get((objective, noise)) for objective in MAIN_OBJECTIVES] for noise in _noises_of(synthetic)]
     rows[0][-1] = landmine
     return rows
 
@@ -171,7 +177,7 @@ def draw_curves(
     """Draw tables of `regret_curves`, one panel per experiment; None leaves a place empty."""
     table = pd.concat([one for row in curves for one in row if one is not None], ignore_index=True)
     names = in_order(table["algorithm"])
-    usual = set(p.algorithms) == set(COMPARED)
+    usual = set(p.algorithms) == set(COMPARED_ALGORITHMS)
     banded = [name for name in names if not usual or name in BANDED]
     quantity = "Simple regret of the point deployed" if simple else "Average cumulative regret"
     bands = "2 standard errors of these means" if simple else "1 standard deviation over the runs"
@@ -276,7 +282,7 @@ def draw_named_curves(
     curves: pd.DataFrame, experiments: list[Experiment], stem: str, subject: str, p: Parameters, simple: bool
 ) -> Exhibit:
     """Draw a table of `regret_curves`, one panel per experiment, with each line named at its end."""
-    usual = set(p.algorithms) == set(RANKED)
+    usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
     names = _drawn_names(curves["algorithm"], usual)
     banded = [name for name in names if not usual or name in BANDED]
     left_out = ", ".join(label(name) for name in in_order(curves["algorithm"]) if name not in names)
@@ -354,7 +360,7 @@ def in_words(results: Results, p: Parameters) -> str:
     """
     T = results.experiment.horizon
     last = regret_curves(results.regret[results.regret["t"] == T]).set_index("algorithm")
-    usual = bool(p.mark(results.experiment)) and set(p.algorithms) == set(RANKED)
+    usual = bool(p.reading_in_name(results.experiment)) and set(p.algorithms) == set(RANKED_ALGORITHMS)
     return compared_in_words(last.loc[_drawn_names(last.index, usual)], T)
 
 

@@ -1,7 +1,7 @@
 """The comparison under every combination of the choices that can turn it: how often does each claim come out right?
 
-A reading is a choice of each; each is run for every objective of DIMENSIONS, over few runs. What is counted is which
-mean is smaller: no test, for these readings are no sample of anything.
+A reading is a choice of each; each is run for every objective of ONE_PER_DIMENSION, over few runs. What is counted is
+which mean is smaller: no test, for these readings are no sample of anything.
 """
 
 import functools
@@ -18,7 +18,7 @@ from pfpne import problems
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.claims.tests import c_of_noise
 from pfpne.paper.exhibits import deviations
-from pfpne.paper.run.groups import DIMENSIONS
+from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, log_ticks, new_figure, our_style
 from pfpne.paper.show.style import LOOKS, PAGE, TITLES, Delta_in_words, listed, noise_in_words, title
@@ -57,9 +57,11 @@ def readings(study: Study, most: int | None = None) -> pd.DataFrame:
     pandas.DataFrame
         One row per objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
     """
-    regimes = [regime for regime in study.regimes if regime.cells == "random" and DIMENSIONS[0] in regime.objectives]
+    regimes = [
+        regime for regime in study.regimes if regime.cells == "random" and ONE_PER_DIMENSION[0] in regime.objectives
+    ]
     noises, rows = [regime.noise for regime in regimes], []
-    for objective in DIMENSIONS:
+    for objective in ONE_PER_DIMENSION:
         horizons = [max(1, round(part * study.horizon)) for part in CHOICES["T"]]
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same
         values = {**CHOICES, "cells": cells, "T": horizons, "noise": noises}

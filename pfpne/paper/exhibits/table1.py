@@ -10,8 +10,8 @@ from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.claims.tests import MAX_CUT_SHARE, one_phase
-from pfpne.paper.run.groups import DIMENSIONS
 from pfpne.paper.run.results import run_experiment
+from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, as_latex, in_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, in_thousands, legend, line_looks, new_figure, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, TITLES, label, listed, noise_in_words, spoken, title
@@ -58,7 +58,7 @@ def measure(study: Study) -> pd.DataFrame:
     - rounds and numbers of communication; rounds_per_doubling of T. nan where nothing was measured.
     """
     names = dict.fromkeys([*STATED, *NAMES])
-    return pd.DataFrame([_row(study, name, objective) for name in names for objective in DIMENSIONS])
+    return pd.DataFrame([_row(study, name, objective) for name in names for objective in ONE_PER_DIMENSION])
 
 
 def _row(study: Study, name: str, objective: str) -> dict:
@@ -92,7 +92,7 @@ def exponents(study: Study) -> pd.DataFrame:
     """
     rows = []
     for name in dict.fromkeys([*STATED, *NAMES]):
-        for objective in DIMENSIONS:
+        for objective in ONE_PER_DIMENSION:
             regret = _at_horizons(study, objective, name)["local"]
             rng = stream(study.seed, "exponents", name, objective)
             for T, before, after in zip(study.horizons[1:], regret.T, regret.T[1:], strict=False):

@@ -6,7 +6,7 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.tests import LARGE_FACTOR, MAX_CUT_SHARE
 from pfpne.paper.exhibits.findings import THREES
-from pfpne.paper.run.groups import PAPER
+from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
 
@@ -131,8 +131,8 @@ def tabulate_times(study: Study) -> Exhibit:
         f"Then the share of runs in which FN-UCB takes at least {LARGE_FACTOR:g} times as long as each of the others,"
         f" and the share in which none of the others takes more than {LARGE_FACTOR:g} times as long as another."
     )
-    names = {name: label(name) for name in PAPER} | {"slower": "FN-UCB slower", "alike": "Others similar"}
-    formats = dict.fromkeys(PAPER, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
+    names = {name: label(name) for name in PAPER_ALGORITHMS} | {"slower": "FN-UCB slower", "alike": "Others similar"}
+    formats = dict.fromkeys(PAPER_ALGORITHMS, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
     cells = table.apply(lambda column: column.map(formats.get(column.name, "{}").format))
     cells = cells.rename(columns=lambda name: names.get(name, name.capitalize()))
     return table_exhibit("claims_times", caption, cells, {"claims_times": table})

@@ -20,18 +20,17 @@ from filelock import FileLock, Timeout
 
 from pfpne.paper.run import cache, provenance, sources
 from pfpne.paper.run.declarations import ParameterError
-from pfpne.paper.run.folders import EXECUTED, FIGURES, FIGURES_SMOKE, MIME, NOTEBOOKS, read_whole, short_path
-from pfpne.paper.run.notebooks import NOTEBOOKS as KNOWN
-from pfpne.paper.run.notebooks import executions, group_of
+from pfpne.paper.run.folders import EXECUTED, FIGURES, FIGURES_SMOKE, MIME, NOTEBOOKS_FOLDER, read_whole, short_path
+from pfpne.paper.run.notebooks import NOTEBOOKS, executions, group_of
 from pfpne.paper.run.parameters import HEADER, complete
 from pfpne.paper.run.versions import library_versions
 from pfpne.paper.run.workers import processors
 from pfpne.paths import LANDMINE_TABLE, PACKAGE
 
-TABLES = sorted((PACKAGE / "paper").rglob("*.toml"))  # claims and statements, which the figures depend on
-AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
-PATIENCE = 600  # seconds that a kernel may be silent where it owes an answer: another process may have the processors
-FIRST = "panel_main_printed.png"  # what to look at first
+TOML_FILES = sorted((PACKAGE / "paper").rglob("*.toml"))  # claims and statements, which the figures depend on
+NOTEBOOKS_AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
+KERNEL_TIMEOUT = 600  # seconds that a kernel may owe an answer: another process may have the processors
+FIRST_FIGURE = "panel_main_printed.png"  # what to look at first
 
 
 class FailedNotebook(RuntimeError):
@@ -70,7 +69,7 @@ class Execution:
     @property
     def source(self) -> Path:
         """The notebook's file."""
-        return NOTEBOOKS / f"{self.notebook}.ipynb"
+        return NOTEBOOKS_FOLDER / f"{self.notebook}.ipynb"
 
     @property
     def target(self) -> Path:
@@ -78,15 +77,15 @@ class Execution:
         return EXECUTED / self.profile / f"{self.name}.ipynb"
 
     @property
-    def asked(self) -> dict:
+    def requested(self) -> dict:
         """The parameters that the notebook is given."""
-        workers = {name: value for name, value in self.workers.items() if name in KNOWN[self.notebook].parameters}
+        workers = {name: value for name, value in self.workers.items() if name in NOTEBOOKS[self.notebook].parameters}
         return {"profile": self.profile, **self.parameters, **workers}
 
     @property
     def folder(self) -> Path:
         """Where the figures go."""
-        return complete(self.notebook, self.asked).figures_dir
+        return complete(self.notebook, self.requested).figures_dir
 
     @property
     def inputs(self) -> str:
@@ -99,7 +98,7 @@ class Execution:
         try:
             return float(json.loads(read_whole(self.target))["metadata"]["papermill"]["duration"])
         except Exception:  # there is none, or it is damaged, in whatever way
-            return KNOWN[self.notebook].seconds if self.profile == "smoke" else None
+            return NOTEBOOKS[self.notebook].seconds if self.profile == "smoke" else None
 
 
 # --- a batch ----------------------------------------------------------------------------------------
@@ -117,16 +116,16 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
     only : str, optional
         One notebook.
     group : str
-        Of notebooks.GROUPS, if it is not one notebook.
+        Of NOTEBOOK_GROUPS, if it is not one notebook.
 
     Returns
     -------
     int
         The exit code: 0, or 1 after a failure, 130 after an interrupt. What went wrong is printed.
     """
-    lanes = min(AT_A_TIME[profile], processors())
+    n_parallel = min(NOTEBOOKS_AT_A_TIME[profile], processors())
     logging.getLogger("tornado").setLevel(logging.CRITICAL)  # it reports what papermill raises, or a kernel's end
-    bar = lanes == 1 and sys.stderr.isatty() and hasattr(os, "ttyname")
+    bar = n_parallel == 1 and sys.stderr.isatty() and hasattr(os, "ttyname")
     os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if bar else ""
     os.environ["PFPNE_RUNNER"] = f"{os.getpid()}"
     start = time.perf_counter()
@@ -142,7 +141,7 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
                 planned = [row for row in planned if group_of(*row) == group]
             batch = [Execution(profile, *row, workers or {}) for row in planned]
             committed = commit_or_reason()
-            execute_all(batch, lanes)
+            execute_all(batch, n_parallel)
             if profile == "paper" and only is None:
                 note_commit(committed, workers or {})
     except Timeout:
@@ -157,14 +156,14 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
         return 130
     print(f"{time.perf_counter() - start:7.1f} s  in all, profile {profile}")
     folder = FIGURES if profile == "paper" else FIGURES_SMOKE
-    first = f"; open {short_path(folder / FIRST)} first" if (folder / FIRST).exists() else ""
+    first_figure = f"; open {short_path(folder / FIRST_FIGURE)} first" if (folder / FIRST_FIGURE).exists() else ""
     copies = short_path(EXECUTED / profile)
-    print(f"Figures and tables are in {short_path(folder)}/{first}. Executed notebooks are in {copies}/.")
+    print(f"Figures and tables are in {short_path(folder)}/{first_figure}. Executed notebooks are in {copies}/.")
     return 0
 
 
-def execute_all(batch: list[Execution], lanes: int) -> None:
-    """Execute each notebook that has changed, `lanes` at a time, and print what is under way, done, and left.
+def execute_all(batch: list[Execution], n_parallel: int) -> None:
+    """Execute each notebook that has changed, `n_parallel` at a time, and print what is under way, done, and left.
 
     Several at a time start with the longest, so that none is left alone at the end. One at a time keep their order. If
     one raises an error, those under way end, and no other begins.
@@ -179,20 +178,20 @@ def execute_all(batch: list[Execution], lanes: int) -> None:
         else:
             waiting.append(execution)
     expected = {execution.name: execution.expected_seconds for execution in waiting}
-    if lanes > 1:
+    if n_parallel > 1:
         waiting.sort(key=lambda execution: -(expected[execution.name] or 0.0))
     print(f"profile {batch[0].profile}: {len(waiting)} of {len(batch)} notebooks to execute", flush=True)
     actual, started, under_way = {}, {}, {}  # seconds by name; when each started; {future: name}
-    with ThreadPoolExecutor(lanes) as threads:
+    with ThreadPoolExecutor(n_parallel) as threads:
         # One at a time is executed in this thread, which an interrupt reaches at once.
-        submit = threads.submit if lanes > 1 else _call_now
+        submit = threads.submit if n_parallel > 1 else _call_now
         while waiting or under_way:
-            while waiting and len(under_way) < lanes:
+            while waiting and len(under_way) < n_parallel:
                 execution = waiting.pop(0)
                 started[execution.name] = time.perf_counter()
                 names = ", ".join([*under_way.values(), execution.name])
-                if lanes == 1 or not waiting or len(under_way) + 1 == lanes:
-                    print(f"now: {names}{say_time_left(expected, actual, started, lanes)}", flush=True)
+                if n_parallel == 1 or not waiting or len(under_way) + 1 == n_parallel:
+                    print(f"now: {names}{say_time_left(expected, actual, started, n_parallel)}", flush=True)
                 under_way[submit(make_figures, execution)] = execution.name
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
                 name = under_way.pop(future)
@@ -208,7 +207,7 @@ def _call_now(function: Callable, *arguments) -> Future:
     return future
 
 
-def say_time_left(expected: dict, actual: dict, started: dict, lanes: int) -> str:
+def say_time_left(expected: dict, actual: dict, started: dict, n_parallel: int) -> str:
     """Say about how long the batch still takes, or nothing if that is not known of every notebook that is left.
 
     What is left is taken to be as much slower or faster than expected as what is done.
@@ -219,7 +218,7 @@ def say_time_left(expected: dict, actual: dict, started: dict, lanes: int) -> st
         Seconds by name, of all notebooks to execute and of those that are done.
     started : dict
         When those under way started.
-    lanes : int
+    n_parallel : int
         How many are executed at a time.
     """
     remaining = {name: seconds for name, seconds in expected.items() if name not in actual}
@@ -229,7 +228,7 @@ def say_time_left(expected: dict, actual: dict, started: dict, lanes: int) -> st
     pace = sum(actual[name] for name in known) / sum(expected[name] for name in known) if known else 1.0
     now = time.perf_counter()
     seconds = [max(pace * remaining[name] - (now - started.get(name, now)), 0.0) for name in remaining]
-    total = max(sum(seconds) / lanes, *seconds)
+    total = max(sum(seconds) / n_parallel, *seconds)
     return f" (about {total / 60:.0f} min left)" if total >= 60 else " (less than a minute left)"
 
 
@@ -298,16 +297,16 @@ def make_figures(execution: Execution) -> list[str]:
     unfinished, failed = target.with_suffix(".unfinished.ipynb"), target.with_suffix(".failed.ipynb")
     start = time.perf_counter()
     # All of them by name: a value that somebody changed and saved in the notebook itself is not this profile's.
-    parameters = dict.fromkeys(KNOWN[execution.notebook].parameters) | execution.asked
+    parameters = dict.fromkeys(NOTEBOOKS[execution.notebook].parameters) | execution.requested
     quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
-    patient = {"start_timeout": PATIENCE, "iopub_timeout": PATIENCE}
+    patient = {"start_timeout": KERNEL_TIMEOUT, "iopub_timeout": KERNEL_TIMEOUT}
     try:
         copy = papermill.execute_notebook(source, unfinished, parameters, **quiet, **patient)
         times = figure_times(copy, time.perf_counter() - start)
         copy.metadata["pfpne"] = {"inputs": inputs, "files": {stem: file_hashes(folder, stem) for stem, _ in times}}
-        _keep(copy, source, unfinished, target)
+        _keep_copy(copy, source, unfinished, target)
     except papermill.PapermillExecutionError as error:
-        _keep(papermill.iorw.load_notebook_node(str(unfinished)), source, unfinished, failed)
+        _keep_copy(papermill.iorw.load_notebook_node(str(unfinished)), source, unfinished, failed)
         raise FailedNotebook(f"{name} failed: {error.ename}: {error.evalue}\n(all of it: {failed})") from error
     except (RuntimeError, TimeoutError) as error:  # nbclient's
         killed = "its process was killed; was there memory enough? " if isinstance(error, DeadKernelError) else ""
@@ -318,11 +317,14 @@ def make_figures(execution: Execution) -> list[str]:
     return [f"{seconds:7.1f} s  {short_path(folder / stem)}" for stem, seconds in times]
 
 
-def _keep(copy, source: Path, unfinished: Path, path: Path) -> None:
+def _keep_copy(copy, source: Path, unfinished: Path, path: Path) -> None:
     """Keep the executed copy at the path, with no path of this machine in what papermill wrote about it."""
     import papermill
 
-    paths = {"input_path": source.relative_to(NOTEBOOKS.parent), "output_path": path.relative_to(EXECUTED.parent)}
+    paths = {
+        "input_path": source.relative_to(NOTEBOOKS_FOLDER.parent),
+        "output_path": path.relative_to(EXECUTED.parent),
+    }
     copy.metadata.papermill.update({name: path.as_posix() for name, path in paths.items()})
     papermill.iorw.write_ipynb(copy, str(unfinished))
     unfinished.replace(path)
@@ -353,7 +355,7 @@ def fingerprint(source: Path, parameters: dict) -> str:
         "parameters": parameters,
         "package": sources.source_hash(sources.imported_by(source), whole=True),
         "libraries": library_versions(),
-        "data": {path.name: _hash(path) for path in (LANDMINE_TABLE, *TABLES)},
+        "data": {path.name: _hash(path) for path in (LANDMINE_TABLE, *TOML_FILES)},
     }
     return cache.key(content)
 

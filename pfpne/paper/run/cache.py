@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from pfpne.paper.run.folders import RESULTS, read_whole
 from pfpne.paper.run.sources import source_hash
-from pfpne.paper.run.versions import versions
+from pfpne.paper.run.versions import numerical_environment
 from pfpne.paths import write_atomically
 from pfpne.simulation.record import Run
 
@@ -61,7 +61,7 @@ def key(content: dict, *parts) -> str:
     """
     modules: set[str] = set()
     described = [_describe(part, modules) for part in parts]
-    everything = {**content, "parts": described, "source": source_hash(modules), "versions": versions()}
+    everything = {**content, "parts": described, "source": source_hash(modules), "versions": numerical_environment()}
     return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,6 +1,6 @@
 """Where a notebook's figures go: to the profile's own folder if nothing was changed, else to one named after what was.
 
-What a notebook was run for is a dict here, `decided`: {parameter: value} of all that decide a result.
+What a notebook was run for is a dict here, `result_parameters`: {parameter: value} of all that decide a result.
 """
 
 import hashlib
@@ -11,18 +11,18 @@ from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, ParameterError
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.validation import brief
 
-IN_NAMES = {"delta": "delta_of_confidence"}  # in the names of folders, where case does not tell it from Delta
-LONGEST = 200  # characters of a folder's name
+NAMES_IN_FOLDERS = {"delta": "delta_of_confidence"}  # in the names of folders, where case does not tell it from Delta
+MAX_CHARACTERS = 200  # characters of a folder's name
 
 
-def choose_folder(wanted: str | None, decided: dict, executed: list[dict]) -> Path:
+def choose_folder(wanted: str | None, result_parameters: dict, executed: list[dict]) -> Path:
     """Return the folder that figures go to.
 
     Parameters
     ----------
     wanted : str, optional
         The folder that was asked for.
-    decided : dict
+    result_parameters : dict
         What the notebook is run for.
     executed : list of dict
         What the batch executes this notebook for: its figures fill the profile's folder.
@@ -32,9 +32,9 @@ def choose_folder(wanted: str | None, decided: dict, executed: list[dict]) -> Pa
     ParameterError
         If it cannot be written to, or if it is figures/ and something was changed.
     """
-    home = FIGURES if decided["profile"] == "paper" else FIGURES_SMOKE
-    if decided not in executed:
-        home = FIGURES_CUSTOM / name_changes(decided, executed)
+    home = FIGURES if result_parameters["profile"] == "paper" else FIGURES_SMOKE
+    if result_parameters not in executed:
+        home = FIGURES_CUSTOM / name_changes(result_parameters, executed)
     try:
         folder = Path(wanted).expanduser().resolve() if wanted else home
         existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -49,27 +49,27 @@ def choose_folder(wanted: str | None, decided: dict, executed: list[dict]) -> Pa
     return folder
 
 
-def name_changes(decided: dict, executed: list[dict]) -> str:
+def name_changes(result_parameters: dict, executed: list[dict]) -> str:
     """Name a folder after how a notebook's parameters differ from those of the nearest execution of the batch.
 
     What differs is named, numbers first, and nothing of it is cut. Two names never differ by case alone, which some
     file systems do not tell apart.
     """
-    values = _flatten(decided)
+    values = _flatten(result_parameters)
     others = [_flatten(other) for other in executed]
     changed = min(({name for name in values if values[name] != other[name]} for other in others), key=len)
     texts = {name: _as_text(values[name]) for name in PARAMETERS if name in changed}
     words = [texts.pop(name) for name in ("objective", "cells", "algorithms") if name in changed]
-    numbers = [f"{IN_NAMES.get(name, name)}-{text}" for name, text in texts.items()]
-    profile = [] if decided["profile"] == "paper" else [decided["profile"]]
-    name = "_".join([*numbers, *words, *profile]) or decided["profile"]
-    if len(name) <= LONGEST:
+    numbers = [f"{NAMES_IN_FOLDERS.get(name, name)}-{text}" for name, text in texts.items()]
+    profile = [] if result_parameters["profile"] == "paper" else [result_parameters["profile"]]
+    name = "_".join([*numbers, *words, *profile]) or result_parameters["profile"]
+    if len(name) <= MAX_CHARACTERS:
         return name
-    return f"{name[: LONGEST - 10]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[: MAX_CHARACTERS - 10]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _flatten(decided: dict) -> dict:
-    return {**dict.fromkeys(SETTINGS), **decided, **decided["settings"], "settings": None}
+def _flatten(result_parameters: dict) -> dict:
+    return {**dict.fromkeys(SETTINGS), **result_parameters, **result_parameters["settings"], "settings": None}
 
 
 def _as_text(value) -> str:

@@ -18,7 +18,7 @@ from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate
 from pfpne.validation import check, check_count, unknown_name
 
-SMALL = 300_000  # pulls that one process makes sooner than workers start
+FEW_PULLS = 300_000  # pulls that one process makes sooner than workers start
 
 # A worker meets the same problems again under other algorithms and settings, and to find their maxima can take longer
 # than to run PF-PNE. As many are kept as a claim has runs.
@@ -174,7 +174,7 @@ class Experiment(Setting):
 
     def is_small(self, n_runs: int) -> bool:
         """Return whether so many runs are done in this process sooner than workers start."""
-        return n_runs * self.n_clients * self.horizon < SMALL
+        return n_runs * self.n_clients * self.horizon < FEW_PULLS
 
     def settings_for(self, algorithm: str | Algorithm) -> dict:
         """Return the settings given here that this algorithm takes."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pfpne.paths import ROOT, SHIPPED
 
-NOTEBOOKS = SHIPPED / "notebooks"
+NOTEBOOKS_FOLDER = SHIPPED / "notebooks"
 RESULTS = ROOT / "results"  # stored runs; git ignores it
 EXECUTED = ROOT / "executed"  # executed notebooks; git ignores it
 FIGURES = ROOT / "figures"  # the paper profile's

@@ -4,19 +4,19 @@ from dataclasses import dataclass
 
 from pfpne.algorithms import NAMES
 from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, WORKERS
-from pfpne.paper.run.groups import (
-    BEYOND,
-    COMMUNICATION,
-    COMPARED,
-    MAP,
-    MAPPED,
-    PAPER,
-    PHASE_BY_PHASE,
-    RANKED,
-    SPECIFICATION,
-    SYNTHETIC_NAMES,
-)
 from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.selections import (
+    BEYOND_ALGORITHMS,
+    COMMUNICATION_OBJECTIVES,
+    COMPARED_ALGORITHMS,
+    MAP_ALGORITHMS,
+    MAP_OBJECTIVES,
+    PAPER_ALGORITHMS,
+    RANKED_ALGORITHMS,
+    SPECIFICATION_ALGORITHMS,
+    SYNTHETIC_OBJECTIVES,
+    WATCHED_ALGORITHMS,
+)
 from pfpne.problems import OBJECTIVES, Synthetic
 
 
@@ -36,15 +36,15 @@ class Notebook:
         It takes one of these, the first by default; () for a notebook about many at a time.
     without : tuple of str
         The parameters that mean nothing for it.
-    claims : bool
+    uses_claim_runs : bool
         Whether n_runs stands for the profile's claim_runs.
-    grid : bool
+    narrows_grid : bool
         Whether its scale, None by default, narrows the grid of pfpne.paper.exhibits.regimes.
     n_runs, horizon : int, optional
         At most so many, if the profile has more.
-    communication : bool
+    needs_communication : bool
         Whether it shows communication alone, so that one of its algorithms must have some.
-    reading : bool
+    takes_reading : bool
         Whether it shows a figure of the paper, and so takes a reading.
     """
 
@@ -53,65 +53,85 @@ class Notebook:
     algorithms: tuple[str, ...]
     objectives: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    claims: bool = False
-    grid: bool = False
+    uses_claim_runs: bool = False
+    narrows_grid: bool = False
     n_runs: int | None = None
     horizon: int | None = None
-    communication: bool = False
-    reading: bool = False
+    needs_communication: bool = False
+    takes_reading: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters that it takes."""
-        return tuple(name for name in PARAMETERS if name not in self.without and (self.reading or name != "reading"))
+        return tuple(
+            name for name in PARAMETERS if name not in self.without and (self.takes_reading or name != "reading")
+        )
 
     def default_algorithms(self, reading: str | None) -> tuple[str, ...]:
         """What is compared by default. The figures of "model" are older than the ranking, and keep their lines."""
-        return RANKED if self.algorithms == COMPARED and reading == "printed" else self.algorithms
+        return RANKED_ALGORITHMS if self.algorithms == COMPARED_ALGORITHMS and reading == "printed" else self.algorithms
 
 
 # What the story is told with, in every profile; the notebook has the same numbers.
-STORY = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
-SITES = {  # the paper's are in the notebook, too
+STORY_PARAMETERS = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
+SITES_PARAMETERS = {  # the paper's are in the notebook, too
     "smoke": {"n_clients": 3, "horizon": 16, "n_runs": 2},
     "paper": {"n_clients": 3, "horizon": 120, "n_runs": 20},
 }
 _NOT_IN_STORY = ("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
-_NOT_OF_MANY = ("objective", "algorithms", "noise", *SETTINGS)  # no parameters where many settings are run
-_SHOWN = {"reading": True}
-_NEW = tuple(f for f, row in OBJECTIVES.items() if isinstance(row, Synthetic) and f not in SYNTHETIC_NAMES)
+_NOT_FOR_MANY = ("objective", "algorithms", "noise", *SETTINGS)  # no parameters where many settings are run
+_NEW_OBJECTIVES = tuple(
+    f for f, row in OBJECTIVES.items() if isinstance(row, Synthetic) and f not in SYNTHETIC_OBJECTIVES
+)
 NOTEBOOKS = {
     "0_how_it_works": Notebook("paper", 15, ("pf-pne",), ("garland",), without=_NOT_IN_STORY),
-    "1_synthetic_regret": Notebook("paper", 32, COMPARED, (*SYNTHETIC_NAMES, *_NEW), **_SHOWN),
-    "2_landmine_auc": Notebook("paper", 23, COMPARED, ("landmine",), without=("objective", "shift"), **_SHOWN),
-    "3_communication_cost": Notebook(
-        "paper", 14, ("fed-pne", "pf-pne"), (*SYNTHETIC_NAMES, "landmine"), communication=True, **_SHOWN
+    "1_synthetic_regret": Notebook(
+        "paper", 32, COMPARED_ALGORITHMS, (*SYNTHETIC_OBJECTIVES, *_NEW_OBJECTIVES), takes_reading=True
     ),
-    "4_table1": Notebook("paper", 60, NAMES, without=(*_NOT_OF_MANY, "cells"), claims=True),
-    "12_claims": Notebook("evidence", 250, NAMES, without=(*_NOT_OF_MANY, "cells"), claims=True),
-    "5_panels_and_times": Notebook("paper", 36, COMPARED, without=("objective", "noise"), **_SHOWN),
+    "2_landmine_auc": Notebook(
+        "paper", 23, COMPARED_ALGORITHMS, ("landmine",), without=("objective", "shift"), takes_reading=True
+    ),
+    "3_communication_cost": Notebook(
+        "paper",
+        14,
+        ("fed-pne", "pf-pne"),
+        (*SYNTHETIC_OBJECTIVES, "landmine"),
+        needs_communication=True,
+        takes_reading=True,
+    ),
+    "4_table1": Notebook("paper", 60, NAMES, without=(*_NOT_FOR_MANY, "cells"), uses_claim_runs=True),
+    "12_claims": Notebook("evidence", 250, NAMES, without=(*_NOT_FOR_MANY, "cells"), uses_claim_runs=True),
+    "5_panels_and_times": Notebook(
+        "paper", 36, COMPARED_ALGORITHMS, without=("objective", "noise"), takes_reading=True
+    ),
     "10_specification_curve": Notebook(
-        "evidence", 49, SPECIFICATION, without=(*_NOT_OF_MANY, "cells", "shift"), n_runs=5
+        "evidence", 49, SPECIFICATION_ALGORITHMS, without=(*_NOT_FOR_MANY, "cells", "shift"), n_runs=5
     ),
     "11_as_printed": Notebook(
         "evidence",
         200,
-        PAPER,
-        without=(*_NOT_OF_MANY, "n_clients", "horizon", "seed", "cells", "shift"),
-        claims=True,
+        PAPER_ALGORITHMS,
+        without=(*_NOT_FOR_MANY, "n_clients", "horizon", "seed", "cells", "shift"),
+        uses_claim_runs=True,
     ),
     "6_tune_your_own": Notebook(
-        "evidence", 46, ("pf-pne+", "hct-noise"), ("digits",), without=(*_NOT_OF_MANY, "cells", "shift")
+        "evidence", 46, ("pf-pne+", "hct-noise"), ("digits",), without=(*_NOT_FOR_MANY, "cells", "shift")
     ),
-    "7_beyond": Notebook("evidence", 107, BEYOND, without=_NOT_OF_MANY, n_runs=5, horizon=20_000),
+    "7_beyond": Notebook("evidence", 107, BEYOND_ALGORITHMS, without=_NOT_FOR_MANY, n_runs=5, horizon=20_000),
     "8_regime_map": Notebook(
-        "map", 66, MAPPED, (*MAP, "rastrigin"), without=("algorithms", *SETTINGS), n_runs=5, grid=True
+        "map",
+        66,
+        MAP_ALGORITHMS,
+        (*MAP_OBJECTIVES, "rastrigin"),
+        without=("algorithms", *SETTINGS),
+        n_runs=5,
+        narrows_grid=True,
     ),
     "9_why": Notebook(
-        "evidence", 56, PHASE_BY_PHASE, SYNTHETIC_NAMES, without=("algorithms", "noise", *SETTINGS), n_runs=5
+        "evidence", 56, WATCHED_ALGORITHMS, SYNTHETIC_OBJECTIVES, without=("algorithms", "noise", *SETTINGS), n_runs=5
     ),
 }
-GROUPS = ("paper", "evidence", "map", "all")  # what a batch makes: see `group_of`
+NOTEBOOK_GROUPS = ("paper", "evidence", "map", "all")  # what a batch makes: see `group_of`
 
 
 def group_of(notebook: str, parameters: dict) -> str:
@@ -129,18 +149,18 @@ def executions(profile: str) -> list[tuple[str, dict]]:
     """
     noises, model = PROFILES[profile].noises, {"reading": "model"}
     planned = [
-        ("0_how_it_works", STORY),
-        *(("1_synthetic_regret", {"objective": f}) for f in SYNTHETIC_NAMES),
+        ("0_how_it_works", STORY_PARAMETERS),
+        *(("1_synthetic_regret", {"objective": f}) for f in SYNTHETIC_OBJECTIVES),
         ("2_landmine_auc", {}),
-        *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION),
+        *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION_OBJECTIVES),
         ("5_panels_and_times", {}),
-        *(("1_synthetic_regret", {**model, "objective": f, "noise": a}) for a in noises for f in SYNTHETIC_NAMES),
+        *(("1_synthetic_regret", {**model, "objective": f, "noise": a}) for a in noises for f in SYNTHETIC_OBJECTIVES),
         ("2_landmine_auc", model),
-        *(("3_communication_cost", {**model, "objective": f}) for f in COMMUNICATION),
+        *(("3_communication_cost", {**model, "objective": f}) for f in COMMUNICATION_OBJECTIVES),
         ("5_panels_and_times", model),
         ("4_table1", {}),
         ("12_claims", {}),
-        ("6_tune_your_own", SITES[profile]),
+        ("6_tune_your_own", SITES_PARAMETERS[profile]),
         ("7_beyond", {}),
         ("8_regime_map", {}),
         ("9_why", {}),

@@ -19,16 +19,19 @@ from pfpne.algorithms import NAMES, get_algorithm, settings_of
 from pfpne.paper.run.declarations import SETTINGS, WORKERS, ParameterError, as_parameter_error, plain, read_value
 from pfpne.paper.run.destinations import choose_folder
 from pfpne.paper.run.experiment import Experiment, Setting
-from pfpne.paper.run.groups import OWN_DELTA
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
 from pfpne.paper.run.profiles import PROFILES, READINGS, default_noise
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import Results, run_experiment
-from pfpne.paper.run.workers import end_with
+from pfpne.paper.run.selections import OWN_DELTA
+from pfpne.paper.run.workers import end_with_parent
 
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
-PATHS = ("PAPERMILL_INPUT_PATH", "PAPERMILL_OUTPUT_PATH")  # `papermill --inject-paths` adds these, which change nothing
+PAPERMILL_PATHS = (
+    "PAPERMILL_INPUT_PATH",
+    "PAPERMILL_OUTPUT_PATH",
+)  # `papermill --inject-paths` adds these, which change nothing
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Parameters:
             own = setting.experiment(algorithms or self.algorithms, self.n_runs, settings=self.settings)
             return replace(own, **changes)
 
-    def mark(self, experiment: Experiment) -> str:
+    def reading_in_name(self, experiment: Experiment) -> str:
         """Return the reading in the name of a figure: "printed" if the experiment has that reading's noise, or ""."""
         usual = default_noise("paper", "printed", experiment.objective)
         return "printed" if self.reading == "printed" and experiment.noise == usual else ""
@@ -120,7 +123,7 @@ class Parameters:
     def run_compared(self, objective: str | None = None, noise=None, **changes) -> Results:
         """Return the same with PF-PNE once more, given the clients' own Delta, as OWN_DELTA.
 
-        Nothing is added if Delta was asked for.
+        Nothing is added if Delta was requested.
         """
         results = self.run(objective, noise, **changes)
         if "pf-pne" not in self.algorithms or "Delta" in self.settings:
@@ -156,23 +159,25 @@ def complete(notebook: str, given: dict) -> Parameters:
     2000
     """
     _check_names(notebook, given)
-    kind = NOTEBOOKS[notebook]
-    asked = {name: read_value(name, value) for name, value in given.items() if plain(value) is not None}
-    asked = {"profile": "paper"} | asked
-    decided = _decide(kind, asked)
-    _check_algorithms(kind, decided["algorithms"], decided["settings"])
+    row = NOTEBOOKS[notebook]
+    requested = {name: read_value(name, value) for name, value in given.items() if plain(value) is not None}
+    requested = {"profile": "paper"} | requested
+    result_parameters = _result_parameters(row, requested)
+    _check_algorithms(row, result_parameters["algorithms"], result_parameters["settings"])
     with as_parameter_error():
-        validation.check_evaluations(decided["n_clients"] or 1, decided["horizon"] or 1)
-    n_jobs, scheduler, folder = (asked.pop(name, None) for name in (*WORKERS, "figures_dir"))
+        validation.check_evaluations(result_parameters["n_clients"] or 1, result_parameters["horizon"] or 1)
+    n_jobs, scheduler, folder = (requested.pop(name, None) for name in (*WORKERS, "figures_dir"))
     if n_jobs and scheduler:
         raise ParameterError(
             "n_jobs is for workers of this machine, and scheduler has its own: leave one of them None."
         )
-    profile = asked["profile"]
-    executed = [_decide(kind, {"profile": profile, **own}) for name, own in executions(profile) if name == notebook]
-    folder = choose_folder(folder, decided, executed)
-    command = _command(notebook, asked)
-    return Parameters(notebook, **decided, n_jobs=scheduler or n_jobs, figures_dir=folder, command=command)
+    profile = requested["profile"]
+    executed = [
+        _result_parameters(row, {"profile": profile, **own}) for name, own in executions(profile) if name == notebook
+    ]
+    folder = choose_folder(folder, result_parameters, executed)
+    command = _command(notebook, requested)
+    return Parameters(notebook, **result_parameters, n_jobs=scheduler or n_jobs, figures_dir=folder, command=command)
 
 
 def _check_known(what: str, name: str, names: Iterable[str]) -> None:
@@ -184,82 +189,86 @@ def _check_names(notebook: str, names: Iterable[str]) -> None:
     """Refuse an unknown notebook, and names that are no parameters of it."""
     _check_known("notebook", notebook, NOTEBOOKS)
     for name in names:
-        takers = [other for other, kind in NOTEBOOKS.items() if name in kind.parameters]
+        takers = [other for other, row in NOTEBOOKS.items() if name in row.parameters]
         if takers and notebook not in takers:
             others = ", ".join(takers)
             raise ParameterError(f"notebook {notebook} takes no {name!r}: leave it out. It is a parameter of {others}.")
         _check_known("parameter", name, NOTEBOOKS[notebook].parameters)
 
 
-def _decide(kind: Notebook, asked: dict) -> dict:
-    """Return all parameters that decide a result: what is asked for, and for the others the values by default."""
-    profile, objective, reading = _choose_profile(asked), _choose_objective(kind, asked), _choose_reading(kind, asked)
+def _result_parameters(row: Notebook, requested: dict) -> dict:
+    """Return all parameters that decide a result: what was requested, and for the others the values by default."""
+    profile, objective, reading = (
+        _choose_profile(requested),
+        _choose_objective(row, requested),
+        _choose_reading(row, requested),
+    )
     scale = PROFILES[profile]
     horizon = READINGS[reading].horizon if reading and profile == "paper" else scale.horizon
-    n_runs = scale.claim_runs if kind.claims else min(scale.n_runs, kind.n_runs or scale.n_runs)
+    n_runs = scale.claim_runs if row.uses_claim_runs else min(scale.n_runs, row.n_runs or scale.n_runs)
     defaults = {
         "profile": profile,
         "reading": reading,
         "objective": objective,
-        "algorithms": kind.default_algorithms(reading),
+        "algorithms": row.default_algorithms(reading),
         "n_clients": scale.n_clients,
-        "horizon": min(horizon, kind.horizon or horizon),
-        "n_runs": 1 if "n_runs" in kind.without else n_runs,
-        "noise": default_noise(profile, reading, objective) if "noise" in kind.parameters else None,
+        "horizon": min(horizon, row.horizon or horizon),
+        "n_runs": 1 if "n_runs" in row.without else n_runs,
+        "noise": default_noise(profile, reading, objective) if "noise" in row.parameters else None,
         "shift": scale.shift,
         "cells": scale.cells,
         "seed": 0,
     }
-    if kind.grid:
+    if row.narrows_grid:
         defaults |= dict.fromkeys(("objective", "n_clients", "horizon", "noise", "shift"))
-    settings = {name: asked[name] for name in SETTINGS if name in asked}
-    return {name: asked.get(name, value) for name, value in defaults.items()} | {"settings": settings}
+    settings = {name: requested[name] for name in SETTINGS if name in requested}
+    return {name: requested.get(name, value) for name, value in defaults.items()} | {"settings": settings}
 
 
-def _choose_profile(asked: dict) -> str:
-    _check_known("profile", asked["profile"], PROFILES)
-    return asked["profile"]
+def _choose_profile(requested: dict) -> str:
+    _check_known("profile", requested["profile"], PROFILES)
+    return requested["profile"]
 
 
-def _choose_objective(kind: Notebook, asked: dict) -> str | None:
-    objective = asked.get("objective", next(iter(kind.objectives), None))
-    if objective == "landmine" and objective not in kind.objectives:
+def _choose_objective(row: Notebook, requested: dict) -> str | None:
+    objective = requested.get("objective", next(iter(row.objectives), None))
+    if objective == "landmine" and objective not in row.objectives:
         raise ParameterError("landmine has a notebook of its own: 2_landmine_auc.")
     if objective is not None:
-        _check_known("objective", objective, kind.objectives)
-    if objective == "landmine" and "shift" in asked:
+        _check_known("objective", objective, row.objectives)
+    if objective == "landmine" and "shift" in requested:
         raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
     return objective
 
 
-def _choose_reading(kind: Notebook, asked: dict) -> str | None:
-    if not kind.reading:
+def _choose_reading(row: Notebook, requested: dict) -> str | None:
+    if not row.takes_reading:
         return None
-    reading = asked.get("reading", next(iter(READINGS)))
+    reading = requested.get("reading", next(iter(READINGS)))
     _check_known("reading", reading, READINGS)
     return reading
 
 
-def _check_algorithms(kind: Notebook, algorithms: tuple[str, ...], settings: dict) -> None:
+def _check_algorithms(row: Notebook, algorithms: tuple[str, ...], settings: dict) -> None:
     """Refuse unknown algorithms, and what none of the algorithms has."""
     for name in algorithms:
         _check_known("algorithm", name, NAMES)
         if algorithms.count(name) > 1:
             raise ParameterError(f"algorithms names {name!r} more than once.")
-    these = ", ".join(algorithms)
-    none = f"is a setting of none of the algorithms {these}. Leave it None, or add"
-    able = {f"{name} {none}": [a for a in NAMES if name in settings_of(a)] for name in settings}
-    if kind.communication:
-        able[f"none of {these} communicates. Add"] = [a for a in NAMES if get_algorithm(a).up]
-    for sentence, some in able.items():
-        if not set(some) & set(algorithms):
-            raise ParameterError(f"{sentence} one of: {', '.join(some)}.")
+    listed = ", ".join(algorithms)
+    none = f"is a setting of none of the algorithms {listed}. Leave it None, or add"
+    takers = {f"{name} {none}": [a for a in NAMES if name in settings_of(a)] for name in settings}
+    if row.needs_communication:
+        takers[f"none of {listed} communicates. Add"] = [a for a in NAMES if get_algorithm(a).up]
+    for sentence, names in takers.items():
+        if not set(names) & set(algorithms):
+            raise ParameterError(f"{sentence} one of: {', '.join(names)}.")
 
 
-def _command(notebook: str, asked: dict) -> str:
+def _command(notebook: str, requested: dict) -> str:
     """The papermill command that asks for the same."""
     words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
-    for name, value in asked.items():
+    for name, value in requested.items():
         words += ["-p", name, ",".join(value) if isinstance(value, tuple) else f"{value}"]
     return shlex.join(words)
 
@@ -278,12 +287,12 @@ def read(notebook: str) -> Parameters:
     # `python -m pfpne.paper figures`, if it started this kernel: without it nobody waits for this. It may have been
     # killed by now, so we ask who started this kernel, and not who its parent is.
     if batch is not None and batch == os.environ.get("JPY_PARENT_PID"):
-        end_with(int(batch))
+        end_with_parent(int(batch))
     if shell is None:
         raise ParameterError("read() reads a notebook's cells; elsewhere call complete(notebook, {name: value}).")
     _check_known("notebook", notebook, NOTEBOOKS)
     names = [*NOTEBOOKS[notebook].parameters, *assigned(shell.history_manager.input_hist_parsed)]
-    return complete(notebook, {name: shell.user_ns.get(name) for name in names if name not in PATHS})
+    return complete(notebook, {name: shell.user_ns.get(name) for name in names if name not in PAPERMILL_PATHS})
 
 
 def assigned(cells: list[str]) -> list[str]:

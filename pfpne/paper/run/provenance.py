@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from pfpne.paper.run import sources
-from pfpne.paper.run.folders import FIGURES, NOTEBOOKS, read_whole, short_path
+from pfpne.paper.run.folders import FIGURES, NOTEBOOKS_FOLDER, read_whole, short_path
 from pfpne.paper.run.parameters import complete
 from pfpne.paths import LANDMINE_TABLE, ROOT, write_atomically
 
@@ -27,7 +27,18 @@ WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
         *("run.progress", "run.sources", "run.versions", "run.workers"),
     )
 }
-SCALE = ("algorithms", "n_clients", "horizon", "n_runs", "noise", "shift", "cells", "seed", "objective", "settings")
+DECIDING_PARAMETERS = (
+    "algorithms",
+    "n_clients",
+    "horizon",
+    "n_runs",
+    "noise",
+    "shift",
+    "cells",
+    "seed",
+    "objective",
+    "settings",
+)
 
 
 class NoCommit(RuntimeError):
@@ -60,11 +71,11 @@ def digest(notebook: str, parameters: dict) -> str:
     count as code that computes.
     """
     p = complete(notebook, {"profile": "paper", **parameters})
-    imported = frozenset(sources.imported_by(NOTEBOOKS / f"{notebook}.ipynb"))
+    imported = frozenset(sources.imported_by(NOTEBOOKS_FOLDER / f"{notebook}.ipynb"))
     hashes = sources.LOADED.reached(imported, whole=True)
     code = {name: hashes[name] for name in hashes if name not in WITHOUT_NUMBERS}
     data = hashlib.sha256(read_whole(LANDMINE_TABLE)).hexdigest()
-    content = json.dumps([{name: getattr(p, name) for name in SCALE}, code, data], sort_keys=True)
+    content = json.dumps([{name: getattr(p, name) for name in DECIDING_PARAMETERS}, code, data], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.workers import run_unordered
 from pfpne.simulation.record import Run
 
 
@@ -83,7 +83,7 @@ def run_experiment(
     experiment : Experiment
         What to run.
     n_jobs : int or str, optional
-        The workers, as in `pfpne.paper.run.workers.unordered`.
+        The workers, as in `pfpne.paper.run.workers.run_unordered`.
     progress : callable, optional
         progress(done, total) is called as runs finish.
     folder : Path
@@ -115,7 +115,9 @@ def run_experiment(
 
     advance(0, len(missing))
     jobs = [(experiment, *pair, reduce, folder) for pair in missing]
-    for position, result in unordered(_simulate_and_store, jobs, n_jobs, advance, experiment.is_small(len(missing))):
+    for position, result in run_unordered(
+        _simulate_and_store, jobs, n_jobs, advance, experiment.is_small(len(missing))
+    ):
         runs[missing[position]] = result
     return Results(experiment, runs)
 

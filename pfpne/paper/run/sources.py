@@ -22,7 +22,7 @@ from pathlib import Path
 from pfpne.paths import PACKAGE
 
 REGISTRIES = ("pfpne.algorithms", "pfpne.problems", "pfpne.simulation.fast")
-WITHOUT_NUMBERS = ("pfpne.paper.run.", "pfpne.paper.show.")
+NOT_FOLLOWED = ("pfpne.paper.run.", "pfpne.paper.show.")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 _one_at_a_time = threading.Lock()  # Python 3.11's ast is for one thread
@@ -73,7 +73,7 @@ class Sources:
             text, is_registry = self.modules[name], name in REGISTRIES and not whole
             hashes[name] = _parse(text, is_registry)[0]
             followed = self.imported(text, is_registry)
-            ahead |= {other for other in followed if whole or not other.startswith(WITHOUT_NUMBERS)} - hashes.keys()
+            ahead |= {other for other in followed if whole or not other.startswith(NOT_FOLLOWED)} - hashes.keys()
         return hashes
 
 

@@ -19,7 +19,7 @@ def library_versions() -> dict[str, str]:
 
 
 @functools.cache
-def versions() -> dict[str, str]:
+def numerical_environment() -> dict[str, str]:
     """Return what a result may change with, besides what was asked for and the source.
 
     NumPy's functions and compiled sums have other last bits with other SIMD instructions.
@@ -30,7 +30,7 @@ def versions() -> dict[str, str]:
 
 
 @functools.cache
-def identity() -> dict[str, str]:
+def worker_identity() -> dict[str, str]:
     """Return what a result may depend on, besides the job: a worker that differs in it would make another one."""
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PACKAGE.rglob("*.py")))).hexdigest()
-    return {**versions(), "pfpne": sources}
+    return {**numerical_environment(), "pfpne": sources}

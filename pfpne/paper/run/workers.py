@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from threadpoolctl import ThreadpoolController
 
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.versions import identity
+from pfpne.paper.run.versions import worker_identity
 from pfpne.validation import check, check_count
 
 
@@ -46,7 +46,7 @@ def check_scheduler(name: str, x) -> None:
     check(holds, name, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786", x)
 
 
-def unordered(
+def run_unordered(
     function: Callable,
     arguments: list[tuple],
     n_jobs: int | str | None = None,
@@ -83,7 +83,7 @@ def unordered(
 
     Examples
     --------
-    >>> list(unordered(divmod, [(7, 2), (9, 4)], n_jobs=1))
+    >>> list(run_unordered(divmod, [(7, 2), (9, 4)], n_jobs=1))
     [(0, (3, 1)), (1, (2, 1))]
     """
     on_cluster = isinstance(n_jobs, str)
@@ -160,7 +160,7 @@ def _run_in_processes(function: Callable, arguments: list[tuple], n_jobs: int) -
 def _begin_worker(parent: int) -> None:
     """A worker ends when its parent ends it, or has gone: an interrupt, which all processes get, is the parent's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with(parent)
+    end_with_parent(parent)
 
 
 # --- workers of a Dask scheduler -----------------------------------------------------------------------
@@ -175,7 +175,7 @@ def _run_on_cluster(function: Callable, arguments: list[tuple], address: str) ->
     from distributed import KilledWorker, as_completed
 
     RESULTS.mkdir(parents=True, exist_ok=True)
-    job = functools.partial(_run_remote_job, identity(), RESULTS, function)
+    job = functools.partial(_run_remote_job, worker_identity(), RESULTS, function)
     futures = client.map(job, range(len(arguments)), arguments, pure=False)
     try:
         for future in as_completed(futures, loop=client.loop):
@@ -207,7 +207,7 @@ def _connect(address: str):
 
 def _run_remote_job(wanted: dict, shared: Path, function: Callable, position: int, arguments: tuple) -> tuple:
     """Run one job, if this worker makes the same of it as the process that asks, and stores it where that looks."""
-    differ = ", ".join(name for name, value in identity().items() if wanted[name] != value)
+    differ = ", ".join(name for name, value in worker_identity().items() if wanted[name] != value)
     if differ:
         raise WorkersError(f"a worker on {platform.node()} has another version of {differ}.")
     if not shared.is_dir():
@@ -223,7 +223,7 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def end_with(parent: int) -> None:
+def end_with_parent(parent: int) -> None:
     """Let this process end at once when `parent`, which started it, is gone, however it was killed."""
     if sys.platform == "linux":  # by the kernel, for compiled code may hold the interpreter
         with contextlib.suppress(AttributeError, OSError):

@@ -26,7 +26,7 @@ from pfpne.paper.run.versions import library_versions
 from pfpne.paths import write_atomically
 from pfpne.problems.landmine import SHA256, load_table
 
-SCALE = (
+MANIFEST_PARAMETERS = (
     "profile",
     "reading",
     "objective",
@@ -170,12 +170,13 @@ def write_index(home: Path) -> None:
 def manifest(p: Parameters, exhibit: Exhibit) -> dict:
     """How to make the exhibit again, and what came out: nothing of the machine, the time or the folder in it."""
     landmine = p.objective in (None, "landmine")
+    parameters = {name: getattr(p, name) for name in MANIFEST_PARAMETERS}
     return {
         "figure": exhibit.stem,
         "caption": exhibit.caption,
         "notebook": f"notebooks/{p.notebook}.ipynb",
         "command": p.command,
-        "parameters": {name: getattr(p, name) for name in SCALE} | {name: p.settings.get(name) for name in SETTINGS},
+        "parameters": parameters | {name: p.settings.get(name) for name in SETTINGS},
         "settings": {name: settings_used(name, p.settings, p.n_clients) for name in p.algorithms},
         "versions": {"python": platform.python_version(), **library_versions()},
         "dataset": {"LandmineData.mat": SHA256, "data/landmine_auc.npz": load_table().sha256} if landmine else None,

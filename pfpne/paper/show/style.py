@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pfpne.algorithms import NAMES
-from pfpne.paper.run.groups import OWN_DELTA
+from pfpne.paper.run.selections import OWN_DELTA
 from pfpne.problems import OBJECTIVES
 
 

@@ -15,7 +15,7 @@ from pfpne.paper.claims import evidence
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.run import cache, sources
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import NOTEBOOKS
+from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.sources import LOADED, Sources
 
@@ -138,7 +138,7 @@ def test_every_import_is_followed_wherever_it_stands(tmp_path):
 
 
 def test_a_notebook_is_known_by_all_that_its_cells_import():
-    imported = sources.imported_by(NOTEBOOKS / "1_synthetic_regret.ipynb")
+    imported = sources.imported_by(NOTEBOOKS_FOLDER / "1_synthetic_regret.ipynb")
     assert "pfpne.paper.exhibits.regret" in imported and "pfpne.paper.exhibits.depths" not in imported
     whole = LOADED.reached(frozenset(imported), whole=True)
     assert {"pfpne.paper.show.style", "pfpne.paper.run.parameters", "pfpne.algorithms", "pfpne.algorithms.gp"} <= {
@@ -194,7 +194,7 @@ def test_an_edit_after_loading_stops_the_run_if_it_changes_what_is_computed(tmp_
 def test_a_key_covers_the_content_and_the_versions(monkeypatch):
     key = cache.key({"a": 1}, pfpne.simulate)
     assert key == cache.key({"a": 1}, pfpne.simulate) != cache.key({"a": 2}, pfpne.simulate)
-    monkeypatch.setattr(cache, "versions", lambda: {"numpy": "0"})
+    monkeypatch.setattr(cache, "numerical_environment", lambda: {"numpy": "0"})
     assert cache.key({"a": 1}, pfpne.simulate) != key
 
 
@@ -276,6 +276,6 @@ def test_a_variant_is_played_once(tmp_path, monkeypatch):
     problem = pfpne.make_problem("garland", 2, run=1)
     mirrored = pfpne.simulate(algorithm, problem, 60, partition=partition(problem.domain, max_depth=problem.max_depth))
     assert regrets[1] == mirrored.regret[:, -1].mean()
-    monkeypatch.setattr(evidence, "unordered", None)
+    monkeypatch.setattr(evidence, "run_unordered", None)
     assert scale.variant("garland", base, algorithm, partition, "bernoulli", 2).tolist() == regrets
     assert pickle.loads(pickle.dumps(deviations.VARIANTS)).keys() == deviations.VARIANTS.keys()  # for workers

@@ -17,7 +17,7 @@ from pfpne.paper.__main__ import main
 from pfpne.paper.run import batch
 from pfpne.paper.run.batch import Execution
 from pfpne.paper.run.declarations import ParameterError
-from pfpne.paper.run.folders import NOTEBOOKS as FOLDER
+from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
 from pfpne.paper.run.parameters import HEADER, assigned
 from pfpne.paper.run.progress import progress
@@ -25,7 +25,7 @@ from pfpne.paths import PACKAGE
 from pfpne.paths import SHIPPED as CHECKOUT
 
 NAME = "1_synthetic_regret"
-SOURCE = FOLDER / f"{NAME}.ipynb"
+SOURCE = NOTEBOOKS_FOLDER / f"{NAME}.ipynb"
 EXECUTION = Execution("smoke", NAME, {"objective": "garland", "noise": "bernoulli"})
 
 
@@ -36,8 +36,8 @@ def project(tmp_path, monkeypatch):
     (folder / "notebooks").mkdir(parents=True)
     monkeypatch.setenv("PFPNE_ROOT", str(folder))
     monkeypatch.setenv("PFPNE_TERMINAL", "")
-    for name in ("NOTEBOOKS", "EXECUTED"):
-        monkeypatch.setattr(batch, name, folder / name.lower())
+    for constant, name in (("NOTEBOOKS_FOLDER", "notebooks"), ("EXECUTED", "executed")):
+        monkeypatch.setattr(batch, constant, folder / name)
     return folder
 
 
@@ -119,7 +119,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_notebook_is_one_sentence_before_anything_is_executed(project, monkeypatch, capsys, damage):
     for name in NOTEBOOKS:
-        (project / "notebooks" / f"{name}.ipynb").write_bytes((FOLDER / f"{name}.ipynb").read_bytes())
+        (project / "notebooks" / f"{name}.ipynb").write_bytes((NOTEBOOKS_FOLDER / f"{name}.ipynb").read_bytes())
     DAMAGES[damage](project / "notebooks" / SOURCE.name)
     monkeypatch.setattr(batch, "make_figures", lambda *_: pytest.fail("a notebook was executed"))
     assert main(["figures", "--profile", "smoke"]) == 1
@@ -145,12 +145,12 @@ def three(project, monkeypatch):
 
     def make(execution):
         begun.append(execution.notebook)
-        time.sleep(batch.KNOWN[execution.notebook].seconds / 100)
+        time.sleep(batch.NOTEBOOKS[execution.notebook].seconds / 100)
         return [f"made by {execution.notebook}"]
 
     seconds = {"short": 20, "long": 120, "same": 1}
     names = tuple(seconds)
-    monkeypatch.setattr(batch, "KNOWN", {name: Notebook("paper", seconds[name], ()) for name in names})
+    monkeypatch.setattr(batch, "NOTEBOOKS", {name: Notebook("paper", seconds[name], ()) for name in names})
     monkeypatch.setattr(batch, "executions", lambda _: [(name, {}) for name in names])
     monkeypatch.setattr(batch, "check_notebook", lambda _: None)
     monkeypatch.setattr(batch, "is_unchanged", lambda execution: execution.notebook == "same")
@@ -242,10 +242,10 @@ def test_make_says_who_it_is(target, tmp_path):
 INTERRUPTED = """
 import os, signal, threading, time
 from IPython.core.interactiveshell import InteractiveShell
-from pfpne.paper.run.workers import unordered
+from pfpne.paper.run.workers import run_unordered
 
 def play(n_jobs):
-    for position, _ in unordered(time.sleep, [(0,), (0,), (30,), (30,)], n_jobs):
+    for position, _ in run_unordered(time.sleep, [(0,), (0,), (30,), (30,)], n_jobs):
         if position == 1:
             threading.Timer(1, os.killpg, (0, signal.SIGINT)).start()
 

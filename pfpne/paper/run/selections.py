@@ -1,0 +1,19 @@
+"""Named selections of algorithms and of objectives: what the figures, the tables and the claims are about."""
+
+SYNTHETIC_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")  # in the paper's order
+MAIN_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
+APPENDIX_OBJECTIVES = ("doublesine", "ackley")  # the figure of its appendix
+COMMUNICATION_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "ackley")  # its figure of communication
+ONE_PER_DIMENSION = ("garland", "himmelblau", "rastrigin")  # one objective of each dimension: 1, 2, 10
+MAP_OBJECTIVES = ("garland", "doublesine", "himmelblau", "ackley", "landmine")  # the objectives of the regime map
+
+PAPER_ALGORITHMS = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
+COMPARED_ALGORITHMS = (*PAPER_ALGORITHMS, "hct", "pe")  # the paper's five, then ours
+SINGLE_CLIENT_ALGORITHMS = ("hoo", "blin")  # single-client searches of the paper's Table 1, which its figures leave out
+RANKED_ALGORITHMS = (*COMPARED_ALGORITHMS, *SINGLE_CLIENT_ALGORITHMS)
+BEYOND_ALGORITHMS = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
+SPECIFICATION_ALGORITHMS = (*PAPER_ALGORITHMS, "pe")  # the algorithms of the specification curve
+MAP_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # the algorithms of the regime map
+WATCHED_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe")  # the algorithms that are watched depth by depth
+
+OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own Delta, shown beside PF-PNE with the paper's
