@@ -66,7 +66,7 @@ def test_every_cell_says_how_its_clients_differ():
         (clients, *sorted(changes.items()))
         for *_, clients, changes in beyond.settings_of_runs(complete("7_beyond", {}))
     }
-    common = ("common", beyond.COMMON)
+    common = ("common", beyond.COMMON_SHIFT)
     assert found == {("alike", common, ("shift", 0.0)), ("shifted", common, ("shift", 0.1)), (beyond.OWN,)}
 
 

@@ -1,6 +1,5 @@
-"""The claims: the statistics by hand, each kind of test on made-up runs, the verdicts."""
+"""The claims: each kind of test on made-up runs, the verdicts, and what Table 1 measures."""
 
-import itertools
 import math
 import re
 from dataclasses import dataclass, replace
@@ -12,22 +11,20 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper.claims import depths, evidence, stats, tests
+from pfpne.paper.claims import claim_tests, depths, evidence, outcomes, stats
 from pfpne.paper.claims import verdicts as claims
-from pfpne.paper.claims.evidence import COLUMNS, Regime, Study, summarize
-from pfpne.paper.claims.tests import (
+from pfpne.paper.claims.claim_tests import (
     FACTS,
     LARGE_FACTOR,
     MOST_RUNS,
-    Column,
-    Comparison,
-    Outcome,
     c_of_noise,
     inequalities,
     last_depth,
-    place,
+    rank_among,
     rounds_bound,
 )
+from pfpne.paper.claims.evidence import RUN_COLUMNS, Regime, Study, summarize
+from pfpne.paper.claims.outcomes import ClaimCase, Comparison, Outcome
 from pfpne.paper.exhibits import forest, table1
 from pfpne.paper.run import batch
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
@@ -39,88 +36,12 @@ def rng():
     return np.random.default_rng(0)
 
 
-# --- statistics, by hand ----------------------------------------------------------------------------
-
-
-def test_sign_flip_by_hand():
-    # The eight sums of +-1 +-2 +-3 are -6, -4, -2, 0, 0, 2, 4, 6.
-    assert stats.sign_flip([-1, -2, -3], rng()) == (1 / 8, 1.0)
-    assert stats.sign_flip([1, -2, -3], rng()) == (2 / 8, 7 / 8)
-    assert stats.sign_flip([1, 2, -3], rng()) == (5 / 8, 5 / 8)
-    assert stats.sign_flip([-5], rng()) == (1 / 2, 1.0)
-    assert stats.sign_flip([0, 0, 0, 0], rng()) == (1.0, 1.0)
-    assert stats.sign_flip([1.0, np.nan], rng()) == (1.0, 1.0)
-
-
-@pytest.mark.parametrize("n", [2, 5, 9, 10])
-def test_sign_flip_agrees_with_all_signs_one_by_one(n):
-    values = np.random.default_rng(n).normal(-0.3, 1, n)
-    sums = np.array([np.dot(signs, values) for signs in itertools.product((-1, 1), repeat=n)])
-    below, above = (sums <= values.sum() + 1e-12).mean(), (sums >= values.sum() - 1e-12).mean()
-    assert stats.sign_flip(values, rng()) == (below, above)
-
-
-def test_sign_flip_beyond_the_exact_one_is_drawn_from_the_generator():
-    values = np.random.default_rng(3).normal(-0.3, 1, stats.EXACT + 1)
-    first, again = stats.sign_flip(values, rng()), stats.sign_flip(values, rng())
-    exact_without_last = stats.sign_flip(values[:-1], rng())
-    assert first == again and first[0] == pytest.approx(exact_without_last[0], abs=0.05)
-
-
-def test_power_law_is_recovered():
-    x = np.array([3_125, 6_250, 12_500, 25_000, 50_000, 100_000])
-    assert stats.power(x, np.stack([3 * x**0.75, 0.2 * x**-0.25])) == pytest.approx([0.75, -0.25])
-    assert np.isnan(stats.power(x, np.array([[1, 2, 0, 4, 5, 6]]))).all()
-    assert np.isnan(stats.power([5], np.array([[1.0]]))).all()
-
-
-def test_an_interval_by_hand():
-    values = np.random.default_rng(1).normal(2, 1, 30)
-    low, high = stats.interval(values, rng())
-    assert low < values.mean() < high and (low, high) == stats.interval(values, rng())
-    assert high - low == pytest.approx(2 * 1.96 * values.std(ddof=1) / math.sqrt(30), rel=0.15)
-    assert stats.interval([0.3, 0.3, 0.3], rng()) == pytest.approx((0.3, 0.3))
-    assert np.isnan(stats.interval([1.0], rng())).all()
-
-
-def test_a_ratio_by_hand():
-    assert stats.ratio(np.array([2.0, 4.0]), np.array([1.0, 2.0]), rng()) == (2.0, 2.0, 2.0)
-    assert stats.ratio(np.array([3.0]), np.array([2.0]), rng())[0] == 1.5
-    found, low, high = stats.ratio(np.array([1.0, 9.0, 2.0]), np.array([1.0, 2.0, 3.0]), rng())
-    assert found == 2.0 and low == pytest.approx(2 / 3) and high == pytest.approx(9 / 2)  # (2, 2, 2) and (9, 9, 9)
-    assert np.isnan(stats.ratio(np.array([1.0, 2.0]), np.array([0.0, 1.0]), rng())).all()
-
-
-def test_the_sign_flip_test_is_exact_for_up_to_forty_runs():
-    values = np.random.default_rng(7).normal(0, 1, 41)
-    first, other = (stats.sign_flip(values[:40], np.random.default_rng(seed)) for seed in (1, 2))
-    drawn, again = stats.sign_flip(values, rng()), stats.sign_flip(values, np.random.default_rng(2))
-    assert first == other and drawn != again
-    assert sum(drawn) == pytest.approx(1, abs=0.02)  # of one side each
-    signs = 1 - 2 * ((np.arange(2**16)[:, None] >> np.arange(16)) & 1)
-    sums, observed = signs @ values[:16], values[:16].sum()
-    wanted = (sums <= observed + 1e-12).mean(), (sums >= observed - 1e-12).mean()
-    assert stats.sign_flip(values[:16], rng()) == pytest.approx(wanted)
-
-
-def test_intervals_are_of_95_percent():
-    values = np.random.default_rng(1).normal(2, 1, 400)
-    width = 2 * 1.96 * values.std(ddof=1) / 20
-    low, high = stats.interval(values, rng())
-    assert high - low == pytest.approx(width, rel=0.05)
-    _, low, high = stats.ratio(values + 3, np.ones(400), rng())
-    assert high - low == pytest.approx(width, rel=0.05)
-    base = np.random.default_rng(2).uniform(1, 2, 400)  # paired: what the two have in common is no luck
-    _, low, high = stats.ratio(base * (1 + 0.01 * values), base, rng())
-    assert high - low < 0.01
-
-
 # --- made-up runs -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class MadeUp(Study):
-    """Study whose runs are computed from `tell(algorithm, run, **what it was asked)`, a dict of COLUMNS."""
+    """Study whose runs are computed from `tell(algorithm, run, **what it was asked)`, a dict of RUN_COLUMNS."""
 
     tell: object = None
 
@@ -128,11 +49,11 @@ class MadeUp(Study):
         n_runs = self.n_runs if n_runs is None else n_runs
         asked = {"objective": objective, "noise": noise, "n_clients": self.n_clients, "horizon": self.horizon}
         asked |= {"settings": {}, **changes}
-        same = {"algorithm": algorithms, "deployed": 5e-10}
+        same = {"algorithm": algorithms, "simple_regret": 5e-10}
         rows = [{**same, "run": run, **self.tell(algorithms, run, asked)} for run in range(n_runs)]
-        return pd.DataFrame(rows, columns=list(COLUMNS))
+        return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
 
-    def look_up(self, function, experiment, *arguments):
+    def per_run(self, function, experiment, *arguments):
         if function is depths.count_events:
             return np.array([[9, 0, 0]] * self.n_runs)
         if function is depths.gap_of_random_points:
@@ -164,7 +85,7 @@ CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 
 def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
     """What one claim's test finds under Bernoulli rewards."""
-    return CLAIMS[claim_id].test(study, study.regimes[0], claims.GIVEN[own_Delta])
+    return CLAIMS[claim_id].test(study, study.regimes[0], claims.GIVEN_DELTAS[own_Delta])
 
 
 def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
@@ -173,15 +94,15 @@ def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
     return claims.judge(CLAIMS[claim_id], found, found.p_values(rng()), k=1)["verdict"]
 
 
-def test_a_column_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
+def test_a_case_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     asked = []
     study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
-    paper, own = (Column(study, study.regimes[0], "garland", own_Delta) for own_Delta in (False, True))
-    for column in (paper, own):
-        column.runs()
-        column.runs("fed-pne")
-        column.runs(settings={"c": 0.2})
-        column.runs(settings={"Delta": 0.0})
+    paper, own = (ClaimCase(study, study.regimes[0], "garland", own_Delta) for own_Delta in (False, True))
+    for case in (paper, own):
+        case.runs()
+        case.runs("fed-pne")
+        case.runs(settings={"c": 0.2})
+        case.runs(settings={"Delta": 0.0})
     paper.runs(settings={"Delta": 0.01})  # the default
     pf_pne, fed_pne = [{}, {"c": 0.2}, {"Delta": 0.0}], {}
     true = {"Delta": "true"}
@@ -257,7 +178,7 @@ def test_similar_with_a_Delta_of_its_own(zero, expected):
 
 
 @pytest.mark.parametrize(
-    ("exponent", "falls", "as_stated", "idle"),
+    ("exponent", "falls", "as_stated", "last_phase"),
     [
         (-0.4, "holds", "holds", 0.1),
         (-0.1, "holds", "does not hold", 0.1),
@@ -265,11 +186,11 @@ def test_similar_with_a_Delta_of_its_own(zero, expected):
         (0.1, "not decidable", "not decidable", 0.6),  # one phase, a straight line
     ],
 )
-def test_falls_with_M(exponent, falls, as_stated, idle):
+def test_falls_with_M(exponent, falls, as_stated, last_phase):
     def tell(algorithm, run, asked):
         assert (asked["shift"], asked["common"]) == (0.0, 0.1)
         regret = (1 + 0.01 * np.sin(run)) * asked["n_clients"] ** (exponent + 0.001 * np.cos(run))
-        return {"regret": regret, "idle": idle}
+        return {"regret": regret, "last_phase": last_phase}
 
     assert verdict("falls-with-M-garland", made_up(tell)) == falls
     assert verdict("falls-as-stated-garland", made_up(tell)) == as_stated  # -1/4
@@ -281,7 +202,7 @@ def test_sublinear_where_Delta_bounds_the_differences(worst, exponent, expected)
     def tell(algorithm, run, asked):
         Delta = asked["settings"].get("Delta")
         slope = (exponent if Delta == worst else 0.7) + 0.001 * np.cos(run)
-        return {"regret": asked["horizon"] ** slope, "idle": 0.1, "Delta": 0.2 if Delta == "true" else Delta}
+        return {"regret": asked["horizon"] ** slope, "last_phase": 0.1, "Delta": 0.2 if Delta == "true" else Delta}
 
     bounds = worst == 1.0  # the true one is 0.2
     assert verdict("sublinear-garland", made_up(tell)) == (expected if bounds else "holds")
@@ -292,7 +213,7 @@ def test_sublinear_where_Delta_bounds_the_differences(worst, exponent, expected)
 def test_information_grows_more_slowly_than_T(exponent, expected):
     def tell(algorithm, run, asked):  # that half of T is one phase is of no matter to what is carried
         slope = (exponent if asked["settings"] else 0.0) + 0.001 * np.cos(run)
-        return {"numbers": 9 * asked["horizon"] ** slope, "regret": asked["horizon"], "idle": 0.9}
+        return {"numbers": 9 * asked["horizon"] ** slope, "regret": asked["horizon"], "last_phase": 0.9}
 
     assert verdict("information-garland", made_up(tell)) == expected
 
@@ -319,7 +240,7 @@ def test_fed_pne_is_better_against_the_global_optimum(shared, expected):
 @pytest.mark.parametrize(("mine", "expected"), [(0.5, "holds"), (2.0, "does not hold")])
 def test_own_optima_are_found_where_no_shared_point_does_as_well(mine, expected):
     def tell(algorithm, run, asked):  # the global maximiser loses 1e-9
-        return {"deployed": 1e-9 * (1 + 0.01 * np.sin(run)) * {"pf-pne": mine}.get(algorithm, 1)}
+        return {"simple_regret": 1e-9 * (1 + 0.01 * np.sin(run)) * {"pf-pne": mine}.get(algorithm, 1)}
 
     study = made_up(tell)
     assert verdict("finds-own-garland", study) == verdict("finds-own-hct-garland", study) == expected
@@ -338,9 +259,9 @@ def test_settings_matter_little_unless_one_does(factor, expected):
     assert len(outcome("settings-garland", made_up(tell), own_Delta=True).comparisons) == 16  # Delta cannot be moved
 
 
-def test_the_place_among_rivals():
+def test_the_rank_among_rivals():
     mine = np.array([3.0, 3.0, 9.0])
-    assert place(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival
+    assert rank_among(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival
 
 
 # --- facts ------------------------------------------------------------------------------------------
@@ -363,21 +284,21 @@ MOST_NUMBERS = 20 * (1 + 3) * (1 + 2 + 4 + 8 + 16 + 32 + 64 + 128)  # of 20 clie
         ("pf-stops", {}, "true by construction"),
         ("pf-stops", {"rounds": 7}, "not decidable"),
         ("pf-stops", {"rounds": 9}, "does not hold"),
-        ("pf-stops", {"last": 100_000}, "does not hold"),
+        ("pf-stops", {"last_round": 100_000}, "does not hold"),
         ("bounded", {"numbers": MOST_NUMBERS}, "true by construction"),
         ("bounded", {"numbers": MOST_NUMBERS + 1}, "does not hold"),
         ("bounded", {"rounds": 9}, "does not hold"),
         ("fed-grows", {}, "holds"),
         ("fed-grows", {"fed_last": 4_000}, "not decidable"),  # PF-PNE's is at 5,000, and the rest one phase
         ("fed-grows", {"fed_last": 9_000}, "not decidable"),
-        ("fed-grows", {"fed_last": 60_000, "last": 70_000}, "does not hold"),
+        ("fed-grows", {"fed_last": 60_000, "last_round": 70_000}, "does not hold"),
         ("delta-bounds-garland", {}, "holds"),
         ("delta-bounds-garland", {"Delta": 0.02}, "does not hold"),
     ],
 )
 def test_communication_is_counted(claim_id, changed, expected):
-    numbers = {"rounds": 8, "last": 5_000, "numbers": 3_000, "fed_last": 40_000, "Delta": 0.01, **changed}
-    fed = {"rounds": 12, "last": numbers.pop("fed_last"), "numbers": 9_000, "Delta": math.nan}
+    numbers = {"rounds": 8, "last_round": 5_000, "numbers": 3_000, "fed_last": 40_000, "Delta": 0.01, **changed}
+    fed = {"rounds": 12, "last_round": numbers.pop("fed_last"), "numbers": 9_000, "Delta": math.nan}
     study = made_up(lambda algorithm, run, asked: numbers if algorithm == "pf-pne" else fed)
     assert verdict(claim_id, study) == expected
     reason = outcome(claim_id, study).reason
@@ -391,7 +312,7 @@ class Looked(MadeUp):
     gaps: object = None
     chance: float = 0.0
 
-    def look_up(self, function, experiment, *arguments):
+    def per_run(self, function, experiment, *arguments):
         return np.full(self.n_runs, self.chance) if function is depths.gap_of_random_points else np.asarray(self.gaps)
 
 
@@ -400,12 +321,12 @@ def looked(tell=None, **more) -> Looked:
 
 
 def test_assumptions_are_held_against_the_papers_constants():
-    paper = Column(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).regimes[0], "garland")
-    assert tests.near_optimal(paper).facts == [True, False]  # Delta = 0.01, of the worst client
+    paper = ClaimCase(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).regimes[0], "garland")
+    assert claim_tests.near_optimal(paper).facts == [True, False]  # Delta = 0.01, of the worst client
     gaps = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
-    smooth = tests.smooth(Column(looked(gaps=gaps), made_up(None).regimes[0], "garland"), 3)
+    smooth = claim_tests.smooth(ClaimCase(looked(gaps=gaps), made_up(None).regimes[0], "garland"), 3)
     assert smooth[:2] == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
-    assert tests.theory_settings(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
+    assert outcomes.theory_settings(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
 
 
 @pytest.mark.parametrize(("share", "vacuous"), [(0.79, False), (0.81, True)])
@@ -416,9 +337,9 @@ def test_settings_move_nothing_where_nothing_is_learnt(share, vacuous):
     assert bool(found.vacuous) == vacuous and f"{share:.0%} of the regret of points drawn at random" in found.measured
 
 
-@pytest.mark.parametrize(("idle", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
-def test_more_than_half_of_T_in_one_phase_is_one_phase(idle, why):
-    assert tests.one_phase(pd.DataFrame({"idle": [idle - 0.1, idle + 0.1]})) == why
+@pytest.mark.parametrize(("last_phase", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
+def test_more_than_half_of_T_in_one_phase_is_one_phase(last_phase, why):
+    assert outcomes.why_one_phase(pd.Series([last_phase - 0.1, last_phase + 0.1])) == why
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.8, True), (0.7, None), (0.3, None), (0.1, False)])
@@ -426,9 +347,11 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
     def tell(algorithm, run, asked):
         return {"seconds": 2.0 if algorithm == "fn-ucb" and run < 10 * share else 1.0}
 
-    column = Column(made_up(tell), made_up(tell).regimes[0], "garland")
-    assert tests.count_times(column, fact="slower").facts == [expected]
-    assert tests.measure_times(column)["alike"] == 1.0 and tests.measure_times(column)["slower"] == pytest.approx(share)
+    case = ClaimCase(made_up(tell), made_up(tell).regimes[0], "garland")
+    assert claim_tests.count_times(case, fact="slower").facts == [expected]
+    assert claim_tests.measure_times(case)["alike"] == 1.0 and claim_tests.measure_times(case)[
+        "slower"
+    ] == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("more", "expected"), [(0, "true by construction"), (1, "does not hold")])
@@ -443,7 +366,7 @@ def test_rounds_within_the_bound(more, expected):
 
 @pytest.mark.parametrize(("up", "expected"), [(100, "holds"), (130, "does not hold"), (70, "does not hold")])
 def test_with_Delta_0_as_many_numbers_go_up(up, expected):
-    study = made_up(lambda algorithm, run, asked: {"up": up if algorithm == "pf-pne" else 100})
+    study = made_up(lambda algorithm, run, asked: {"numbers_up": up if algorithm == "pf-pne" else 100})
     assert verdict("delta-zero-cost-garland", study) == expected
 
 
@@ -470,7 +393,7 @@ def test_other_horizons_are_asked_for():
 def test_times_are_measured_and_say_nothing_of_the_papers_programs():
     study = made_up(lambda algorithm, run, asked: {"seconds": 3.95 + run / 100 if algorithm == "fn-ucb" else 2.0})
     assert verdict("time-others", study) == verdict("time-fn-ucb", study) == "not decidable"
-    times = claims.times(study)
+    times = claims.times_by_objective(study)
     assert times["fn-ucb"].max() == pytest.approx(3.995) and (times["alike"] == 1).all()
     assert times["slower"].tolist() == [np.mean(3.95 + np.arange(10) / 100 >= 4)] * len(times)
     assert times["objective"].tolist() == ["garland", "himmelblau", "rastrigin", "landmine", "rastrigin"]
@@ -549,12 +472,6 @@ def test_no_more_than_the_level_of_families_has_an_error():
     assert 0 < erring <= 400 * 0.05 + 2 * math.sqrt(400 * 0.05 * 0.95)
 
 
-def test_the_comparisons_of_a_claim_taken_together():
-    low, high = (1 / 32, 1.0), (1.0, 1 / 32)  # surely right, surely wrong
-    assert stats.combine_p_values(np.array([low, low])) == (1 / 32, 1.0)
-    assert stats.combine_p_values(np.array([low, high])) == (1.0, 2 / 32)
-
-
 @pytest.mark.parametrize(
     ("p", "expected"),
     [
@@ -620,7 +537,7 @@ def test_statements_say_what_the_tests_are_given():
             assert f"{name} to {low:g} or {high:g}" in said
         if claim.kind == "count_times":
             assert f" {LARGE_FACTOR:g} times" in said and f"{MOST_RUNS:.0%}" in said and f"{1 - MOST_RUNS:.0%}" in said
-    assert f"Delta = {claims.GIVEN[0]} " in CLAIMS["delta-bounds-garland"].statement
+    assert f"Delta = {claims.GIVEN_DELTAS[0]} " in CLAIMS["delta-bounds-garland"].statement
     H_0 = [last_depth(pd.DataFrame({"Delta": [Delta]}))[0] for Delta in CLAIMS["any-Delta-garland"].arguments["deltas"]]
     assert H_0 == [*range(10), math.inf]
 
@@ -633,8 +550,10 @@ def test_what_is_compared_has_a_family_and_what_is_counted_has_none():
 
 def test_another_claim_makes_the_notebooks_again(monkeypatch, tmp_path):
     notebook = NOTEBOOKS_FOLDER / "12_claims.ipynb"
-    before, edited = batch.fingerprint(notebook, {}), tmp_path / claims.TABLE.name
-    edited.write_text(claims.TABLE.read_text(encoding="utf-8").replace("below = 1.25", "below = 1.3"), encoding="utf-8")
+    before, edited = batch.fingerprint(notebook, {}), tmp_path / claims.CLAIMS_FILE.name
+    edited.write_text(
+        claims.CLAIMS_FILE.read_text(encoding="utf-8").replace("below = 1.25", "below = 1.3"), encoding="utf-8"
+    )
     monkeypatch.setattr(batch, "TOML_FILES", [edited])
     assert batch.fingerprint(notebook, {}) != before
 
@@ -646,8 +565,15 @@ def _every_number(algorithm, run, asked):
     Delta = (0.2 if given == "true" else given) if algorithm == "pf-pne" else math.nan
     growth = asked["horizon"] ** 0.7 * asked["n_clients"] ** -0.3
     luck = 1 + 0.01 * np.sin(run + len(algorithm)) - 0.1 * (given == "true")
-    numbers = {"regret": base * growth * luck, "rounds": 4, "last": 300, "numbers": 500, "seconds": 1.0, "idle": 0.2}
-    numbers |= {"up": 250, "global_regret": 0.5 * base * growth * luck}
+    numbers = {
+        "regret": base * growth * luck,
+        "rounds": 4,
+        "last_round": 300,
+        "numbers": 500,
+        "seconds": 1.0,
+        "last_phase": 0.2,
+    }
+    numbers |= {"numbers_up": 250, "global_regret": 0.5 * base * growth * luck}
     return {**numbers, "Delta": Delta}
 
 
@@ -664,7 +590,7 @@ def test_each_claim_in_each_regime_with_either_Delta(verdicts):
     assert (table[["statement", "measured", "runs"]] != "").all(axis=None)
     assert not table.duplicated(["id", *column]).any()
     for (claim_id, regime, cells), mine in table.groupby(["id", "regime", "cells"]):
-        assert mine["Delta"].tolist() in ([""], list(claims.GIVEN))
+        assert mine["Delta"].tolist() in ([""], list(claims.GIVEN_DELTAS))
         assert (regime == "landmine") == (claim_id.endswith("landmine")) or not claim_id.endswith("landmine")
         assert cells == "random" or not claim_id.endswith(("garland", "himmelblau"))
     smallest = comparisons.query("id == 'smallest-garland' and regime == 'bernoulli' and Delta == 'true'")
@@ -739,11 +665,11 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
     assert ackley.loc["fn-ucb", "n"] == 10 and ackley.loc["pe", "n"] == 30
 
 
-def test_idle_is_the_mean_over_the_clients_of_the_time_since_they_moved():
+def test_the_last_phase_is_the_mean_over_the_clients_of_the_time_since_they_moved():
     # of T = 10, client 1 moved last at 2, client 2 at 8, client 3 at 1, where it began: 0.8, 0.2 and 0.9
     moved = [[5, 4, 4, 4, 4, 4, 4, 4, 4, 4], [5, 4, 4, 4, 3, 3, 3, 2, 2, 2], [1] * 10]
     run = SimpleNamespace(simple_regret=np.array(moved, dtype=float), t=np.arange(1, 11))
-    assert evidence.idle(run) == pytest.approx(1.9 / 3)
+    assert evidence.last_phase_share(run) == pytest.approx(1.9 / 3)
 
 
 def test_the_numbers_of_a_run_by_hand():
@@ -759,13 +685,21 @@ def test_the_numbers_of_a_run_by_hand():
         settings={"Delta": 0.25},
         seconds=1.5,
     )
-    numbers = dict(zip(list(COLUMNS)[2:], evidence.summary_row(run), strict=True))
-    wanted = {"regret": 400, "global_regret": 800, "rounds": 2, "last": 40, "numbers": 36, "up": 12, "sooner": 40}
-    wanted |= {"deployed": 0.4, "idle": 0.0, "Delta": 0.25, "seconds": 1.5}
+    numbers = dict(zip(list(RUN_COLUMNS)[2:], evidence.summary_row(run), strict=True))
+    wanted = {
+        "regret": 400,
+        "global_regret": 800,
+        "rounds": 2,
+        "last_round": 40,
+        "numbers": 36,
+        "numbers_up": 12,
+        "early_regret": 40,
+    }
+    wanted |= {"simple_regret": 0.4, "last_phase": 0.0, "Delta": 0.25, "seconds": 1.5}
     assert numbers == pytest.approx(wanted)
     run.communication, run.global_regret, run.settings = run.communication[:0], None, {}
-    numbers = dict(zip(list(COLUMNS)[2:], evidence.summary_row(run), strict=True))
-    assert (numbers["rounds"], numbers["last"], numbers["numbers"], numbers["up"]) == (0, 0, 0, 0)
+    numbers = dict(zip(list(RUN_COLUMNS)[2:], evidence.summary_row(run), strict=True))
+    assert (numbers["rounds"], numbers["last_round"], numbers["numbers"], numbers["numbers_up"]) == (0, 0, 0, 0)
     assert math.isnan(numbers["global_regret"]) and math.isnan(numbers["Delta"])
 
 
@@ -813,7 +747,7 @@ def test_a_row_of_table_1_by_hand():
         rounds = {100_000: 9, 50_000: 5, 25_000: 3}.get(T, 2) + run
         regret = 80.0 * T / 100_000 * (M / 20) ** -0.25 + 2 * run
         shared = {"global_regret": regret + 1} if asked.get("global_regret") else {}
-        return {"regret": regret, "rounds": rounds, "numbers": 7 * rounds, "idle": 0.1, **shared}
+        return {"regret": regret, "rounds": rounds, "numbers": 7 * rounds, "last_phase": 0.1, **shared}
 
     row = table1._row(made_up(tell, 2), "fed-pne", "garland")
     assert (row["local"], row["global"], row["n"], row["personalized"]) == (81.0, 82.0, 2, "no")
@@ -835,7 +769,7 @@ def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
     )
     row = rows.iloc[1]
     assert row["regret"] == run.regret[:, -1].mean() and row["global_regret"] == run.global_regret[:, -1].mean()
-    assert row["rounds"] == len(run.communication) and row["last"] == run.communication["t"].max()
+    assert row["rounds"] == len(run.communication) and row["last_round"] == run.communication["t"].max()
     assert row["numbers"] == run.communication["bytes"].sum() / 8 and row["Delta"] == run.settings["Delta"]
     (kept,) = (tmp_path / "summaries").iterdir()
     before = kept.read_bytes()
@@ -863,10 +797,10 @@ def test_the_primary_family_by_hand(monkeypatch):
     def runs(self, algorithm="pf-pne", **changes):
         level = {"pf-pne": 1.0, "hct-pyxab": 2.0}.get(algorithm, 3.0)
         regret = level + np.linspace(0.0, 0.5, 8)
-        return pd.DataFrame({"regret": regret, "idle": 0.6 if self.regime.noise == 2.0 else 0.1})
+        return pd.DataFrame({"regret": regret, "last_phase": 0.6 if self.regime.noise == 2.0 else 0.1})
 
-    monkeypatch.setattr(tests.Column, "runs", runs)
-    table = claims.primary(study)
+    monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
+    table = claims.primary_family(study)
     assert table["objective"].tolist() == ["garland", "garland", "all"]  # cyclic cells are left out
     first = table.iloc[0]
     assert first["rival"] == "hct-pyxab" and first["ratio"] == pytest.approx(1.25 / 2.25)
@@ -876,25 +810,19 @@ def test_the_primary_family_by_hand(monkeypatch):
     assert table["improvement"].tolist() == [1.0, 1.0, 1.0]
 
 
-def test_holm_by_hand():
-    assert stats.holm(np.array([0.01, 0.04, 0.03, 0.5])).tolist() == pytest.approx([0.04, 0.09, 0.09, 0.5])
-
-
-def test_improvement_counts_every_pair_of_runs():
-    assert stats.improvement(np.array([1.0, 3.0]), np.array([2.0, 3.0])) == pytest.approx(2.5 / 4)
-    low, high = stats.improvement_interval([(np.arange(9.0), np.arange(9.0))], np.random.default_rng(0))
-    assert 0.1 < low < 0.5 < high < 0.9
-
-
-@pytest.mark.parametrize(("idle", "why"), [(0.4, ""), (0.6, "60% of T is one phase")])
-def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, idle, why):
+@pytest.mark.parametrize(("last_phase", "why"), [(0.4, ""), (0.6, "60% of T is one phase")])
+def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, last_phase, why):
     """What is compared at T is decided by the phase that T cuts; communication is not."""
 
     def runs(self, algorithm="pf-pne", settings=None, **changes):
-        return pd.DataFrame({"regret": np.full(4, 1.0 if algorithm == "pf-pne" else 2.0), "numbers": 3.0, "idle": idle})
+        return pd.DataFrame(
+            {"regret": np.full(4, 1.0 if algorithm == "pf-pne" else 2.0), "numbers": 3.0, "last_phase": last_phase}
+        )
 
-    monkeypatch.setattr(tests.Column, "runs", runs)
-    column = Column(Study(2, 100, 6, 4, ()), Regime("bernoulli", "bernoulli", ("garland",)), "garland")
-    assert [one.undecidable for one in tests.compare(column, ["hct"], below=1).comparisons] == [why]
-    assert [one.undecidable for one in tests.compare(column, ["hct"], below=1, quantity="numbers").comparisons] == [""]
-    assert [one.undecidable for one in tests.compare(column, ["pf-pne"], "hct", below=2).comparisons] == [""]
+    monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
+    case = ClaimCase(Study(2, 100, 6, 4, ()), Regime("bernoulli", "bernoulli", ("garland",)), "garland")
+    assert [one.undecidable for one in claim_tests.compare(case, ["hct"], below=1).comparisons] == [why]
+    assert [one.undecidable for one in claim_tests.compare(case, ["hct"], below=1, quantity="numbers").comparisons] == [
+        ""
+    ]
+    assert [one.undecidable for one in claim_tests.compare(case, ["pf-pne"], "hct", below=2).comparisons] == [""]

@@ -81,16 +81,16 @@ def test_a_cell_far_below_the_optimum_may_vary_as_it_likes():
 def test_near_optimal_cells_are_counted():
     best = np.array([1.0, 1.0])  # a client, and f-bar
     highs = [np.array([[1.0], [1.0]]), np.array([[0.2, 1.0], [0.8, 0.3]])]
-    near, different = depths.near_optimal(best, highs, nu_1=0.1, rho=0.5)  # 1.2, 0.6 for the client; 0.6, 0.3
+    near, different = depths.count_near_optimal(best, highs, nu_1=0.1, rho=0.5)  # 1.2, 0.6 for the client; 0.6, 0.3
     assert near.tolist() == [[1, 1], [1, 1]] and different.tolist() == [[0, 1]]
 
 
 def test_dimensions():
     depth = np.arange(9)
     counts = np.stack([2**depth, 4 * 2 ** (depth // 2), np.full(9, 7), 0 * depth])
-    found = depths.dimension(counts, 1.0, 0.5)
+    found = depths.near_optimality_dimension(counts, 1.0, 0.5)
     assert found[0] == pytest.approx(1) and found[1:] == pytest.approx([0.5, 0, 0], abs=1e-9)
-    assert math.isnan(depths.dimension(counts[:, :5], 1.0, 0.5)[0])  # 12/16 at depth 4 alone
+    assert math.isnan(depths.near_optimality_dimension(counts[:, :5], 1.0, 0.5)[0])  # 12/16 at depth 4 alone
 
 
 def test_Delta_and_omega_by_hand():
@@ -117,7 +117,7 @@ def test_near_optimal_cells_by_hand():
     # nu_1 = 0.01, depth 0 and 1: within 0.12 and 0.06 of the client's optimum, within 0.06 and 0.03 of f-bar's
     best = np.array([1.0, 0.8])
     highs = [np.array([[0.89], [0.73]]), np.array([[1.0, 0.95, 0.93], [0.76, 0.78, 0.8]])]
-    near, different = depths.near_optimal(best, highs, 0.01, 0.5)
+    near, different = depths.count_near_optimal(best, highs, 0.01, 0.5)
     assert near.tolist() == [[1, 2], [0, 2]] and different.tolist() == [[1, 1]]
 
 
@@ -141,12 +141,12 @@ def test_the_way_to_a_point_leads_through_the_cells_that_hold_it(cells):
     ]
 
 
-def watched(functions, T, **settings) -> depths.Observed:
+def watched(functions, T, **settings) -> depths.CheckedPFPNE:
     problem = problem_from_functions(functions, [[0.0, 1.0]], noise=0.0)
     task, made = Task(Partition(problem.domain), problem.n_clients, T), []
 
     def phases(*arguments):
-        made.append(depths.Observed(*arguments, problem))
+        made.append(depths.CheckedPFPNE(*arguments, problem))
         return made[0]
 
     run = noise_streams(problem, 0, 0), np.array([T]), False
@@ -204,7 +204,7 @@ def test_a_mean_is_off_by_more_than_its_half_width():
     found.errors.clear()
     b, values = 0.5 * np.sqrt(found.log / 8), found.problem.mean_values(np.array([[0.25], [0.75]]))
     pulled = Pull(1, np.array([0, 0, 1, 1]), np.array([1, 2, 1, 2]), np.full(4, 4))
-    found.look_at_server(pulled, values + np.array([[0.99 * b, 0.0], [0.99 * b, -2.02 * b]]))
+    found.check_server_means(pulled, values + np.array([[0.99 * b, 0.0], [0.99 * b, -2.02 * b]]))
     assert found.errors[0].tolist() == [False, True]  # off by 0.99 b, and by 1.01 b
 
 

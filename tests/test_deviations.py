@@ -15,7 +15,7 @@ from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, tra
 from pfpne.federation import Federation, Task
 from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.claims.tests import theory_settings
+from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.deviations import (
     READINGS,

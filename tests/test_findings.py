@@ -19,7 +19,7 @@ def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         {"id": claim.id, "regime": regime, "cells": cells, "Delta": Delta, "runs": claim.runs.format_map(SCALE)}
         for claim in claims.CLAIMS
         for regime, cells in REGIMES
-        for Delta in (claims.GIVEN if claim.by_Delta else ("",))
+        for Delta in (claims.GIVEN_DELTAS if claim.by_Delta else ("",))
     ]
     more = {"verdict": verdict, "decided_by": "Garland: 3", "measured": "Garland: none"}
     verdicts = pd.DataFrame([{**head, **more} for head in heads])

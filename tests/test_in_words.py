@@ -78,7 +78,7 @@ def of_runs(monkeypatch, regrets: dict[str, float], **given) -> tuple:
 def test_only_who_is_drawn_is_compared(monkeypatch):
     regrets = {name: 101.0 + k for k, name in enumerate(RANKED_ALGORITHMS)} | {"hct": 11.0, "blin": 12.0, "hoo": 51.0}
     results, p = of_runs(monkeypatch, regrets)
-    assert p.mark(results.experiment) == "printed"  # its figure has neither HCT nor BLiN
+    assert p.reading_in_name(results.experiment) == "printed"  # its figure has neither HCT nor BLiN
     words = regret.in_words(results, p)
     assert words.startswith("After T = 60 evaluations per client HOO has the smallest mean regret R(T)/M, 50. PF-PNE")
     results, p = of_runs(monkeypatch, regrets, noise=0.3)  # a figure with all of them

@@ -11,7 +11,7 @@ from pfpne.algorithms.hct import HCTSettings, hct_constants
 from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import transition_depth
 from pfpne.paper.claims.depths import optima, watch
-from pfpne.paper.claims.tests import theory_settings
+from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import lemmas
 from pfpne.paper.exhibits.lemmas import BIASED, UNIT, biased_problem, count_kept_nodes, fate
 from pfpne.paper.run.experiment import Experiment

@@ -198,7 +198,7 @@ def test_a_batch_makes_the_notebooks_of_its_group(monkeypatch):
         made[group], begun[:] = Counter(begun), []
     papers = [name for name in NOTEBOOKS if name[1] == "_" and name[0] in "012345"]
     assert set(made["paper"]) == {(name, None) for name in papers}  # each of the paper's figures once
-    shown = {(name, "model") for name in papers if NOTEBOOKS[name].reading}
+    shown = {(name, "model") for name in papers if NOTEBOOKS[name].takes_reading}
     assert set(made["evidence"]) >= {("12_claims", None), ("11_as_printed", None), ("9_why", None), *shown}
     assert set(made["map"]) == {("8_regime_map", None)}
     assert made["all"] == made["paper"] + made["evidence"] + made["map"]

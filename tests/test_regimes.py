@@ -61,7 +61,7 @@ def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
 def test_measured_regimes(parameters, table, folder):
     assert len(table) == 4 and not table.duplicated(REGIME).any()
     first = table.iloc[0]
-    own = {"noise": first["noise"], "shift": first["shift"], "common": regimes.COMMON}
+    own = {"noise": first["noise"], "shift": first["shift"], "common": regimes.COMMON_SHIFT}
     experiment = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(experiment, 1, folder)["regret"].mean())
     assert (table[RIVALS].min(axis=1) == [row[row["best"]] for _, row in table.iterrows()]).all()
@@ -108,7 +108,12 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     table = regimes.held_out(parameters, folder)  # garland, narrowed: one dimension has one kind of cells
     assert set(table["cells"]) == {"random"} and len(table) == 2 and not table.duplicated(REGIME).any()
     first = table.iloc[0]
-    own = {"noise": first["noise"], "shift": first["shift"], "seed": parameters.seed + 1, "common": regimes.COMMON}
+    own = {
+        "noise": first["noise"],
+        "shift": first["shift"],
+        "seed": parameters.seed + 1,
+        "common": regimes.COMMON_SHIFT,
+    }
     other_seed = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
     words = regimes._words_on_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
@@ -160,7 +165,7 @@ def test_a_lead_is_clear_beyond_two_standard_errors_over_every_other(leads, clea
 def test_the_spread_is_the_root_of_the_mean_variance_across_clients(parameters):
     variances = []
     for run in range(parameters.n_runs):
-        problem = make_problem("garland", 3, 0.1, seed=parameters.seed, run=run, common=regimes.COMMON)
+        problem = make_problem("garland", 3, 0.1, seed=parameters.seed, run=run, common=regimes.COMMON_SHIFT)
         values = problem.values((2 * np.arange(256)[:, None] + 1) / 512)  # the cells of depth 8
         variances.append([np.var(column, ddof=1) for column in values.T])
     assert regimes._spread(parameters, "garland", 0.1, 3) == pytest.approx(np.sqrt(np.mean(variances)))
@@ -170,7 +175,7 @@ def test_the_spread_is_the_root_of_the_mean_variance_across_clients(parameters):
 def test_break_even_is_measured_against_pe(parameters, folder):
     given = regimes.break_even(parameters, folder)
     row = given[(given["shift"] > 0) & (given["given"] == 0.25)].iloc[0]
-    same = {"noise": "bernoulli", "shift": row["shift"], "common": regimes.COMMON}
+    same = {"noise": "bernoulli", "shift": row["shift"], "common": regimes.COMMON_SHIFT}
 
     def mean(name, **settings):
         experiment = Experiment("garland", 2, 60, algorithms=(name,), n_runs=2, **same, settings=settings)

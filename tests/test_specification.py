@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pfpne.paper.claims.claim_tests import c_of_noise
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
-from pfpne.paper.claims.tests import c_of_noise
 from pfpne.paper.exhibits import deviations, specification
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, readings
 from pfpne.paper.run.parameters import complete
@@ -77,7 +77,7 @@ def test_a_mean_regret_is_the_mean_over_the_runs():
         n_runs=3,
         horizon=100,
         runs=lambda objective, name, *what, **changes: (
-            pd.DataFrame({"regret": 2 * runs, "sooner": 7 * runs})
+            pd.DataFrame({"regret": 2 * runs, "early_regret": 7 * runs})
             if name == "fn-ucb"
             else pd.DataFrame({"regret": runs * (changes["horizon"] / 100)})
         ),

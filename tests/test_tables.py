@@ -150,7 +150,9 @@ def test_times_and_ratios_are_shown(monkeypatch):
         "runs": [10],
         **{name: [1 / 3] for name in verdict_tables.PAPER_ALGORITHMS},
     }
-    monkeypatch.setattr(claims, "times", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]}))
+    monkeypatch.setattr(
+        claims, "times_by_objective", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]})
+    )
     times = verdict_tables.tabulate_times(EVIDENCE)
     assert rows_of_markdown(times.shown["text/markdown"]) == [
         ["0.1", "random", "garland", "10", *["0.333"] * 5, "80%", "100%"]

@@ -8,8 +8,8 @@ The first part measures the paper's assumptions on a problem and on the cells of
 | Delta, omega (Assumption 4)         | Delta_4, omega     | f_m* - f_m(x) <= Delta + omega (f-bar* - f-bar(x))        |
 | diam(P_{h,i}) (Assumption 2)        | diameters          | the least that its fourth condition leaves room for       |
 | nu_1, rho (Assumption 2)            | smoothness         | diam(P_{h,i}) <= nu_1 rho^h                               |
-| N_f(a nu rho^h, .) (Definition 1)   | near_optimal       | how many cells of depth h hold an a nu rho^h-optimal x    |
-| d_m, d-bar, d_new (Definitions 1, 2)| dimension          | N ~ rho^(-d h)                                            |
+| N_f(a nu rho^h, .) (Definition 1)   | count_near_optimal | how many cells of depth h hold an a nu rho^h-optimal x    |
+| d_m, d-bar, d_new (Definitions 1, 2)| near_optimality_dimension | N ~ rho^(-d h)                                     |
 
 Rows 0..M-1 of an array are the clients, the last is f-bar. Depths are h = 0..H.
 
@@ -39,8 +39,8 @@ from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate
 
-LOCAL, GLOBAL = 12, 6  # of the near-optimal sets of f_m and of f-bar (below Definition 1)
-BELOW = 6  # depths below a cell whose centres tell its range
+LOCAL_FACTOR, GLOBAL_FACTOR = 12, 6  # of the near-optimal sets of f_m and of f-bar (below Definition 1)
+EXTRA_DEPTHS = 6  # depths below a cell whose centres tell its range
 TOLERANCE = 1e-6  # of a value at a maximum: next to a square-root cusp, rounding alone costs 1e-8
 RANDOM_POINTS = 1_000
 EVENTS = {
@@ -67,13 +67,13 @@ def cells_on_path(partition: Partition, points: np.ndarray, depth: int) -> list[
 def cell_extremes(problem: Problem, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Find the lowest and the highest values (M + 1, k^h) on the cells of each depth down to H.
 
-    They are looked up at the centres of the cells down to BELOW depths deeper, at the corners, and at the maximisers:
-    the lowest are a little too high, the highest of cells without a maximiser too low. Of rastrigin they are exact to
-    1e-4 in any dimension; of its f-bar they are those before the clipping at 0, which is a bound from below.
+    They are looked up at the centres of the cells down to EXTRA_DEPTHS depths deeper, at the corners, and at the
+    maximisers: the lowest are a little too high, the highest of cells without a maximiser too low. Of rastrigin they
+    are exact to 1e-4 in any dimension; of its f-bar they are those before the clipping at 0, a bound from below.
     """
     if isinstance(problem, Rastrigin):
         return _separable_extremes(problem, partition, H)
-    deepest, k = min(H + BELOW, partition.max_depth), partition.k
+    deepest, k = min(H + EXTRA_DEPTHS, partition.max_depth), partition.k
     low = high = None
     lows, highs = [], []
     for h in range(deepest, -1, -1):
@@ -152,26 +152,28 @@ def smoothness(diameters: np.ndarray) -> tuple[float, float]:
     return float(np.exp(np.max(np.log(diameters[depth]) - slope * depth))), float(np.exp(slope))
 
 
-def near_optimal(best: np.ndarray, highs: list, nu_1: float, rho: float) -> tuple[np.ndarray, np.ndarray]:
-    """How many cells of each depth hold a near-optimal point: (M + 1, H + 1), LOCAL nu_1 rho^h of a client's optimum,
-    GLOBAL nu_1 rho^h of f-bar*; and (M, H + 1), those of each client that are none of f-bar's.
+def count_near_optimal(best: np.ndarray, highs: list, nu_1: float, rho: float) -> tuple[np.ndarray, np.ndarray]:
+    """Count the cells of each depth that hold a near-optimal point.
+
+    Returned are two arrays: (M + 1, H + 1), with a point within LOCAL_FACTOR nu_1 rho^h of a client's optimum, or
+    within GLOBAL_FACTOR nu_1 rho^h of f-bar*; and (M, H + 1), those of each client that are none of f-bar's.
     """
     near_all, different = [], []
     for h, high in enumerate(highs):
-        factor = np.append(np.full(len(best) - 1, LOCAL), GLOBAL)
+        factor = np.append(np.full(len(best) - 1, LOCAL_FACTOR), GLOBAL_FACTOR)
         near = best[:, None] - high <= (factor * nu_1 * rho**h)[:, None]
         near_all.append(near.sum(axis=1))
         different.append((near[:-1] & ~near[-1]).sum(axis=1))
     return np.stack(near_all, axis=1), np.stack(different, axis=1)
 
 
-def dimension(counts: np.ndarray, nu_1: float, rho: float) -> np.ndarray:
+def near_optimality_dimension(counts: np.ndarray, nu_1: float, rho: float) -> np.ndarray:
     """d >= 0 with counts (n, H + 1) ~ rho^(-d h), (n,): by least squares, of one cell where there is none.
 
     From the depth on where not every point is near-optimal for f_m; nan if that leaves fewer than two depths.
     """
     H = counts.shape[1] - 1
-    depth = np.array([h for h in range(H + 1) if LOCAL * nu_1 * rho**h < 1])
+    depth = np.array([h for h in range(H + 1) if LOCAL_FACTOR * nu_1 * rho**h < 1])
     if len(depth) < 2:
         return np.full(len(counts), math.nan)
     x = depth * math.log(1 / rho)
@@ -270,8 +272,8 @@ def nodes_before_elimination(partition: Partition, kept: list[np.ndarray]) -> li
 # --- the means that nodes are eliminated by -----------------------------------------------------------
 
 
-class Observed(PFPNE):
-    """PF-PNE, which looks at what its loop asks for and is told.
+class CheckedPFPNE(PFPNE):
+    """PF-PNE that checks each mean which it eliminates nodes by against what that mean estimates.
 
     errors: whether each mean is further from what it estimates than its half-width. lost (M,): whose maximum was
     eliminated.
@@ -284,15 +286,15 @@ class Observed(PFPNE):
         self.shared = self.own = None  # what PE is given
 
     def loop(self):
-        loop, told, pulled = super().loop(), None, None
+        loop, result, pulled = super().loop(), None, None
         while True:
-            want, before = loop.send(told), ~self.done
-            told = yield want
-            if not isinstance(want, Pull):
-                self.look_at_server(pulled, want.means)
-            elif self.shared is not None and want.h < self.task.partition.max_depth:  # else it plays the best to T
-                self.look_at_clients(want, told, before)
-            pulled = want
+            wish, before = loop.send(result), ~self.done
+            result = yield wish
+            if not isinstance(wish, Pull):
+                self.check_server_means(pulled, wish.means)
+            elif self.shared is not None and wish.h < self.task.partition.max_depth:  # else it plays the best to T
+                self.check_client_means(wish, result, before)
+            pulled = wish
 
     def pe(self, shared, own):
         self.shared, self.own = shared, own
@@ -302,13 +304,13 @@ class Observed(PFPNE):
         """Note of each mean of n rewards whether its half-width misses the value."""
         self.errors.append(np.abs(mean - value) > radius(n, self.log, self.settings.c))
 
-    def look_at_server(self, pulled: Pull, means: np.ndarray) -> None:
-        """Look at the means (S, n) that the clients send of the nodes that they have pulled."""
+    def check_server_means(self, pulled: Pull, means: np.ndarray) -> None:
+        """Check the means (S, n) that the clients send of the nodes that they have pulled."""
         points = self.task.partition.centers(pulled.h, pulled.index[: means.shape[1]])
         self.note_errors(means.mean(axis=0), self.problem.mean_values(points), len(means) * pulled.counts[0])
 
-    def look_at_clients(self, pulled: Pull, sums: np.ndarray, before: np.ndarray) -> None:
-        """Look at one depth of PE. before (S,): whom the horizon had not cut then; the others know no more."""
+    def check_client_means(self, pulled: Pull, sums: np.ndarray, before: np.ndarray) -> None:
+        """Check the means of one depth of PE. before (S,): whom the horizon had not cut then."""
         h, owner, index, n = pulled
         s, sums, n, spared = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
         if h in self.own:
@@ -355,13 +357,13 @@ def gaps_at_depths(experiment: Experiment, run: int, depth: int) -> list[float]:
 
 def count_events(experiment: Experiment, run: int) -> list[int]:
     """Run PF-PNE again, with the experiment's settings, and count EVENTS."""
-    problem, observed = experiment.problem(run), []
+    problem, checked = experiment.problem(run), []
 
-    def observe(*arguments):
-        observed.append(Observed(*arguments, problem))
-        return observed[0]
+    def make_checked(*arguments):
+        checked.append(CheckedPFPNE(*arguments, problem))
+        return checked[0]
 
-    algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, observe, PhasedServer))
+    algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, make_checked, PhasedServer))
     experiment.simulate(algorithm, run)
-    errors = np.concatenate(observed[0].errors)
-    return [len(errors), int(errors.sum()), int(observed[0].lost.sum())]
+    errors = np.concatenate(checked[0].errors)
+    return [len(errors), int(errors.sum()), int(checked[0].lost.sum())]

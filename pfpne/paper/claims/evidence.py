@@ -28,8 +28,8 @@ from pfpne.problems import OBJECTIVES
 from pfpne.simulation.record import Run
 
 # The shift that all clients of a run have in common, so that runs of identical clients differ (deviation 21).
-COMMON = 0.1
-IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON}
+COMMON_SHIFT = 0.1
+IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,29 @@ class Regime:
 class Study:
     """The scale of every run that a claim or Table 1 uses, and the way to those runs.
 
-    n_clients (M), horizon (T), shift, seed: as in Experiment. n_runs: paired runs of the claims. figure_runs: those
-    of the figures, the first of the claims'; Table 1, the deviations and what takes long have no more. See sweep_runs.
+    Parameters
+    ----------
+    n_clients, horizon : int
+        M, and T: evaluations per client.
+    n_runs : int
+        Paired runs of the claims.
+    figure_runs : int
+        Paired runs of the figures, the first of the claims'. Table 1, the deviations and what takes long have no more.
+    regimes : tuple of Regime
+        Where the claims are tested.
+    shift : float
+        The standard deviation of the clients' shifts, in widths of the domain.
+    seed : int
+        The root of all random streams.
+    n_jobs : int or str, optional
+        The workers, as in `pfpne.paper.run.workers.run_unordered`.
+    folder : Path
+        Where runs, and what was measured of them, are kept.
+
+    Examples
+    --------
+    >>> Study(4, 1_000, n_runs=3, figure_runs=3, regimes=()).clients
+    (1, 2, 4, 8, 16)
     """
 
     n_clients: int
@@ -62,7 +83,18 @@ class Study:
 
     @classmethod
     def from_parameters(cls, p: Parameters) -> Study:
-        """The study that a notebook's parameters ask for."""
+        """Make the study that a notebook's parameters ask for.
+
+        Parameters
+        ----------
+        p : Parameters
+            The notebook's parameters.
+
+        Returns
+        -------
+        Study
+            At their scale, under each noise of their profile, on both kinds of cells.
+        """
         profile = PROFILES[p.profile]
         regimes = [Regime(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
         regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
@@ -97,7 +129,7 @@ class Study:
         return Experiment(objective, algorithms=(algorithm,), **scale)
 
     def runs(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> pd.DataFrame:
-        """One row per run of one algorithm, columns as in COLUMNS; arguments as those of `experiment`."""
+        """One row per run of one algorithm, columns as in RUN_COLUMNS; arguments as those of `experiment`."""
         return summarize(self.experiment(objective, algorithm, noise, n_runs, **changes), self.n_jobs, self.folder)
 
     def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, **changes) -> np.ndarray:
@@ -106,9 +138,9 @@ class Study:
         algorithm: what simulate runs.
         """
         experiment = self.experiment(objective, base, noise, n_runs, **changes)
-        return self.look_up(_regret_of, experiment, algorithm, partition, label=f"a variant of {base}")
+        return self.per_run(_regret_of, experiment, algorithm, partition, label=f"a variant of {base}")
 
-    def look_up(self, function: Callable, experiment: Experiment, *arguments, label: str | None = None) -> np.ndarray:
+    def per_run(self, function: Callable, experiment: Experiment, *arguments, label: str | None = None) -> np.ndarray:
         """What function(experiment, run, *arguments) returns for each run (n_runs, ...), in plain numbers.
 
         It is kept, and read the next time. label: what the progress bar says, if not the name of the function.
@@ -123,18 +155,18 @@ class Study:
         return np.array(cache.rows(_key(experiment, function, *arguments), make, self.folder))
 
 
-COLUMNS = {
+RUN_COLUMNS = {
     "algorithm": "name",
     "run": "0, 1, ...",
     "regret": "R(T)/M",
     "global_regret": "the same against f-bar, nan where it was not measured",
     "rounds": "rounds of communication",
-    "last": "the step of the last one, 0 if there was none",
+    "last_round": "the step of the last one, 0 if there was none",
     "numbers": "numbers carried, up and down",
-    "up": "those of them that went up",
-    "sooner": "R(t)/M at t = T/10 or the next checkpoint",
-    "deployed": "simple regret at T, mean over the clients",
-    "idle": "share of T since a client last deployed another point, mean over the clients",
+    "numbers_up": "those of them that went up",
+    "early_regret": "R(t)/M at t = T/10 or the next checkpoint",
+    "simple_regret": "simple regret at T, mean over the clients",
+    "last_phase": "share of T since a client last deployed another point, mean over the clients",
     "Delta": "what PF-PNE was given, nan for the others",
     "seconds": "wall time, the one column that is not reproducible",
 }
@@ -146,14 +178,14 @@ def _key(experiment: Experiment, *parts) -> str:
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per run of the experiment, columns as in COLUMNS: read if it was summarized before, else run now."""
+    """One row per run of the experiment, columns as in RUN_COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
 
     def rows() -> list[list]:
         runs = run_experiment(experiment, n_jobs, bar, folder, reduce=summary_row).runs
         return [[*pair, *numbers] for pair, numbers in runs.items()]
 
-    return pd.DataFrame(cache.rows(_key(experiment, summary_row), rows, folder), columns=list(COLUMNS))
+    return pd.DataFrame(cache.rows(_key(experiment, summary_row), rows, folder), columns=list(RUN_COLUMNS))
 
 
 def summarize_many(
@@ -177,11 +209,11 @@ def _summarize_group(group: list[Experiment], folder: Path) -> list[pd.DataFrame
         pairs = experiment.pairs
         return cache.rows(key, lambda: [[*pair, *summary_row(experiment.simulate(*pair))] for pair in pairs], folder)
 
-    return [pd.DataFrame(rows(experiment), columns=list(COLUMNS)) for experiment in group]
+    return [pd.DataFrame(rows(experiment), columns=list(RUN_COLUMNS)) for experiment in group]
 
 
 def summary_row(result: Run) -> list:
-    """The numbers of one run: the columns of COLUMNS after the first two."""
+    """The numbers of one run: the columns of RUN_COLUMNS after the first two."""
     carried = result.communication
     shared = math.nan if result.global_regret is None else float(result.global_regret[:, -1].mean())
     return [
@@ -193,13 +225,13 @@ def summary_row(result: Run) -> list:
         int(carried["numbers up"].sum()),
         float(result.regret[:, np.searchsorted(result.t, result.t[-1] / 10)].mean()),
         float(result.simple_regret[:, -1].mean()),
-        idle(result),
+        last_phase_share(result),
         result.settings.get("Delta", math.nan),
         result.seconds,
     ]
 
 
-def idle(result: Run) -> float:
+def last_phase_share(result: Run) -> float:
     """The share of T since a client last deployed another point, mean over the clients.
 
     For phased algorithms it is the share of the last phase, which the horizon cuts.

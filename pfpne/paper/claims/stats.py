@@ -5,21 +5,21 @@ import functools
 import numpy as np
 from scipy import stats
 
-EXACT = 40  # values up to which the sign-flip test looks at all 2^n signs
-RESAMPLES = 9_999  # of the bootstrap, and of the sign-flip test beyond EXACT
+MAX_EXACT = 40  # values up to which the sign-flip test looks at all 2^n signs
+RESAMPLES = 9_999  # of the bootstrap, and of the sign-flip test beyond MAX_EXACT
 
 
 def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """p-values of "the mean is not below 0" and "the mean is not above 0", from paired differences (n,), n >= 1.
 
     Shares of the 2^n choices of signs, all as likely if differences are symmetric about 0, whose sum is at most, at
-    least the observed one. Exact for n <= EXACT, else of RESAMPLES choices. Both are 1 if a value is not finite.
+    least the observed one. Exact for n <= MAX_EXACT, else of RESAMPLES choices. Both are 1 if a value is not finite.
     """
     values = np.asarray(values, dtype=float)
     n, observed = len(values), values.sum()
     if not np.isfinite(values).all():
         return 1.0, 1.0
-    if n > EXACT:
+    if n > MAX_EXACT:
         how = {"permutation_type": "samples", "n_resamples": RESAMPLES, "rng": rng}
         test = functools.partial(stats.permutation_test, (values,), np.mean, **how)
         return tuple(float(test(alternative=side).pvalue) for side in ("less", "greater"))
@@ -32,7 +32,7 @@ def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, floa
     return tuple(float(np.searchsorted(second, limit, side="right").sum() / 2.0**n) for limit in limits)
 
 
-def interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+def mean_interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """The 95 % bootstrap interval (BCa) of the mean of values (n,); a point if all are equal, nan if n = 1."""
     values, mean = np.asarray(values, dtype=float), float(np.mean(values))
     if len(values) == 1 or not np.isfinite(values).all():
@@ -43,7 +43,7 @@ def interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float
     return float(ends.low), float(ends.high)
 
 
-def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
+def ratio_interval(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
     """Mean of a (n,) over mean of b (n,), and the ends of its 95 % bootstrap interval: percentiles, over the pairs.
 
     A point if all pairs have one ratio; nan ends if there is one pair; all nan if a value of b is 0.
@@ -60,7 +60,7 @@ def ratio(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float
     return of_means, float(ends.low), float(ends.high)
 
 
-def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def growth_exponents(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The exponents (n,) of y ~ x^a: slopes of log y on log x by least squares, for each row of y (n, k); x (k,).
 
     nan for a row that is not above 0 throughout, and if k = 1.
@@ -79,7 +79,7 @@ def combine_p_values(p: np.ndarray) -> tuple[float, float]:
     return p[:, 0].max(), min(1.0, len(p) * p[:, 1].min())
 
 
-def holm(p: np.ndarray) -> np.ndarray:
+def holm_adjusted(p: np.ndarray) -> np.ndarray:
     """Holm's adjusted p-values (n,): of the k-th smallest, the largest of (n - j + 1) p_j over j = 1..k, at most 1."""
     order = np.argsort(p)
     steps = np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order])
@@ -88,17 +88,17 @@ def holm(p: np.ndarray) -> np.ndarray:
     return adjusted
 
 
-def improvement(a: np.ndarray, b: np.ndarray) -> float:
+def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
     """The probability that a run of a (n,) is below one of b (n,), over all pairs of runs; a tie counts one half."""
     a, b = np.asarray(a)[:, None], np.asarray(b)[None, :]
     return float(np.mean((a < b) + 0.5 * (a == b)))
 
 
 def improvement_interval(pairs: list[tuple[np.ndarray, np.ndarray]], rng: np.random.Generator) -> tuple[float, float]:
-    """The 95 % interval of the mean of `improvement` over several comparisons: a bootstrap over runs within each."""
+    """The 95 % interval of the mean probability over several comparisons: a bootstrap over the runs of each."""
     means = np.zeros(RESAMPLES // 5)
     for a, b in pairs:
         for k in range(len(means)):
-            means[k] += improvement(rng.choice(a, len(a)), rng.choice(b, len(b))) / len(pairs)
+            means[k] += probability_of_improvement(rng.choice(a, len(a)), rng.choice(b, len(b))) / len(pairs)
     low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)

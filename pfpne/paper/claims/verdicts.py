@@ -28,26 +28,25 @@ import numpy as np
 import pandas as pd
 
 from pfpne.paper.claims import stats
+from pfpne.paper.claims.claim_tests import CLAIM_TESTS, measure_times
 from pfpne.paper.claims.evidence import Regime, Study
-from pfpne.paper.claims.tests import (
-    CLAIM_TESTS,
+from pfpne.paper.claims.outcomes import (
     MAX_CUT_SHARE,
     PAPER_SETTINGS,
-    Column,
+    ClaimCase,
     Comparison,
     Outcome,
-    measure_times,
-    number,
+    format_number,
 )
 from pfpne.paper.run.selections import MAIN_OBJECTIVES, PAPER_ALGORITHMS
 from pfpne.paper.show.style import title
 from pfpne.rng import stream
 
 ALPHA = 0.05  # the chance, at most, of any false verdict in one family
-GIVEN = (f"{PAPER_SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
+GIVEN_DELTAS = (f"{PAPER_SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
 VERDICTS = ("holds", "better than claimed", "true by construction", "does not hold", "undecided", "not decidable")
 SHOWN, REFUTED, OPEN = "shown", "refuted", "open"  # verdicts in threes
-TABLE = Path(__file__).with_name("claims.toml")
+CLAIMS_FILE = Path(__file__).with_name("claims.toml")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class Claim:
     """A row of claims.toml, which says what each field is.
 
     topic: the id without the objective that it ends with, if it does. arguments: what its test is given besides the
-    column.
+    cases.
     """
 
     id: str
@@ -79,17 +78,17 @@ class Claim:
     excuse: str = ""
 
     def test(self, study: Study, regime: Regime, Delta: str) -> Outcome | None:
-        """The outcome of its test, with one of GIVEN; None where nothing is tested, or the other of GIVEN tells."""
-        columns = [Column(study, regime, f, Delta == "true") for f in self.objectives if f in regime.objectives]
+        """The outcome of its test, with one of GIVEN_DELTAS; None where nothing is tested, or the other Delta tells."""
+        cases = [ClaimCase(study, regime, f, Delta == "true") for f in self.objectives if f in regime.objectives]
         tested_here = self.noise in ("", regime.noise) and self.cells in ("", regime.cells)
-        if columns and tested_here and (self.by_Delta or Delta == GIVEN[0]):
-            return CLAIM_TESTS[self.kind](*columns, **self.arguments)
+        if cases and tested_here and (self.by_Delta or Delta == GIVEN_DELTAS[0]):
+            return CLAIM_TESTS[self.kind](*cases, **self.arguments)
 
 
 def read_claims() -> Iterator[Claim]:
-    """The claims of TABLE, in their order."""
+    """The claims of CLAIMS_FILE, in their order."""
     names = {field.name for field in fields(Claim)}
-    for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["claim"]:
+    for row in tomllib.loads(CLAIMS_FILE.read_text(encoding="utf-8"))["claim"]:
         parts, objectives = row.pop("parts", [{}]), row.pop("each", [""])
         for objective, part in itertools.product(objectives, parts):
             whole = row | part
@@ -102,7 +101,7 @@ def read_claims() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read_claims())
-COLUMNS = [  # of the three tables that `evaluate` makes
+TABLE_COLUMNS = [  # of the three tables that `evaluate` makes
     "id whose once family place statement regime cells Delta verdict decided_by measured runs k p_right p_wrong",
     "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong why_not",
     "id regime cells Delta what side excess",
@@ -134,7 +133,7 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
         One row per decidable comparison. excess: by how much each run fails, below 0 where it is right: what the tests
         are given.
     """
-    regimes = [*itertools.product(study.regimes, GIVEN)]
+    regimes = [*itertools.product(study.regimes, GIVEN_DELTAS)]
     tests = {(claim, *place): claim.test(study, *place) for claim in claims for place in regimes}
     outcomes = {test: outcome for test, outcome in tests.items() if outcome}
     tested = [(claim.family, *place) for (claim, *place), outcome in outcomes.items() if outcome.comparisons]
@@ -150,7 +149,7 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
         verdicts.append(head | verdict | {"measured": measured})
         comparisons += [head | row for row in rows]
     runs = [row for row in comparisons if "excess" in row]
-    tables = zip((verdicts, comparisons, runs), COLUMNS, strict=True)
+    tables = zip((verdicts, comparisons, runs), TABLE_COLUMNS, strict=True)
     return tuple(pd.DataFrame(rows, columns=names.split()) for rows, names in tables)
 
 
@@ -233,18 +232,18 @@ def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -
 def _interval_row(comparison: Comparison, rng: np.random.Generator) -> dict:
     """The mean over the runs and, of a difference, the ratio of the means, with their intervals."""
     values, reference = comparison.values, comparison.reference
-    low, high = stats.interval(values, rng)
+    low, high = stats.mean_interval(values, rng)
     row = {"what": comparison.name, "n": len(values), "mean": values.mean(), "low": low, "high": high}
     if reference is not None:
         names = ("ratio", "ratio_low", "ratio_high")
-        row |= dict(zip(names, stats.ratio(values + reference, reference, rng), strict=True))
+        row |= dict(zip(names, stats.ratio_interval(values + reference, reference, rng), strict=True))
     return row
 
 
 def in_one_line(row: dict) -> str:
     """A row of the comparisons in words."""
     form = "{what}: {mean} [{low}, {high}]" + (", ratio {ratio} [{ratio_low}, {ratio_high}]" if "ratio" in row else "")
-    return form.format(**{name: number(x) if isinstance(x, float) else x for name, x in row.items()})
+    return form.format(**{name: format_number(x) if isinstance(x, float) else x for name, x in row.items()})
 
 
 def decide_by_holm(table: pd.DataFrame) -> pd.DataFrame:
@@ -255,7 +254,7 @@ def decide_by_holm(table: pd.DataFrame) -> pd.DataFrame:
     cuts, nan where there is none. Beyond MAX_CUT_SHARE the regret says more of T than of the algorithms: it is open,
     unless the column by_design says that the definitions leave no other outcome.
     """
-    right, wrong = (np.minimum(1.0, 2 * stats.holm(table[name].to_numpy())) for name in ("p_right", "p_wrong"))
+    right, wrong = (np.minimum(1.0, 2 * stats.holm_adjusted(table[name].to_numpy())) for name in ("p_right", "p_wrong"))
     verdict = np.where(right <= ALPHA, SHOWN, np.where(wrong <= ALPHA, REFUTED, OPEN))
     is_cut = table["phase"].fillna(0) > MAX_CUT_SHARE
     if "by_design" in table:
@@ -263,7 +262,7 @@ def decide_by_holm(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(p_right=right, p_wrong=wrong, verdict=np.where(is_cut, OPEN, verdict))
 
 
-def primary(study: Study) -> pd.DataFrame:
+def primary_family(study: Study) -> pd.DataFrame:
     """Test the primary family: is PF-PNE the smallest of the paper's five in each panel of the main figure?
 
     Parameters
@@ -283,21 +282,21 @@ def primary(study: Study) -> pd.DataFrame:
     rows, pairs = [], []
     regimes = [regime for regime in study.regimes if regime.cells == "random"]
     for regime, objective in ((regime, f) for regime in regimes for f in regime.objectives if f in MAIN_OBJECTIVES):
-        column = Column(study, regime, objective)
-        runs = column.runs()
-        ours, phase = runs["regret"].to_numpy(), runs["idle"].mean()
-        theirs = {name: column.runs(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
+        case = ClaimCase(study, regime, objective)
+        runs = case.runs()
+        ours, phase = runs["regret"].to_numpy(), runs["last_phase"].mean()
+        theirs = {name: case.runs(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
         rival = min(theirs, key=lambda name: theirs[name].mean())
         random = partial(stream, study.seed, "primary", objective, regime.name)
         p = np.array([stats.sign_flip(ours - regret, random()) for regret in theirs.values()])
         p_right, p_wrong = stats.combine_p_values(p)
-        ratio, low, high = stats.ratio(ours, theirs[rival], random("ratio"))
+        ratio, low, high = stats.ratio_interval(ours, theirs[rival], random("ratio"))
         improvement_low, improvement_high = stats.improvement_interval([(ours, theirs[rival])], random("improvement"))
         rows.append(
             {
                 **{"objective": objective, "regime": regime.name, "n": len(ours), "rival": rival, "phase": phase},
                 **{"ratio": ratio, "low": low, "high": high},
-                "improvement": stats.improvement(ours, theirs[rival]),
+                "improvement": stats.probability_of_improvement(ours, theirs[rival]),
                 **{"improvement_low": improvement_low, "improvement_high": improvement_high},
                 **{"p_right": p_right, "p_wrong": p_wrong},
             }
@@ -310,7 +309,7 @@ def primary(study: Study) -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame([overall])], ignore_index=True)
 
 
-def times(study: Study) -> pd.DataFrame:
+def times_by_objective(study: Study) -> pd.DataFrame:
     """The seconds behind the claims on time, which are not the same twice: one row per regime and objective."""
     places = [(regime, f) for regime in study.regimes for f in MAIN_OBJECTIVES if f in regime.objectives]
-    return pd.DataFrame([measure_times(Column(study, regime, objective)) for regime, objective in places])
+    return pd.DataFrame([measure_times(ClaimCase(study, regime, objective)) for regime, objective in places])

@@ -19,7 +19,7 @@ from matplotlib.patches import Patch
 from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import cells_on_path
-from pfpne.paper.claims.evidence import COMMON
+from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits import sites
 from pfpne.paper.exhibits.panels import scale
 from pfpne.paper.exhibits.regimes import NEAR, TUNED, to_others
@@ -62,7 +62,7 @@ DEEPEST = 24  # of the lower curve: beyond, cells differ by less than any regret
 def settings_of_runs(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
     """(objective, noise, clients, changes of the experiment) of each setting."""
     for clients, shift in CLIENTS.items():
-        changes = {"shift": p.shift if shift is None else shift, "common": COMMON}
+        changes = {"shift": p.shift if shift is None else shift, "common": COMMON_SHIFT}
         for objective in SYNTHETIC_OBJECTIVES:
             for noise in PROFILES[p.profile].noises:
                 yield objective, noise, clients, changes
@@ -126,7 +126,7 @@ def compare(runs: dict, p: Parameters) -> pd.DataFrame:
         for variant, results in variants.items():
             theirs = regrets(results, variant)
             rng = stream(p.seed, objective, str(noise), clients, variant, "beyond")
-            ratio, low, high = stats.ratio(theirs, ours, rng)
+            ratio, low, high = stats.ratio_interval(theirs, ours, rng)
             better, worse = stats.sign_flip(theirs - ours, rng)
             row = {"objective": objective, "noise": noise, "clients": clients, "variant": variant, "n": n_runs}
             row |= {"regret": theirs.mean(), "ratio": ratio, "low": low, "high": high}

@@ -20,7 +20,7 @@ from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper.claims import depths
 from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
-from pfpne.paper.claims.evidence import COMMON
+from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits.regimes import GRIDS
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
@@ -82,15 +82,17 @@ ASSUMPTIONS_BY_DEPTH = {  # the columns of one depth of a problem
 
 def measure_problem(deepest: int, objective: str, M: int, shift: float, cells: str, seed: int, run: int) -> list[list]:
     """The values of ASSUMPTIONS for the problem of one run, then one row of ASSUMPTIONS_BY_DEPTH per depth."""
-    problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON)
+    problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON_SHIFT)
     partition = partition_of(problem, cells, seed, run)
     H = min(deepest, partition.max_depth - 4)  # of landmine, whose grid ends
     lows, highs = depths.cell_extremes(problem, partition, H)
     best = depths.optima(problem)
     diameters = depths.diameters(best, lows, highs)
-    near, different = depths.near_optimal(best, highs, DEFAULTS.nu_1, DEFAULTS.rho)
-    d = depths.dimension(near, DEFAULTS.nu_1, DEFAULTS.rho)
-    d_new = np.minimum(d[:-1], depths.dimension(different, DEFAULTS.nu_1, DEFAULTS.rho))  # as d_m serves a part, too
+    near, different = depths.count_near_optimal(best, highs, DEFAULTS.nu_1, DEFAULTS.rho)
+    d = depths.near_optimality_dimension(near, DEFAULTS.nu_1, DEFAULTS.rho)
+    d_new = np.minimum(
+        d[:-1], depths.near_optimality_dimension(different, DEFAULTS.nu_1, DEFAULTS.rho)
+    )  # as d_m serves a part, too
     worst, Delta_4 = diameters[:-1].max(axis=0), depths.Delta_4(problem)
     omegas = [depths.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
     smooth = depths.smoothness(worst), depths.smoothness(diameters[-1])

@@ -19,7 +19,7 @@ from pfpne.algorithms.phases import PhasedAlgorithm, Pull, lookup_sorted, make_p
 from pfpne.federation import Batch, Server
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.claims.tests import theory_settings
+from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, table_exhibit
 from pfpne.paper.show.style import DASH
@@ -377,7 +377,9 @@ def measure(study: Study) -> pd.DataFrame:
             head = (reading.deviation, reading.algorithm, reading.change, objective)
             runs = study.runs(objective, reading.algorithm, reading.noise, study.figure_runs)
             ours = runs["regret"].to_numpy()
-            ratio = stats.ratio(reading.regret(study, objective), ours, stream(study.seed, "deviations", *head))
+            ratio = stats.ratio_interval(
+                reading.regret(study, objective), ours, stream(study.seed, "deviations", *head)
+            )
             rows.append((*head, len(ours), *ratio))
     return pd.DataFrame(rows, columns=COLUMNS)
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pfpne.paper.claims.tests import difference_name
-from pfpne.paper.claims.verdicts import CLAIMS, GIVEN, VERDICTS
+from pfpne.paper.claims.outcomes import difference_name
+from pfpne.paper.claims.verdicts import CLAIMS, GIVEN_DELTAS, VERDICTS
 from pfpne.paper.exhibits import specification
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.show.style import DASH, TITLES, noise_in_words, title
@@ -65,24 +65,26 @@ class _Verdicts(NamedTuple):
     comparisons: pd.DataFrame
 
     @staticmethod
-    def on_topic(table: pd.DataFrame, topic: str, Delta: str = GIVEN[0]) -> pd.DataFrame:
+    def on_topic(table: pd.DataFrame, topic: str, Delta: str = GIVEN_DELTAS[0]) -> pd.DataFrame:
         """The rows of the claims of one topic, with one Delta for PF-PNE ("0.01", "true")."""
         return table[(table["id"].map(TOPICS) == topic) & table["Delta"].isin((Delta, ""))]
 
-    def count(self, topic: str, Delta: str = GIVEN[0]) -> dict[str, int]:
+    def count(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> dict[str, int]:
         """In how many comparisons the claim is shown, refuted, open; and of how many."""
         verdicts = self.on_topic(self.verdicts, topic, Delta)["verdict"]
         return {three: int(verdicts.isin(names).sum()) for three, names in THREES.items()} | {"of": len(verdicts)}
 
-    def threes(self, topic: str, Delta: str = GIVEN[0]) -> str:
+    def threes(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
         """The count in words: "3 shown, 12 refuted, 2 open of 17"."""
         return "{shown} shown, {refuted} refuted, {open} open of {of}".format(**self.count(topic, Delta))
 
-    def short(self, topic: str, Delta: str = GIVEN[0]) -> str:
+    def short(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
         """The count without words: "3 / 12 / 2"."""
         return "{shown} / {refuted} / {open}".format(**self.count(topic, Delta))
 
-    def span(self, topic: str, column: str, Delta: str = GIVEN[0], refuted: bool = False, digits: int = 2) -> str:
+    def span(
+        self, topic: str, column: str, Delta: str = GIVEN_DELTAS[0], refuted: bool = False, digits: int = 2
+    ) -> str:
         """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted one."""
         rows = self.on_topic(self.comparisons, topic, Delta).dropna(subset=column)
         if refuted:
@@ -97,7 +99,7 @@ class _Verdicts(NamedTuple):
     def against(self, rival: str, topics: tuple[str, ...], regime: str, cells: str = "random") -> str:
         """PF-PNE's regret over a rival's, by objective, in the claims of each of these topics, one after the other."""
         rows = self.comparisons
-        rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN[0])]
+        rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN_DELTAS[0])]
         rows = rows[(rows["regime"] == regime) & (rows["cells"] == cells)].drop_duplicates("id")
         ratio = {(TOPICS[row.id], OBJECTIVES[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
@@ -123,7 +125,7 @@ def sentences(
     and claims_primary.csv; readings: specification_curve.csv.
     """
     table = _Verdicts(verdicts, comparisons)
-    Delta, own = GIVEN
+    Delta, own = GIVEN_DELTAS
     worse = table.span("smallest", "ratio", refuted=True)
     worse = worse and f" Where refuted, a rival is better by a factor of {worse}."
     held = specification.claims_held(readings)[specification.FIRST]

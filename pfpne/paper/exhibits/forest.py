@@ -38,7 +38,7 @@ def ratios(study: Study) -> pd.DataFrame:
                 runs = study.runs(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()
                 head = regime.name, regime.cells, objective, rival
-                rows.append((*head, n, *stats.ratio(theirs, ours[:n], stream(study.seed, "ratios", *head))))
+                rows.append((*head, n, *stats.ratio_interval(theirs, ours[:n], stream(study.seed, "ratios", *head))))
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -26,7 +26,7 @@ from pfpne.federation import Task
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
-from pfpne.paper.claims.tests import one_phase, theory_settings
+from pfpne.paper.claims.outcomes import theory_settings, why_one_phase
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
@@ -303,7 +303,8 @@ def shrink(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.
             changes = {"horizon": T, "shift": shifts[T]}
             ours = study.runs(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
             alone = study.runs(objective, "pe", noise, **changes)
-            part = ours[["run", "Delta", "regret", "idle"]].assign(alone=alone["regret"], alone_idle=alone["idle"])
+            part = ours[["run", "Delta", "regret"]].assign(alone=alone["regret"])
+            part = part.assign(idle=ours["last_phase"], alone_idle=alone["last_phase"])
             part["of_bound"] = part["Delta"] / bound_on_Delta(T, p.n_clients, d)
             parts.append(part.assign(objective=objective, noise=noise, d=d, T=T, shift=shifts[T]))
     columns = ["objective", "noise", "d", "T", "shift", "run", "Delta", "of_bound", "regret", "idle", "alone"]
@@ -321,7 +322,9 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
     rows = []
     for (objective, noise), group in shrunk.groupby(["objective", "noise"], sort=False):
         horizons, d = np.sort(group["T"].unique()), group["d"].iloc[0]
-        allowed = stats.power(horizons, ((horizons * np.log(p.n_clients * horizons)) ** ((d + 1) / (d + 2)))[None])[0]
+        allowed = stats.growth_exponents(
+            horizons, ((horizons * np.log(p.n_clients * horizons)) ** ((d + 1) / (d + 2)))[None]
+        )[0]
         row = {
             "objective": objective,
             "noise": noise,
@@ -332,13 +335,13 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
         row = {name: value.mean() if isinstance(value, pd.Series) else value for name, value in row.items()}
         row |= {"constant": group["of_bound"].max(), "allowed": allowed}
         for name, column in (("", "regret"), ("alone_", "alone")):
-            slopes = stats.power(horizons, group.pivot(index="run", columns="T", values=column).to_numpy())
-            low, high = stats.interval(slopes, stream(p.seed, "corollary", objective, str(noise), column))
+            slopes = stats.growth_exponents(horizons, group.pivot(index="run", columns="T", values=column).to_numpy())
+            low, high = stats.mean_interval(slopes, stream(p.seed, "corollary", objective, str(noise), column))
             row |= {f"{name}slope": slopes.mean(), f"{name}low": low, f"{name}high": high}
         means = group.groupby("T")[["regret", "alone"]].mean()
         ratio = means["regret"] / means["alone"]
         row |= {"first_ratio": ratio.iloc[0], "last_ratio": ratio.iloc[-1]}
-        row["one_phase"] = one_phase(group[group["T"] == horizons[-1]])
+        row["one_phase"] = why_one_phase(group["idle"][group["T"] == horizons[-1]])
         below = row["high"] <= allowed and not row["one_phase"]
         rows.append(row | {"verdict": SHOWN if below else OPEN})
     return pd.DataFrame(rows)
@@ -379,7 +382,7 @@ def compare_speed(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
         for rival in SINGLE:
             theirs = study.runs(objective, rival, "bernoulli", **changes)["regret"].to_numpy()
             rng = stream(p.seed, "speed", objective, clients, rival)
-            ratio, low, high = stats.ratio(ours, theirs, rng)
+            ratio, low, high = stats.ratio_interval(ours, theirs, rng)
             verdict = SHOWN if high < 1 else REFUTED if low > 1 else OPEN
             head = {"objective": objective, "clients": clients, "rival": rival, "runs": len(ours)}
             measured = {"ratio": ratio, "low": low, "high": high, "verdict": verdict}

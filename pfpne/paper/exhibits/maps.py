@@ -9,7 +9,7 @@ from matplotlib.colors import ListedColormap, LogNorm, to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pfpne.paper.claims.evidence import COMMON
+from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits.regimes import RIVALS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.export import Exhibit
@@ -80,7 +80,8 @@ def _draw_maps(stem: str, subject: str, table: pd.DataFrame, rows: list, p: Para
         f"ahead. Letters name the algorithm with the smallest regret: {letters}. A tile is pale where its lead is less "
         "than two standard errors. The horizontal axis is the noise: uniform on \N{PLUS-MINUS SIGN}a, or Bernoulli "
         "rewards (B), in the order of their standard deviations. The vertical axis is the standard deviation of the "
-        f"clients' own shifts, in widths of the domain. (All clients share another shift, of {COMMON:g}; landmine has "
+        f"clients' own shifts, in widths of the domain. (All clients share another shift, of {COMMON_SHIFT:g}; "
+        "landmine has "
         f"none.) Blank: not run. {p.cells.capitalize()} cells."
     )
     objectives = [name for name in TITLES if name in set(table["objective"])]
@@ -184,7 +185,8 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
         f"Mean R(T)/M of PF-PNE over that of PE alone, against the Delta that PF-PNE is given: M = {M} clients, "
         f"{noise_in_words(noise)}, T = {T:,}, n = {p.n_runs} paired runs, {p.cells} cells. Federation pays below 1, "
         "where the ground is blue. Lines are named by the standard deviations of the clients' own shifts (all clients "
-        f"share another shift, of {COMMON:g}; landmine has none). Discs are PF-PNE with the true Delta, at the left "
+        f"share another shift, of {COMMON_SHIFT:g}; landmine has none). Discs are PF-PNE with the true Delta, at "
+        "the left "
         f"end if that is 0. Squares are Fed-PNE.{others}"
     )
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))

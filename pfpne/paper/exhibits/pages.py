@@ -74,7 +74,8 @@ def claim_blocks(folder: Path) -> list[Block]:
     sources = ("claims.csv", "claims_comparisons.csv", "claims_primary.csv", "specification_curve.csv")
     scale = f"{findings.scale()}\n\n"
     counts = (
-        f"{scale}PF-PNE is given the paper's Delta = {claims.GIVEN[0]}. {verdict_tables.tally(verdicts)} The table"
+        f"{scale}PF-PNE is given the paper's Delta = {claims.GIVEN_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
+        "The table"
         f" counts them by column, as the paper's + ours.\n\n"
         f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the"
         f" verdict, that verdict follows. {verdict_tables.READING}\n\n"

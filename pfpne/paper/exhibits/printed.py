@@ -16,8 +16,9 @@ import pandas as pd
 from matplotlib.patches import Rectangle
 
 from pfpne.paper.claims import stats
+from pfpne.paper.claims.claim_tests import has_stopped_communicating, keeps_communicating
 from pfpne.paper.claims.evidence import summarize
-from pfpne.paper.claims.tests import MAX_CUT_SHARE, goes_on, has_ended
+from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN, decide_by_holm
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.readings import (
@@ -145,7 +146,7 @@ def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs,
     rows = []
     for (name, a, b), other in zip(pairs, others, strict=True):
         rng = stream(SEED, "statements", statement.id, name)
-        ratio, low, high = stats.ratio(a, b, rng)
+        ratio, low, high = stats.ratio_interval(a, b, rng)
         excess = [a - statement.below * b] if statement.below is not None else []
         excess += [statement.above * b - a] if statement.above is not None else []
         p = np.array([stats.sign_flip(x, rng) for x in excess])
@@ -166,9 +167,9 @@ def _counted(statement: Statement, reading: Reading, column, n_runs: int) -> tup
     pf = column(statement.objective, "pf-pne", 1)
     if statement.kind == "grows":
         fed = column(statement.objective, "fed-pne", 1)
-        return list(goes_on(fed, pf, reading.T)), float(fed.mean() / reading.T)
+        return list(keeps_communicating(fed, pf, reading.T)), float(fed.mean() / reading.T)
     rounds = column(statement.objective, "pf-pne", 2)
-    return list(has_ended(rounds, pf, reading["H_0"], reading.T)), float(pf.mean() / reading.T)
+    return list(has_stopped_communicating(rounds, pf, reading["H_0"], reading.T)), float(pf.mean() / reading.T)
 
 
 def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[tuple]:
@@ -198,7 +199,7 @@ def _last_phase(objective: str, reading: Reading, n_runs: int, n_jobs, folder: P
     """The mean share of T in the last phase of PF-PNE or Fed-PNE; 0 for an algorithm without such phases."""
     if name not in ("pf-pne", "fed-pne", IDENTICAL):
         return 0.0
-    return float(summarize(reading.experiment(objective, name, SEED, n_runs), n_jobs, folder)["idle"].mean())
+    return float(summarize(reading.experiment(objective, name, SEED, n_runs), n_jobs, folder)["last_phase"].mean())
 
 
 def _label(name: str) -> str:

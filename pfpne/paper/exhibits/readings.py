@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pfpne.paper.claims.claim_tests import c_of_noise, has_stopped_communicating, keeps_communicating
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
-from pfpne.paper.claims.tests import c_of_noise, goes_on, has_ended
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
@@ -290,8 +290,8 @@ def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float
         return own / other, own > other
     fed, pf = measured_of("fed-pne"), measured_of("pf-pne")
     if statement.kind == "grows":
-        return float((fed.last / reading.T).mean()), bool(goes_on(fed.last, pf.last, reading.T).all())
-    ended = has_ended(pf.rounds, pf.last, reading["H_0"], reading.T)
+        return float((fed.last / reading.T).mean()), bool(keeps_communicating(fed.last, pf.last, reading.T).all())
+    ended = has_stopped_communicating(pf.rounds, pf.last, reading["H_0"], reading.T)
     return float((pf.last / reading.T).mean()), bool(ended.all())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms.fed1_ucb import reward_deviation
-from pfpne.paper.claims.evidence import COMMON, summarize_many
+from pfpne.paper.claims.evidence import COMMON_SHIFT, summarize_many
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
@@ -108,7 +108,7 @@ def _play(
     players: {name: (algorithm, settings)}. changes: to the seed, the cells, and to d, {objective: d} where it is not
     the usual one.
     """
-    same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON, "d": {}} | changes
+    same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON_SHIFT, "d": {}} | changes
 
     def experiments(objective, noise, shift, M, T) -> list[Experiment]:
         scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": same["d"].get(objective)}
@@ -178,7 +178,7 @@ def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
     """The standard deviation across clients of f_m at a point: its root mean square over cells and runs."""
     variances = []
     for run in range(p.n_runs):
-        problem = make_problem(objective, M, shift, seed=p.seed, run=run, common=COMMON)
+        problem = make_problem(objective, M, shift, seed=p.seed, run=run, common=COMMON_SHIFT)
         partition = partition_of(problem, p.cells, p.seed, run)
         values = problem.values(partition.centers(SEEN, np.arange(1, 2**SEEN + 1)))
         variances.append(values.var(axis=0, ddof=min(1, M - 1)).mean())

@@ -221,7 +221,7 @@ def compare(table: pd.DataFrame, seed: int, ours: str = OURS) -> pd.DataFrame:
             wide = part.pivot_table(index="run", columns="way", values="auc")
             for way in rivals:
                 difference = (wide[ours] - wide[way]).to_numpy()
-                low, high = stats.interval(difference, stream(seed, "sites", setting, way, str(site)))
+                low, high = stats.mean_interval(difference, stream(seed, "sites", setting, way, str(site)))
                 head = {"setting": setting, "against": way, "site": site, "n": len(wide)}
                 rows.append({**head, "difference": difference.mean(), "low": low, "high": high})
     return pd.DataFrame(rows)

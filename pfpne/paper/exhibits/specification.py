@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from pfpne import problems
+from pfpne.paper.claims.claim_tests import c_of_noise
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
-from pfpne.paper.claims.tests import c_of_noise
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit
@@ -89,7 +89,9 @@ def _mean_regret(
     n, clients = study.n_runs, IDENTICAL_CLIENTS if clients == "alike" else {"shift": clients}
     changes = {"cells": cells, "settings": dict(settings), **clients}
     if name == "fn-ucb":  # whose choices do not depend on T
-        return study.runs(objective, name, noise, n, **changes)["regret" if T == study.horizon else "sooner"].mean()
+        return study.runs(objective, name, noise, n, **changes)[
+            "regret" if T == study.horizon else "early_regret"
+        ].mean()
     changes["horizon"] = T
     if variant:
         return study.variant(objective, *deviations.VARIANTS[variant], noise, n, **changes).mean()

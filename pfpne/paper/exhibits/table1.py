@@ -9,7 +9,7 @@ import seaborn as sns
 from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
-from pfpne.paper.claims.tests import MAX_CUT_SHARE, one_phase
+from pfpne.paper.claims.outcomes import MAX_CUT_SHARE, why_one_phase
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, as_latex, in_latex, table_exhibit
@@ -70,7 +70,7 @@ def _row(study: Study, name: str, objective: str) -> dict:
         row |= {kind: at_T.mean(), f"{kind}_sd": at_T.std(ddof=1) if len(at_T) > 1 else np.nan}
     rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up
     slopes, one_phase = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
-    low, high = stats.interval(slopes, stream(study.seed, "table 1", name, objective))
+    low, high = stats.mean_interval(slopes, stream(study.seed, "table 1", name, objective))
     row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "one_phase": one_phase}
     row |= {"rounds": rounds[:, -1].mean(), "numbers": measured["numbers"][:, -1].mean()}
     talks = rounds[:, -1].min() > 0 and rounds.shape[1] > 1
@@ -78,11 +78,13 @@ def _row(study: Study, name: str, objective: str) -> dict:
 
 
 def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, str]:
-    """Exponents (n,) of M in R(T)/M, with identical clients, and why they say little, if so: see `one_phase`."""
+    """Exponents (n,) of M in R(T)/M, with identical clients, and why they say little, if so: see `why_one_phase`."""
     noise, n = study.regimes[0].noise, study.figure_runs
     clients = study.clients[:-1]  # the last takes as long as the others together
     rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
-    return stats.power(clients, np.stack([table["regret"] for table in rows], axis=1)), one_phase(rows[-1])
+    return stats.growth_exponents(clients, np.stack([table["regret"] for table in rows], axis=1)), why_one_phase(
+        rows[-1]["last_phase"]
+    )
 
 
 def exponents(study: Study) -> pd.DataFrame:
@@ -97,7 +99,7 @@ def exponents(study: Study) -> pd.DataFrame:
             rng = stream(study.seed, "exponents", name, objective)
             for T, before, after in zip(study.horizons[1:], regret.T, regret.T[1:], strict=False):
                 exponent = np.log2(after / before) if before.all() else np.full(len(before), np.nan)
-                rows.append((name, objective, T, len(exponent), exponent.mean(), *stats.interval(exponent, rng)))
+                rows.append((name, objective, T, len(exponent), exponent.mean(), *stats.mean_interval(exponent, rng)))
     return pd.DataFrame(rows, columns=["algorithm", "objective", "T", "n", "exponent", "low", "high"])
 
 

@@ -3,8 +3,9 @@
 import pandas as pd
 
 from pfpne.paper.claims import verdicts as claims
+from pfpne.paper.claims.claim_tests import LARGE_FACTOR
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.claims.tests import LARGE_FACTOR, MAX_CUT_SHARE
+from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
 from pfpne.paper.exhibits.findings import THREES
 from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
@@ -42,8 +43,8 @@ def tabulate_claims(study: Study) -> Exhibit:
         "kind of cells, one Delta for PF-PNE): each p-value is multiplied by k, because one of the two hypotheses of "
         "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
         f"claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. {READING} "
-        f"PF-PNE is given the paper's Delta = {claims.GIVEN[0]}, and cells are random. If the true Delta or cyclic "
-        f"cells change the verdict, that verdict follows. {tally(verdicts)}"
+        f"PF-PNE is given the paper's Delta = {claims.GIVEN_DELTAS[0]}, and cells are random. If the true Delta or "
+        f"cyclic cells change the verdict, that verdict follows. {tally(verdicts)}"
     )
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
     measured = verdicts[columns].assign(regime=verdicts["regime"].map(noise_in_words))
@@ -54,7 +55,7 @@ def tabulate_claims(study: Study) -> Exhibit:
 
 
 def tabulate_primary(study: Study) -> Exhibit:
-    """Tabulate the ten comparisons of the main figure on random cells: see pfpne.paper.claims.verdicts.primary.
+    """Tabulate the ten comparisons of the main figure on random cells: see pfpne.paper.claims.verdicts.primary_family.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def tabulate_primary(study: Study) -> Exhibit:
     Exhibit
         The table, and as CSV one row per comparison and one for all.
     """
-    table = claims.primary(study)
+    table = claims.primary_family(study)
     overall = table[table["objective"] == "all"].iloc[0]
     low, high = overall["improvement_low"], overall["improvement_high"]
     caption = (
@@ -123,9 +124,9 @@ def tabulate_times(study: Study) -> Exhibit:
     Returns
     -------
     Exhibit
-        The table, and as CSV what `pfpne.paper.claims.verdicts.times` returns.
+        The table, and as CSV what `pfpne.paper.claims.verdicts.times_by_objective` returns.
     """
-    table = claims.times(study)
+    table = claims.times_by_objective(study)
     caption = (
         "Median wall time of one run in seconds, as implemented here, with several runs at a time on one machine. "
         f"Then the share of runs in which FN-UCB takes at least {LARGE_FACTOR:g} times as long as each of the others,"

@@ -1,0 +1,374 @@
+"""How the claims are tested: each test of CLAIM_TESTS is one function of cases of the claim and of its own arguments.
+
+The first tests give comparisons, on one objective, which are decided by p-values. The others give facts, on several
+objectives, which are counted. Either may say why the runs cannot decide. What follows for one claim among the others
+is decided in pfpne.paper.claims.verdicts.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from pfpne.algorithms.fed1_ucb import reward_deviation
+from pfpne.algorithms.pf_pne import log_term, pulls_each, transition_depth
+from pfpne.paper.claims import depths, stats
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
+from pfpne.paper.claims.outcomes import (
+    MAX_CUT_SHARE,
+    PAPER_SETTINGS,
+    ClaimCase,
+    Comparison,
+    Counted,
+    Outcome,
+    communication_in_words,
+    extremes_in_words,
+    format_number,
+    range_in_words,
+    theory_settings,
+    why_one_phase,
+)
+from pfpne.paper.run.selections import PAPER_ALGORITHMS
+from pfpne.paper.show.style import Delta_in_words, label, title
+
+LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
+MOST_RUNS, FEW_RUNS = 0.8, 0.2  # of the runs, for what is measured with error: times
+MAX_RANDOM_SHARE = 0.8  # of the regret of random points: beyond, an algorithm has learnt next to nothing
+PHASED_ALGORITHMS = ("pf-pne", "fed-pne", "pe")  # what regret they have at T depends on the phase that T cuts
+
+
+# --- tests that compare -----------------------------------------------------------------------------
+
+
+def why_regret_undecided(algorithm: str, quantity: str, runs: pd.DataFrame) -> str:
+    """Why the regret that an algorithm has at T in these runs cannot be compared; nothing if it can."""
+    return why_one_phase(runs["last_phase"]) if algorithm in PHASED_ALGORITHMS and quantity == "regret" else ""
+
+
+def inequalities(
+    a: np.ndarray, b: np.ndarray, name: str | tuple[str, str], below=None, above=None, undecidable=""
+) -> list[Comparison]:
+    """a < below * b, and a > above * b, where they are given; of the runs that both have.
+
+    name: of the comparison, or the names of a and of b. undecidable: what keeps the runs from deciding it.
+    """
+    n = min(len(a), len(b))
+    a, b = a[:n], b[:n]
+    pair = None if isinstance(name, str) else name
+    name = " - ".join(pair) if pair else name
+    limits = [(limit, is_above) for limit, is_above in ((below, False), (above, True)) if limit is not None]
+    return [Comparison(name, a - b, b, limit, is_above, undecidable, pair=pair) for limit, is_above in limits]
+
+
+def compare(
+    case: ClaimCase,
+    others,
+    algorithm="pf-pne",
+    below=None,
+    above=None,
+    quantity="regret",
+    settings=None,
+    identical=False,
+    times_T=1.0,
+    on_figure_runs=False,
+    tuned_c=False,
+) -> Outcome:
+    """The algorithm's R(T)/M is below and above so many times that of every other.
+
+    quantity: the column of the runs that is compared. settings: the algorithm's. identical: with identical clients.
+    times_T: at so many times the study's T. on_figure_runs: on the runs of the figures. tuned_c: the others' c follows
+    the noise.
+    """
+    changes, comparisons = {**IDENTICAL_CLIENTS} if identical else {}, []
+    if times_T != 1:
+        changes["horizon"] = max(1, round(times_T * case.study.horizon))
+    if on_figure_runs:
+        changes["n_runs"] = case.study.figure_runs
+    other_settings = {"c": c_of_noise(case.regime.noise)} if tuned_c else {}
+    runs = case.runs(algorithm, settings, **changes)
+    undecidable = why_regret_undecided(algorithm, quantity, runs)
+    for other in others:
+        theirs = case.runs(other, other_settings, **changes)[quantity].to_numpy()
+        pair = label(algorithm), label(other)
+        comparisons += inequalities(runs[quantity].to_numpy(), theirs, pair, below, above, undecidable)
+    return Outcome(comparisons)
+
+
+def c_of_noise(noise: float | str) -> float:
+    """HCT's c for a noise: 0.7 of its standard deviation (of Bernoulli rewards: 1/2, its bound), at least 0.05."""
+    return max(0.05, 0.7 * reward_deviation(noise))
+
+
+def compare_global(case: ClaimCase, algorithm: str) -> Outcome:
+    """The algorithm's global R(T)/M, against f-bar's maximum, is below its local one."""
+    runs = case.runs(algorithm, global_regret=True, n_runs=case.study.figure_runs)
+    shared, local = runs["global_regret"].to_numpy(), runs["regret"].to_numpy()
+    return Outcome(inequalities(shared, local, ("global", "local"), below=1))
+
+
+def compare_identical(case: ClaimCase, algorithm: str, above: float) -> Outcome:
+    """The algorithm's R(T)/M is above so many times what it has with identical clients."""
+    apart, identical = (case.runs(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENTS))
+    pair = f"shift {case.study.shift:g}", "alike"
+    undecidable = why_regret_undecided(algorithm, "regret", apart)
+    regrets = apart["regret"].to_numpy(), identical["regret"].to_numpy()
+    return Outcome(inequalities(*regrets, pair, above=above, undecidable=undecidable))
+
+
+def finds_own(case: ClaimCase) -> Outcome:
+    """At T, PF-PNE's simple regret is below that of the global maximiser for all."""
+    deployed = case.runs()["simple_regret"].to_numpy()
+    shared = case.per_run(depths.gaps_at_global_maximum).mean(axis=1)
+    return Outcome(inequalities(deployed, shared, ("PF-PNE", "global maximiser"), below=1))
+
+
+def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: float) -> Outcome:
+    """Each setting, moved alone to these values, changes PF-PNE's R(T)/M by less than a factor.
+
+    Vacuous where PF-PNE does as badly as points drawn at random: there is nothing to lose.
+    """
+    runs = {name: case.runs(name) for name in PAPER_ALGORITHMS}
+    ours, *rivals = (table["regret"].to_numpy() for table in runs.values())
+    undecidable = why_regret_undecided("pf-pne", "regret", runs["pf-pne"])
+    comparisons, ranks = [], []
+    for name, value in [(name, value) for name in ranges for value in ranges[name]]:
+        if not (name == "Delta" and case.own_Delta):
+            moved = case.runs(settings={name: value}, **case.sweep)["regret"].to_numpy()
+            comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within, undecidable)
+            ranks.append(rank_among(moved, rivals))
+    random_regret = case.study.horizon * case.per_run(depths.gap_of_random_points)
+    share = ours.mean() / random_regret.mean()
+    measured = (
+        f"ratio of R(T)/M to that at the paper's values: {extremes_in_words(comparisons)}; "
+        f"place among the paper's five: {rank_among(ours, rivals)}, "
+        f"and {min(ranks)} to {max(ranks)} when moved; "
+        f"{share:.0%} of the regret of points drawn at random"
+    )
+    vacuous = f"nothing to move: {share:.0%} of the regret of random points" if share > MAX_RANDOM_SHARE else ""
+    return Outcome(comparisons, measured=measured, vacuous=vacuous)
+
+
+def any_Delta(case: ClaimCase, deltas: Sequence[float], below: float) -> Outcome:
+    """With each of these Delta, PF-PNE's R(T)/M is below so many times that of PE alone."""
+    alone, comparisons = case.runs("pe")["regret"].to_numpy(), []
+    for Delta in deltas:
+        runs = case.runs(settings={"Delta": Delta}, **case.sweep)
+        ours, undecidable = runs["regret"].to_numpy(), why_regret_undecided("pf-pne", "regret", runs)
+        comparisons += inequalities(ours, alone, f"Delta = {Delta:g}", below, undecidable=undecidable)
+    return Outcome(comparisons)
+
+
+def any_shift(case: ClaimCase, shifts: Sequence[float], below: float, above=None) -> Outcome:
+    """With clients this far apart, PF-PNE's R(T)/M is below (and above) so many times PE's alone."""
+    comparisons = []
+    for shift in shifts:
+        changes = ({"shift": shift} if shift else IDENTICAL_CLIENTS) | case.sweep
+        runs, alone = (case.runs(name, **changes) for name in ("pf-pne", "pe"))
+        what = f"shift {shift:g}" if shift else "alike"
+        undecidable = why_regret_undecided("pf-pne", "regret", runs)
+        regrets = runs["regret"].to_numpy(), alone["regret"].to_numpy()
+        comparisons += inequalities(*regrets, what, below, above, undecidable)
+    return Outcome(comparisons)
+
+
+def rank_among(ours: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
+    """The place of our mean among the rivals', 1 for the smallest; each is compared on the runs that it has."""
+    return 1 + sum(theirs.mean() < ours[: len(theirs)].mean() for theirs in rivals)
+
+
+def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(None,)) -> Outcome:
+    """A column of PF-PNE's runs grows like M^a, with identical clients, or like T^a, with a below a limit.
+
+    deltas: with each of these Delta. Of regret it is not decidable if `why_one_phase` says so.
+    """
+    scales = {
+        "M": ("n_clients", case.study.clients, IDENTICAL_CLIENTS),
+        "T": ("horizon", case.study.horizons, {}),
+    }
+    (parameter, scale, changes), comparisons = scales[along], []
+    for Delta in deltas:
+        settings = {} if Delta is None else {"Delta": Delta}
+        tables = [case.runs(settings=settings, **{parameter: x}, **case.sweep, **changes) for x in scale]
+        slopes = stats.growth_exponents(scale, np.stack([table[quantity] for table in tables], axis=1))
+        name = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
+        undecidable = why_one_phase(tables[-1]["last_phase"]) if quantity == "regret" else ""
+        comparisons.append(Comparison(name, slopes, limit=below, undecidable=undecidable))
+    return Outcome(comparisons)
+
+
+# --- tests that count -------------------------------------------------------------------------------
+
+
+def count(facts: Callable, *cases: ClaimCase, **arguments) -> Outcome:
+    """What facts(case), a function that returns Counted, says of each objective."""
+    counted = {title(case.objective): facts(case, **arguments) for case in cases}
+    measured = "; ".join(f"{name}{one.reason}{one.details}" for name, one in counted.items())
+    reason = next((f"{name}{one.reason}" for name, one in counted.items() if False in one.facts), "")
+    return Outcome(facts=sum((one.facts for one in counted.values()), []), measured=measured, reason=reason)
+
+
+def keeps_communicating(fed_last, pf_last, T: int):
+    """Whether Fed-PNE has a round after T/10 and after PF-PNE's last: steps of last rounds (n,), 0 without a round."""
+    return (fed_last > T / 10) & (fed_last > pf_last)
+
+
+def has_stopped_communicating(rounds, last, H_0, T: int):
+    """Whether PF-PNE has communicated once for each depth 0..H_0, and before T: rounds and last steps (n,)."""
+    return (rounds == H_0 + 1) & (last < T)
+
+
+def grows(case: ClaimCase) -> Counted:
+    """Fed-PNE has a round after T/10 and after PF-PNE's last; None if the horizon cuts the phase that it has begun."""
+    fed, pf, T = case.runs("fed-pne"), case.runs(), case.study.horizon
+    later, cut = keeps_communicating(fed["last_round"], pf["last_round"], T), T - fed["last_round"] > MAX_CUT_SHARE * T
+    facts = [True if so else None if ends else False for so, ends in zip(later, cut, strict=True)]
+    reason = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
+    return Counted(facts, reason, f"; Fed-PNE: {communication_in_words(fed)}; PF-PNE: {communication_in_words(pf)}")
+
+
+def stops(case: ClaimCase) -> Counted:
+    """PF-PNE's stage 1 ends before T, and nothing is sent after it; None if the horizon ends within stage 1."""
+    runs = case.runs()
+    H_0 = last_depth(runs)
+    ended = has_stopped_communicating(runs["rounds"], runs["last_round"], H_0, case.study.horizon)
+    facts = [None if within else so for within, so in zip(runs["rounds"] < H_0 + 1, ended, strict=True)]
+    return Counted(facts, f": {communication_in_words(runs)}")
+
+
+def costs_bounded(case: ClaimCase) -> Counted:
+    """PF-PNE has at most H_0 + 1 rounds, and carries at most what these would if no node were ever eliminated."""
+    runs, M = case.runs(), case.study.n_clients
+    H_0 = last_depth(runs)
+    # 2^h nodes at each depth h = 0..H_0: of each, every client sends one number and receives three
+    bound = H_0.map(lambda h: 4 * M * (2 ** (h + 1) - 1))
+    facts = (runs["rounds"] <= H_0 + 1) & (runs["numbers"] <= bound)
+    return Counted(facts.tolist(), f": {communication_in_words(runs)}, bound {range_in_words(bound)}")
+
+
+def within_Delta(case: ClaimCase) -> Counted:
+    """|f-bar* - f_m*| is at most the paper's Delta, for every client."""
+    true = case.runs(settings={"Delta": "true"})["Delta"].to_numpy()
+    return Counted(
+        (true <= PAPER_SETTINGS.Delta).tolist(), f": {format_number(true.min())} to {format_number(true.max())}"
+    )
+
+
+def near_optimal(case: ClaimCase) -> Counted:
+    """At the global maximum, every client is within the paper's Delta of its own: Assumption 4, epsilon 0."""
+    gaps = case.per_run(depths.gaps_at_global_maximum).max(axis=1)
+    return Counted(
+        (gaps <= PAPER_SETTINGS.Delta).tolist(), f": {format_number(gaps.min())} to {format_number(gaps.max())}"
+    )
+
+
+def smooth(case: ClaimCase, depth: int) -> Counted:
+    """At each depth to this one, the cell with a client's maximum has a centre within nu_1 rho^h of it."""
+    gaps = case.per_run(depths.gaps_at_depths, depth)  # (n, depth + 1)
+    ratio = gaps / (PAPER_SETTINGS.nu_1 * PAPER_SETTINGS.rho ** np.arange(depth + 1))
+    reason = f": up to {format_number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
+    return Counted((ratio <= 1).all(axis=1).tolist(), reason)
+
+
+def within_width(case: ClaimCase, settings: dict) -> Counted:
+    """Every mean that PF-PNE eliminates by is within its half-width of what it estimates."""
+    events = case.events(settings)
+    outside, n_means = events["outside"], events["means"].sum()
+    runs = f"in {(outside > 0).sum()} of {len(events)} runs"
+    return Counted((outside == 0).tolist(), f": {outside.sum():,} of {n_means:,} means outside, {runs}")
+
+
+def safe(case: ClaimCase) -> Counted:
+    """No client's maximum is eliminated by PF-PNE."""
+    lost, M = case.events()["lost"], case.study.n_clients
+    mean, runs = format_number(lost.mean()), f"in {(lost > 0).sum()} of {len(lost)} runs"
+    return Counted((lost == 0).tolist(), f": eliminated of {mean} of {M} clients on average, {runs}")
+
+
+def rounds_bounded(case: ClaimCase, deltas: Sequence[float | str]) -> Counted:
+    """PF-PNE's rounds are at most `rounds_bound`, with each of these Delta and T."""
+    horizons, facts, by_Delta = case.study.horizons, [], []
+    for Delta in deltas:
+        by_T = []
+        for T in horizons:
+            runs = case.runs(horizon=T, settings={"Delta": Delta}, **case.sweep)
+            bounds = [rounds_bound(given, T, case.study.n_clients) for given in runs["Delta"]]
+            facts += (runs["rounds"] <= bounds).tolist()
+            by_T.append(f"{range_in_words(runs['rounds'])} (bound {range_in_words(bounds, '{:.1f}')})")
+        by_Delta.append(f"{Delta_in_words(Delta)}: {by_T[0]}, {by_T[-1]}")
+    head = f", rounds at T = {horizons[0]:,} and {horizons[-1]:,} by Delta"
+    return Counted(facts, f"{head}: {', '.join(by_Delta)}")
+
+
+def last_depth(runs: pd.DataFrame) -> pd.Series:
+    """H_0 of each run of PF-PNE, which communicates once for each depth 0..H_0."""
+    return runs["Delta"].map(lambda Delta: transition_depth(Delta, PAPER_SETTINGS.nu_1, PAPER_SETTINGS.rho))
+
+
+def rounds_bound(Delta: float, T: int, M: int) -> float:
+    """The theorem's bound on exchanges, spelt out in claims.toml ("rounds-bound"), at the paper's settings; at least 1.
+
+    The first term: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished depth h has tau_h <= MT.
+    """
+    s, per_depth = PAPER_SETTINGS, math.log(1 / PAPER_SETTINGS.rho)
+    log = log_term(T, s.c_1, 1 / M if s.delta is None else s.delta)
+    by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / per_depth) if Delta > 0 else math.inf
+    by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log))) / (2 * per_depth) if log else math.inf
+    return max(1.0, min(by_depth, by_samples))
+
+
+def confidential(case: ClaimCase, *_) -> Outcome:
+    """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
+    T, M, s = case.study.horizon, case.study.n_clients, PAPER_SETTINGS
+    log, H_0 = log_term(T, s.c_1, 1 / M), transition_depth(s.Delta, s.nu_1, s.rho)
+    pulls = [pulls_each(h, log, s, M) for h in range(H_0 + 1)]
+    single = [h for h, n in enumerate(pulls) if n == 1]
+    reason = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
+    measured = f"{reason or 'no mean sent is a single reward'} (depths 0 to {H_0})"
+    return Outcome(facts=[n > 1 for n in pulls], measured=measured, reason=reason)
+
+
+def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
+    """`within_width`, whose premise is that the rewards of one point are within an interval of length 1.
+
+    Without noise every mean is what it estimates. as_in_theory: with its c and c_1, not the paper's.
+    """
+    settings = theory_settings(cases[0].study.n_clients) if as_in_theory else {}
+    outcome, noise = count(within_width, *cases, settings=settings), cases[0].regime.noise
+    wide = noise != "bernoulli" and noise > 0.5
+    return replace(outcome, excuse="rewards are not in [0, 1]" if wide else "", by_design=not noise)
+
+
+def count_times(*cases: ClaimCase, fact: str) -> Outcome:
+    """A fact of most runs on each objective, "slower" or "alike" of `measure_times`.
+
+    True if it is so in MOST_RUNS, False if it is so in FEW_RUNS at most, else None.
+    """
+    shares = [measure_times(case)[fact] for case in cases]
+    facts = [True if share >= MOST_RUNS else False if share <= FEW_RUNS else None for share in shares]
+    return Outcome(facts=facts, measured="see claims_times.csv")  # not the same twice: kept apart from what must be
+
+
+def measure_times(case: ClaimCase) -> dict:
+    """The median seconds of one run of each of the paper's five, in the runs of the figures.
+
+    slower, alike: the share of these runs in which FN-UCB takes at least LARGE_FACTOR times as long as each of the
+    others, and in which none of the others takes more than LARGE_FACTOR times as long as another.
+    """
+    n, head = case.study.figure_runs, {"regime": case.regime.name, "cells": case.regime.cells}
+    seconds = pd.DataFrame({name: case.runs(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
+    others = seconds.drop(columns="fn-ucb")
+    longest, shortest = others.max(axis=1), others.min(axis=1)
+    slower, alike = seconds["fn-ucb"] >= LARGE_FACTOR * longest, longest <= LARGE_FACTOR * shortest
+    shares = {"slower": slower.mean(), "alike": alike.mean()}
+    return {**head, "objective": case.objective, "runs": n, **seconds.median(), **shares}
+
+
+COMPARING = (compare, compare_identical, compare_global, finds_own, move_settings, any_Delta, any_shift, slope)
+FACTS = (grows, stops, costs_bounded, rounds_bounded, within_Delta, near_optimal, smooth, safe)
+CLAIM_TESTS = {  # the `kind` of a claim -> its test, a function of cases and of the claim's arguments
+    **{test.__name__: test for test in (*COMPARING, count_times, good_event, confidential)},
+    **{facts.__name__: partial(count, facts) for facts in FACTS},
+}
