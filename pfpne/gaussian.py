@@ -40,7 +40,7 @@ class Values:
         """Return values that are one evaluation of f each."""
         return Values(np.asarray(x), np.asarray(y), np.ones(len(y)), np.zeros(len(y), dtype=int))
 
-    def beside(self, x, y, count) -> "Values":
+    def with_second_output(self, x, y, count) -> "Values":
         """Return these values and, behind them, others of the second output, count > 0 (n,)."""
         pairs = ((self.x, x), (self.y, y), (self.count, count), (self.output, np.ones(len(y), dtype=int)))
         return Values(*map(np.concatenate, pairs))
@@ -80,7 +80,7 @@ class Hyper:
 
 
 class GaussianProcess:
-    """f given some values and hyper-parameters. mean_of (outputs,): the constant means; variance: s^2."""
+    """f given some values and hyper-parameters. constant_means (outputs,): the constant means; variance: s^2."""
 
     def __init__(self, values: Values, hyper: Hyper):
         self.values, self.hyper = values, hyper
@@ -93,8 +93,8 @@ class GaussianProcess:
         self._H_white = solve_triangular(self._L, self._H, lower=True, check_finite=False)
         y_white = solve_triangular(self._L, values.y, lower=True, check_finite=False)
         self._R = cholesky(self._H_white.T @ self._H_white, lower=True)
-        self.mean_of = cho_solve((self._R, True), self._H_white.T @ y_white)
-        self._white = y_white - self._H_white @ self.mean_of
+        self.constant_means = cho_solve((self._R, True), self._H_white.T @ y_white)
+        self._white = y_white - self._H_white @ self.constant_means
         self.variance = max(float(self._white @ self._white) / len(values.y), 1e-18)
 
     def _covariance(self, x, output, x_other, output_other) -> np.ndarray:
@@ -117,7 +117,7 @@ class GaussianProcess:
         """Return the mean and the standard deviation (n,) of f itself, without noise, at x (n, d)."""
         k = self._covariance(self.values.x, self.values.output, x, np.zeros(len(x), dtype=int))
         white = solve_triangular(self._L, k, lower=True, check_finite=False)
-        mean = self.mean_of[0] + white.T @ self._white
+        mean = self.constant_means[0] + white.T @ self._white
         missed = -self._H_white.T @ white  # what the means, which are not known exactly, add
         missed[0] += 1
         added = solve_triangular(self._R, missed, lower=True)
@@ -129,11 +129,11 @@ class GaussianProcess:
         """The standard deviation of the noise of one evaluation."""
         return float(np.sqrt(self.variance * self._noise))
 
-    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return each value less what the others predict there (n,), and the variance of that (equation 5.12)."""
         inverse = cho_solve((self._L, True), np.eye(len(self.values.y)), check_finite=False)
         variance = 1 / inverse.diagonal()  # in units of s^2
-        return inverse @ (self.values.y - self._H @ self.mean_of) * variance, self.variance * variance
+        return inverse @ (self.values.y - self._H @ self.constant_means) * variance, self.variance * variance
 
 
 def fit(values: Values, start: Hyper, steps: int = 20) -> Hyper:
@@ -152,8 +152,9 @@ def fit(values: Values, start: Hyper, steps: int = 20) -> Hyper:
     return top
 
 
-WIDTH, TRUST = 0.2, 4.0  # of the neighbourhood in which noise is compared; how many values the average noise is worth
-MOST = 500  # values that a model is made of at the end, the cost being cubic
+NOISE_NEIGHBOURHOOD = 0.2  # width of the neighbourhood in which noise is compared
+AVERAGE_NOISE_WEIGHT = 4.0  # how many values the average noise is worth
+MAX_MODEL_VALUES = 500  # values that a model is made of at the end, the cost being cubic
 
 
 def with_local_noise(values: Values, start: Hyper) -> tuple[Values, Hyper]:
@@ -166,11 +167,11 @@ def with_local_noise(values: Values, start: Hyper) -> tuple[Values, Hyper]:
     hyper, own = fit(values, start), values.output == 0
     if hyper.noise is None:
         return values, hyper
-    difference, variance = GaussianProcess(values, hyper).left_out()
+    difference, variance = GaussianProcess(values, hyper).leave_one_out()
     surprise = (difference**2 / variance)[own]
     square = ((values.x[own, None] - values.x[own]) ** 2).sum(axis=2)
-    weight = np.exp(-0.5 * square / WIDTH**2)
-    local = (weight @ surprise + TRUST * surprise.mean()) / (weight.sum(axis=1) + TRUST)
+    weight = np.exp(-0.5 * square / NOISE_NEIGHBOURHOOD**2)
+    local = (weight @ surprise + AVERAGE_NOISE_WEIGHT * surprise.mean()) / (weight.sum(axis=1) + AVERAGE_NOISE_WEIGHT)
     counts = values.count.copy()
     counts[own] /= np.clip(local / max(surprise.mean(), 1e-300), 0.01, 100)
     values = replace(values, count=counts)

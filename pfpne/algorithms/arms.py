@@ -5,7 +5,7 @@ import numpy as np
 from pfpne.federation import Task
 
 VALUES_PER_DIMENSION = 20  # in 1-D and 2-D: all their combinations are arms
-POINTS = 1000  # in more dimensions: random points
+RANDOM_ARMS = 1000  # in more dimensions: random points
 
 
 def draw_arms(task: Task) -> np.ndarray:
@@ -19,8 +19,8 @@ def draw_arms(task: Task) -> np.ndarray:
     low, high = task.partition.domain.T
     if len(low) > 2:
         if candidates is None:
-            return low + (high - low) * rng.random((POINTS, len(low)))
-        return rng.permutation(candidates)[:POINTS]
+            return low + (high - low) * rng.random((RANDOM_ARMS, len(low)))
+        return rng.permutation(candidates)[:RANDOM_ARMS]
     if candidates is None:
         axes = low[:, None] + (high - low)[:, None] * rng.random((len(low), VALUES_PER_DIMENSION))
     else:

@@ -35,7 +35,7 @@ from pfpne.validation import check
 
 MAX_EVALUATIONS = 2_000  # evaluations of a client, at most: the cost of each grows with the square of those before it
 GROWTH = 1.15  # hyper-parameters are estimated anew when there are so many times more values
-CANDIDATES, LOCAL, NEAR = 160, 20, (0.1, 0.03)  # where to look: in all the cube, and about the best three points
+N_CANDIDATES, N_AROUND, AROUND_WIDTHS = 160, 20, (0.1, 0.03)  # where to look: in all the cube, and near the best
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ class GPClient(Client):
         """What the next evaluation is for, "first points" or "search"."""
         return "first points" if self.t < len(self._first) else "search"
 
-    def beside(self, own: Values) -> Values:
+    def with_others(self, own: Values) -> Values:
         """Return values of its own function, with what the client knows from others."""
         return own
 
     def _values(self) -> Values:
-        return self.beside(Values.single(self.x, self.y))
+        return self.with_others(Values.single(self.x, self.y))
 
     def model(self) -> GaussianProcess:
         return GaussianProcess(self._values(), self.hyper)
@@ -149,8 +149,8 @@ class GPClient(Client):
         mean, deviation = model.predict(self.x)
         best = mean[(mean - deviation).argmax()]
         tops = self.x[np.argsort(-mean, kind="stable")[:3]]
-        around = [np.clip(top + by * rng.standard_normal((LOCAL, d)), 0, 1) for top in tops for by in NEAR]
-        u = np.concatenate([rng.random((CANDIDATES, d)), *around])
+        around = [np.clip(top + by * rng.standard_normal((N_AROUND, d)), 0, 1) for top in tops for by in AROUND_WIDTHS]
+        u = np.concatenate([rng.random((N_CANDIDATES, d)), *around])
         return u[improvement(*model.predict(u), best, model.noise).argmax()]
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
@@ -181,13 +181,13 @@ class SharedGPClient(GPClient):
         self.exchanges = 0
         self._sent: Any = None  # what was sent, while it waits for the answer
 
-    def beside(self, own: Values) -> Values:
+    def with_others(self, own: Values) -> Values:
         """Return these values, with what the others believe as a second output."""
         if self.others is None:
             return own
         means, counts = self.others
         informative = counts > 1e-3
-        return own.beside(self.grid[informative], means[informative], counts[informative])
+        return own.with_second_output(self.grid[informative], means[informative], counts[informative])
 
     def _ask(self) -> Batch:
         return super()._ask() if self._sent is None else EMPTY_BATCH

@@ -14,7 +14,7 @@ from pfpne.algorithms.gp import GPClient
 from pfpne.algorithms.pf_pne_plus import PlusClient
 from pfpne.disclosure import Disclosure
 from pfpne.federation import Federation, Task
-from pfpne.gaussian import MOST, GaussianProcess, Hyper, Values, with_local_noise
+from pfpne.gaussian import MAX_MODEL_VALUES, GaussianProcess, Hyper, Values, with_local_noise
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.tuning.history import History
@@ -340,12 +340,12 @@ class Search:
             error = np.full(len(points), 0.0 if self.request["noise"] == 0 else np.nan)
             return mean, error, error[0]
         x = np.array([self.space.unit(dict(zip(self.space.parameters, point, strict=True))) for point in points])
-        used = np.sort(np.argsort(-count, kind="stable")[:MOST])
+        used = np.sort(np.argsort(-count, kind="stable")[:MAX_MODEL_VALUES])
         y, output = self.reward.scaled(mean[used]), np.zeros(len(used), dtype=int)
         values = Values(x[used], y, count[used].astype(float), output)
         client = self.federation.clients[m]
         if isinstance(client, GPClient):
-            values = client.beside(values)
+            values = client.with_others(values)
         model = GaussianProcess(*with_local_noise(values, Hyper.typical(self.space.d)))
         believed, error = model.predict(x)
         width = self.reward.high - self.reward.low
