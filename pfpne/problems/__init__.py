@@ -6,8 +6,8 @@ a kind of Problem, and a row. What every problem has is in base.py; how maxima a
 
 from pfpne.problems import synthetic
 from pfpne.problems.base import Objective, Problem
+from pfpne.problems.functions import problem_from_functions
 from pfpne.problems.landmine import LandmineProblem, LogLandmineProblem
-from pfpne.problems.own import problem_from_functions
 from pfpne.problems.synthetic import OneDimensional, Rastrigin, ShiftedProblem, Synthetic
 from pfpne.validation import check, check_amount, check_count, unknown_name
 

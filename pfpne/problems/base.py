@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.partition import check_domain
-from pfpne.problems.maxima import ACCURACY, raised, search
+from pfpne.problems.maxima import ACCURACY, raised, search_maximum
 from pfpne.validation import check_count, check_integer, check_noise, is_integer
 
 MAX_DEPTH = 40  # of the partition, unless the objective sets its own
-MANY = 1024  # points: for so many, clients are computed one by one, as a table of all would leave the cache
+MANY_POINTS = 1024  # points: for so many, clients are computed one by one, as a table of all would leave the cache
 
 
 class Problem:
@@ -108,17 +108,17 @@ class Problem:
     def mean_values(self, x) -> np.ndarray:
         """Return f-bar(x) (n,), the mean over clients, summed in their order."""
         x = self._points(x)
-        clients = self.values(x) if len(x) < MANY else (self.client_values(m, x) for m in range(self.n_clients))
+        clients = self.values(x) if len(x) < MANY_POINTS else (self.client_values(m, x) for m in range(self.n_clients))
         return functools.reduce(np.add, clients) / self.n_clients
 
     def _searched(self, clients: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
         """Search for the maxima of k clients; return the points (k, d) and their values (k,)."""
-        maxima = [search(functools.partial(self.client_values, m), self.domain) for m in clients]
+        maxima = [search_maximum(functools.partial(self.client_values, m), self.domain) for m in clients]
         return np.array([x for x, _ in maxima]).reshape(-1, self.d), np.array([value for _, value in maxima])
 
     def _highest_mean(self) -> tuple[np.ndarray, float]:
         """Search for the maximum of f-bar; return the point (d,) and its value."""
-        return search(self.mean_values, self.domain, self.maximisers)
+        return search_maximum(self.mean_values, self.domain, self.maximisers)
 
     @functools.cached_property
     def _client_maxima(self) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 A maximum that has a closed form is exact. Any other is the best value found, `raised` by ACCURACY, so that no
 evaluation exceeds it by rounding. `branch_and_bound`, for the mean of clients in one dimension, encloses it between
-two numbers ACCURACY apart; `alternate` is for the mean of clipped functions; `search` for anything else.
+two numbers ACCURACY apart; `alternate` is for the mean of clipped functions; `search_maximum` for anything else.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from pfpne.rng import stream
 
 ACCURACY = 1e-9  # of a maximum that has no closed form; what it is raised by
-SIDE = 129  # points along each dimension of the grid that is searched first, in two dimensions
+GRID_SIDE = 129  # points along each dimension of the grid that is searched first, in two dimensions
 
 
 def raised(value):
@@ -32,20 +32,20 @@ def grid(axes: Iterable[np.ndarray]) -> np.ndarray:
     return points.reshape(-1, points.shape[-1])
 
 
-def scan(domain: np.ndarray) -> np.ndarray:
+def scan_points(domain: np.ndarray) -> np.ndarray:
     """Return points (n, d) spread over the domain and its border: a grid in one dimension and in two.
 
     In more, random ones and the corners, or the centre where there would be more than 2^10 corners.
     """
     d = len(domain)
     if d <= 2:
-        return grid(np.linspace(low, high, 2**14 + 1 if d == 1 else SIDE) for low, high in domain)
+        return grid(np.linspace(low, high, 2**14 + 1 if d == 1 else GRID_SIDE) for low, high in domain)
     corners = grid(domain) if d <= 10 else domain.mean(axis=1)[None]
     spread = domain[:, 0] + (domain[:, 1] - domain[:, 0]) * stream(0, "scan").random((2**14, d))
     return np.concatenate([corners, spread])
 
 
-def golden(function: Callable, a: np.ndarray, b: np.ndarray, steps: int = 80) -> np.ndarray:
+def golden_section(function: Callable, a: np.ndarray, b: np.ndarray, steps: int = 80) -> np.ndarray:
     """Return where an elementwise function is largest in [a, b], by golden-section search, all brackets at once.
 
     Exact to rounding where the function rises and then falls; never worse than the ends.
@@ -83,10 +83,10 @@ def _climb(function: Callable, domain: np.ndarray, x: np.ndarray, step: float, l
     return x
 
 
-def search(function: Callable, domain: np.ndarray, extra: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+def search_maximum(function: Callable, domain: np.ndarray, extra: np.ndarray | None = None) -> tuple[np.ndarray, float]:
     """Search for the maximum over the domain, by a dense scan and local searches; return the point (d,) and its value.
 
-    function: (n, d) -> (n,). extra: points (n, d) of the domain to try besides the scan's.
+    function: (n, d) -> (n,). extra: points (n, d) of the domain to try besides those of the scan.
     """
     from scipy.ndimage import maximum_filter
     from scipy.optimize import minimize
@@ -96,14 +96,14 @@ def search(function: Callable, domain: np.ndarray, extra: np.ndarray | None = No
 
     d = len(domain)
     extra = np.empty((0, d)) if extra is None else extra
-    points = scan(domain)
+    points = scan_points(domain)
     values = function(points)
-    on_grid = values.reshape(-1, SIDE) if d == 2 else values
+    on_grid = values.reshape(-1, GRID_SIDE) if d == 2 else values
     local = np.flatnonzero(on_grid == maximum_filter(on_grid, size=3, mode="nearest"))  # no neighbour is higher
     local = local[np.argsort(-values[local], kind="stable")[: 256 if d == 1 else 32]]
     if d == 1:
         low, high = points[np.maximum(local - 1, 0), 0], points[np.minimum(local + 1, len(points) - 1), 0]
-        x = golden(lambda t: function(t[:, None]), low, high)[:, None]
+        x = golden_section(lambda t: function(t[:, None]), low, high)[:, None]
     else:
         extra = highest(extra, 32)
         x = highest(_climb(function, domain, np.concatenate([points[local], extra]), step=1 / 128, last=1e-4), 4)

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.problems.base import Objective, Problem
-from pfpne.problems.maxima import alternate, branch_and_bound, golden, inside, raised, scan, search
+from pfpne.problems.maxima import (
+    alternate,
+    branch_and_bound,
+    golden_section,
+    inside,
+    raised,
+    scan_points,
+    search_maximum,
+)
 from pfpne.rng import stream
 
 E1, E2 = -math.log2(0.3), -math.log2(0.8)
@@ -66,7 +74,7 @@ def _doublesine_peaks() -> tuple[np.ndarray, np.ndarray]:
     There are infinitely many; those nearer to the centre than a double can tell are left out.
     """
     touch = np.arange(-51.5, 0, 2.0)
-    u = np.exp2(golden(lambda z: _doublesine_at(np.exp2(z)), touch - 1, touch + 1))
+    u = np.exp2(golden_section(lambda z: _doublesine_at(np.exp2(z)), touch - 1, touch + 1))
     height = np.maximum.accumulate(_doublesine_at(u[::-1]))[::-1]  # they fall with u, rounding apart
     points = np.concatenate([0.5 - u[::-1] / 2, [0.5], 0.5 + u / 2])
     return points[:, None], np.concatenate([height[::-1], [1.0], height])
@@ -135,7 +143,7 @@ class ShiftedProblem(Problem):
     def _highest_mean(self) -> tuple[np.ndarray, float]:
         peaks = self.peaks + self.shifts[:, None]
         extra = np.concatenate([self.maximisers, peaks[inside(peaks, self.domain)]])
-        return search(self.mean_values, self.domain, extra)
+        return search_maximum(self.mean_values, self.domain, extra)
 
 
 class OneDimensional(ShiftedProblem):
@@ -155,7 +163,7 @@ class Rastrigin(ShiftedProblem):
         return self._best_for(np.eye(self.n_clients)[clients])
 
     def _highest_mean(self):
-        return alternate(self.values, self._best_for, np.concatenate([self.maximisers, scan(self.domain)[::4]]))
+        return alternate(self.values, self._best_for, np.concatenate([self.maximisers, scan_points(self.domain)[::4]]))
 
     def _best_for(self, active: np.ndarray) -> np.ndarray:
         """Where sums of unclipped objectives are largest in the domain, (k, d); active (k, M): whose, at least one.
@@ -174,7 +182,7 @@ class Rastrigin(ShiftedProblem):
         left, right = self.domain[0]
         edges = np.linspace(left, right, 17)  # an eighth of the period: no maximum shares a bracket with another
         low, high = (np.broadcast_to(e, (*mean.shape[:2], 16)) for e in (edges[:-1], edges[1:]))
-        x = golden(height, low, high, steps=45)
+        x = golden_section(height, low, high, steps=45)
         return np.take_along_axis(x, height(x).argmax(axis=-1)[:, :, None], axis=-1)[:, :, 0]
 
 
