@@ -7,7 +7,7 @@ from pfpne.federation import Task
 from pfpne.messages import Message
 from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Measurements, Recorder
-from pfpne.simulation.tree import search
+from pfpne.simulation.tree import play_trees
 
 BLOCK = 2**15  # pulls whose noise is drawn, turned into rewards and summed in one go: they fit into the cache
 
@@ -65,15 +65,17 @@ class Evaluations:
             yield a, a + pulls // n, u[:pulls].reshape(-1, n)
 
 
-def run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret, kind=Evaluations) -> tuple:
+def run_phases(
+    phases, server, problem, task, settings, noise_streams, t, global_regret, evaluations_class=Evaluations
+) -> tuple:
     """Run the loop until all clients are done, or want what is neither a Pull nor a Message.
 
-    The server is asked directly; the messages that would pass are counted. kind: the class of the evaluations. Returns
+    The server is asked directly; the messages that would pass are counted. evaluations_class: their class. Returns
     the evaluations, and what was wanted in the end, or None.
     """
     clients, server, M = phases(task, settings, task.n_clients), server(task, settings), task.n_clients
     recorder = Recorder(problem, t, global_regret)
-    evaluations = kind(problem, task, noise_streams, recorder)
+    evaluations = evaluations_class(problem, task, noise_streams, recorder)
     loop, result = clients.loop(), None
     while not clients.done.all():
         wish = loop.send(result)
@@ -100,7 +102,7 @@ def simulate_searches(phases, server, problem, task, settings, noise_streams, t,
     before, start = evaluations.recorder.measurements(), int(evaluations.t[0])  # all have made as many pulls
     if last is None or start == task.horizon:
         return before
-    regret, simple, best = search(last.trees, problem, task, noise_streams, t, start, evaluations.recorder.total)
+    regret, simple, best = play_trees(last.trees, problem, task, noise_streams, t, start, evaluations.recorder.total)
     shared = np.hstack([before.global_regret[:, t < start], regret[1]]) if global_regret else None
     simple = np.hstack([before.simple_regret[:, t <= start], simple])
     return Measurements(np.hstack([before.regret[:, t < start], regret[0]]), shared, simple, before.rounds, best)

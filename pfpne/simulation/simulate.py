@@ -48,12 +48,16 @@ def run_objects(
     return recorder.measurements()
 
 
-def partition_of(problem: Problem, cells: str, seed: int, run: int, kind: type[Partition] = Partition) -> Partition:
-    """Return the binary partition of a run, the same for all clients and algorithms; kind: the class of its cells."""
+def partition_of(
+    problem: Problem, cells: str, seed: int, run: int, partition_class: type[Partition] = Partition
+) -> Partition:
+    """Return the binary partition of a run, the same for all clients and algorithms."""
     cells_seed = 0
     if cells == "random":
         cells_seed = int(stream(seed, problem.name, run, "cells").integers(2**64, dtype=np.uint64))
-    return kind(problem.domain, max_depth=problem.max_depth, cells=cells, seed=cells_seed, max_cuts=problem.max_cuts)
+    return partition_class(
+        problem.domain, max_depth=problem.max_depth, cells=cells, seed=cells_seed, max_cuts=problem.max_cuts
+    )
 
 
 def simulate(

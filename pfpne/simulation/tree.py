@@ -109,7 +109,7 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
             cells.look_below(int(cell[row]), int(tree.node[row]["depth"]), int(tree.node[row]["index"]))
 
 
-def measure(cells: Cells, pulled, deployed, steps: np.ndarray, before: np.ndarray) -> tuple:
+def measure_played(cells: Cells, pulled, deployed, steps: np.ndarray, before: np.ndarray) -> tuple:
     """Measure what the cells (S, n) that are pulled, and those deployed after each pull, cost.
 
     steps (C,): after how many of the pulls. before (1 or 2, S): the regret up to them, local and, if it is measured,
@@ -129,8 +129,8 @@ def measure(cells: Cells, pulled, deployed, steps: np.ndarray, before: np.ndarra
     return np.array(regret), simple, cells.point[deployed[:, -1]]
 
 
-def search(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
-    """Play each client's tree from evaluation `start` < T on; return `measure` of all, at the checkpoints >= start."""
+def play_trees(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
+    """Play each client's tree from evaluation `start` < T on; return what `measure_played` says of all, from then on."""
     M, parts = task.n_clients, []
     size = min(BLOCK, max(1, MAX_PULLS // task.horizon))
     if len(before) == 2:  # means over all clients are computed once for each cell, so that all share the cells
@@ -139,7 +139,7 @@ def search(trees, problem, task, noise_streams, t: np.ndarray, start: int, befor
         cells = Cells(problem, task.partition, clients)
         played = [play(cells, next(trees), task.horizon - start, range(m, m + 1), noise_streams) for m in clients]
         pulled, deployed = np.concatenate(played, axis=1)
-        parts.append(measure(cells, pulled, deployed, t[t >= start] - start, before[:, clients]))
+        parts.append(measure_played(cells, pulled, deployed, t[t >= start] - start, before[:, clients]))
     regret, simple, best = zip(*parts, strict=True)
     return np.concatenate(regret, axis=1), np.concatenate(simple), np.concatenate(best)
 
@@ -149,7 +149,7 @@ def simulate_alone(constants_of, problem, task, settings, noise_streams, t, glob
     constants = constants_of(settings, task.partition, task.horizon)
     trees = (TreeClient(task, constants) for _ in range(task.n_clients))
     before = np.zeros((1 + global_regret, task.n_clients))
-    regret, simple, best = search(trees, problem, task, noise_streams, t, 0, before)
+    regret, simple, best = play_trees(trees, problem, task, noise_streams, t, 0, before)
     return Measurements(regret[0], regret[1] if global_regret else None, simple, np.empty((0, 3), dtype=np.int64), best)
 
 
@@ -162,5 +162,5 @@ def simulate_centralized(problem, task, settings, noise_streams, t, global_regre
     rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation
     rounds[T, 2] -= d  # and none after the last
-    regret, simple, best = measure(cells, pulled, pulled, t, np.zeros((1 + global_regret, M)))
+    regret, simple, best = measure_played(cells, pulled, pulled, t, np.zeros((1 + global_regret, M)))
     return Measurements(regret[0], regret[1] if global_regret else None, simple, rounds, best)

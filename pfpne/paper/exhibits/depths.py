@@ -304,7 +304,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
     task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
     streams = noise_streams(problem, seed, run)
     given = problem, task, settings, streams, np.array([horizon]), False
-    evaluations, search = run_phases(PFPNEPlus, PlusServer, *given, kind=_CountedEvaluations)
+    evaluations, search = run_phases(PFPNEPlus, PlusServer, *given, evaluations_class=_CountedEvaluations)
     if search is None:  # the horizon came in stage 1
         return [NOTHING | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []

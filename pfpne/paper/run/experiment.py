@@ -108,9 +108,9 @@ class Setting:
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(Setting) if field.init}
         return Experiment(**own, algorithms=algorithms, n_runs=n_runs, **options)
 
-    def partition(self, run: int, kind: type[Partition] = Partition) -> Partition:
-        """Return the cells of a run: the same ones for every algorithm. kind: their class."""
-        return partition_of(self.problem(run), self.cells, self.seed, run, kind)
+    def partition(self, run: int, partition_class: type[Partition] = Partition) -> Partition:
+        """Return the cells of a run: the same ones for every algorithm."""
+        return partition_of(self.problem(run), self.cells, self.seed, run, partition_class)
 
 
 @dataclass(frozen=True, kw_only=True)
