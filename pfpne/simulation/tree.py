@@ -130,7 +130,7 @@ def measure_played(cells: Cells, pulled, deployed, steps: np.ndarray, before: np
 
 
 def play_trees(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
-    """Play each client's tree from evaluation `start` < T on; return what `measure_played` says of all, from then on."""
+    """Play each client's tree from evaluation `start` < T on; return what `measure_played` says of all."""
     M, parts = task.n_clients, []
     size = min(BLOCK, max(1, MAX_PULLS // task.horizon))
     if len(before) == 2:  # means over all clients are computed once for each cell, so that all share the cells

@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from pfpne.algorithms import settings_of
-from pfpne.tuning.result import HOW, EvaluationError, Tuned
+from pfpne.tuning.result import HOW_TO_GO_ON, EvaluationError, Tuned
 from pfpne.tuning.search import Search, Trial
 from pfpne.tuning.searches import SEARCHES
 from pfpne.tuning.space import Space
@@ -176,7 +176,7 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
 
     def tell(trial: Trial, value: float | None, error: Exception | None, seconds: float) -> None:
         if error is not None and not isinstance(error, catch):
-            message = f"client {trial.client} at {trial.parameters}: {_describe(error)}. {HOW}"
+            message = f"client {trial.client} at {trial.parameters}: {_describe(error)}. {HOW_TO_GO_ON}"
             raise EvaluationError(message, search.result()) from error
         row = search.tell(trial, value, seconds=seconds, why="" if error is None else _describe(error))
         bar.update(search.done - bar.n)
@@ -213,7 +213,7 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
                 failure.result = search.result()
                 raise failure
     except KeyboardInterrupt as stop:  # not replaced by another error: Python ends as after any other Ctrl-C
-        stop.args = (HOW,)
+        stop.args = (HOW_TO_GO_ON,)
         stop.result = search.result()  # pyright: ignore[reportAttributeAccessIssue]
         raise
 

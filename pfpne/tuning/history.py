@@ -13,7 +13,7 @@ from pfpne.tuning.result import Tuned
 from pfpne.tuning.searches import SEARCHES
 from pfpne.validation import check, is_number
 
-ROW = {"client", "u", "parameters", "value", "seconds", "why"}  # of a history
+ROW_FIELDS = {"client", "u", "parameters", "value", "seconds", "why"}  # of a history
 
 
 class History:
@@ -37,10 +37,10 @@ class History:
         elif before is not None:
             check(str(before) not in ("", "."), "history", "the name of a file", str(before))
             for name in search.names:
-                check(_is_lasting(name), "with a history, the name of a client", LASTING, name)
+                check(_is_reproducible(name), "with a history, the name of a client", REPRODUCIBLE, name)
             for name, parameter in self.space.parameters.items():
                 for choice in getattr(parameter, "choices", ()):
-                    check(_is_lasting(choice), f"with a history, a choice of {name!r}", LASTING, choice)
+                    check(_is_reproducible(choice), f"with a history, a choice of {name!r}", REPRODUCIBLE, choice)
             try:
                 path = Path(before).resolve()
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ class History:
     def _checked(self, row: dict, n: int) -> dict:
         """Return the row as it was before it was written, with its own objects, not with what JSON makes of them."""
         wrong = f"evaluation {n} of the history"
-        check(row.keys() == ROW, wrong, f"a row of {', '.join(sorted(ROW))}", row)
+        check(row.keys() == ROW_FIELDS, wrong, f"a row of {', '.join(sorted(ROW_FIELDS))}", row)
         check(row["client"] in self.request["clients"], wrong, f"of one of {self.request['clients']}", row["client"])
         u = row["u"]
         inside = isinstance(u, list) and len(u) == self.space.d and all(is_number(x) and 0 <= x <= 1 for x in u)
@@ -158,14 +158,14 @@ class History:
         check(not surplus, "the history", f"of at most {len(self.rows) - surplus} evaluations", len(self.rows))
 
 
-LASTING = (
+REPRODUCIBLE = (
     "one that reads the same in every process (a number, a text, a tuple of them): give names, and look them up in the "
     "objective"
 )
 
 
-def _is_lasting(x) -> bool:
+def _is_reproducible(x) -> bool:
     """Whether repr(x) is the same in another process: no address of memory, no order that follows hashes."""
     if isinstance(x, tuple):
-        return all(map(_is_lasting, x))
+        return all(map(_is_reproducible, x))
     return not isinstance(x, (set, frozenset)) and re.search(r" at 0x[0-9a-fA-F]+", repr(x)) is None

@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-HOW = (
+HOW_TO_GO_ON = (
     "(Nothing is lost: the same call with history=error.result, error being what was raised, or with its file, goes on "
     "from here. Where nothing caught it, sys.last_value is the error.)"
 )
 ENOUGH = 5  # evaluations of a client: fewer may well be of one point
-COLUMNS = ("client", "evaluation", "evaluations", "choice", "value", "error", "seconds", "stage", "why")  # of tables
+# Of the tables, beside the parameters, none of which may be called so.
+RESERVED_COLUMNS = ("client", "evaluation", "evaluations", "choice", "value", "error", "seconds", "stage", "why")
 
 
 class EvaluationError(RuntimeError):
@@ -124,7 +125,7 @@ class Tuned:
             from matplotlib.ticker import LogLocator, NullFormatter
         except ImportError:
             raise ImportError("result.plot() needs matplotlib: pip install matplotlib.") from None
-        names = [name for name in self.history.columns if name not in COLUMNS]
+        names = [name for name in self.history.columns if name not in RESERVED_COLUMNS]
         figure = Figure(figsize=(3.2 * (len(names) + 2), 3.0), layout="constrained")
         so_far, *over, sent = figure.subplots(1, len(names) + 2)
         lowest = self.request["reward"][2] == "minimize"

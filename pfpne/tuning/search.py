@@ -18,12 +18,12 @@ from pfpne.gaussian import MAX_MODEL_VALUES, GaussianProcess, Hyper, Values, wit
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.tuning.history import History
-from pfpne.tuning.result import COLUMNS, HOW, EvaluationError, Tuned
-from pfpne.tuning.searches import DEFAULT, DEFAULT_BEYOND, FEW, NOISELESS, SEARCHES
+from pfpne.tuning.result import HOW_TO_GO_ON, RESERVED_COLUMNS, EvaluationError, Tuned
+from pfpne.tuning.searches import DEFAULT_FOR_FEW, DEFAULT_FOR_MANY, FEW_EVALUATIONS, NOISELESS, SEARCHES
 from pfpne.tuning.space import Reward, Space
 from pfpne.validation import check, check_count, check_integer, check_noise, is_number, to_float, unknown_name
 
-FEWEST = 4  # points that a model of them is made of
+MIN_MODEL_POINTS = 4  # points that a model of them is made of
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,9 @@ class Search:
         check(len(set(clients)) == len(clients), "clients", "names that are all different", clients)
         self.names, self.space = list(clients), Space(space)
         for name in self.space.parameters:
-            check(name not in COLUMNS, "the name of a parameter", f"none of {', '.join(COLUMNS)}", name)
+            check(
+                name not in RESERVED_COLUMNS, "the name of a parameter", f"none of {', '.join(RESERVED_COLUMNS)}", name
+            )
         is_pair = isinstance(reward_range, (tuple, list)) and len(reward_range) == 2
         check(is_pair, "reward_range", "(low, high)", reward_range)
         self.reward = Reward(*reward_range, direction)
@@ -117,7 +119,7 @@ class Search:
         if noise is not None:
             check_noise("noise", noise)
         if algorithm is None:
-            algorithm = DEFAULT if n_evaluations <= FEW else DEFAULT_BEYOND
+            algorithm = DEFAULT_FOR_FEW if n_evaluations <= FEW_EVALUATIONS else DEFAULT_FOR_MANY
         if not isinstance(algorithm, str) or algorithm not in SEARCHES:
             raise ValueError(unknown_name("algorithm", algorithm, SEARCHES))
         if algorithm == "pf-pne" and "Delta" not in settings:
@@ -140,7 +142,7 @@ class Search:
         check(
             len(set(self.request["clients"])) == len(self.names), "clients", "names that read differently", self.names
         )
-        self.federation = self._made(algorithm, settings)
+        self.federation = self._make_federation(algorithm, settings)
         self.history, self.give_up = History(history, self), give_up
         self.stopped, self.saved = False, 0
         self._values = [defaultdict(list) for _ in self.names]  # by client: {parameters: its values there}
@@ -171,7 +173,7 @@ class Search:
                 checked[name].append((u, {key: pair[0][key] for key in self.space.parameters}, value))
         return checked
 
-    def _made(self, name: str, settings: dict) -> Federation:
+    def _make_federation(self, name: str, settings: dict) -> Federation:
         """Make the server and the clients, for the unit cube and rewards in [0, 1]."""
         seed, noise = self.request["seed"], self.request["noise"]
         cells = int(stream(seed, "tune", "cells").integers(2**64, dtype=np.uint64))
@@ -283,12 +285,12 @@ class Search:
             self.history.add(m, row)
         except OSError as error:
             self._take(m, row)
-            raise EvaluationError(f"the history cannot be written: {error} {HOW}", self.result()) from error
+            raise EvaluationError(f"the history cannot be written: {error} {HOW_TO_GO_ON}", self.result()) from error
         self._take(m, row)
         if self._failed[m] >= self.give_up:
             self._failed[m] = 0
             failed = f"client {trial.client}: {self.give_up} evaluations in a row failed"
-            raise EvaluationError(f"{failed}, at last: {why or 'missing'}. {HOW}", self.result())
+            raise EvaluationError(f"{failed}, at last: {why or 'missing'}. {HOW_TO_GO_ON}", self.result())
         return row
 
     def _take(self, m: int, row: dict) -> None:
@@ -324,7 +326,7 @@ class Search:
 
     def _on_mail(self, t: int, up: list, down: list) -> None:
         self._disclosure.mail(t, up, down)
-        single = sum(x in self._scores[m] for m, message in up for x in _numbers(message))
+        single = sum(x in self._scores[m] for m, message in up for x in _possible_scores(message))
         numbers = [sum(message.numbers for _, message in mail) for mail in (up, down)]
         self._rounds[t] += [*numbers, single]
 
@@ -336,7 +338,7 @@ class Search:
         They come from a smooth model of all its evaluations; mean and count (n,) are those of the values at each point.
         Without noise a value is exact. With too few points for a model, nothing is known of the error.
         """
-        if self.request["noise"] == 0 or len(points) < FEWEST:
+        if self.request["noise"] == 0 or len(points) < MIN_MODEL_POINTS:
             error = np.full(len(points), 0.0 if self.request["noise"] == 0 else np.nan)
             return mean, error, error[0]
         x = np.array([self.space.unit(dict(zip(self.space.parameters, point, strict=True))) for point in points])
@@ -402,7 +404,7 @@ class Search:
         return pd.DataFrame(table, columns=columns)
 
 
-def _numbers(message) -> list[float]:
+def _possible_scores(message) -> list[float]:
     """Return the numbers of a message that could be scores."""
     values = (getattr(message, name) for name in message.payload() if name != "counts")
     return [x for array in values if array.dtype.kind == "f" for x in array.ravel().tolist()]

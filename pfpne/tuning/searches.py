@@ -3,7 +3,8 @@
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
 
-FEW, DEFAULT, DEFAULT_BEYOND = 1_000, "gp", "pf-pne+"  # up to FEW evaluations the one, beyond the other
+FEW_EVALUATIONS = 1_000  # up to so many the first default, beyond them the second
+DEFAULT_FOR_FEW, DEFAULT_FOR_MANY = "gp", "pf-pne+"
 _RANDOM = Algorithm(RandomSearchSettings, make_random_search, on_cells=False, anytime=True)
 SEARCHES = {**ALGORITHMS, "random": _RANDOM}
 NOISELESS = {"c": 1e-9, "noise_aware": False}  # confidence intervals without width: no reason to repeat a point
