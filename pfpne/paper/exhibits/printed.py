@@ -325,7 +325,7 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
         *sentences,
         "Moving one setting changes PF-PNE's mean regret by at most this factor: "
         f"{', '.join(f'{title(f)} {x:.2g}' for f, x in change.items())}. We call a factor below 1.25 little. "
-        f'Elsewhere our "much" begins at 2. If all below were little, the change would be so on {within or "none"}.',
+        f'Elsewhere our "much" begins at 2. If less were little, it would be little on {within or "none"}.',
     ]
 
 
