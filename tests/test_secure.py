@@ -280,6 +280,20 @@ def test_the_page_on_trust_runs_as_it_stands():
     assert type(names["federation"].clients[0]) is RecoveringClient
 
 
+def test_a_public_key_has_header_0_and_a_masked_number_has_62_bits():
+    server = make_federation(secured("fed-pne"), task(M, 60)).server
+    keys = {m: PublicKey(0, public_key(new_key())) for m in range(M)}
+    with pytest.raises(ValueError, match="header"):
+        server.exchange({m: PublicKey(1, key.key) for m, key in keys.items()})
+    server.exchange(keys)
+    awaited, largest = server.awaits(0), 2**BITS - 1
+    numbers = np.zeros(awaited.sizes["n"], dtype=np.int64)
+    assert awaited.accepts(Masked(awaited.headers.start, numbers + largest), (Masked,))
+    for wrong in (largest + 1, -1):
+        with pytest.raises(ValueError, match="masked"):
+            awaited.accepts(Masked(awaited.headers.start, numbers + wrong), (Masked,))
+
+
 def test_a_key_that_is_none_is_refused():
     run = make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
     client = run.clients[0]
