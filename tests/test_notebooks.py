@@ -237,7 +237,8 @@ def parameters_cell(name: str) -> str:
 def test_a_notebook_reads_its_own_cells_and_papermills(shell):
     unchanged = complete("1_synthetic_regret", {"objective": "garland"})
     assert read("1_synthetic_regret") == unchanged, "You changed a notebook: `git checkout notebooks`"
-    shell.run_cell("# Parameters\nhorizon = 60\nprofile = 'smoke'\n", store_history=True)
+    paths = "PAPERMILL_INPUT_PATH = 'in.ipynb'\nPAPERMILL_OUTPUT_PATH = 'out.ipynb'\n"  # as `--inject-paths` adds them
+    shell.run_cell(f"# Parameters\nhorizon = 60\nprofile = 'smoke'\n{paths}", store_history=True)
     shell.run_cell("scratch = 1", store_history=True)
     asked = {"profile": "smoke", "objective": "garland", "horizon": 60}
     assert read("1_synthetic_regret") == complete("1_synthetic_regret", asked)
