@@ -253,10 +253,11 @@ def decisions(name: str, M: int, quorum: int, seed: int, masks: bool) -> list:
 
 
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne"])
-def test_decisions_are_those_of_the_quorum_without_masks(name):
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 100), marks=pytest.mark.slow)], ids=str)
+def test_decisions_are_those_of_the_quorum_without_masks(name, seeds):
     """Of 4 or 5 clients, of whom up to one may be gone at each exchange, and others after round 1."""
     exchanges = short = 0
-    for seed in range(100):
+    for seed in seeds:
         M = 4 + seed % 2
         plain, masked = (decisions(name, M, M - 1, seed, masks) for masks in (False, True))
         assert [row[:3] for row in plain] == [row[:3] for row in masked]
@@ -264,7 +265,7 @@ def test_decisions_are_those_of_the_quorum_without_masks(name):
             for x, y in zip(row[3:], other[3:], strict=True):
                 assert np.allclose(x, y, atol=1e-12, rtol=0)
         exchanges, short = exchanges + len(plain), short + sum(row[0] < M for row in plain)
-    assert exchanges >= 100 and short > exchanges / 5
+    assert exchanges >= len(seeds) and short > exchanges / 5
 
 
 # --- live ------------------------------------------------------------------------------------------------
