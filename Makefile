@@ -43,9 +43,11 @@ all: $(READY)
 
 # Tests read pages and paths that are UTF-8, whatever the locale; what the locale does to `make figures` is tested apart.
 test test-all: export PYTHONUTF8 = 1
+# And they start many processes, each of which would compile the package's modules again where bytecode is not kept.
+test test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: $(READY)
-	$(RUN) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
+	$(RUN) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # And the tests that kill a batch, count processes, fill a disk, install a wheel, or set up another machine: an hour or more.
 test-all: $(READY)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from hypothesis import HealthCheck, settings
 # Linear algebra on one thread per process: there is one process per core, and small matrices are slower on many
 # threads. It is set before NumPy is loaded; kernels and other children have it, too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Grammars of international URLs, which jsonschema would build for a second or more, and which no notebook needs.
+sys.modules["rfc3987_syntax"] = None
 
 # Whatever a test stores, draws or locks is in a folder of its own, not in the checkout: set before pfpne is loaded.
 OWN = tempfile.TemporaryDirectory(prefix="pfpne-tests-")
@@ -20,6 +24,10 @@ settings.load_profile("pfpne")
 
 # Evaluations of a client by which an algorithm, with three, has communicated twice or more; 60 where none is said.
 HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 20}
+
+
+# The files that take longest come first: the last ones are short, so that no worker waits for another at the end.
+LONGEST = ("notebooks", "compiled", "tuning", "contract", "developing", "claims", "runner", "fn_ucb", "experiment")
 
 
 def in_git(*arguments: str) -> subprocess.CompletedProcess:
@@ -45,6 +53,11 @@ def pytest_configure(config) -> None:
         names = in_git("ls-files", "-z", "--", "notebooks").stdout.split("\0")[:-1]
         in_git("checkout-index", f"--prefix={OWN.name}/", "--", *names).check_returncode()
         folders.NOTEBOOKS_FOLDER = Path(OWN.name) / "notebooks"
+
+
+def pytest_collection_modifyitems(items) -> None:
+    rank = {f"test_{name}": i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))  # stable: within a file nothing changes
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

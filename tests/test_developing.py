@@ -110,6 +110,7 @@ def test_a_new_algorithm_objective_claim_figure_and_notebook_work_at_once(tmp_pa
     row = '    "13_new": Notebook("evidence", 5, ("steps",), without=("n_jobs", "scheduler")),\n'
     append(package / "paper" / "run" / "notebooks.py", '    "9_why": Notebook(', row)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PFPNE_ROOT": str(tmp_path / "root"), "PYTHONUTF8": "1"}
+    environment["NUMBA_OPT"] = "1"  # the copy's functions are compiled anew, for a few short runs
 
     def run(*arguments: str) -> str:
         command = [sys.executable, *arguments]
