@@ -12,6 +12,7 @@ are known. So they are, of every client, where a mean over the clients is.
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,13 +77,13 @@ class Disclosure:
         n: the rewards in each mean of a client. present: the clients that a mean in the answers is over; None for those
         that sent a message. means: those over the clients that the server has learnt, where these messages do not tell.
         """
+        if means is None:
+            means = self._unmasked(up, n)
         n = 1 if self.exact else n
         for m, message in up.items():
             self.sent.setdefault(message.header, (n, []))
             self.add_sent(m, message)
         answer, present = next(iter(down.values()), None), sorted(up if present is None else present)
-        if means is None:
-            means = self._unmasked(up)
         for m in present if means is not None else ():
             self._count(SERVER, m, self._at_ends(means), n)
         if self.M > 1 and len(present):
@@ -113,12 +114,12 @@ class Disclosure:
             self._count(OTHERS, m, means, n)
             self._count(ONE, m, means[seen_by_one], n)
 
-    def _unmasked(self, up: dict[int, Message]) -> np.ndarray | None:
-        """Return the means over all clients that follow from masked ones; None if the messages are none."""
+    def _unmasked(self, up: dict[int, Message], n: int) -> np.ndarray | None:
+        """Return the means over all clients that follow from masked sums of n rewards; None if there are none."""
         masked = [message.masked for message in up.values() if type(message).__name__ == "Masked"]  # type: ignore
         if len(masked) < self.M:
             return None
-        return from_fixed(sum_masked(masked), precision(max(map(abs, self.ends)), self.M)) / self.M
+        return from_fixed(sum_masked(masked), precision(n * max(map(abs, self.ends)), self.M)) / (n * self.M)
 
     def _at_ends(self, means: np.ndarray) -> np.ndarray:
         """Return those of the means that are at an end of the range of rewards: all rewards are there, too."""
@@ -145,7 +146,7 @@ class Disclosure:
         made, first = t - self._t, next(iter(sent.values()), None)
         if made > 0:
             self._t, self._made, self._present = t, made, set(sent)
-            self._n = _rewards(first, made)
+            self._n = _rewards(first, made, next(iter(answers.values()), None))
         self.add(sent, answers, self._n, self._present & set(sent) if _means(first) else self._present)
 
     def table(self) -> pd.DataFrame:
@@ -180,11 +181,12 @@ class Disclosure:
         }
 
 
-def _rewards(up: Message | None, made: int) -> int:
+def _rewards(up: Message | None, made: int, answer: Any) -> int:
     """Return how many rewards are in each mean of an exchange for which a client made so many evaluations."""
     if up is not None and _means(up):
         return up.rewards_in_means(made)
-    return made // (len(getattr(up, "masked", ())) or 1)
+    n = made // (len(getattr(up, "masked", ())) or 1)
+    return n * (answer.header - 1) if type(answer).__name__ == "SurvivingArms" else n  # fed1-ucb's of all phases so far
 
 
 def what_each_could_learn(messages: list, n_clients: int, exact: bool = False) -> pd.DataFrame:

@@ -5,16 +5,16 @@ import math
 import numpy as np
 
 BITS = 62  # masked numbers are modulo 2^62
-MOST_PRECISE = 52  # bits behind the point: a float in [1/2, 1) has no more
+MOST_PRECISE = 48  # bits of the largest number: of a float's 53, what the rounding of a few operations leaves alone
 
 
 def precision(limit: float, M: int) -> int:
     """Return the bits behind the point of numbers within +-limit, so that the sum of M of them stays within +-2^61.
 
-    The resolution is 2^-bits: 2^-52 for rewards in [0, 1] and up to 255 clients, 2^-25 for the widest range there is
-    and 20 clients.
+    The resolution is 2^-bits: 2^-48 for numbers in [0, 1] and up to 4,096 clients, 2^-18 for the widest range there is.
+    Sums of whole numbers are exact, so that no rounding of the parts is seen in them.
     """
-    return min(MOST_PRECISE, BITS - 2 - math.ceil(math.log2(M)) - math.ceil(math.log2(limit)))
+    return min(MOST_PRECISE, BITS - 2 - math.ceil(math.log2(M))) - math.ceil(math.log2(limit))
 
 
 def to_fixed(values: np.ndarray, bits: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans
 from pfpne.algorithms.pf_pne_plus import RootStatistics, SharedStatistics
 from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, secured
 from pfpne.disclosure import ONE, OTHERS, SERVER, Disclosure, what_each_could_learn
-from pfpne.fixed_point import to_fixed
+from pfpne.fixed_point import precision, to_fixed
 from pfpne.live import LiveServer
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -46,9 +46,9 @@ def test_without_noise_a_mean_of_any_number_is_a_single_reward():
 
 
 def masked(header: int, *means: float) -> list[Masked]:
-    """What three clients send, of these means over them: masks that cancel, and numbers in fixed point."""
+    """What three clients send, of these means of five rewards over them: masks that cancel, and sums in fixed point."""
     masks = np.random.default_rng(0).integers(0, 2**62, (2, len(means)))
-    rows = [*masks, to_fixed(3 * np.array(means), 52) - masks.sum(axis=0)]
+    rows = [*masks, to_fixed(15 * np.array(means), precision(5, 3)) - masks.sum(axis=0)]
     return [Masked(header, row & (2**62 - 1)) for row in rows]
 
 

@@ -6,7 +6,8 @@ Source: Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Ma
 with pairwise masks. Each client makes a key pair and sends the public half; the server passes all of them on. Clients u
 and v then share a secret (X25519), from which each phase gets a mask (HKDF-SHA256, ChaCha20) that u adds and v
 subtracts. What a client sends is its numbers in fixed point plus all its masks, modulo 2^62: uniform, whatever the
-numbers are; in the sum over all clients the masks cancel, exactly.
+numbers are; in the sum over all clients the masks cancel, exactly. The numbers are sums of rewards, not means, so that
+those of binary rewards are whole numbers and not rounded.
 
 With these masks alone every client is needed: one that is away is waited for, and one that comes back sends the same
 text again. With quorum= a client may drop out: pfpne.algorithms.recovery has the paper's second mask for that, and its
@@ -118,7 +119,7 @@ class PublicKeys(Message):
 
 @dataclass(frozen=True, eq=False)
 class Masked(Message):
-    """Up: the client's means in fixed point, and its masks, modulo 2^62."""
+    """Up: the sums of the client's rewards in fixed point, and its masks, modulo 2^62."""
 
     masked: np.ndarray = integers("n", high=2**BITS - 1)
 
@@ -232,7 +233,11 @@ def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int) -> np
 
 
 class Sums:
-    """What the server needs of the clients' messages: sums over the clients. Here they are those of the means."""
+    """What the server needs of the clients' messages: sums over the clients. Here they are those of the means.
+
+    A client sends each mean times the number of its rewards. For binary rewards this is a whole number. A mean of five
+    is none, and the roundings of three such means, added up, told how many of them were above 1/2.
+    """
 
     rounds = 1  # of an exchange
 
@@ -276,6 +281,10 @@ class PlusSums(Sums):
         """Return the limits of the statistics: each lies in 0..limit."""
         low, high = self.task.rewards
         return [self.limit**2, (high - low) ** 2, 1.0] if at_root else [self.limit**2]
+
+    def statistics_scales(self, n: int, n_kept: int, at_root: bool) -> list[int]:
+        """Return by what the statistics are multiplied, to be whole numbers for binary rewards: n rewards a mean."""
+        return [n**2 * n_kept, n * (n - 1), 1] if at_root else [n**2 * n_kept]
 
     def statistics(self, message: Any, columns: np.ndarray, n: int) -> list[float]:
         """Return the statistics of a client's message, of n rewards a mean, of whose nodes those at columns stay."""
@@ -351,11 +360,11 @@ class SecureClient(Client):
         if self.keys is None:
             return super().tell(rewards)
         message = self.client.tell(rewards)
-        return None if message is None else self.hide_means(message)
+        return None if message is None else self.hide_means(message, message.rewards_in_means(len(rewards)))
 
-    def hide_means(self, message: Any) -> Message:
-        """Return what is sent in the place of the message of the client within."""
-        numbers = to_fixed(message.means, precision(self.sums.limit, self.task.n_clients))
+    def hide_means(self, message: Any, n: int) -> Message:
+        """Return what is sent in the place of the message of the client within, of n rewards a mean."""
+        numbers = to_fixed(n * message.means, precision(n * self.sums.limit, self.task.n_clients))
         return self.hide(self.sums.rounds * message.header + 1, numbers)
 
     def hide(self, header: int, numbers: np.ndarray) -> Message:
@@ -433,7 +442,8 @@ class SecureServer(Server):
 
     def means_of(self, total: np.ndarray, n_present: int) -> np.ndarray:
         """Return the means over the clients; RuntimeError if they cannot be theirs."""
-        sums = from_fixed(total, precision(self.sums.limit, self.task.n_clients))
+        n = self.server.rewards_in_means()
+        sums = from_fixed(total, precision(n * self.sums.limit, self.task.n_clients)) / n
         low, high = self.task.bounds(NodeMeans)["means"]
         self.check_possible(n_present * low <= sums.min() and sums.max() <= n_present * high)
         self.means = sums / n_present
@@ -451,18 +461,23 @@ class SecureServer(Server):
 
 
 class TwoRoundClient(SecureClient):
-    """A client of pf-pne+. said: the message of the client within, until it is answered; told: whether all of it is."""
+    """A client of pf-pne+.
+
+    said: the message of the client within, until it is answered; n: the rewards in each of its means; told: whether all
+    of it is told.
+    """
 
     said: Any = None
+    n = 0
     told = False
 
     @property
     def takes(self):
         return (PublicKeys, KeptIndex, *self.client.takes)
 
-    def hide_means(self, message):
-        self.said, self.told = message, False
-        return super().hide_means(message)
+    def hide_means(self, message, n):
+        self.said, self.n, self.told = message, n, False
+        return super().hide_means(message, n)
 
     def awaits(self) -> Awaited:
         """Return the keys; then which nodes stay; then what the client within waits for."""
@@ -476,10 +491,14 @@ class TwoRoundClient(SecureClient):
             self.said = None
             return super()._receive(message)
         columns = lookup_sorted(message.index, self.client.awaits().subset_of["index"])[1]
-        statistics = self.sums.statistics(self.said, columns, self.client.t)  # at the root, t pulls were of it
-        limits = self.sums.statistics_limits(len(statistics) > 1)
-        bits = [precision(limit, self.task.n_clients) for limit in limits]
-        numbers = np.concatenate([to_fixed(np.array([x]), b) for x, b in zip(statistics, bits, strict=True)])
+        statistics = self.sums.statistics(self.said, columns, self.n)
+        limits = self.sums.statistics_limits(at_root := len(statistics) > 1)
+        scales, M = self.sums.statistics_scales(self.n, len(columns), at_root), self.task.n_clients
+        scaled = [
+            to_fixed(np.array([scale * x]), precision(scale * limit, M))
+            for x, limit, scale in zip(statistics, limits, scales, strict=True)
+        ]
+        numbers = np.concatenate(scaled)
         self.told = True
         return MaskedStatistics(message.header + 1, self.hide(message.header + 1, numbers).values[0])
 
@@ -491,9 +510,10 @@ def _second(awaited: Awaited, **changes) -> Awaited:
 
 
 class TwoRoundServer(SecureServer):
-    """The server of pf-pne+. second: whether the second round is under way."""
+    """The server of pf-pne+. second: whether the second round is under way; n_kept: of how many nodes it is."""
 
     second = False
+    n_kept = 0
     takes = (PublicKey, Masked, MaskedStatistics)
 
     def awaits(self, m: int) -> Awaited:
@@ -509,9 +529,14 @@ class TwoRoundServer(SecureServer):
     def conclude_sum(self, total, n_present):
         if not self.second:
             answer, self.second = self.sums.kept(self.server, self.means_of(total, n_present)), True
+            self.n_kept = len(answer.index)
             return replace(answer, header=2 * answer.header + 1)
         limits, M = self._limits(), self.task.n_clients
-        sums = [float(from_fixed(x[None], precision(limit, M))[0]) for x, limit in zip(total, limits, strict=True)]
+        scales = self.sums.statistics_scales(self.server.rewards_in_means(), self.n_kept, len(limits) > 1)
+        sums = [
+            float(from_fixed(x[None], precision(scale * limit, M))[0]) / scale
+            for x, limit, scale in zip(total, limits, scales, strict=True)
+        ]
         self.check_possible(all(-1e-9 <= x / (M * limit) <= 1 + 1e-9 for x, limit in zip(sums, limits, strict=True)))
         answer, self.second = self.sums.conclude_with(self.server, self.means, sums), False
         return replace(answer, header=2 * answer.header + 2)
