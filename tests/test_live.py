@@ -662,3 +662,21 @@ def test_the_page_runs_as_it_stands(capsys):
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)), {})
     best = np.array(ast.literal_eval(capsys.readouterr().out.splitlines()[0])).ravel()
     assert np.abs(best - [0.2, 0.4, 0.7]).max() < 0.05
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_damaged_state_is_refused_with_what_to_do(secure, tmp_path):
+    """And nothing is lost: with the client's state removed, as it says, the run ends as it would have."""
+    if secure:
+        pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=secure)
+    for content in (b"", b"junk"):
+        for folder, advice in (("client-1", "remove it: its journal"), ("server", "begin anew, with new folders")):
+            whole = (tmp_path / folder / "state").read_bytes()
+            (tmp_path / folder / "state").write_bytes(content)
+            with pytest.raises(ValueError, match=f"Put it back from a copy; without one, {advice}"):
+                in_one_process("pf-pne", tmp_path, 60, secure=secure)
+            (tmp_path / folder / "state").write_bytes(whole)
+    (tmp_path / "client-1" / "state").unlink()
+    in_one_process("pf-pne", tmp_path, 60, secure=secure)
+    assert [state(tmp_path, m).t for m in range(3)] == [60, 60, 60]

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 NODE_CHARACTERS = 3 * NUMBER_CHARACTERS  # of one node in the longest message: its index, mean and half-width
 
 
+WITHOUT_STATE = (
+    "remove it: its journal and what the server keeps are enough, but for fn-ucb and centralized, which begin anew."
+)
 ANEW = "remove the whole folder, at all sites, and begin anew: masks may not be used twice."
 
 
@@ -138,7 +141,7 @@ class LiveClient:
         return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
 
     def _restore(self) -> None:
-        saved = load_state(self.folder / "state", self.plan)
+        saved = load_state(self.folder / "state", self.plan, WITHOUT_STATE)
         lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         if saved:
             self.client, self.said, self.longest_text = saved["client"], saved["said"], saved["longest_text"]

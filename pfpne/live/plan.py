@@ -56,11 +56,14 @@ class Done(Message):
     """Up: the client has nothing to do. Header: the evaluations that it has made."""
 
 
-def load_state(path: Path, plan: str) -> dict | None:
-    """Return what was saved there, or None; ValueError if it is of another plan, or no plain file."""
+def load_state(path: Path, plan: str, advice: str) -> dict | None:
+    """Return what was saved there, or None; ValueError if it is of another plan, or damaged: with advice, then."""
     if not os.path.lexists(path):
         return None
-    saved = load(path)
+    try:
+        saved = load(path)
+    except ValueError as error:
+        raise ValueError(f"{error} Put it back from a copy; without one, {advice}") from None
     if not isinstance(saved, dict) or saved.get("plan") != plan:
         raise ValueError(f"{path} is the state of another run: give this one a folder of its own, or remove that one.")
     return saved
