@@ -17,7 +17,7 @@ import pandas as pd
 
 from pfpne.paper.claims import evidence
 from pfpne.paper.exhibits import regimes
-from pfpne.paper.exhibits.pages import update
+from pfpne.paper.exhibits.pages import update_block
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.workers import run_unordered
@@ -46,7 +46,7 @@ def experiments(p, job: list[tuple]) -> list[Experiment]:
             objective, algorithms=(name,), settings=given, noise=noise, shift=shift, n_clients=M, horizon=T, **places
         )
         for objective, noise, shift, M, T in job
-        for name, given in regimes.PLAYERS.values()
+        for name, given in regimes.MAP_VARIANTS.values()
     ]
 
 
@@ -73,14 +73,14 @@ def main() -> None:
     table = as_markdown(pd.DataFrame(rows, columns=["Workers", "minutes", "minutes if all were busy to the end"]))
     text = (
         f"The map of the `paper` profile is {len(every):,} jobs, {sum(map(len, every)):,} regimes, "
-        f"{sum(map(len, every)) * p.n_runs * len(regimes.PLAYERS):,} runs: {sum(costs) / 3600:.1f} hours of "
+        f"{sum(map(len, every)) * p.n_runs * len(regimes.MAP_VARIANTS):,} runs: {sum(costs) / 3600:.1f} hours of "
         f"simulation, by the clock, as they ran; the longest job takes {max(costs):.0f} s. "
         f"A worker starts in {started:.1f} s "
         f"(compiled code is kept), and to hand it a job and take the answer is {1e3 * handed:.1f} ms.\n\n{table}\n"
         f"More workers than jobs, {len(every):,}, gain nothing, and none ends before the longest job.\n"
     )
     print(text)
-    update(PAGE, "cost", f"*Made by `python benchmarks/bench_cluster.py`; do not edit.*\n\n{text}")
+    update_block(PAGE, "cost", f"*Made by `python benchmarks/bench_cluster.py`; do not edit.*\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 import pfpne
 from pfpne.algorithms import NAMES
-from pfpne.paper.exhibits.pages import update
+from pfpne.paper.exhibits.pages import update_block
 from pfpne.paper.show.export import as_markdown
 from pfpne.paper.show.style import LOOKS, PAGE, STYLE, label
 
@@ -124,7 +124,7 @@ def publish(costs: pd.DataFrame) -> None:
     text = f"{made} {busy}\n\n{as_markdown(table)}\n{bars}\n"
     print(text)
     picture = "![Seconds a run against T and M](scale.png)\n\n"
-    update(DOCS / "cluster.md", "scale", picture + text)
+    update_block(DOCS / "cluster.md", "scale", picture + text)
 
 
 if __name__ == "__main__":

@@ -493,7 +493,7 @@ LABELS = {
 
 def write() -> None:
     """The held-out runs as the table of docs/own-problem.md."""
-    from pfpne.paper.exhibits.pages import update
+    from pfpne.paper.exhibits.pages import update_block
     from pfpne.paper.show.export import as_markdown
 
     def cell(row: pd.Series, group: str) -> str:
@@ -521,7 +521,7 @@ def write() -> None:
     )
     lines = "".join(f"- {sentence}\n" for sentence in comparisons("held-out"))
     cells = as_markdown(page.drop(columns=["order", "budget"]))
-    update(DOCS / "own-problem.md", "budgets", f"{source}\n\n{cells}\n{lines}")
+    update_block(DOCS / "own-problem.md", "budgets", f"{source}\n\n{cells}\n{lines}")
 
 
 def main() -> None:

@@ -64,10 +64,10 @@ def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
 def test_every_cell_says_how_its_clients_differ():
     found = {
         (clients, *sorted(changes.items()))
-        for *_, clients, changes in beyond.settings_of_runs(complete("7_beyond", {}))
+        for *_, clients, changes in beyond.comparison_settings(complete("7_beyond", {}))
     }
     common = ("common", beyond.COMMON_SHIFT)
-    assert found == {("alike", common, ("shift", 0.0)), ("shifted", common, ("shift", 0.1)), (beyond.OWN,)}
+    assert found == {("alike", common, ("shift", 0.0)), ("shifted", common, ("shift", 0.1)), (beyond.LANDMINE_CLIENTS,)}
 
 
 def test_the_sentences_say_what_the_table_says():

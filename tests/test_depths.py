@@ -234,7 +234,7 @@ def problem_and_cells(name="himmelblau", noise=0.5):
     return problem, partition_of(problem, "random", 0, 0)
 
 
-@pytest.mark.parametrize("name", causes.PHASED)
+@pytest.mark.parametrize("name", causes.PHASED_ALGORITHMS)
 def test_to_watch_changes_nothing(name):
     problem, cells = problem_and_cells()
     seen = watch(name, problem, T, partition=cells)
@@ -244,10 +244,10 @@ def test_to_watch_changes_nothing(name):
         assert h not in seen.means or seen.means[h].shape == (3, len(index))
 
 
-@pytest.mark.parametrize("name", causes.SHOWN)
+@pytest.mark.parametrize("name", causes.COUNTED_ALGORITHMS)
 def test_shares(name):
     problem, cells = problem_and_cells("garland", "bernoulli")
-    of = causes.count_phases if name in causes.PHASED else causes.count_trees
+    of = causes.count_phases if name in causes.PHASED_ALGORITHMS else causes.count_trees
     rows = of(name, problem, T, cells)
     assert [row["depth"] for row in rows] == list(range(len(rows))) and set(rows[0]) == set(causes.CAUSES)
     assert sum(row["spent"] for row in rows) == pytest.approx(1)
@@ -274,7 +274,7 @@ def test_without_noise_every_interval_covers_and_pe_pulls_what_it_keeps():
 def test_the_words_say_what_the_table_says(tmp_path):
     p = replace(complete("9_why", {"profile": "smoke", "n_jobs": 1}), n_runs=1, horizon=T)
     table = causes.count_causes(p, tmp_path)
-    assert set(table["algorithm"]) == set(causes.SHOWN) and set(table["noise"]) == {"bernoulli"}
+    assert set(table["algorithm"]) == set(causes.COUNTED_ALGORITHMS) and set(table["noise"]) == {"bernoulli"}
     pe = table[(table["algorithm"] == "pe") & table["removed"].notna()]
     words = causes.explain(table, p).files["why_in_words.md"].decode()
     assert f"under PE for {pe['removed'].iloc[-1]:.0%}." in words and "under PE " in words
@@ -383,13 +383,13 @@ def test_the_optimality_difference_dimension_is_that_of_each_client_s_own_cells(
 def test_each_problem_is_measured_on_each_kind_of_cells_in_order(monkeypatch, tmp_path):
     few = {name: causes.OBJECTIVES[name] for name in ("himmelblau", "garland")}
     monkeypatch.setattr(causes, "OBJECTIVES", few)
-    monkeypatch.setattr(causes, "DEEPEST", {"smoke": 2})
+    monkeypatch.setattr(causes, "MAX_DEPTH", {"smoke": 2})
     p = complete("9_why", {"profile": "smoke", "n_clients": 2, "n_runs": 2, "n_jobs": 1})
     problems, depths = causes.measure_assumptions(p, tmp_path)
     shifts = causes.GRIDS["smoke"].shifts
     places = [("himmelblau", shift, cells, run) for shift in shifts for cells in CELLS for run in (0, 1)]
     places += [("garland", shift, CELLS[0], run) for shift in shifts for run in (0, 1)]  # all cells are alike
-    assert list(problems[causes.PLACE].itertuples(index=False, name=None)) == places
+    assert list(problems[causes.PROBLEM_COLUMNS].itertuples(index=False, name=None)) == places
     assert depths["depth"].tolist() == [0, 1, 2] * len(places)
     (first, *_) = causes.measure_problem(2, "garland", 2, shifts[-1], CELLS[0], p.seed, 1)
     np.testing.assert_array_equal(problems.iloc[-1][[*causes.ASSUMPTIONS]].to_numpy(dtype=float), first)

@@ -18,17 +18,17 @@ from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.deviations import (
-    READINGS,
+    OTHER_READINGS,
     VARIANTS,
     Centred,
     Drifting,
-    Last,
+    LastOfEqual,
     Mirrored,
     OwnBest,
     TauServer,
     Undivided,
 )
-from pfpne.paper.exhibits.readings import WHOLE
+from pfpne.paper.exhibits.readings import WHOLE_PHASE_VARIANTS
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import problem_from_functions
@@ -105,8 +105,8 @@ def test_the_best_of_the_clients_own_nodes():
 
 def test_of_equal_means_the_last():
     means, first = np.array([0.5, 0.5, 0.5, 0.5, 0.7, 0.5]), np.array([0, 3])
-    assert PFPNE.arg_max(means, first).tolist() == [0, 4] and Last.arg_max(means, first).tolist() == [2, 4]
-    assert Last.arg_max(means[:3], first[:1]).tolist() == [2]
+    assert PFPNE.arg_max(means, first).tolist() == [0, 4] and LastOfEqual.arg_max(means, first).tolist() == [2, 4]
+    assert LastOfEqual.arg_max(means[:3], first[:1]).tolist() == [2]
 
 
 # --- against the real algorithms ----------------------------------------------------------------------
@@ -220,12 +220,12 @@ def study(tmp_path_factory) -> Study:
 
 @pytest.fixture(scope="module")
 def table(study) -> pd.DataFrame:
-    return deviations.measure(study)
+    return deviations.measure_deviations(study)
 
 
 def test_every_reading_is_measured(table):
-    assert list(table.columns) == list(deviations.COLUMNS)
-    assert len(table) == sum(len(reading.objectives) for reading in READINGS)
+    assert list(table.columns) == list(deviations.TABLE_COLUMNS)
+    assert len(table) == sum(len(reading.objectives) for reading in OTHER_READINGS)
     assert (table["runs"] == 2).all() and (table["ratio"] > 0).all()
     assert ((table["low"] <= table["ratio"] + 1e-12) & (table["ratio"] <= table["high"] + 1e-12)).all()
 
@@ -236,29 +236,29 @@ def test_another_maximum_is_added_step_by_step(study, table):
     more = [60 * (1 - experiment.problem(run).optimum).mean() for run in range(2)]
     row = table[table["deviation"] == 14].iloc[0]
     assert row["ratio"] == pytest.approx((ours + more).mean() / ours.mean())
-    assert (deviations.of_a_grid(experiment.problem(0)) <= experiment.problem(0).optimum).all()
+    assert (deviations.maximum_on_grid(experiment.problem(0)) <= experiment.problem(0).optimum).all()
 
 
 def test_measuring_again_reads_what_was_kept(study, table, monkeypatch):
     names = sorted(path.name for path in (study.folder / "summaries").iterdir())
     monkeypatch.setattr(evidence, "run_unordered", None)  # nothing is to be played
-    pd.testing.assert_frame_equal(deviations.measure(study), table)
+    pd.testing.assert_frame_equal(deviations.measure_deviations(study), table)
     assert sorted(path.name for path in (study.folder / "summaries").iterdir()) == names
 
 
 def test_the_order_in_which_runs_end_changes_nothing(study, monkeypatch, tmp_path):
     finished = evidence.run_unordered
-    reading = next(reading for reading in READINGS if reading.variant == "fresh")
+    reading = next(reading for reading in OTHER_READINGS if reading.variant == "fresh")
     monkeypatch.setattr(evidence, "run_unordered", lambda *job: reversed(list(finished(*job))))
     other = replace(study, folder=tmp_path)
     assert reading.regret(other, "garland").tolist() == reading.regret(study, "garland").tolist()
 
 
 def test_every_variant_is_used_and_every_number_is_on_the_page():
-    used = {reading.variant: reading.algorithm for reading in READINGS if reading.variant}
-    used |= {variant: name for name, variant in WHOLE.items()}
+    used = {reading.variant: reading.algorithm for reading in OTHER_READINGS if reading.variant}
+    used |= {variant: name for name, variant in WHOLE_PHASE_VARIANTS.items()}
     assert used == {name: base for name, (base, *_) in VARIANTS.items()}
     page = (CHECKOUT / "docs" / "deviations.md").read_text(encoding="utf-8")
-    for reading in READINGS:
+    for reading in OTHER_READINGS:
         row = next(line for line in page.splitlines() if line.startswith(f"| {reading.deviation} |"))
         assert row.rsplit("|", 2)[1].strip().startswith("yes")

@@ -1,11 +1,11 @@
-"""The findings and the grid say what the verdicts and the comparisons say."""
+"""The findings and the table of signs say what the verdicts and the comparisons say."""
 
 import pandas as pd
 import pytest
 
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import findings, specification
-from pfpne.paper.exhibits.findings import SHORT, SIGNS, grid, sentences
+from pfpne.paper.exhibits.findings import SHORT, SIGNS, sentences, sign_table
 from pfpne.paper.show.style import DASH, title
 
 SCALE = {"n_clients": 20, "horizon": 100_000, "shift": 0.1, "n_runs": 30, "figure_runs": 10, "sweep_runs": 15}
@@ -40,7 +40,7 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     verdicts.loc[(verdicts["id"] == "pf-stops") & (verdicts["cells"] == "cyclic"), "verdict"] = "undecided"
     verdicts.loc[(verdicts["id"] == "smallest-himmelblau") & (verdicts["regime"] == "2.0"), "verdict"] = "does not hold"
     verdicts = verdicts[(verdicts["id"] != "bounded") | (verdicts["regime"] == "2.0")]
-    table = grid(verdicts)
+    table = sign_table(verdicts)
     assert list(table) == ["Claim", "Bernoulli rewards", "noise ±2"] and len(table) == len(SHORT)
     ours = {name for name in table["Claim"] if " (ours)" in name}
     assert f"{SHORT['beats-pe']} (ours) · Garland, Himmelblau, Rastrigin, DoubleSine, Ackley, Landmine" in ours
@@ -52,21 +52,6 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     assert signs.loc[SHORT["bounded"]].tolist() == [DASH, "✓"]
     assert {claim.topic for claim in claims.CLAIMS} == set(SHORT)
     assert len(set(SIGNS.values())) == len(claims.VERDICTS)
-
-
-def test_where_a_claim_stands_in_the_paper_decides_whether_the_readme_shows_it():
-    places = {claim.id: claim.place for claim in claims.CLAIMS}
-    shown = []
-    for verdict in claims.VERDICTS:
-        verdicts, _ = made_up(verdict)
-        verdicts["place"] = verdicts["id"].map(places)
-        shown.append(findings.main_text(verdicts)["id"].unique().tolist())
-    assert all(some == shown[0] for some in shown)
-    assert set(shown[0]) == {
-        *(id for id, place in places.items() if place in ("Section 4, Figure 1", "Figure 1", "Table 1")),
-        *(id for id, place in places.items() if place.startswith("Theorem")),
-    }
-    assert {"smallest-landmine", "sublinear-garland"} <= set(shown[0]) and "doublesine-hct" not in shown[0]
 
 
 PRIMARY = pd.DataFrame({"verdict": ["shown", "shown", "refuted", None]})  # no verdict on Landmine
@@ -94,7 +79,7 @@ def test_of_a_refuted_comparison_the_worst_rival_is_told():
     other = place | {"id": "smallest-rastrigin"}
     verdicts = pd.DataFrame([{**place, "verdict": "does not hold"}, {**other, "verdict": "does not hold"}])
     compared = pd.DataFrame([{**p, "ratio": x} for p, x in ((place, 1.5), (place, 3.0), (other, 0.9), (other, 7.0))])
-    assert findings._Verdicts(verdicts, compared).span("smallest", "ratio", refuted=True) == "3 to 7"
+    assert findings._Verdicts(verdicts, compared).range_in_words("smallest", "ratio", refuted=True) == "3 to 7"
 
 
 def test_where_all_is_shown_nothing_is_said_of_refutations(readings):
@@ -111,8 +96,8 @@ def test_every_verdict_counts_once(verdict):
 
 
 def test_the_runs_are_the_profiles():
-    assert "M = 20, T = 100,000" in findings.scale()
-    assert "30 paired runs" in findings.scale()
+    assert "M = 20, T = 100,000" in findings.scale_in_words()
+    assert "30 paired runs" in findings.scale_in_words()
 
 
 def test_what_changes_with_T_is_a_ratio_an_objective():

@@ -13,7 +13,7 @@ from pfpne.algorithms.pf_pne import transition_depth
 from pfpne.paper.claims.depths import optima, watch
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import lemmas
-from pfpne.paper.exhibits.lemmas import BIASED, UNIT, biased_problem, count_kept_nodes, fate
+from pfpne.paper.exhibits.lemmas import BIASED_SETTINGS, UNIT, biased_problem, count_kept_nodes, lemma_case
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.partition import Partition
@@ -24,7 +24,7 @@ CELLS, T = Partition([[0.0, 1.0]]), 1_200_000  # with which PE finishes depth 3 
 
 
 def settings(n_clients: int, **changes) -> dict:
-    return theory_settings(n_clients) | BIASED | changes
+    return theory_settings(n_clients) | BIASED_SETTINGS | changes
 
 
 def columns(rows: list[dict], *names: str) -> list[tuple]:
@@ -47,16 +47,20 @@ def test_kept_nodes_are_counted_as_by_hand():
         ("A.4", 3, 24 * UNIT, 16, 12, 26 * UNIT),
     ]
     assert all(row["good"] and row["smooth"] and row["valid"] for row in rows)
-    assert [fate(row) for row in rows] == [lemmas.EMPTY, lemmas.EMPTY, lemmas.WITH, lemmas.AGAINST]
+    assert [lemma_case(row) for row in rows] == [lemmas.VACUOUS, lemmas.VACUOUS, lemmas.HOLDS, lemmas.REFUTING]
 
 
 def test_a_premise_that_fails_excuses():
     """With a Delta that is too small, or intervals that are, the same nodes are kept and the lemma says nothing."""
     invalid = count_kept_nodes(biased_problem(4), T, CELLS, **settings(4, Delta=12 * UNIT))
     assert columns(invalid[-1:], "lemma", "kept", "within", "valid") == [("A.4", 16, 12, False)]
-    assert fate(invalid[-1]) == lemmas.EXCUSED and invalid[0]["valid"]  # Lemma A.3 has no Delta
+    assert lemma_case(invalid[-1]) == lemmas.EXCUSED and invalid[0]["valid"]  # Lemma A.3 has no Delta
     narrow = count_kept_nodes(biased_problem(3, "bernoulli"), 3_000, CELLS, **settings(3, c=0.05))
-    assert narrow and not narrow[-1]["good"] and fate(narrow[-1] | {"bound": 0.5}) in (lemmas.WITHOUT, lemmas.EXCUSED)
+    assert (
+        narrow
+        and not narrow[-1]["good"]
+        and lemma_case(narrow[-1] | {"bound": 0.5}) in (lemmas.HOLDS_ANYWAY, lemmas.EXCUSED)
+    )
 
 
 def test_smoothness_is_that_of_the_cells_with_an_optimum_down_to_the_depth():
@@ -78,11 +82,11 @@ def test_fates_are_counted_in_threes():
         "open": [{"good": False}, {"within": 1, "smooth": False}],
     }
     rows = [head | change | {"Delta": name} for name, changes in cases.items() for change in changes]
-    counts = lemmas.count_fates(pd.DataFrame(rows), ["lemma", "Delta"]).set_index("Delta")
+    counts = lemmas.count_cases(pd.DataFrame(rows), ["lemma", "Delta"]).set_index("Delta")
     assert counts["verdict"].to_dict() == {name: name for name in cases}
     assert counts["share"].tolist() == [1, 7 / 8, 5 / 8] and counts.loc["open", ["good", "smooth"]].tolist() == [1, 1]
-    assert counts.loc["open", [lemmas.WITHOUT, lemmas.EXCUSED]].tolist() == [1, 1]
-    assert counts.loc["shown", [lemmas.WITH, lemmas.EMPTY]].tolist() == [1, 1]
+    assert counts.loc["open", [lemmas.HOLDS_ANYWAY, lemmas.EXCUSED]].tolist() == [1, 1]
+    assert counts.loc["shown", [lemmas.HOLDS, lemmas.VACUOUS]].tolist() == [1, 1]
 
 
 # --- a client that loses its optimum although every premise holds ------------------------------------
@@ -180,21 +184,24 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
 def test_what_rounding_up_costs():
     """One client draws tau_h. Of four, with tau_h = 1 and 2 at depths 0 and 1: 3 of 4 and, of two nodes, 4 of 8."""
     alone = Experiment("garland", 1, 500, algorithms=("fed-pne",), n_runs=1)
-    (unspent, spent, depth), *_ = lemmas._spend(alone, 0)
+    (unspent, spent, depth), *_ = lemmas._budget_shares(alone, 0)
     assert unspent == 0 and 0 < spent <= 1 and depth >= 3
     four = Experiment("garland", 4, 60, algorithms=("fed-pne",), n_runs=1)
-    (unspent, spent, _), *_ = lemmas._spend(four, 0)
+    (unspent, spent, _), *_ = lemmas._budget_shares(four, 0)
     assert 0 < unspent < spent <= 1
 
 
 def test_the_variants_lead_from_hct_to_hoo():
     partition = Partition([[0.0, 1.0]] * 2, cells="cyclic")
     for parts, made in (((), hct_constants), (("width", "credit", "splits"), hoo_constants)):
-        wanted, theory_of_parts = made(HCTSettings(), partition, 500), lemmas.tree_theory(parts, partition, 500)
+        wanted, theory_of_parts = (
+            made(HCTSettings(), partition, 500),
+            lemmas.constants_with_parts(parts, partition, 500),
+        )
         for one, other in zip(wanted, theory_of_parts, strict=True):
             np.testing.assert_array_equal(one, other)
     experiment = Experiment("himmelblau", 2, 400, algorithms=("hct",), n_runs=1)
-    rows = {search: lemmas._play_trees(experiment, 0, search) for search in lemmas.TREES}
+    rows = {search: lemmas._play_trees(experiment, 0, search) for search in lemmas.SEARCHES}
     for name, search in (("hct", "HCT"), ("hoo", "HOO")):
         run = simulate(name, experiment.problem(0), 400)
         assert rows[search][0] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)

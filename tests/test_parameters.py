@@ -167,7 +167,7 @@ def test_a_caption_begins_with_the_algorithm_as_it_is_written(monkeypatch):
     monkeypatch.setattr(maps, "_draw_maps", lambda stem, what, *_: what)
     table = maps.pd.DataFrame({"clients": [2], "horizon": [10]})
     p = complete("8_regime_map", {"profile": "smoke"})
-    captions = {quantity: maps.draw_quantity(table, quantity, p) for quantity in maps.NAMES}
+    captions = {quantity: maps.draw_quantity(table, quantity, p) for quantity in maps.QUANTITY_NAMES}
     assert captions["best"] == "Smallest regret. " and captions["federated"] == "PF-PNE / PE. "
     for quantity, (name, *_) in maps.RATIOS.items():
         assert captions[quantity] == f"{name}. "

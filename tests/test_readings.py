@@ -11,7 +11,14 @@ import pytest
 from pfpne import Partition, make_problem, simulate
 from pfpne.federation import Federation, Task
 from pfpne.paper.exhibits import deviations, printed, readings
-from pfpne.paper.exhibits.readings import ALGORITHMS, EVERY, IDENTICAL, PROBLEM, Measured, Reading
+from pfpne.paper.exhibits.readings import (
+    ALGORITHM_CHOICES,
+    FIGURE_OBJECTIVES,
+    IDENTICAL_FED_PNE,
+    PROBLEM_CHOICES,
+    Measured,
+    Reading,
+)
 from pfpne.paper.run.profiles import READINGS
 
 PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "pf-pne.tex"
@@ -28,7 +35,7 @@ def test_the_statements_are_the_papers_words():
     if not PAPER.exists():
         pytest.skip("the paper's source is not at hand: the quotations were not checked against it")
     paper = plain(PAPER.read_text(encoding="utf-8"))
-    rows = readings.tomllib.loads(readings.TABLE.read_text(encoding="utf-8"))
+    rows = readings.tomllib.loads(readings.STATEMENTS_FILE.read_text(encoding="utf-8"))
     for row in rows["statement"] + rows["untested"]:
         for part in row["quote"].split("..."):
             assert plain(part) in paper, part
@@ -36,7 +43,7 @@ def test_the_statements_are_the_papers_words():
 
 def test_statements_are_whole():
     assert len(BY_ID) == len(readings.STATEMENTS) == 33 and len(readings.SEARCHED) == 25
-    assert {statement.objective for statement in readings.STATEMENTS} == set(EVERY)
+    assert {statement.objective for statement in readings.STATEMENTS} == set(FIGURE_OBJECTIVES)
     kinds = {"ratio", "difference", "grows", "stops", "settings", "global"}
     assert {statement.kind for statement in readings.STATEMENTS} == kinds
     factors = [s for s in readings.STATEMENTS if {s.below, s.above} - {None, 1}]
@@ -44,23 +51,23 @@ def test_statements_are_whole():
 
 
 def test_the_grid_is_crossed_as_declared():
-    grid = readings.grid("paper")
+    grid = readings.all_readings("paper")
     scales = {(r.noise, r.T) for r in grid}
     assert len(scales) == 20 and len(grid) == len({str(r.choices) for r in grid}) == 1880
-    assert max(r.M * r.T for r in grid) <= readings.LARGEST
+    assert max(r.M * r.T for r in grid) <= readings.MAX_SEARCH_PULLS
     moved = [r for r in grid if r.problem or r.M != 20]
     assert all(len(r.problem) + (r.M != 20) == 1 for r in moved)  # one at a time
     assert {"HCT's c", "theta_0"}.isdisjoint(name for r in moved for name in r.algorithms)
     first = [r for r in grid if r not in moved]
-    assert len(first) == 20 * 2 ** len(ALGORITHMS)
-    assert {name for r in moved for name in r.problem} == set(PROBLEM)
+    assert len(first) == 20 * 2 ** len(ALGORITHM_CHOICES)
+    assert {name for r in moved for name in r.problem} == set(PROBLEM_CHOICES)
 
 
 def test_the_named_readings_are_in_the_grid():
     for name, scale in READINGS.items():
-        reading = printed.named_reading(name, "paper")
+        reading = printed.complete_reading(name, "paper")
         assert (reading.noise, reading.T) == (scale.noises[0], scale.horizon)
-        assert reading.choices in [r.choices for r in readings.grid("paper")]
+        assert reading.choices in [r.choices for r in readings.all_readings("paper")]
         assert reading.experiment("landmine", "pe", 0, 1).noise == scale.landmine_noise
 
 
@@ -70,7 +77,7 @@ def test_a_reading_is_what_it_says():
     assert reading.experiment("garland", "pe", 0, 1).shift == 0.1
     assert reading.experiment("garland", "pf-pne", 0, 1).settings == {"Delta": 2.0**-6}
     assert reading.experiment("garland", "hct-pyxab", 0, 1).settings["c"] == pytest.approx(0.7 / np.sqrt(3))
-    identical = reading.experiment("garland", IDENTICAL, 0, 1)
+    identical = reading.experiment("garland", IDENTICAL_FED_PNE, 0, 1)
     assert (identical.shift, identical.common, identical.algorithms) == (0.0, 0.1, ("fed-pne",))
     assert (
         Reading(1.0, 10, 20, {"landmine's axes": "log"}).experiment("landmine", "pe", 0, 1).objective == "landmine-log"
@@ -88,15 +95,22 @@ def measured_by(reading: Reading, regrets: dict, last: dict | None = None, round
 
 def test_judged_by_hand():
     reading = Reading(1.0, 1_000)
-    regrets = {"pf-pne": 10.0, "hct-pyxab": 12.0, "fed1-ucb": 31.0, "fn-ucb": 40.0, "fed-pne": 21.0, IDENTICAL: 11.0}
+    regrets = {
+        "pf-pne": 10.0,
+        "hct-pyxab": 12.0,
+        "fed1-ucb": 31.0,
+        "fn-ucb": 40.0,
+        "fed-pne": 21.0,
+        IDENTICAL_FED_PNE: 11.0,
+    }
     measured = measured_by(reading, regrets)
-    assert readings.judge(BY_ID["smallest-garland"], reading, measured) == (pytest.approx(10 / 12), True)
-    assert readings.judge(BY_ID["fed-far-garland"], reading, measured) == (pytest.approx(2.1), True)
-    assert readings.judge(BY_ID["depends-garland"], reading, measured) == (pytest.approx(21 / 11), False)
+    assert readings.judge_statement(BY_ID["smallest-garland"], reading, measured) == (pytest.approx(10 / 12), True)
+    assert readings.judge_statement(BY_ID["fed-far-garland"], reading, measured) == (pytest.approx(2.1), True)
+    assert readings.judge_statement(BY_ID["depends-garland"], reading, measured) == (pytest.approx(21 / 11), False)
     better = BY_ID["fed-better-garland"]
-    assert readings.judge(better, reading, measured) == (pytest.approx(21 / 12), False)
+    assert readings.judge_statement(better, reading, measured) == (pytest.approx(21 / 12), False)
     federated = Reading(1.0, 1_000, 20, {}, {"competitors": "Fed1-UCB, FN-UCB"})
-    assert readings.judge(better, federated, measured) == (pytest.approx(21 / 31), True)
+    assert readings.judge_statement(better, federated, measured) == (pytest.approx(21 / 31), True)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +120,8 @@ def test_judged_by_hand():
 def test_communication_judged_by_hand(fed, pf, rounds, grows, stops):
     reading = Reading(1.0, 1_000)
     measured = measured_by(reading, {"pf-pne": 1.0, "fed-pne": 1.0}, {"pf-pne": pf, "fed-pne": fed}, rounds)
-    assert readings.judge(BY_ID["fed-grows-garland"], reading, measured)[1] is grows
-    assert readings.judge(BY_ID["pf-stops-garland"], reading, measured)[1] is stops
+    assert readings.judge_statement(BY_ID["fed-grows-garland"], reading, measured)[1] is grows
+    assert readings.judge_statement(BY_ID["pf-stops-garland"], reading, measured)[1] is stops
 
 
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pe", "fed1-ucb"])
@@ -128,17 +142,17 @@ def test_no_phase_is_begun_that_the_horizon_cuts(name):
         assert all(client.t == 2_000 for client in federation.clients)
         return list(size.values())
 
-    assert last_batches(deviations.VARIANTS[readings.WHOLE[name]][1]) == [1, 1, 1]
+    assert last_batches(deviations.VARIANTS[readings.WHOLE_PHASE_VARIANTS[name]][1]) == [1, 1, 1]
     assert max(last_batches(deviations.ALGORITHMS[name])) > 1
 
 
-@pytest.mark.parametrize("name", readings.ANY_HORIZON)
+@pytest.mark.parametrize("name", readings.ANYTIME)
 def test_a_long_run_holds_the_shorter_ones(name):
     problem = make_problem("garland", 2, noise=1.0)
     long, short = simulate(name, problem, 1_000), simulate(name, problem, 400)
     at = np.searchsorted(long.t, 400)
     np.testing.assert_allclose(long.regret[:, at], short.regret[:, -1], rtol=1e-12)  # sums are made block by block
-    assert readings.measure(long, 400)[0] == pytest.approx(short.regret[:, -1].mean(), rel=1e-12)
+    assert readings.measure_run(long, 400)[0] == pytest.approx(short.regret[:, -1].mean(), rel=1e-12)
 
 
 def comparisons(ratio: float, p_right: float, p_wrong: float, phase: float = 0.1) -> pd.DataFrame:
@@ -164,9 +178,9 @@ def test_verdicts_in_threes():
 
 def test_the_answer_in_sentences_by_hand():
     """One reading in the search, in which two statements hold; everything shown but one statement, which is open."""
-    reading = printed.named_reading("printed", "paper")
+    reading = printed.complete_reading("printed", "paper")
     row = {**reading.choices, "n": 2, "held": 2, "of": 27, "which": "smallest-garland fed-grows-garland"}
-    first = {**row, **{name: values[0] for name, values in {**PROBLEM, **ALGORITHMS}.items()}}
+    first = {**row, **{name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()}}
     table, tests_ = pd.DataFrame([row, first]), comparisons(0.9, 0.0, 1.0)
     tests_.loc[tests_["id"] == "fed-far-rastrigin", "p_right"] = 0.5
     tests_.loc[tests_["id"] == "smallest-garland", "other_phase"] = 0.7
@@ -192,12 +206,12 @@ def test_who_has_less_regret_than_pf_pne_is_tested():
         ("blin", "ackley", 0.5, 0.5),
     ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "p_less", "p_more"]).assign(runs=10)
-    said = printed.beside(table)
+    said = printed.pe_and_hoo_in_words(table)
     assert "PE, PF-PNE's second stage alone, has less on Garland, more on Ackley;" in said
     assert "HOO, a single-client search, has less on Garland;" in said
     assert "BLiN, another, has neither less nor more for certain." in said
     table.loc[2, "p_less"] = 0.0051
-    assert "HOO, a single-client search, has neither less nor more for certain;" in printed.beside(table)
+    assert "HOO, a single-client search, has neither less nor more for certain;" in printed.pe_and_hoo_in_words(table)
 
 
 def test_the_regret_of_fed_pne_is_smaller_against_the_global_optimum_by_arithmetic():
@@ -210,7 +224,7 @@ def test_the_regret_of_fed_pne_is_smaller_against_the_global_optimum_by_arithmet
 
 
 def test_contributions_compare_readings_that_differ_in_one_choice():
-    first = {name: values[0] for name, values in {**PROBLEM, **ALGORITHMS}.items()}
+    first = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()}
     rows = [first | {"noise": 1.0, "T": 10, "M": 20, "held": 5}, first | {"noise": 1.0, "T": 10, "M": 5, "held": 8}]
     rows += [first | {"noise": 2.0, "T": 10, "M": 5, "held": 9}]  # has no partner
     table = printed.contributions(pd.DataFrame(rows))
@@ -219,8 +233,8 @@ def test_contributions_compare_readings_that_differ_in_one_choice():
 
 
 def test_the_confirmation_has_runs_of_its_own(tmp_path):
-    assert printed.SEED != readings.SEARCH_SEED
-    reading = replace(printed.named_reading("printed", "smoke"), T=60)
+    assert printed.CONFIRMATION_SEED != readings.SEARCH_SEED
+    reading = replace(printed.complete_reading("printed", "smoke"), T=60)
     table = printed.confirm(reading, 2, 1, folder=tmp_path)
     assert set(table["id"]) == set(BY_ID) and (table["n"] == 2).all()
     assert len(table[table["id"] == "smallest-garland"]) == 4  # one for each rival

@@ -6,7 +6,7 @@ import pytest
 
 from pfpne.paper.claims.evidence import summarize, summarize_many
 from pfpne.paper.exhibits import maps, regimes
-from pfpne.paper.exhibits.regimes import GRIDS, LARGEST, REGIME, RIVALS, Grid
+from pfpne.paper.exhibits.regimes import GRIDS, LARGE_RUN, RANKED_ON_MAP, REGIME_COLUMNS, Grid
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.show.style import EARLY, OWN_DELTA
@@ -37,7 +37,7 @@ def test_the_map_has_every_regime_once_but_the_largest_under_few_noises():
     plain = [regime for regime in every if regime[0] == "garland"]
     assert len(plain) == 7 * 6 * 9 - 6 * 6  # of the largest M and T, one noise of seven
     assert sum(regime[0] == "landmine" for regime in every) == 7 * 9 - 6
-    assert {noise for _, noise, _, M, T in every if M * T >= LARGEST} == set(grid.most)
+    assert {noise for _, noise, _, M, T in every if M * T >= LARGE_RUN} == set(grid.noises_of_large_runs)
 
 
 def test_parameters_that_are_given_narrow_it():
@@ -59,12 +59,12 @@ def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
 
 
 def test_measured_regimes(parameters, table, folder):
-    assert len(table) == 4 and not table.duplicated(REGIME).any()
+    assert len(table) == 4 and not table.duplicated(REGIME_COLUMNS).any()
     first = table.iloc[0]
     own = {"noise": first["noise"], "shift": first["shift"], "common": regimes.COMMON_SHIFT}
     experiment = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(experiment, 1, folder)["regret"].mean())
-    assert (table[RIVALS].min(axis=1) == [row[row["best"]] for _, row in table.iterrows()]).all()
+    assert (table[RANKED_ON_MAP].min(axis=1) == [row[row["best"]] for _, row in table.iterrows()]).all()
     alike = table[table["shift"] == 0]
     assert (alike["spread"] < 1e-12).all() and (alike["Delta"] == 0).all() and (table["spread"].iloc[-1] > 0.01)
     assert set(table["sigma"]) == {0.5, 0.1 / np.sqrt(3)}
@@ -76,7 +76,7 @@ def made_up(behind: dict) -> pd.DataFrame:
     for objective in ("garland", "ackley"):
         for sigma in (0.05, 0.1, 0.5, 1.0):
             for M in (5, 20):
-                values = dict.fromkeys([*RIVALS, OWN_DELTA], 2.0) | {behind[sigma > 0.2]: 1.0}
+                values = dict.fromkeys([*RANKED_ON_MAP, OWN_DELTA], 2.0) | {behind[sigma > 0.2]: 1.0}
                 place = {"objective": objective, "noise": sigma, "shift": 0.1 * (M == 5), "clients": M, "horizon": 100}
                 rows.append({**place, **values, "sigma": sigma, "spread": 0.1, "Delta": 0.1})
     return pd.DataFrame(rows)
@@ -106,7 +106,7 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
         both = {*getattr(unseen, name)} & {*getattr(grid, name)}
         assert both <= {"bernoulli", 0.0}, name
     table = regimes.held_out(parameters, folder)  # garland, narrowed: one dimension has one kind of cells
-    assert set(table["cells"]) == {"random"} and len(table) == 2 and not table.duplicated(REGIME).any()
+    assert set(table["cells"]) == {"random"} and len(table) == 2 and not table.duplicated(REGIME_COLUMNS).any()
     first = table.iloc[0]
     own = {
         "noise": first["noise"],
@@ -117,7 +117,7 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     other_seed = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
     words = regimes._words_on_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
-    near = (regimes.to_others(table) <= 1.1).mean()
+    near = (regimes.ratio_to_others(table) <= 1.1).mean()
     assert f"on random cells in {near:.0%} of 2 regimes with objectives that it was tuned on;" in words
     assert f"on cyclic cells in {near:.0%} of 2 regimes with other objectives." in words
     both_kinds = regimes.held_out(complete("8_regime_map", TINY | {"objective": "rastrigin", "noise": 0.5}), folder)
@@ -126,7 +126,7 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
 
 def test_which_Delta_is_read_off_the_curves(parameters, folder):
     given = regimes.break_even(parameters, folder)
-    assert len(given) == 2 * len(regimes.DELTAS) and set(given["given"]) == set(regimes.DELTAS)
+    assert len(given) == 2 * len(regimes.BREAK_EVEN_DELTAS) and set(given["given"]) == set(regimes.BREAK_EVEN_DELTAS)
     made = pd.DataFrame(
         {"given": [0.0, 0.25, 0.5, 1.0], "ratio": [2.0, 0.5, 0.8, 1.0], "own": 0.9, "fed": 2.0, "Delta": 0.3}
     )
@@ -148,10 +148,10 @@ def test_pictures(parameters, table, folder):
 
 
 def test_quantities_by_hand():
-    row = pd.DataFrame([dict(zip(RIVALS, [4.0, 2.0, 8.0, 2.5, 1.0, 16.0, 32.0], strict=True))])
-    assert RIVALS == ["pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise", EARLY]
+    row = pd.DataFrame([dict(zip(RANKED_ON_MAP, [4.0, 2.0, 8.0, 2.5, 1.0, 16.0, 32.0], strict=True))])
+    assert RANKED_ON_MAP == ["pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise", EARLY]
     wanted = {"pf_pne_plus": 2, "federated": 1.6}
-    assert {name: maps.ratio(row, name).iloc[0] for name in maps.RATIOS} == wanted
+    assert {name: maps.quantity_ratio(row, name).iloc[0] for name in maps.RATIOS} == wanted
 
 
 @pytest.mark.parametrize(("leads", "clear"), [([1.0, 2.0, 3.0], True), ([0.0, 1.0, 2.0], False), ([-3, -2, -1], False)])

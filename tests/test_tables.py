@@ -171,10 +171,10 @@ def test_a_block_is_put_between_its_markers(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- claims: begin -->\nstale\n<!-- claims: end -->\nafter\n")
     for _ in range(2):
-        pages.update(page, "claims", "fresh\n")
+        pages.update_block(page, "claims", "fresh\n")
         assert page.read_text() == "before\n<!-- claims: begin -->\nfresh\n<!-- claims: end -->\nafter\n"
     with pytest.raises(ValueError, match="needs the lines"):
-        pages.update(page, "measured", "block")
+        pages.update_block(page, "measured", "block")
 
 
 @pytest.mark.skipif(not (CHECKOUT / "figures" / "claims.csv").exists(), reason="notebook 4 makes it first")

@@ -21,8 +21,8 @@ from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import cells_on_path
 from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits import sites
-from pfpne.paper.exhibits.panels import scale
-from pfpne.paper.exhibits.regimes import NEAR, TUNED, to_others
+from pfpne.paper.exhibits.panels import scale_in_words
+from pfpne.paper.exhibits.regimes import NEAR_BEST, TUNED_OBJECTIVES, ratio_to_others
 from pfpne.paper.exhibits.regret import draw_regret
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.notebooks import SITES_PARAMETERS
@@ -51,22 +51,22 @@ from pfpne.simulation.simulate import partition_of
 
 OURS, *NAMED = BEYOND_ALGORITHMS
 RIVALS = [EARLY, *NAMED]
-CLIENTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
-IN_WORDS = {"alike": "identical", "shifted": "shifted"}
-OWN = "as they are"  # landmine's clients
-DRAWN = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
+CLIENT_SHIFTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
+CLIENTS_IN_WORDS = {"alike": "identical", "shifted": "shifted"}
+LANDMINE_CLIENTS = "as they are"  # landmine's clients
+CURVE_OBJECTIVES = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
 ORACLE = "lower curve"  # as the CSV of the curves calls it
-DEEPEST = 24  # of the lower curve: beyond, cells differ by less than any regret
+ORACLE_MAX_DEPTH = 24  # of the lower curve: beyond, cells differ by less than any regret
 
 
-def settings_of_runs(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
+def comparison_settings(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
     """(objective, noise, clients, changes of the experiment) of each setting."""
-    for clients, shift in CLIENTS.items():
+    for clients, shift in CLIENT_SHIFTS.items():
         changes = {"shift": p.shift if shift is None else shift, "common": COMMON_SHIFT}
         for objective in SYNTHETIC_OBJECTIVES:
             for noise in PROFILES[p.profile].noises:
                 yield objective, noise, clients, changes
-    yield "landmine", PROFILES[p.profile].landmine_noise, OWN, {}
+    yield "landmine", PROFILES[p.profile].landmine_noise, LANDMINE_CLIENTS, {}
 
 
 def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
@@ -84,7 +84,7 @@ def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
         switched off.
     """
     runs = {}
-    for objective, noise, clients, changes in settings_of_runs(p):
+    for objective, noise, clients, changes in comparison_settings(p):
         together = p.run(objective, noise, BEYOND_ALGORITHMS, **changes)
         early = p.run(objective, noise, ("hct-noise",), **changes, settings={**p.settings, "early_descent": True})
         without = {
@@ -149,7 +149,7 @@ def oracle_regret(experiment: Experiment, run: int, t: np.ndarray) -> np.ndarray
 def _client_curve(problem: Problem, partition: Partition, m: int, T: int, t: np.ndarray) -> np.ndarray:
     """R_m(t) of the oracle for one client."""
     x, best, steps, regret = problem.maximisers[m], -np.inf, [0.0], [0.0]
-    deepest = min(partition.max_depth, DEEPEST)
+    deepest = min(partition.max_depth, ORACLE_MAX_DEPTH)
     for h, index in enumerate(cells_on_path(partition, x[None], deepest)[:deepest], start=1):
         values = problem.client_values(m, partition.centers(h, partition.children(index)))
         best = max(best, values.max())
@@ -172,17 +172,18 @@ def sentences(table: pd.DataFrame) -> list[str]:
     alike = ratio[ratio.index.get_level_values("clients") == "alike"]
     worst = ratio.idxmax()
     setting = f"{title(worst[0])}, {noise_in_words(worst[1])}"
-    setting += f", {IN_WORDS[worst[2]]} clients" if worst[2] in IN_WORDS else ""
+    setting += f", {CLIENTS_IN_WORDS[worst[2]]} clients" if worst[2] in CLIENTS_IN_WORDS else ""
     parts = table[table["variant"].isin(PARTS)].groupby("variant", sort=False)["ratio"]
     factors = ", ".join(f"{PARTS[name]} {np.exp(np.log(ratios).mean()):.2f}" for name, ratios in parts)
     far = (ours["regret"] / ours["lower"].replace(0, np.nan)).astype(float).dropna()
-    tuned = ratio.index.get_level_values("objective").isin(TUNED)
+    tuned = ratio.index.get_level_values("objective").isin(TUNED_OBJECTIVES)
     text = [
         f"**PF-PNE+ against {len(RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
         f"{len(ratio)} settings, and is within 10% of the best rival in {(ratio <= 1.1).sum()}. With identical "
         f"clients it has at least 30% less regret than any rival in {(alike <= 0.7).sum()} of {len(alike)}. At its "
         f"worst ({setting}) it has {ratio.max():.2f} times the best rival's regret.",
-        f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED))}, with another seed. "
+        f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED_OBJECTIVES))}, with "
+        "another seed. "
         f"There it is within 10% of the best rival in {(ratio[tuned] <= 1.1).sum()} of {tuned.sum()} settings. On the "
         f"other objectives it is so in {(ratio[~tuned] <= 1.1).sum()} of {(~tuned).sum()}.",
         f"**What each part is worth.** This is how many times larger the regret is without it (geometric mean over the "
@@ -190,8 +191,10 @@ def sentences(table: pd.DataFrame) -> list[str]:
     ]
     if len(far):
         text.append(
-            f"**How far from the oracle.** The median of its regret over the oracle's is {rounded(far.median())}, the "
-            f"range {rounded(far.min())} to {rounded(far.max())}. It is below 1 in {(far < 1).sum()} of {len(far)} "
+            "**How far from the oracle.** The median of its regret over the oracle's is "
+            f"{rounded(far.median())}, the "
+            f"range {rounded(far.min())} to {rounded(far.max())}. It is below 1 in {(far < 1).sum()} of "
+            f"{len(far)} "
             "settings, so the oracle is a yardstick and not a bound."
         )
     return text
@@ -201,7 +204,8 @@ def sentences(table: pd.DataFrame) -> list[str]:
 def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Draw the ratios of `compare`: one row per variant, one column per setting."""
     caption = (
-        f"Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: {scale(p, p.n_runs)}. In a red "
+        "Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: "
+        f"{scale_in_words(p, p.n_runs)}. In a red "
         "tile the variant does worse, in a blue one better. In a grey tile, the bootstrap 95 % interval of the ratio "
         "contains 1 or there is none. Left: identical clients. Right: shifted clients; landmine's are as they are. A "
         "column is an objective and a noise: Bernoulli rewards (B), or uniform noise on \N{PLUS-MINUS SIGN}a."
@@ -255,12 +259,14 @@ def _name_columns(ax: Axes, columns: list[tuple]) -> None:
 
 def in_short(unseen: pd.DataFrame) -> list[str]:
     """PF-PNE+ in a few sentences. unseen: the held-out settings of `regimes`."""
-    ratio = to_others(unseen)
+    ratio = ratio_to_others(unseen)
     identical = ratio[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     return [
         (
-            f"On {len(unseen)} settings that were fixed before any was run, PF-PNE+ is within {NEAR - 1:.0%} of the"
-            f" best of PF-PNE, Fed-PNE, PE, HCT and an HCT that measures the noise in {(ratio <= NEAR).mean():.0%}."
+            f"On {len(unseen)} settings that were fixed before any was run, PF-PNE+ is within "
+            f"{NEAR_BEST - 1:.0%} of the"
+            " best of PF-PNE, Fed-PNE, PE, HCT and an HCT that measures the noise in "
+            f"{(ratio <= NEAR_BEST).mean():.0%}."
             f" In one of ten it has more than {ratio.quantile(0.9):.2g} times the best's regret; at worst"
             f" {ratio.max():.2g} times. Low noise, few clients and short runs, where it does worst, are not among them."
         ),
@@ -282,11 +288,11 @@ def measure_curves(runs: dict) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per clients, objective of DRAWN, algorithm and t: regret, a mean over the runs. The oracle's algorithm
-        is called "lower curve".
+        One row per clients, objective of CURVE_OBJECTIVES, algorithm and t: regret, a mean over the runs. The
+        oracle's algorithm is called "lower curve".
     """
     noise, means = next(noise for _, noise, _ in runs), []
-    for clients, objective in itertools.product(CLIENTS, DRAWN):
+    for clients, objective in itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES):
         one, place = runs[objective, noise, clients][OURS], {"clients": clients, "objective": objective}
         data, n_runs = one.regret, one.experiment.n_runs
         steps = np.sort(data["t"].unique())[::-1]
@@ -302,19 +308,20 @@ def draw_curves(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Draw the curves of `measure_curves`, for identical and for shifted clients."""
     noise = PROFILES[p.profile].noises[0]
     caption = (
-        f"Average cumulative regret, {noise_in_words(noise)}: {scale(p, p.n_runs)}. Above: identical clients. Below: "
+        f"Average cumulative regret, {noise_in_words(noise)}: {scale_in_words(p, p.n_runs)}. Above: identical "
+        "clients. Below: "
         "shifted clients. Lines are means over the runs. The grey line is an oracle that searches cell by cell."
     )
-    figure, axes = new_figure((PAGE, 3.5), len(CLIENTS), len(DRAWN))
-    for ax, (clients, objective) in zip(axes.flat, itertools.product(CLIENTS, DRAWN), strict=True):
+    figure, axes = new_figure((PAGE, 3.5), len(CLIENT_SHIFTS), len(CURVE_OBJECTIVES))
+    for ax, (clients, objective) in zip(axes.flat, itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES), strict=True):
         curves = table[(table["clients"] == clients) & (table["objective"] == objective)]
         oracle = curves[curves["algorithm"] == ORACLE]
         curves = curves[curves["algorithm"] != ORACLE]
         draw_regret(ax, curves.rename(columns={"regret": "mean"}).assign(std=0.0), banded=())
         ax.plot(oracle["t"], oracle["regret"], **ORACLE_LOOK)
         ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
-    for clients, ax in zip(CLIENTS, axes[:, 0], strict=True):
-        ax.set_ylabel(f"{IN_WORDS[clients]} clients\nregret $R(t)/M$")
+    for clients, ax in zip(CLIENT_SHIFTS, axes[:, 0], strict=True):
+        ax.set_ylabel(f"{CLIENTS_IN_WORDS[clients]} clients\nregret $R(t)/M$")
     for ax in axes[-1]:
         ax.set_xlabel("evaluations per client $t$")
     legend(figure, in_order(BEYOND_ALGORITHMS), 7, more=[Line2D([], [], **ORACLE_LOOK)])
@@ -335,7 +342,7 @@ def tabulate_sites(p: Parameters) -> Exhibit:
         The table, and as CSV one row per variant and site.
     """
     p = replace(p, **SITES_PARAMETERS[p.profile])
-    table = sites.compare(sites.results(p, sites.IN_PARTS, (sites.UNLIKE,)), p.seed, sites.PLUS)
+    table = sites.compare(sites.results(p, sites.WAYS_IN_PARTS, (sites.UNLIKE_SITES,)), p.seed, sites.PF_PNE_PLUS)
     pooled = table[table["site"] == "all"]
     caption = (
         "How far the AUC of PF-PNE+ on images never seen is above that of each variant, with a bootstrap 95 % "

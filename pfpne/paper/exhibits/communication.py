@@ -13,7 +13,7 @@ from pfpne.paper.exhibits.panels import (
     name_of_file,
     panel_figure,
     problem_in_words,
-    scale,
+    scale_in_words,
 )
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import Parameters
@@ -22,7 +22,7 @@ from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, line_looks, linear_ticks, our_style
 from pfpne.paper.show.style import LOOKS, label, listed, noise_in_words, rounded, spoken
 
-MOST_ROUNDS = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
+MAX_ROUNDS_DRAWN = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
 
 def draw(results: list[Results], p: Parameters) -> Exhibit:
@@ -56,7 +56,8 @@ def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Para
     table = pd.concat(steps, ignore_index=True)
     silent = ", ".join(label(name) for name in experiment.algorithms if name not in set(table["algorithm"]))
     caption = (
-        f"Communication{subject}: {scale(p, p.n_runs)}. Lines are the numbers sent so far, up and down. A broadcast "
+        f"Communication{subject}: {scale_in_words(p, p.n_runs)}. Lines are the numbers sent so far, up and down. "
+        "A broadcast "
         "counts once for each client. A mark is a round of communication. Bold lines are the first run, thin lines "
         f"the others.{f' Nothing is sent by {silent}.' if silent else ''}"
     )
@@ -74,15 +75,15 @@ def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Para
 def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
     """The numbers sent so far, both ways (column cumulative), after each round of each run.
 
-    communication: a table Results.communication. Of a run with more than MOST_ROUNDS, that many are kept, evenly
+    communication: a table Results.communication. Of a run with more than MAX_ROUNDS_DRAWN, that many are kept, evenly
     spaced on a logarithmic axis, the first and the last among them.
     """
     table = communication.drop(columns="bytes").assign(cumulative=communication["up"] + communication["down"])
     kept = []
     for _, rounds in table.groupby(["objective", "noise", "algorithm", "run"], sort=False):
         steps, n = rounds.assign(cumulative=rounds["cumulative"].cumsum()), len(rounds)
-        evenly = np.unique(np.geomspace(1, n, MOST_ROUNDS).round().astype(int)) - 1
-        kept.append(steps.iloc[evenly] if n > MOST_ROUNDS else steps)
+        evenly = np.unique(np.geomspace(1, n, MAX_ROUNDS_DRAWN).round().astype(int)) - 1
+        kept.append(steps.iloc[evenly] if n > MAX_ROUNDS_DRAWN else steps)
     return pd.concat(kept or [table], ignore_index=True)
 
 

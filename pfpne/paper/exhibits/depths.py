@@ -53,9 +53,9 @@ from pfpne.simulation.tree import Cells, play
 
 # --- the assumptions, measured ------------------------------------------------------------------------
 
-DEEPEST = {"smoke": 7, "paper": 10}  # PF-PNE reaches depth 8 or 9 in the paper's
-DEFAULTS = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
-PLACE = ["objective", "shift", "cells", "run"]
+MAX_DEPTH = {"smoke": 7, "paper": 10}  # PF-PNE reaches depth 8 or 9 in the paper's
+PAPER_SETTINGS = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
+PROBLEM_COLUMNS = ["objective", "shift", "cells", "run"]
 ASSUMPTIONS = {  # the columns of one problem
     "Delta": "the least of Assumption 3",
     "Delta_4": "the least of Assumption 4, with any omega",
@@ -88,10 +88,10 @@ def measure_problem(deepest: int, objective: str, M: int, shift: float, cells: s
     lows, highs = depths.cell_extremes(problem, partition, H)
     best = depths.optima(problem)
     diameters = depths.diameters(best, lows, highs)
-    near, different = depths.count_near_optimal(best, highs, DEFAULTS.nu_1, DEFAULTS.rho)
-    d = depths.near_optimality_dimension(near, DEFAULTS.nu_1, DEFAULTS.rho)
+    near, different = depths.count_near_optimal(best, highs, PAPER_SETTINGS.nu_1, PAPER_SETTINGS.rho)
+    d = depths.near_optimality_dimension(near, PAPER_SETTINGS.nu_1, PAPER_SETTINGS.rho)
     d_new = np.minimum(
-        d[:-1], depths.near_optimality_dimension(different, DEFAULTS.nu_1, DEFAULTS.rho)
+        d[:-1], depths.near_optimality_dimension(different, PAPER_SETTINGS.nu_1, PAPER_SETTINGS.rho)
     )  # as d_m serves a part, too
     worst, Delta_4 = diameters[:-1].max(axis=0), depths.Delta_4(problem)
     omegas = [depths.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
@@ -120,9 +120,9 @@ def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataF
     Returns
     -------
     problems : pandas.DataFrame
-        One row per problem: PLACE and ASSUMPTIONS.
+        One row per problem: PROBLEM_COLUMNS and ASSUMPTIONS.
     by_depth : pandas.DataFrame
-        One row per problem and depth: PLACE and ASSUMPTIONS_BY_DEPTH.
+        One row per problem and depth: PROBLEM_COLUMNS and ASSUMPTIONS_BY_DEPTH.
     """
     places = [
         (objective, shift, cells, run)
@@ -131,12 +131,12 @@ def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataF
         for cells in (CELLS if row.d > 1 else CELLS[:1])  # in one dimension both kinds are the same
         for run in range(p.n_runs)
     ]
-    scale = folder, DEEPEST[p.profile]
+    scale = folder, MAX_DEPTH[p.profile]
     jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
     measured = [rows for _, rows in sorted(run_unordered(_stored_problem, jobs, p.n_jobs, progress("assumptions")))]
     problems = [[*place, *first] for place, (first, *_) in zip(places, measured, strict=True)]
     by_depth = [[*place, *row] for place, (_, *rows) in zip(places, measured, strict=True) for row in rows]
-    columns = [*PLACE, *ASSUMPTIONS], [*PLACE, *ASSUMPTIONS_BY_DEPTH]
+    columns = [*PROBLEM_COLUMNS, *ASSUMPTIONS], [*PROBLEM_COLUMNS, *ASSUMPTIONS_BY_DEPTH]
     return pd.DataFrame(problems, columns=columns[0]), pd.DataFrame(by_depth, columns=columns[1])
 
 
@@ -177,7 +177,7 @@ def draw_assumptions(by_depth: pd.DataFrame, p: Parameters) -> Exhibit:
             top.plot(means["depth"], means["diameter"], **CELL_LOOKS[cells])
             for name in NEAR_OPTIMAL_LOOKS if cells == "random" else ():
                 bottom.plot(means["depth"], means[name].where(means[name] > 0), **NEAR_OPTIMAL_LOOKS[name])
-        top.plot(depth, DEFAULTS.nu_1 * DEFAULTS.rho**depth, **ASSUMED_LOOK)
+        top.plot(depth, PAPER_SETTINGS.nu_1 * PAPER_SETTINGS.rho**depth, **ASSUMED_LOOK)
         bottom.plot(depth, 2.0**depth, **ASSUMED_LOOK)
         top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
         bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])
@@ -208,7 +208,7 @@ def tabulate_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     """
     caption = (
         f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth "
-        f"{DEEPEST[p.profile]}. Delta is the smallest that satisfies Assumption 3. Delta (4) is the "
+        f"{MAX_DEPTH[p.profile]}. Delta is the smallest that satisfies Assumption 3. Delta (4) is the "
         "smallest that satisfies Assumption 4 with any omega. The two omega are the smallest with Delta (or none) "
         "and with Delta (4). nu_1 and rho are what the cells of the worst client satisfy, rho by least squares, with "
         "a dash if cells do not shrink. The dimensions are counted with 1 and 0.5, which the algorithms are given: "
@@ -217,14 +217,14 @@ def tabulate_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
     cells = assumption_cells(problems)
-    cells = cells.rename(columns=names | {name: name.capitalize() for name in PLACE})
+    cells = cells.rename(columns=names | {name: name.capitalize() for name in PROBLEM_COLUMNS})
     latex = as_latex(cells, "lrl" + "r" * (len(cells.columns) - 3))
     return table_exhibit("assumptions_table", caption, cells, {"assumptions_table": problems}, latex)
 
 
 def assumption_cells(problems: pd.DataFrame) -> pd.DataFrame:
     """The medians over the runs as strings: one row per objective, shift and kind of cells."""
-    medians = problems.drop(columns=["run", "nu_1_mean", "rho_mean"]).groupby(PLACE[:-1], sort=False).median()
+    medians = problems.drop(columns=["run", "nu_1_mean", "rho_mean"]).groupby(PROBLEM_COLUMNS[:-1], sort=False).median()
     cells = medians.map(lambda x: "none" if math.isinf(x) else f"{x:.3g}")
     cells.loc[medians["rho"] > 0.995, ["nu_1", "rho"]] = DASH  # a rho of 1 is no smoothness
     cells = cells.reset_index()
@@ -233,7 +233,7 @@ def assumption_cells(problems: pd.DataFrame) -> pd.DataFrame:
 
 # --- the causes, counted in runs ----------------------------------------------------------------------
 
-PHASED, SHOWN = ("pf-pne", "fed-pne", "pe"), ("pf-pne", "fed-pne", "pe", "pf-pne+")
+PHASED_ALGORITHMS, COUNTED_ALGORITHMS = ("pf-pne", "fed-pne", "pe"), ("pf-pne", "fed-pne", "pe", "pf-pne+")
 CAUSES = {  # the columns of one depth of a run; nan where there is nothing to count
     "depth": "0, 1, ...",
     "removed": "share of the clients for which no cell around their own optimum is kept",
@@ -245,7 +245,7 @@ CAUSES = {  # the columns of one depth of a run; nan where there is nothing to c
     "spent": "share of T",
     "cut": "share of T in phases that the horizon cuts",
 }
-NOTHING = dict.fromkeys(CAUSES, np.nan)
+NO_COUNTS = dict.fromkeys(CAUSES, np.nan)
 
 
 def count_phases(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
@@ -263,7 +263,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
     K, rows = nodes_before_elimination(partition, watched.shared), []
     for h in range(H + 1):
         nodes = table[table["depth"] == h]  # nothing where Fed-PNE expands
-        row, protected = NOTHING | {"depth": h}, ()
+        row, protected = NO_COUNTS | {"depth": h}, ()
         if h in watched.means:
             mean, b = watched.means[h].mean(axis=0), radius(watched.server.samples(h), log, s.c)
             f, protected = problem.values(partition.centers(h, K[h])), watched.shared[h]
@@ -306,7 +306,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
     given = problem, task, settings, streams, np.array([horizon]), False
     evaluations, search = run_phases(PFPNEPlus, PlusServer, *given, evaluations_class=_CountedEvaluations)
     if search is None:  # the horizon came in stage 1
-        return [NOTHING | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
+        return [NO_COUNTS | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []
     for m, tree in enumerate(search.trees):
         size = tree.state[0]["size"]
@@ -326,7 +326,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
     )
     for h, nodes in table.groupby("depth"):
         f = problem.paired_values(nodes["m"].to_numpy(), partition.centers(h, nodes["index"].to_numpy()))
-        row = NOTHING | {"depth": h, "removed": 0.0, "cut": 0.0}
+        row = NO_COUNTS | {"depth": h, "removed": 0.0, "cut": 0.0}
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
         row |= {"own": np.mean(np.abs(nodes["mean"] - f) <= nodes["b"]), "nodes": (nodes["made"] > 0).sum() / M}
         rows.append(row | {"spent": (nodes["made"].sum() / M + evaluations.made[h]) / horizon})
@@ -334,10 +334,10 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
 
 
 def count_run(experiment: Experiment, name: str, run: int) -> list[list]:
-    """One row per depth of one run of an algorithm of SHOWN: the values of CAUSES."""
+    """One row per depth of one run of an algorithm of COUNTED_ALGORITHMS: the values of CAUSES."""
     problem = experiment.problem(run)
     partition = partition_of(problem, experiment.cells, experiment.seed, run)
-    count = count_phases if name in PHASED else count_trees
+    count = count_phases if name in PHASED_ALGORITHMS else count_trees
     return [[float(row[column]) for column in CAUSES] for row in count(name, problem, experiment.horizon, partition)]
 
 
@@ -347,7 +347,7 @@ def _stored_run(experiment: Experiment, name: str, run: int, folder: Path) -> li
 
 
 def count_causes(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """Count what happens at each depth of the runs of each algorithm of SHOWN, under all noises of the profile.
+    """Count what happens at each depth of the runs of COUNTED_ALGORITHMS, under all noises of the profile.
 
     Parameters
     ----------
@@ -361,8 +361,8 @@ def count_causes(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     pandas.DataFrame
         One row per noise, algorithm, run and depth, with CAUSES.
     """
-    experiments = [p.experiment(noise=noise, algorithms=SHOWN) for noise in PROFILES[p.profile].noises]
-    jobs = [(e, name, run, folder) for e in experiments for name in SHOWN for run in range(e.n_runs)]
+    experiments = [p.experiment(noise=noise, algorithms=COUNTED_ALGORITHMS) for noise in PROFILES[p.profile].noises]
+    jobs = [(e, name, run, folder) for e in experiments for name in COUNTED_ALGORITHMS for run in range(e.n_runs)]
     bar = None if experiments[0].is_small(len(jobs)) else progress("depth by depth")
     counted = sorted(run_unordered(_stored_run, jobs, p.n_jobs, bar, experiments[0].is_small(len(jobs))))
     parts = [
@@ -372,7 +372,7 @@ def count_causes(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["noise", "algorithm", "run", *CAUSES]]
 
 
-ROWS = {  # of the figure
+ROWS_OF_FIGURE = {  # of the figure
     "removed": "optimum removed\n(share of clients)",
     "own": "covered\n(share of intervals)",
     "nodes": "nodes pulled\nby a client",
@@ -410,10 +410,10 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
     noises = [*dict.fromkeys(table["noise"])]
 
     size = (PAGE if len(noises) > 1 else COLUMN, 5.4)
-    figure, axes = new_figure(size, len(ROWS), len(noises), sharex=True, sharey="row")
+    figure, axes = new_figure(size, len(ROWS_OF_FIGURE), len(noises), sharex=True, sharey="row")
     for noise, column in zip(noises, axes.T, strict=True):
-        for ax, quantity in zip(column, ROWS, strict=True):
-            for algorithm in SHOWN:
+        for ax, quantity in zip(column, ROWS_OF_FIGURE, strict=True):
+            for algorithm in COUNTED_ALGORITHMS:
                 rows = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
                 look = LOOKS[algorithm]
                 line = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
@@ -426,12 +426,17 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
             ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         column[0].set_title(noise_in_words(noise))
         column[-1].set_xlabel("depth $h$")
-    for ax, (quantity, name) in zip(axes[:, 0], ROWS.items(), strict=True):
+    for ax, (quantity, name) in zip(axes[:, 0], ROWS_OF_FIGURE.items(), strict=True):
         ax.set(ylabel=name, ylim=(0, None if quantity == "nodes" else 1))
     shared = {"color": LOOKS["pf-pne"].color, "linewidth": 0.6, "label": "PF-PNE, shared means"}
     unfinished = {"color": "black", "marker": "x", "markersize": 5, "linestyle": "none", "label": "mostly unfinished"}
     more = [Line2D([], [], **shared), Line2D([], [], **unfinished)]
-    legend(figure, [name for name in LOOKS if name in SHOWN], len(SHOWN) + 2 if len(noises) > 1 else 2, more=more)
+    legend(
+        figure,
+        [name for name in LOOKS if name in COUNTED_ALGORITHMS],
+        len(COUNTED_ALGORITHMS) + 2 if len(noises) > 1 else 2,
+        more=more,
+    )
     return figure_exhibit(figure, "why", caption, table)
 
 

@@ -1,7 +1,8 @@
 """How much a deviation from the paper changes a curve: R(T)/M under another reading, over R(T)/M under ours.
 
-docs/deviations.md lists the deviations, by number, and has the table that `measure` makes of READINGS. The classes are
-VARIANTS of our algorithms, with one thing changed, which `simulate` runs on the same problems and the same noise.
+docs/deviations.md lists the deviations, by number, and has the table that `tabulate` makes of OTHER_READINGS. The
+classes are VARIANTS of our algorithms, with one thing changed, which `simulate` runs on the same problems and the same
+noise.
 """
 
 from collections.abc import Callable
@@ -130,7 +131,7 @@ class WholeFed1UCBClient(Fed1UCBClient):
         return Batch(self.arms[best], np.array([left]))
 
 
-class Last(PFPNE):
+class LastOfEqual(PFPNE):
     """Deviation 10: of equal means the largest index wins. The server's b are equal: there a tie changes no pull."""
 
     @staticmethod
@@ -256,7 +257,7 @@ _UNDIVIDED = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulat
 VARIANTS = {
     "depth one": ("pf-pne", _phased("pf-pne", DepthOne, DepthOneServer), Partition),
     "fresh": ("pf-pne", _phased("pf-pne", Fresh), Partition),
-    "decreasing": ("pf-pne", _phased("pf-pne", Last), Mirrored),  # ties as ever
+    "decreasing": ("pf-pne", _phased("pf-pne", LastOfEqual), Mirrored),  # ties as ever
     "tau": ("pf-pne", _phased("pf-pne", server=TauServer), Partition),
     "tau, fed-pne": ("fed-pne", _phased("fed-pne", FedPNE, TauFedPNEServer), Partition),
     "own best": ("pf-pne", _phased("pf-pne", OwnBest), Partition),
@@ -264,7 +265,7 @@ VARIANTS = {
     "whole phases, fed-pne": ("fed-pne", _phased("fed-pne", WholeFedPNE, FedPNEServer), Partition),
     "whole phases, pe": ("pe", _phased("pe", WholePE, Server), Partition),
     "whole phases, fed1-ucb": ("fed1-ucb", replace(ALGORITHMS["fed1-ucb"], make=make_whole_fed1_ucb), Partition),
-    "last": ("pf-pne", _phased("pf-pne", Last), Partition),
+    "last": ("pf-pne", _phased("pf-pne", LastOfEqual), Partition),
     "first child, hct": ("hct", "hct", Mirrored),
     "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),
     "drifting": ("fn-ucb", _DRIFTING, Partition),
@@ -275,7 +276,7 @@ VARIANTS = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class OtherReading:
     """Another reading of what a deviation (its number) is about, and the algorithm that it is compared with.
 
     It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise,
@@ -311,68 +312,80 @@ class Reading:
         return regret + [study.horizon * (self.maximum(problem) - problem.optimum).mean() for problem in problems]
 
 
-def of_a_grid(problem) -> np.ndarray:
-    """Each client's largest value (M,) on GRID points from one end of a domain of one dimension to the other."""
+def maximum_on_grid(problem) -> np.ndarray:
+    """Each client's largest value (M,) on GRID_POINTS points from one end of a domain of one dimension to the other."""
     low, high = problem.domain[0]
-    return problem.values(np.linspace(low, high, GRID)[:, None]).max(axis=1)
+    return problem.values(np.linspace(low, high, GRID_POINTS)[:, None]).max(axis=1)
 
 
-GRID = 1_001
-READINGS = (
-    Reading(1, "pf-pne", "H_0 = 6, one less", settings={"Delta": 2.0**-6}),
-    Reading(1, "pf-pne", "the largest h, not the smallest: no transition", settings={"Delta": 0.0}),
-    Reading(1, "pf-pne", "the minus sign as printed: no federated stage, which is pe", other="pe"),
-    Reading(3, "pf-pne", "start at depth 1", "depth one"),
-    Reading(5, "pf-pne", "new samples only", "fresh"),
-    Reading(5, "pf-pne", "nodes pulled in decreasing index", "decreasing"),
-    Reading(6, "pf-pne", "tau_h samples in b", "tau"),
-    Reading(6, "fed-pne", "tau_h samples in b", "tau, fed-pne"),
-    Reading(7, "pf-pne", "the best of the client's own nodes", "own best"),
-    Reading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
-    Reading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
-    Reading(9, "pf-pne", "no phase is begun that T cuts; the best node is played", "whole phases"),
-    Reading(10, "pf-pne", "the largest index", "last"),
-    Reading(10, "hct", "the first child", "first child, hct"),
-    Reading(10, "hct-pyxab", "the first child", "first child, hct-pyxab"),
-    Reading(11, "fed-pne", "no expansion: the pulls of pf-pne with Delta = 0", other="pf-pne", settings={"Delta": 0.0}),
-    Reading(14, "pf-pne", "1 for the maximum", maximum=lambda problem: 1.0, objectives=("garland",)),
-    Reading(15, "hct", "hct-pyxab", other="hct-pyxab"),
-    Reading(16, "pf-pne", f"the maximum of a grid of {GRID:,} points", maximum=of_a_grid, objectives=("garland",)),
-    Reading(17, "pf-pne", "uniform noise on ±0.1", other_noise=0.1),
-    Reading(17, "pf-pne", "uniform noise on ±2", other_noise=2.0),
+GRID_POINTS = 1_001
+OTHER_READINGS = (
+    OtherReading(1, "pf-pne", "H_0 = 6, one less", settings={"Delta": 2.0**-6}),
+    OtherReading(1, "pf-pne", "the largest h, not the smallest: no transition", settings={"Delta": 0.0}),
+    OtherReading(1, "pf-pne", "the minus sign as printed: no federated stage, which is pe", other="pe"),
+    OtherReading(3, "pf-pne", "start at depth 1", "depth one"),
+    OtherReading(5, "pf-pne", "new samples only", "fresh"),
+    OtherReading(5, "pf-pne", "nodes pulled in decreasing index", "decreasing"),
+    OtherReading(6, "pf-pne", "tau_h samples in b", "tau"),
+    OtherReading(6, "fed-pne", "tau_h samples in b", "tau, fed-pne"),
+    OtherReading(7, "pf-pne", "the best of the client's own nodes", "own best"),
+    OtherReading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
+    OtherReading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
+    OtherReading(9, "pf-pne", "no phase is begun that T cuts; the best node is played", "whole phases"),
+    OtherReading(10, "pf-pne", "the largest index", "last"),
+    OtherReading(10, "hct", "the first child", "first child, hct"),
+    OtherReading(10, "hct-pyxab", "the first child", "first child, hct-pyxab"),
+    OtherReading(
+        11, "fed-pne", "no expansion: the pulls of pf-pne with Delta = 0", other="pf-pne", settings={"Delta": 0.0}
+    ),
+    OtherReading(14, "pf-pne", "1 for the maximum", maximum=lambda problem: 1.0, objectives=("garland",)),
+    OtherReading(15, "hct", "hct-pyxab", other="hct-pyxab"),
+    OtherReading(
+        16,
+        "pf-pne",
+        f"the maximum of a grid of {GRID_POINTS:,} points",
+        maximum=maximum_on_grid,
+        objectives=("garland",),
+    ),
+    OtherReading(17, "pf-pne", "uniform noise on ±0.1", other_noise=0.1),
+    OtherReading(17, "pf-pne", "uniform noise on ±2", other_noise=2.0),
     *(
-        Reading(20, name, "cyclic cells", cells="cyclic", objectives=("himmelblau", "ackley", "rastrigin"))
+        OtherReading(20, name, "cyclic cells", cells="cyclic", objectives=("himmelblau", "ackley", "rastrigin"))
         for name in ("pf-pne", "fed-pne", "pe", "hct", "hct-pyxab")
     ),
-    Reading(24, "fn-ucb", "theta_0 drifts, as in the public code", "drifting", objectives=("garland", "himmelblau")),
-    Reading(26, "blin", "the theory's 16 and 4", settings={"c_pulls": 16.0, "c_gap": 4.0}),
+    OtherReading(
+        24, "fn-ucb", "theta_0 drifts, as in the public code", "drifting", objectives=("garland", "himmelblau")
+    ),
+    OtherReading(26, "blin", "the theory's 16 and 4", settings={"c_pulls": 16.0, "c_gap": 4.0}),
     *(
-        Reading(26, "fed1-ucb", f"both with noise ±{a:g}: the public code's sigma", noise=a, settings={"sigma": 0.5})
+        OtherReading(
+            26, "fed1-ucb", f"both with noise ±{a:g}: the public code's sigma", noise=a, settings={"sigma": 0.5}
+        )
         for a in (0.1, 2.0)
     ),
-    Reading(26, "fed1-ucb", "arms in increasing order, not in a random one", "increasing"),
-    Reading(26, "fn-ucb", "inputs on [-1, 1]^d over sqrt d", "centred", objectives=("garland", "himmelblau")),
-    Reading(26, "fn-ucb", "inputs on [0, 1]^d, not over sqrt d", "undivided", objectives=("himmelblau",)),
+    OtherReading(26, "fed1-ucb", "arms in increasing order, not in a random one", "increasing"),
+    OtherReading(26, "fn-ucb", "inputs on [-1, 1]^d over sqrt d", "centred", objectives=("garland", "himmelblau")),
+    OtherReading(26, "fn-ucb", "inputs on [0, 1]^d, not over sqrt d", "undivided", objectives=("himmelblau",)),
     *(  # where PF-PNE is the smallest of the five
-        Reading(number, "fn-ucb", f"both with noise ±2: {change}", variant, noise=2.0, objectives=("rastrigin",))
+        OtherReading(number, "fn-ucb", f"both with noise ±2: {change}", variant, noise=2.0, objectives=("rastrigin",))
         for number, variant, change in (
             (24, "drifting", "theta_0 drifts"),
             (26, "centred", "inputs on [-1, 1]^d over sqrt d"),
             (26, "undivided", "inputs on [0, 1]^d, not over sqrt d"),
         )
     ),
-    Reading(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings=lambda M: {"delta": 1 / M}),
+    OtherReading(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings=lambda M: {"delta": 1 / M}),
 )
-COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
+TABLE_COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
 
 
-def measure(study: Study) -> pd.DataFrame:
+def measure_deviations(study: Study) -> pd.DataFrame:
     """Measure every other reading: one row per reading and objective.
 
     ratio: of mean R(T)/M, other reading over ours; low, high: the ends of its 95 % interval.
     """
     rows = []
-    for reading in READINGS:
+    for reading in OTHER_READINGS:
         for objective in reading.objectives:
             head = (reading.deviation, reading.algorithm, reading.change, objective)
             runs = study.runs(objective, reading.algorithm, reading.noise, study.figure_runs)
@@ -381,7 +394,7 @@ def measure(study: Study) -> pd.DataFrame:
                 reading.regret(study, objective), ours, stream(study.seed, "deviations", *head)
             )
             rows.append((*head, len(ours), *ratio))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=TABLE_COLUMNS)
 
 
 def tabulate(study: Study) -> Exhibit:
@@ -395,9 +408,9 @@ def tabulate(study: Study) -> Exhibit:
     Returns
     -------
     Exhibit
-        The table, and what `measure` returns as CSV.
+        The table, and what `measure_deviations` returns as CSV.
     """
-    table = measure(study)
+    table = measure_deviations(study)
     caption = (
         "Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval. "
         f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards unless "
@@ -407,7 +420,7 @@ def tabulate(study: Study) -> Exhibit:
 
 
 def table_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of `measure` as strings: one row per reading, one column per objective."""
+    """The table of `measure_deviations` as strings: one row per reading, one column per objective."""
     names = {"deviation": "#", "algorithm": "Algorithm", "other reading": "Other reading"}
     cells = table.assign(deviation=table["deviation"].map("*{}*".format), cell=table.apply(_ratio_in_words, axis=1))
     cells = cells.set_index([*names, "objective"])["cell"].unstack(sort=False, fill_value=DASH)

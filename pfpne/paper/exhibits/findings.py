@@ -15,8 +15,6 @@ from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.show.style import DASH, TITLES, noise_in_words, title
 
 SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
-# The places of the claims that the README shows: what the main text says by a figure, a table or a theorem.
-MAIN_TEXT = r"(?!Appendix).*(?:Figure|Table|Theorem)"
 
 
 # The topic of each claim, and the objective that it is tested on, if it is one of several such claims.
@@ -26,7 +24,7 @@ SHORT = {claim.topic: claim.short for claim in CLAIMS}
 OURS = {claim.topic for claim in CLAIMS if claim.ours}
 
 
-def grid(verdicts: pd.DataFrame) -> pd.DataFrame:
+def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
     """One row per topic of the claims, one column per noise: one sign per objective, in the order that the row names.
 
     With the paper's Delta on random cells; after a slash, the sign on cyclic cells, if it differs.
@@ -45,13 +43,8 @@ def grid(verdicts: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
 
 
-def main_text(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the claims of MAIN_TEXT, chosen by where they stand in the paper, whatever their verdicts."""
-    return verdicts[verdicts["place"].str.match(MAIN_TEXT)]
-
-
 # What a verdict counts as. A claim that comes out better than stated, or can come out no other way, is shown.
-THREES = {
+VERDICT_GROUPS = {
     "shown": ("holds", "better than claimed", "true by construction"),
     "refuted": ("does not hold",),
     "open": ("undecided", "not decidable"),
@@ -72,17 +65,19 @@ class _Verdicts(NamedTuple):
     def count(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> dict[str, int]:
         """In how many comparisons the claim is shown, refuted, open; and of how many."""
         verdicts = self.on_topic(self.verdicts, topic, Delta)["verdict"]
-        return {three: int(verdicts.isin(names).sum()) for three, names in THREES.items()} | {"of": len(verdicts)}
+        return {three: int(verdicts.isin(names).sum()) for three, names in VERDICT_GROUPS.items()} | {
+            "of": len(verdicts)
+        }
 
-    def threes(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
+    def count_in_words(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
         """The count in words: "3 shown, 12 refuted, 2 open of 17"."""
         return "{shown} shown, {refuted} refuted, {open} open of {of}".format(**self.count(topic, Delta))
 
-    def short(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
+    def count_in_brief(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
         """The count without words: "3 / 12 / 2"."""
         return "{shown} / {refuted} / {open}".format(**self.count(topic, Delta))
 
-    def span(
+    def range_in_words(
         self, topic: str, column: str, Delta: str = GIVEN_DELTAS[0], refuted: bool = False, digits: int = 2
     ) -> str:
         """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted one."""
@@ -107,7 +102,7 @@ class _Verdicts(NamedTuple):
         return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
 
 
-def scale() -> str:
+def scale_in_words() -> str:
     """The runs that the findings and tables are about, and what their words mean."""
     p = PROFILES["paper"]
     return (
@@ -126,24 +121,24 @@ def sentences(
     """
     table = _Verdicts(verdicts, comparisons)
     Delta, own = GIVEN_DELTAS
-    worse = table.span("smallest", "ratio", refuted=True)
+    worse = table.range_in_words("smallest", "ratio", refuted=True)
     worse = worse and f" Where refuted, a rival is better by a factor of {worse}."
-    held = specification.claims_held(readings)[specification.FIRST]
+    held = specification.claims_held(readings)[specification.MAIN_CLAIM]
     first = held.groupby([readings["objective"], readings["noise"]], sort=False).mean()
     noises = ", ".join(noise_in_words(noise) for noise in first.unstack(sort=False).columns)
     by_noise = "; ".join(
         f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"
         for objective, shares in first.unstack(sort=False).iterrows()
     )
-    first_family = " / ".join(str((primary["verdict"] == three).sum()) for three in THREES)
+    first_family = " / ".join(str((primary["verdict"] == three).sum()) for three in VERDICT_GROUPS)
     longer = table.against("hct-pyxab", ("smallest", "later"), "bernoulli")
     bounded = table.on_topic(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
     lost = table.count("safe")
     return [
         (
-            f"**Has PF-PNE the smallest regret of the paper's five?** {table.threes('smallest')} comparisons;"
-            f" {first_family} of the {primary['verdict'].isin(THREES).sum()} primary ones. With the"
-            f" true Delta: {table.short('smallest', own)}.{worse}"
+            f"**Has PF-PNE the smallest regret of the paper's five?** {table.count_in_words('smallest')} comparisons;"
+            f" {first_family} of the {primary['verdict'].isin(VERDICT_GROUPS).sum()} primary ones. With the"
+            f" true Delta: {table.count_in_brief('smallest', own)}.{worse}"
         ),
         (
             "**By noise.** Over all choices that the paper leaves open, PF-PNE is first this often"
@@ -158,20 +153,22 @@ def sentences(
             " some client's best value differs by more, and the paper's theorem says nothing."
         ),
         (
-            f"**Does PF-PNE beat PE, its own second stage alone?** {table.short('beats-pe')} with differing clients,"
-            f" {table.short('better-than-pe')} with identical ones."
+            f"**Does PF-PNE beat PE, its own second stage alone?** {table.count_in_brief('beats-pe')} with "
+            "differing clients,"
+            f" {table.count_in_brief('better-than-pe')} with identical ones."
         ),
         (
             "**Do clients end better off than at the global optimum?** "
-            f"{table.short('finds-own')}. Better than with HCT? {table.short('finds-own-hct')}."
+            f"{table.count_in_brief('finds-own')}. Better than with HCT? {table.count_in_brief('finds-own-hct')}."
         ),
         (
             f"**Elimination.** With the experiments' constant c = 0.1, some run eliminates a client's optimum in "
             f"{lost['refuted']} of {lost['of']} comparisons."
         ),
         (
-            f"**Communication** stops by design. Both ways together, it is {table.span('less-talk', 'ratio')} times"
+            "**Communication** stops by design. Both ways together, it is "
+            f"{table.range_in_words('less-talk', 'ratio')} times"
             " Fed-PNE's: three numbers per cell come back, not one. With the true Delta it is less:"
-            f" {table.short('less-talk', own)}."
+            f" {table.count_in_brief('less-talk', own)}."
         ),
     ]

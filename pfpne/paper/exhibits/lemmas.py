@@ -5,7 +5,7 @@
 | Lemma A.3             | count_kept_nodes  | nodes that the server keeps, within 6 nu_1 rho^h of f-bar* |
 | Lemma A.4             | count_kept_nodes  | nodes that a client keeps alone, within 11 nu_1 rho^h + Delta of f_m* |
 | Lemma A.4, first case | biased_problem    | a client whose optimum goes although every premise holds |
-| Corollary 3.1         | shrink            | regret against T where Delta <= C_3 (log(MT) / T)^(1/(d+2)) |
+| Corollary 3.1         | measure_shrinking            | regret against T where Delta <= C_3 (log(MT) / T)^(1/(d+2)) |
 | Section A.1 | compare_speed | Fed-PNE against single-client searches, and the cost of rounding tau_h up |
 | Table 1, HOO          | vary_trees        | which of the differences between HOO and HCT decides on rastrigin |
 
@@ -48,7 +48,7 @@ from pfpne.simulation.tree import Cells, play
 # --- Lemmas A.3 and A.4 -----------------------------------------------------------------------------
 
 FACTORS = {"A.3": 6, "A.4": 11}  # of nu_1 rho^h; Lemma A.4 adds Delta
-NODES = {  # of one lemma at one depth of one run
+NODE_COLUMNS = {  # of one lemma at one depth of one run
     "lemma": "A.3 or A.4",
     "depth": "h",
     "bound": "what the lemma allows a node that is kept to fall short of the optimum",
@@ -59,20 +59,21 @@ NODES = {  # of one lemma at one depth of one run
     "smooth": "whether the cells down to h that hold an optimum have a centre within nu_1 rho^h of it (Assumption 2)",
     "valid": "whether Delta bounds the clients' differences (Assumption 3); Lemma A.3 does not need it",
 }
-WITH, WITHOUT = "holds, premises hold", "holds, a premise fails"
-EXCUSED, AGAINST = "fails, a premise fails", "fails, premises hold"
-EMPTY = "the bound is 1 or more"  # no value in [0, 1] is so far from another
-FATES = (WITH, WITHOUT, EXCUSED, AGAINST, EMPTY)
+HOLDS, HOLDS_ANYWAY = "holds, premises hold", "holds, a premise fails"
+EXCUSED, REFUTING = "fails, a premise fails", "fails, premises hold"
+VACUOUS = "the bound is 1 or more"  # no value in [0, 1] is so far from another
+LEMMA_CASES = (HOLDS, HOLDS_ANYWAY, EXCUSED, REFUTING, VACUOUS)
 CONSTANTS = ("the experiments'", "the theory's")
-DELTAS = {"0.01": PFPNESettings.Delta, "own": "true"}  # the paper's, and the clients' own
-PLACE = ["lemma", "objective", "noise", "constants", "Delta"]
+DELTAS_GIVEN = {"0.01": PFPNESettings.Delta, "own": "true"}  # the paper's, and the clients' own
+CASE_COLUMNS = ["lemma", "objective", "noise", "constants", "Delta"]
 
 
 def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **settings) -> list[dict]:
     """Watch one run of pf-pne, and hold the nodes that each depth keeps against Lemmas A.3 and A.4.
 
-    problem, horizon, partition, settings: as in simulate. Returns one dict, the keys of NODES, per lemma and depth at
-    which a node is kept. The premises are those that the proofs use: the event and the smoothness at depths 0..h.
+    problem, horizon, partition, settings: as in simulate. Returns one dict, the keys of NODE_COLUMNS, per lemma and
+    depth at which a node is kept. The premises are those that the proofs use: the event and the smoothness at depths
+    0..h.
     """
     seen = watch("pf-pne", problem, horizon, partition=partition, **settings)
     s, M = seen.server.settings, problem.n_clients
@@ -117,16 +118,16 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
         counted = [lemma, h, bound, len(gap), int((gap <= bound).sum()), float(gap.max(initial=0))]
         premises = bool(events[lemma][h]), bool(smooth[lemma][h]), lemma == "A.3" or problem.Delta <= s.Delta
         if len(gap):
-            rows.append(dict(zip(NODES, [*counted, *premises], strict=True)))
+            rows.append(dict(zip(NODE_COLUMNS, [*counted, *premises], strict=True)))
     return rows
 
 
-def fate(row: dict) -> str:
-    """Which of FATES one row of `count_kept_nodes` is."""
+def lemma_case(row: dict) -> str:
+    """Which of LEMMA_CASES one row of `count_kept_nodes` is."""
     if row["bound"] >= 1:
-        return EMPTY
+        return VACUOUS
     premises, holds = row["good"] and row["smooth"] and row["valid"], row["within"] == row["kept"]
-    return (WITH if premises else WITHOUT) if holds else (AGAINST if premises else EXCUSED)
+    return (HOLDS if premises else HOLDS_ANYWAY) if holds else (REFUTING if premises else EXCUSED)
 
 
 def _count_run(experiment: Experiment, run: int) -> list[list]:
@@ -151,40 +152,40 @@ def _measured(function, experiments: list[Experiment], p: Parameters, folder: Pa
 
 
 def count_lemmas(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per lemma, depth and run: PLACE without the lemma, run, and NODES.
+    """One row per lemma, depth and run: CASE_COLUMNS without the lemma, run, and NODE_COLUMNS.
 
     The runs of pf-pne on each of ONE_PER_DIMENSION under each noise of the profile, with the experiments' c and c_1 and
     with the theory's, given the paper's Delta and the clients' own.
     """
     settings = {CONSTANTS[0]: {}, CONSTANTS[1]: theory_settings(p.n_clients)}
-    places = [*itertools.product(ONE_PER_DIMENSION, PROFILES[p.profile].noises, CONSTANTS, DELTAS)]
+    places = [*itertools.product(ONE_PER_DIMENSION, PROFILES[p.profile].noises, CONSTANTS, DELTAS_GIVEN)]
     experiments = [
-        p.experiment(objective, noise, ("pf-pne",), settings=settings[constants] | {"Delta": DELTAS[Delta]})
+        p.experiment(objective, noise, ("pf-pne",), settings=settings[constants] | {"Delta": DELTAS_GIVEN[Delta]})
         for objective, noise, constants, Delta in places
     ]
     runs = [(*place, run) for place, e in zip(places, experiments, strict=True) for run in range(e.n_runs)]
     measured = _measured(_count_run, experiments, p, folder)
     rows = [[*head, *row] for head, rows in zip(runs, measured, strict=True) for row in rows]
-    table = pd.DataFrame(rows, columns=[*PLACE[1:], "run", *NODES])
+    table = pd.DataFrame(rows, columns=[*CASE_COLUMNS[1:], "run", *NODE_COLUMNS])
     return table.astype(
         dict.fromkeys(("depth", "kept", "within"), int) | dict.fromkeys(("good", "smooth", "valid"), bool)
     )
 
 
-def count_fates(nodes: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """How many depths of runs have each of FATES: one row per value of the columns `by` of `count_lemmas`.
+def count_cases(nodes: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """How many depths of runs have each of LEMMA_CASES: one row per value of the columns `by` of `count_lemmas`.
 
     share: of the nodes kept where the bound is below 1, those within it. verdict: refuted by one case against it; shown
     where the premises hold in one case at least; else open.
     """
     rows = []
-    nodes = nodes.assign(fate=nodes.apply(fate, axis=1)) if len(nodes) else nodes.assign(fate="")
+    nodes = nodes.assign(lemma_case=nodes.apply(lemma_case, axis=1)) if len(nodes) else nodes.assign(lemma_case="")
     for place, group in nodes.groupby(by, sort=False):
-        counts = {name: int((group["fate"] == name).sum()) for name in FATES}
-        told = group[group["fate"] != EMPTY]
+        counts = {name: int((group["lemma_case"] == name).sum()) for name in LEMMA_CASES}
+        told = group[group["lemma_case"] != VACUOUS]
         share = told["within"].sum() / told["kept"].sum() if len(told) else math.nan
         fails = {name: int((~told[name]).sum()) for name in ("good", "smooth", "valid")}
-        verdict = REFUTED if counts[AGAINST] else SHOWN if counts[WITH] else OPEN
+        verdict = REFUTED if counts[REFUTING] else SHOWN if counts[HOLDS] else OPEN
         rows.append(dict(zip(by, place, strict=True)) | counts | {"share": share} | fails | {"verdict": verdict})
     return pd.DataFrame(rows)
 
@@ -192,12 +193,12 @@ def count_fates(nodes: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 # --- Lemma A.4's first case -------------------------------------------------------------------------
 
 UNIT = 1 / 64  # values that are exact in binary
-BIASED = {"nu_1": 1.0, "rho": 0.25, "Delta": 13 * UNIT}  # with which the premises below hold
-LONGEST = 1_200_000  # T of the last of the runs below
+BIASED_SETTINGS = {"nu_1": 1.0, "rho": 0.25, "Delta": 13 * UNIT}  # with which the premises below hold
+LONGEST_HORIZON = 1_200_000  # T of the last of the runs below
 
 
 def biased_problem(n_clients: int, noise: float | str = 0.0) -> Problem:
-    """M >= 3 clients on [0, 1], with the premises of Lemma A.4 for BIASED, of which PF-PNE robs the first.
+    """M >= 3 clients on [0, 1], with the premises of Lemma A.4 for BIASED_SETTINGS, of which PF-PNE robs the first.
 
     In units of 1/64, on the left half and on the right one: f_1 = 32, 32 - 13 (M - 2); the others, 6 and 58; so
     f-bar = 45 on the right, its maximum. Its distances from f_m* are 13, Delta, for every client.
@@ -233,9 +234,9 @@ def run_biased_problem() -> pd.DataFrame:
     rows = []
     for n_clients, noise in itertools.product((3, 4), (0.0, "bernoulli")):
         problem, cells = biased_problem(n_clients, noise), Partition([[0.0, 1.0]])
-        settings = theory_settings(n_clients) | BIASED
+        settings = theory_settings(n_clients) | BIASED_SETTINGS
         alone = {name: value for name, value in settings.items() if name != "Delta"}
-        for T in (LONGEST // 16, LONGEST // 4, LONGEST):
+        for T in (LONGEST_HORIZON // 16, LONGEST_HORIZON // 4, LONGEST_HORIZON):
             runs = {
                 "pf-pne": simulate("pf-pne", problem, T, partition=cells, **settings),
                 "pe": simulate("pe", problem, T, partition=cells, **alone),
@@ -254,9 +255,9 @@ def run_biased_problem() -> pd.DataFrame:
 
 # --- Corollary 3.1 ----------------------------------------------------------------------------------
 
-SHRUNK = ("garland", "himmelblau")
-SHRUNK_NOISES = ("bernoulli", 1.0)
-STEPS = 3.0 ** -np.arange(7)  # of the profile's shift: where the clients' differences are looked up
+SHRINKING_OBJECTIVES = ("garland", "himmelblau")
+SHRINKING_NOISES = ("bernoulli", 1.0)
+SHIFT_FACTORS = 3.0 ** -np.arange(7)  # of the profile's shift: where the clients' differences are looked up
 
 
 def bound_on_Delta(T: int, M: int, d: float) -> float:
@@ -273,7 +274,7 @@ def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path =
 
     By interpolation between the logarithms of a few shifts; p.shift itself where clients do not differ.
     """
-    shifts = p.shift * STEPS
+    shifts = p.shift * SHIFT_FACTORS
     experiments = [p.experiment(objective, "bernoulli", ("pf-pne",), shift=shift, cells="random") for shift in shifts]
     Deltas = np.array(_measured(_Delta_of, experiments, p, folder)).reshape(len(shifts), -1).mean(axis=1)
     if not (Deltas > 0).all():
@@ -285,7 +286,7 @@ def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path =
     return dict(zip(horizons, map(float, interpolated), strict=True))
 
 
-def shrink(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """One row per objective, noise, T and run: d, shift, Delta and R(T)/M of pf-pne (given its Delta) and of pe.
 
     problems: what pfpne.paper.exhibits.depths.measure_assumptions returns first; d_min and d_new are the medians at the
@@ -293,13 +294,13 @@ def shrink(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.
     """
     study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
     parts = []
-    for objective in SHRUNK:
+    for objective in SHRINKING_OBJECTIVES:
         rows = problems[(problems["objective"] == objective) & (problems["cells"] == "random")]
         rows = rows[rows["shift"] == rows["shift"].iloc[(rows["shift"] - p.shift).abs().argmin()]]
         d = float(rows[["d_min", "d_new"]].max(axis=1).median())
         d = 0.0 if math.isnan(d) else round(d, 2)  # nan where a profile has too few depths
         shifts = shifts_for(objective, d, study.horizons, p, folder)
-        for noise, T in itertools.product(SHRUNK_NOISES, study.horizons):
+        for noise, T in itertools.product(SHRINKING_NOISES, study.horizons):
             changes = {"horizon": T, "shift": shifts[T]}
             ours = study.runs(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
             alone = study.runs(objective, "pe", noise, **changes)
@@ -349,11 +350,11 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
 
 # --- Section A.1 ------------------------------------------------------------------------------------
 
-CLIENTS = {"identical": IDENTICAL_CLIENTS, "shifted": {}}
-SINGLE = ("pe", "hct")
+CLIENT_CHANGES = {"identical": IDENTICAL_CLIENTS, "shifted": {}}
+SINGLE_CLIENT_SEARCHES = ("pe", "hct")
 
 
-def _spend(experiment: Experiment, run: int) -> list[list]:
+def _budget_shares(experiment: Experiment, run: int) -> list[list]:
     """[[share of T that rounding tau_h / M up adds to the phases of fed-pne, share of T in phases that end, depth]]."""
     problem = experiment.problem(run)
     partition = partition_of(problem, experiment.cells, experiment.seed, run)
@@ -375,11 +376,11 @@ def compare_speed(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """
     study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
     rows = []
-    for objective, (clients, changes) in itertools.product(ONE_PER_DIMENSION, CLIENTS.items()):
+    for objective, (clients, changes) in itertools.product(ONE_PER_DIMENSION, CLIENT_CHANGES.items()):
         experiment = study.experiment(objective, "fed-pne", "bernoulli", **changes)
-        spent = np.array(_measured(_spend, [experiment], p, folder)).reshape(-1, 3).mean(axis=0)
+        spent = np.array(_measured(_budget_shares, [experiment], p, folder)).reshape(-1, 3).mean(axis=0)
         ours = study.runs(objective, "fed-pne", "bernoulli", **changes)["regret"].to_numpy()
-        for rival in SINGLE:
+        for rival in SINGLE_CLIENT_SEARCHES:
             theirs = study.runs(objective, rival, "bernoulli", **changes)["regret"].to_numpy()
             rng = stream(p.seed, "speed", objective, clients, rival)
             ratio, low, high = stats.ratio_interval(ours, theirs, rng)
@@ -392,7 +393,7 @@ def compare_speed(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 # --- HOO and HCT ------------------------------------------------------------------------------------
 
-TREES = {  # where a search departs from HCT, towards HOO
+SEARCHES = {  # where a search departs from HCT, towards HOO
     "HCT": (),
     "HCT, HOO's width": ("width",),
     "HCT, HOO's credit": ("credit",),
@@ -402,15 +403,15 @@ TREES = {  # where a search departs from HCT, towards HOO
     "HOO, HCT's splits": ("width", "credit"),
     "HOO": ("width", "credit", "splits"),
 }
-PARTS = {
+HOO_PARTS = {
     "width": "the interval of a node: sqrt(2 log T / n) instead of c sqrt(log(1/delta~) / n), c = 0.1",
     "credit": "a reward counts at every node above the one pulled, too",
     "splits": "a node is split at its first pull, down to the truncation depth, instead of after tau_h pulls",
 }
 
 
-def tree_theory(parts: tuple[str, ...], partition: Partition, horizon: int) -> HCTConstants:
-    """HCT's constants, with these PARTS of HOO's in their place."""
+def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: int) -> HCTConstants:
+    """HCT's constants, with these HOO_PARTS of HOO's in their place."""
     settings = HCTSettings()
     hct, hoo = (make(settings, partition, horizon) for make in (hct_constants, hoo_constants))
     if "splits" in parts:
@@ -421,14 +422,14 @@ def tree_theory(parts: tuple[str, ...], partition: Partition, horizon: int) -> H
 
 
 def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
-    """A search of TREES, means over the clients: R(T), the mean depth of a pull, the deepest, the nodes pulled."""
-    problem, T, parts = experiment.problem(run), experiment.horizon, TREES[search]
+    """A search of SEARCHES, means over the clients: R(T), the mean depth of a pull, the deepest, the nodes pulled."""
+    problem, T, parts = experiment.problem(run), experiment.horizon, SEARCHES[search]
     partition = partition_of(problem, experiment.cells, experiment.seed, run)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
     cells, streams = Cells(problem, partition, range(problem.n_clients)), noise_streams(problem, experiment.seed, run)
     totals = []
     for m in range(problem.n_clients):
-        tree = TreeClient(task, tree_theory(parts, partition, T))
+        tree = TreeClient(task, constants_with_parts(parts, partition, T))
         pulled, _ = play(cells, tree, T, range(m, m + 1), streams)
         node = tree.node[: tree.state[0]["size"]]
         pulls = node["count"].copy()
@@ -445,17 +446,17 @@ def _stored_trees(experiment: Experiment, search: str, folder: Path) -> list[flo
 
 
 def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per search of TREES: means over the clients of the first run on rastrigin, Bernoulli rewards."""
+    """One row per search of SEARCHES: means over the clients of the first run on rastrigin, Bernoulli rewards."""
     experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
-    jobs, small = [(experiment, search, folder) for search in TREES], experiment.is_small(len(TREES))
+    jobs, small = [(experiment, search, folder) for search in SEARCHES], experiment.is_small(len(SEARCHES))
     played = sorted(run_unordered(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small))
     table = pd.DataFrame([row for _, row in played], columns=["regret", "depth", "deepest", "nodes"])
-    return table.assign(search=[*TREES])[["search", *table.columns]]
+    return table.assign(search=[*SEARCHES])[["search", *table.columns]]
 
 
 # --- what all of it says ----------------------------------------------------------------------------
 
-SMALL_SHARE = 0.1  # of T: what "manageable" means here, for the paper gives no number
+MANAGEABLE_SHARE = 0.1  # of T: what "manageable" means here, for the paper gives no number
 
 
 def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame) -> pd.DataFrame:
@@ -465,13 +466,13 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
     """
     rows = []
     for row in fates.to_dict("records"):
-        told = sum(row[name] for name in FATES if name != EMPTY)
+        told = sum(row[name] for name in LEMMA_CASES if name != VACUOUS)
         fails = ", ".join(f"{name} at {row[key]}" for key, name in PREMISES.items() if row[key])
         words = f"{row['share']:.0%} of the nodes kept are within the bound. Of {told} depths with a bound below 1, "
-        words += "; ".join(IN_WORDS[name].format(row[name]) for name in FATES if row[name] and name != EMPTY)
+        words += "; ".join(IN_WORDS[name].format(row[name]) for name in LEMMA_CASES if row[name] and name != VACUOUS)
         words += f". What fails: {fails}." if fails else "."
         runs = f"{row['constants']} c and c_1, {'Delta = 0.01' if row['Delta'] == '0.01' else 'the true Delta'}"
-        rows.append((f"Lemma {row['lemma']}", runs, row["verdict"], words if told else f"{EMPTY.capitalize()}."))
+        rows.append((f"Lemma {row['lemma']}", runs, row["verdict"], words if told else f"{VACUOUS.capitalize()}."))
     for M, runs in lost.groupby("n_clients"):
         final = runs[runs["T"] == runs["T"].max()]
         outside = int((final["kept"] - final["within"]).sum())
@@ -506,17 +507,17 @@ def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, spee
             rows.append((f"Section A.1, Fed-PNE faster than {label(rival)}", f"{clients} clients", verdict, words))
     unspent = speed["unspent"]
     words = f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h. "
-    words += f"The limit of {SMALL_SHARE:.0%} is ours."
-    verdict = SHOWN if unspent.max() <= SMALL_SHARE else REFUTED
+    words += f"The limit of {MANAGEABLE_SHARE:.0%} is ours."
+    verdict = SHOWN if unspent.max() <= MANAGEABLE_SHARE else REFUTED
     rows.append(("Section A.1, unspent budget manageable", "Fed-PNE, all of these", verdict, words))
     return pd.DataFrame(rows, columns=["statement", "runs", "verdict", "measured"])
 
 
 IN_WORDS = {
-    WITH: "it holds at {} where all premises hold",
-    WITHOUT: "it holds at {} where a premise fails",
+    HOLDS: "it holds at {} where all premises hold",
+    HOLDS_ANYWAY: "it holds at {} where a premise fails",
     EXCUSED: "it fails at {} where a premise fails",
-    AGAINST: "it fails at {} where all premises hold",
+    REFUTING: "it fails at {} where all premises hold",
 }
 PREMISES = {"good": "the good event", "smooth": "smoothness", "valid": "Delta"}
 
@@ -568,13 +569,14 @@ def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> E
     """
     nodes = count_lemmas(p, folder)
     lost, trees, speed = run_biased_problem(), vary_trees(p, folder), compare_speed(p, folder)
-    shrunk = shrink(problems, p, folder)
+    shrunk = measure_shrinking(problems, p, folder)
     slopes = shrink_slopes(shrunk, p)
-    table = verdicts(count_fates(nodes, ["lemma", "constants", "Delta"]), lost, slopes, speed)
+    table = verdicts(count_cases(nodes, ["lemma", "constants", "Delta"]), lost, slopes, speed)
     caption = (
         f"What the paper's lemmas, corollary and remarks say, counted: M = {p.n_clients}, T = {p.horizon:,}, shift"
         f" {p.shift:g}, {p.n_runs} runs, on {', '.join(map(title, ONE_PER_DIMENSION))} (the corollary on"
-        f" {' and '.join(map(title, SHRUNK))}). A lemma is shown where it holds and all of its premises do, refuted"
+        f" {' and '.join(map(title, SHRINKING_OBJECTIVES))}). A lemma is shown where it holds and all of its "
+        "premises do, refuted"
         " where it fails although they do, and open where a premise fails or the bound is 1 or more. The counts are"
         " of one depth of one run. Ratios and exponents have bootstrap 95 % intervals."
     )
@@ -586,6 +588,12 @@ def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> E
         f"**HOO against HCT on {title('rastrigin')}.** {trees_in_words(trees)}\n\n"
         f"{as_markdown(shown.rename(columns=names))}"
     )
-    tables = {"": table, "_nodes": count_fates(nodes, PLACE), "_lost": lost, "_shrinking": shrunk, "_speed": speed}
+    tables = {
+        "": table,
+        "_nodes": count_cases(nodes, CASE_COLUMNS),
+        "_lost": lost,
+        "_shrinking": shrunk,
+        "_speed": speed,
+    }
     numbers = {f"lemmas{name}": part for name, part in (tables | {"_trees": trees}).items()}
     return text_exhibit("lemmas", caption, text, numbers)

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pfpne.paper.claims.evidence import COMMON_SHIFT
-from pfpne.paper.exhibits.regimes import RIVALS
+from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, log_ticks, new_figure, our_style
@@ -28,20 +28,20 @@ from pfpne.paper.show.style import (
     title,
 )
 
-LETTERS = dict(zip(RIVALS, "P+FEHND", strict=True))
-LOW, HIGH = 0.25, 4.0  # of the ratios that shades tell apart
+LETTERS = dict(zip(RANKED_ON_MAP, "P+FEHND", strict=True))
+LOWEST_RATIO, HIGHEST_RATIO = 0.25, 4.0  # of the ratios that shades tell apart
 PAGES = ("best", "pf_pne_plus", "federated")  # each has a row of the overview, and a figure of the whole map
 
 
 # What a heat map may show but the best: what it is called, whose regret, and over whose, the least of these.
 RATIOS = {
-    "pf_pne_plus": ("PF-PNE+ / best other", "pf-pne+", [name for name in RIVALS if name != "pf-pne+"]),
+    "pf_pne_plus": ("PF-PNE+ / best other", "pf-pne+", [name for name in RANKED_ON_MAP if name != "pf-pne+"]),
     "federated": ("PF-PNE / PE", "pf-pne", ["pe"]),
 }
-NAMES = {"best": "smallest regret"} | {quantity: name for quantity, (name, *_) in RATIOS.items()}
+QUANTITY_NAMES = {"best": "smallest regret"} | {quantity: name for quantity, (name, *_) in RATIOS.items()}
 
 
-def ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
+def quantity_ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
     """A quantity of RATIOS, of the table's rows."""
     _, name, others = RATIOS[quantity]
     return table[name] / table[others].min(axis=1)
@@ -54,7 +54,7 @@ def draw_overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """
     M, T = sorted(table["clients"].unique())[table["clients"].nunique() // 2], table["horizon"].max()
     regimes = table[(table["clients"] == M) & (table["horizon"] == T)]
-    rows = [(NAMES[quantity], regimes, quantity) for quantity in PAGES]
+    rows = [(QUANTITY_NAMES[quantity], regimes, quantity) for quantity in PAGES]
     subject = f"Who has the smallest regret, and by how much: M = {M}, T = {T:,}. "
     return _draw_maps("regime_map", subject, regimes, rows, p, 1.6)
 
@@ -64,7 +64,7 @@ def draw_quantity(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
 
     table: of `regimes.measure`.
     """
-    groups, name = table.groupby(["clients", "horizon"]), NAMES[quantity]
+    groups, name = table.groupby(["clients", "horizon"]), QUANTITY_NAMES[quantity]
     rows = [(f"$M = {M}$, $T = 10^{{{np.log10(T):.2g}}}$", regimes, quantity) for (M, T), regimes in groups]
     subject = f"{name[0].upper()}{name[1:]}. "  # PF-PNE keeps its capitals
     return _draw_maps(f"regime_{quantity}", subject, table, rows, p, 0.95)
@@ -102,12 +102,12 @@ def _draw_maps(stem: str, subject: str, table: pd.DataFrame, rows: list, p: Para
             if ax is not line[0]:
                 ax.set_yticks([])
     if quantities != {"best"}:
-        ratios = ScalarMappable(LogNorm(LOW, HIGH), "vlag")
+        ratios = ScalarMappable(LogNorm(LOWEST_RATIO, HIGHEST_RATIO), "vlag")
         bar = figure.colorbar(ratios, ax=axes, shrink=0.5, aspect=40, pad=0.01, extend="both")
-        bar.set_ticks([LOW, 0.5, 1, 2, HIGH], labels=["1/4", "1/2", "1", "2", "4"])
+        bar.set_ticks([LOWEST_RATIO, 0.5, 1, 2, HIGHEST_RATIO], labels=["1/4", "1/2", "1", "2", "4"])
         bar.ax.minorticks_off()
     if "best" in quantities:
-        first = [name for name in RIVALS if name in set(table["best"])]
+        first = [name for name in RANKED_ON_MAP if name in set(table["best"])]
         patches = [Patch(color=LOOKS[name].color, label=f"{LETTERS[name]}  {label(name)}") for name in first]
         patches.append(Patch(color=_pale("black"), label="pale: no clear lead"))
         figure.legend(handles=patches, loc="outside lower center", ncols=-(-len(patches) // 2), fontsize=7)
@@ -116,7 +116,7 @@ def _draw_maps(stem: str, subject: str, table: pd.DataFrame, rows: list, p: Para
 
 def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> None:
     """Draw one map: rows the shifts, the largest on top; columns the noises, blank where they were not run."""
-    values = table["best"] if quantity == "best" else ratio(table, quantity)
+    values = table["best"] if quantity == "best" else quantity_ratio(table, quantity)
     cells, clear = (
         table.assign(value=values).pivot(index="shift", columns="noise", values=name).reindex(columns=noises).iloc[::-1]
         for name in ("value", "clear")
@@ -126,15 +126,17 @@ def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> Non
     look = {"ax": ax, "cbar": False, "linewidths": 0.4, "linecolor": "white", "fmt": "", **names}
     if quantity == "best":
         shades = [
-            shade for name in RIVALS for shade in (LOOKS[name].color, _pale(LOOKS[name].color))
+            shade for name in RANKED_ON_MAP for shade in (LOOKS[name].color, _pale(LOOKS[name].color))
         ]  # of a clear lead, and of another
-        numbers = cells.replace({name: 2 * k for k, name in enumerate(RIVALS)}).astype(float) + ~clear.eq(True)
+        numbers = cells.replace({name: 2 * k for k, name in enumerate(RANKED_ON_MAP)}).astype(float) + ~clear.eq(True)
         limits = {"vmin": -0.5, "vmax": len(shades) - 0.5}
         letters = cells.replace(LETTERS).fillna("")
         sns.heatmap(numbers, annot=letters, cmap=ListedColormap(shades), annot_kws={"fontsize": 6.5}, **limits, **look)
         return
     words = cells.map(in_few_digits)
-    sns.heatmap(cells, annot=words, cmap="vlag", norm=LogNorm(LOW, HIGH), annot_kws={"fontsize": 6}, **look)
+    sns.heatmap(
+        cells, annot=words, cmap="vlag", norm=LogNorm(LOWEST_RATIO, HIGHEST_RATIO), annot_kws={"fontsize": 6}, **look
+    )
 
 
 def _pale(color: str) -> np.ndarray:
@@ -192,7 +194,10 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
     at_zero = min(x for x in table["given"].unique() if x > 0) / 4
     drawn = table[table["clients"] == M]
-    lowest, highest = drawn[["ratio", "own", "fed"]].min().min(), drawn[["ratio", "own", "fed"]].max().max()
+    lowest, highest = (
+        drawn[["ratio", "own", "fed"]].min().min(),
+        drawn[["ratio", "own", "fed"]].max().max(),
+    )
 
     figure, ((*axes,),) = new_figure((PAGE, 2.5), columns=len(objectives), sharex=True, sharey=True)
     for ax, objective in zip(axes, objectives, strict=True):
@@ -225,7 +230,7 @@ def draw_held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
     table: of `regimes.held_out`.
     """
-    ratios = table[RIVALS].div(table[RIVALS].min(axis=1), axis=0).rename(columns=label)
+    ratios = table[RANKED_ON_MAP].div(table[RANKED_ON_MAP].min(axis=1), axis=0).rename(columns=label)
     long = table[["cells", "objective"]].join(ratios)
     long = long.melt(["cells", "objective"], var_name="algorithm", value_name="ratio")
     counts = ", ".join(f"{n} on {cells} cells" for cells, n in table["cells"].value_counts(sort=False).items())

@@ -17,7 +17,7 @@ from pfpne.paper.show.style import TITLES, title
 from pfpne.paths import ROOT, write_atomically
 
 
-def update(page: Path, name: str, block: str) -> None:
+def update_block(page: Path, name: str, block: str) -> None:
     """Write the block between the page's lines that say where `name` begins and ends; ValueError without them."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     parts = re.fullmatch(f"(.*{begin}).*({end}.*)", page.read_text(encoding="utf-8"), re.DOTALL)
@@ -50,7 +50,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
         blocks.append(Block("docs/pf-pne-plus.md", "beyond", ("beyond.csv",), as_list(beyond.sentences(table))))
     if (folder / "tune_your_own.csv").exists():
         table = pd.read_csv(folder / "tune_your_own.csv")
-        if set(sites.COLUMNS) <= set(table):  # else it is of an earlier form, and its page stays as it is
+        if set(sites.SITE_COLUMNS) <= set(table):  # else it is of an earlier form, and its page stays as it is
             text = as_list(sites.sentences(sites.compare(table, seed=0)))
             blocks.append(Block("docs/choosing.md", "sites", ("tune_your_own.csv",), text))
     for page, name, file in (
@@ -62,7 +62,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     for block in blocks:
         files = ", ".join(block.files) or "the package"
         origin = f"<!-- Do not edit: made from {files}. -->"
-        update(root / block.page, block.name, f"{origin}\n{block.text}")
+        update_block(root / block.page, block.name, f"{origin}\n{block.text}")
 
 
 def claim_blocks(folder: Path) -> list[Block]:
@@ -72,13 +72,13 @@ def claim_blocks(folder: Path) -> list[Block]:
     primary = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
     readings = pd.read_csv(folder / "specification_curve.csv")
     sources = ("claims.csv", "claims_comparisons.csv", "claims_primary.csv", "specification_curve.csv")
-    scale = f"{findings.scale()}\n\n"
+    scale = f"{findings.scale_in_words()}\n\n"
     counts = (
         f"{scale}PF-PNE is given the paper's Delta = {claims.GIVEN_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
         "The table"
         f" counts them by column, as the paper's + ours.\n\n"
         f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the"
-        f" verdict, that verdict follows. {verdict_tables.READING}\n\n"
+        f" verdict, that verdict follows. {verdict_tables.HOW_TO_READ}\n\n"
     )
     page, measured = "docs/claims.md", deviations.table_cells(pd.read_csv(folder / "deviations.csv"))
     measured = measured.rename(columns={"Other reading": "Other choice"} | {name: title(name) for name in TITLES})
@@ -86,7 +86,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     return [
         Block("README.md", "findings", sources, scale + in_words),
         Block(page, "primary", ("claims_primary.csv",), as_markdown(verdict_tables.primary_cells(primary))),
-        Block(page, "grid", ("claims.csv",), as_markdown(findings.grid(verdicts))),
+        Block(page, "grid", ("claims.csv",), as_markdown(findings.sign_table(verdicts))),
         Block(page, "claims", ("claims.csv",), counts + as_markdown(verdict_tables.claim_cells(verdicts))),
         Block("docs/deviations.md", "measured", ("deviations.csv",), as_markdown(measured)),
     ]
@@ -102,9 +102,9 @@ def printed_blocks(folder: Path) -> list[Block]:
         pd.read_csv(folder / name) for name in ("readings.csv", "statements.csv", "ranking_printed.csv")
     )
     under_printed = tested[tested["reading"] == "printed"]
-    elsewhere = [printed.beside(ranked), printed.under_model(tested)]
-    in_short = as_list([*printed.in_short(under_printed, printed.named_reading("printed", "paper")), *elsewhere])
-    answer += as_list([printed.against_hct(ranked), *elsewhere, printed.under_model_for_longer(search)])
+    elsewhere = [printed.pe_and_hoo_in_words(ranked), printed.model_in_words(tested)]
+    in_short = as_list([*printed.in_short(under_printed, printed.complete_reading("printed", "paper")), *elsewhere])
+    answer += as_list([printed.hct_in_words(ranked), *elsewhere, printed.longer_model_in_words(search)])
     contributions = as_markdown(printed.contributions_in_words(search))
     page, files = "docs/as-printed.md", ("statements.csv", "statements_comparisons.csv")
     readme_files = ("statements.csv", "ranking_printed.csv", "readings.csv")

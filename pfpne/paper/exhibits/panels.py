@@ -11,7 +11,7 @@ from pfpne.paper.show.style import COLUMN, PAGE, TITLES, noise_in_name, noise_in
 ONE_RUN = "It is one run, which says nothing about chance."
 
 
-def scale(p: Parameters, n_runs: int) -> str:
+def scale_in_words(p: Parameters, n_runs: int) -> str:
     """The clients, the horizon and the runs of a figure, in words."""
     runs = f"{n_runs} {'run' if n_runs == 1 else 'runs'}"
     return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations per client, n = {runs}"

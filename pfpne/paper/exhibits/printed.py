@@ -22,16 +22,16 @@ from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN, decide_by_holm
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.readings import (
-    ALGORITHMS,
-    IDENTICAL,
-    PROBLEM,
-    SCALES,
+    ALGORITHM_CHOICES,
+    GRID_VALUES,
+    IDENTICAL_FED_PNE,
+    PROBLEM_CHOICES,
     SEARCHED,
     STATEMENTS,
-    TABLE,
+    STATEMENTS_FILE,
     Reading,
     Statement,
-    measure,
+    measure_run,
 )
 from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
@@ -43,8 +43,8 @@ from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, label, noise_in_words, title
 from pfpne.rng import stream
 
-SEED = 0  # of the figures and of the confirmation; the search has another
-MOVED = {  # the settings of the statement on tuning, and the values that each is moved to, alone
+CONFIRMATION_SEED = 0  # of the figures and of the confirmation; the search has another
+MOVED_SETTINGS = {  # the settings of the statement on tuning, and the values that each is moved to, alone
     "nu_1": (0.5, 2.0),
     "rho": (0.4, 0.6),
     "c": (0.05, 0.2),
@@ -53,32 +53,32 @@ MOVED = {  # the settings of the statement on tuning, and the values that each i
 }
 # What the two named readings choose besides noise and T. Of the readings under which most statements come out,
 # "printed" is the plainest: all else is as we had it, but for who Fed-PNE's competitors are.
-CHOSEN = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
+CHOSEN_VALUES = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
 
 
-def named_reading(name: str, profile: str) -> Reading:
+def complete_reading(name: str, profile: str) -> Reading:
     """The reading "printed" or "model" at the scale of a profile."""
     scale, p = READINGS[name], PROFILES[profile]
     noise = scale.noises[0]
     problem = {} if scale.landmine_noise == noise else {"landmine's noise": "none"}
-    return Reading(noise, scale.horizon if profile == "paper" else p.horizon, p.n_clients, problem, CHOSEN[name])
+    return Reading(noise, scale.horizon if profile == "paper" else p.horizon, p.n_clients, problem, CHOSEN_VALUES[name])
 
 
 # --- the confirmation ---------------------------------------------------------------------------------
 
 
 def _regret(experiment, run: int, variant: str, T: int, folder: Path) -> list:
-    """What `measure` says of one run: read where the run or the measurement is stored, else simulated now."""
+    """What `measure_run` says of one run: read where the run or the measurement is stored, else simulated now."""
     (name,) = experiment.algorithms
     base, algorithm, partition = deviations.VARIANTS[variant] if variant else (name, name, None)
     key = experiment.key(base, run)
 
     def make() -> list:
         result = None if variant else cache.load(key, folder)
-        return measure(result or experiment.simulate(algorithm, run, *([partition] if partition else [])), T)
+        return measure_run(result or experiment.simulate(algorithm, run, *([partition] if partition else [])), T)
 
     content = {"run": key, "variant": variant, "T": T}
-    return cache.rows(cache.key(content, measure, deviations.VARIANTS.get(variant)), make, folder)
+    return cache.rows(cache.key(content, measure_run, deviations.VARIANTS.get(variant)), make, folder)
 
 
 def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
@@ -110,7 +110,7 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
     for statement in STATEMENTS:
         for name in _algorithms(statement, reading):
             for run in range(n_runs):
-                experiment = reading.experiment(statement.objective, name, SEED, n_runs)
+                experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
                 wanted[statement.objective, name, run] = experiment, run, reading.variant(name), reading.T, folder
     order = sorted(wanted, key=lambda job: job[1] not in ("fn-ucb", "hct-pyxab"))  # the long ones first
     made = dict(run_unordered(_regret, [wanted[job] for job in order], n_jobs, bar))
@@ -145,7 +145,7 @@ def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs,
     others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
     rows = []
     for (name, a, b), other in zip(pairs, others, strict=True):
-        rng = stream(SEED, "statements", statement.id, name)
+        rng = stream(CONFIRMATION_SEED, "statements", statement.id, name)
         ratio, low, high = stats.ratio_interval(a, b, rng)
         excess = [a - statement.below * b] if statement.below is not None else []
         excess += [statement.above * b - a] if statement.above is not None else []
@@ -161,7 +161,9 @@ def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs,
 def _counted(statement: Statement, reading: Reading, column, n_runs: int) -> tuple[list[bool], float]:
     """(whether it is so, run by run; the mean of what is shown) of a statement that is counted and not tested."""
     if statement.kind == "difference":
-        pair = (reading.experiment(f, "pf-pne", SEED, n_runs) for f in (statement.objective, statement.than))
+        pair = (
+            reading.experiment(f, "pf-pne", CONFIRMATION_SEED, n_runs) for f in (statement.objective, statement.than)
+        )
         own, other = (np.array([e.problem(run).Delta for run in range(n_runs)]) for e in pair)
         return list(own > other), float(own.mean() / other.mean())
     pf = column(statement.objective, "pf-pne", 1)
@@ -179,12 +181,12 @@ def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, 
         names = statement.rivals(reading)
         return [(f"{_label(statement.over)} / {_label(n)}", a, column(statement.objective, n)) for n in names]
     name = "fed-pne" if statement.kind == "global" else "pf-pne"
-    experiment = reading.experiment(statement.objective, name, SEED, n_runs)
+    experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
     if statement.kind == "global":
         rows = summarize(replace(experiment, global_regret=True), n_jobs, folder)
         return [("global / local", rows["global_regret"].to_numpy(), rows["regret"].to_numpy())]
     ours = summarize(experiment, n_jobs, folder)["regret"].to_numpy()
-    moved = [(setting, value) for setting, values in MOVED.items() for value in values]
+    moved = [(setting, value) for setting, values in MOVED_SETTINGS.items() for value in values]
     return [
         (
             f"{setting} = {value:g}",
@@ -197,13 +199,15 @@ def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, 
 
 def _last_phase(objective: str, reading: Reading, n_runs: int, n_jobs, folder: Path, name: str) -> float:
     """The mean share of T in the last phase of PF-PNE or Fed-PNE; 0 for an algorithm without such phases."""
-    if name not in ("pf-pne", "fed-pne", IDENTICAL):
+    if name not in ("pf-pne", "fed-pne", IDENTICAL_FED_PNE):
         return 0.0
-    return float(summarize(reading.experiment(objective, name, SEED, n_runs), n_jobs, folder)["last_phase"].mean())
+    return float(
+        summarize(reading.experiment(objective, name, CONFIRMATION_SEED, n_runs), n_jobs, folder)["last_phase"].mean()
+    )
 
 
 def _label(name: str) -> str:
-    return "Fed-PNE with identical clients" if name == IDENTICAL else label(name)
+    return "Fed-PNE with identical clients" if name == IDENTICAL_FED_PNE else label(name)
 
 
 def verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
@@ -242,7 +246,7 @@ def _distance(ratio: pd.Series, statement: Statement) -> pd.Series:
 def at_first_values(table: pd.DataFrame, M: int) -> pd.DataFrame:
     """The readings of the search in which only noise and T move."""
     first = table["M"] == M
-    for name, values in {**PROBLEM, **ALGORITHMS}.items():
+    for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items():
         first &= table[name] == values[0]
     return table[first]
 
@@ -252,7 +256,7 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
 
     Each reading with the value is compared with the one that has the first value instead and everything else the same.
     """
-    choices = ["noise", "T", "M", *PROBLEM, *ALGORITHMS]
+    choices = ["noise", "T", "M", *PROBLEM_CHOICES, *ALGORITHM_CHOICES]
     held = table.set_index(choices)["held"]
     rows = []
     for name in choices[2:]:
@@ -273,8 +277,8 @@ def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
     rivals = printed["competitors"].replace(", ", " and ")
     return [
         f'Under "printed" ({noise_in_words(printed.noise)}, T = {printed.T:,}, M = {printed.M}; {rivals} as Fed-PNE\'s '
-        f'"competitors"; {tested["n"].max()} paired runs): {_threes_apart(tested)}.',
-        f"{SHORT['smallest']}: {_by_verdict(tested, ['smallest'])}.{_if_rivals_phases_counted(tested)}",
+        f'"competitors"; {tested["n"].max()} paired runs): {_counts_by_design(tested)}.',
+        f"{KINDS_IN_WORDS['smallest']}: {_by_verdict(tested, ['smallest'])}.{_if_rivals_phases_counted(tested)}",
         f"Statements that were refuted: {_kinds_with(tested, REFUTED) or 'none'}.",
     ]
 
@@ -296,10 +300,10 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
     N, best = len(SEARCHED), table["held"].max()
     by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
     never = [s for s in SEARCHED if not table["which"].str.split().map(lambda which, s=s: s.id in which).any()]
-    low = {noise: int(by_scale[noise].max()) for noise in SCALES["paper"]["noise"] if noise in by_scale.index}
+    low = {noise: int(by_scale[noise].max()) for noise in GRID_VALUES["paper"]["noise"] if noise in by_scale.index}
     numbers = ", ".join(f"{count} with {noise_in_words(noise)}" for noise, count in low.items())
     in_means = sum(holds_in_means(statement, comparisons) for statement in SEARCHED)
-    never_in_words = "; ".join(f"{SHORT[_kind(s.id)]} ({title(s.objective)})" for s in never)
+    never_in_words = "; ".join(f"{KINDS_IN_WORDS[_kind(s.id)]} ({title(s.objective)})" for s in never)
     sentences = in_short(tested, printed)
     sentences += [
         f"Open: {_kinds_with(tested, OPEN) or 'nothing'}.",
@@ -337,16 +341,16 @@ def holds_in_means(statement: Statement, comparisons: pd.DataFrame) -> bool:
     return all(statement.holds(ratio) for ratio in rows["ratio"])
 
 
-def _threes_apart(tested: pd.DataFrame) -> str:
+def _counts_by_design(tested: pd.DataFrame) -> str:
     """How many statements are true by construction, and how many of the others are shown, refuted and open."""
     by_design = tested["by_design"].astype(bool)
     return (
         f"of {len(tested)} statements, {by_design.sum()} are true by construction; of the others, "
-        f"{_threes(tested[~by_design])}"
+        f"{_counts_in_words(tested[~by_design])}"
     )
 
 
-SHORT = {  # a kind of statement in a few words
+KINDS_IN_WORDS = {  # a kind of statement in a few words
     "smallest": "PF-PNE has the smallest regret of the five",
     "depends": "identical clients halve Fed-PNE's regret",
     "differ": "clients differ more than on Himmelblau",
@@ -365,8 +369,8 @@ SHORT = {  # a kind of statement in a few words
 
 
 def _kind(statement: str) -> str:
-    """The kind of a statement, a key of SHORT: its id without the objective."""
-    return max((kind for kind in SHORT if statement.startswith(kind)), key=len)
+    """The kind of a statement, a key of KINDS_IN_WORDS: its id without the objective."""
+    return max((kind for kind in KINDS_IN_WORDS if statement.startswith(kind)), key=len)
 
 
 def _by_verdict(tested: pd.DataFrame, kinds: list[str]) -> str:
@@ -384,7 +388,7 @@ def _kinds_with(tested: pd.DataFrame, verdict: str) -> str:
 def _by_kind(rows: pd.DataFrame) -> str:
     """These statements in a few words, each kind with its objectives."""
     groups = rows.groupby(rows["id"].map(_kind), sort=False)["objective"]
-    return "; ".join(f"{SHORT[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups)
+    return "; ".join(f"{KINDS_IN_WORDS[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups)
 
 
 NOT_DRAWN = {  # algorithms that the paper's figures leave out, and what they are
@@ -394,7 +398,7 @@ NOT_DRAWN = {  # algorithms that the paper's figures leave out, and what they ar
 }
 
 
-def beside(ranking: pd.DataFrame) -> str:
+def pe_and_hoo_in_words(ranking: pd.DataFrame) -> str:
     """The algorithms of NOT_DRAWN against PF-PNE in a sentence; ranking: ranking_printed.csv, whose tests it reads."""
     rows = ranking[ranking["algorithm"].isin(NOT_DRAWN)].assign(phase=np.nan)
     decided = decide_by_holm(rows.rename(columns={"p_less": "p_right", "p_more": "p_wrong"}))
@@ -416,20 +420,20 @@ def beside(ranking: pd.DataFrame) -> str:
     )
 
 
-def under_model(statements: pd.DataFrame) -> str:
+def model_in_words(statements: pd.DataFrame) -> str:
     """The paper's own reward model in a sentence. statements: statements.csv."""
     model, reading = statements[statements["reading"] == "model"], READINGS["model"]
     return (
         f"With the paper's own reward model ({noise_in_words(reading.noises[0])}; no noise on Landmine) at"
-        f" T = {reading.horizon:,}: {_threes(model[~model['by_design'].astype(bool)])}."
-        f" {SHORT['smallest']}: {_by_verdict(model, ['smallest'])}."
+        f" T = {reading.horizon:,}: {_counts_in_words(model[~model['by_design'].astype(bool)])}."
+        f" {KINDS_IN_WORDS['smallest']}: {_by_verdict(model, ['smallest'])}."
     )
 
 
-def under_model_for_longer(table: pd.DataFrame) -> str:
+def longer_model_in_words(table: pd.DataFrame) -> str:
     """Where PF-PNE is first in the longest runs under the paper's own reward model. table: `search`."""
-    noise, longest = READINGS["model"].noises[0], max(SCALES["paper"]["T"])
-    at_first = at_first_values(table, SCALES["paper"]["M"][0])
+    noise, longest = READINGS["model"].noises[0], max(GRID_VALUES["paper"]["T"])
+    at_first = at_first_values(table, GRID_VALUES["paper"]["M"][0])
     there = at_first[(at_first["noise"].astype(str) == str(noise)) & (at_first["T"] == longest)]
     held = there["which"].iloc[0].split() if len(there) else []
     first = [title(s.objective) for s in SEARCHED if _kind(s.id) == "smallest" and s.id in held]
@@ -439,7 +443,7 @@ def under_model_for_longer(table: pd.DataFrame) -> str:
     )
 
 
-def against_hct(ranking: pd.DataFrame) -> str:
+def hct_in_words(ranking: pd.DataFrame) -> str:
     """What the choice of Fed-PNE's competitors leaves out, in a sentence. ranking: ranking_printed.csv."""
     regret = ranking.pivot(index="algorithm", columns="objective", values="mean")
     ratio = regret.loc["fed-pne"] / regret.loc["hct-pyxab"]
@@ -468,7 +472,7 @@ def contributions_in_words(table: pd.DataFrame) -> pd.DataFrame:
 
 def untested() -> pd.DataFrame:
     """The sentences about the figures that no curve can test, and why."""
-    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["untested"]
+    rows = tomllib.loads(STATEMENTS_FILE.read_text(encoding="utf-8"))["untested"]
     return pd.DataFrame([{"In the paper": f'{r["place"]}: "{r["quote"]}"', "Why": r["why"]} for r in rows])
 
 
@@ -496,7 +500,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     Exhibit
         The figure, and the table as CSV.
     """
-    scales, printed = SCALES[p.profile], named_reading("printed", p.profile)
+    scales, printed = GRID_VALUES[p.profile], complete_reading("printed", p.profile)
     M, N = scales["M"][0], len(SEARCHED)
     grid = at_first_values(table, M).pivot(index="noise", columns="T", values="held")
     grid = grid.loc[list(scales["noise"]), list(scales["T"])]
@@ -537,9 +541,9 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 def _one_choice_moved(table: pd.DataFrame, M: int) -> list[tuple]:
     """(choice, value, statements held) of the readings that differ in one choice from the first value of each."""
-    first_values = {name: values[0] for name, values in {**PROBLEM, **ALGORITHMS}.items()} | {"M": M}
+    first_values = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()} | {"M": M}
     moved = []
-    for name in ("M", *PROBLEM, *ALGORITHMS):
+    for name in ("M", *PROBLEM_CHOICES, *ALGORITHM_CHOICES):
         others = [table[other] == value for other, value in first_values.items() if other != name]
         rows = table[np.logical_and.reduce(others)]
         moved += [(name, row[name], row["held"]) for _, row in rows.iterrows() if row[name] != first_values[name]]
@@ -580,10 +584,10 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
     all_comparisons = pd.concat([table.assign(reading=name) for name, table in comparisons.items()], ignore_index=True)
     counts = []
     for name, table in tested.items():
-        reading = named_reading(name, p.profile)
+        reading = complete_reading(name, p.profile)
         counts.append(
             f'Under "{name}" ({noise_in_words(reading.noise)}, T = {reading.T:,}, M = {reading.M}), where Fed-PNE\'s'
-            f" competitors are {reading['competitors']}: {_threes_apart(table)}."
+            f" competitors are {reading['competitors']}: {_counts_by_design(table)}."
         )
     caption = (
         f"The paper's {len(STATEMENTS)} statements about its figures, tested on {p.n_runs} paired runs that the search"
@@ -598,7 +602,7 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
     return Exhibit("statements", caption, files, {"text/markdown": markdown})
 
 
-def _threes(table: pd.DataFrame) -> str:
+def _counts_in_words(table: pd.DataFrame) -> str:
     """The number of statements that are shown, refuted and open."""
     return ", ".join(f"{(table['verdict'] == verdict).sum()} {verdict}" for verdict in (SHOWN, REFUTED, OPEN))
 

@@ -34,25 +34,25 @@ from pfpne.paper.run.workers import run_unordered
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.record import Run
 
-TABLE = Path(__file__).with_name("statements.toml")
-EVERY = (*MAIN_OBJECTIVES, *APPENDIX_OBJECTIVES)  # the objectives of the paper's figures
+STATEMENTS_FILE = Path(__file__).with_name("statements.toml")
+FIGURE_OBJECTIVES = (*MAIN_OBJECTIVES, *APPENDIX_OBJECTIVES)  # the objectives of the paper's figures
 
 # choice -> its values, the one that we had first. The problem's choices, then the algorithms'.
-PROBLEM = {
+PROBLEM_CHOICES = {
     "shift": (0.1, 0.05, 0.2),
     "shift's unit": ("width", "own"),  # of the domain's width, or the same number in each domain's own units
     "cells": ("random", "cyclic"),
     "landmine's noise": ("as elsewhere", "none"),
     "landmine's axes": ("linear", "log"),
 }
-ALGORITHMS = {
+ALGORITHM_CHOICES = {
     "H_0": (7, 6),
     "cut phase": ("played", "not begun"),  # of every phased algorithm
     "competitors": ("HCT, Fed1-UCB, FN-UCB", "Fed1-UCB, FN-UCB"),  # of Fed-PNE
     "HCT's c": ("0.1", "by noise"),
     "theta_0": ("fixed", "drifting"),  # of FN-UCB
 }
-SCALES = {  # profile -> the values of noise and of T, which are crossed with everything, and of M
+GRID_VALUES = {  # profile -> the values of noise and of T, which are crossed with everything, and of M
     "smoke": {"noise": (1.0,), "T": (500, 1_000), "M": (4, 2)},
     "paper": {
         "noise": ("bernoulli", 0.1, 0.5, 1.0, 2.0),
@@ -61,14 +61,14 @@ SCALES = {  # profile -> the values of noise and of T, which are crossed with ev
     },
 }
 SEARCH_SEED = 1  # the figures and the confirmation have another, 0
-LARGEST = 30_000_000  # M T of the search
-WHOLE = {  # algorithm -> its row of deviations.VARIANTS that begins no phase that T cuts
+MAX_SEARCH_PULLS = 30_000_000  # M T of the search
+WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of deviations.VARIANTS that begins no phase that T cuts
     "pf-pne": "whole phases",
     **{name: f"whole phases, {name}" for name in ("fed-pne", "pe", "fed1-ucb")},
 }
-RIVALS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fed1-UCB, FN-UCB": ("fed1-ucb", "fn-ucb")}
-IDENTICAL = "fed-pne, identical clients"
-ANY_HORIZON = ("hct-pyxab", "fn-ucb")  # their choices do not depend on T: one long run holds the shorter ones
+COMPETITORS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fed1-UCB, FN-UCB": ("fed1-ucb", "fn-ucb")}
+IDENTICAL_FED_PNE = "fed-pne, identical clients"
+ANYTIME = ("hct-pyxab", "fn-ucb")  # their choices do not depend on T: one long run holds the shorter ones
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ class Statement:
 
     def rivals(self, reading: Reading) -> list[str]:
         """The algorithms under the ratio; which of them "competitors" are, the reading says."""
-        competitors = RIVALS[reading["competitors"]]
+        competitors = COMPETITORS[reading["competitors"]]
         return [n for name in self.under for n in (competitors if name == "competitors" else [name])]
 
 
 def read_statements() -> Iterator[Statement]:
     """The statements, in the order of the table."""
-    for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["statement"]:
+    for row in tomllib.loads(STATEMENTS_FILE.read_text(encoding="utf-8"))["statement"]:
         objectives = row.pop("each")
         for objective in objectives:
             named = f"{row['id']}-{objective}" if len(objectives) > 1 or row["id"] == "smallest" else row["id"]
@@ -120,21 +120,26 @@ class Reading:
     noise: float | str
     T: int
     M: int = 20
-    problem: dict = field(default_factory=dict)  # the choices of PROBLEM that are not the first value
-    algorithms: dict = field(default_factory=dict)  # the same of ALGORITHMS
+    problem: dict = field(default_factory=dict)  # the choices of PROBLEM_CHOICES that are not the first value
+    algorithms: dict = field(default_factory=dict)  # the same of ALGORITHM_CHOICES
 
     def __getitem__(self, choice: str):
-        if choice in PROBLEM:
-            return self.problem.get(choice, PROBLEM[choice][0])
-        return self.algorithms.get(choice, ALGORITHMS[choice][0])
+        if choice in PROBLEM_CHOICES:
+            return self.problem.get(choice, PROBLEM_CHOICES[choice][0])
+        return self.algorithms.get(choice, ALGORITHM_CHOICES[choice][0])
 
     @property
     def choices(self) -> dict:
         """The value of every choice."""
-        return {"noise": self.noise, "T": self.T, "M": self.M, **{name: self[name] for name in (*PROBLEM, *ALGORITHMS)}}
+        return {
+            "noise": self.noise,
+            "T": self.T,
+            "M": self.M,
+            **{name: self[name] for name in (*PROBLEM_CHOICES, *ALGORITHM_CHOICES)},
+        }
 
     def experiment(self, objective: str, name: str, seed: int, n_runs: int, T: int | None = None) -> Experiment:
-        """The runs of one algorithm on one objective under this reading; identical clients for IDENTICAL."""
+        """The runs of one algorithm on one objective under this reading; identical clients for IDENTICAL_FED_PNE."""
         noise, settings = self.noise, {}
         if objective == "landmine":
             noise = 0.0 if self["landmine's noise"] == "none" else noise
@@ -147,8 +152,8 @@ class Reading:
             settings = {"Delta": 2.0**-6}
         if name == "hct-pyxab" and self["HCT's c"] == "by noise":
             settings = {"c": c_of_noise(noise)}
-        changes = {"shift": shift} if name != IDENTICAL else IDENTICAL_CLIENTS
-        algorithm = "fed-pne" if name == IDENTICAL else name
+        changes = {"shift": shift} if name != IDENTICAL_FED_PNE else IDENTICAL_CLIENTS
+        algorithm = "fed-pne" if name == IDENTICAL_FED_PNE else name
         scale = {"n_clients": self.M, "horizon": T or self.T, "n_runs": n_runs, "seed": seed, "noise": noise}
         return Experiment(
             objective, algorithms=(algorithm,), **scale, **changes, cells=self["cells"], settings=settings
@@ -156,29 +161,31 @@ class Reading:
 
     def variant(self, name: str) -> str:
         """The row of deviations.VARIANTS that stands for the algorithm under this reading, or nothing."""
-        algorithm = "fed-pne" if name == IDENTICAL else name
-        if self["cut phase"] == "not begun" and algorithm in WHOLE:
-            return WHOLE[algorithm]
+        algorithm = "fed-pne" if name == IDENTICAL_FED_PNE else name
+        if self["cut phase"] == "not begun" and algorithm in WHOLE_PHASE_VARIANTS:
+            return WHOLE_PHASE_VARIANTS[algorithm]
         return "drifting" if algorithm == "fn-ucb" and self["theta_0"] == "drifting" else ""
 
 
-def grid(profile: str) -> list[Reading]:
+def all_readings(profile: str) -> list[Reading]:
     """Every reading of the search, in the order of the choices."""
-    noises, horizons, (M, *others) = (SCALES[profile][name] for name in ("noise", "T", "M"))
-    moved = [{name: value} for name, values in PROBLEM.items() for value in values[1:]]
+    noises, horizons, (M, *others) = (GRID_VALUES[profile][name] for name in ("noise", "T", "M"))
+    moved = [{name: value} for name, values in PROBLEM_CHOICES.items() for value in values[1:]]
     problems = [(M, {}), *((other, {}) for other in others), *((M, problem) for problem in moved)]
     readings = []
     for clients, problem in problems:
         first = clients == M and not problem
-        free = [name for name in ALGORITHMS if first or name not in ("HCT's c", "theta_0")]
-        for chosen in itertools.product(*(ALGORITHMS[name] for name in free)):
-            changed = {name: x for name, x in zip(free, chosen, strict=True) if x != ALGORITHMS[name][0]}
+        free = [name for name in ALGORITHM_CHOICES if first or name not in ("HCT's c", "theta_0")]
+        for chosen in itertools.product(*(ALGORITHM_CHOICES[name] for name in free)):
+            changed = {name: x for name, x in zip(free, chosen, strict=True) if x != ALGORITHM_CHOICES[name][0]}
             scales = itertools.product(noises, horizons)
-            readings += [Reading(noise, T, clients, problem, changed) for noise, T in scales if clients * T <= LARGEST]
+            readings += [
+                Reading(noise, T, clients, problem, changed) for noise, T in scales if clients * T <= MAX_SEARCH_PULLS
+            ]
     return readings
 
 
-def runs_of(reading: Reading) -> int:
+def n_runs_of(reading: Reading) -> int:
     """The paired runs of the search: two with at most 20 clients and the problem's first values, else one."""
     return 1 if reading.problem or reading.M > 20 else 2
 
@@ -198,20 +205,20 @@ class Measured:
     rounds: np.ndarray
 
 
-def _job(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ...], folder: Path) -> list:
-    """What `measure` says at each of the horizons of one run, kept under a key."""
+def _measure_stored(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ...], folder: Path) -> list:
+    """What `measure_run` says at each of the horizons of one run, kept under a key."""
     (name,) = experiment.algorithms
     base, algorithm, partition = deviations.VARIANTS[variant] if variant else (name, name, None)
     content = {"run": experiment.key(base, run), "variant": variant, "horizons": horizons}
 
     def make() -> list:
         result = experiment.simulate(algorithm, run, *([partition] if partition else []))
-        return [measure(result, T) for T in horizons]
+        return [measure_run(result, T) for T in horizons]
 
-    return cache.rows(cache.key(content, measure, deviations.VARIANTS.get(variant)), make, folder)
+    return cache.rows(cache.key(content, measure_run, deviations.VARIANTS.get(variant)), make, folder)
 
 
-def measure(result: Run, T: int) -> list:
+def measure_run(result: Run, T: int) -> list:
     """[R(T)/M, step of the last round until T, rounds until T] of a run whose checkpoints have T among them."""
     steps = result.rounds[result.rounds[:, 0] <= T, 0]
     checkpoint = int(np.searchsorted(result.t, T))
@@ -222,9 +229,9 @@ def _wanted(readings: list[Reading]) -> dict:
     """{(key of a measurement): how to make it} of everything that the readings compare."""
     wanted = {}
     for reading in readings:
-        for objective in EVERY:
-            for name in (*PAPER_ALGORITHMS, "pe", IDENTICAL):
-                if name == IDENTICAL and objective not in ("garland", "rastrigin"):
+        for objective in FIGURE_OBJECTIVES:
+            for name in (*PAPER_ALGORITHMS, "pe", IDENTICAL_FED_PNE):
+                if name == IDENTICAL_FED_PNE and objective not in ("garland", "rastrigin"):
                     continue
                 wanted[_key(reading, objective, name)] = reading, objective, name
     return wanted
@@ -232,7 +239,7 @@ def _wanted(readings: list[Reading]) -> dict:
 
 def _key(reading: Reading, objective: str, name: str) -> tuple:
     """What of a reading decides the runs of an algorithm: two readings with one key have the same runs."""
-    experiment = reading.experiment(objective, name, SEARCH_SEED, runs_of(reading))
+    experiment = reading.experiment(objective, name, SEARCH_SEED, n_runs_of(reading))
     settings = tuple(sorted(experiment.settings.items()))
     cells = experiment.cells if OBJECTIVES[experiment.objective].d > 1 and name not in ("fed1-ucb", "fn-ucb") else ""
     problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common, cells
@@ -243,10 +250,10 @@ def measurements(readings: list[Reading], horizons, n_jobs=None, bar=None, folde
     """{key: Measured} of everything that the readings compare, computed by workers and kept run by run."""
     jobs, places = {}, []
     for key, (reading, objective, name) in _wanted(readings).items():
-        n, T = runs_of(reading), reading.T
-        longest = max((x for x in horizons if reading.M * x <= LARGEST), default=T)
+        n, T = n_runs_of(reading), reading.T
+        longest = max((x for x in horizons if reading.M * x <= MAX_SEARCH_PULLS), default=T)
         step = max(1, longest // 500)
-        at_once = name in ANY_HORIZON and all(x % step == 0 for x in horizons)
+        at_once = name in ANYTIME and all(x % step == 0 for x in horizons)
         experiment = reading.experiment(objective, name, SEARCH_SEED, n, longest if at_once else T)
         at_horizons = tuple(x for x in horizons if x <= longest) if at_once else (T,)
         for run in range(n):
@@ -254,7 +261,7 @@ def measurements(readings: list[Reading], horizons, n_jobs=None, bar=None, folde
             jobs.setdefault(job, (experiment, run, reading.variant(name), at_horizons, folder))
             places.append((key, job, at_horizons.index(T)))
     order = list(jobs)
-    results = dict(run_unordered(_job, [jobs[job] for job in order], n_jobs, bar))
+    results = dict(run_unordered(_measure_stored, [jobs[job] for job in order], n_jobs, bar))
     values = {job: results[position] for position, job in enumerate(order)}
     measured: dict = {}
     for key, job, k in places:
@@ -269,7 +276,7 @@ def _mean_Delta(objective: str, M: int, shift: float, n_runs: int) -> float:
     return float(np.mean([problem.Delta for problem in problems]))
 
 
-def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float, bool]:
+def judge_statement(statement: Statement, reading: Reading, measured: dict) -> tuple[float, bool]:
     """(ratio, whether the statement holds in the means) under a reading, from `measurements`.
 
     The ratio of "grows" and "stops" is the step of the last round over T.
@@ -286,7 +293,7 @@ def judge(statement: Statement, reading: Reading, measured: dict) -> tuple[float
         return ratio, statement.holds(ratio)
     if statement.kind == "difference":
         pair = (reading.experiment(f, "pf-pne", SEARCH_SEED, 1) for f in (statement.objective, statement.than))
-        own, other = (_mean_Delta(e.objective, e.n_clients, e.shift, runs_of(reading)) for e in pair)
+        own, other = (_mean_Delta(e.objective, e.n_clients, e.shift, n_runs_of(reading)) for e in pair)
         return own / other, own > other
     fed, pf = measured_of("fed-pne"), measured_of("pf-pne")
     if statement.kind == "grows":
@@ -315,15 +322,15 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.Da
         One row per reading: its choices, n (runs), held (statements), of (how many), which (their names), and the ratio
         of each statement in the column named after it.
     """
-    readings = grid(profile)
-    measured = measurements(readings, SCALES[profile]["T"], n_jobs, bar, folder)
+    readings = all_readings(profile)
+    measured = measurements(readings, GRID_VALUES[profile]["T"], n_jobs, bar, folder)
     rows = []
     for reading in readings:
-        judged = {statement.id: judge(statement, reading, measured) for statement in SEARCHED}
+        judged = {statement.id: judge_statement(statement, reading, measured) for statement in SEARCHED}
         held = [name for name, (_, holds) in judged.items() if holds]
         head = {
             **reading.choices,
-            "n": runs_of(reading),
+            "n": n_runs_of(reading),
             "held": len(held),
             "of": len(SEARCHED),
             "which": " ".join(held),

@@ -19,7 +19,7 @@ from pfpne.paper.exhibits.panels import (
     name_of_file,
     panel_figure,
     problem_in_words,
-    scale,
+    scale_in_words,
 )
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import Parameters
@@ -58,8 +58,8 @@ from pfpne.paper.show.style import (
 from pfpne.rng import stream
 
 # Of a ranking the paper's five are drawn, and, thinner, two that its figures leave out; and two bands.
-DRAWN, THIN = PAPER_ALGORITHMS, ("pe", "hoo")
-BANDED = ("pf-pne", "hct-pyxab")
+DRAWN_ALGORITHMS, THIN_ALGORITHMS = PAPER_ALGORITHMS, ("pe", "hoo")
+BANDED_ALGORITHMS = ("pf-pne", "hct-pyxab")
 SHORT_NAMES = {"hct-pyxab": "HCT"}  # at the end of a line
 
 
@@ -178,11 +178,11 @@ def draw_curves(
     table = pd.concat([one for row in curves for one in row if one is not None], ignore_index=True)
     names = in_order(table["algorithm"])
     usual = set(p.algorithms) == set(COMPARED_ALGORITHMS)
-    banded = [name for name in names if not usual or name in BANDED]
+    banded = [name for name in names if not usual or name in BANDED_ALGORITHMS]
     quantity = "Simple regret of the point deployed" if simple else "Average cumulative regret"
     bands = "2 standard errors of these means" if simple else "1 standard deviation over the runs"
     caption = (
-        f"{quantity}{subject}: {scale(p, table['runs'].max())}, {experiments[0][0].cells} cells. "
+        f"{quantity}{subject}: {scale_in_words(p, table['runs'].max())}, {experiments[0][0].cells} cells. "
         f"Lines are means over the runs. Bands, for {listed(map(label, banded)) if usual else 'all'}, are "
         f"\N{PLUS-MINUS SIGN}{bands}, and are cut where they leave the range of the lines."
     )
@@ -284,16 +284,16 @@ def draw_named_curves(
     """Draw a table of `regret_curves`, one panel per experiment, with each line named at its end."""
     usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
     names = _drawn_names(curves["algorithm"], usual)
-    banded = [name for name in names if not usual or name in BANDED]
+    banded = [name for name in names if not usual or name in BANDED_ALGORITHMS]
     left_out = ", ".join(label(name) for name in in_order(curves["algorithm"]) if name not in names)
     caption = (
         f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{subject}. "
-        f"{scale(p, curves['runs'].max())}, {experiments[0].cells} cells. Lines are means over the runs. "
+        f"{scale_in_words(p, curves['runs'].max())}, {experiments[0].cells} cells. Lines are means over the runs. "
         f"Bands, for {' and '.join(map(label, banded)) if usual else 'all'}, are \N{PLUS-MINUS SIGN}1 standard "
         "deviation over the runs. They are cut where they leave the range of the lines."
         + (f" The CSV also has {left_out}." if left_out else "")
     )
-    widths = {name: 0.8 if usual and name in THIN else 1.6 if name == "pf-pne" else 1.2 for name in names}
+    widths = {name: 0.8 if usual and name in THIN_ALGORITHMS else 1.6 if name == "pf-pne" else 1.2 for name in names}
     columns = min(2, len(experiments))
     rows = -(-len(experiments) // columns)
 
@@ -311,8 +311,8 @@ def draw_named_curves(
 
 
 def _drawn_names(algorithms: Iterable[str], usual: bool) -> list[str]:
-    """The algorithms that have a line: all that were asked for, and DRAWN and THIN of the usual ones."""
-    return [name for name in in_order(algorithms) if not usual or name in (*DRAWN, *THIN)]
+    """The algorithms that have a line: all that were asked for, or those of the usual ones that are drawn."""
+    return [name for name in in_order(algorithms) if not usual or name in (*DRAWN_ALGORITHMS, *THIN_ALGORITHMS)]
 
 
 def _draw_named_lines(ax: Axes, curves: pd.DataFrame, widths: dict, banded: list[str], log: bool) -> None:
@@ -477,7 +477,8 @@ def ranking(results: list[Results], p: Parameters) -> Exhibit:
     caption = (
         f'Average cumulative regret R(T)/M of every algorithm under the reading "{p.reading}"'
         f" ({noise_in_words(results[0].experiment.noise)}; "
-        f"{scale(p, table['runs'].max())}): mean over the runs, standard deviation, and rank. Best first by average"
+        f"{scale_in_words(p, table['runs'].max())}): mean over the runs, standard deviation, and rank. Best "
+        "first by average"
         " rank."
     )
     markdown = ranking_cells(table).to_markdown(index=False)

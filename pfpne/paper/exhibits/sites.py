@@ -1,12 +1,13 @@
 """Sites that tune a support vector machine on images that they may not pool: together, alone, at random, pooled.
 
-The images are scikit-learn's digits; what is learned is even or odd. There are two settings. In UNLIKE a few sites have
-unequally many images, from scanners of unequal quality and of unequal mixes of digits, and many fits. In ALIKE many
-sites draw alike from one kind of image, and have few fits each. The reward of (C, gamma) at a site is the area under
-the ROC curve (AUC, from `decision_function`) on a random quarter of its images, the machine fitted to the others:
-another quarter each time, so it is noisy. What a way of tuning is worth is the AUC, on images of the same site never
-seen before, of the machine fitted to all of the site's own with the parameters that it would deploy; with pooled data
-one machine, fitted to the images of all, serves them all. Settings and ways were fixed before any of them was run.
+The images are scikit-learn's digits; what is learned is even or odd. There are two settings. In UNLIKE_SITES a few
+sites have unequally many images, from scanners of unequal quality and of unequal mixes of digits, and many fits. In
+ALIKE_SITES many sites draw alike from one kind of image, and have few fits each. The reward of (C, gamma) at a site is
+the area under the ROC curve (AUC, from `decision_function`) on a random quarter of its images, the machine fitted to
+the others: another quarter each time, so it is noisy. What a way of tuning is worth is the AUC, on images of the same
+site never seen before, of the machine fitted to all of the site's own with the parameters that it would deploy; with
+pooled data one machine, fitted to the images of all, serves them all. Settings and ways were fixed before any of them
+was run.
 """
 
 import functools
@@ -35,20 +36,20 @@ from pfpne.tuning.space import Float
 from pfpne.validation import check_integer
 
 SPACE = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 1.0, log=True)}
-UNSEEN = 900  # images to judge by, of all sites
-FEWEST = 6  # runs that a verdict is given on
-MOST = 9  # sites: there are no more images
+N_UNSEEN = 900  # images to judge by, of all sites
+MIN_RUNS = 6  # runs that a verdict is given on
+MAX_SITES = 9  # sites: there are no more images
 
 
 @dataclass(frozen=True)
-class Setting:
+class SitesSetting:
     """What the sites have. Site m = 0, 1, ... has `share` times as many images as the one before, `least` at least.
 
     largest: the images of the first site. blur: the standard deviation of the noise on a pixel in [0, 1], at the first
     site and at the last. tilt: the digits 5 to 9 are so much rarer at the last site than at the first.
     """
 
-    words: str
+    name: str
     largest: int
     share: float
     least: int
@@ -56,28 +57,28 @@ class Setting:
     tilt: float
 
 
-UNLIKE = Setting("unlike sites", largest=400, share=0.4, least=40, blur=(0.3, 0.8), tilt=0.8)
-ALIKE = Setting("alike sites, few fits each", largest=60, share=1.0, least=60, blur=(0.5, 0.5), tilt=0.0)
+UNLIKE_SITES = SitesSetting("unlike sites", largest=400, share=0.4, least=40, blur=(0.3, 0.8), tilt=0.8)
+ALIKE_SITES = SitesSetting("alike sites, few fits each", largest=60, share=1.0, least=60, blur=(0.5, 0.5), tilt=0.0)
 ALIKE_SCALE = {"smoke": (3, 8), "paper": (9, 12)}  # profile -> sites, and fits per site
-COLUMNS = {
-    **{"setting": "its words", "way": "a name of the ways", "run": "0, 1, ...", "site": "0, 1, ..."},
+SITE_COLUMNS = {
+    **{"setting": "its name", "way": "a name of the ways", "run": "0, 1, ...", "site": "0, 1, ..."},
     **{"images": "the site's own", "C": "of the machine deployed", "gamma": "the same"},
     "auc": "its AUC on images never seen",
 }
-OURS = "Gaussian processes, sites together"
-PLUS = "PF-PNE+, sites together"
-ALONE = "Gaussian process, each alone"
+GP_SHARED = "Gaussian processes, sites together"
+PF_PNE_PLUS = "PF-PNE+, sites together"
+GP_ALONE = "Gaussian process, each alone"
 POOLED = "pooled images, one machine"
 WAYS = {  # what is compared: the algorithm (or Optuna), whether on pooled data, and its settings
-    OURS: ("gp-shared", False, {}),
-    PLUS: ("pf-pne+", False, {}),
-    ALONE: ("gp", False, {}),
+    GP_SHARED: ("gp-shared", False, {}),
+    PF_PNE_PLUS: ("pf-pne+", False, {}),
+    GP_ALONE: ("gp", False, {}),
     "Optuna's TPE, each alone": ("optuna", False, {}),
     "random search, each alone": ("random", False, {}),
     POOLED: ("gp", True, {}),
 }
-IN_PARTS = {  # PF-PNE+ part by part, and its search alone
-    PLUS: WAYS[PLUS],
+WAYS_IN_PARTS = {  # PF-PNE+ part by part, and its search alone
+    PF_PNE_PLUS: WAYS[PF_PNE_PLUS],
     **{f"without {words}": ("pf-pne+", False, {part: False}) for part, words in PARTS.items()},
     label(EARLY): ("hct-noise", False, {"early_descent": True}),
 }
@@ -91,11 +92,11 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     return images / 16, digit
 
 
-def make_sites(M: int, seed: int, run: int, setting: Setting = UNLIKE) -> list[tuple[tuple, tuple]]:
+def make_sites(M: int, seed: int, run: int, setting: SitesSetting = UNLIKE_SITES) -> list[tuple[tuple, tuple]]:
     """For each site, its own images and those never seen, (x (n, 64), even (n,)) each; no image is there twice."""
-    check_integer("n_clients (M)", M, 1, MOST, ": there are no images for more")
+    check_integer("n_clients (M)", M, 1, MAX_SITES, ": there are no images for more")
     images, digit = _digits()
-    key = () if setting == UNLIKE else (setting.words,)
+    key = () if setting == UNLIKE_SITES else (setting.name,)
     rng, free, sites = stream(seed, "sites", *key, run), np.ones(len(digit), dtype=bool), []
     for m in range(M):
         place = m / max(1, M - 1)
@@ -109,7 +110,7 @@ def make_sites(M: int, seed: int, run: int, setting: Setting = UNLIKE) -> list[t
             free[drawn] = False
             return images[drawn] + blur * rng.standard_normal((k, images.shape[1])), digit[drawn] % 2 == 0
 
-        sites.append((take(n), take(UNSEEN // M)))
+        sites.append((take(n), take(N_UNSEEN // M)))
     return sites
 
 
@@ -146,7 +147,7 @@ def objective(own: tuple, rng: np.random.Generator):
     return reward
 
 
-def search(rewards: list, n_evaluations: int, algorithm: str, settings: dict, seed: int) -> list[dict]:
+def search_points(rewards: list, n_evaluations: int, algorithm: str, settings: dict, seed: int) -> list[dict]:
     """The points {"C": ..., "gamma": ...} that each site deploys after so many fits of its own."""
     if algorithm != "optuna":
         result = tune(rewards, SPACE, n_evaluations, algorithm=algorithm, seed=seed, progress=False, **settings)
@@ -167,24 +168,27 @@ def _suggested(trial) -> dict:
     return {name: trial.suggest_float(name, part.low, part.high, log=part.log) for name, part in SPACE.items()}
 
 
-def one_run(setting: Setting, M: int, n_evaluations: int, seed: int, ways: dict, run: int) -> list[list]:
-    """One row per way and site, columns as in COLUMNS. Each way has M n_evaluations fits."""
+def run_ways(setting: SitesSetting, M: int, n_evaluations: int, seed: int, ways: dict, run: int) -> list[list]:
+    """One row per way and site, columns as in SITE_COLUMNS. Each way has M n_evaluations fits."""
     sites, rows = make_sites(M, seed, run, setting), []
     pooled_images = tuple(map(np.concatenate, zip(*(own for own, _ in sites), strict=True)))
     for way, (algorithm, pooled, settings) in ways.items():
         data = [pooled_images] if pooled else [own for own, _ in sites]
-        key = ("sites", run) if setting == UNLIKE else ("sites", setting.words, run)
+        key = ("sites", run) if setting == UNLIKE_SITES else ("sites", setting.name, run)
         rewards = [objective(own, stream(seed, *key, "quarters", m)) for m, own in enumerate(data)]
-        points = search(rewards, n_evaluations * M // len(data), algorithm, settings, seed + 1_000 * run)
+        points = search_points(rewards, n_evaluations * M // len(data), algorithm, settings, seed + 1_000 * run)
         for m, (_, unseen) in enumerate(sites):
             k = 0 if pooled else m
-            place = [setting.words, way, run, m, len(sites[m][0][1])]
+            place = [setting.name, way, run, m, len(sites[m][0][1])]
             rows.append([*place, *points[k].values(), auc(points[k], data[k], unseen)])
     return rows
 
 
 def results(
-    p: Parameters, ways: dict = WAYS, settings: tuple[Setting, ...] = (UNLIKE, ALIKE), folder: Path = RESULTS
+    p: Parameters,
+    ways: dict = WAYS,
+    settings: tuple[SitesSetting, ...] = (UNLIKE_SITES, ALIKE_SITES),
+    folder: Path = RESULTS,
 ) -> pd.DataFrame:
     """The rows of all runs, kept.
 
@@ -192,24 +196,24 @@ def results(
     """
     tables = []
     for setting in settings:
-        M, fits = (p.n_clients, p.horizon) if setting == UNLIKE else ALIKE_SCALE[p.profile]
+        M, fits = (p.n_clients, p.horizon) if setting == UNLIKE_SITES else ALIKE_SCALE[p.profile]
         of_run = (setting, M, fits, p.seed, ways)
 
         def make(of_run=of_run, setting=setting) -> list:
             jobs = [(*of_run, run) for run in range(p.n_runs)]
             return sum(
-                (rows for _, rows in sorted(run_unordered(one_run, jobs, p.n_jobs, progress(setting.words)))), []
+                (rows for _, rows in sorted(run_unordered(run_ways, jobs, p.n_jobs, progress(setting.name)))), []
             )
 
         libraries = {name: version(name) for name in ("scikit-learn", "optuna")}
         content = {"sites": [asdict(setting), *of_run[1:]], "n_runs": p.n_runs, **libraries}
         names = [name for name, *_ in ways.values() if name in ALGORITHMS]
-        key = cache.key(content, one_run, *(ALGORITHMS[name] for name in names))
-        tables.append(pd.DataFrame(cache.rows(key, make, folder), columns=[*COLUMNS]))
+        key = cache.key(content, run_ways, *(ALGORITHMS[name] for name in names))
+        tables.append(pd.DataFrame(cache.rows(key, make, folder), columns=[*SITE_COLUMNS]))
     return pd.concat(tables, ignore_index=True)
 
 
-def compare(table: pd.DataFrame, seed: int, ours: str = OURS) -> pd.DataFrame:
+def compare(table: pd.DataFrame, seed: int, ours: str = GP_SHARED) -> pd.DataFrame:
     """By how much the AUC of our way is above each other's, paired by run: one row per setting, rival and site.
 
     The site "all" is the mean over the sites; low and high are the ends of a 95 % bootstrap interval.
@@ -231,7 +235,7 @@ def compare(table: pd.DataFrame, seed: int, ours: str = OURS) -> pd.DataFrame:
 def draw(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhibit:
     """The AUC of each way at each site, and the differences, one row of panels per setting."""
     settings = [*table["setting"].unique()]
-    scales = {UNLIKE.words: (p.n_clients, p.horizon), ALIKE.words: ALIKE_SCALE[p.profile]}
+    scales = {UNLIKE_SITES.name: (p.n_clients, p.horizon), ALIKE_SITES.name: ALIKE_SCALE[p.profile]}
     budgets = "; ".join(f"{words}: {scales[words][0]} sites with {scales[words][1]} fits each" for words in settings)
     caption = (
         f"Left: AUC on images never seen, by site (with its number of images), in {p.n_runs} paired runs. A dot is "
@@ -267,8 +271,8 @@ def sentences(differences: pd.DataFrame) -> list[str]:
     lines = []
     for setting, rows in differences.groupby("setting", sort=False):
         rows = rows[rows["site"] == "all"]
-        few = rows["n"].min() < FEWEST
-        same = rows[rows["against"] == ALONE].iloc[0]
+        few = rows["n"].min() < MIN_RUNS
+        same = rows[rows["against"] == GP_ALONE].iloc[0]
         verdict = (
             "too few runs for a verdict"
             if few

@@ -122,7 +122,7 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
 
 # --- the figure ---------------------------------------------------------------------------------------
 
-FIRST = next(iter(COMPARISONS))  # what the upper two panels are about
+MAIN_CLAIM = next(iter(COMPARISONS))  # what the upper two panels are about
 
 
 @our_style()
@@ -145,7 +145,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
         The figure, and as CSV the table with one column more for each of COMPARISONS.
     """
     held, objectives = claims_held(table), list(table["objective"].unique())
-    ours, rivals = COMPARISONS[FIRST]
+    ours, rivals = COMPARISONS[MAIN_CLAIM]
     ratio = table[ours] / table[list(rivals)].min(axis=1)
     noises = list(table["noise"].unique())
     looks = [LOOKS[name].color for name in ("fed-pne", "pf-pne", "pe", "fn-ucb", "fed1-ucb")]
@@ -166,7 +166,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
         here = table["objective"] == objective
         _draw_ratios(above, ratio[here], table["noise"], colors)
         above.set_title(TITLES[objective])
-        _draw_choices(middle, table[here], held.loc[here, FIRST], choices, colors)
+        _draw_choices(middle, table[here], held.loc[here, MAIN_CLAIM], choices, colors)
         _draw_shares(below, held[here].mean())
         for ax in (above, middle, below):
             ax.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
@@ -192,7 +192,7 @@ def in_words(table: pd.DataFrame) -> str:
     str
         Two sentences.
     """
-    first = claims_held(table)[FIRST]
+    first = claims_held(table)[MAIN_CLAIM]
     shares, moved = [], []
     for objective, rows in table.groupby("objective", sort=False):
         here = first[rows.index]

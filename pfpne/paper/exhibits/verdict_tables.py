@@ -6,14 +6,14 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.claim_tests import LARGE_FACTOR
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
-from pfpne.paper.exhibits.findings import THREES
+from pfpne.paper.exhibits.findings import VERDICT_GROUPS
 from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
 
-OURS = "ours, on "  # before the place of what is no claim of the paper's
+OURS_PREFIX = "ours, on "  # before the place of what is no claim of the paper's
 EVERY_NOISE = "whatever the noise"
-READING = (  # how the verdicts are to be read
+HOW_TO_READ = (  # how the verdicts are to be read
     "M, T, the noise and the shift are this project's, because the paper does not state them. So is what its words "
     "mean in numbers. The brackets say what decides. For most claims this is the part that is furthest from the claim, "
     "as a ratio of mean regrets or a mean slope. For a counted claim it is what refutes it. Where nothing is decided, "
@@ -42,7 +42,8 @@ def tabulate_claims(study: Study) -> Exhibit:
         f"paired differences, at level {claims.ALPHA:g} for the k claims of one family in one column (one noise, one "
         "kind of cells, one Delta for PF-PNE): each p-value is multiplied by k, because one of the two hypotheses of "
         "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
-        f"claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. {READING} "
+        "claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. "
+        f"{HOW_TO_READ} "
         f"PF-PNE is given the paper's Delta = {claims.GIVEN_DELTAS[0]}, and cells are random. If the true Delta or "
         f"cyclic cells change the verdict, that verdict follows. {tally(verdicts)}"
     )
@@ -142,7 +143,7 @@ def tabulate_times(study: Study) -> Exhibit:
 def claim_cells(verdicts: pd.DataFrame) -> pd.DataFrame:
     """One row per claim, one column per noise; in brackets what decides; other verdicts if they differ."""
     ours = verdicts["whose"] == "ours"
-    verdicts = verdicts.assign(place=verdicts["place"].mask(ours, OURS + verdicts["place"]))
+    verdicts = verdicts.assign(place=verdicts["place"].mask(ours, OURS_PREFIX + verdicts["place"]))
     by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
     cells = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_verdicts_in_words)
     cells = cells.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
@@ -191,7 +192,7 @@ def tally(verdicts: pd.DataFrame) -> str:
 
 def _in_threes(verdicts: pd.DataFrame) -> dict[str, int]:
     """How many of these verdicts are shown, refuted and open."""
-    return {three: int(verdicts["verdict"].isin(names).sum()) for three, names in THREES.items()}
+    return {three: int(verdicts["verdict"].isin(names).sum()) for three, names in VERDICT_GROUPS.items()}
 
 
 def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -199,5 +200,5 @@ def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for column, group in counted(verdicts).groupby("column", sort=False):
         ours, theirs = (_in_threes(group[(group["whose"] == "ours") == own]) for own in (True, False))
-        rows.append({"Column": column} | {three: f"{theirs[three]} + {ours[three]}" for three in THREES})
+        rows.append({"Column": column} | {three: f"{theirs[three]} + {ours[three]}" for three in VERDICT_GROUPS})
     return pd.DataFrame(rows)
