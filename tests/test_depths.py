@@ -15,7 +15,7 @@ from pfpne.algorithms.phases import Pull
 from pfpne.federation import Task
 from pfpne.paper.claims import depths
 from pfpne.paper.claims.depths import nodes_before_elimination, watch
-from pfpne.paper.exhibits import depths as causes
+from pfpne.paper.exhibits import assumptions, causes
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.partition import CELLS, Partition
@@ -106,10 +106,10 @@ def test_Delta_and_omega_by_hand():
 
 @pytest.mark.parametrize(("deepest", "last"), [(20, 8), (3, 3)])
 def test_landmine_is_measured_down_to_where_its_grid_tells_a_cell_s_range(deepest, last):
-    (first, *rows) = causes.measure_problem(deepest, "landmine", 2, 0.0, "random", 0, 0)
-    assert [row[0] for row in rows] == list(range(last + 1)) and len(first) == len(causes.ASSUMPTIONS)
+    (first, *rows) = assumptions.measure_problem(deepest, "landmine", 2, 0.0, "random", 0, 0)
+    assert [row[0] for row in rows] == list(range(last + 1)) and len(first) == len(assumptions.ASSUMPTIONS)
     problem = make_problem("landmine", 2)
-    measured = dict(zip(causes.ASSUMPTIONS, first, strict=True))
+    measured = dict(zip(assumptions.ASSUMPTIONS, first, strict=True))
     assert measured["Delta"] == problem.Delta and measured["Delta_4"] == depths.Delta_4(problem)
 
 
@@ -360,10 +360,10 @@ def test_what_is_said_of_a_problem_is_said_of_its_worst_client(monkeypatch):
     # Client 0 has slope 1, and client 1 slope 1/2: on a cell of width 2^-h they differ by 2^-h and 2^-h / 2.
     functions = [lambda x: 1 - x[:, 0], lambda x: 1 - x[:, 0] / 2]
     problem = problem_from_functions(functions, [[0.0, 1.0]])
-    monkeypatch.setattr(causes, "make_problem", lambda *_, **__: problem)
-    (first, *depths) = causes.measure_problem(6, "any", 2, 0.0, "random", 0, 0)
+    monkeypatch.setattr(assumptions, "make_problem", lambda *_, **__: problem)
+    (first, *depths) = assumptions.measure_problem(6, "any", 2, 0.0, "random", 0, 0)
     np.testing.assert_allclose([row[1] for row in depths], 0.5 ** np.arange(7), rtol=0.02)
-    measured = dict(zip(causes.ASSUMPTIONS, first, strict=True))
+    measured = dict(zip(assumptions.ASSUMPTIONS, first, strict=True))
     assert measured["nu_1"] == pytest.approx(1, rel=0.02) and measured["nu_1_mean"] == pytest.approx(0.75, rel=0.02)
 
 
@@ -374,22 +374,22 @@ def test_the_optimality_difference_dimension_is_that_of_each_client_s_own_cells(
     functions = [lambda x: 1 - np.abs(x[:, 0] - 0.1), lambda x: 1 - (x[:, 0] - 0.9) ** 2]
     problem = problem_from_functions(functions, [[0.0, 1.0]])
     assert problem.global_maximiser[0] == pytest.approx(0.4, abs=1e-6)
-    monkeypatch.setattr(causes, "make_problem", lambda *_, **__: problem)
-    (first, *_) = causes.measure_problem(10, "any", 2, 0.0, "random", 0, 0)
-    measured = dict(zip(causes.ASSUMPTIONS, first, strict=True))
+    monkeypatch.setattr(assumptions, "make_problem", lambda *_, **__: problem)
+    (first, *_) = assumptions.measure_problem(10, "any", 2, 0.0, "random", 0, 0)
+    measured = dict(zip(assumptions.ASSUMPTIONS, first, strict=True))
     assert measured["d_min"] < 0.2 < 0.35 < measured["d_new"] <= measured["d_max"]
 
 
 def test_each_problem_is_measured_on_each_kind_of_cells_in_order(monkeypatch, tmp_path):
-    few = {name: causes.OBJECTIVES[name] for name in ("himmelblau", "garland")}
-    monkeypatch.setattr(causes, "OBJECTIVES", few)
-    monkeypatch.setattr(causes, "MAX_DEPTH", {"smoke": 2})
+    few = {name: assumptions.OBJECTIVES[name] for name in ("himmelblau", "garland")}
+    monkeypatch.setattr(assumptions, "OBJECTIVES", few)
+    monkeypatch.setattr(assumptions, "MAX_DEPTH", {"smoke": 2})
     p = complete("9_why", {"profile": "smoke", "n_clients": 2, "n_runs": 2, "n_jobs": 1})
-    problems, depths = causes.measure_assumptions(p, tmp_path)
-    shifts = causes.GRIDS["smoke"].shifts
+    problems, depths = assumptions.measure_assumptions(p, tmp_path)
+    shifts = assumptions.GRIDS["smoke"].shifts
     places = [("himmelblau", shift, cells, run) for shift in shifts for cells in CELLS for run in (0, 1)]
     places += [("garland", shift, CELLS[0], run) for shift in shifts for run in (0, 1)]  # all cells are alike
-    assert list(problems[causes.PROBLEM_COLUMNS].itertuples(index=False, name=None)) == places
+    assert list(problems[assumptions.PROBLEM_COLUMNS].itertuples(index=False, name=None)) == places
     assert depths["depth"].tolist() == [0, 1, 2] * len(places)
-    (first, *_) = causes.measure_problem(2, "garland", 2, shifts[-1], CELLS[0], p.seed, 1)
-    np.testing.assert_array_equal(problems.iloc[-1][[*causes.ASSUMPTIONS]].to_numpy(dtype=float), first)
+    (first, *_) = assumptions.measure_problem(2, "garland", 2, shifts[-1], CELLS[0], p.seed, 1)
+    np.testing.assert_array_equal(problems.iloc[-1][[*assumptions.ASSUMPTIONS]].to_numpy(dtype=float), first)

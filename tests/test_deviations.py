@@ -17,8 +17,9 @@ from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import deviations
-from pfpne.paper.exhibits.deviations import (
-    OTHER_READINGS,
+from pfpne.paper.exhibits.deviations import OTHER_READINGS
+from pfpne.paper.exhibits.readings import WHOLE_PHASE_VARIANTS
+from pfpne.paper.exhibits.variants import (
     VARIANTS,
     Centred,
     Drifting,
@@ -28,7 +29,6 @@ from pfpne.paper.exhibits.deviations import (
     TauServer,
     Undivided,
 )
-from pfpne.paper.exhibits.readings import WHOLE_PHASE_VARIANTS
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import problem_from_functions

@@ -12,8 +12,8 @@ from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import transition_depth
 from pfpne.paper.claims.depths import optima, watch
 from pfpne.paper.claims.outcomes import theory_settings
-from pfpne.paper.exhibits import lemmas
-from pfpne.paper.exhibits.lemmas import BIASED_SETTINGS, UNIT, biased_problem, count_kept_nodes, lemma_case
+from pfpne.paper.exhibits import hoo_and_hct, kept_nodes, rates
+from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, UNIT, biased_problem, count_kept_nodes, lemma_case
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.partition import Partition
@@ -47,19 +47,24 @@ def test_kept_nodes_are_counted_as_by_hand():
         ("A.4", 3, 24 * UNIT, 16, 12, 26 * UNIT),
     ]
     assert all(row["good"] and row["smooth"] and row["valid"] for row in rows)
-    assert [lemma_case(row) for row in rows] == [lemmas.VACUOUS, lemmas.VACUOUS, lemmas.HOLDS, lemmas.REFUTING]
+    assert [lemma_case(row) for row in rows] == [
+        kept_nodes.VACUOUS,
+        kept_nodes.VACUOUS,
+        kept_nodes.HOLDS,
+        kept_nodes.REFUTING,
+    ]
 
 
 def test_a_premise_that_fails_excuses():
     """With a Delta that is too small, or intervals that are, the same nodes are kept and the lemma says nothing."""
     invalid = count_kept_nodes(biased_problem(4), T, CELLS, **settings(4, Delta=12 * UNIT))
     assert columns(invalid[-1:], "lemma", "kept", "within", "valid") == [("A.4", 16, 12, False)]
-    assert lemma_case(invalid[-1]) == lemmas.EXCUSED and invalid[0]["valid"]  # Lemma A.3 has no Delta
+    assert lemma_case(invalid[-1]) == kept_nodes.EXCUSED and invalid[0]["valid"]  # Lemma A.3 has no Delta
     narrow = count_kept_nodes(biased_problem(3, "bernoulli"), 3_000, CELLS, **settings(3, c=0.05))
     assert (
         narrow
         and not narrow[-1]["good"]
-        and lemma_case(narrow[-1] | {"bound": 0.5}) in (lemmas.HOLDS_ANYWAY, lemmas.EXCUSED)
+        and lemma_case(narrow[-1] | {"bound": 0.5}) in (kept_nodes.HOLDS_ANYWAY, kept_nodes.EXCUSED)
     )
 
 
@@ -82,11 +87,11 @@ def test_fates_are_counted_in_threes():
         "open": [{"good": False}, {"within": 1, "smooth": False}],
     }
     rows = [head | change | {"Delta": name} for name, changes in cases.items() for change in changes]
-    counts = lemmas.count_cases(pd.DataFrame(rows), ["lemma", "Delta"]).set_index("Delta")
+    counts = kept_nodes.count_cases(pd.DataFrame(rows), ["lemma", "Delta"]).set_index("Delta")
     assert counts["verdict"].to_dict() == {name: name for name in cases}
     assert counts["share"].tolist() == [1, 7 / 8, 5 / 8] and counts.loc["open", ["good", "smooth"]].tolist() == [1, 1]
-    assert counts.loc["open", [lemmas.HOLDS_ANYWAY, lemmas.EXCUSED]].tolist() == [1, 1]
-    assert counts.loc["shown", [lemmas.HOLDS, lemmas.VACUOUS]].tolist() == [1, 1]
+    assert counts.loc["open", [kept_nodes.HOLDS_ANYWAY, kept_nodes.EXCUSED]].tolist() == [1, 1]
+    assert counts.loc["shown", [kept_nodes.HOLDS, kept_nodes.VACUOUS]].tolist() == [1, 1]
 
 
 # --- a client that loses its optimum although every premise holds ------------------------------------
@@ -149,18 +154,18 @@ def parameters(**changes):
 
 
 def test_differences_shrink_as_the_corollary_wants(tmp_path):
-    assert lemmas.bound_on_Delta(1_000, 20, 0) == pytest.approx(np.sqrt(np.log(20_000) / 1_000))
+    assert rates.bound_on_Delta(1_000, 20, 0) == pytest.approx(np.sqrt(np.log(20_000) / 1_000))
     p, horizons = parameters(n_runs=2, n_clients=3), (50, 400, 3_200)
-    shifts = lemmas.shifts_for("garland", 0.0, horizons, p, tmp_path)
+    shifts = rates.shifts_for("garland", 0.0, horizons, p, tmp_path)
     assert shifts[50] == pytest.approx(p.shift) and shifts[50] > shifts[400] > shifts[3_200] > 0
     Deltas = []
     for horizon, shift in shifts.items():
         experiment = Experiment("garland", 3, 10, algorithms=("pf-pne",), n_runs=2, shift=shift)
         Deltas.append(
-            np.mean([experiment.problem(run).Delta for run in range(2)]) / lemmas.bound_on_Delta(horizon, 3, 0)
+            np.mean([experiment.problem(run).Delta for run in range(2)]) / rates.bound_on_Delta(horizon, 3, 0)
         )
     assert Deltas == pytest.approx([Deltas[0]] * 3, rel=0.25)
-    alike = lemmas.shifts_for("garland", 0.0, horizons, parameters(n_runs=2, n_clients=1), tmp_path)
+    alike = rates.shifts_for("garland", 0.0, horizons, parameters(n_runs=2, n_clients=1), tmp_path)
     assert set(alike.values()) == {p.shift}
 
 
@@ -172,7 +177,7 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
         for run in range(3)
     ]
     head = {"objective": "garland", "noise": 1.0, "d": 0.0, "Delta": 0.1, "of_bound": 0.3, "idle": idle}
-    row = lemmas.shrink_slopes(pd.DataFrame([head | row for row in rows]), parameters()).iloc[0]
+    row = rates.shrink_slopes(pd.DataFrame([head | row for row in rows]), parameters()).iloc[0]
     assert row["slope"] == pytest.approx(exponent) and row["alone_slope"] == pytest.approx(0.5)
     assert 0.5 < row["allowed"] < 0.6 and row["verdict"] == verdict
     assert row["last_ratio"] == pytest.approx(3 * 10_000 ** (exponent - 0.5))
@@ -184,10 +189,10 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
 def test_what_rounding_up_costs():
     """One client draws tau_h. Of four, with tau_h = 1 and 2 at depths 0 and 1: 3 of 4 and, of two nodes, 4 of 8."""
     alone = Experiment("garland", 1, 500, algorithms=("fed-pne",), n_runs=1)
-    (unspent, spent, depth), *_ = lemmas._budget_shares(alone, 0)
+    (unspent, spent, depth), *_ = rates._budget_shares(alone, 0)
     assert unspent == 0 and 0 < spent <= 1 and depth >= 3
     four = Experiment("garland", 4, 60, algorithms=("fed-pne",), n_runs=1)
-    (unspent, spent, _), *_ = lemmas._budget_shares(four, 0)
+    (unspent, spent, _), *_ = rates._budget_shares(four, 0)
     assert 0 < unspent < spent <= 1
 
 
@@ -196,12 +201,12 @@ def test_the_variants_lead_from_hct_to_hoo():
     for parts, made in (((), hct_constants), (("width", "credit", "splits"), hoo_constants)):
         wanted, theory_of_parts = (
             made(HCTSettings(), partition, 500),
-            lemmas.constants_with_parts(parts, partition, 500),
+            hoo_and_hct.constants_with_parts(parts, partition, 500),
         )
         for one, other in zip(wanted, theory_of_parts, strict=True):
             np.testing.assert_array_equal(one, other)
     experiment = Experiment("himmelblau", 2, 400, algorithms=("hct",), n_runs=1)
-    rows = {search: lemmas._play_trees(experiment, 0, search) for search in lemmas.SEARCHES}
+    rows = {search: hoo_and_hct._play_trees(experiment, 0, search) for search in hoo_and_hct.SEARCHES}
     for name, search in (("hct", "HCT"), ("hoo", "HOO")):
         run = simulate(name, experiment.problem(0), 400)
         assert rows[search][0] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)

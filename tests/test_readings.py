@@ -10,7 +10,7 @@ import pytest
 
 from pfpne import Partition, make_problem, simulate
 from pfpne.federation import Federation, Task
-from pfpne.paper.exhibits import deviations, printed, readings
+from pfpne.paper.exhibits import confirmation, printed, readings, variants
 from pfpne.paper.exhibits.readings import (
     ALGORITHM_CHOICES,
     FIGURE_OBJECTIVES,
@@ -65,7 +65,7 @@ def test_the_grid_is_crossed_as_declared():
 
 def test_the_named_readings_are_in_the_grid():
     for name, scale in READINGS.items():
-        reading = printed.complete_reading(name, "paper")
+        reading = confirmation.complete_reading(name, "paper")
         assert (reading.noise, reading.T) == (scale.noises[0], scale.horizon)
         assert reading.choices in [r.choices for r in readings.all_readings("paper")]
         assert reading.experiment("landmine", "pe", 0, 1).noise == scale.landmine_noise
@@ -142,8 +142,8 @@ def test_no_phase_is_begun_that_the_horizon_cuts(name):
         assert all(client.t == 2_000 for client in federation.clients)
         return list(size.values())
 
-    assert last_batches(deviations.VARIANTS[readings.WHOLE_PHASE_VARIANTS[name]][1]) == [1, 1, 1]
-    assert max(last_batches(deviations.ALGORITHMS[name])) > 1
+    assert last_batches(variants.VARIANTS[readings.WHOLE_PHASE_VARIANTS[name]][1]) == [1, 1, 1]
+    assert max(last_batches(variants.ALGORITHMS[name])) > 1
 
 
 @pytest.mark.parametrize("name", readings.ANYTIME)
@@ -166,11 +166,13 @@ def comparisons(ratio: float, p_right: float, p_wrong: float, phase: float = 0.1
 
 def test_verdicts_in_threes():
     N = len(readings.STATEMENTS)
-    assert set(printed.verdicts(comparisons(0.9, 0.02 / N, 1.0))["verdict"]) == {"shown"}
-    assert set(printed.verdicts(comparisons(0.9, 1.0, 0.02 / N))["verdict"]) == {"refuted"}
-    assert set(printed.verdicts(comparisons(0.9, 1.0, 0.03 / N))["verdict"]) == {"open"}  # both sides are tested
-    assert set(printed.verdicts(comparisons(0.9, 0.04, 1.0))["verdict"]) == {"open"}  # Holm: all at once
-    cut = printed.verdicts(comparisons(0.9, 0.0, 1.0, phase=0.6))  # one phase decides, but for what is so by design
+    assert set(confirmation.verdicts(comparisons(0.9, 0.02 / N, 1.0))["verdict"]) == {"shown"}
+    assert set(confirmation.verdicts(comparisons(0.9, 1.0, 0.02 / N))["verdict"]) == {"refuted"}
+    assert set(confirmation.verdicts(comparisons(0.9, 1.0, 0.03 / N))["verdict"]) == {"open"}  # both sides are tested
+    assert set(confirmation.verdicts(comparisons(0.9, 0.04, 1.0))["verdict"]) == {"open"}  # Holm: all at once
+    cut = confirmation.verdicts(
+        comparisons(0.9, 0.0, 1.0, phase=0.6)
+    )  # one phase decides, but for what is so by design
     assert set(cut.loc[~cut["by_design"], "verdict"]) == {"open"} and set(cut.loc[cut["by_design"], "verdict"]) == {
         "shown"
     }
@@ -178,14 +180,14 @@ def test_verdicts_in_threes():
 
 def test_the_answer_in_sentences_by_hand():
     """One reading in the search, in which two statements hold; everything shown but one statement, which is open."""
-    reading = printed.complete_reading("printed", "paper")
+    reading = confirmation.complete_reading("printed", "paper")
     row = {**reading.choices, "n": 2, "held": 2, "of": 27, "which": "smallest-garland fed-grows-garland"}
     first = {**row, **{name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()}}
     table, tests_ = pd.DataFrame([row, first]), comparisons(0.9, 0.0, 1.0)
     tests_.loc[tests_["id"] == "fed-far-rastrigin", "p_right"] = 0.5
     tests_.loc[tests_["id"] == "smallest-garland", "other_phase"] = 0.7
     tests_.loc[tests_["id"] == "settings-landmine", "ratio"] = 1.8
-    tested = printed.verdicts(tests_)
+    tested = confirmation.verdicts(tests_)
     sentences = printed.answer(table, reading, tested, tests_)
     assert "of 33 statements, 6 are true by construction; of the others, 26 shown, 0 refuted, 1 open" in sentences[0]
     assert "Fed1-UCB and FN-UCB" in sentences[0] and "30 paired runs)" in sentences[0]
@@ -233,9 +235,9 @@ def test_contributions_compare_readings_that_differ_in_one_choice():
 
 
 def test_the_confirmation_has_runs_of_its_own(tmp_path):
-    assert printed.CONFIRMATION_SEED != readings.SEARCH_SEED
-    reading = replace(printed.complete_reading("printed", "smoke"), T=60)
-    table = printed.confirm(reading, 2, 1, folder=tmp_path)
+    assert confirmation.CONFIRMATION_SEED != readings.SEARCH_SEED
+    reading = replace(confirmation.complete_reading("printed", "smoke"), T=60)
+    table = confirmation.confirm(reading, 2, 1, folder=tmp_path)
     assert set(table["id"]) == set(BY_ID) and (table["n"] == 2).all()
     assert len(table[table["id"] == "smallest-garland"]) == 4  # one for each rival
     assert len(table[table["id"] == "settings-garland"]) == 10

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pfpne.paper.claims.evidence import summarize, summarize_many
-from pfpne.paper.exhibits import maps, regimes
+from pfpne.paper.exhibits import guide, maps, regimes
 from pfpne.paper.exhibits.regimes import GRIDS, LARGE_RUN, RANKED_ON_MAP, REGIME_COLUMNS, Grid
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
@@ -83,19 +83,19 @@ def made_up(behind: dict) -> pd.DataFrame:
 
 
 def test_the_rules_find_what_decides():
-    rules, (trust,) = regimes._rules(made_up({False: "hct", True: "pf-pne+"}))
+    rules, (trust,) = guide._rules(made_up({False: "hct", True: "pf-pne+"}))
     taken = dict(zip(rules["If"], rules["Take"], strict=True))
     assert taken == {"noise below 0.22": "HCT", "noise above 0.22": "PF-PNE+"}
     assert set(rules["More regret"]) == {"0%"} and set(rules["Within 10%"]) == {"100% of 8 regimes"}
     assert trust.endswith("within 10% of it in 100% of 16 regimes. At worst they have 1 times its regret.")
     between = (("horizon", False, 3162.0), ("horizon", True, 31623.0), ("spread", True, 0.0361))
-    assert regimes._in_words(between) == "clients' spread below 0.036, T between 3,200 and 32,000"
+    assert guide._in_words(between) == "clients' spread below 0.036, T between 3,200 and 32,000"
 
 
 def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     other = made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")
     table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), other])
-    words = regimes._words_on_ours(table)
+    words = guide._words_on_ours(table)
     assert "in 50% of 16 regimes with objectives that it was tuned on and in 100% of 16 regimes with other" in words
     assert "At worst it has 2 times the regret of the best" in words and "than any other in 8 of 8 regimes." in words
 
@@ -116,8 +116,8 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     }
     other_seed = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
-    words = regimes._words_on_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
-    near = (regimes.ratio_to_others(table) <= 1.1).mean()
+    words = guide._words_on_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
+    near = (guide.ratio_to_others(table) <= 1.1).mean()
     assert f"on random cells in {near:.0%} of 2 regimes with objectives that it was tuned on;" in words
     assert f"on cyclic cells in {near:.0%} of 2 regimes with other objectives." in words
     both_kinds = regimes.held_out(complete("8_regime_map", TINY | {"objective": "rastrigin", "noise": 0.5}), folder)
@@ -130,7 +130,7 @@ def test_which_Delta_is_read_off_the_curves(parameters, folder):
     made = pd.DataFrame(
         {"given": [0.0, 0.25, 0.5, 1.0], "ratio": [2.0, 0.5, 0.8, 1.0], "own": 0.9, "fed": 2.0, "Delta": 0.3}
     )
-    words = regimes._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
+    words = guide._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
     assert "in 0 of 1 cases, and below PE's in 1" in words
     assert "Below a Delta of 0.25 (0.25 to 0.25) federating stops paying; at 0 it pays again in 0." in words
 
@@ -142,8 +142,8 @@ def test_pictures(parameters, table, folder):
         assert len(pdf) < 200_000 and b"/Subtype /CIDFontType2" in pdf and b"/Type3" not in pdf
     unseen = regimes.held_out(parameters, folder)
     assert maps.draw_held_out(unseen, parameters).files["held_out.csv"].count(b"\n") == 1 + len(unseen)
-    guide = regimes.guide(table, given, unseen)
-    written = guide.files["regime_guide.md"].decode()
+    rules = guide.explain(table, given, unseen)
+    written = rules.files["regime_guide.md"].decode()
     assert all(f"\n| {name}" in written for name in ("If", "Federated", "Fed-PNE")) and written.count("\n- **") >= 3
 
 
@@ -189,6 +189,6 @@ def test_break_even_is_measured_against_pe(parameters, folder):
 def test_federating_pays_down_to_the_delta_below_which_it_costs_more_than_a_percent():
     made = pd.DataFrame({"given": [0.0, 0.25, 0.5, 1.0], "ratio": [0.9, 1.1, 1.005, 1.0], "own": 1.05, "fed": 2.0})
     made = made.assign(Delta=0.3, objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10)
-    words = regimes._which_Delta(made)
+    words = guide._which_Delta(made)
     assert "Below a Delta of 0.5 (" in words and "at 0 it pays again in 1." in words
     assert "in 0 of 1 cases, and below PE's in 0." in words and "The best Delta is 0 (" in words

@@ -27,7 +27,7 @@ MAY = {
 FLOORS = ("run", "show", "claims", "exhibits", "__main__")
 STATISTICS = (
     *("claims.stats", "claims.verdicts", "claims.evidence", "claims.depths"),
-    *("exhibits.regimes", "exhibits.deviations", "exhibits.readings"),
+    *("exhibits.regimes", "exhibits.variants", "exhibits.deviations", "exhibits.readings"),
 )
 FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room but paper/
 

@@ -21,8 +21,8 @@ from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import cells_on_path
 from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits import sites
+from pfpne.paper.exhibits.guide import NEAR_BEST, TUNED_OBJECTIVES, ratio_to_others
 from pfpne.paper.exhibits.panels import scale_in_words
-from pfpne.paper.exhibits.regimes import NEAR_BEST, TUNED_OBJECTIVES, ratio_to_others
 from pfpne.paper.exhibits.regret import draw_regret
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.notebooks import SITES_PARAMETERS

@@ -2,7 +2,7 @@
 
 A *reading* is a value for each choice that the paper leaves open. The *statements* are what the paper's text says of
 its figures, a row each in statements.toml. `search` counts, over a declared grid of readings and in few runs, how many
-statements hold in the means: it shows where to look, and tests nothing. `confirm` tests every statement for one
+statements hold in the means: it shows where to look, and tests nothing. `confirmation` tests every statement for one
 reading on other seeds, with thirty paired runs.
 
 The grid. Noise and T are crossed with everything. The choices about the problem (M, the shift's size and unit, the
@@ -25,7 +25,7 @@ import pandas as pd
 
 from pfpne.paper.claims.claim_tests import c_of_noise, has_stopped_communicating, keeps_communicating
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
-from pfpne.paper.exhibits import deviations
+from pfpne.paper.exhibits import variants
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -62,7 +62,7 @@ GRID_VALUES = {  # profile -> the values of noise and of T, which are crossed wi
 }
 SEARCH_SEED = 1  # the figures and the confirmation have another, 0
 MAX_SEARCH_PULLS = 30_000_000  # M T of the search
-WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of deviations.VARIANTS that begins no phase that T cuts
+WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of variants.VARIANTS that begins no phase that T cuts
     "pf-pne": "whole phases",
     **{name: f"whole phases, {name}" for name in ("fed-pne", "pe", "fed1-ucb")},
 }
@@ -160,7 +160,7 @@ class Reading:
         )
 
     def variant(self, name: str) -> str:
-        """The row of deviations.VARIANTS that stands for the algorithm under this reading, or nothing."""
+        """The row of variants.VARIANTS that stands for the algorithm under this reading, or nothing."""
         algorithm = "fed-pne" if name == IDENTICAL_FED_PNE else name
         if self["cut phase"] == "not begun" and algorithm in WHOLE_PHASE_VARIANTS:
             return WHOLE_PHASE_VARIANTS[algorithm]
@@ -208,14 +208,14 @@ class Measured:
 def _measure_stored(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ...], folder: Path) -> list:
     """What `measure_run` says at each of the horizons of one run, kept under a key."""
     (name,) = experiment.algorithms
-    base, algorithm, partition = deviations.VARIANTS[variant] if variant else (name, name, None)
+    base, algorithm, partition = variants.VARIANTS[variant] if variant else (name, name, None)
     content = {"run": experiment.key(base, run), "variant": variant, "horizons": horizons}
 
     def make() -> list:
         result = experiment.simulate(algorithm, run, *([partition] if partition else []))
         return [measure_run(result, T) for T in horizons]
 
-    return cache.rows(cache.key(content, measure_run, deviations.VARIANTS.get(variant)), make, folder)
+    return cache.rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
 
 
 def measure_run(result: Run, T: int) -> list:

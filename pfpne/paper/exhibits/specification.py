@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from pfpne import problems
 from pfpne.paper.claims.claim_tests import c_of_noise
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
-from pfpne.paper.exhibits import deviations
+from pfpne.paper.exhibits import variants
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, log_ticks, new_figure, our_style
@@ -94,7 +94,7 @@ def _mean_regret(
         ].mean()
     changes["horizon"] = T
     if variant:
-        return study.variant(objective, *deviations.VARIANTS[variant], noise, n, **changes).mean()
+        return study.variant(objective, *variants.VARIANTS[variant], noise, n, **changes).mean()
     return study.runs(objective, name, noise, n, **changes)["regret"].mean()
 
 

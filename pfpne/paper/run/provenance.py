@@ -24,7 +24,7 @@ WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
         *("exhibits.communication", "exhibits.findings", "exhibits.landmine", "exhibits.maps", "exhibits.pages"),
         *("exhibits.panels", "exhibits.regret", "exhibits.verdict_tables", "show.export", "show.plot", "show.style"),
         *("run.cache", "run.declarations", "run.destinations", "run.folders", "run.notebooks", "run.parameters"),
-        *("run.progress", "run.sources", "run.versions", "run.workers"),
+        *("run.progress", "run.rows", "run.sources", "run.versions", "run.workers"),
     )
 }
 DECIDING_PARAMETERS = (

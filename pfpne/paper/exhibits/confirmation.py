@@ -1,0 +1,222 @@
+"""The statements of the paper about its figures, tested under one reading, on seeds that the search has not seen."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.paper.claims import stats
+from pfpne.paper.claims.claim_tests import has_stopped_communicating, keeps_communicating
+from pfpne.paper.claims.evidence import summarize
+from pfpne.paper.claims.verdicts import decide_by_holm
+from pfpne.paper.exhibits import variants
+from pfpne.paper.exhibits.readings import (
+    IDENTICAL_FED_PNE,
+    STATEMENTS,
+    Reading,
+    Statement,
+    measure_run,
+)
+from pfpne.paper.run import cache
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.profiles import PROFILES, READINGS
+from pfpne.paper.run.workers import run_unordered
+from pfpne.paper.show.style import label
+from pfpne.rng import stream
+
+CONFIRMATION_SEED = 0  # of the figures and of the confirmation; the search has another
+MOVED_SETTINGS = {  # the settings of the statement on tuning, and the values that each is moved to, alone
+    "nu_1": (0.5, 2.0),
+    "rho": (0.4, 0.6),
+    "c": (0.05, 0.2),
+    "c_1": (0.5, 2.0),
+    "Delta": (0.005, 0.02),
+}
+# What the two named readings choose besides noise and T. Of the readings under which most statements come out,
+# "printed" is the plainest: all else is as we had it, but for who Fed-PNE's competitors are.
+CHOSEN_VALUES = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
+
+
+def complete_reading(name: str, profile: str) -> Reading:
+    """The reading "printed" or "model" at the scale of a profile."""
+    scale, p = READINGS[name], PROFILES[profile]
+    noise = scale.noises[0]
+    problem = {} if scale.landmine_noise == noise else {"landmine's noise": "none"}
+    return Reading(noise, scale.horizon if profile == "paper" else p.horizon, p.n_clients, problem, CHOSEN_VALUES[name])
+
+
+def _regret(experiment, run: int, variant: str, T: int, folder: Path) -> list:
+    """What `measure_run` says of one run: read where the run or the measurement is stored, else simulated now."""
+    (name,) = experiment.algorithms
+    base, algorithm, partition = variants.VARIANTS[variant] if variant else (name, name, None)
+    key = experiment.key(base, run)
+
+    def make() -> list:
+        result = None if variant else cache.load(key, folder)
+        return measure_run(result or experiment.simulate(algorithm, run, *([partition] if partition else [])), T)
+
+    content = {"run": key, "variant": variant, "T": T}
+    return cache.rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
+
+
+def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
+    """Test every statement under a reading, on paired runs of another seed than the search's.
+
+    Parameters
+    ----------
+    reading : Reading
+        What the runs are run with.
+    n_runs : int
+        How many paired runs.
+    n_jobs : int or str, optional
+        Workers, as in pfpne.paper.run.workers.run_unordered.
+    bar : callable, optional
+        bar(done, total) is called as runs finish.
+    folder : Path
+        Where runs, and what was measured of them, are kept.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per statement and comparison: id, objective, what (is compared), n, ratio (of means) with its 95 %
+        bootstrap interval low, high, wins (runs in which the comparison is as stated), p_right and p_wrong (of "it is
+        false" and of "it is true", sign-flip tests of the paired differences, not corrected), phase (the mean
+        share of T in the last phase of the algorithm that the statement is about, if it is PF-PNE or Fed-PNE),
+        other_phase (the same of the one that it is compared with).
+    """
+    wanted = {}
+    for statement in STATEMENTS:
+        for name in _algorithms(statement, reading):
+            for run in range(n_runs):
+                experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
+                wanted[statement.objective, name, run] = experiment, run, reading.variant(name), reading.T, folder
+    order = sorted(wanted, key=lambda job: job[1] not in ("fn-ucb", "hct-pyxab"))  # the long ones first
+    made = dict(run_unordered(_regret, [wanted[job] for job in order], n_jobs, bar))
+    values = {job: made[position] for position, job in enumerate(order)}
+
+    def column(objective: str, name: str, k: int = 0) -> np.ndarray:
+        return np.array([values[objective, name, run][k] for run in range(n_runs)], dtype=float)
+
+    rows = []
+    for statement in STATEMENTS:
+        rows += _tested(statement, reading, column, n_runs, n_jobs, folder)
+    return pd.DataFrame(rows)
+
+
+def _algorithms(statement: Statement, reading: Reading) -> list[str]:
+    """The algorithms whose runs a statement compares."""
+    if statement.kind == "ratio":
+        return [statement.over, *statement.rivals(reading)]
+    return {"grows": ["fed-pne", "pf-pne"], "stops": ["pf-pne"]}.get(statement.kind, [])
+
+
+def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[dict]:
+    """The rows of one statement: one per comparison."""
+    head = {"id": statement.id, "objective": statement.objective}
+    if statement.kind in ("grows", "stops", "difference"):
+        facts, value = _counted(statement, reading, column, n_runs)
+        row = {"what": statement.kind, "n": n_runs, "ratio": value, "wins": int(np.sum(facts))}
+        return [{**head, **row, "p_right": 0.0 if all(facts) else 1.0, "p_wrong": 1.0 if all(facts) else 0.0}]
+    pairs = _pairs(statement, reading, column, n_runs, n_jobs, folder)
+    last_phase = functools.partial(_last_phase, statement.objective, reading, n_runs, n_jobs, folder)
+    subject = statement.over or ("fed-pne" if statement.kind == "global" else "pf-pne")
+    others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
+    rows = []
+    for (name, a, b), other in zip(pairs, others, strict=True):
+        rng = stream(CONFIRMATION_SEED, "statements", statement.id, name)
+        ratio, low, high = stats.ratio_interval(a, b, rng)
+        excess = [a - statement.below * b] if statement.below is not None else []
+        excess += [statement.above * b - a] if statement.above is not None else []
+        p = np.array([stats.sign_flip(x, rng) for x in excess])
+        row = {"what": name, "n": n_runs, "ratio": ratio, "low": low, "high": high}
+        row |= {"wins": int(np.all([x < 0 for x in excess], axis=0).sum())}
+        p_right, p_wrong = stats.combine_p_values(p)
+        row |= {"p_right": p_right, "p_wrong": p_wrong}
+        rows.append({**head, **row, "phase": last_phase(subject), "other_phase": last_phase(other)})
+    return rows
+
+
+def _counted(statement: Statement, reading: Reading, column, n_runs: int) -> tuple[list[bool], float]:
+    """(whether it is so, run by run; the mean of what is shown) of a statement that is counted and not tested."""
+    if statement.kind == "difference":
+        pair = (
+            reading.experiment(f, "pf-pne", CONFIRMATION_SEED, n_runs) for f in (statement.objective, statement.than)
+        )
+        own, other = (np.array([e.problem(run).Delta for run in range(n_runs)]) for e in pair)
+        return list(own > other), float(own.mean() / other.mean())
+    pf = column(statement.objective, "pf-pne", 1)
+    if statement.kind == "grows":
+        fed = column(statement.objective, "fed-pne", 1)
+        return list(keeps_communicating(fed, pf, reading.T)), float(fed.mean() / reading.T)
+    rounds = column(statement.objective, "pf-pne", 2)
+    return list(has_stopped_communicating(rounds, pf, reading["H_0"], reading.T)), float(pf.mean() / reading.T)
+
+
+def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[tuple]:
+    """(name, a, b) of each comparison of a statement: paired regrets (n,) whose ratio a / b is bounded."""
+    if statement.kind == "ratio":
+        a = column(statement.objective, statement.over)
+        names = statement.rivals(reading)
+        return [(f"{_label(statement.over)} / {_label(n)}", a, column(statement.objective, n)) for n in names]
+    name = "fed-pne" if statement.kind == "global" else "pf-pne"
+    experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
+    if statement.kind == "global":
+        rows = summarize(replace(experiment, global_regret=True), n_jobs, folder)
+        return [("global / local", rows["global_regret"].to_numpy(), rows["regret"].to_numpy())]
+    ours = summarize(experiment, n_jobs, folder)["regret"].to_numpy()
+    moved = [(setting, value) for setting, values in MOVED_SETTINGS.items() for value in values]
+    return [
+        (
+            f"{setting} = {value:g}",
+            summarize(replace(experiment, settings={setting: value}), n_jobs, folder)["regret"].to_numpy(),
+            ours,
+        )
+        for setting, value in moved
+    ]
+
+
+def _last_phase(objective: str, reading: Reading, n_runs: int, n_jobs, folder: Path, name: str) -> float:
+    """The mean share of T in the last phase of PF-PNE or Fed-PNE; 0 for an algorithm without such phases."""
+    if name not in ("pf-pne", "fed-pne", IDENTICAL_FED_PNE):
+        return 0.0
+    return float(
+        summarize(reading.experiment(objective, name, CONFIRMATION_SEED, n_runs), n_jobs, folder)["last_phase"].mean()
+    )
+
+
+def _label(name: str) -> str:
+    return "Fed-PNE with identical clients" if name == IDENTICAL_FED_PNE else label(name)
+
+
+def verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
+    """One row per statement: shown, refuted or open, by `decide_by_holm` over the statements of a reading.
+
+    A statement is shown if all its comparisons are; it is refuted if one of them is. Where the algorithm that a
+    statement is about spends more than half of T in one phase that T cuts, a ratio says more of T than of the
+    algorithms, and the statement is open. other_phase: the largest of the algorithms that it is compared with, which
+    the rule leaves out. by_design: whether the definitions leave no other outcome; such a statement is shown, and
+    counted apart.
+    """
+    rows = []
+    for statement in STATEMENTS:
+        rows_of_one = comparisons[comparisons["id"] == statement.id]
+        worst = rows_of_one.loc[_distance(rows_of_one["ratio"], statement).idxmax()]
+        p_right, p_wrong = stats.combine_p_values(rows_of_one[["p_right", "p_wrong"]].to_numpy())
+        row = {"id": statement.id, "objective": statement.objective, "what": worst["what"], "n": int(worst["n"])}
+        row |= {name: worst.get(name) for name in ("ratio", "low", "high", "wins", "phase")}
+        row |= {"other_phase": rows_of_one.get("other_phase", pd.Series(0.0)).max(), "by_design": statement.by_design}
+        rows.append(row | {"p_right": p_right, "p_wrong": p_wrong})
+    return decide_by_holm(pd.DataFrame(rows))
+
+
+def _distance(ratio: pd.Series, statement: Statement) -> pd.Series:
+    """How far a ratio is from what is stated, on a logarithmic scale; the largest is the comparison that decides."""
+    if statement.below is None and statement.above is None:
+        return ratio * 0
+    above = np.log(ratio / statement.below) if statement.below is not None else -np.inf
+    below = np.log(statement.above / ratio) if statement.above is not None else -np.inf
+    return pd.Series(np.maximum(above, below), index=ratio.index)

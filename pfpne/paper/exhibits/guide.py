@@ -1,0 +1,229 @@
+"""When to federate, with which algorithm and with which Delta, in rules and sentences that are read off the map."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from pfpne.paper.exhibits.regimes import RANKED_ON_MAP, REGIME_COLUMNS
+from pfpne.paper.show.export import Exhibit, text_exhibit
+from pfpne.paper.show.style import EARLY, OWN_DELTA, label, rounded
+
+KNOWN_IN_ADVANCE = {  # what a person may know, in words
+    "sigma": "noise",
+    "spread": "clients' spread",
+    "clients": "M",
+    "horizon": "T",
+}
+NEAR_BEST = 1.1  # as good as the best
+STRONG_NOISE = 0.18  # noise that is not small
+TUNED_OBJECTIVES = (
+    "garland",
+    "doublesine",
+    "himmelblau",
+    "ackley",
+)  # the objectives that PF-PNE+ was tuned on, with other seeds
+
+
+def explain(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exhibit:
+    """Explain in rules and sentences when to federate, how, and with which Delta.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The map, as `measure` returns it.
+    given : pandas.DataFrame
+        The curves of `break_even`.
+    unseen : pandas.DataFrame
+        What `held_out` returns.
+
+    Returns
+    -------
+    Exhibit
+        The text, in Markdown.
+    """
+    rules, trust = _rules(table)
+    sentences = [*trust, _words_on_ours(table), _words_on_unseen(unseen), _which_Delta(given)]
+    parts = [
+        (
+            "The last three columns compare each choice with the best algorithm of each regime. They are the"
+            " geometric mean of the additional regret, the share of regimes in which it is at most "
+            f"{NEAR_BEST - 1:.0%}, and"
+            " the worst ratio of the two regrets."
+        ),
+        rules.to_markdown(index=False),
+        "".join(f"- {sentence}\n" for sentence in sentences).rstrip(),
+        "How often a search with a federation has less regret than the same search alone:",
+        _federation_adds(table).to_markdown(index=False),
+    ]
+    text = "\n\n".join(parts) + "\n"
+    return text_exhibit("regime_guide", "When to federate, with which algorithm, and which Delta.", text)
+
+
+def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:
+    """The share of regimes in which a federated search has less regret than the same one alone: one row per pair."""
+    identical, rows = table["shift"].eq(0) & table["objective"].ne("landmine"), []
+    for name, other in (("pf-pne+", EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")):
+        counted = table["noise"].ne("bernoulli") | (name != "pf-pne+")  # there it knows more of the noise, too
+        less = table[name] < table[other]
+        note = " (uniform noise alone)" if name == "pf-pne+" else ""
+        row = {"Federated": _label(name) + note, "Alone": label(other)}
+        for clients, mask in (("Identical clients", identical), ("Differing clients", ~identical)):
+            row[clients] = f"{less[mask & counted].mean():.0%}"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _words_on_ours(table: pd.DataFrame) -> str:
+    """How near PF-PNE+ comes to the best of the others, where it was tuned and where not."""
+    lead = ratio_to_others(table)[
+        table["shift"].eq(0) & table["objective"].ne("landmine") & table["sigma"].gt(STRONG_NOISE)
+    ]
+    return (
+        f"**{label('pf-pne+')} everywhere.** It is within {NEAR_BEST - 1:.0%} of the best of the others "
+        f"{_near_the_best(table, [])} With identical clients and noise above {STRONG_NOISE}, it has at least 30% "
+        "less regret "
+        f"than any other in {(lead <= 0.7).sum()} of {len(lead)} regimes."
+    )
+
+
+def _words_on_unseen(unseen: pd.DataFrame) -> str:
+    """How near PF-PNE+ comes to the best of the others in the regimes that were held out."""
+    lead = ratio_to_others(unseen)[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
+    return (
+        f"**Held out.** {len(unseen)} regimes were fixed before any of them was run. They have another seed, and M "
+        "and T that are not on the map. Shifts other than 0 and noises other than Bernoulli are not on the map "
+        f"either. Rastrigin is in two dimensions. There {label('pf-pne+')} is within {NEAR_BEST - 1:.0%} of the "
+        "best of "
+        f"the others {_near_the_best(unseen, ['cells'])} With identical clients it has at least 30% less regret than "
+        f"any other in {(lead <= 0.7).sum()} of {len(lead)}."
+    )
+
+
+def ratio_to_others(table: pd.DataFrame) -> pd.Series:
+    """PF-PNE+'s mean regret over that of the best of the others."""
+    return table["pf-pne+"] / table[[name for name in RANKED_ON_MAP if name != "pf-pne+"]].min(axis=1)
+
+
+def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
+    """How often PF-PNE+ is within NEAR_BEST of the best of the others, by these columns and whether tuned there."""
+    ratio, parts = ratio_to_others(table), []
+    rows = table[by].assign(near=ratio <= NEAR_BEST, tuned=table["objective"].isin(TUNED_OBJECTIVES))
+    for kinds, group in rows.groupby(by, sort=False) if by else [((), rows)]:
+        where = "".join(f"on {kind} cells " for kind in kinds)
+        sides = [
+            f"in {side['near'].mean():.0%} of {len(side):,} regimes with {objectives}"
+            for objectives, side in (
+                ("objectives that it was tuned on", group[group["tuned"]]),
+                ("other objectives", group[~group["tuned"]]),
+            )
+            if len(side)
+        ]
+        parts.append(where + " and ".join(sides))
+    return f"{'; '.join(parts)}. At worst it has {ratio.max():.2g} times the regret of the best."
+
+
+def _label(name: str) -> str:
+    return f"{label('pf-pne')} with the true Delta" if name == OWN_DELTA else label(name)
+
+
+def _rules(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Which of RANKED_ON_MAP to use, one row per rule, by what a person could know; and a sentence on its worth.
+
+    The worth is that on an objective left out. On a map of one objective nothing can be left out: no sentence.
+    """
+    behind = table[RANKED_ON_MAP].div(table[RANKED_ON_MAP].min(axis=1), axis=0)
+    known = np.log(table[[*KNOWN_IN_ADVANCE]].clip(lower=1e-3))
+    tree, leaf = _tree(known, behind)
+    rules = []
+    for node, conditions in _leaves(tree.tree_):
+        regimes = behind[leaf == node]
+        best = np.log(regimes).mean().idxmin()
+        rules.append({"If": _in_words(conditions), "Take": label(best), **_behind_the_best(regimes[best])})
+    objectives, parts = table["objective"].unique(), []
+    if len(objectives) == 1:
+        return pd.DataFrame(rules), []
+    for objective in objectives:
+        out = table["objective"] == objective
+        tree, leaf = _tree(known[~out], behind[~out])
+        names = np.log(behind[~out]).groupby(leaf).mean().idxmin(axis=1)
+        chosen = names.loc[tree.apply(known[out])]
+        parts.append(
+            pd.Series([ratios[name] for (_, ratios), name in zip(behind[out].iterrows(), chosen, strict=True)])
+        )
+    more, near, worst = _behind_the_best(pd.concat(parts)).values()
+    trust = (
+        "**How far to trust the rules.** We made them without one objective and followed them on that objective, for "
+        f"each in turn. Then they have {more} more regret than the best algorithm, on average, and are within "
+        f"{NEAR_BEST - 1:.0%} of it in {near}. At worst they have {worst} times its regret."
+    )
+    return pd.DataFrame(rules), [trust]
+
+
+def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
+    """A regression tree of the logarithms of `behind` (ratios to the best), and the leaf of each row."""
+    from sklearn.tree import DecisionTreeRegressor  # slow, so not before it is needed
+
+    tree = DecisionTreeRegressor(max_leaf_nodes=5, min_samples_leaf=max(1, len(known) // 20), random_state=0)
+    return tree, tree.fit(known, np.log(behind)).apply(known)
+
+
+def _behind_the_best(behind: pd.Series) -> dict[str, str]:
+    """The geometric mean of what is above 1 of ratios to the best, how often they are near 1, and the largest."""
+    return {
+        "More regret": f"{np.exp(np.log(behind).mean()) - 1:.0%}",
+        f"Within {NEAR_BEST - 1:.0%}": f"{(behind <= NEAR_BEST).mean():.0%} of {len(behind):,} regimes",
+        "At worst": f"{behind.max():.2g}",
+    }
+
+
+def _leaves(tree, node: int = 0, conditions: tuple = ()) -> list[tuple]:
+    """(leaf, conditions), a condition (feature, whether below, threshold), of a fitted tree of scikit-learn."""
+    if tree.children_left[node] < 0:
+        return [(node, conditions)]
+    split = [*KNOWN_IN_ADVANCE][tree.feature[node]], math.exp(tree.threshold[node])
+    sides = (tree.children_left[node], True), (tree.children_right[node], False)
+    return sum((_leaves(tree, child, (*conditions, (split[0], below, split[1]))) for child, below in sides), [])
+
+
+def _in_words(conditions: tuple) -> str:
+    """The conditions of a leaf as the condition of a rule."""
+    parts = []
+    for feature, feature_name in KNOWN_IN_ADVANCE.items():
+        highest = min((x for name, below, x in conditions if name == feature and below), default=None)
+        lowest = max((x for name, below, x in conditions if name == feature and not below), default=None)
+        if lowest and highest:
+            parts.append(f"{feature_name} between {rounded(lowest)} and {rounded(highest)}")
+        elif lowest or highest:
+            parts.append(f"{feature_name} {'above' if lowest else 'below'} {rounded(lowest or highest)}")
+    return ", ".join(parts) or "always"
+
+
+def _which_Delta(given: pd.DataFrame) -> str:
+    """Which Delta to give PF-PNE, from the curves of `break_even`."""
+    rows = []
+    for _, curve in given.sort_values("given").groupby(REGIME_COLUMNS):
+        first, best = curve.iloc[0], curve.loc[curve["ratio"].idxmin()]  # Delta = 0, and the best of them
+        pays = curve["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
+        row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best["ratio"]}
+        rows.append({**row, "best": best["given"], "pays": curve.loc[pays, "given"].min(), "zero": first["ratio"]})
+    cases = pd.DataFrame(rows)
+    differ, alike = cases[cases["own"] > 0], cases[cases["own"] == 0]
+    again = (differ["pays"] > 0) & (differ["zero"] < 1)
+    return (
+        f"**Which Delta to give {label('pf-pne')}.** Ranges are medians and quartiles. With differing clients, the "
+        f"true Delta is {_range(differ['own'])}. Given it, the regret is within {NEAR_BEST - 1:.0%} of that of "
+        "the best "
+        f"Delta in {(differ['behind'] <= NEAR_BEST).sum()} of {len(differ)} cases, and below PE's in "
+        f"{(differ['ratio'] < 1).sum()}. The best Delta is {_range(differ['best'])}. Below a Delta of "
+        f"{_range(differ['pays'])} federating stops paying; at 0 it pays again in {again.sum()}. With identical "
+        f"clients, Delta = 0 is within {NEAR_BEST - 1:.0%} of the best in {(alike['behind'] <= NEAR_BEST).sum()} of "
+        f"{len(alike)}."
+    )
+
+
+def _range(values: pd.Series) -> str:
+    low, middle, high = values.quantile([0.25, 0.5, 0.75])
+    return f"{middle:.2g} ({low:.2g} to {high:.2g})"

@@ -1,0 +1,105 @@
+"""Which of the differences between HOO and HCT decides on rastrigin: each part of one put into the other."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.algorithms.hct import HCTConstants, HCTSettings, TreeClient, hct_constants
+from pfpne.algorithms.hoo import hoo_constants
+from pfpne.federation import Task
+from pfpne.paper.run import cache
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.progress import progress
+from pfpne.paper.run.workers import run_unordered
+from pfpne.partition import Partition
+from pfpne.simulation.noise import noise_streams
+from pfpne.simulation.simulate import partition_of
+from pfpne.simulation.tree import Cells, play
+
+SEARCHES = {  # where a search departs from HCT, towards HOO
+    "HCT": (),
+    "HCT, HOO's width": ("width",),
+    "HCT, HOO's credit": ("credit",),
+    "HCT, HOO's splits": ("splits",),
+    "HOO, HCT's width": ("credit", "splits"),
+    "HOO, HCT's credit": ("width", "splits"),
+    "HOO, HCT's splits": ("width", "credit"),
+    "HOO": ("width", "credit", "splits"),
+}
+HOO_PARTS = {
+    "width": "the interval of a node: sqrt(2 log T / n) instead of c sqrt(log(1/delta~) / n), c = 0.1",
+    "credit": "a reward counts at every node above the one pulled, too",
+    "splits": "a node is split at its first pull, down to the truncation depth, instead of after tau_h pulls",
+}
+
+
+def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: int) -> HCTConstants:
+    """HCT's constants, with these HOO_PARTS of HOO's in their place."""
+    settings = HCTSettings()
+    hct, hoo = (make(settings, partition, horizon) for make in (hct_constants, hoo_constants))
+    if "splits" in parts:
+        hct = hct._replace(threshold=hoo.threshold)
+    if "width" in parts:
+        hct = hct._replace(squared_width=hoo.squared_width)
+    return hct._replace(credit_path="credit" in parts)
+
+
+def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
+    """A search of SEARCHES, means over the clients: R(T), the mean depth of a pull, the deepest, the nodes pulled."""
+    problem, T, parts = experiment.problem(run), experiment.horizon, SEARCHES[search]
+    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
+    cells, streams = Cells(problem, partition, range(problem.n_clients)), noise_streams(problem, experiment.seed, run)
+    totals = []
+    for m in range(problem.n_clients):
+        tree = TreeClient(task, constants_with_parts(parts, partition, T))
+        pulled, _ = play(cells, tree, T, range(m, m + 1), streams)
+        node = tree.node[: tree.state[0]["size"]]
+        pulls = node["count"].copy()
+        if "credit" in parts:  # what was pulled below a node counts there, too
+            np.subtract.at(pulls, node["parent"][1:], node["count"][1:])
+        regret = (problem.optimum[m] - cells.value[pulled[0], m]).sum()
+        totals.append([regret, pulls @ node["depth"] / T, node["depth"][pulls > 0].max(), (pulls > 0).sum()])
+    return np.mean(totals, axis=0).tolist()
+
+
+def _stored_trees(experiment: Experiment, search: str, folder: Path) -> list[float]:
+    key = cache.key({"run": experiment.key("hct", 0), "search": search}, _play_trees)
+    return cache.rows(key, lambda: _play_trees(experiment, 0, search), folder)
+
+
+def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """One row per search of SEARCHES: means over the clients of the first run on rastrigin, Bernoulli rewards."""
+    experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
+    jobs, small = [(experiment, search, folder) for search in SEARCHES], experiment.is_small(len(SEARCHES))
+    played = sorted(run_unordered(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small))
+    table = pd.DataFrame([row for _, row in played], columns=["regret", "depth", "deepest", "nodes"])
+    return table.assign(search=[*SEARCHES])[["search", *table.columns]]
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits, written out."""
+    return f"{float(f'{value:.3g}'):,.0f}"
+
+
+def trees_in_words(trees: pd.DataFrame) -> str:
+    """What each part of HOO does to HCT's regret, and HCT's to HOO's, in three sentences."""
+    means = trees.set_index("search")
+    regret = means["regret"]
+    into = {part: regret[f"HCT, HOO's {part}"] / regret["HCT"] for part in ("width", "credit", "splits")}
+    back = {part: regret[f"HOO, HCT's {part}"] / regret["HOO"] for part in into}
+
+    def listed(ratios: dict) -> str:
+        return ", ".join(f"{part} {ratio:.2f}" for part, ratio in ratios.items())
+
+    both = means.loc[["HOO", "HCT"]]
+    return (
+        f"R(T)/M is {three_digits(regret['HOO'])} with HOO and {three_digits(regret['HCT'])} with HCT, as means"
+        " over the clients of one run. If HCT takes one part from HOO, its regret is multiplied by this: "
+        f"{listed(into)}. If HOO takes one part from HCT, its regret is multiplied by this: {listed(back)}. On average "
+        f"HOO pulls at depth {both['depth'].iloc[0]:.1f} and HCT at depth {both['depth'].iloc[1]:.1f}. A client pulls "
+        f"{both['nodes'].iloc[0]:,.0f} nodes with HOO and {both['nodes'].iloc[1]:,.0f} with HCT."
+    )

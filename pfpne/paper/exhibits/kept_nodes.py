@@ -1,0 +1,214 @@
+"""Lemmas A.3 and A.4: how far from the optimum the nodes are that a run keeps, counted in runs.
+
+The second part is a problem of our own, with every premise of Lemma A.4, on which PF-PNE loses a client's optimum.
+"""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.algorithms.pf_pne import PFPNESettings, radius
+from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
+from pfpne.paper.claims.outcomes import theory_settings
+from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.profiles import PROFILES
+from pfpne.paper.run.rows import rows_of_runs
+from pfpne.paper.run.selections import ONE_PER_DIMENSION
+from pfpne.partition import Partition
+from pfpne.problems import Problem, problem_from_functions
+from pfpne.simulation.simulate import partition_of, simulate
+
+FACTORS = {"A.3": 6, "A.4": 11}  # of nu_1 rho^h; Lemma A.4 adds Delta
+NODE_COLUMNS = {  # of one lemma at one depth of one run
+    "lemma": "A.3 or A.4",
+    "depth": "h",
+    "bound": "what the lemma allows a node that is kept to fall short of the optimum",
+    "kept": "nodes that are kept (A.4: by each client beside those that the server keeps, all clients together)",
+    "within": "those of them that satisfy the bound",
+    "worst": "the largest distance from the optimum among them",
+    "good": "whether every mean that decided so far is within its half-width (the event of Lemma A.2)",
+    "smooth": "whether the cells down to h that hold an optimum have a centre within nu_1 rho^h of it (Assumption 2)",
+    "valid": "whether Delta bounds the clients' differences (Assumption 3); Lemma A.3 does not need it",
+}
+HOLDS, HOLDS_ANYWAY = "holds, premises hold", "holds, a premise fails"
+EXCUSED, REFUTING = "fails, a premise fails", "fails, premises hold"
+VACUOUS = "the bound is 1 or more"  # no value in [0, 1] is so far from another
+LEMMA_CASES = (HOLDS, HOLDS_ANYWAY, EXCUSED, REFUTING, VACUOUS)
+CONSTANTS = ("the experiments'", "the theory's")
+DELTAS_GIVEN = {"0.01": PFPNESettings.Delta, "own": "true"}  # the paper's, and the clients' own
+CASE_COLUMNS = ["lemma", "objective", "noise", "constants", "Delta"]
+
+
+def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **settings) -> list[dict]:
+    """Watch one run of pf-pne, and hold the nodes that each depth keeps against Lemmas A.3 and A.4.
+
+    problem, horizon, partition, settings: as in simulate. Returns one dict, the keys of NODE_COLUMNS, per lemma and
+    depth at which a node is kept. The premises are those that the proofs use: the event and the smoothness at depths
+    0..h.
+    """
+    seen = watch("pf-pne", problem, horizon, partition=partition, **settings)
+    s, M = seen.server.settings, problem.n_clients
+    log, shared = s.log_term(seen.server.task), seen.shared
+    depths = max(len(shared), *map(len, seen.own), 1)
+    optima, K = np.append(problem.optimum, problem.global_optimum), nodes_before_elimination(partition, shared)
+    paths = np.array(cells_on_path(partition, np.vstack([problem.maximisers, problem.global_maximiser]), depths - 1))
+    pulled = [(m, *node, *drawn) for m, client in enumerate(seen.clients) for node, drawn in client.pulled.items()]
+    pulled = pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
+    ends = np.array([len(own) for own in seen.own])  # how many depths each client has finished alone
+
+    good = np.ones((2, depths), dtype=bool)  # the means of the server, of the clients
+    smooth = np.empty((2, depths), dtype=bool)  # f-bar, every f_m
+    gaps = {}  # (lemma, depth): how far from the optimum the nodes are that are kept
+    for h in range(depths):
+        centers = partition.centers(h, paths[h])
+        at_optima = np.append(problem.paired_values(np.arange(M), centers[:M]), problem.mean_values(centers[M:]))
+        near = optima - at_optima <= s.nu_1 * s.rho**h
+        smooth[:, h] = near[M], near[:M].all()
+        protected = shared[h] if h < len(shared) else np.empty(0, dtype=np.int64)
+        if h < len(shared):
+            f_bar, b = problem.mean_values(partition.centers(h, K[h])), radius(seen.server.samples(h), log, s.c)
+            good[0, h] = (np.abs(seen.means[h].mean(axis=0) - f_bar) <= b).all()
+            gaps["A.3", h] = problem.global_optimum - f_bar[np.isin(K[h], protected)]
+        decided = pulled[(pulled["depth"] == h) & ~pulled["index"].isin(protected)]
+        decided = decided[ends[decided["m"]] > h]
+        f = problem.paired_values(decided["m"].to_numpy(), partition.centers(h, decided["index"].to_numpy()))
+        good[1, h] = (np.abs(decided["total"] / decided["n"] - f) <= radius(decided["n"], log, s.c)).all()
+        alone = [(m, i) for m, own in enumerate(seen.own) if len(own) > h for i in np.setdiff1d(own[h], protected)]
+        owner, index = np.array(alone, dtype=np.int64).reshape(-1, 2).T
+        gaps["A.4", h] = problem.optimum[owner] - problem.paired_values(owner, partition.centers(h, index))
+
+    so_far = np.logical_and.accumulate(good, axis=1)
+    events = {
+        "A.3": so_far[0],
+        "A.4": so_far[1] & good[0].all(),
+    }  # the server has decided all before a client is alone
+    smooth = dict(zip(FACTORS, np.logical_and.accumulate(smooth, axis=1), strict=True))
+    rows = []
+    for (lemma, h), gap in gaps.items():
+        bound = FACTORS[lemma] * s.nu_1 * s.rho**h + (s.Delta if lemma == "A.4" else 0)
+        counted = [lemma, h, bound, len(gap), int((gap <= bound).sum()), float(gap.max(initial=0))]
+        premises = bool(events[lemma][h]), bool(smooth[lemma][h]), lemma == "A.3" or problem.Delta <= s.Delta
+        if len(gap):
+            rows.append(dict(zip(NODE_COLUMNS, [*counted, *premises], strict=True)))
+    return rows
+
+
+def lemma_case(row: dict) -> str:
+    """Which of LEMMA_CASES one row of `count_kept_nodes` is."""
+    if row["bound"] >= 1:
+        return VACUOUS
+    premises, holds = row["good"] and row["smooth"] and row["valid"], row["within"] == row["kept"]
+    return (HOLDS if premises else HOLDS_ANYWAY) if holds else (REFUTING if premises else EXCUSED)
+
+
+def _count_run(experiment: Experiment, run: int) -> list[list]:
+    problem = experiment.problem(run)
+    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    rows = count_kept_nodes(problem, experiment.horizon, partition, **experiment.settings)
+    return [[value if isinstance(value, str) else float(value) for value in row.values()] for row in rows]
+
+
+def count_lemmas(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """One row per lemma, depth and run: CASE_COLUMNS without the lemma, run, and NODE_COLUMNS.
+
+    The runs of pf-pne on each of ONE_PER_DIMENSION under each noise of the profile, with the experiments' c and c_1 and
+    with the theory's, given the paper's Delta and the clients' own.
+    """
+    settings = {CONSTANTS[0]: {}, CONSTANTS[1]: theory_settings(p.n_clients)}
+    places = [*itertools.product(ONE_PER_DIMENSION, PROFILES[p.profile].noises, CONSTANTS, DELTAS_GIVEN)]
+    experiments = [
+        p.experiment(objective, noise, ("pf-pne",), settings=settings[constants] | {"Delta": DELTAS_GIVEN[Delta]})
+        for objective, noise, constants, Delta in places
+    ]
+    runs = [(*place, run) for place, e in zip(places, experiments, strict=True) for run in range(e.n_runs)]
+    measured = rows_of_runs(_count_run, experiments, p.n_jobs, folder)
+    rows = [[*head, *row] for head, rows in zip(runs, measured, strict=True) for row in rows]
+    table = pd.DataFrame(rows, columns=[*CASE_COLUMNS[1:], "run", *NODE_COLUMNS])
+    return table.astype(
+        dict.fromkeys(("depth", "kept", "within"), int) | dict.fromkeys(("good", "smooth", "valid"), bool)
+    )
+
+
+def count_cases(nodes: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """How many depths of runs have each of LEMMA_CASES: one row per value of the columns `by` of `count_lemmas`.
+
+    share: of the nodes kept where the bound is below 1, those within it. verdict: refuted by one case against it; shown
+    where the premises hold in one case at least; else open.
+    """
+    rows = []
+    nodes = nodes.assign(lemma_case=nodes.apply(lemma_case, axis=1)) if len(nodes) else nodes.assign(lemma_case="")
+    for place, group in nodes.groupby(by, sort=False):
+        counts = {name: int((group["lemma_case"] == name).sum()) for name in LEMMA_CASES}
+        told = group[group["lemma_case"] != VACUOUS]
+        share = told["within"].sum() / told["kept"].sum() if len(told) else math.nan
+        fails = {name: int((~told[name]).sum()) for name in ("good", "smooth", "valid")}
+        verdict = REFUTED if counts[REFUTING] else SHOWN if counts[HOLDS] else OPEN
+        rows.append(dict(zip(by, place, strict=True)) | counts | {"share": share} | fails | {"verdict": verdict})
+    return pd.DataFrame(rows)
+
+
+UNIT = 1 / 64  # values that are exact in binary
+BIASED_SETTINGS = {"nu_1": 1.0, "rho": 0.25, "Delta": 13 * UNIT}  # with which the premises below hold
+LONGEST_HORIZON = 1_200_000  # T of the last of the runs below
+
+
+def biased_problem(n_clients: int, noise: float | str = 0.0) -> Problem:
+    """M >= 3 clients on [0, 1], with the premises of Lemma A.4 for BIASED_SETTINGS, of which PF-PNE robs the first.
+
+    In units of 1/64, on the left half and on the right one: f_1 = 32, 32 - 13 (M - 2); the others, 6 and 58; so
+    f-bar = 45 on the right, its maximum. Its distances from f_m* are 13, Delta, for every client.
+
+    Assumption 2 holds with the distance nu_1 rho^g, g the depth of the smallest cell that holds both points: a cell of
+    depth h has diameter nu_1 rho^h and is a ball of this radius; and the functions differ between the halves alone, by
+    less than nu_1 rho^0 (for M <= 6). H_0 is 2. At depth 2 the server has eliminated the left half's cells, and client
+    1, alone, holds its own mean there, 32, against the mean of all on the right, 45: 32 + b + nu_1 rho^2 < 45 - b, as b
+    is at most nu_1 rho^2 = 4. From there on it has only points that are 13 (M - 2) below its optimum. The inequality
+    f-bar* <= f_m* + Delta does not exclude it: only f_m* >= f-bar* would.
+    """
+    first, second = 32, 32 - 13 * (n_clients - 2)
+
+    def halves(left: float, right: float):
+        return lambda x: np.where(x[:, 0] < 0.5, left, right) * UNIT
+
+    functions = [halves(first, second), *[halves(6, 58)] * (n_clients - 1)]
+    optimum = np.array([first, *[58] * (n_clients - 1)]) * UNIT
+    problem = problem_from_functions(
+        functions, [[0.0, 1.0]], noise, optimum, 45 * UNIT, name=f"biased comparison, M = {n_clients}"
+    )
+    problem.maximisers = np.array([[0.25], *[[0.75]] * (n_clients - 1)])
+    problem.global_maximiser = np.array([0.75])
+    return problem
+
+
+def run_biased_problem() -> pd.DataFrame:
+    """One row per M, noise and T: the regret of client 1 under pf-pne and pe, over T, and what Lemma A.4 says.
+
+    The constants are the theory's. regret: R_1(T) / T. last: over the last quarter of T, 0 where nothing is lost.
+    kept, within, deepest: of Lemma A.4, nodes at the depths where its premises hold, and the deepest of these.
+    """
+    rows = []
+    for n_clients, noise in itertools.product((3, 4), (0.0, "bernoulli")):
+        problem, cells = biased_problem(n_clients, noise), Partition([[0.0, 1.0]])
+        settings = theory_settings(n_clients) | BIASED_SETTINGS
+        alone = {name: value for name, value in settings.items() if name != "Delta"}
+        for T in (LONGEST_HORIZON // 16, LONGEST_HORIZON // 4, LONGEST_HORIZON):
+            runs = {
+                "pf-pne": simulate("pf-pne", problem, T, partition=cells, **settings),
+                "pe": simulate("pe", problem, T, partition=cells, **alone),
+            }
+            counts = [row for row in count_kept_nodes(problem, T, cells, **settings) if row["lemma"] == "A.4"]
+            counts = [row for row in counts if row["good"] and row["smooth"] and row["valid"]]
+            row = {"n_clients": n_clients, "noise": noise, "T": T}
+            for name, run in runs.items():
+                start = np.searchsorted(run.t, 0.75 * T)
+                row[name] = run.regret[0, -1] / T
+                row[f"{name}, last"] = (run.regret[0, -1] - run.regret[0, start]) / (T - run.t[start])
+            row |= {name: sum(count[name] for count in counts) for name in ("kept", "within")}
+            rows.append(row | {"deepest": max((count["depth"] for count in counts), default=-1)})
+    return pd.DataFrame(rows)

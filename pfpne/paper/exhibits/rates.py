@@ -1,0 +1,155 @@
+"""How regret grows and who is faster: Corollary 3.1, and what Section A.1 says of Fed-PNE's speed."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pfpne.algorithms.pf_pne import tau
+from pfpne.paper.claims import stats
+from pfpne.paper.claims.depths import watch
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
+from pfpne.paper.claims.outcomes import why_one_phase
+from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
+from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.rows import rows_of_runs
+from pfpne.paper.run.selections import ONE_PER_DIMENSION
+from pfpne.rng import stream
+from pfpne.simulation.simulate import partition_of
+
+SHRINKING_OBJECTIVES = ("garland", "himmelblau")
+SHRINKING_NOISES = ("bernoulli", 1.0)
+SHIFT_FACTORS = 3.0 ** -np.arange(7)  # of the profile's shift: where the clients' differences are looked up
+
+
+def bound_on_Delta(T: int, M: int, d: float) -> float:
+    """(log(MT) / T)^(1 / (d + 2)), below a constant times which Corollary 3.1 wants Delta; d = max(d_min, d_new)."""
+    return (math.log(M * T) / T) ** (1 / (d + 2))
+
+
+def _Delta_of(experiment: Experiment, run: int) -> list[list]:
+    return [[experiment.problem(run).Delta]]
+
+
+def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path = RESULTS) -> dict[int, float]:
+    """A shift for each T: the clients' mean Delta shrinks as `bound_on_Delta`, from that of p.shift at the first.
+
+    By interpolation between the logarithms of a few shifts; p.shift itself where clients do not differ.
+    """
+    shifts = p.shift * SHIFT_FACTORS
+    experiments = [p.experiment(objective, "bernoulli", ("pf-pne",), shift=shift, cells="random") for shift in shifts]
+    Deltas = np.array(rows_of_runs(_Delta_of, experiments, p.n_jobs, folder)).reshape(len(shifts), -1).mean(axis=1)
+    if not (Deltas > 0).all():
+        return dict.fromkeys(horizons, p.shift)
+    first = bound_on_Delta(horizons[0], p.n_clients, d)
+    wanted = [Deltas[0] * bound_on_Delta(T, p.n_clients, d) / first for T in horizons]
+    order = np.argsort(Deltas)
+    interpolated = np.exp(np.interp(np.log(wanted), np.log(Deltas[order]), np.log(shifts[order])))
+    return dict(zip(horizons, map(float, interpolated), strict=True))
+
+
+def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """One row per objective, noise, T and run: d, shift, Delta and R(T)/M of pf-pne (given its Delta) and of pe.
+
+    problems: what pfpne.paper.exhibits.assumptions.measure_assumptions returns first; d_min and d_new are the medians
+    at the shift next to p.shift.
+    """
+    study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
+    parts = []
+    for objective in SHRINKING_OBJECTIVES:
+        rows = problems[(problems["objective"] == objective) & (problems["cells"] == "random")]
+        rows = rows[rows["shift"] == rows["shift"].iloc[(rows["shift"] - p.shift).abs().argmin()]]
+        d = float(rows[["d_min", "d_new"]].max(axis=1).median())
+        d = 0.0 if math.isnan(d) else round(d, 2)  # nan where a profile has too few depths
+        shifts = shifts_for(objective, d, study.horizons, p, folder)
+        for noise, T in itertools.product(SHRINKING_NOISES, study.horizons):
+            changes = {"horizon": T, "shift": shifts[T]}
+            ours = study.runs(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
+            alone = study.runs(objective, "pe", noise, **changes)
+            part = ours[["run", "Delta", "regret"]].assign(alone=alone["regret"])
+            part = part.assign(idle=ours["last_phase"], alone_idle=alone["last_phase"])
+            part["of_bound"] = part["Delta"] / bound_on_Delta(T, p.n_clients, d)
+            parts.append(part.assign(objective=objective, noise=noise, d=d, T=T, shift=shifts[T]))
+    columns = ["objective", "noise", "d", "T", "shift", "run", "Delta", "of_bound", "regret", "idle", "alone"]
+    return pd.concat(parts, ignore_index=True)[[*columns, "alone_idle"]]
+
+
+def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
+    """One row per objective and noise: exponents of T, of what Corollary 3.1 allows and of what was measured.
+
+    allowed: of (T log(MT))^((d+1)/(d+2)), its own logarithm included. constant: the least C_3 for which its condition
+    on Delta holds in all of these runs. verdict: open where the horizon cuts half of a run, or as soon as the interval
+    holds `allowed`; for the corollary's other premises (smoothness, c >= 2) do not hold in these runs, a slope that is
+    above is open, too.
+    """
+    rows = []
+    for (objective, noise), group in shrunk.groupby(["objective", "noise"], sort=False):
+        horizons, d = np.sort(group["T"].unique()), group["d"].iloc[0]
+        allowed = stats.growth_exponents(
+            horizons, ((horizons * np.log(p.n_clients * horizons)) ** ((d + 1) / (d + 2)))[None]
+        )[0]
+        row = {
+            "objective": objective,
+            "noise": noise,
+            "d": d,
+            "first_Delta": group["Delta"][group["T"] == horizons[0]],
+        }
+        row["last_Delta"] = group["Delta"][group["T"] == horizons[-1]]
+        row = {name: value.mean() if isinstance(value, pd.Series) else value for name, value in row.items()}
+        row |= {"constant": group["of_bound"].max(), "allowed": allowed}
+        for name, column in (("", "regret"), ("alone_", "alone")):
+            slopes = stats.growth_exponents(horizons, group.pivot(index="run", columns="T", values=column).to_numpy())
+            low, high = stats.mean_interval(slopes, stream(p.seed, "corollary", objective, str(noise), column))
+            row |= {f"{name}slope": slopes.mean(), f"{name}low": low, f"{name}high": high}
+        means = group.groupby("T")[["regret", "alone"]].mean()
+        ratio = means["regret"] / means["alone"]
+        row |= {"first_ratio": ratio.iloc[0], "last_ratio": ratio.iloc[-1]}
+        row["one_phase"] = why_one_phase(group["idle"][group["T"] == horizons[-1]])
+        below = row["high"] <= allowed and not row["one_phase"]
+        rows.append(row | {"verdict": SHOWN if below else OPEN})
+    return pd.DataFrame(rows)
+
+
+CLIENT_CHANGES = {"identical": IDENTICAL_CLIENTS, "shifted": {}}
+SINGLE_CLIENT_SEARCHES = ("pe", "hct")
+
+
+def _budget_shares(experiment: Experiment, run: int) -> list[list]:
+    """[[share of T that rounding tau_h / M up adds to the phases of fed-pne, share of T in phases that end, depth]]."""
+    problem = experiment.problem(run)
+    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    seen = watch("fed-pne", problem, experiment.horizon, partition=partition)
+    s, M, log = seen.server.settings, problem.n_clients, seen.server.settings.log_term(seen.server.task)
+    drawn = {h: means.shape[1] * seen.server.samples(h) for h, means in seen.means.items()}
+    wanted = {h: means.shape[1] * tau(h, log, s.c, s.nu_1, s.rho) for h, means in seen.means.items()}
+    budget = M * experiment.horizon
+    return [
+        [(sum(drawn.values()) - sum(wanted.values())) / budget, sum(drawn.values()) / budget, max(drawn, default=0)]
+    ]
+
+
+def compare_speed(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """One row per objective, kind of clients and single-client search: R(T)/M of fed-pne over its, with an interval.
+
+    Bernoulli rewards. unspent: the share of T that fed-pne draws beyond tau_h, since M ceil(tau_h / M) >= tau_h; spent:
+    in phases that end; depth: of the last that ends, mean over runs. verdict: on "Fed-PNE is faster".
+    """
+    study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
+    rows = []
+    for objective, (clients, changes) in itertools.product(ONE_PER_DIMENSION, CLIENT_CHANGES.items()):
+        experiment = study.experiment(objective, "fed-pne", "bernoulli", **changes)
+        spent = np.array(rows_of_runs(_budget_shares, [experiment], p.n_jobs, folder)).reshape(-1, 3).mean(axis=0)
+        ours = study.runs(objective, "fed-pne", "bernoulli", **changes)["regret"].to_numpy()
+        for rival in SINGLE_CLIENT_SEARCHES:
+            theirs = study.runs(objective, rival, "bernoulli", **changes)["regret"].to_numpy()
+            rng = stream(p.seed, "speed", objective, clients, rival)
+            ratio, low, high = stats.ratio_interval(ours, theirs, rng)
+            verdict = SHOWN if high < 1 else REFUTED if low > 1 else OPEN
+            head = {"objective": objective, "clients": clients, "rival": rival, "runs": len(ours)}
+            measured = {"ratio": ratio, "low": low, "high": high, "verdict": verdict}
+            rows.append(head | measured | dict(zip(("unspent", "spent", "depth"), spent, strict=True)))
+    return pd.DataFrame(rows)
