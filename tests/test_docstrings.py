@@ -2,14 +2,16 @@
 
 import ast
 import doctest
+import importlib
 import inspect
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import pfpne
-from pfpne.paths import PACKAGE
+from pfpne.paths import PACKAGE, SHIPPED
 from pfpne.problems import make_problem
 
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "Examples")
@@ -25,8 +27,37 @@ def sections(text: str) -> dict[str, str]:
 
 def described(text: str) -> set[str]:
     """The names that a section describes, those with several on a line among them."""
-    lines = [line for line in text.splitlines() if line and not line.startswith(" ")]
+    lines = [line.split(" : ")[0] for line in text.splitlines() if line and not line.startswith(" ")]
     return {name.strip("* ") for line in lines for name in line.split(",")}
+
+
+def called(source: str) -> set[tuple[str, str]]:
+    """The functions of claims/ and exhibits/ that a source calls, each as (module, its name there)."""
+    tree, modules, calls = ast.parse(source), {}, set()
+    rooms = ("pfpne.paper.exhibits", "pfpne.paper.claims")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith(rooms):
+            imported = {alias.asname or alias.name: alias.name for alias in node.names}
+            if node.module in rooms:
+                modules |= {name: (f"{node.module}.{module}", "") for name, module in imported.items()}
+            else:
+                modules |= {name: (node.module, thing) for name, thing in imported.items()}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            path = ast.unparse(node.func)
+            root, *names = path.split(".")
+            if root in modules and re.fullmatch(r"[\w.]+", path):  # not a method of what a function returns
+                module, thing = modules[root]
+                calls.add((module, ".".join(filter(None, [thing, *names]))))
+    return calls
+
+
+def called_by_notebooks_and_pages() -> list[tuple[str, str]]:
+    sources = [(PACKAGE / "paper" / "exhibits" / "pages.py").read_text(encoding="utf-8")]
+    for path in sorted((SHIPPED / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        sources.append("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
+    return sorted(set().union(*map(called, sources)))
 
 
 @pytest.mark.parametrize("name", pfpne.__all__)
@@ -41,6 +72,17 @@ def test_a_public_name_has_a_docstring_in_full(name):
         assert described(parts.get("Parameters", "")) == set(names) - described(parts.get("Attributes", ""))
     if inspect.isfunction(thing):
         assert "Returns" in parts and "Raises" in parts | {"Raises": name.startswith("to_")}
+
+
+@pytest.mark.parametrize(("module", "name"), called_by_notebooks_and_pages(), ids=lambda part: part.split(".")[-1])
+def test_what_a_notebook_or_a_page_calls_has_a_docstring_in_full(module, name):
+    function = importlib.import_module(module)
+    for part in name.split("."):
+        function = getattr(function, part)
+    parts, signature = sections(function.__doc__), inspect.signature(function)
+    assert len(parts["Summary"].split("\n\n")[0]) > 20 and parts["Summary"].strip().endswith((".", ":"))
+    assert described(parts.get("Parameters", "")) == set(signature.parameters)
+    assert "Returns" in parts or signature.return_annotation in (None, "None", signature.empty)
 
 
 @pytest.mark.parametrize("name", pfpne.__all__)

@@ -164,7 +164,18 @@ def _client_curve(problem: Problem, partition: Partition, m: int, T: int, t: np.
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
-    """Say in sentences (Markdown) what the table of `compare` says."""
+    """Say in sentences what the table of `compare` says.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `compare` returns it.
+
+    Returns
+    -------
+    list of str
+        The sentences, in Markdown.
+    """
     by_cell = table.groupby(["objective", "noise", "clients"], sort=False)
     best = by_cell[["variant", "regret"]].apply(lambda cell: cell[cell["variant"].isin(RIVALS)]["regret"].min())
     ours = by_cell[["variant", "regret", "lower"]].apply(lambda cell: cell[cell["variant"] == OURS].iloc[0])
@@ -202,7 +213,20 @@ def sentences(table: pd.DataFrame) -> list[str]:
 
 @our_style()
 def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw the ratios of `compare`: one row per variant, one column per setting."""
+    """Draw the ratios of `compare`: one row per variant, one column per setting.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The ratios, as `compare` returns them.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the table as CSV.
+    """
     caption = (
         "Mean regret R(T)/M of each variant over that of PF-PNE+ in the same runs: "
         f"{scale_in_words(p, p.n_runs)}. In a red "
@@ -258,7 +282,18 @@ def _name_columns(ax: Axes, columns: list[tuple]) -> None:
 
 
 def in_short(unseen: pd.DataFrame) -> list[str]:
-    """PF-PNE+ in a few sentences. unseen: the held-out settings of `regimes`."""
+    """Say in a few sentences how PF-PNE+ does.
+
+    Parameters
+    ----------
+    unseen : pandas.DataFrame
+        The held-out settings, as `pfpne.paper.exhibits.regimes.held_out` returns them.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     ratio = ratio_to_others(unseen)
     identical = ratio[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
     return [
@@ -305,7 +340,20 @@ def measure_curves(runs: dict) -> pd.DataFrame:
 
 @our_style()
 def draw_curves(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw the curves of `measure_curves`, for identical and for shifted clients."""
+    """Draw regret against t, of every algorithm and of the oracle, for identical and for shifted clients.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `measure_curves` returns it.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and its table as CSV.
+    """
     noise = PROFILES[p.profile].noises[0]
     caption = (
         f"Average cumulative regret, {noise_in_words(noise)}: {scale_in_words(p, p.n_runs)}. Above: identical "

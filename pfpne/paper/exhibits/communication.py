@@ -148,7 +148,12 @@ def in_words(results: Results) -> str:
 
 
 def total_communication(results: Results) -> pd.DataFrame:
-    """What was sent by the horizon, means over the runs.
+    """Sum up what was sent by the horizon, in means over the runs.
+
+    Parameters
+    ----------
+    results : Results
+        The runs of one or more algorithms on one objective.
 
     Returns
     -------

@@ -42,7 +42,20 @@ CHOSEN_VALUES = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
 
 
 def complete_reading(name: str, profile: str) -> Reading:
-    """The reading "printed" or "model" at the scale of a profile."""
+    """Make a named reading complete: a value for each choice, at the scale of a profile.
+
+    Parameters
+    ----------
+    name : str
+        "printed" or "model".
+    profile : str
+        Of pfpne.paper.run.profiles.PROFILES.
+
+    Returns
+    -------
+    Reading
+        What the named reading says, and for each other choice the value that we had first.
+    """
     scale, p = READINGS[name], PROFILES[profile]
     noise = scale.noises[0]
     problem = {} if scale.landmine_noise == noise else {"landmine's noise": "none"}
@@ -193,13 +206,23 @@ def _label(name: str) -> str:
 
 
 def verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
-    """One row per statement: shown, refuted or open, by `decide_by_holm` over the statements of a reading.
+    """Decide each statement: shown, refuted or open, by `decide_by_holm` over the statements of a reading.
 
     A statement is shown if all its comparisons are; it is refuted if one of them is. Where the algorithm that a
     statement is about spends more than half of T in one phase that T cuts, a ratio says more of T than of the
-    algorithms, and the statement is open. other_phase: the largest of the algorithms that it is compared with, which
-    the rule leaves out. by_design: whether the definitions leave no other outcome; such a statement is shown, and
-    counted apart.
+    algorithms, and the statement is open.
+
+    Parameters
+    ----------
+    comparisons : pandas.DataFrame
+        As `confirm` returns them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per statement, with the comparison that is furthest from what is stated. other_phase: the largest of the
+        algorithms that the one in question is compared with, which the rule leaves out. by_design: whether the
+        definitions leave no other outcome; such a statement is shown, and counted apart.
     """
     rows = []
     for statement in STATEMENTS:

@@ -165,7 +165,18 @@ def tabulate(study: Study) -> Exhibit:
 
 
 def table_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of `measure_deviations` as strings: one row per reading, one column per objective."""
+    """Put the table of `measure_deviations` into strings.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `measure_deviations` returns it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per reading, one column per objective.
+    """
     names = {"deviation": "#", "algorithm": "Algorithm", "other reading": "Other reading"}
     cells = table.assign(deviation=table["deviation"].map("*{}*".format), cell=table.apply(_ratio_in_words, axis=1))
     cells = cells.set_index([*names, "objective"])["cell"].unstack(sort=False, fill_value=DASH)

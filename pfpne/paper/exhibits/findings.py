@@ -25,9 +25,18 @@ OURS = {claim.topic for claim in CLAIMS if claim.ours}
 
 
 def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """One row per topic of the claims, one column per noise: one sign per objective, in the order that the row names.
+    """Put the verdicts into signs: one row per topic of the claims, one column per noise.
 
-    With the paper's Delta on random cells; after a slash, the sign on cyclic cells, if it differs.
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        As in claims.csv, every column a string.
+
+    Returns
+    -------
+    pandas.DataFrame
+        In a cell one sign per objective, in the order that the row names. With the paper's Delta on random cells; after
+        a slash, the sign on cyclic cells, if it differs.
     """
     paper = verdicts[verdicts["Delta"] != "true"]
     cells = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
@@ -103,7 +112,13 @@ class _Verdicts(NamedTuple):
 
 
 def scale_in_words() -> str:
-    """The runs that the findings and tables are about, and what their words mean."""
+    """Say which runs the findings and tables are about, and what their words mean.
+
+    Returns
+    -------
+    str
+        Sentences, in Markdown.
+    """
     p = PROFILES["paper"]
     return (
         f"M = {p.n_clients}, T = {p.horizon:,}, clients shifted by {p.shift:g} of the domain's width,"
@@ -116,8 +131,23 @@ def scale_in_words() -> str:
 def sentences(
     verdicts: pd.DataFrame, comparisons: pd.DataFrame, primary: pd.DataFrame, readings: pd.DataFrame
 ) -> list[str]:
-    """The findings, Markdown. verdicts, comparisons, primary: claims.csv, every column a string, claims_comparisons.csv
-    and claims_primary.csv; readings: specification_curve.csv.
+    """Say the findings in sentences.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        As in claims.csv, every column a string.
+    comparisons : pandas.DataFrame
+        As in claims_comparisons.csv.
+    primary : pandas.DataFrame
+        As in claims_primary.csv.
+    readings : pandas.DataFrame
+        As in specification_curve.csv.
+
+    Returns
+    -------
+    list of str
+        The sentences, in Markdown.
     """
     table = _Verdicts(verdicts, comparisons)
     Delta, own = GIVEN_DELTAS

@@ -50,7 +50,17 @@ def quantity_ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
 def draw_overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Draw the quantities of PAGES for one M and T, the middle one and the longest.
 
-    There is one row per quantity and one column per objective. table: of `regimes.measure`.
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `pfpne.paper.exhibits.regimes.measure` returns it.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, with one row per quantity and one column per objective, and its regimes as CSV.
     """
     M, T = sorted(table["clients"].unique())[table["clients"].nunique() // 2], table["horizon"].max()
     regimes = table[(table["clients"] == M) & (table["horizon"] == T)]
@@ -60,9 +70,21 @@ def draw_overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def draw_quantity(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
-    """Draw one quantity (of PAGES) in all of the map: one row per M and T, one column per objective.
+    """Draw one quantity in all of the map: one row per M and T, one column per objective.
 
-    table: of `regimes.measure`.
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `pfpne.paper.exhibits.regimes.measure` returns it.
+    quantity : str
+        Of PAGES.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the table as CSV.
     """
     groups, name = table.groupby(["clients", "horizon"]), QUANTITY_NAMES[quantity]
     rows = [(f"$M = {M}$, $T = 10^{{{np.log10(T):.2g}}}$", regimes, quantity) for (M, T), regimes in groups]
@@ -175,9 +197,19 @@ def in_words(table: pd.DataFrame) -> str:
 
 @our_style()
 def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw PF-PNE's regret over PE's against the Delta that it is given, for the middle M: one panel per objective.
+    """Draw PF-PNE's regret over PE's against the Delta that it is given, for the middle M.
 
-    table: of `regimes.break_even`, which is written as CSV with every M.
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The curves, as `pfpne.paper.exhibits.regimes.break_even` returns them.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, one panel per objective, and the curves of every M as CSV.
     """
     objectives = [name for name in TITLES if name in set(table["objective"])]
     clients, shifts = sorted(table["clients"].unique()), sorted(table["shift"].unique())
@@ -228,7 +260,17 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
 def draw_held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Draw each algorithm's regret over the smallest in the same regime, where the regimes were held out.
 
-    table: of `regimes.held_out`.
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `pfpne.paper.exhibits.regimes.held_out` returns it.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the table as CSV.
     """
     ratios = table[RANKED_ON_MAP].div(table[RANKED_ON_MAP].min(axis=1), axis=0).rename(columns=label)
     long = table[["cells", "objective"]].join(ratios)

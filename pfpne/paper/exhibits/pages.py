@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from pfpne.paper.claims import verdicts as claims
-from pfpne.paper.exhibits import beyond, deviations, findings, printed, sites, verdict_tables
+from pfpne.paper.exhibits import beyond, confirmation, deviations, findings, printed, sites, verdict_tables
 from pfpne.paper.run.folders import FIGURES
 from pfpne.paper.show.export import as_list, as_markdown
 from pfpne.paper.show.style import TITLES, title
@@ -103,7 +103,9 @@ def printed_blocks(folder: Path) -> list[Block]:
     )
     under_printed = tested[tested["reading"] == "printed"]
     elsewhere = [printed.pe_and_hoo_in_words(ranked), printed.model_in_words(tested)]
-    in_short = as_list([*printed.in_short(under_printed, printed.complete_reading("printed", "paper")), *elsewhere])
+    in_short = as_list(
+        [*printed.in_short(under_printed, confirmation.complete_reading("printed", "paper")), *elsewhere]
+    )
     answer += as_list([printed.hct_in_words(ranked), *elsewhere, printed.longer_model_in_words(search)])
     contributions = as_markdown(printed.contributions_in_words(search))
     page, files = "docs/as-printed.md", ("statements.csv", "statements_comparisons.csv")

@@ -41,9 +41,19 @@ def at_first_values(table: pd.DataFrame, M: int) -> pd.DataFrame:
 
 
 def contributions(table: pd.DataFrame) -> pd.DataFrame:
-    """What each value changes: choice, value, n (pairs of readings), change (of the statements held, the mean).
+    """Measure what each value of each choice changes.
 
     Each reading with the value is compared with the one that has the first value instead and everything else the same.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `readings.search` returns it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per choice and value: n, the pairs of readings, and change, that of the statements held, in the mean.
     """
     choices = ["noise", "T", "M", *PROBLEM_CHOICES, *ALGORITHM_CHOICES]
     held = table.set_index(choices)["held"]
@@ -59,9 +69,19 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
-    """What README says: how many statements come out under the reading "printed", and which are refuted.
+    """Say what the README says: how many statements come out under the reading "printed", and which are refuted.
 
-    tested: `confirmation.verdicts` of that reading.
+    Parameters
+    ----------
+    tested : pandas.DataFrame
+        As `confirmation.verdicts` returns them, of that reading.
+    printed : Reading
+        The reading.
+
+    Returns
+    -------
+    list of str
+        The sentences.
     """
     rivals = printed["competitors"].replace(", ", " and ")
     return [
@@ -188,7 +208,18 @@ NOT_DRAWN = {  # algorithms that the paper's figures leave out, and what they ar
 
 
 def pe_and_hoo_in_words(ranking: pd.DataFrame) -> str:
-    """The algorithms of NOT_DRAWN against PF-PNE in a sentence; ranking: ranking_printed.csv, whose tests it reads."""
+    """Compare the algorithms of NOT_DRAWN with PF-PNE, in a sentence.
+
+    Parameters
+    ----------
+    ranking : pandas.DataFrame
+        As in ranking_printed.csv, whose tests this reads.
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
     rows = ranking[ranking["algorithm"].isin(NOT_DRAWN)].assign(phase=np.nan)
     decided = decide_by_holm(rows.rename(columns={"p_less": "p_right", "p_more": "p_wrong"}))
     said = []
@@ -210,7 +241,18 @@ def pe_and_hoo_in_words(ranking: pd.DataFrame) -> str:
 
 
 def model_in_words(statements: pd.DataFrame) -> str:
-    """The paper's own reward model in a sentence. statements: statements.csv."""
+    """Say in a sentence what comes out under the paper's own reward model.
+
+    Parameters
+    ----------
+    statements : pandas.DataFrame
+        As in statements.csv.
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
     model, reading = statements[statements["reading"] == "model"], READINGS["model"]
     return (
         f"With the paper's own reward model ({noise_in_words(reading.noises[0])}; no noise on Landmine) at"
@@ -220,7 +262,18 @@ def model_in_words(statements: pd.DataFrame) -> str:
 
 
 def longer_model_in_words(table: pd.DataFrame) -> str:
-    """Where PF-PNE is first in the longest runs under the paper's own reward model. table: `search`."""
+    """Say in a sentence where PF-PNE is first in the longest runs under the paper's own reward model.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `readings.search` returns it.
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
     noise, longest = READINGS["model"].noises[0], max(GRID_VALUES["paper"]["T"])
     at_first = at_first_values(table, GRID_VALUES["paper"]["M"][0])
     there = at_first[(at_first["noise"].astype(str) == str(noise)) & (at_first["T"] == longest)]
@@ -233,7 +286,18 @@ def longer_model_in_words(table: pd.DataFrame) -> str:
 
 
 def hct_in_words(ranking: pd.DataFrame) -> str:
-    """What the choice of Fed-PNE's competitors leaves out, in a sentence. ranking: ranking_printed.csv."""
+    """Say in a sentence what the choice of Fed-PNE's competitors leaves out.
+
+    Parameters
+    ----------
+    ranking : pandas.DataFrame
+        As in ranking_printed.csv.
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
     regret = ranking.pivot(index="algorithm", columns="objective", values="mean")
     ratio = regret.loc["fed-pne"] / regret.loc["hct-pyxab"]
     values = " and ".join(f"{ratio[name]:.2f} on {title(name)}" for name in ("garland", "rastrigin"))
@@ -244,13 +308,39 @@ def hct_in_words(ranking: pd.DataFrame) -> str:
 
 
 def in_words(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparisons: pd.DataFrame) -> Exhibit:
-    """The answer as a text of its own, which its page shows."""
+    """Write the answer as a text of its own, which its page shows.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `readings.search` returns it.
+    printed : Reading
+        The reading "printed".
+    tested, comparisons : pandas.DataFrame
+        As `confirmation.verdicts` and `confirmation.confirm` return them, of that reading.
+
+    Returns
+    -------
+    Exhibit
+        The text, in Markdown.
+    """
     text = "".join(f"- {sentence}\n" for sentence in answer(table, printed, tested, comparisons))
     return text_exhibit("readings_in_words", "Whether the paper's figures come out as its text says.", text)
 
 
 def contributions_in_words(table: pd.DataFrame) -> pd.DataFrame:
-    """`contributions`, as the page shows them."""
+    """Put the table of `contributions` into the words that the page shows.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `readings.search` returns it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per choice and value, as strings.
+    """
     shown = contributions(table).rename(columns={"choice": "Choice", "value": "Moved to", "n": "Pairs of readings"})
     shown["Moved to"] = [
         f"{value:,}" if isinstance(value, (int, np.integer)) else str(value) for value in shown["Moved to"]
@@ -260,7 +350,13 @@ def contributions_in_words(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def untested() -> pd.DataFrame:
-    """The sentences about the figures that no curve can test, and why."""
+    """List the sentences about the figures that no curve can test, and why.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per sentence.
+    """
     rows = tomllib.loads(STATEMENTS_FILE.read_text(encoding="utf-8"))["untested"]
     return pd.DataFrame([{"In the paper": f'{r["place"]}: "{r["quote"]}"', "Why": r["why"]} for r in rows])
 

@@ -146,7 +146,7 @@ def _run_regimes(
 
 
 def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """Measure the map.
+    """Measure the regret of every algorithm in the regimes of the map.
 
     Parameters
     ----------

@@ -118,14 +118,44 @@ def main_panels(synthetic: dict, landmine: Results, p: Parameters) -> list[Exhib
 
 
 def cells_panel(results: list[Results], cells: str, p: Parameters) -> Exhibit:
-    """Draw the main figure with another kind of cells."""
+    """Draw the main figure with another kind of cells.
+
+    Parameters
+    ----------
+    results : list of Results
+        One for each objective of the main figure.
+    cells : str
+        The kind of cells, for the name of the file.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and its curves as CSV.
+    """
     if p.reading == "printed":
         return _printed_panel(results, f"main_{cells}", p)
     return _panel([results], f"main_{cells}", p)
 
 
 def simple_panel(synthetic: dict, landmine: Results, p: Parameters) -> Exhibit:
-    """Draw the simple regret of the points deployed: the main figure's objectives, under each noise of the reading."""
+    """Draw the simple regret of the points deployed: the main figure's objectives, under each noise of the reading.
+
+    Parameters
+    ----------
+    synthetic : dict
+        {(objective, noise): Results}, for each noise of the reading.
+    landmine : Results
+        Landmine has one noise alone, and stands beside the first.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and its curves as CSV.
+    """
     rows = _rows_by_noise(synthetic, landmine)
     if p.reading == "printed":
         return _printed_panel(rows[0], "simple", p, simple=True)
@@ -416,7 +446,12 @@ def ranking_in_words(results: list[Results]) -> str:
 
 
 def final_regret(results: Results) -> pd.DataFrame:
-    """The average cumulative regret at the horizon, best first.
+    """Tabulate the average cumulative regret at the horizon, best first.
+
+    Parameters
+    ----------
+    results : Results
+        The runs of several algorithms on one objective.
 
     Returns
     -------

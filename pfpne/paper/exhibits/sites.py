@@ -93,7 +93,22 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_sites(M: int, seed: int, run: int, setting: SitesSetting = UNLIKE_SITES) -> list[tuple[tuple, tuple]]:
-    """For each site, its own images and those never seen, (x (n, 64), even (n,)) each; no image is there twice."""
+    """Draw the images of each site.
+
+    Parameters
+    ----------
+    M : int
+        The number of sites.
+    seed, run : int
+        They name the random stream.
+    setting : SitesSetting
+        What the sites have.
+
+    Returns
+    -------
+    list of tuple
+        For each site, its own images and those never seen, (x (n, 64), even (n,)) each; no image is there twice.
+    """
     check_integer("n_clients (M)", M, 1, MAX_SITES, ": there are no images for more")
     images, digit = _digits()
     key = () if setting == UNLIKE_SITES else (setting.name,)
@@ -190,9 +205,24 @@ def results(
     settings: tuple[SitesSetting, ...] = (UNLIKE_SITES, ALIKE_SITES),
     folder: Path = RESULTS,
 ) -> pd.DataFrame:
-    """The rows of all runs, kept.
+    """Tune at the sites in each way, or read what is kept.
 
-    p: n_clients is the number of unlike sites, horizon the fits of each; the alike sites are as in ALIKE_SCALE.
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters: n_clients is the number of unlike sites, horizon the fits of each. The alike sites
+        are as in ALIKE_SCALE.
+    ways : dict
+        What is compared, as WAYS.
+    settings : tuple of SitesSetting
+        What the sites have.
+    folder : Path
+        Where the rows are kept.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per setting, way, run and site, columns as in SITE_COLUMNS.
     """
     tables = []
     for setting in settings:
@@ -214,9 +244,22 @@ def results(
 
 
 def compare(table: pd.DataFrame, seed: int, ours: str = GP_SHARED) -> pd.DataFrame:
-    """By how much the AUC of our way is above each other's, paired by run: one row per setting, rival and site.
+    """Compare the AUC of our way with each other's, paired by run.
 
-    The site "all" is the mean over the sites; low and high are the ends of a 95 % bootstrap interval.
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `results` returns it.
+    seed : int
+        Of the bootstrap.
+    ours : str
+        The way that the others are compared with.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per setting, rival and site, by how much our AUC is above: difference, and the ends low and high of its
+        95 % bootstrap interval. The site "all" is the mean over the sites.
     """
     rows = []
     for setting, of_setting in table.groupby("setting", sort=False):
@@ -233,7 +276,22 @@ def compare(table: pd.DataFrame, seed: int, ours: str = GP_SHARED) -> pd.DataFra
 
 @our_style()
 def draw(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhibit:
-    """The AUC of each way at each site, and the differences, one row of panels per setting."""
+    """Draw the AUC of each way at each site, and the differences: one row of panels per setting.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `results` returns it.
+    differences : pandas.DataFrame
+        As `compare` returns them.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the table as CSV.
+    """
     settings = [*table["setting"].unique()]
     scales = {UNLIKE_SITES.name: (p.n_clients, p.horizon), ALIKE_SITES.name: ALIKE_SCALE[p.profile]}
     budgets = "; ".join(f"{words}: {scales[words][0]} sites with {scales[words][1]} fits each" for words in settings)
@@ -267,7 +325,18 @@ def draw(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhib
 
 
 def sentences(differences: pd.DataFrame) -> list[str]:
-    """What was found in each setting, Markdown: whether federation paid, whatever came out."""
+    """Say what was found in each setting: whether federation paid, whatever came out.
+
+    Parameters
+    ----------
+    differences : pandas.DataFrame
+        As `compare` returns them.
+
+    Returns
+    -------
+    list of str
+        The sentences, in Markdown.
+    """
     lines = []
     for setting, rows in differences.groupby("setting", sort=False):
         rows = rows[rows["site"] == "all"]

@@ -88,9 +88,17 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
 
 
 def exponents(study: Study) -> pd.DataFrame:
-    """Local exponents: log2 of R(T)/M at T over that at T/2, at each of the study's horizons but the first.
+    """Measure local exponents: log2 of R(T)/M at T over that at T/2, at each of the study's horizons but the first.
 
-    One row per algorithm, objective and T: n, exponent (mean over n runs), low, high (its 95 % bootstrap interval).
+    Parameters
+    ----------
+    study : Study
+        The scale of the runs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per algorithm, objective and T: n, exponent (mean over n runs), low, high (its 95 % bootstrap interval).
     """
     rows = []
     for name in dict.fromkeys([*STATED, *NAMES]):

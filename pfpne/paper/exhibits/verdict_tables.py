@@ -82,7 +82,18 @@ def tabulate_primary(study: Study) -> Exhibit:
 
 
 def primary_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """The primary family as strings, as the page on the claims shows it."""
+    """Put the primary family into strings, as the page on the claims shows it.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `pfpne.paper.claims.verdicts.primary_family` returns it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per objective and noise.
+    """
     rows = []
     for row in table[table["objective"] != "all"].to_dict("records"):
         cut = f" ({row['phase']:.0%} of T is one phase)" if row["phase"] > MAX_CUT_SHARE else ""
@@ -141,7 +152,18 @@ def tabulate_times(study: Study) -> Exhibit:
 
 
 def claim_cells(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """One row per claim, one column per noise; in brackets what decides; other verdicts if they differ."""
+    """Put the verdicts into strings: one row per claim, one column per noise.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        As in claims.csv.
+
+    Returns
+    -------
+    pandas.DataFrame
+        In a cell the verdict, in brackets what decides, and other verdicts if they differ.
+    """
     ours = verdicts["whose"] == "ours"
     verdicts = verdicts.assign(place=verdicts["place"].mask(ours, OURS_PREFIX + verdicts["place"]))
     by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
@@ -177,7 +199,18 @@ def counted(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def tally(verdicts: pd.DataFrame) -> str:
-    """How many verdicts are shown, refuted and open, in sentences: of the paper's claims, and of ours."""
+    """Say in sentences how many verdicts are shown, refuted and open: of the paper's claims, and of ours.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        As in claims.csv.
+
+    Returns
+    -------
+    str
+        The sentences.
+    """
     sentences = []
     for whose, group in counted(verdicts).groupby("whose", sort=False):
         reached, designed = _in_threes(group), int((group["verdict"] == "true by construction").sum())
@@ -196,7 +229,18 @@ def _in_threes(verdicts: pd.DataFrame) -> dict[str, int]:
 
 
 def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """How many verdicts are shown, refuted and open: one row per column, the paper's claims + ours."""
+    """Count the verdicts: one row per column.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        As in claims.csv.
+
+    Returns
+    -------
+    pandas.DataFrame
+        In a cell those on the paper's claims + those on ours.
+    """
     rows = []
     for column, group in counted(verdicts).groupby("column", sort=False):
         ours, theirs = (_in_threes(group[(group["whose"] == "ours") == own]) for own in (True, False))
