@@ -8,6 +8,7 @@ and why.
 """
 
 import argparse
+import ast
 import functools
 import hashlib
 import json
@@ -138,8 +139,9 @@ class SwapArguments(_Ours):
         plain = [value.type not in ("argument", "keyword") for value in values]
         codes = [value.get_code(include_prefix=False) for value in values]
         pairs = [i for i in range(len(values) - 1) if plain[i] and plain[i + 1] and codes[i] != codes[i + 1]]
-        symmetric = SYMMETRIC.get(node.parent.get_previous_leaf().value, 0) if "key" not in map(keyword, values) else 0
-        return [2 * i for i in pairs if i + 2 > symmetric]
+        name = node.parent.get_previous_leaf().value
+        symmetric = SYMMETRIC.get(name, 0) if "key" not in map(keyword, values) else 0
+        return [2 * i for i in pairs if i + 2 > symmetric and (name != "check" or i == 0)]  # the others are a sentence
 
     def mutation_positions(self, node):
         for i in self._pairs(node):
@@ -210,6 +212,12 @@ def counts(node) -> bool:
     return True
 
 
+def is_huge(node) -> bool:
+    """Whether the number is the same with 1 added, as 1e100 is."""
+    number = ast.literal_eval(node.value)
+    return number + 1 == number
+
+
 def span(node) -> range:
     """The lines of the statement, or of the head of the block, that holds the node."""
     while node.parent.type not in ("simple_stmt", "suite", "file_input") and not node.parent.type.endswith("_stmt"):
@@ -257,7 +265,7 @@ class Places(Visitor):
     def visit(self, node):
         for name, operator in OPERATORS.items():
             for start, _ in operator.mutation_positions(node):
-                if counts(node):
+                if counts(node) and not (name.endswith("NumberReplacer") and is_huge(node)):
                     self.found.append((node, start, name, self.seen[name]))
                 self.seen[name] += 1
         return node
