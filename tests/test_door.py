@@ -158,6 +158,15 @@ def test_what_nobody_waits_for_is_refused_before_anything_began(name):
             assert_refused(run.server, run.server.exchange, {0: message}, kind.__name__)
 
 
+def test_an_empty_array_is_refused_by_its_shape():
+    for kind in (kind for kind in KINDS if kind.payload()):
+        empty = [
+            np.empty((0,) * len(kind.__dataclass_fields__[name].metadata["shape"]), int) for name in kind.payload()
+        ]
+        with pytest.raises(ValueError, match=r"must be of shape .* got \(0,"):
+            kind(0, *empty).check()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_no_mail_is_refused(name):
     run = make(name)
