@@ -189,7 +189,7 @@ class Client(ABC):
         return self._receive(message) if self.awaits().accepts(message, self.takes) else None
 
     def awaits(self) -> Awaited:
-        """Return what the client waits for now."""
+        """Return a description of the message that the client waits for now, by which `receive` checks what comes."""
         return Awaited(-1)
 
     def _receive(self, message: Message) -> Message | None:
@@ -246,7 +246,7 @@ class Server:
         return self._exchange(taken) if taken else {}
 
     def awaits(self, m: int) -> Awaited:
-        """Return what the server waits for from client m now."""
+        """Return a description of the message that the server now waits for from client m."""
         return Awaited(-1)
 
     def rewards_in_means(self) -> int:

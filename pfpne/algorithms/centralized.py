@@ -44,7 +44,7 @@ class CentralizedServer(Server):
         return {self.hct.t % self.task.n_clients: NextPoint(self.hct.t, points[0])} if len(points) else {}
 
     def awaits(self, m: int) -> Awaited:
-        """Return the reward of the evaluation under way, from the client whose turn it is; header: its evaluations."""
+        """Await the reward of the evaluation under way, from the client whose turn it is; header: its evaluations."""
         rounds, turn = divmod(self.hct.t, self.task.n_clients)
         if m != turn or self.hct.t == self.hct.task.horizon:
             return Awaited(rounds + (m < turn))
@@ -67,7 +67,7 @@ class CentralizedClient(Client):
         self._best, self._next = task.partition.centers(0, 1)[0], EMPTY_BATCH
 
     def awaits(self) -> Awaited:
-        """Return the point of its next evaluation, unless it has one: evaluation m, m + M, m + 2 M, ... of all."""
+        """Await the point of its next evaluation, unless it has one: evaluation m, m + M, m + 2 M, ... of all."""
         (low, high), M = self.task.partition.domain.T, self.task.n_clients
         j = self.t * M + self.m
         if self._next.size or self.t == self.task.horizon:

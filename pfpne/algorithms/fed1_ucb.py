@@ -89,7 +89,7 @@ class Fed1UCBServer(Server):
         self.active, self.pulls, self.sigma, self.phase = np.arange(n_arms), pulls, sigma, 1
 
     def awaits(self, m: int) -> Awaited:
-        """Return the means of this phase, as long as more than one arm is left."""
+        """Await the client's means of this phase, as long as more than one arm is left."""
         if len(self.active) == 1:
             return Awaited(self.phase - 1)
         headers, bounds = range(self.phase, self.phase + 1), self.task.bounds(ArmMeans)
@@ -134,7 +134,7 @@ class Fed1UCBClient(Client):
         return ArmMeans(self.phase, self.sums[self.active] / (self.phase * self.pulls))  # client: send the local means
 
     def awaits(self) -> Awaited:
-        """Return which of the active arms are kept, once their means are sent."""
+        """Await the arms that are kept, once the means of the active ones are sent."""
         headers = range(self.phase, self.phase + 1) if self.waiting else range(0)
         return Awaited(self.phase - 1, SurvivingArms, headers, subset_of={"arms": self.active})
 

@@ -191,7 +191,7 @@ class FNUCBServer(Server):
         self.gram, self.moment, self.inbox, self.synced = 0.0, 0.0, {}, 1  # numbers, then arrays
 
     def awaits(self, m: int) -> Awaited:
-        """Return the news of a client that has not sent any, of the step of the others' news."""
+        """Await the statistics of a client that has not sent them, of the step that the others' are of."""
         step = next((message.header for message in self.inbox.values()), None)
         headers = range(self.synced + 1, self.task.horizon + 1) if step is None else range(step, step + 1)
         if m in self.inbox:
@@ -266,7 +266,7 @@ class FNUCBClient(Client):
         return NeuralStatistics(self.t, self.gram, self.moment, self.theta, np.linalg.inv(self.prior + self.gram_own))
 
     def awaits(self) -> Awaited:
-        """Return the aggregates of what it has sent; or, if it has evaluated since the last ones, a request to send."""
+        """Await the sums over all clients once its own are sent; else a request to send, if it has evaluated since."""
         synced, this_step = self.shared.header, range(self.t, self.t + 1)
         if self.waiting:
             return Awaited(self.t, NeuralStatistics, this_step, {"p": len(self.theta)})

@@ -206,7 +206,7 @@ class SharedGPClient(GPClient):
         return Beliefs(self.exchanges, *self._sent)
 
     def awaits(self) -> Awaited:
-        """Return the answer to what it has sent."""
+        """Await the server's answer to the beliefs that were sent."""
         if self._sent is None:
             return Awaited(self.exchanges - 1)
         return Awaited(self.exchanges - 1, AllBeliefs, range(self.exchanges, self.exchanges + 1), {"g": len(self.grid)})

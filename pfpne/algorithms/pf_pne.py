@@ -288,7 +288,7 @@ class PhasedServer(Server):
         return pulls_each(self.h, self.log, self.settings, self.task.n_clients)
 
     def awaits(self, m: int) -> Awaited:
-        """Return the means of K^h, down to the last federated depth (line 3; the clients see to T)."""
+        """Await the client's means of K^h, down to the last federated depth (line 3; the clients see to T)."""
         if self.last_depth >= self.last_federated_depth():
             return Awaited(self.last_depth)
         kind, bounds = self.takes[0], self.task.bounds(self.takes[0])

@@ -179,7 +179,7 @@ class PhasedClient(Client):
         return self._phases.answers
 
     def awaits(self) -> Awaited:
-        """Return the server's answer, about some of the nodes whose means it was sent."""
+        """Await the server's answer, once the means of K^h are sent: it names nodes of K^h alone."""
         last_header = max((value.header for value in self._sent if isinstance(value, Message)), default=-1)
         if not isinstance(self._step, Message):
             return Awaited(last_header)

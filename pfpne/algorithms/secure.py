@@ -373,7 +373,7 @@ class SecureClient(Client):
         return Masked(header, masked & (2**BITS - 1))
 
     def awaits(self) -> Awaited:
-        """Return the keys; then what the client within waits for."""
+        """Await the keys of all clients; then what the client within awaits."""
         if self.keys is None:
             return Awaited(-1, PublicKeys, range(1), {"M": self.task.n_clients})
         return self.sums.later(self.client.awaits())
@@ -410,7 +410,7 @@ class SecureServer(Server):
         self.server, self.sums, self.keys = server, sums, None
 
     def awaits(self, m: int) -> Awaited:
-        """Return a public key; then the masked means that the server within waits for."""
+        """Await the client's public key; then its masked means, where the server within awaits means."""
         if self.keys is None:
             return Awaited(-1, PublicKey, range(1))
         awaited = self.server.awaits(m)
@@ -480,7 +480,7 @@ class TwoRoundClient(SecureClient):
         return super().hide_means(message, n)
 
     def awaits(self) -> Awaited:
-        """Return the keys; then which nodes stay; then what the client within waits for."""
+        """Await the keys of all clients; then which nodes stay; then what the client within awaits."""
         awaited = super().awaits()
         if self.keys is None or awaited.kind is None:
             return awaited
@@ -517,7 +517,7 @@ class TwoRoundServer(SecureServer):
     takes = (PublicKey, Masked, MaskedStatistics)
 
     def awaits(self, m: int) -> Awaited:
-        """Return a public key; then the masked means; then the masked statistics."""
+        """Await the client's public key; then its masked means; then its masked statistics."""
         awaited = super().awaits(m)
         if not self.second or awaited.kind is None:
             return awaited
@@ -588,7 +588,7 @@ class RecoveringClient(SecureClient):
         return TwiceMasked(header, masked, np.concatenate(sealed))
 
     def awaits(self) -> Awaited:
-        """Return the keys; then the server's answer or its request to reveal, which is answered once in an exchange."""
+        """Await the keys; then the server's answer or its request to reveal, which is answered once in an exchange."""
         awaited, M = super().awaits(), self.task.n_clients
         if self.keys is None or awaited.kind is None:
             return awaited
@@ -641,7 +641,7 @@ class RecoveringServer(SecureServer):
         return tuple(m for m in range(self.task.n_clients) if self.received and m not in self.received)
 
     def awaits(self, m: int) -> Awaited:
-        """Return, in round 1, twice masked numbers of all; in round 2, shares of those whose numbers have come."""
+        """Await twice masked numbers of all in round 1, and in round 2 the shares of those whose numbers have come."""
         awaited, M = super().awaits(m), self.task.n_clients
         if awaited.kind is not Masked:
             return awaited
