@@ -575,7 +575,7 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
             tune(objectives(fails=0, how=fail), 10, history=path, **algorithm)
 
 
-def test_a_damaged_digit_is_seen(tmp_path):
+def test_a_damaged_digit_is_seen_and_the_error_says_what_to_do(tmp_path):
     file = tmp_path / "history.jsonl"
     tune(objectives(noise=0.1), 10, history=file)
     whole = file.read_bytes()
@@ -583,7 +583,7 @@ def test_a_damaged_digit_is_seen(tmp_path):
         damaged = bytearray(whole)
         damaged[position] ^= 1
         file.write_bytes(damaged)
-        with pytest.raises(ValueError, match="history must be a file that tune wrote, or a new one"):
+        with pytest.raises(ValueError, match="history must be a file that tune wrote, or .* cut it before the damage"):
             tune(objectives(fails=0, how=fail), 10, history=file)
 
 

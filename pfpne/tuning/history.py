@@ -85,7 +85,10 @@ class History:
         except OSError as error:
             raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
         except ValueError as error:
-            raise ValueError(f"history must be a file that tune wrote, or a new one; {error}") from None
+            advice = (
+                "If tune wrote it, put it back from a copy, or cut it before the damage: the rest is evaluated again."
+            )
+            raise ValueError(f"history must be a file that tune wrote, or a new one; {error} {advice}") from None
         is_history = lines[0].keys() == request.keys() | {"pfpne"} if lines else path.stat().st_size == 0
         check(is_history, "history", "a file that tune wrote, or a new one", str(path))
         if not lines:
