@@ -5,6 +5,8 @@ it knows itself. The parties are the server, one other site, and all the other s
 over several clients; all but one of these, who put their own means together, compute that of the last one, and of two
 clients each computes the other's. Of masked means the server learns the sum alone.
 
+The means of fed1-ucb are of all phases so far; what is counted is what their differences tell, phase by phase.
+
 Where a mean is at an end of the range of rewards, 0 or 1, all rewards behind it are there: they are single rewards that
 are known. So they are, of every client, where a mean over the clients is.
 """
@@ -62,6 +64,7 @@ class Disclosure:
         self.singles: dict[str, list[float]] = {party: [0] * M for party in PARTIES}  # NaN where messages do not tell
         self.others = {party: [0] * M for party in PARTIES}
         self.sent: dict[int, tuple[int, list[int]]] = {}  # header -> rewards in a mean, and who has sent theirs
+        self.earlier: dict = {}  # fed1-ucb: client, or the server -> rewards, arms and sums of the last phase
         self._t, self._made, self._n, self._present = 0, 0, 1, set()  # of the exchange under way
 
     def add(
@@ -77,13 +80,16 @@ class Disclosure:
         n: the rewards in each mean of a client. present: the clients that a mean in the answers is over; None for those
         that sent a message. means: those over the clients that the server has learnt, where these messages do not tell.
         """
+        answer = next(iter(down.values()), None)
         if means is None:
             means = self._unmasked(up, n)
+        if type(answer).__name__ == "SurvivingArms":
+            up, means, n = self._of_last_phase(up, means, n, answer)
         n = 1 if self.exact else n
         for m, message in up.items():
             self.sent.setdefault(message.header, (n, []))
             self.add_sent(m, message)
-        answer, present = next(iter(down.values()), None), sorted(up if present is None else present)
+        present = sorted(up if present is None else present)
         for m in present if means is not None else ():
             self._count(SERVER, m, self._at_ends(means), n)
         if self.M > 1 and len(present):
@@ -113,6 +119,25 @@ class Disclosure:
         for m, means, seen_by_one in zip(present, own, seen, strict=True):
             self._count(OTHERS, m, means, n)
             self._count(ONE, m, means[seen_by_one], n)
+
+    def _of_last_phase(self, up: dict[int, Message], means: np.ndarray | None, n: int, answer: Any):
+        """Return messages, means over the clients and rewards in a mean, of the last phase alone (fed1-ucb).
+
+        What is sent is of all phases so far, and who has it can subtract that of the phases before.
+        """
+        pulls = n // (answer.header - (means is not None))
+
+        def of_phase(who, values):
+            before, arms, sums = self.earlier.get(who, (0, np.arange(len(values)), np.zeros(len(values))))
+            if before + pulls != n:  # it was away
+                return values
+            stay = np.isin(arms, answer.arms)
+            self.earlier[who] = n, arms[stay], (n * values)[stay]
+            return np.round((n * values - sums) / pulls, 9)  # rewards at an end have a mean there, but for rounding
+
+        if means is not None:
+            return up, of_phase(SERVER, means), pulls
+        return {m: type(up[m])(up[m].header, of_phase(m, _values(up[m]))) for m in up}, None, pulls
 
     def _unmasked(self, up: dict[int, Message], n: int) -> np.ndarray | None:
         """Return the means over all clients that follow from masked sums of n rewards; None if there are none."""
@@ -171,11 +196,13 @@ class Disclosure:
         means = {
             party: [[[n, k] for n, k in counts.items()] for counts in of_all] for party, of_all in self.means.items()
         }
-        return {"means": means, "singles": self.singles, "others": self.others, "sent": self.sent}
+        state = {"means": means, "singles": self.singles, "others": self.others, "sent": self.sent}
+        return {**state, "earlier": self.earlier}
 
     def restore(self, state: dict) -> None:
         """Go on from what `state` returned."""
         self.singles, self.others, self.sent = state["singles"], state["others"], state["sent"]
+        self.earlier = state["earlier"]
         self.means = {
             party: [Counter(dict(map(tuple, pairs))) for pairs in of_all] for party, of_all in state["means"].items()
         }

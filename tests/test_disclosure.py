@@ -172,6 +172,26 @@ def test_with_masks_and_binary_rewards_the_sums_of_0_and_of_all_are_what_the_ser
     assert known[ONE][0] <= openly[ONE][0] and known[OTHERS][:3] == openly[OTHERS][:3]
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_differences_of_the_phases_of_fed1_ucb_are_counted(masked):
+    """Rewards of 1 in odd phases and of 0 in even ones: the means of all phases so far are not at an end."""
+    name = "fed1-ucb"
+    if masked:
+        pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+        name = secured(name)
+    run = pfpne.make_federation(name, task(3, 300), c_pulls=1.0)
+    disclosure = Disclosure(3)
+    run.on_mail, phases, arms, pulls = disclosure.mail, 0, 20, int(math.log(300))
+    for phase in (1, 2):
+        for m, batch in run.ask():
+            assert len(batch.points) == arms and set(batch.counts.tolist()) == {pulls}
+            run.tell(m, np.full(batch.size, phase % 2.0))
+        phases += 1
+        again = Disclosure(3)
+        again.restore(disclosure.state())
+        assert rows(again.table())[SERVER] == [phases * arms, pulls, pulls, phases * arms * pulls, 0]
+
+
 def test_in_live_use_it_is_as_in_a_simulation_and_is_kept(tmp_path):
     in_one_process("pf-pne", tmp_path, 40)
     server = LiveServer("pf-pne", task(3, 40), tmp_path / "server", deadline=600)
