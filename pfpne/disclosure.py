@@ -92,8 +92,8 @@ class Disclosure:
         present = sorted(up if present is None else present)
         for m in present if means is not None else ():
             self._count(SERVER, m, self._at_ends(means), n)
-        if self.M > 1 and len(present):
-            self._count_of_sites(present, up, _values(answer), n)
+        if self.M > 1 and len(present) and len(told := _values(answer)):
+            self._count_of_sites(present, up, told, n)
         for party in (ONE, OTHERS):
             for m in range(self.M):
                 self.others[party][m] += _others(answer)

@@ -11,7 +11,7 @@ import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans
 from pfpne.algorithms.pf_pne_plus import RootStatistics, SharedStatistics
-from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, secured
+from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, Revealed, secured
 from pfpne.disclosure import ONE, OTHERS, SERVER, Disclosure, what_each_could_learn
 from pfpne.fixed_point import precision, to_fixed
 from pfpne.live import LiveServer
@@ -117,6 +117,14 @@ def test_a_mean_over_some_clients_tells_of_those():
     assert again.table().equals(disclosure.table())
 
 
+def test_a_site_that_goes_between_the_rounds_does_not_end_the_count():
+    """With masks and a quorum, four of five give shares, and five are in the sum; fed-pne sends back no mean."""
+    disclosure = Disclosure(5)
+    up = {m: Revealed(1, np.zeros(100, int)) for m in range(4)}
+    disclosure.add(up, dict.fromkeys(range(5), KeptIndex(1, [1])), 5, range(5), np.array([1.0]))
+    assert disclosure.singles == {SERVER: [5] * 5, ONE: [0] * 5, OTHERS: [0] * 5}
+
+
 def test_indices_alone_tell_no_site_a_mean_and_variances_are_other_numbers():
     disclosure = Disclosure(2)
     disclosure.add({0: RootStatistics(0, [0.5], [0.1]), 1: RootStatistics(0, [0.5], [0.1])}, {0: KeptIndex(0, [1])}, 8)
@@ -181,15 +189,14 @@ def test_differences_of_the_phases_of_fed1_ucb_are_counted(masked):
         name = secured(name)
     run = pfpne.make_federation(name, task(3, 300), c_pulls=1.0)
     disclosure = Disclosure(3)
-    run.on_mail, phases, arms, pulls = disclosure.mail, 0, 20, int(math.log(300))
+    run.on_mail, arms, pulls = disclosure.mail, 20, int(math.log(300))
     for phase in (1, 2):
         for m, batch in run.ask():
             assert len(batch.points) == arms and set(batch.counts.tolist()) == {pulls}
             run.tell(m, np.full(batch.size, phase % 2.0))
-        phases += 1
         again = Disclosure(3)
         again.restore(disclosure.state())
-        assert rows(again.table())[SERVER] == [phases * arms, pulls, pulls, phases * arms * pulls, 0]
+        assert rows(again.table())[SERVER] == [phase * arms, pulls, pulls, phase * arms * pulls, 0]
 
 
 def test_in_live_use_it_is_as_in_a_simulation_and_is_kept(tmp_path):
