@@ -325,7 +325,7 @@ def draw(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhib
 
 
 def sentences(differences: pd.DataFrame) -> list[str]:
-    """Say what was found in each setting: whether federation paid, whatever came out.
+    """Say what was found in each setting. Federation paid if every way of tuning alone is worse for certain.
 
     Parameters
     ----------
@@ -340,18 +340,18 @@ def sentences(differences: pd.DataFrame) -> list[str]:
     lines = []
     for setting, rows in differences.groupby("setting", sort=False):
         rows = rows[rows["site"] == "all"]
-        few = rows["n"].min() < MIN_RUNS
-        same = rows[rows["against"] == GP_ALONE].iloc[0]
-        verdict = (
-            "too few runs for a verdict"
-            if few
-            else "federation paid: the same search at each site alone is worse"
-            if same["low"] > 0
-            else "federation did not pay: the same search at each site alone is better"
-            if same["high"] < 0
-            else "whether federation pays is open: the same search at each site alone is as good within chance"
-        )
+        alone = rows[rows["against"].isin([way for way in WAYS if way.endswith("each alone")])]
+        better, within_chance = alone[alone["high"] < 0], alone[alone["low"] <= 0]
+        if rows["n"].min() < MIN_RUNS:
+            verdict, why = "there are too few runs for a verdict", ""
+        elif len(better):
+            verdict, why = "federation did not pay", f" Better for certain: {'; '.join(better['against'])}."
+        elif len(within_chance):
+            names = "; ".join(within_chance["against"])
+            verdict, why = "it is open whether federation pays", f" As good within chance: {names}."
+        else:
+            verdict, why = "federation paid: every way of tuning alone is worse", ""
         parts = [f"{row.against} {row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]" for row in rows.itertuples()]
-        less = f"AUC of Gaussian processes that share, less that of: {'; '.join(parts)}"
-        lines.append(f"**With {setting}, {verdict}.** {less}.")
+        less = "By how much the AUC of Gaussian processes that share is above that of each other way"
+        lines.append(f"**With {setting}, {verdict}.**{why} {less}: {'; '.join(parts)}.")
     return lines
