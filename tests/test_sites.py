@@ -14,7 +14,7 @@ def table(n_runs: int = 20, **gains: float) -> pd.DataFrame:
         name = [*sites.WAYS][way]
         gain = sum(by for word, by in gains.items() if word in name)
         value = 0.8 + gain + 0.001 * rng.standard_normal()
-        rows.append([sites.ALIKE_SITES.words, name, run, site, 60, 1.0, 0.01, value])
+        rows.append([sites.ALIKE_SITES.name, name, run, site, 60, 1.0, 0.01, value])
     return pd.DataFrame(rows, columns=[*sites.SITE_COLUMNS])
 
 
