@@ -67,7 +67,7 @@ TEST_SECONDS = (
 )
 BATCHES = (3.0, 15.0)  # seconds, as measured: of the tests that are run at first, and of those that are run then
 DATASET = ROOT.parent / "shared" / "data" / "LandmineData.mat"  # where tests look for it, too
-DRAWING = {"draw", "curves", "ablation"}  # functions whose output is looked at
+DRAWING = re.compile("_?draw")  # how functions are called whose output is looked at
 PLAUSIBLE = re.compile(  # of the operators: those whose change keeps the types, and so may go unnoticed
     r"BinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Mul_Add|Div_Mul|Pow_Mul|FloorDiv_Div|Mod_FloorDiv|BitAnd_BitOr|BitOr_BitAnd)$"
     r"|ComparisonOperator_(Lt_LtE|Lt_Gt|LtE_Lt|LtE_GtE|Gt_GtE|Gt_Lt|GtE_Gt|GtE_LtE|Eq_NotEq|NotEq_Eq|Is_IsNot|IsNot_Is)$"
@@ -206,7 +206,7 @@ def counts(node) -> bool:
             return False
         if parent.type == "param" and child is not parent.default:
             return False
-        if parent.type == "funcdef" and (child is parent.annotation or parent.name.value in DRAWING):
+        if parent.type == "funcdef" and (child is parent.annotation or DRAWING.match(parent.name.value)):
             return False
         child, parent = parent, parent.parent
     return True
@@ -466,8 +466,10 @@ def reach(copy: Path, folder: Path) -> dict:
             watch.start()
             watch.switch_context("import")
             chosen = Chosen(None, TEST_SECONDS, watch)
-            pytest.main([*PYTEST[1:], name], plugins=[chosen])
+            status = pytest.main([*PYTEST[1:], name], plugins=[chosen])
             watch.stop()
+            if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+                return int(status)
             data = watch.get_data()
             lines = {}
             for module in modules(copy):
@@ -481,8 +483,8 @@ def reach(copy: Path, folder: Path) -> dict:
         start = time.monotonic()
         status = in_a_fork(copy, work, 900)
         if status != 0:
-            print(f"{name} was not measured: status {status}", flush=True)
-            continue
+            said = (copy.parent / "said").read_text(encoding="utf-8", errors="replace")
+            raise SystemExit(f"{name} was not measured, so what it would notice would survive: {said[-2000:]}")
         found[name] = json.loads(result.read_text())
         print(f"    {name} in {time.monotonic() - start:.0f} s", flush=True)
         REACHED.write_text(json.dumps({**known, **found}))
@@ -562,7 +564,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy, shared = Path(folder) / "checkout", Path(folder) / "numba"
         ignored = shutil.ignore_patterns(
-            ".git", ".venv", ".mutants", ".pyright", "results*", "executed", "site", "__pycache__", ".*cache"
+            ".git", ".venv", ".mutants", ".pyright", "results", "executed", "site", "__pycache__", ".*cache"
         )
         shutil.copytree(ROOT, copy, ignore=ignored)
         reached = reach(copy, shared)
