@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import pfpne
+from pfpne.algorithms import gp
 from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
 from pfpne.federation import Task
 from pfpne.journal import Journal
@@ -143,6 +144,16 @@ def test_random_search_would_deploy_the_point_of_its_highest_reward():
         points.append(client.ask().points[0])
         client.tell([reward])
         assert client.best() == points[:2][-1]
+
+
+def test_a_gaussian_process_is_fitted_anew_when_it_has_15_percent_more_values(monkeypatch):
+    fitted, fit = [], gp.fit
+    monkeypatch.setattr(gp, "fit", lambda values, hyper: fitted.append(len(values.x)) or fit(values, hyper))
+    client = gp.GPClient(Task(Partition([[0, 1]]), 1, 30), gp.GPSettings(), 0)
+    for reward in np.random.default_rng(0).random(30):
+        client.ask()
+        client.tell([reward])
+    assert fitted == [3, 4, 5, 6, 7, 9, 11, 13, 15, 18, 21, 25, 29]  # each 1.15 times the one before, rounded up
 
 
 def test_clients_of_pf_pne_plus_search_together_until_they_are_seen_to_differ_and_then_alone():
