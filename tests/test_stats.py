@@ -98,5 +98,7 @@ def test_holm_by_hand():
 
 def test_improvement_counts_every_pair_of_runs():
     assert stats.probability_of_improvement(np.array([1.0, 3.0]), np.array([2.0, 3.0])) == pytest.approx(2.5 / 4)
+    certain = (np.zeros(2), np.ones(2)), (np.ones(3), np.zeros(3)), (np.ones(2), np.ones(2))  # 1, 0, and 1/2
+    assert stats.improvement_interval([*certain], np.random.default_rng(0)) == pytest.approx((0.5, 0.5))
     low, high = stats.improvement_interval([(np.arange(9.0), np.arange(9.0))], np.random.default_rng(0))
     assert 0.1 < low < 0.5 < high < 0.9
