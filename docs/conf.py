@@ -1,5 +1,6 @@
 """How `make site` makes one static site of the pages, the docstrings and the notebooks as executed last."""
 
+import inspect
 import json
 import re
 import shutil
@@ -9,7 +10,10 @@ from pathlib import Path
 from docutils import nodes
 from latex2mathml.converter import convert
 
+import pfpne
+
 HERE = Path(__file__).resolve().parent
+PICTURE = re.compile(r'<img src="([^"]+)" alt="([^"]*)" width="(\d+)">')
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 NOTEBOOK = re.compile(r"(\d+_[a-z_0-9]+?)(?:_(printed|model|garland|himmelblau|rastrigin|doublesine|ackley)\b.*)?$")
@@ -83,13 +87,23 @@ html_title = "pfpne"
 nb_execution_mode = "off"
 nb_ipywidgets_js = {}  # which would come from the network
 myst_heading_anchors = 3
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["attrs_inline", "dollarmath"]
 autodoc2_packages = [{"path": "../pfpne", "exclude_dirs": ["__pycache__", "paper"]}]
 autodoc2_render_plugin = "myst"
 autodoc2_docstring_parser_regexes = [(".*", "numpydoc_myst")]
 autodoc2_hidden_objects = ["private", "inherited", "dunder", "undoc"]
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
 html_math_renderer = "mathml"  # which browsers show by themselves: MathJax would come from the network
+
+
+def public_names() -> str:
+    """A table of what `pfpne` offers: each name, linked to its reference, with its first sentence."""
+    rows = ["| Name | What it is |", "|---|---|"]
+    for name in sorted(pfpne.__all__, key=str.lower):
+        thing = getattr(pfpne, name)
+        sentence = inspect.getdoc(thing).split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        rows.append(f"| {{py:obj}}`{name} <{thing.__module__}.{thing.__qualname__}>` | {sentence} |")
+    return "\n".join(rows)
 
 
 def relinked(text: str, folder: Path) -> str:
@@ -110,11 +124,13 @@ def relinked(text: str, folder: Path) -> str:
             return words
         return f"{picture}[{words}]({to}{anchor})"
 
+    text = PICTURE.sub(r"![\2](\1){width=\3px}", text)  # HTML's own would be looked for beside the page
     parts = FENCED.split(text)  # code between two texts
     return "".join(part if i % 2 else LINK.sub(link, part) for i, part in enumerate(parts))
 
 
 def on_page(app, name: str, content: list[str]) -> None:
+    content[0] = content[0].replace("<!-- public names -->", public_names() if name == "reference" else "")
     if "/" not in name:  # the reference and the notebooks link to nothing here
         content[0] = relinked(content[0], HERE)
 

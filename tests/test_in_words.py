@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from pfpne.paper.exhibits import communication, forest, landmine, maps, regret, specification, table1
+from pfpne.paper.exhibits import communication, forest, landmine, maps, panels, regret, specification, table1
 from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS
 from pfpne.paper.run.experiment import Experiment
@@ -237,3 +237,17 @@ def test_numbers_and_names_as_a_sentence_has_them():
     assert [times_as_much(x) for x in (1.043, 1.449, 12.3)] == [f"{x} times as much" for x in ("1.04", "1.4", "12")]
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a and b", "a, b and c"]
     assert spoken(EARLY) == "HCT with measured noise and early descent" and spoken("pe") == "PE"
+
+
+def test_the_settings_in_use_are_said():
+    asked = {"profile": "smoke", "algorithms": "pf-pne,pe,blin", "c": 0.25, "n_clients": 5}
+    words, _, _, _, *rows = panels.settings_in_words(complete("1_synthetic_regret", asked)).splitlines()
+    assert words.startswith("Garland (1-D), noise ±1: M = 5 clients, T = 1,000 evaluations per client, n = 3 runs, ")
+    assert words.endswith(" random cells, shift 0.1, seed 0.")
+    assert rows == [
+        "| PF-PNE | nu_1 = 1, rho = 0.5, c = 0.25, c_1 = 1, delta = 0.2, Delta = 0.01 |",
+        "| PE | nu_1 = 1, rho = 0.5, c = 0.25, c_1 = 1, delta = 0.2 |",
+        "| BLiN | c_pulls = 0.75, c_gap = 0.25 |",
+    ]
+    landmine = complete("2_landmine_auc", {"profile": "smoke", "algorithms": "pe"})
+    assert "random cells, seed 0." in panels.settings_in_words(landmine)

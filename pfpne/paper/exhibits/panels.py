@@ -1,12 +1,14 @@
 """What the figures of curves share: the grid of axes, their titles, the names of files, the scale in words."""
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.show.export import as_markdown, settings_used
 from pfpne.paper.show.plot import new_figure
-from pfpne.paper.show.style import COLUMN, PAGE, TITLES, noise_in_name, noise_in_words
+from pfpne.paper.show.style import COLUMN, PAGE, TITLES, label, noise_in_name, noise_in_words
 
 ONE_RUN = "It is one run, which says nothing about chance."
 
@@ -15,6 +17,31 @@ def scale_in_words(p: Parameters, n_runs: int) -> str:
     """The clients, the horizon and the runs of a figure, in words."""
     runs = f"{n_runs} {'run' if n_runs == 1 else 'runs'}"
     return f"M = {p.n_clients} clients, T = {p.horizon:,} evaluations per client, n = {runs}"
+
+
+def settings_in_words(p: Parameters) -> str:
+    """Say on which problem the algorithms are compared, and with which settings, as a table in Markdown.
+
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    str
+        A sentence, and a table with one row per algorithm.
+    """
+    experiment = p.experiment()
+    shift = "" if experiment.objective == "landmine" else f" shift {experiment.shift:g},"
+    scale = scale_in_words(p, p.n_runs)
+    words = f"{problem_in_words(experiment)}: {scale}, {experiment.cells} cells,{shift} seed {p.seed}."
+    rows = []
+    for name in p.algorithms:
+        used = settings_used(name, p.settings, p.n_clients).items()
+        values = (f"{key} = {x:g}" if isinstance(x, float) else f"{key} = {x}" for key, x in used if x is not None)
+        rows.append((label(name), ", ".join(values)))
+    return f"{words}\n\n{as_markdown(pd.DataFrame(rows, columns=['Algorithm', 'Settings']))}"
 
 
 def problem_in_words(experiment: Experiment) -> str:
