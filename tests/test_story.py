@@ -53,7 +53,8 @@ def test_every_node_has_the_fate_that_its_children_show():
 @pytest.mark.parametrize("Delta", [0.1, "true"])
 def test_every_slider_moved_draws_another_picture(Delta):
     p = complete("0_how_it_works", {**STORY_PARAMETERS, "horizon": 500, "Delta": Delta})
-    *sliders, picture = story.explore(p).children
+    *rows, picture = story.explore(p).children
+    sliders = [slider for row in rows for slider in row.children]
     start = [p.experiment().problem(0).Delta if Delta == "true" else Delta, "bernoulli", 0.1, 3]
     assert [slider.value for slider in sliders] == start
     seen = [bytes(picture.value)]

@@ -207,7 +207,8 @@ def explore(p):
     import ipywidgets as widgets  # slow, so not before it is needed
 
     Delta = make_settings("pf-pne", p.settings, p.experiment().problem(0)).Delta
-    noises, picture = dict.fromkeys(["bernoulli", 0.0, 0.1, 0.5, 1.0, 2.0, p.noise]), widgets.Image(width=840)
+    noises, picture = dict.fromkeys(["bernoulli", 0.0, 0.1, 0.5, 1.0, 2.0, p.noise]), widgets.Image()
+    picture.layout.height, picture.layout.object_fit = "68vh", "contain"  # on one screen with the sliders
     sliders = [
         widgets.FloatSlider(Delta, description="Delta", min=0, max=max(0.5, Delta), step=0.01),
         widgets.SelectionSlider(value=p.noise, description="noise", options=list(noises)),
@@ -228,4 +229,4 @@ def explore(p):
     for slider in sliders:
         slider.continuous_update = False
         slider.observe(redraw, "value")
-    return widgets.VBox([*sliders, picture])
+    return widgets.VBox([widgets.HBox(sliders[:2]), widgets.HBox(sliders[2:]), picture])
