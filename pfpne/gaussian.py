@@ -17,7 +17,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 SCALES = np.geomspace(0.06, 4.0, 9)
 NOISES = np.geomspace(1e-4, 10.0, 11)  # variance of a value's noise, in units of s^2
-NOISELESS = 1e-6
+NOISELESS_VARIANCE = 1e-6  # the same where there is no noise: for the numerics
 RHOS = np.array([0.0, 0.4, 0.7, 0.9, 0.97])
 TYPICAL_SCALE, TYPICAL_NOISE = (0.4, 0.9), (0.5, 1.5)  # the priors: median, and standard deviation of the logarithm
 
@@ -48,7 +48,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Hyper:
-    """Hyper-parameters, as positions: scale in SCALES, noise in NOISES (None for NOISELESS), rho in RHOS."""
+    """Hyper-parameters, as positions: scale in SCALES, noise in NOISES (None for NOISELESS_VARIANCE), rho in RHOS."""
 
     scale: tuple[int, ...]
     noise: int | None
@@ -85,7 +85,7 @@ class GaussianProcess:
     def __init__(self, values: Values, hyper: Hyper):
         self.values, self.hyper = values, hyper
         self._scale, self._rho = SCALES[list(hyper.scale)], RHOS[hyper.rho]
-        self._noise = NOISELESS if hyper.noise is None else NOISES[hyper.noise]
+        self._noise = NOISELESS_VARIANCE if hyper.noise is None else NOISES[hyper.noise]
         K = self._covariance(values.x, values.output, values.x, values.output)
         K[np.diag_indices_from(K)] += self._noise / values.count
         self._L = cholesky(K, lower=True, check_finite=False, overwrite_a=True)

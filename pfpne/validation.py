@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-MAX_EVALUATIONS = 10**9  # upper limit of M T in one run, for the sake of memory
+MAX_RUN_EVALUATIONS = 10**9  # upper limit of M T in one run, for the sake of memory
 MAX_REWARD = 1e9 + 1  # either side of 0: a value in [0, 1] under the most noise allowed
 
 SIMILARITY = 0.7  # from 0 to 1: how similar a name must be to a wrong one to be suggested
@@ -84,9 +84,9 @@ def check_count(name: str, x, also: str = "") -> None:
 
 
 def check_evaluations(n_clients: int, horizon: int) -> None:
-    """Check that M T is at most MAX_EVALUATIONS."""
-    expected = f"at most {MAX_EVALUATIONS:,}, evaluations of all clients together: ask for fewer of either"
-    check(n_clients * horizon <= MAX_EVALUATIONS, "n_clients times horizon", expected, n_clients * horizon)
+    """Check that M T is at most MAX_RUN_EVALUATIONS."""
+    expected = f"at most {MAX_RUN_EVALUATIONS:,}, evaluations of all clients together: ask for fewer of either"
+    check(n_clients * horizon <= MAX_RUN_EVALUATIONS, "n_clients times horizon", expected, n_clients * horizon)
 
 
 def check_rewards(rewards, n: int, low: float = -MAX_REWARD, high: float = MAX_REWARD) -> None:

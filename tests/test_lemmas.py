@@ -206,7 +206,7 @@ def test_the_variants_lead_from_hct_to_hoo():
         for one, other in zip(wanted, theory_of_parts, strict=True):
             np.testing.assert_array_equal(one, other)
     experiment = Experiment("himmelblau", 2, 400, algorithms=("hct",), n_runs=1)
-    rows = {search: hoo_and_hct._play_trees(experiment, 0, search) for search in hoo_and_hct.SEARCHES}
+    rows = {search: hoo_and_hct._play_trees(experiment, 0, search) for search in hoo_and_hct.MIXTURES}
     for name, search in (("hct", "HCT"), ("hoo", "HOO")):
         run = simulate(name, experiment.problem(0), 400)
         assert rows[search][0] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)

@@ -146,7 +146,7 @@ def test_no_phase_is_begun_that_the_horizon_cuts(name):
     assert max(last_batches(variants.ALGORITHMS[name])) > 1
 
 
-@pytest.mark.parametrize("name", readings.ANYTIME)
+@pytest.mark.parametrize("name", readings.READ_OFF)
 def test_a_long_run_holds_the_shorter_ones(name):
     problem = make_problem("garland", 2, noise=1.0)
     long, short = simulate(name, problem, 1_000), simulate(name, problem, 400)

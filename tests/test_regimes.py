@@ -9,7 +9,7 @@ from pfpne.paper.exhibits import guide, maps, regimes
 from pfpne.paper.exhibits.regimes import GRIDS, LARGE_RUN, RANKED_ON_MAP, REGIME_COLUMNS, Grid
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
-from pfpne.paper.show.style import EARLY, OWN_DELTA
+from pfpne.paper.show.style import HCT_NOISE_EARLY, OWN_DELTA
 from pfpne.problems import make_problem
 
 TINY = {"profile": "smoke", "objective": "garland", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
@@ -149,7 +149,7 @@ def test_pictures(parameters, table, folder):
 
 def test_quantities_by_hand():
     row = pd.DataFrame([dict(zip(RANKED_ON_MAP, [4.0, 2.0, 8.0, 2.5, 1.0, 16.0, 32.0], strict=True))])
-    assert RANKED_ON_MAP == ["pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise", EARLY]
+    assert RANKED_ON_MAP == ["pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise", HCT_NOISE_EARLY]
     wanted = {"pf_pne_plus": 2, "federated": 1.6}
     assert {name: maps.quantity_ratio(row, name).iloc[0] for name in maps.RATIOS} == wanted
 

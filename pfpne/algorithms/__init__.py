@@ -61,7 +61,7 @@ class Algorithm:
     anytime: bool = False
 
 
-_GP = {"on_cells": False, "max_evaluations": gp.MAX_EVALUATIONS, "anytime": True}
+_GP = {"on_cells": False, "max_evaluations": gp.MAX_CLIENT_EVALUATIONS, "anytime": True}
 ALGORITHMS = {
     "pf-pne": Algorithm(PFPNESettings, partial(make_phased, PFPNE, PhasedServer), (NodeMeans,), (Kept,)),
     "fed-pne": Algorithm(PhasedSettings, partial(make_phased, FedPNE, FedPNEServer), (NodeMeans,), (KeptIndex,)),

@@ -33,7 +33,7 @@ from pfpne.messages import Awaited, Message, numbers
 from pfpne.rng import stream
 from pfpne.validation import check
 
-MAX_EVALUATIONS = 2_000  # evaluations of a client, at most: the cost of each grows with the square of those before it
+MAX_CLIENT_EVALUATIONS = 2_000  # at most: the cost of each grows with the square of those before it
 GROWTH = 1.15  # hyper-parameters are estimated anew when there are so many times more values
 N_CANDIDATES, N_AROUND, AROUND_WIDTHS = 160, 20, (0.1, 0.03)  # where to look: in all the cube, and near the best
 
@@ -96,9 +96,9 @@ class GPClient(Client):
     def __init__(self, task: Task, settings: GPSettings, m: int):
         super().__init__(task)
         check(
-            task.horizon <= MAX_EVALUATIONS,
+            task.horizon <= MAX_CLIENT_EVALUATIONS,
             "horizon",
-            f"at most {MAX_EVALUATIONS} for a Gaussian process",
+            f"at most {MAX_CLIENT_EVALUATIONS} for a Gaussian process",
             task.horizon,
         )
         self.settings, self.m = settings, m

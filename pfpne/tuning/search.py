@@ -19,7 +19,7 @@ from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.tuning.history import History
 from pfpne.tuning.result import HOW_TO_GO_ON, RESERVED_COLUMNS, EvaluationError, Tuned
-from pfpne.tuning.searches import DEFAULT_FOR_FEW, DEFAULT_FOR_MANY, FEW_EVALUATIONS, NOISELESS, SEARCHES
+from pfpne.tuning.searches import DEFAULT_FOR_FEW, DEFAULT_FOR_MANY, FEW_EVALUATIONS, NOISELESS_SETTINGS, SEARCHES
 from pfpne.tuning.space import Reward, Space
 from pfpne.validation import check, check_count, check_integer, check_noise, is_number, to_float, unknown_name
 
@@ -187,7 +187,7 @@ class Search:
         )
         algorithm = SEARCHES[name]
         if noise == 0:
-            settings = {key: x for key, x in NOISELESS.items() if key in settings_of(algorithm)} | settings
+            settings = {key: x for key, x in NOISELESS_SETTINGS.items() if key in settings_of(algorithm)} | settings
         return make_federation(name if name in ALGORITHMS else algorithm, task, **settings)
 
     def _learn_known(self, m: int, known: list) -> None:

@@ -7,4 +7,5 @@ FEW_EVALUATIONS = 1_000  # up to so many the first default, beyond them the seco
 DEFAULT_FOR_FEW, DEFAULT_FOR_MANY = "gp", "pf-pne+"
 _RANDOM = Algorithm(RandomSearchSettings, make_random_search, on_cells=False, anytime=True)
 SEARCHES = {**ALGORITHMS, "random": _RANDOM}
-NOISELESS = {"c": 1e-9, "noise_aware": False}  # confidence intervals without width: no reason to repeat a point
+# Without noise there is no reason to repeat a point: confidence intervals have next to no width.
+NOISELESS_SETTINGS = {"c": 1e-9, "noise_aware": False}

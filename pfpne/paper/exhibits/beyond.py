@@ -33,7 +33,7 @@ from pfpne.paper.run.selections import BEYOND_ALGORITHMS, SYNTHETIC_OBJECTIVES
 from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
 from pfpne.paper.show.style import (
-    EARLY,
+    HCT_NOISE_EARLY,
     ORACLE_LOOK,
     PAGE,
     TITLES,
@@ -50,7 +50,7 @@ from pfpne.rng import stream
 from pfpne.simulation.simulate import partition_of
 
 OURS, *NAMED = BEYOND_ALGORITHMS
-RIVALS = [EARLY, *NAMED]
+RIVALS = [HCT_NOISE_EARLY, *NAMED]
 CLIENT_SHIFTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
 CLIENTS_IN_WORDS = {"alike": "identical", "shifted": "shifted"}
 LANDMINE_CLIENTS = "as they are"  # landmine's clients
@@ -90,7 +90,8 @@ def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
         without = {
             part: p.run(objective, noise, (OURS,), **changes, settings={**p.settings, part: False}) for part in PARTS
         }
-        runs[objective, noise, clients] = dict.fromkeys(BEYOND_ALGORITHMS, together) | {EARLY: early} | without
+        all_together = dict.fromkeys(BEYOND_ALGORITHMS, together)
+        runs[objective, noise, clients] = all_together | {HCT_NOISE_EARLY: early} | without
     return runs
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pfpne.paper.exhibits.regimes import RANKED_ON_MAP, REGIME_COLUMNS
 from pfpne.paper.show.export import Exhibit, text_exhibit
-from pfpne.paper.show.style import EARLY, OWN_DELTA, label, rounded
+from pfpne.paper.show.style import HCT_NOISE_EARLY, OWN_DELTA, label, rounded
 
 KNOWN_IN_ADVANCE = {  # what a person may know, in words
     "sigma": "noise",
@@ -65,7 +65,7 @@ def explain(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> E
 def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:
     """The share of regimes in which a federated search has less regret than the same one alone: one row per pair."""
     identical, rows = table["shift"].eq(0) & table["objective"].ne("landmine"), []
-    for name, other in (("pf-pne+", EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")):
+    for name, other in (("pf-pne+", HCT_NOISE_EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")):
         counted = table["noise"].ne("bernoulli") | (name != "pf-pne+")  # there it knows more of the noise, too
         less = table[name] < table[other]
         note = " (uniform noise alone)" if name == "pf-pne+" else ""

@@ -19,7 +19,7 @@ from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.simulate import partition_of
 from pfpne.simulation.tree import Cells, play
 
-SEARCHES = {  # where a search departs from HCT, towards HOO
+MIXTURES = {  # a search between HCT and HOO -> which HOO_PARTS it has of HOO's
     "HCT": (),
     "HCT, HOO's width": ("width",),
     "HCT, HOO's credit": ("credit",),
@@ -48,8 +48,8 @@ def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: 
 
 
 def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
-    """A search of SEARCHES, means over the clients: R(T), the mean depth of a pull, the deepest, the nodes pulled."""
-    problem, T, parts = experiment.problem(run), experiment.horizon, SEARCHES[search]
+    """Run one of MIXTURES; return means over the clients: R(T), the mean depth of a pull, the deepest, nodes pulled."""
+    problem, T, parts = experiment.problem(run), experiment.horizon, MIXTURES[search]
     partition = partition_of(problem, experiment.cells, experiment.seed, run)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
     cells, streams = Cells(problem, partition, range(problem.n_clients)), noise_streams(problem, experiment.seed, run)
@@ -72,12 +72,12 @@ def _stored_trees(experiment: Experiment, search: str, folder: Path) -> list[flo
 
 
 def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per search of SEARCHES: means over the clients of the first run on rastrigin, Bernoulli rewards."""
+    """Run each of MIXTURES once, on rastrigin with Bernoulli rewards: one row each, means over the clients."""
     experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
-    jobs, small = [(experiment, search, folder) for search in SEARCHES], experiment.is_small(len(SEARCHES))
+    jobs, small = [(experiment, search, folder) for search in MIXTURES], experiment.is_small(len(MIXTURES))
     played = sorted(run_unordered(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small))
     table = pd.DataFrame([row for _, row in played], columns=["regret", "depth", "deepest", "nodes"])
-    return table.assign(search=[*SEARCHES])[["search", *table.columns]]
+    return table.assign(search=[*MIXTURES])[["search", *table.columns]]
 
 
 def three_digits(value: float) -> str:

@@ -68,7 +68,8 @@ WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of variants.VARIANTS that begin
 }
 COMPETITORS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fed1-UCB, FN-UCB": ("fed1-ucb", "fn-ucb")}
 IDENTICAL_FED_PNE = "fed-pne, identical clients"
-ANYTIME = ("hct-pyxab", "fn-ucb")  # their choices do not depend on T: one long run holds the shorter ones
+# Their choices do not depend on T: results at shorter horizons are read off the run to the longest.
+READ_OFF = ("hct-pyxab", "fn-ucb")
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ def measurements(readings: list[Reading], horizons, n_jobs=None, bar=None, folde
         n, T = n_runs_of(reading), reading.T
         longest = max((x for x in horizons if reading.M * x <= MAX_SEARCH_PULLS), default=T)
         step = max(1, longest // 500)
-        at_once = name in ANYTIME and all(x % step == 0 for x in horizons)
+        at_once = name in READ_OFF and all(x % step == 0 for x in horizons)
         experiment = reading.experiment(objective, name, SEARCH_SEED, n, longest if at_once else T)
         at_horizons = tuple(x for x in horizons if x <= longest) if at_once else (T,)
         for run in range(n):

@@ -17,7 +17,7 @@ from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.selections import MAP_ALGORITHMS, MAP_OBJECTIVES
-from pfpne.paper.show.style import EARLY, OWN_DELTA
+from pfpne.paper.show.style import HCT_NOISE_EARLY, OWN_DELTA
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 
@@ -104,11 +104,11 @@ HELD_OUT = {
 HELD_OUT_DIMENSIONS = {"rastrigin": 2}
 MAP_VARIANTS = {  # what is compared on the map: the algorithm, its settings
     **{name: (name, {}) for name in MAP_ALGORITHMS},
-    EARLY: ("hct-noise", {"early_descent": True}),
+    HCT_NOISE_EARLY: ("hct-noise", {"early_descent": True}),
     OWN_DELTA: ("pf-pne", {"Delta": "true"}),
 }
 REGIME_COLUMNS = ["objective", "noise", "shift", "clients", "horizon"]
-RANKED_ON_MAP = [*MAP_ALGORITHMS, EARLY]
+RANKED_ON_MAP = [*MAP_ALGORITHMS, HCT_NOISE_EARLY]
 SPREAD_DEPTH = 8  # the depth of the cells whose centres tell the spread
 BREAK_EVEN_DELTAS = (
     0.0,

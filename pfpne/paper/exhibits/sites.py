@@ -29,7 +29,7 @@ from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import run_unordered
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
-from pfpne.paper.show.style import EARLY, PAGE, label
+from pfpne.paper.show.style import HCT_NOISE_EARLY, PAGE, label
 from pfpne.rng import stream
 from pfpne.tuning.evaluate import tune
 from pfpne.tuning.space import Float
@@ -80,7 +80,7 @@ WAYS = {  # what is compared: the algorithm (or Optuna), whether on pooled data,
 WAYS_IN_PARTS = {  # PF-PNE+ part by part, and its search alone
     PF_PNE_PLUS: WAYS[PF_PNE_PLUS],
     **{f"without {words}": ("pf-pne+", False, {part: False}) for part, words in PARTS.items()},
-    label(EARLY): ("hct-noise", False, {"early_descent": True}),
+    label(HCT_NOISE_EARLY): ("hct-noise", False, {"early_descent": True}),
 }
 
 

@@ -43,7 +43,7 @@ NO_FIT = "\N{DAGGER}"
 
 # FN-UCB's choices do not depend on the horizon: its regret at a shorter one is read off the curves of the longest, as
 # running it again would take longer than everything else.
-ANYTIME = ("fn-ucb",)
+READ_OFF = ("fn-ucb",)
 
 
 def measure(study: Study) -> pd.DataFrame:
@@ -113,7 +113,7 @@ def exponents(study: Study) -> pd.DataFrame:
 
 def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
     """Local and global regret, rounds and numbers, (n, k), at each of the study's k horizons."""
-    if name in ANYTIME:
+    if name in READ_OFF:
         return _read_off(study, objective, name)
     noise, n = study.regimes[0].noise, study.figure_runs
     tables = [study.runs(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]

@@ -12,7 +12,7 @@ from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.validation import brief
 
 NAMES_IN_FOLDERS = {"delta": "delta_of_confidence"}  # in the names of folders, where case does not tell it from Delta
-MAX_CHARACTERS = 200  # characters of a folder's name
+MAX_NAME_CHARACTERS = 200  # characters of a folder's name
 
 
 def choose_folder(wanted: str | None, result_parameters: dict, executed: list[dict]) -> Path:
@@ -63,9 +63,9 @@ def name_changes(result_parameters: dict, executed: list[dict]) -> str:
     numbers = [f"{NAMES_IN_FOLDERS.get(name, name)}-{text}" for name, text in texts.items()]
     profile = [] if result_parameters["profile"] == "paper" else [result_parameters["profile"]]
     name = "_".join([*numbers, *words, *profile]) or result_parameters["profile"]
-    if len(name) <= MAX_CHARACTERS:
+    if len(name) <= MAX_NAME_CHARACTERS:
         return name
-    return f"{name[: MAX_CHARACTERS - 10]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[: MAX_NAME_CHARACTERS - 10]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _flatten(result_parameters: dict) -> dict:

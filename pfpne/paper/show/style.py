@@ -28,7 +28,7 @@ class Look(NamedTuple):
         return (0, self.dashes) if self.dashes else "-"
 
 
-EARLY = "hct-noise, early descent"  # PF-PNE+'s second stage alone, with its early descent
+HCT_NOISE_EARLY = "hct-noise, early descent"  # PF-PNE+'s second stage alone, with its early descent
 
 # One look for each algorithm, in every figure, and the order of legends. Hues of Okabe and Ito, completed from Tol's;
 # line style and marker tell them apart in grey.
@@ -40,7 +40,7 @@ LOOKS = {
     "pe": Look("PE", "#009E73", (6.4, 1.6, 1, 1.6), "^"),
     "hct": Look("HCT", "#000000", (1, 1.65), "v"),
     "hct-noise": Look("HCT, noise measured", "#117733", (1, 1, 3, 1), "d"),
-    EARLY: Look("HCT, noise, early descent", "#44AA99", (5, 1, 1, 1), "H"),
+    HCT_NOISE_EARLY: Look("HCT, noise, early descent", "#44AA99", (5, 1, 1, 1), "H"),
     "hct-pyxab": Look("HCT (PyXAB)", "#7F7F7F", (4, 1, 1, 1), "D"),
     "fed1-ucb": Look("Fed1-UCB", "#E69F00", (6, 2), ">"),
     "fn-ucb": Look("FN-UCB", "#CC79A7", (3, 1, 1, 1, 1, 1), "<"),
@@ -53,7 +53,7 @@ LOOKS |= {name: Look(name, "#666666", (1, 3), ".") for name in NAMES if name not
 IN_SENTENCES = {
     OWN_DELTA: "PF-PNE with the true Delta",
     "hct-noise": "HCT with measured noise",
-    EARLY: "HCT with measured noise and early descent",
+    HCT_NOISE_EARLY: "HCT with measured noise and early descent",
 }
 
 TITLES = {
