@@ -178,8 +178,8 @@ def equivalent_pulls(n: int, M: int, noise: float, het2: float) -> float:
 # --- the clients ---------------------------------------------------------------------------------------
 
 
-class Search(NamedTuple):
-    """What a loop ends with: each client goes on alone, on its tree. A tree is made when it is taken."""
+class OwnTrees(NamedTuple):
+    """The last thing that a loop yields: one tree per client, on which it goes on alone; each is made when taken."""
 
     trees: Iterator[TreeClient]
 
@@ -252,14 +252,14 @@ class PFPNEPlus(Elimination):
             own[h] = index, means * n, n
         yield from self.pe(shared if self.settings.shared_means else {}, own)
 
-    def stage_2(self, s: PlusSettings, depths: list[Depth], t: int) -> Search:
+    def stage_2(self, s: PlusSettings, depths: list[Depth], t: int) -> OwnTrees:
         """Return the clients' trees at step t, each with what is known of the nodes of stage 1."""
         noise, het2 = depths[-1].answer.variances  # where the search now is
         known = [(d.index, d.parents, *self.pool_with_global(d.means, d.n, d.answer, het2)) for d in depths]
         constants = hct_constants_for(s, confidence_constant(noise) if s.noise_aware else s.c, self.task)
         index, _, means, _ = known[-1]
         self.best = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
-        return Search(warm_start_tree(self.task, constants, known, m, t, free=s.free_descent) for m in range(self.S))
+        return OwnTrees(warm_start_tree(self.task, constants, known, m, t, free=s.free_descent) for m in range(self.S))
 
     def pool_with_global(
         self, means: np.ndarray, n: int, answer: SharedStatistics, het2: float
@@ -279,7 +279,7 @@ class HCTNoise(PhasedAlgorithm):
         s, task = self.settings, self.task
         _, variances = yield from pull_root(self.S, ROOT_PULLS)
         constants = (hct_constants_for(s, confidence_constant(noise), task, delta=s.delta) for noise in variances[:, 0])
-        yield Search(warm_start_tree(task, own, [], 0, 1 + ROOT_PULLS, free=False) for own in constants)
+        yield OwnTrees(warm_start_tree(task, own, [], 0, 1 + ROOT_PULLS, free=False) for own in constants)
 
 
 def warm_start_tree(task: Task, constants: HCTConstants, depths: list, m: int, t: int, free: bool) -> TreeClient:
@@ -314,7 +314,7 @@ class PlusClient(PhasedClient):
 
     def _go_on(self, value) -> None:
         super()._go_on(value)
-        if isinstance(self._step, Search):
+        if isinstance(self._step, OwnTrees):
             (self.tree,) = self._step.trees
 
     def _ask(self) -> Batch:

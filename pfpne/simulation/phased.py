@@ -68,10 +68,10 @@ class Evaluations:
 def run_phases(
     phases, server, problem, task, settings, noise_streams, t, global_regret, evaluations_class=Evaluations
 ) -> tuple:
-    """Run the loop until all clients are done, or want what is neither a Pull nor a Message.
+    """Run the loop until all clients are done, or until it yields what is neither a Pull nor a Message: OwnTrees.
 
     The server is asked directly; the messages that would pass are counted. evaluations_class: their class. Returns
-    the evaluations, and what was wanted in the end, or None.
+    the evaluations, and the OwnTrees, or None.
     """
     clients, server, M = phases(task, settings, task.n_clients), server(task, settings), task.n_clients
     recorder = Recorder(problem, t, global_regret)
@@ -96,8 +96,8 @@ def simulate_phases(phases, server, problem, task, settings, noise_streams, t, g
     return evaluations.recorder.measurements()
 
 
-def simulate_searches(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Measurements:
-    """Run the loop of all clients up to the trees that it ends with, if it gets there, and then each tree."""
+def simulate_with_trees(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Measurements:
+    """Run the loop of all clients up to the OwnTrees that it ends with, if it gets there; then play each tree to T."""
     evaluations, last = run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret)
     before, start = evaluations.recorder.measurements(), int(evaluations.t[0])  # all have made as many pulls
     if last is None or start == task.horizon:

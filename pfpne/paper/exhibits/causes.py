@@ -98,9 +98,9 @@ class _CountedEvaluations(Evaluations):
         super().__init__(*arguments)
         self.made = Counter()
 
-    def pull(self, want, done):
-        self.made[want.h] += want.counts.sum() / self.task.n_clients
-        return super().pull(want, done)
+    def pull(self, wish, done):
+        self.made[wish.h] += wish.counts.sum() / self.task.n_clients
+        return super().pull(wish, done)
 
 
 def count_trees(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
@@ -112,11 +112,11 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
     task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
     streams = noise_streams(problem, seed, run)
     given = problem, task, settings, streams, np.array([horizon]), False
-    evaluations, search = run_phases(PFPNEPlus, PlusServer, *given, evaluations_class=_CountedEvaluations)
-    if search is None:  # the horizon came in stage 1
+    evaluations, own_trees = run_phases(PFPNEPlus, PlusServer, *given, evaluations_class=_CountedEvaluations)
+    if own_trees is None:  # the horizon came in stage 1
         return [NO_COUNTS | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []
-    for m, tree in enumerate(search.trees):
+    for m, tree in enumerate(own_trees.trees):
         size = tree.state[0]["size"]
         before = tree.node["count"][:size].copy()
         _, best = play(cells, tree, left, range(m, m + 1), streams)
