@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pfpne.algorithms.blin import BLiNSettings, first_parts, kept, make_blin, pulls_of_cube
+from pfpne.algorithms.blin import BLiNSettings, first_parts, is_kept, make_blin, pulls_of_cube
 from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 
@@ -52,7 +52,7 @@ def test_pulls_of_a_cube():
 
 def test_elimination():
     # 4 r = 1/2 at r = 1/8: the last is more than 1/2 below the best, the second exactly 1/2
-    assert kept(np.array([0.75, 0.25, 0.75, 0.1875]), 1 / 8, 4.0).tolist() == [True, True, True, False]
+    assert is_kept(np.array([0.75, 0.25, 0.75, 0.1875]), 1 / 8, 4.0).tolist() == [True, True, True, False]
 
 
 def test_parts_of_a_cube():

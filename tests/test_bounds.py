@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfpne.algorithms.pf_pne import kept, log_term, radius, tau, transition_depth
+from pfpne.algorithms.pf_pne import is_kept, log_term, radius, tau, transition_depth
 
 
 def test_the_logarithm_is_of_c_1_T_over_delta_and_never_negative():
@@ -79,18 +79,18 @@ def test_elimination():
     mean = np.array([0.9, 0.3, 0.2, 0.2])
     b = np.array([0.05, 0.02, 0.10, 0.20])
     # 1.45, 0.82, 0.80, 0.90 against 0.85: a wide interval saves the last
-    assert kept(mean, b, 0, 1, 1.0, 0.5).tolist() == [True, False, False, True]
+    assert is_kept(mean, b, 0, 1, 1.0, 0.5).tolist() == [True, False, False, True]
     # at depth 0 nu_1 rho^h = 1 saves all
-    assert kept(mean, b, 0, 0, 1.0, 0.5).all()
+    assert is_kept(mean, b, 0, 0, 1.0, 0.5).all()
 
 
 def test_elimination_needs_a_strict_inequality():
     mean, b = np.array([0.0, 1.0]), np.array([0.25, 0.25])
-    assert kept(mean, b, 1, 1, 1.0, 0.5).tolist() == [True, True]  # 0 + 0.25 + 0.5 = 1 - 0.25
+    assert is_kept(mean, b, 1, 1, 1.0, 0.5).tolist() == [True, True]  # 0 + 0.25 + 0.5 = 1 - 0.25
     mean[0] = -1e-9
-    assert kept(mean, b, 1, 1, 1.0, 0.5).tolist() == [False, True]
+    assert is_kept(mean, b, 1, 1, 1.0, 0.5).tolist() == [False, True]
 
 
 def test_elimination_of_several_clients_compares_each_node_with_its_own_best():
     mean, b = np.array([0.0, 1.0, 0.0, 0.1]), np.zeros(4)
-    assert kept(mean, b, np.array([1, 1, 3, 3]), 1, 1.0, 0.5).tolist() == [False, True, True, True]
+    assert is_kept(mean, b, np.array([1, 1, 3, 3]), 1, 1.0, 0.5).tolist() == [False, True, True, True]

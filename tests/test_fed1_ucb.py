@@ -11,7 +11,7 @@ from pfpne.algorithms.fed1_ucb import (
     Fed1UCBSettings,
     SurvivingArms,
     confidence_width,
-    kept,
+    is_kept,
     make_fed1_ucb,
     pulls_of_phase,
     reward_deviation,
@@ -73,8 +73,8 @@ def test_confidence_width():
 
 def test_elimination():
     # width 1/8: an arm goes below 3/4 - 2/8 = 1/2; exactly there it stays
-    assert kept(np.array([0.75, 0.5, 0.4375, 0.75]), 0.125).tolist() == [True, True, False, True]
-    assert kept(np.array([0.3, 0.3, 0.2]), 0.0).tolist() == [True, True, False]  # a tie keeps both
+    assert is_kept(np.array([0.75, 0.5, 0.4375, 0.75]), 0.125).tolist() == [True, True, False, True]
+    assert is_kept(np.array([0.3, 0.3, 0.2]), 0.0).tolist() == [True, True, False]  # a tie keeps both
 
 
 @pytest.mark.parametrize(

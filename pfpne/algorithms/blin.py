@@ -47,7 +47,7 @@ def pulls_of_cube(level: int, T: int, c_pulls: float) -> int:
     return max(1, math.ceil(c_pulls * math.log(T) * 4.0**level))
 
 
-def kept(mean: np.ndarray, edge: float, c_gap: float) -> np.ndarray:
+def is_kept(mean: np.ndarray, edge: float, c_gap: float) -> np.ndarray:
     """Return which cubes (n,) are kept: all but those with best mean - mean > c_gap r_m (Algorithm 1, elimination)."""
     return ~(mean.max() - mean > c_gap * edge)
 
@@ -82,7 +82,7 @@ class BLiN(PhasedAlgorithm):
             self.best = partition.centers(h, best)
             if h + partition.d > partition.max_depth:  # the smallest cubes are not split: the best is played to the end
                 yield Pull(h, np.zeros(1, dtype=np.int64), best, np.array([T + 1]))
-            cubes = cubes[kept(mean, 2.0**-level, s.c_gap)]  # Algorithm 1, elimination
+            cubes = cubes[is_kept(mean, 2.0**-level, s.c_gap)]  # Algorithm 1, elimination
 
 
 def make_blin(task: Task, settings: BLiNSettings) -> tuple[Server, Sequence[Client]]:

@@ -73,7 +73,7 @@ def confidence_width(n: int, M: int, T: int, sigma: float) -> float:
     return math.sqrt(4 * sigma**2 * math.log(T) / (M * n))
 
 
-def kept(mean: np.ndarray, width: float) -> np.ndarray:
+def is_kept(mean: np.ndarray, width: float) -> np.ndarray:
     """Return which arms (n,) are kept: all but the set E_p, those with mean + B_p < best mean - B_p."""
     return ~(mean + width < mean.max() - width)
 
@@ -102,7 +102,7 @@ class Fed1UCBServer(Server):
         """Conclude a phase: from the clients' means (M, n) of the active arms to the arms that are kept."""
         mean, phase = means.mean(axis=0), self.phase  # server: average of the local means
         width = confidence_width(phase * self.pulls, len(means), self.task.horizon, self.sigma)  # B_p, with n = F(p)
-        self.active, self.phase = self.active[kept(mean, width)], phase + 1  # server: drop E_p
+        self.active, self.phase = self.active[is_kept(mean, width)], phase + 1  # server: drop E_p
         return SurvivingArms(phase, self.active)
 
 

@@ -59,7 +59,7 @@ def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
     return h
 
 
-def kept(mean: np.ndarray, b, best, h: int, nu_1: float, rho: float) -> np.ndarray:
+def is_kept(mean: np.ndarray, b, best, h: int, nu_1: float, rho: float) -> np.ndarray:
     """Return which nodes (n,) of depth h are kept: all but those with mean + b + nu_1 rho^h < best mean - its b.
 
     Algorithm 1, line 11; Algorithm 3, line 9. best is the position of the best node, the same for all nodes, or (n,).
@@ -216,7 +216,7 @@ class Elimination(PhasedAlgorithm):
         first = first_positions(owner)
         best = self.arg_max(mean, first)  # line 8
         own_best = np.repeat(best, np.diff(first, append=len(mean)))
-        return best, kept(mean, b, own_best, h, self.settings.nu_1, self.settings.rho)  # line 9
+        return best, is_kept(mean, b, own_best, h, self.settings.nu_1, self.settings.rho)  # line 9
 
 
 class PFPNE(Elimination):
@@ -304,7 +304,7 @@ class PhasedServer(Server):
         h, s = self.h, self.settings
         mean = means.mean(axis=0)  # lines 7-9
         b = np.full(len(mean), radius(self.samples(h), self.log, s.c))
-        keep = kept(mean, b, np.argmax(mean), h, s.nu_1, s.rho)  # lines 10-11
+        keep = is_kept(mean, b, np.argmax(mean), h, s.nu_1, s.rho)  # lines 10-11
         index, self.last_depth = self.index[keep], h  # line 12
         if h < self.task.partition.max_depth:
             self.h, self.index = self._begin(h + 1, self.task.partition.children(index))  # lines 14, 4

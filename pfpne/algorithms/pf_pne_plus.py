@@ -195,7 +195,7 @@ class Depth(NamedTuple):
     answer: SharedStatistics
 
     @property
-    def kept(self) -> np.ndarray:
+    def kept_positions(self) -> np.ndarray:
         """The positions of the nodes that the server kept."""
         return lookup_sorted(self.answer.index, self.index)[1]
 
@@ -238,9 +238,10 @@ class PFPNEPlus(Elimination):
             t, continues = t + n * len(index), bool(answer.continues[0])
             self.settings = stage1_settings(s, answer.variances[0])
             if continues or not s.optimistic:
-                best = answer.index[np.argmax(answer.means[depth.kept])]
+                best = answer.index[np.argmax(answer.means[depth.kept_positions])]
                 yield from self.record_depth(h, np.arange(self.S), np.full(self.S, best))
-            h, index, parents = h + 1, task.partition.children(answer.index), np.repeat(depth.kept, task.partition.k)
+            h, parents = h + 1, np.repeat(depth.kept_positions, task.partition.k)
+            index = task.partition.children(answer.index)
         return depths, t
 
     def stage_2_by_elimination(self, depths: list[Depth]):
@@ -248,7 +249,7 @@ class PFPNEPlus(Elimination):
         shared, own = {}, {}
         for h, (index, _, means, n, c, answer) in enumerate(depths):
             b = np.full(len(answer.index), radius(n * self.task.n_clients, self.log, c))
-            shared[h] = answer.index, answer.means[depths[h].kept], b
+            shared[h] = answer.index, answer.means[depths[h].kept_positions], b
             own[h] = index, means * n, n
         yield from self.pe(shared if self.settings.shared_means else {}, own)
 

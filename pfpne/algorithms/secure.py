@@ -295,7 +295,7 @@ class PlusSums(Sums):
         binary = np.isclose(variance, mean * (1 - mean) * n / (n - 1), atol=0)
         return [square, variance, float(binary)]
 
-    def kept(self, server: Any, means: np.ndarray) -> KeptIndex:
+    def kept_nodes(self, server: Any, means: np.ndarray) -> KeptIndex:
         """Return the nodes that stay, from the means over the clients; the server stays as it is."""
         answer = PhasedServer.conclude(copy.copy(server), means[None])
         return KeptIndex(answer.header, answer.index)
@@ -528,7 +528,7 @@ class TwoRoundServer(SecureServer):
 
     def conclude_sum(self, total, n_present):
         if not self.second:
-            answer, self.second = self.sums.kept(self.server, self.means_of(total, n_present)), True
+            answer, self.second = self.sums.kept_nodes(self.server, self.means_of(total, n_present)), True
             self.n_kept = len(answer.index)
             return replace(answer, header=2 * answer.header + 1)
         limits, M = self._limits(), self.task.n_clients
