@@ -240,12 +240,12 @@ def test_damaged_rows_are_made_again(tmp_path, damage):
         return [["pe", 0, 0.1, float("inf"), 3]]
 
     key = cache.key({}, pfpne.simulate)
-    first = cache.rows(key, make, tmp_path)
-    assert cache.rows(key, make, tmp_path) == first and len(made) == 1
+    first = cache.stored_rows(key, make, tmp_path)
+    assert cache.stored_rows(key, make, tmp_path) == first and len(made) == 1
     (path,) = (tmp_path / "summaries").iterdir()
     damage(path)
     with pytest.warns(cache.DamagedResult, match="is damaged"):
-        assert cache.rows(key, make, tmp_path) == first
+        assert cache.stored_rows(key, make, tmp_path) == first
     assert len(made) == 2
 
 
@@ -262,11 +262,11 @@ def test_a_damaged_run_is_made_again(tmp_path, damage):
 def test_another_results_file_is_not_taken(tmp_path):
     keys = [cache.key({"n": n}, pfpne.simulate) for n in range(2)]
     for n, key in enumerate(keys):
-        cache.rows(key, lambda n=n: [n], tmp_path)
+        cache.stored_rows(key, lambda n=n: [n], tmp_path)
     one, other = (tmp_path / "summaries" / f"{key[:32]}.json" for key in keys)
     other.write_bytes(one.read_bytes())
     with pytest.warns(cache.DamagedResult, match="another's"):
-        assert cache.rows(keys[1], lambda: [1], tmp_path) == [1]
+        assert cache.stored_rows(keys[1], lambda: [1], tmp_path) == [1]
 
 
 def test_a_variant_is_played_once(tmp_path, monkeypatch):

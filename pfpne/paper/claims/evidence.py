@@ -152,7 +152,7 @@ class Study:
             jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
             return [numbers for _, numbers in sorted(run_unordered(function, jobs, self.n_jobs, bar, small))]
 
-        return np.array(cache.rows(_key(experiment, function, *arguments), make, self.folder))
+        return np.array(cache.stored_rows(_key(experiment, function, *arguments), make, self.folder))
 
 
 RUN_COLUMNS = {
@@ -185,7 +185,7 @@ def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: P
         runs = run_experiment(experiment, n_jobs, bar, folder, reduce=summary_row).runs
         return [[*pair, *numbers] for pair, numbers in runs.items()]
 
-    return pd.DataFrame(cache.rows(_key(experiment, summary_row), rows, folder), columns=list(RUN_COLUMNS))
+    return pd.DataFrame(cache.stored_rows(_key(experiment, summary_row), rows, folder), columns=list(RUN_COLUMNS))
 
 
 def summarize_many(
@@ -206,8 +206,11 @@ def _summarize_group(group: list[Experiment], folder: Path) -> list[pd.DataFrame
     def rows(experiment: Experiment) -> list[list]:
         first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
         key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
-        pairs = experiment.pairs
-        return cache.rows(key, lambda: [[*pair, *summary_row(experiment.simulate(*pair))] for pair in pairs], folder)
+
+        def make() -> list[list]:
+            return [[*pair, *summary_row(experiment.simulate(*pair))] for pair in experiment.pairs]
+
+        return cache.stored_rows(key, make, folder)
 
     return [pd.DataFrame(rows(experiment), columns=list(RUN_COLUMNS)) for experiment in group]
 

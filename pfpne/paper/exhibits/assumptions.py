@@ -85,7 +85,7 @@ def measure_problem(deepest: int, objective: str, M: int, shift: float, cells: s
 def _stored_problem(folder: Path, deepest: int, objective: str, *arguments) -> list[list]:
     arguments = deepest, objective, *arguments
     key = cache.key({"of": arguments}, measure_problem, OBJECTIVES[objective])
-    return cache.rows(key, lambda: measure_problem(*arguments), folder)
+    return cache.stored_rows(key, lambda: measure_problem(*arguments), folder)
 
 
 def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.DataFrame]:

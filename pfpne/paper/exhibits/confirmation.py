@@ -73,7 +73,7 @@ def _regret(experiment, run: int, variant: str, T: int, folder: Path) -> list:
         return measure_run(result or experiment.simulate(algorithm, run, *([partition] if partition else [])), T)
 
     content = {"run": key, "variant": variant, "T": T}
-    return cache.rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
+    return cache.stored_rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
 
 
 def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:

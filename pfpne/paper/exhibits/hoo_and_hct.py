@@ -68,7 +68,7 @@ def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
 
 def _stored_trees(experiment: Experiment, search: str, folder: Path) -> list[float]:
     key = cache.key({"run": experiment.key("hct", 0), "search": search}, _play_trees)
-    return cache.rows(key, lambda: _play_trees(experiment, 0, search), folder)
+    return cache.stored_rows(key, lambda: _play_trees(experiment, 0, search), folder)
 
 
 def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:

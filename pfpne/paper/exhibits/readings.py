@@ -216,7 +216,7 @@ def _measure_stored(experiment: Experiment, run: int, variant: str, horizons: tu
         result = experiment.simulate(algorithm, run, *([partition] if partition else []))
         return [measure_run(result, T) for T in horizons]
 
-    return cache.rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
+    return cache.stored_rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
 
 
 def measure_run(result: Run, T: int) -> list:

@@ -239,7 +239,7 @@ def results(
         content = {"sites": [asdict(setting), *of_run[1:]], "n_runs": p.n_runs, **libraries}
         names = [name for name, *_ in ways.values() if name in ALGORITHMS]
         key = cache.key(content, run_ways, *(ALGORITHMS[name] for name in names))
-        tables.append(pd.DataFrame(cache.rows(key, make, folder), columns=[*SITE_COLUMNS]))
+        tables.append(pd.DataFrame(cache.stored_rows(key, make, folder), columns=[*SITE_COLUMNS]))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -94,7 +94,7 @@ def path_of(key: str, folder: Path = RESULTS) -> Path:
 
 
 @contextlib.contextmanager
-def alone(key: str, folder: Path = RESULTS) -> Iterator[None]:
+def locked(key: str, folder: Path = RESULTS) -> Iterator[None]:
     """Let no other process make the run with this key: it waits, and then finds it stored."""
     path = path_of(key, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def load(key: str, folder: Path = RESULTS) -> Run | None:
     return _read(path_of(key, folder), read)
 
 
-def rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
+def stored_rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
     """Return the rows of plain numbers and names stored under a key, or else those that make() returns now.
 
     Parameters

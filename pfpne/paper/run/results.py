@@ -126,7 +126,7 @@ def _simulate_and_store(experiment: Experiment, algorithm: str, number: int, red
     """Return a run, or what `reduce` makes of it; simulated and stored now, unless another process just did."""
     _compile(algorithm, experiment.objective, experiment.noise, experiment.cells)
     key = experiment.key(algorithm, number)
-    with warnings.catch_warnings(), cache.alone(key, folder):
+    with warnings.catch_warnings(), cache.locked(key, folder):
         warnings.simplefilter("ignore", cache.DamagedResult)  # reported before
         run = cache.load(key, folder)
         if run is None:

@@ -45,4 +45,4 @@ def rows_of_runs(
 
 def _stored_rows(function: Callable, experiment: Experiment, run: int, folder: Path) -> list:
     key = cache.key({"run": experiment.key(experiment.algorithms[0], run)}, function)
-    return cache.rows(key, lambda: function(experiment, run), folder)
+    return cache.stored_rows(key, lambda: function(experiment, run), folder)
