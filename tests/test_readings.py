@@ -166,11 +166,12 @@ def comparisons(ratio: float, p_right: float, p_wrong: float, phase: float = 0.1
 
 def test_verdicts_in_threes():
     N = len(readings.STATEMENTS)
-    assert set(confirmation.verdicts(comparisons(0.9, 0.02 / N, 1.0))["verdict"]) == {"shown"}
-    assert set(confirmation.verdicts(comparisons(0.9, 1.0, 0.02 / N))["verdict"]) == {"refuted"}
-    assert set(confirmation.verdicts(comparisons(0.9, 1.0, 0.03 / N))["verdict"]) == {"open"}  # both sides are tested
-    assert set(confirmation.verdicts(comparisons(0.9, 0.04, 1.0))["verdict"]) == {"open"}  # Holm: all at once
-    cut = confirmation.verdicts(
+    assert set(confirmation.decide_statements(comparisons(0.9, 0.02 / N, 1.0))["verdict"]) == {"shown"}
+    assert set(confirmation.decide_statements(comparisons(0.9, 1.0, 0.02 / N))["verdict"]) == {"refuted"}
+    both_sides = confirmation.decide_statements(comparisons(0.9, 1.0, 0.03 / N))  # are tested
+    assert set(both_sides["verdict"]) == {"open"}
+    assert set(confirmation.decide_statements(comparisons(0.9, 0.04, 1.0))["verdict"]) == {"open"}  # Holm: all at once
+    cut = confirmation.decide_statements(
         comparisons(0.9, 0.0, 1.0, phase=0.6)
     )  # one phase decides, but for what is so by design
     assert set(cut.loc[~cut["by_design"], "verdict"]) == {"open"} and set(cut.loc[cut["by_design"], "verdict"]) == {
@@ -187,7 +188,7 @@ def test_the_answer_in_sentences_by_hand():
     tests_.loc[tests_["id"] == "fed-far-rastrigin", "p_right"] = 0.5
     tests_.loc[tests_["id"] == "smallest-garland", "other_phase"] = 0.7
     tests_.loc[tests_["id"] == "settings-landmine", "ratio"] = 1.8
-    tested = confirmation.verdicts(tests_)
+    tested = confirmation.decide_statements(tests_)
     sentences = printed.answer(table, reading, tested, tests_)
     assert "of 33 statements, 6 are true by construction; of the others, 26 shown, 0 refuted, 1 open" in sentences[0]
     assert "Fed1-UCB and FN-UCB" in sentences[0] and "30 paired runs)" in sentences[0]

@@ -10,7 +10,7 @@ import pytest
 from pfpne.paper.claims.claim_tests import c_of_noise
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.exhibits import deviations, specification
-from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, readings
+from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, compare_readings
 from pfpne.paper.run.parameters import complete
 
 
@@ -25,7 +25,7 @@ def study(tmp_path) -> Study:
 def test_every_combination_once(study, monkeypatch):
     asked = []
     monkeypatch.setattr(specification, "_mean_regret", lambda study, *what: asked.append(what) or float(len(asked)))
-    table = readings(study)
+    table = compare_readings(study)
     per_cells = int(np.prod([len(values) for name, values in CHOICES.items() if name not in ("cells", "noise")]))
     assert table.groupby("objective").size().to_dict() == {
         "garland": per_cells,
@@ -43,7 +43,7 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     def mean(name, **changes):
         return study.runs("garland", name, "bernoulli", **changes)["regret"].mean()
 
-    table = readings(study, most=2)
+    table = compare_readings(study, most=2)
     garland = table[table["objective"] == "garland"].set_index([name for name in CHOICES if name != "cells"])
     usual = (60, "bernoulli", 0.1, 0.01, 0.1, "played", "0.1")
     assert {name: values[0] for name, values in first.items()}["c"] == 0.1

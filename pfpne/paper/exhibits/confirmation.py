@@ -205,7 +205,7 @@ def _label(name: str) -> str:
     return "Fed-PNE with identical clients" if name == IDENTICAL_FED_PNE else label(name)
 
 
-def verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
+def decide_statements(comparisons: pd.DataFrame) -> pd.DataFrame:
     """Decide each statement: shown, refuted or open, by `decide_by_holm` over the statements of a reading.
 
     A statement is shown if all its comparisons are; it is refuted if one of them is. Where the algorithm that a

@@ -41,7 +41,7 @@ from pfpne.paper.show.style import label, noise_in_words, title
 MANAGEABLE_SHARE = 0.1  # of T: what "manageable" means here, for the paper gives no number
 
 
-def verdicts(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame) -> pd.DataFrame:
+def judge_lemmas(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame) -> pd.DataFrame:
     """One row per statement: statement, runs (on which), verdict, measured; of the tables that are made above.
 
     fates: by lemma, constants and Delta.
@@ -129,7 +129,7 @@ def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> E
     lost, trees, speed = run_biased_problem(), vary_trees(p, folder), compare_speed(p, folder)
     shrunk = measure_shrinking(problems, p, folder)
     slopes = shrink_slopes(shrunk, p)
-    table = verdicts(count_cases(nodes, ["lemma", "constants", "Delta"]), lost, slopes, speed)
+    table = judge_lemmas(count_cases(nodes, ["lemma", "constants", "Delta"]), lost, slopes, speed)
     caption = (
         f"What the paper's lemmas, corollary and remarks say, counted: M = {p.n_clients}, T = {p.horizon:,}, shift"
         f" {p.shift:g}, {p.n_runs} runs, on {', '.join(map(title, ONE_PER_DIMENSION))} (the corollary on"

@@ -74,7 +74,7 @@ def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
     Parameters
     ----------
     tested : pandas.DataFrame
-        As `confirmation.verdicts` returns them, of that reading.
+        As `confirmation.decide_statements` returns them, of that reading.
     printed : Reading
         The reading.
 
@@ -105,7 +105,10 @@ def _if_rivals_phases_counted(tested: pd.DataFrame) -> str:
 
 
 def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparisons: pd.DataFrame) -> list[str]:
-    """The whole answer in sentences. table: `search`; tested, comparisons: `verdicts`, `confirm` of "printed"."""
+    """Answer in sentences whether the figures come out as the text says, and what decides it.
+
+    table: what `search` returns. tested, comparisons: what `decide_statements` and `confirm` return of "printed".
+    """
     N, best = len(SEARCHED), table["held"].max()
     by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
     never = [s for s in SEARCHED if not table["which"].str.split().map(lambda which, s=s: s.id in which).any()]
@@ -317,7 +320,7 @@ def in_words(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, compar
     printed : Reading
         The reading "printed".
     tested, comparisons : pandas.DataFrame
-        As `confirmation.verdicts` and `confirmation.confirm` return them, of that reading.
+        As `confirmation.decide_statements` and `confirmation.confirm` return them, of that reading.
 
     Returns
     -------
@@ -441,7 +444,7 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
     Parameters
     ----------
     tested, comparisons : dict
-        {reading: what `verdicts`, and what `confirm` returns}.
+        {reading: what `decide_statements`, and what `confirm` returns}.
     p : Parameters
         The notebook's parameters.
 

@@ -247,8 +247,8 @@ def _key(reading: Reading, objective: str, name: str) -> tuple:
     return (*problem, experiment.horizon, experiment.n_runs, name, settings, reading.variant(name))
 
 
-def measurements(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS) -> dict:
-    """{key: Measured} of everything that the readings compare, computed by workers and kept run by run."""
+def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS) -> dict:
+    """Measure all runs that the readings compare, on workers: {key as of `_key`: Measured}, run by run."""
     jobs, places = {}, []
     for key, (reading, objective, name) in _wanted(readings).items():
         n, T = n_runs_of(reading), reading.T
@@ -278,7 +278,7 @@ def _mean_Delta(objective: str, M: int, shift: float, n_runs: int) -> float:
 
 
 def judge_statement(statement: Statement, reading: Reading, measured: dict) -> tuple[float, bool]:
-    """(ratio, whether the statement holds in the means) under a reading, from `measurements`.
+    """(ratio, whether the statement holds in the means) under a reading, from `measure_readings`.
 
     The ratio of "grows" and "stops" is the step of the last round over T.
     """
@@ -324,7 +324,7 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.Da
         of each statement in the column named after it.
     """
     readings = all_readings(profile)
-    measured = measurements(readings, GRID_VALUES[profile]["T"], n_jobs, bar, folder)
+    measured = measure_readings(readings, GRID_VALUES[profile]["T"], n_jobs, bar, folder)
     rows = []
     for reading in readings:
         judged = {statement.id: judge_statement(statement, reading, measured) for statement in SEARCHED}

@@ -42,7 +42,7 @@ COMPARISONS = {  # name -> the algorithm, and those that it has less regret than
 }
 
 
-def readings(study: Study, most: int | None = None) -> pd.DataFrame:
+def compare_readings(study: Study, most: int | None = None) -> pd.DataFrame:
     """Run the comparison under every reading.
 
     Parameters
@@ -99,7 +99,7 @@ def _mean_regret(
 
 
 def claims_held(table: pd.DataFrame) -> pd.DataFrame:
-    """Whether each claim of COMPARISONS (one column each) comes out right in each row of `readings`."""
+    """Whether each claim of COMPARISONS (one column each) comes out right in each row of `compare_readings`."""
     pairs = COMPARISONS.items()
     return pd.DataFrame({claim: table[name] < table[[*others]].min(axis=1) for claim, (name, others) in pairs})
 
@@ -110,7 +110,7 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table : pandas.DataFrame
-        The readings, as `readings` returns them.
+        The readings, as `compare_readings` returns them.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     Parameters
     ----------
     table : pandas.DataFrame
-        The readings, as `readings` gives them.
+        The readings, as `compare_readings` gives them.
     study : Study
         The scale of the runs, which the caption names.
 
@@ -185,7 +185,7 @@ def in_words(table: pd.DataFrame) -> str:
     Parameters
     ----------
     table : pandas.DataFrame
-        The readings, as `readings` gives them.
+        The readings, as `compare_readings` gives them.
 
     Returns
     -------
