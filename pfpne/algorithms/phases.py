@@ -60,7 +60,7 @@ def lookup_sorted(index: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.
 
 
 class Pull(NamedTuple):
-    """A wish: client `owner` is to evaluate node (h, index) `counts` >= 1 times, each (N,), in this order.
+    """A wish of a loop for evaluations: client owner[j] is to pull node (h, index[j]) counts[j] >= 1 times, j = 0..N-1.
 
     The sums (N,) of the rewards come back. If the horizon cuts a client's pulls, it is done, and its sums mean nothing.
     """

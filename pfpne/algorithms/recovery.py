@@ -35,7 +35,7 @@ OVERHEAD = 28  # bytes that encryption adds: a nonce and a tag
 
 
 def least_sum(M: int, quorum: int) -> int:
-    """Return over how many clients a sum is, at least, that the server can get, whatever it tells each client.
+    """Return the fewest clients whose sum a server can get, even if it tells clients different things.
 
     For a sum without w clients the server needs, for each of these w, the answers of a quorum of clients to whom it has
     said that this one is gone. Each of the M clients answers once, and may be told of M - quorum that are gone. So

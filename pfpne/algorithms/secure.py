@@ -283,7 +283,7 @@ class PlusSums(Sums):
         return [self.limit**2, (high - low) ** 2, 1.0] if at_root else [self.limit**2]
 
     def statistics_scales(self, n: int, n_kept: int, at_root: bool) -> list[int]:
-        """Return by what the statistics are multiplied, to be whole numbers for binary rewards: n rewards a mean."""
+        """Return the factors that make the statistics whole numbers if rewards are 0 or 1, n in each mean."""
         return [n**2 * n_kept, n * (n - 1), 1] if at_root else [n**2 * n_kept]
 
     def statistics(self, message: Any, columns: np.ndarray, n: int) -> list[float]:
@@ -504,7 +504,7 @@ class TwoRoundClient(SecureClient):
 
 
 def _second(awaited: Awaited, **changes) -> Awaited:
-    """Return what is awaited in the second round, of what is in the first."""
+    """Return what a party awaits in the second round, made from what it awaits in the first."""
     header = awaited.headers.start
     return replace(awaited, last_header=header, headers=range(header + 1, header + 2), **changes)
 

@@ -25,13 +25,13 @@ def describe_plan(name: str, task: Task, settings: dict) -> str:
 
 
 def with_masks(name: str, secure: bool, settings: dict) -> tuple[str | Algorithm, dict]:
-    """Return the algorithm, with masks or without, and the settings that belong to the plan."""
+    """Return the algorithm, which masks its messages if secure is True, and the settings that belong to the plan."""
     check(isinstance(secure, bool), "secure", "True or False", secure)
     return (secured(name), {**settings, "secure": True}) if secure else (name, settings)
 
 
 def with_quorum(secure: bool, settings: dict, quorum: int | None, M: int) -> dict:
-    """Return the settings, with masks and a quorum below M that quorum, too: who masks has to know it."""
+    """Return the settings and, where messages are masked and fewer than M clients suffice, the quorum."""
     return {**settings, "quorum": quorum} if secure is True and quorum not in (None, M) else settings
 
 
@@ -42,8 +42,8 @@ def plan_digest(plan: str) -> str:
 
 def run_named(text) -> str:
     """Return the run that a text names behind its plan, 16 hexadecimal digits that its server drew; "" for none."""
-    found = re.search(r'"plan": "[0-9a-f]{8}([0-9a-f]{16})"', text[:100]) if isinstance(text, str) else None
-    return found[1] if found else ""
+    named = re.search(r'"plan": "[0-9a-f]{8}([0-9a-f]{16})"', text[:100]) if isinstance(text, str) else None
+    return named[1] if named else ""
 
 
 @dataclass(frozen=True, eq=False)

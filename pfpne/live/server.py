@@ -188,7 +188,7 @@ class LiveServer:
         elif run == self.run and m in self.inbox and message.header <= self.inbox[m].header:
             log.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
         elif is_ahead:
-            self._is_ahead(m, message)
+            self._refuse_ahead(m, message)
         elif awaited.accepts(message, self.server.takes):
             if isinstance(message, PublicKey):  # later, it would end the whole federation
                 came = {u: key.key for u, key in self.inbox.items() if isinstance(key, PublicKey) and u != m}
@@ -228,7 +228,7 @@ class LiveServer:
         return server.pulls * len(server.active) if isinstance(server, Fed1UCBServer) else 0
 
     def _is_due(self, m: int) -> bool:
-        """Whether what is awaited of client m comes before the horizon, so that the client cannot be done without."""
+        """Whether client m has evaluations enough left for the message awaited, so that it cannot be done yet."""
         server, horizon = self._within(), self.server.task.horizon
         if isinstance(server, GPServer):
             return self.M > 1 and first_points(len(server.task.partition.domain)) * 2**server.exchanges < horizon
@@ -236,7 +236,7 @@ class LiveServer:
             return len(server.awaits(m).headers) > 0
         return self._phase() > 0 and self.evaluated + self._phase() <= horizon
 
-    def _is_ahead(self, m: int, message: Message) -> None:
+    def _refuse_ahead(self, m: int, message: Message) -> None:
         """Refuse a client that is ahead: it lies, or the state here was lost. It is asked again after the deadline."""
         kind, last_header = type(message).__name__, self.server.awaits(m).last_header
         self.ahead[m] = message.header

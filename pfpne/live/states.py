@@ -98,7 +98,7 @@ def _check_tree(tree: Any) -> None:
 
 
 def _numbers_made(state: dict) -> int:
-    """Return how many numbers the restoring of a client in phases makes, at most; ValueError if it is none.
+    """Return a bound on the numbers that restoring a PhasedClient makes; ValueError if the state is not one's.
 
     It goes through its phases again. A phase is of the children of nodes that the state names, or of the root, but for
     what an algorithm makes of its settings alone: pulls that are counted one by one, and depths that are passed over.
@@ -222,7 +222,7 @@ class _Reader:
         return weight
 
     def _weighed(self, made: list | tuple):
-        """Return a list or a tuple, of all whose arrays NumPy would make a single one."""
+        """Return the list or tuple, and note its weight: that of the single array that NumPy could make of it."""
         self.weights[id(made)] = self._weight(made, sizes=True)
         return made
 
@@ -294,7 +294,7 @@ class _Reader:
         return made
 
     def _check_trees(self, made) -> None:
-        """Check a tree; and note by whose t it ends: by its own, or by that of the client that has it."""
+        """Check a tree, and note the t that its step has to fit: its own, or that of the PlusClient that has it."""
         hct, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "pf_pne_plus"))
         if isinstance(made, hct.TreeClient):
             self._use_room(made.node.size + made.constants[0].size)

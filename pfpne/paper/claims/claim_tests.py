@@ -51,9 +51,10 @@ def why_regret_undecided(algorithm: str, quantity: str, runs: pd.DataFrame) -> s
 def inequalities(
     a: np.ndarray, b: np.ndarray, name: str | tuple[str, str], below=None, above=None, undecidable=""
 ) -> list[Comparison]:
-    """a < below * b, and a > above * b, where they are given; of the runs that both have.
+    """Make the comparisons of a claim about paired runs: a < below * b, and a > above * b, each where a limit is given.
 
-    name: of the comparison, or the names of a and of b. undecidable: what keeps the runs from deciding it.
+    a, b (n,): one value per run; of unequal lengths, the runs that both have count. name: of the comparison, or the
+    names of a and of b. undecidable: what keeps the runs from deciding it.
     """
     n = min(len(a), len(b))
     a, b = a[:n], b[:n]
@@ -76,11 +77,11 @@ def compare(
     on_figure_runs=False,
     tuned_c=False,
 ) -> Outcome:
-    """The algorithm's R(T)/M is below and above so many times that of every other.
+    """Compare an algorithm with every other: its R(T)/M is below `below` times theirs, and above `above` times theirs.
 
-    quantity: the column of the runs that is compared. settings: the algorithm's. identical: with identical clients.
-    times_T: at so many times the study's T. on_figure_runs: on the runs of the figures. tuned_c: the others' c follows
-    the noise.
+    quantity: the column of the runs that is compared. settings: the algorithm's. identical: whether the clients are.
+    times_T: the horizon, in units of the study's T. on_figure_runs: whether only the runs of the figures count.
+    tuned_c: whether the others' c follows the noise.
     """
     changes, comparisons = {**IDENTICAL_CLIENTS} if identical else {}, []
     if times_T != 1:
@@ -180,9 +181,10 @@ def rank_among(ours: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
 
 
 def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(None,)) -> Outcome:
-    """A column of PF-PNE's runs grows like M^a, with identical clients, or like T^a, with a below a limit.
+    """Compare a growth exponent a with a limit: a column of the runs grows like T^a, or M^a with identical clients.
 
-    deltas: with each of these Delta. Of regret it is not decidable if `why_one_phase` says so.
+    along: "T" or "M". below: the limit. quantity: the column. deltas: the claim is made of each of these Delta. Regret
+    cannot be decided on where `why_one_phase` gives a reason.
     """
     scales = {
         "M": ("n_clients", case.study.clients, IDENTICAL_CLIENTS),

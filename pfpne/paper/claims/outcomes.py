@@ -143,7 +143,7 @@ class ClaimCase:
 
     @property
     def sweep(self) -> dict:
-        """What the runs of a study of many values have of their own."""
+        """The changes to the main comparison where many values of M, T, a shift or a setting are run: fewer runs."""
         return {"n_runs": self.study.sweep_runs}
 
 

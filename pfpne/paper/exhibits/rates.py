@@ -27,7 +27,7 @@ SHIFT_FACTORS = 3.0 ** -np.arange(7)  # of the profile's shift: where the client
 
 
 def bound_on_Delta(T: int, M: int, d: float) -> float:
-    """(log(MT) / T)^(1 / (d + 2)), below a constant times which Corollary 3.1 wants Delta; d = max(d_min, d_new)."""
+    """Return (log(MT) / T)^(1 / (d + 2)), d = max(d_min, d_new): Corollary 3.1 wants Delta below a multiple of it."""
     return (math.log(M * T) / T) ** (1 / (d + 2))
 
 
@@ -119,7 +119,10 @@ SINGLE_CLIENT_SEARCHES = ("pe", "hct")
 
 
 def _budget_shares(experiment: Experiment, run: int) -> list[list]:
-    """[[share of T that rounding tau_h / M up adds to the phases of fed-pne, share of T in phases that end, depth]]."""
+    """Watch a run of fed-pne; return one row: two shares of T, and the last depth that was finished.
+
+    The first share is what rounding tau_h / M up to whole pulls adds to the phases, the second all finished phases.
+    """
     problem = experiment.problem(run)
     partition = partition_of(problem, experiment.cells, experiment.seed, run)
     seen = watch("fed-pne", problem, experiment.horizon, partition=partition)

@@ -31,6 +31,6 @@ def numerical_environment() -> dict[str, str]:
 
 @functools.cache
 def worker_identity() -> dict[str, str]:
-    """Return what a result may depend on, besides the job: a worker that differs in it would make another one."""
+    """Return what two processes must share for a job to give the same result in both: versions, processor, sources."""
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PACKAGE.rglob("*.py")))).hexdigest()
     return {**numerical_environment(), "pfpne": sources}

@@ -206,7 +206,7 @@ def _connect(address: str):
 
 
 def _run_remote_job(wanted: dict, shared: Path, function: Callable, position: int, arguments: tuple) -> tuple:
-    """Run one job, if this worker makes the same of it as the process that asks, and stores it where that looks."""
+    """Run one job; WorkersError if this worker has other versions than the process that asks, or another store."""
     differ = ", ".join(name for name, value in worker_identity().items() if wanted[name] != value)
     if differ:
         raise WorkersError(f"a worker on {platform.node()} has another version of {differ}.")
