@@ -249,6 +249,7 @@ def play(n_jobs):
         if position == 1:
             threading.Timer(1, os.killpg, (0, signal.SIGINT)).start()
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process that began in the background ignores it
 shell = InteractiveShell.instance()
 shell.user_ns["play"] = play
 shell.run_cell("play(%d)")
