@@ -214,7 +214,7 @@ def cut(path):
 
 def flip(path):
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
+    content[len(content) // 8] ^= 1  # in the first array: of a header between two, parts are never read
     path.write_bytes(content)
 
 
