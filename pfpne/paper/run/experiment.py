@@ -1,4 +1,4 @@
-"""An experiment as data: one setting, and the algorithms that are run in it."""
+"""An experiment as data: the set-up of a problem, and the algorithms that are run on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _make_problem = functools.lru_cache(maxsize=30)(make_problem)
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProblemSetup:
     """A problem at a scale: what an algorithm meets. All of it is checked, and made plain Python, at once.
 
     Parameters
@@ -58,8 +58,8 @@ class Setting:
 
     Examples
     --------
-    >>> setting = Setting("garland", n_clients=4, horizon=1000, noise=0.1)
-    >>> setting.problem(run=0).n_clients
+    >>> setup = ProblemSetup("garland", n_clients=4, horizon=1000, noise=0.1)
+    >>> setup.problem(run=0).n_clients
     4
     """
 
@@ -104,8 +104,8 @@ class Setting:
         return _make_problem(**self._problem_arguments(run))
 
     def experiment(self, algorithms: tuple[str, ...], n_runs: int, **options) -> Experiment:
-        """Return the experiment of these algorithms in this setting. options: the other fields of Experiment."""
-        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(Setting) if field.init}
+        """Return the experiment of these algorithms on this problem. options: the other fields of Experiment."""
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(ProblemSetup) if field.init}
         return Experiment(**own, algorithms=algorithms, n_runs=n_runs, **options)
 
     def partition(self, run: int, partition_class: type[Partition] = Partition) -> Partition:
@@ -114,8 +114,8 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment(Setting):
-    """Several algorithms in one setting, each in the same runs. Equal experiments have equal keys.
+class Experiment(ProblemSetup):
+    """Several algorithms on one problem, each in the same runs. Equal experiments have equal keys.
 
     Parameters
     ----------
@@ -161,11 +161,6 @@ class Experiment(Setting):
             make_settings(name, self.settings_for(name), self._one_client)
         settings = {name: x.item() if isinstance(x, np.generic) else x for name, x in self.settings.items()}
         self._make_plain(n_runs=int(self.n_runs), settings=settings)
-
-    @property
-    def setting(self) -> Setting:
-        """The setting alone."""
-        return Setting(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Setting) if field.init})
 
     @property
     def pairs(self) -> list[tuple[str, int]]:

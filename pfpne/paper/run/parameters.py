@@ -18,7 +18,7 @@ from pfpne import validation
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
 from pfpne.paper.run.declarations import SETTINGS, WORKERS, ParameterError, as_parameter_error, plain, read_value
 from pfpne.paper.run.destinations import choose_folder
-from pfpne.paper.run.experiment import Experiment, Setting
+from pfpne.paper.run.experiment import Experiment, ProblemSetup
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
 from pfpne.paper.run.profiles import PROFILES, READINGS, default_noise
 from pfpne.paper.run.progress import progress
@@ -49,7 +49,7 @@ class Parameters:
     algorithms : tuple of str
         What is compared.
     n_clients, horizon, n_runs, noise, shift, cells, seed
-        As in Setting and Experiment; None where a notebook is about many.
+        As in ProblemSetup and Experiment; None where a notebook is about many.
     settings : dict
         {name: value}, those of the algorithms that were given.
     n_jobs : int, str or None
@@ -77,8 +77,8 @@ class Parameters:
     figures_dir: Path
     command: str
 
-    def setting(self, objective: str | None = None, noise: float | str | None = None) -> Setting:
-        """Return the Setting of the notebook, with another objective or noise if one is given.
+    def problem_setup(self, objective: str | None = None, noise: float | str | None = None) -> ProblemSetup:
+        """Return the ProblemSetup of the notebook, with another objective or noise if one is given.
 
         Raises ParameterError if the objective, which may have a range of its own, does not take a value.
         """
@@ -86,7 +86,7 @@ class Parameters:
         noise = self.noise if noise is None else noise
         noise = default_noise(self.profile, self.reading, objective) if noise is None else noise
         with as_parameter_error():
-            return Setting(objective, self.n_clients, self.horizon, noise, self.shift, self.cells, self.seed)
+            return ProblemSetup(objective, self.n_clients, self.horizon, noise, self.shift, self.cells, self.seed)
 
     def experiment(
         self, objective: str | None = None, noise: float | str | None = None, algorithms: tuple | None = None, **changes
@@ -105,9 +105,9 @@ class Parameters:
         ParameterError
             If a value is out of a range that only an algorithm knows.
         """
-        setting = self.setting(objective, noise)
+        setup = self.problem_setup(objective, noise)
         with as_parameter_error():
-            own = setting.experiment(algorithms or self.algorithms, self.n_runs, settings=self.settings)
+            own = setup.experiment(algorithms or self.algorithms, self.n_runs, settings=self.settings)
             return replace(own, **changes)
 
     def reading_in_name(self, experiment: Experiment) -> str:
