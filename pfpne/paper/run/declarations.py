@@ -120,7 +120,7 @@ _scale = _number(float, validation.check_scale)
 
 
 @dataclass(frozen=True)
-class Parameter:
+class NotebookParameter:
     """A parameter of a notebook.
 
     Parameters
@@ -140,38 +140,44 @@ class Parameter:
 
 
 PARAMETERS = {
-    "profile": Parameter("str", 'the scale: "paper", or "smoke" for a first look', _text("the name of a profile")),
-    "reading": Parameter(
+    "profile": NotebookParameter(
+        "str", 'the scale: "paper", or "smoke" for a first look', _text("the name of a profile")
+    ),
+    "reading": NotebookParameter(
         "str",
         'what the paper leaves open: "printed", or "model" for its own reward model',
         _text("the name of a reading"),
     ),
-    "objective": Parameter("str", "the name of an objective", _text("the name of an objective")),
-    "algorithms": Parameter(
+    "objective": NotebookParameter("str", "the name of an objective", _text("the name of an objective")),
+    "algorithms": NotebookParameter(
         "str, list", "names with commas between them, or a list; docs/baselines.md has them all", _read_names
     ),
-    "n_clients": Parameter("int", "M, how many clients", _count),
-    "horizon": Parameter("int", "T, evaluations per client", _count),
-    "n_runs": Parameter("int", "independent runs, the same for every algorithm", _count),
-    "noise": Parameter(
+    "n_clients": NotebookParameter("int", "M, how many clients", _count),
+    "horizon": NotebookParameter("int", "T, evaluations per client", _count),
+    "n_runs": NotebookParameter("int", "independent runs, the same for every algorithm", _count),
+    "noise": NotebookParameter(
         "float, str",
         '"bernoulli", or a number a from 0 on: uniform noise on [-a, a]',
         _number(float, validation.check_noise, "bernoulli"),
     ),
-    "shift": Parameter("float", "standard deviation of the clients' shifts, in widths of the domain", _amount),
-    "cells": Parameter("str", 'a cell is halved along a "random" dimension, or each in turn ("cyclic")', _read_cells),
-    "seed": Parameter("int", "root of all randomness, an integer from 0 on", _count),
-    "nu_1": Parameter("float", "smoothness: a cell at depth h varies by at most nu_1 rho^h", _scale),
-    "rho": Parameter("float", "smoothness, between 0 and 1", _number(float, validation.check_rho)),
-    "c": Parameter("float", "width of the confidence intervals", _scale),
-    "c_1": Parameter("float", "factor of T in log(c_1 T / delta)", _scale),
-    "delta": Parameter("float", "confidence level", _scale),
-    "Delta": Parameter(
+    "shift": NotebookParameter("float", "standard deviation of the clients' shifts, in widths of the domain", _amount),
+    "cells": NotebookParameter(
+        "str", 'a cell is halved along a "random" dimension, or each in turn ("cyclic")', _read_cells
+    ),
+    "seed": NotebookParameter("int", "root of all randomness, an integer from 0 on", _count),
+    "nu_1": NotebookParameter("float", "smoothness: a cell at depth h varies by at most nu_1 rho^h", _scale),
+    "rho": NotebookParameter("float", "smoothness, between 0 and 1", _number(float, validation.check_rho)),
+    "c": NotebookParameter("float", "width of the confidence intervals", _scale),
+    "c_1": NotebookParameter("float", "factor of T in log(c_1 T / delta)", _scale),
+    "delta": NotebookParameter("float", "confidence level", _scale),
+    "Delta": NotebookParameter(
         "float, str", 'how much PF-PNE is told that clients differ, or "true"', _number(float, _check_delta, "true")
     ),
-    "n_jobs": Parameter("int", "simulations at a time; None: one per processor", _count),
-    "scheduler": Parameter("str", "address of a Dask scheduler, whose workers simulate instead", _read_scheduler),
-    "figures_dir": Parameter(
+    "n_jobs": NotebookParameter("int", "simulations at a time; None: one per processor", _count),
+    "scheduler": NotebookParameter(
+        "str", "address of a Dask scheduler, whose workers simulate instead", _read_scheduler
+    ),
+    "figures_dir": NotebookParameter(
         "str",
         "folder of the figures; None: figures/ if unchanged, else figures-custom/",
         _text("the path of a folder, as a string, such as './mine'"),
