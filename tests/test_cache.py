@@ -214,7 +214,8 @@ def cut(path):
 
 def flip(path):
     content = bytearray(path.read_bytes())
-    content[len(content) // 8] ^= 1  # in the first array: of a header between two, parts are never read
+    # In the first array of a run, since parts of a header between two are never read; in the middle of rows.
+    content[len(content) // (8 if path.suffix == ".npz" else 2)] ^= 1
     path.write_bytes(content)
 
 

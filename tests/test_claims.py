@@ -523,7 +523,7 @@ def test_every_claim_has_an_id_of_its_own_and_a_place_in_the_paper():
 
 def test_statements_say_what_the_tests_are_given():
     for claim in claims.CLAIMS:
-        given, said = claim.arguments, claim.statement.replace("1/2", "0.5").replace("twice", "2 times")
+        given, said = claim.arguments, claim.statement.replace("half of", "0.5 times").replace("twice", "2 times")
         compared = claim.kind.startswith(("compare", "any"))
         bounds = [given.get("within"), *(given.get(side) for side in ("below", "above") if compared)]
         for bound in {max(x, 1 / x) if x != 0.5 else x for x in bounds if x} - {1}:
