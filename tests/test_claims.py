@@ -529,7 +529,8 @@ def test_statements_say_what_the_tests_are_given():
         for bound in {max(x, 1 / x) if x != 0.5 else x for x in bounds if x} - {1}:
             assert f"{bound:g}" in said, claim.id
         listed = claim.kind != "any_Delta"  # that says which H_0
-        assert not listed or ", ".join(map(Delta_in_words, given.get("deltas", []))) in said
+        for Delta in map(Delta_in_words, given.get("deltas", []) if listed else []):
+            assert re.search(rf"(?<![\d.]){Delta}(?![\d.]*\d)", said), claim.id
         for shift in given.get("shifts", [])[1:]:
             assert f"{shift:g}" in said
         assert "depth" not in given or f"depths 0 to {given['depth']}" in said
