@@ -27,7 +27,7 @@ HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 20}
 
 
 # The files that take longest come first: the last ones are short, so that no worker waits for another at the end.
-LONGEST = ("notebooks", "compiled", "tuning", "contract", "developing", "claims", "runner", "fn_ucb", "experiment")
+LONGEST = ("notebooks", "compiled", "tuning", "contract", "developing", "claims", "batch", "fn_ucb", "experiment")
 
 
 def in_git(*arguments: str) -> subprocess.CompletedProcess:
