@@ -155,7 +155,7 @@ def test_with_masks_the_server_learns_no_mean_and_all_others_none_of_fewer_rewar
     problem, settings = pfpne.make_problem("garland", 3, shift=0.1, noise=0.1), {}
     if name == "fed1-ucb":
         settings = {"c_pulls": 1.0, "sigma": 0.15}
-    known = rows(pfpne.simulate(secured(name), problem, 600, messages=True, **settings).disclosure)
+    known = rows(pfpne.simulate(secured(name), problem, 600, messages=True, least_clients=3, **settings).disclosure)
     assert known[SERVER] == [0, None, None, 0, 0] and known[ONE][0] == 0
     assert known[OTHERS][0] == 0 if name in ("fed-pne", "fed1-ucb") else known[OTHERS][1] >= 5
     assert known[OTHERS][3] == (0 if known[OTHERS][0] == 0 else None)
@@ -166,7 +166,7 @@ def test_with_masks_and_binary_rewards_the_sums_of_0_and_of_all_are_what_the_ser
     """Counted here from the means of each client, in the same run without masks."""
     pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
     problem = pfpne.make_problem("himmelblau", 3, shift=0.1, noise="bernoulli")
-    hidden = pfpne.simulate(secured(name), problem, 1000, messages=True)
+    hidden = pfpne.simulate(secured(name), problem, 1000, messages=True, least_clients=3)
     pulled_more = Algorithm(SECURED[name][0], ALGORITHMS[name].make, ALGORITHMS[name].up, ALGORITHMS[name].down)
     plain = pfpne.simulate(pulled_more, problem, 1000, messages=True)
     assert np.array_equal(hidden.regret, plain.regret)

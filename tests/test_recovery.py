@@ -385,7 +385,7 @@ def test_live_with_random_drop_outs_it_is_as_without_masks(name, tmp_path):
 
 
 def test_live_pf_pne_plus_needs_all_until_its_second_stage_and_nobody_then(tmp_path):
-    sites = Sites(tmp_path, "pf-pne+", 3, None, 200, secure=True, least_rewards=2)
+    sites = Sites(tmp_path, "pf-pne+", 3, None, 200, secure=True, least_rewards=2, least_clients=3)
     sites.spread = 6
     server = sites.server()
     for _ in range(20):

@@ -63,7 +63,7 @@ def test_the_same_nodes_are_kept_as_without(name, noise):
         problem = pfpne.make_problem("garland", M, shift=0.1, noise=noise, run=run)
         kept = [
             pfpne.simulate(algorithm, problem, 600, messages=True, **settings, **more)
-            for algorithm, more in ((name, {}), (secured(name), {"least_rewards": 1}))
+            for algorithm, more in ((name, {}), (secured(name), {"least_rewards": 1, "least_clients": 3}))
         ]
         plain, masked = (decisions(each.messages) for each in kept)
         assert plain == masked and len(plain) >= 2
@@ -92,7 +92,9 @@ def test_the_rounding_of_the_parts_does_not_show_in_their_sum(name):
     totals = []
     for parts in ((0, 3, 3), (1, 1, 4)):  # of five
         settings = {"c_pulls": 1.0} if name == "fed1-ucb" else {}
-        run = make_federation(secured(name), Task(Partition([[0.0, 1.0]]), M, 200, noise="bernoulli"), **settings)
+        run = make_federation(
+            secured(name), Task(Partition([[0.0, 1.0]]), M, 200, noise="bernoulli"), least_clients=3, **settings
+        )
         sent = {}
         for m, batch in run.ask():
             n_nodes = len(np.unique(batch.points))
@@ -166,7 +168,10 @@ def test_least_numbers_of_clients_and_of_rewards():
     with pytest.raises(ValueError, match="a phase of fed1-ucb must be of at least least_rewards, 500"):
         make_federation(secured("fed1-ucb"), Task(line, 3, 60, noise="bernoulli"), least_rewards=500)
     with pytest.raises(ValueError, match="the task's reward_range must be narrower"):
-        make_federation(secured("pf-pne+"), Task(line, 3, 60))
+        make_federation(secured("pf-pne+"), Task(line, 4, 60))
+    with pytest.raises(ValueError, match="n_clients must be at least least_clients, 4"):
+        make_federation(secured("pf-pne+"), Task(line, 3, 60, noise="bernoulli"))
+    make_federation(secured("pf-pne+"), Task(line, 3, 60, noise="bernoulli"), least_clients=3)
     for wrong in ({"least_rewards": 0}, {"least_clients": 1}, {"least_clients": 2.5}):
         with pytest.raises(ValueError, match="least_"):
             make_federation(secured("pf-pne"), Task(line, 3, 60, noise="bernoulli"), **wrong)
@@ -175,7 +180,9 @@ def test_least_numbers_of_clients_and_of_rewards():
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pf-pne+"])
 @pytest.mark.parametrize("least", [1, 5])
 def test_no_mean_is_of_fewer_rewards(name, least):
-    run = make_federation(secured(name), Task(Partition([[0.0, 1.0]]), M, 200, noise="bernoulli"), least_rewards=least)
+    run = make_federation(
+        secured(name), Task(Partition([[0.0, 1.0]]), M, 200, noise="bernoulli"), least_rewards=least, least_clients=3
+    )
     fewest, sent = math.inf, []
     run.on_mail = lambda t, up, down: sent.extend(message for _, message in up if isinstance(message, Masked))
     while run.running:
@@ -287,7 +294,7 @@ def test_a_quorum_of_two_is_refused_as_each_would_have_the_others_mean(tmp_path)
 @pytest.mark.parametrize("name", SECURED)
 def test_it_is_saved_and_restored(name):
     settings = FED1 if name == "fed1-ucb" else {}
-    plain, apart = (make_federation(secured(name), task(M, 200), **settings) for _ in range(2))
+    plain, apart = (make_federation(secured(name), task(M, 200), least_clients=3, **settings) for _ in range(2))
     while plain.running:
         for run in (plain, apart):
             for m, batch in run.ask():
@@ -361,7 +368,7 @@ def test_wrong_settings_of_the_algorithm_are_refused_with_masks_too(name):
 def test_pf_pne_plus_sends_one_number_besides_the_means():
     """Of a depth whose nodes are many: with the squares of each, three means would be known at nearly every node."""
     problem = pfpne.make_problem("garland", M, shift=0.1, noise="bernoulli")
-    run = pfpne.simulate(secured("pf-pne+"), problem, 600, messages=True)
+    run = pfpne.simulate(secured("pf-pne+"), problem, 600, messages=True, least_clients=3)
     sent = [message for _, way, m, message in run.messages if way == "up" and m == 0][1:]
     nodes = {message.header: len(message.masked) for message in sent if isinstance(message, Masked)}
     squares = {message.header: len(message.masked) for message in sent if isinstance(message, MaskedStatistics)}

@@ -50,6 +50,7 @@ from pfpne.validation import check, check_integer, unknown_name
 LEAST_PRECISE = 20
 LEAST_REWARDS = 5  # the default: fewer rewards of one client are not averaged
 LEAST_CLIENTS = 3  # the default: of two, each computes the other's means from the common ones
+LEAST_CLIENTS_PLUS = 4  # of three, each computes the means of the others where one node stays, from sum and squares
 WHY_NOT = {  # the algorithms that send what no sum over the clients can stand for
     "fn-ucb": "fn-ucb sends matrices of its network after every evaluation, and is not made for sums alone here",
     "centralized": "centralized sends every reward to its server, which decides by each",
@@ -91,6 +92,8 @@ class SecurePFPNESettings(SecureSettings, PFPNESettings):
 @dataclass(frozen=True)
 class SecurePlusSettings(SecureSettings, PlusSettings):
     """Settings of pf-pne+ with secure aggregation."""
+
+    least_clients: int = LEAST_CLIENTS_PLUS
 
 
 @dataclass(frozen=True)
@@ -709,8 +712,9 @@ def secured(name: str) -> Algorithm:
     -------
     Algorithm
         What `make_federation` and `simulate` take. It has three more settings: least_rewards, how many rewards are in a
-        client's mean of a node at least (5); least_clients, over how many clients a sum is at least (3); and quorum,
-        how many clients make an exchange where others are gone (None for all; see the page docs/trust.md).
+        client's mean of a node at least (5); least_clients, over how many clients a sum is at least (3, or 4 for
+        pf-pne+); and quorum, how many clients make an exchange where others are gone (None for all; see the page
+        docs/trust.md).
 
     Raises
     ------
