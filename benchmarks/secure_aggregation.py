@@ -36,9 +36,9 @@ def equal(name: str, runs: int) -> str:
     for run in range(runs):
         noise = NOISES[run % 2]
         problem = pfpne.make_problem("garland", SITES, shift=0.1, noise=noise, run=run)
-        T, least = HORIZON.get(name, 100), {"least_rewards": 1, "least_clients": SITES}
-        plain = pfpne.simulate(name, problem, T, messages=True, **settings)
-        hidden = pfpne.simulate(secured(name), problem, T, messages=True, **least, **settings)
+        horizon, least = HORIZON.get(name, 100), {"least_rewards": 1, "least_clients": SITES}
+        plain = pfpne.simulate(name, problem, horizon, messages=True, **settings)
+        hidden = pfpne.simulate(secured(name), problem, horizon, messages=True, **least, **settings)
         same += decisions(plain.messages) == decisions(hidden.messages)
         exchanges += len(decisions(plain.messages))
         assert {type(message) for _, way, _, message in hidden.messages if way == "up"} <= {
