@@ -101,6 +101,16 @@ def test_the_best_of_a_loss_is_the_lowest():
     assert lowest.max() < 40 * 0.12 and lowest.tolist() == [40 * (1 - value) for value in highest]
 
 
+def test_of_noisy_losses_what_is_deployed_is_low_and_certain_as_of_rewards_it_is_high_and_certain():
+    loss = {name: lambda p, f=f: 40 * (1 - f(p)) for name, f in objectives(noise=0.1).items()}
+    high = tune(objectives(noise=0.1), 30, algorithm="random")
+    low = tune(loss, 30, algorithm="random", direction="minimize", reward_range=(0, 40))
+    assert low.deploy == high.deploy and low.found == high.found
+    scaled, errors = 1 - low.summary["value"] / 40, low.summary["error"] / 40  # those of `found`, too, in its unit
+    assert scaled.tolist() == pytest.approx(high.summary["value"].tolist())
+    assert errors.tolist() == pytest.approx(high.summary["error"].tolist()) and (errors > 0).all()
+
+
 @pytest.mark.parametrize("algorithm", ["hct", "pe", "random"])
 def test_without_noise_no_point_is_paid_for_twice(algorithm):
     functions = objectives()
@@ -256,6 +266,19 @@ def test_a_failed_evaluation_is_missing_and_the_search_goes_on(algorithm, how, t
     assert_same(again.history, result.history)
     with pytest.raises(pfpne.EvaluationError):
         tune({name: Sometimes(0.0, how=how) for name in PEAKS}, 40, algorithm=algorithm, catch=KeyError)
+
+
+def test_a_missing_value_counts_as_the_mean_of_the_others_at_its_point():
+    search = pfpne.Search(["a"], {"n": pfpne.Int(1, 2)}, 20, algorithm="random", give_up=20)
+    tell, seen, told = search.federation.tell, {1: 0, 2: 0}, []
+    search.federation.tell = lambda m, rewards: (told.extend(rewards), tell(m, rewards))
+    while trials := search.ask():
+        n = trials[0].parameters["n"]
+        search.tell(trials[0], (0.0, 0.1, 0.8)[seen[n]] if seen[n] < 3 else None)
+        seen[n] += 1
+    is_missing = search.result().history["value"].isna()
+    assert is_missing.sum() == 14 and min(seen.values()) > 3
+    assert np.array(told)[is_missing].tolist() == pytest.approx([0.3] * 14)
 
 
 def test_a_first_evaluation_that_fails_is_made_again_and_many_in_a_row_are_an_error():
