@@ -196,6 +196,15 @@ def test_falls_with_M(exponent, falls, as_stated, last_phase):
     assert verdict("falls-as-stated-garland", made_up(tell)) == as_stated  # -1/4
 
 
+@pytest.mark.parametrize(("cut_at", "expected"), [(80, "not decidable"), (5, "holds")])
+def test_an_exponent_needs_that_the_largest_scale_is_not_one_phase(cut_at, expected):
+    def tell(algorithm, run, asked):  # M is 5, 10, 20, 40, 80
+        regret = (1 + 0.01 * np.sin(run)) * asked["n_clients"] ** (-0.4 + 0.001 * np.cos(run))
+        return {"regret": regret, "last_phase": 0.9 if asked["n_clients"] == cut_at else 0.1}
+
+    assert verdict("falls-with-M-garland", made_up(tell)) == expected
+
+
 @pytest.mark.parametrize(("exponent", "expected"), [(0.8, "holds"), (1.1, "does not hold")])
 @pytest.mark.parametrize("worst", [1.0, 0.0])
 def test_sublinear_where_Delta_bounds_the_differences(worst, exponent, expected):
