@@ -8,6 +8,7 @@ import pytest
 
 from pfpne.algorithms.fed1_ucb import (
     ArmMeans,
+    Fed1UCBServer,
     Fed1UCBSettings,
     SurvivingArms,
     confidence_width,
@@ -69,6 +70,14 @@ def test_confidence_width():
     # 4 * 0.5^2 * log(e^2) / (2 * 4) = 2 / 8 = 1/4; the horizon e^2 is not an integer, and need not be here
     assert confidence_width(n=4, M=2, T=math.exp(2), sigma=0.5) == pytest.approx(0.5)
     assert confidence_width(n=4, M=2, T=1, sigma=0.5) == 0
+
+
+def test_the_width_is_that_of_the_clients_that_have_answered():
+    # 2 B_1 = 2 sqrt(4 * 0.01 * log(100) / (4 * 4)) = 0.215 with all four clients, 0.303 with two: the arm stays
+    task = Task(UNIT, n_clients=4, horizon=100)
+    for present, kept in ((4, [0]), (2, [0, 1])):
+        server = Fed1UCBServer(task, n_arms=2, pulls=4, sigma=0.1)
+        assert server.conclude(np.array([[0.5, 0.25]] * present)).arms.tolist() == kept
 
 
 def test_elimination():
