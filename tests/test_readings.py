@@ -179,6 +179,11 @@ def test_verdicts_in_threes():
     }
 
 
+def test_of_the_rivals_of_a_statement_the_one_with_the_longest_phase_counts():
+    rivals = [comparisons(0.9, 0.0, 1.0).assign(other_phase=phase) for phase in (0.1, 0.7, 0.2)]
+    assert set(confirmation.decide_statements(pd.concat(rivals, ignore_index=True))["other_phase"]) == {0.7}
+
+
 def test_the_answer_in_sentences_by_hand():
     """One reading in the search, in which two statements hold; everything shown but one statement, which is open."""
     reading = confirmation.complete_reading("printed", "paper")
