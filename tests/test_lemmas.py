@@ -11,6 +11,7 @@ from pfpne.algorithms.hct import HCTSettings, hct_constants
 from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import transition_depth
 from pfpne.paper.claims.depths import optima, watch
+from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import hoo_and_hct, kept_nodes, rates
 from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, UNIT, biased_problem, count_kept_nodes, lemma_case
@@ -194,6 +195,18 @@ def test_what_rounding_up_costs():
     four = Experiment("garland", 4, 60, algorithms=("fed-pne",), n_runs=1)
     (unspent, spent, _), *_ = rates._budget_shares(four, 0)
     assert 0 < unspent < spent <= 1
+
+
+def test_fed_pne_is_faster_where_its_regret_is_a_smaller_multiple(monkeypatch):
+    regrets = {"fed-pne": [2.0, 4.0, 3.0], "pe": [8.0, 16.0, 12.0], "hct": [1.0, 2.0, 1.5]}  # ratios 1/4 and 2
+    monkeypatch.setattr(Study, "runs", lambda self, f, name, *how, **changes: pd.DataFrame({"regret": regrets[name]}))
+    monkeypatch.setattr(rates, "rows_of_runs", lambda *how: [[[0.1, 0.5, 3.0]], [[0.3, 0.7, 5.0]]])
+    table = rates.compare_speed(parameters(n_runs=3))
+    reached = table[["rival", "ratio", "low", "high", "verdict"]].drop_duplicates()
+    assert reached.values.tolist() == [["pe", 0.25, 0.25, 0.25, "shown"], ["hct", 2.0, 2.0, 2.0, "refuted"]]
+    assert table[["unspent", "spent", "depth"]].drop_duplicates().values.tolist() == [pytest.approx([0.2, 0.6, 4.0])]
+    regrets["hct"] = [1.0, 9.0, 2.0]
+    assert table["runs"].eq(3).all() and rates.compare_speed(parameters(n_runs=3))["verdict"].iloc[1] == "open"
 
 
 def test_the_variants_lead_from_hct_to_hoo():
