@@ -13,6 +13,7 @@ from pfpne.algorithms.pf_pne import pulls_each
 from pfpne.algorithms.pf_pne_plus import (
     PARTS,
     ROOT_PULLS,
+    Depth,
     PFPNEPlus,
     PlusSettings,
     SharedStatistics,
@@ -131,6 +132,19 @@ def test_what_a_client_knows_is_its_own_mean_and_that_of_the_others():
     assert count == pytest.approx(6) and known[:, 0].tolist() == pytest.approx([0.45, 0.6, 0.75])
     alone = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(shared_means=False), 3)
     assert alone.pool_with_global(means, 4, answer, 0.1)[1] == 4
+
+
+def test_how_far_the_clients_differ_at_the_last_depth_decides_for_all_depths():
+    phases, means = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(), 3), np.array([[0.3], [0.6], [0.9]])
+    root = SharedStatistics(0, [1], [0.6], [0.4, 0.0], [1])  # alike so far
+    last = SharedStatistics(1, [1, 2], [0.6, 0.6], [0.4, 0.1], [0])  # as above: worth 2 pulls, not 8
+    depths = [
+        Depth(np.array([1]), None, means, 4, 0.1, root),
+        Depth(np.array([1, 2]), np.array([0, 0]), np.tile(means, 2), 4, 0.1, last),
+    ]
+    node = next(phases.stage_2(PlusSettings(), depths, 13).trees).node[:3]
+    assert node["count"].tolist() == pytest.approx([6, 6, 6])
+    assert (node["total"] / node["count"]).tolist() == pytest.approx([0.45, 0.45, 0.45])
 
 
 def test_a_tree_is_handed_over_with_its_bounds():
