@@ -166,6 +166,21 @@ def test_a_gaussian_process_is_fitted_anew_when_it_has_15_percent_more_values(mo
     assert fitted == [3, 4, 5, 6, 7, 9, 11, 13, 15, 18, 21, 25, 29]  # each 1.15 times the one before, rounded up
 
 
+def test_what_a_client_learns_from_others_leaves_its_own_beliefs_out():
+    task, mail = Task(Partition([[0.0, 1.0]]), n_clients=3, horizon=20), []
+    search = pfpne.make_federation(SEARCHES["gp-shared"], task)
+    search.on_mail = lambda t, up, down: mail.append([message for _, message in up])
+    while not mail:
+        for m, batch in search.ask():
+            search.tell(m, 1 - np.abs(batch.points[:, 0] - (0.1, 0.5, 0.9)[m]))
+    own, *others = mail[0]
+    means, counts = search.clients[0].others
+    expected = sum(x.counts for x in others)
+    assert expected.min() > 0 and counts.tolist() == pytest.approx(expected.tolist())
+    assert (counts * means).tolist() == pytest.approx(sum(x.counts * x.means for x in others).tolist())
+    assert np.abs(means - own.means).max() > 0.1
+
+
 def test_clients_of_pf_pne_plus_search_together_until_they_are_seen_to_differ_and_then_alone():
     history = tune(objectives(noise=0.01), 200, algorithm="pf-pne+").history
     for _, stages in history.groupby("client")["stage"]:
