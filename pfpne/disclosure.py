@@ -90,8 +90,10 @@ class Disclosure:
             self.sent.setdefault(message.header, (n, []))
             self.add_sent(m, message)
         present = sorted(up if present is None else present)
-        for m in present if means is not None else ():
-            self._count(SERVER, m, self._at_ends(means), n)
+        if means is not None:
+            at_ends = self._at_ends(means)
+            for m in present:
+                self._count(SERVER, m, at_ends, n)
         if self.M > 1 and len(present) and len(told := _values(answer)):
             self._count_of_sites(present, up, told, n)
         for party in (ONE, OTHERS):
@@ -137,7 +139,8 @@ class Disclosure:
 
         if means is not None:
             return up, of_phase(SERVER, means), pulls
-        return {m: type(up[m])(up[m].header, of_phase(m, _values(up[m]))) for m in up}, None, pulls
+        kinds: dict[int, Any] = {m: type(message) for m, message in up.items()}
+        return {m: kinds[m](up[m].header, of_phase(m, _values(up[m]))) for m in up}, None, pulls
 
     def _unmasked(self, up: dict[int, Message], n: int) -> np.ndarray | None:
         """Return the means over all clients that follow from masked sums of n rewards; None if there are none."""

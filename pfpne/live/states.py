@@ -108,7 +108,8 @@ def _numbers_made(state: dict) -> int:
     )
     (kind, settings), task, sent = state["_made_of"], state["task"], state["_sent"]
     is_known = isinstance(kind, type) and issubclass(kind, phases.PhasedAlgorithm) and isinstance(task, Task)
-    check(is_known and dataclasses.is_dataclass(settings), "a client in phases", "of an algorithm in phases", kind)
+    has_settings = hasattr(type(settings), "__dataclass_fields__")
+    check(is_known and has_settings, "a client in phases", "of an algorithm in phases", kind)
     check(type(sent) is list, "what a client in phases was sent", "a list", type(sent).__name__)
     total, k, M, T = 1, task.partition.k, task.n_clients, task.horizon
     for value in sent:
@@ -221,7 +222,7 @@ class _Reader:
         check(weight <= self.heaviest, "what a state holds", f"at most {self.heaviest} values", weight)
         return weight
 
-    def _weighed(self, made: list | tuple):
+    def _weighed(self, made: Any) -> Any:
         """Return the list or tuple, and note its weight: that of the single array that NumPy could make of it."""
         self.weights[id(made)] = self._weight(made, sizes=True)
         return made
@@ -283,7 +284,7 @@ class _Reader:
             made = kind(**state)
             self.weights[id(made)] = weight
             return made
-        made = object.__new__(kind)
+        made: Any = object.__new__(kind)
         self.weights[id(made)] = weight
         if hasattr(kind, "__setstate__"):
             self._use_room(_numbers_made(state))
