@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 NODE_CHARACTERS = 3 * NUMBER_CHARACTERS  # of one node in the longest message: its index, mean and half-width
 
 
+ENTRIES = {"run", "client", "said", "longest_text"}  # of a saved state, besides its plan
 WITHOUT_STATE = (
     "remove it: its journal and what the server keeps are enough, but for fn-ucb and centralized, which begin anew."
 )
@@ -141,7 +142,7 @@ class LiveClient:
         return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
 
     def _restore(self) -> None:
-        saved = load_state(self.folder / "state", self.plan, WITHOUT_STATE)
+        saved = load_state(self.folder / "state", self.plan, ENTRIES, WITHOUT_STATE)
         lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         if saved:
             self.client, self.said, self.longest_text = saved["client"], saved["said"], saved["longest_text"]

@@ -56,8 +56,8 @@ class Done(Message):
     """Up: the client has nothing to do. Header: the evaluations that it has made."""
 
 
-def load_state(path: Path, plan: str, advice: str) -> dict | None:
-    """Return what was saved there, or None; ValueError if it is of another plan, or damaged: with advice, then."""
+def load_state(path: Path, plan: str, entries: set[str], advice: str) -> dict | None:
+    """Return what was saved there, or None; ValueError if it is of another plan, damaged, or lacks entries."""
     if not os.path.lexists(path):
         return None
     try:
@@ -66,6 +66,8 @@ def load_state(path: Path, plan: str, advice: str) -> dict | None:
         raise ValueError(f"{error} Put it back from a copy; without one, {advice}") from None
     if not isinstance(saved, dict) or saved.get("plan") != plan:
         raise ValueError(f"{path} is the state of another run: give this one a folder of its own, or remove that one.")
+    if missing := sorted(entries - saved.keys()):
+        raise ValueError(f"{path} lacks {', '.join(missing)}. Put it back from a copy; without one, {advice}")
     return saved
 
 

@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 # twice as long as before, up to MAX_PAUSE.
 PAUSE, MAX_PAUSE = 0.05, 10.0
 SHORT_PAUSE = 0.01  # where nothing has come
+ENTRIES = {"run", "server", "inbox", "idle", "disclosure", "evaluated", "mail", "answers", "longest_text"}  # of a state
 WITHOUT_STATE = "begin anew, with new folders for the server and all clients."
 
 
@@ -100,7 +101,7 @@ class LiveServer:
         self.ahead: dict[int, int] = {}  # client -> its header, where that is beyond ours
         self.stopped, self._since = False, time.monotonic()
         with self._lock():
-            saved, self._line = load_state(self.path, self.plan, WITHOUT_STATE), self._first_line()
+            saved, self._line = load_state(self.path, self.plan, ENTRIES, WITHOUT_STATE), self._first_line()
         is_known = task.reward_range is not None or task.noise == "bernoulli"
         self._disclosure = Disclosure(M, exact=task.noise == 0, ends=task.rewards if is_known else (0.0, 1.0))
         self.run = saved["run"] if saved else secrets.token_hex(8)  # what tells this run from others of the same plan
