@@ -1,5 +1,6 @@
 """Which commit made the figures, and what is said when the numbers in them depend on code that has changed since."""
 
+import hashlib
 import json
 import subprocess
 import warnings
@@ -8,6 +9,7 @@ import pytest
 
 from pfpne.paper.run import batch, provenance, sources
 from pfpne.paper.run.notebooks import executions
+from pfpne.paths import SHIPPED as CHECKOUT
 
 
 def git(folder, *words: str) -> str:
@@ -157,3 +159,16 @@ def test_figures_that_are_not_of_todays_code_are_reported():
     for commit, names in changed_since.items():
         message = f"code that numbers depend on has changed since commit {commit[:10]} made them: {', '.join(names)}"
         warnings.warn(message, stacklevel=1)
+
+
+def test_each_manifest_names_the_files_that_are_there():
+    """What is written anew from its table takes its manifest with it."""
+    folder, named = CHECKOUT / "figures", {}
+    for manifest in folder.glob("*.json"):
+        named |= json.loads(manifest.read_text(encoding="utf-8")).get("files", {})
+    assert len(named) > 200
+    assert [name for name, digest in named.items() if file_digest(folder / name) != digest] == []
+
+
+def file_digest(path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
