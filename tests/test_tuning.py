@@ -426,6 +426,15 @@ def test_single_scores_that_were_sent_and_calls_that_were_saved_are_counted():
     assert f"{saving.saved} calls saved" in repr(saving) and tune(objectives(), 9).saved == 0
 
 
+def test_values_that_were_read_and_not_called_for_are_counted(tmp_path):
+    """Who changes a function beside its history reads in the first line that the old values were taken."""
+    file = tmp_path / "history.jsonl"
+    first, longer = (tune(objectives(), n, history=file) for n in (9, 12))
+    n = len(first.deploy)
+    assert first.n_read == 0 and "read from the history" not in repr(first)
+    assert longer.n_read == 9 * n and f"{12 * n} evaluations, {9 * n} of them read from the history" in repr(longer)
+
+
 def test_a_result_can_be_drawn(monkeypatch):
     figure = tune(objectives(noise=0.05), 20).plot()
     assert [axes.get_xlabel() for axes in figure.axes] == ["evaluation", "C", "n", "evaluations of a client"]

@@ -74,6 +74,8 @@ class Tuned:
         The history as it stands in its file.
     disclosure
         A table with one row for each party: what it could learn of a client from what was sent (see pfpne.disclosure).
+    n_read
+        How many of the values came from the history that was given, and not from a call.
 
     Examples
     --------
@@ -95,11 +97,13 @@ class Tuned:
     rows: list[dict] = field(repr=False)
     saved: int = 0
     disclosure: pd.DataFrame | None = field(default=None, repr=False)
+    n_read: int = 0
 
     def __repr__(self) -> str:
         values: Any = self.history["value"]
         missing = int(values.isna().sum())
         parts = [f"{self.request['algorithm']}, {len(self.history)} evaluations"]
+        parts += [f"{self.n_read} of them read from the history"] * (self.n_read > 0)
         parts += [f"{missing} of them missing"] * (missing > 0)
         parts += [f"{self.saved} calls saved, of points met again"] * (self.saved > 0)
         lines = [", ".join(parts)]

@@ -157,6 +157,7 @@ class Search:
         self.federation.on_mail = self._on_mail
         for m, name in enumerate(self.names):
             self._learn_known(m, self.known[name])
+        self.n_read = 0  # how many values came from the history that was there
         self.history.open()
 
     # --- how it is made ---
@@ -250,6 +251,7 @@ class Search:
             return True
         row = self.history.take(m, list(self._batch[m][0]))
         if row is not None:
+            self.n_read += 1
             self._take(m, row)
         return row is not None
 
@@ -386,6 +388,7 @@ class Search:
             rows,
             self.saved,
             self._disclosure.table(),
+            self.n_read,
         )
 
     def _table(self, rows: list[dict]) -> pd.DataFrame:
