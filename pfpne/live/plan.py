@@ -60,14 +60,15 @@ def load_state(path: Path, plan: str, entries: set[str], advice: str) -> dict | 
     """Return what was saved there, or None; ValueError if it is of another plan, damaged, or lacks entries."""
     if not os.path.lexists(path):
         return None
+    remedy = f"Put it back from a copy; without one, {advice}"
     try:
         saved = load(path)
     except ValueError as error:
-        raise ValueError(f"{error} Put it back from a copy; without one, {advice}") from None
+        raise ValueError(f"{error} {remedy}") from None
     if not isinstance(saved, dict) or saved.get("plan") != plan:
         raise ValueError(f"{path} is the state of another run: give this one a folder of its own, or remove that one.")
     if missing := sorted(entries - saved.keys()):
-        raise ValueError(f"{path} lacks {', '.join(missing)}. Put it back from a copy; without one, {advice}")
+        raise ValueError(f"{path} lacks {', '.join(missing)}. {remedy}")
     return saved
 
 

@@ -108,7 +108,7 @@ def _numbers_made(state: dict) -> int:
     )
     (kind, settings), task, sent = state["_made_of"], state["task"], state["_sent"]
     is_known = isinstance(kind, type) and issubclass(kind, phases.PhasedAlgorithm) and isinstance(task, Task)
-    has_settings = hasattr(type(settings), "__dataclass_fields__")
+    has_settings = dataclasses.is_dataclass(type(settings))
     check(is_known and has_settings, "a client in phases", "of an algorithm in phases", kind)
     check(type(sent) is list, "what a client in phases was sent", "a list", type(sent).__name__)
     total, k, M, T = 1, task.partition.k, task.n_clients, task.horizon
