@@ -214,12 +214,15 @@ def test_who_has_less_regret_than_pf_pne_is_tested():
         ("blin", "ackley", 0.5, 0.5),
     ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "p_less", "p_more"]).assign(runs=10)
-    said = printed.pe_and_hoo_in_words(table)
+    said = printed.algorithms_not_drawn_in_words(table)
     assert "PE, PF-PNE's second stage alone, has less on Garland, more on Ackley;" in said
     assert "HOO, a single-client search, has less on Garland;" in said
     assert "BLiN, another, has neither less nor more for certain." in said
     table.loc[2, "p_less"] = 0.0051
-    assert "HOO, a single-client search, has neither less nor more for certain;" in printed.pe_and_hoo_in_words(table)
+    assert (
+        "HOO, a single-client search, has neither less nor more for certain;"
+        in printed.algorithms_not_drawn_in_words(table)
+    )
 
 
 def test_the_regret_of_fed_pne_is_smaller_against_the_global_optimum_by_arithmetic():

@@ -102,7 +102,7 @@ def printed_blocks(folder: Path) -> list[Block]:
         pd.read_csv(folder / name) for name in ("readings.csv", "statements.csv", "ranking_printed.csv")
     )
     under_printed = tested[tested["reading"] == "printed"]
-    elsewhere = [printed.pe_and_hoo_in_words(ranked), printed.model_in_words(tested)]
+    elsewhere = [printed.algorithms_not_drawn_in_words(ranked), printed.model_in_words(tested)]
     in_short = as_list(
         [*printed.in_short(under_printed, confirmation.complete_reading("printed", "paper")), *elsewhere]
     )

@@ -210,7 +210,7 @@ NOT_DRAWN = {  # algorithms that the paper's figures leave out, and what they ar
 }
 
 
-def pe_and_hoo_in_words(ranking: pd.DataFrame) -> str:
+def algorithms_not_drawn_in_words(ranking: pd.DataFrame) -> str:
     """Compare the algorithms of NOT_DRAWN with PF-PNE, in a sentence.
 
     Parameters
