@@ -17,7 +17,7 @@ from pfpne.algorithms.pf_pne_plus import (
     PFPNEPlus,
     PlusSettings,
     SharedStatistics,
-    binary_noise,
+    binary_variance,
     confidence_constant,
     equivalent_pulls,
     heterogeneity,
@@ -57,7 +57,7 @@ def test_constants_by_hand():
     assert heterogeneity(means, 4, 0.004, True) == pytest.approx(((0.02 - 0.001) / 0.75, 2 * 0.75**2 / 0.001**2))
     assert heterogeneity(means[:1], 4, 0.0, False) == (0, 0) == heterogeneity(means, 1, 0.2, True)
     # twelve pulls of each node, a third and a half of them 1: the sample variances of all of them
-    assert binary_noise(np.array([[0.25, 0.5], [0.5, 0.5], [0.25, 0.5]]), 4) == pytest.approx(
+    assert binary_variance(np.array([[0.25, 0.5], [0.5, 0.5], [0.25, 0.5]]), 4) == pytest.approx(
         (2 / 9 + 1 / 4) / 2 * 12 / 11
     )
     assert equivalent_pulls(4, 5, 0.3, 0.0) == 16 and equivalent_pulls(4, 5, 0.0, 0.1) == 0
@@ -73,8 +73,8 @@ def test_het_is_found_as_it_is_and_as_surely_as_it_says(binary):
         for _ in range(400):
             values = 0.5 + het * rng.normal(0, 1, (20, 4))
             means = rng.binomial(8, values.clip(0, 1)) / 8 if binary else rng.normal(values, 0.5 / np.sqrt(8))
-            noise = binary_noise(means, 8) if binary else 0.25
-            found.append(heterogeneity(means, 8, noise, binary))
+            variance = binary_variance(means, 8) if binary else 0.25
+            found.append(heterogeneity(means, 8, variance, binary))
         found, precision = np.transpose(found)
         assert found.mean() == pytest.approx(het**2, abs=4 * found.std() / 20)
         if het == 0:

@@ -6,7 +6,7 @@ What each client is guaranteed, and what is sent: docs/pf-pne-plus.md. HCT-noise
 
 | symbol  | here                | meaning                                                                              |
 |---------|---------------------|--------------------------------------------------------------------------------------|
-| sigma^2 | noise               | variance of a reward, from the pulls of the root; of a binary one, from kept nodes   |
+| sigma^2 | variance            | variance of a reward, from the pulls of the root; of a binary one, from kept nodes   |
 | c_sigma | confidence_constant | the confidence constant that the noise asks for, in stage 2                          |
 | n       | n                   | a client's pulls of a node in stage 1                                                |
 | het^2   | het2                | variance across clients of their objectives at the nodes kept                        |
@@ -113,14 +113,14 @@ class SharedStatistics(Message):
     continues: np.ndarray = integers(1, high=1)
 
 
-def confidence_constant(noise: float) -> float:
+def confidence_constant(variance: float) -> float:
     """Return c_sigma, from the variance of a reward."""
-    return max(MIN_C, C_PER_SIGMA * math.sqrt(noise))
+    return max(MIN_C, C_PER_SIGMA * math.sqrt(variance))
 
 
-def stage1_settings(s: PlusSettings, noise: float) -> PlusSettings:
-    """Return the settings of stage 1 at the next depth, from the noise at the last one."""
-    c = max(MIN_C_STAGE1, C_PER_SIGMA_STAGE1 * math.sqrt(noise)) if s.noise_aware else s.c
+def stage1_settings(s: PlusSettings, variance: float) -> PlusSettings:
+    """Return the settings of stage 1 at the next depth, from the variance of a reward at the last one."""
+    c = max(MIN_C_STAGE1, C_PER_SIGMA_STAGE1 * math.sqrt(variance)) if s.noise_aware else s.c
     return replace(s, c=c, rho=threshold_rho(s, EARLY_RHO_STAGE1))
 
 
@@ -138,13 +138,13 @@ def hct_constants_for(s: PlusSettings | NoiseHCTSettings, c: float, task: Task, 
     return plain._replace(threshold=early.threshold)
 
 
-def binary_noise(means: np.ndarray, n: int) -> float:
+def binary_variance(means: np.ndarray, n: int) -> float:
     """Return sigma^2 of rewards that are 0 or 1, which follows from the clients' means (M, nodes) of n pulls each."""
     pulls, mean = n * len(means), means.mean(axis=0)
     return float(np.mean(mean * (1 - mean)) * pulls / max(1, pulls - 1))
 
 
-def heterogeneity(means: np.ndarray, n: int, noise: float, binary: bool) -> tuple[float, float]:
+def heterogeneity(means: np.ndarray, n: int, variance: float, binary: bool) -> tuple[float, float]:
     """Estimate het^2 from the clients' means (M, nodes) of n pulls each.
 
     Returned are the estimate, the variance across clients less sigma^2 / n, and its precision: 1 / its variance where
@@ -152,27 +152,27 @@ def heterogeneity(means: np.ndarray, n: int, noise: float, binary: bool) -> tupl
     """
     M, nodes = means.shape
     spread = float(np.var(means, axis=0, ddof=1).mean()) if M > 1 else 0.0
-    return het_from_spread(spread, M, nodes, n, noise, binary)
+    return het_from_spread(spread, M, nodes, n, variance, binary)
 
 
-def het_from_spread(spread: float, M: int, nodes: int, n: int, noise: float, binary: bool) -> tuple[float, float]:
+def het_from_spread(spread: float, M: int, nodes: int, n: int, variance: float, binary: bool) -> tuple[float, float]:
     """Do as `heterogeneity`, from the variance across M clients of their means, averaged over the nodes.
 
-    `binary_noise` contains het^2, too, so that with binary rewards only the share 1 - 1/n of it is seen.
+    `binary_variance` contains het^2, too, so that with binary rewards only the share 1 - 1/n of it is seen.
     """
     share = 1 - 1 / n if binary else 1.0
     if M == 1 or share == 0:
         return 0.0, 0.0
-    return (spread - noise / n) / share, (M - 1) * nodes / 2 * (share / max(noise / n, MIN_ERROR)) ** 2
+    return (spread - variance / n) / share, (M - 1) * nodes / 2 * (share / max(variance / n, MIN_ERROR)) ** 2
 
 
-def equivalent_pulls(n: int, M: int, noise: float, het2: float) -> float:
+def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
     """Return W, the pulls of its own that the mean of the other M - 1 clients is worth to a client.
 
-    W = sigma^2 / variance, of that mean of n pulls each as an estimate of f_m. The variance has two parts: that of
-    M - 1 clients and of one around the mean of all, het^2 M / (M - 1), and sigma^2 / (n (M - 1)).
+    W is sigma^2, the variance of a reward, over that of this mean of n pulls each as an estimate of f_m. The latter has
+    two parts: that of M - 1 clients and of one around the mean of all, het^2 M / (M - 1), and sigma^2 / (n (M - 1)).
     """
-    return n * (M - 1) * (noise / (noise + n * M * het2) if het2 > 0 else 1.0)
+    return n * (M - 1) * (variance / (variance + n * M * het2) if het2 > 0 else 1.0)
 
 
 # --- the clients ---------------------------------------------------------------------------------------
@@ -255,9 +255,9 @@ class PFPNEPlus(Elimination):
 
     def stage_2(self, s: PlusSettings, depths: list[Depth], t: int) -> OwnTrees:
         """Return the clients' trees at step t, each with what is known of the nodes of stage 1."""
-        noise, het2 = depths[-1].answer.variances  # where the search now is
+        variance, het2 = depths[-1].answer.variances  # where the search now is
         known = [(d.index, d.parents, *self.pool_with_global(d.means, d.n, d.answer, het2)) for d in depths]
-        constants = hct_constants_for(s, confidence_constant(noise) if s.noise_aware else s.c, self.task)
+        constants = hct_constants_for(s, confidence_constant(variance) if s.noise_aware else s.c, self.task)
         index, _, means, _ = known[-1]
         self.best = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
         return OwnTrees(warm_start_tree(self.task, constants, known, m, t, free=s.free_descent) for m in range(self.S))
@@ -266,10 +266,10 @@ class PFPNEPlus(Elimination):
         self, means: np.ndarray, n: int, answer: SharedStatistics, het2: float
     ) -> tuple[np.ndarray, float]:
         """Return what stage 2 begins with: pooled means (S, nodes), and how many pulls each of them counts for."""
-        M, noise = self.task.n_clients, answer.variances[0]
+        M, variance = self.task.n_clients, answer.variances[0]
         if not self.settings.shared_means or M == 1:
             return means, n
-        others, W = (M * answer.means - means) / (M - 1), equivalent_pulls(n, M, noise, het2)
+        others, W = (M * answer.means - means) / (M - 1), equivalent_pulls(n, M, variance, het2)
         return (n * means + W * others) / (n + W), n + W
 
 
@@ -279,7 +279,7 @@ class HCTNoise(PhasedAlgorithm):
     def loop(self):
         s, task = self.settings, self.task
         _, variances = yield from pull_root(self.S, ROOT_PULLS)
-        constants = (hct_constants_for(s, confidence_constant(noise), task, delta=s.delta) for noise in variances[:, 0])
+        constants = (hct_constants_for(s, confidence_constant(x), task, delta=s.delta) for x in variances[:, 0])
         yield OwnTrees(warm_start_tree(task, own, [], 0, 1 + ROOT_PULLS, free=False) for own in constants)
 
 
@@ -337,13 +337,13 @@ class PlusClient(PhasedClient):
 class PlusServer(PhasedServer):
     """PF-PNE's server, which also learns the noise at the root, and ends stage 1 where the clients differ.
 
-    noise: sigma^2 at the root. binary: whether all rewards there were 0 or 1. het_sums: over all depths so far, the sum
-    of het^2 times its precision, and that of the precisions. continues: False once stage 1 has ended.
+    root_variance: sigma^2 at the root. binary: whether all rewards there were 0 or 1. het_sums: over all depths so far,
+    the sum of het^2 times its precision, and that of the precisions. continues: False once stage 1 has ended.
     """
 
     takes = (RootStatistics, NodeMeans)
     bears_missing = False
-    noise: Any = None
+    root_variance: Any = None
     binary = False
     het_sums = 0.0, 0.0
     continues = True
@@ -351,12 +351,12 @@ class PlusServer(PhasedServer):
     def awaits(self, m: int) -> Awaited:
         if not self.continues:
             return Awaited(self.last_depth)
-        if self.noise is None:
+        if self.root_variance is None:
             return super().awaits(m)
         return replace(super().awaits(m), kind=NodeMeans, bounds=self.task.bounds(NodeMeans))
 
     def rewards_in_means(self) -> int:
-        return super().rewards_in_means() * (ROOT_PULLS if self.noise is None else 1)
+        return super().rewards_in_means() * (ROOT_PULLS if self.root_variance is None else 1)
 
     def last_federated_depth(self):
         return self.task.partition.max_depth
@@ -365,15 +365,15 @@ class PlusServer(PhasedServer):
         """Conclude a phase, from the clients' means (M, n) of K^h, and their variances (M, 1) at the root."""
         index, n = self.index, pulls_each(self.h, self.log, self.settings, self.task.n_clients)
         if variances is not None:
-            n, self.noise = n * ROOT_PULLS, float(variances.mean())
+            n, self.root_variance = n * ROOT_PULLS, float(variances.mean())
             if_binary = means * (1 - means) * n / (n - 1)  # the largest variance that rewards in [0, 1] can have
-            self.binary = bool(self.noise > 0 and np.allclose(variances, if_binary, atol=0))
+            self.binary = bool(self.root_variance > 0 and np.allclose(variances, if_binary, atol=0))
         kept = super().conclude(means)
         kept_means = means[:, lookup_sorted(kept.index, index)[1]]
-        noise = binary_noise(kept_means, n) if self.binary else self.noise
-        return self.decide(kept, means.mean(axis=0), noise, *heterogeneity(kept_means, n, noise, self.binary))
+        variance = binary_variance(kept_means, n) if self.binary else self.root_variance
+        return self.decide(kept, means.mean(axis=0), variance, *heterogeneity(kept_means, n, variance, self.binary))
 
-    def decide(self, kept: Kept, mean: np.ndarray, noise: float, het2: float, precision: float) -> SharedStatistics:
+    def decide(self, kept: Kept, mean: np.ndarray, variance: float, het2: float, precision: float) -> SharedStatistics:
         """Decide whether the clients go on together, from het^2 as this depth shows it; return the broadcast."""
         h, s, M = kept.header, self.settings, self.task.n_clients
         weighted, precisions = self.het_sums[0] + het2 * precision, self.het_sums[1] + precision
@@ -383,7 +383,7 @@ class PlusServer(PhasedServer):
         may_be_alike = lower_bound <= (s.nu_1 * s.rho**h) ** 2
         if not s.heterogeneity_test:
             may_be_alike = h < transition_depth(s.Delta, s.nu_1, s.rho)
-        self.settings = stage1_settings(s, noise)
+        self.settings = stage1_settings(s, variance)
         self.continues = may_be_alike and M > 1 and h < self.task.partition.max_depth
-        variances, continues = np.array([noise, max(0.0, estimate)]), np.array([int(self.continues)])
+        variances, continues = np.array([variance, max(0.0, estimate)]), np.array([int(self.continues)])
         return SharedStatistics(h, kept.index, mean, variances, continues)

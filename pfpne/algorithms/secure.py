@@ -308,14 +308,14 @@ class PlusSums(Sums):
         M, (squares, *at_root) = self.task.n_clients, statistics
         index, n = server.index, pulls_each(server.h, server.log, server.settings, M)
         if at_root:
-            n, server.noise = n * ROOT_PULLS, max(0.0, at_root[0] / M)
-            server.binary = bool(server.noise > 0 and round(at_root[1]) == M)
+            n, server.root_variance = n * ROOT_PULLS, max(0.0, at_root[0] / M)
+            server.binary = bool(server.root_variance > 0 and round(at_root[1]) == M)
         kept = PhasedServer.conclude(server, mean[None])
         columns = lookup_sorted(kept.index, index)[1]
-        noise = pf_pne_plus.binary_noise(mean[None, columns], n * M) if server.binary else server.noise
+        variance = pf_pne_plus.binary_variance(mean[None, columns], n * M) if server.binary else server.root_variance
         spread = max(0.0, squares - M * float(np.mean(mean[columns] ** 2))) / max(1, M - 1)
-        het2, het2_precision = pf_pne_plus.het_from_spread(spread, M, len(columns), n, noise, server.binary)
-        return server.decide(kept, mean, noise, het2, het2_precision)
+        het2, het2_precision = pf_pne_plus.het_from_spread(spread, M, len(columns), n, variance, server.binary)
+        return server.decide(kept, mean, variance, het2, het2_precision)
 
 
 # --- client and server -----------------------------------------------------------------------------------
