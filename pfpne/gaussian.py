@@ -1,11 +1,11 @@
 """A Gaussian process of noisy values on the unit cube: what is known of a function from a few dozen evaluations.
 
 f is Gaussian with a constant mean and the covariance s^2 k(x, x'), k the Matern kernel of order 5/2 with a length scale
-for each dimension; a value is f(x) plus noise of variance s^2 noise / count. There may be a second output, a function
+for each dimension; a value is f(x) plus noise of variance s^2 v / count. There may be a second output, a function
 that is correlated with f by rho, such as what is known of others. Source: Rasmussen and Williams, "Gaussian Processes
 for Machine Learning", 2006, equations 2.25, 2.26, 2.41, 2.42 (constant mean) and 5.8 (marginal likelihood).
 
-The hyper-parameters (length scales, noise, rho) maximise the marginal likelihood, times weak priors, over a small grid,
+The hyper-parameters (length scales, v, rho) maximise the marginal likelihood, times weak priors, over a small grid,
 by steps to the best neighbour; s^2 and the means have their best values given those.
 """
 
@@ -16,10 +16,10 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 SCALES = np.geomspace(0.06, 4.0, 9)
-NOISES = np.geomspace(1e-4, 10.0, 11)  # variance of a value's noise, in units of s^2
+NOISE_VARIANCES = np.geomspace(1e-4, 10.0, 11)  # of one evaluation, in units of s^2
 NOISELESS_VARIANCE = 1e-6  # the same where there is no noise: for the numerics
 RHOS = np.array([0.0, 0.4, 0.7, 0.9, 0.97])
-TYPICAL_SCALE, TYPICAL_NOISE = (0.4, 0.9), (0.5, 1.5)  # the priors: median, and standard deviation of the logarithm
+TYPICAL_SCALE, TYPICAL_VARIANCE = (0.4, 0.9), (0.5, 1.5)  # the priors: median, and standard deviation of the logarithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +48,13 @@ class Values:
 
 @dataclass(frozen=True)
 class Hyper:
-    """Hyper-parameters, as positions: scale in SCALES, noise in NOISES (None for NOISELESS_VARIANCE), rho in RHOS."""
+    """Hyper-parameters, as positions: scale in SCALES, variance in NOISE_VARIANCES, rho in RHOS.
+
+    The variance is that of the noise; None for NOISELESS_VARIANCE.
+    """
 
     scale: tuple[int, ...]
-    noise: int | None
+    variance: int | None
     rho: int
 
     @staticmethod
@@ -66,16 +69,17 @@ class Hyper:
             if 0 <= self.scale[j] + by < len(SCALES):
                 scale = tuple(s + by * (i == j) for i, s in enumerate(self.scale))
                 steps.append(replace(self, scale=scale))
-        for name, grid in (("noise", NOISES), ("rho", RHOS)):
+        for name, grid in (("variance", NOISE_VARIANCES), ("rho", RHOS)):
             index = getattr(self, name)
-            if index is not None and (has_second or name == "noise"):
+            if index is not None and (has_second or name == "variance"):
                 steps += [replace(self, **{name: index + by}) for by in (-1, 1) if 0 <= index + by < len(grid)]
         return steps
 
     def log_prior(self) -> float:
         """Return the logarithm of the prior density, up to a constant."""
-        noise = [] if self.noise is None else [(NOISES[self.noise], *TYPICAL_NOISE)]
-        parts = [(SCALES[s], *TYPICAL_SCALE) for s in self.scale] + noise
+        parts = [(SCALES[s], *TYPICAL_SCALE) for s in self.scale]
+        if self.variance is not None:
+            parts.append((NOISE_VARIANCES[self.variance], *TYPICAL_VARIANCE))
         return -0.5 * sum((np.log(x / median) / deviation) ** 2 for x, median, deviation in parts)
 
 
@@ -85,9 +89,9 @@ class GaussianProcess:
     def __init__(self, values: Values, hyper: Hyper):
         self.values, self.hyper = values, hyper
         self._scale, self._rho = SCALES[list(hyper.scale)], RHOS[hyper.rho]
-        self._noise = NOISELESS_VARIANCE if hyper.noise is None else NOISES[hyper.noise]
+        self._noise_variance = NOISELESS_VARIANCE if hyper.variance is None else NOISE_VARIANCES[hyper.variance]
         K = self._covariance(values.x, values.output, values.x, values.output)
-        K[np.diag_indices_from(K)] += self._noise / values.count
+        K[np.diag_indices_from(K)] += self._noise_variance / values.count
         self._L = cholesky(K, lower=True, check_finite=False, overwrite_a=True)
         self._H = (values.output[:, None] == np.arange(values.output.max() + 1)).astype(float)
         self._H_white = solve_triangular(self._L, self._H, lower=True, check_finite=False)
@@ -125,9 +129,9 @@ class GaussianProcess:
         return mean, np.sqrt(self.variance * share)
 
     @property
-    def noise(self) -> float:
+    def sigma(self) -> float:
         """The standard deviation of the noise of one evaluation."""
-        return float(np.sqrt(self.variance * self._noise))
+        return float(np.sqrt(self.variance * self._noise_variance))
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return each value less what the others predict there (n,), and the variance of that (equation 5.12)."""
@@ -165,7 +169,7 @@ def with_local_noise(values: Values, start: Hyper) -> tuple[Values, Hyper]:
     that it should have; it is drawn towards 1, the mean over all values.
     """
     hyper, own = fit(values, start), values.output == 0
-    if hyper.noise is None:
+    if hyper.variance is None:
         return values, hyper
     difference, variance = GaussianProcess(values, hyper).leave_one_out()
     surprise = (difference**2 / variance)[own]

@@ -13,9 +13,10 @@ No reward is sent, and nothing depends on the horizon: a longer search begins as
 
 | symbol | here         | meaning                                                                |
 |--------|--------------|------------------------------------------------------------------------|
+| sigma  | model.sigma  | standard deviation of the noise of one evaluation                      |
 | n_0    | first_points | evaluations before the model is used                                   |
 | g      | grid_points  | points of the grid on which beliefs are told                           |
-| EI     | improvement  | E max(f(x) - best, 0) (1 - noise / sqrt(deviation^2 + noise^2))        |
+| EI     | improvement  | E max(f(x) - best, 0) (1 - sigma / sqrt(deviation^2 + sigma^2))        |
 """
 
 import math
@@ -67,11 +68,11 @@ def sobol(task: Task, role: str, n: int) -> np.ndarray:
     return engine.random(2 ** math.ceil(math.log2(max(2, n))))[:n].copy()
 
 
-def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, noise: float) -> np.ndarray:
-    """Return the augmented expected improvement (n,), over best, of Gaussian values that are seen with noise."""
+def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, sigma: float) -> np.ndarray:
+    """Return the augmented expected improvement (n,), over best, of Gaussian values that are seen with noise of sigma."""
     z = (mean - best) / np.maximum(deviation, 1e-12)
     expected = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
-    return expected * (1 - noise / np.sqrt(deviation**2 + noise**2 + 1e-300))
+    return expected * (1 - sigma / np.sqrt(deviation**2 + sigma**2 + 1e-300))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +152,7 @@ class GPClient(Client):
         tops = self.x[np.argsort(-mean, kind="stable")[:3]]
         around = [np.clip(top + by * rng.standard_normal((N_AROUND, d)), 0, 1) for top in tops for by in AROUND_WIDTHS]
         u = np.concatenate([rng.random((N_CANDIDATES, d)), *around])
-        return u[improvement(*model.predict(u), best, model.noise).argmax()]
+        return u[improvement(*model.predict(u), best, model.sigma).argmax()]
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
         self.learn(batch.points, rewards)

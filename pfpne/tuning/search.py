@@ -335,7 +335,7 @@ class Search:
     # --- the result ---
 
     def _believed(self, m: int, points: list, mean: np.ndarray, count: np.ndarray) -> tuple:
-        """Return client m's values at its points (n,), their standard errors (n,), and the noise of one evaluation.
+        """Return client m's values at its points (n,), their standard errors (n,), and the sigma of one evaluation.
 
         They come from a smooth model of all its evaluations; mean and count (n,) are those of the values at each point.
         Without noise a value is exact. With too few points for a model, nothing is known of the error.
@@ -353,7 +353,7 @@ class Search:
         model = GaussianProcess(*with_local_noise(values, Hyper.typical(self.space.d)))
         believed, error = model.predict(x)
         width = self.reward.high - self.reward.low
-        return self.reward.unscaled(believed), width * error, width * model.noise
+        return self.reward.unscaled(believed), width * error, width * model.sigma
 
     def result(self) -> Tuned:
         """Return what was found so far, a `Tuned`."""
@@ -365,10 +365,10 @@ class Search:
                 continue
             count = np.array([len(seen[point]) for point in points])
             mean = np.array([np.mean(seen[point]) for point in points])
-            believed, error, noise = self._believed(m, points, mean, count)
+            believed, error, sigma = self._believed(m, points, mean, count)
             for choice, chosen, best, value, errors in (
                 ("deploy", deploy, np.argmax(sign * believed - np.nan_to_num(error)), believed, error),
-                ("found", best_mean, np.argmax(sign * mean), mean, noise / np.sqrt(count)),
+                ("found", best_mean, np.argmax(sign * mean), mean, sigma / np.sqrt(count)),
             ):
                 chosen[name] = dict(zip(self.space.parameters, points[best], strict=True))
                 row = {"value": float(value[best]), "error": float(errors[best]), "evaluations": int(count[best])}
