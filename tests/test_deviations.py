@@ -128,7 +128,7 @@ def test_variants_whose_difference_cannot_matter():
 
 def test_b_of_tau_samples_is_wider():
     task, settings = Task(UNIT, 20, 100_000), PFPNESettings()
-    b = [server(task, settings).conclude(np.zeros((20, 1))).bounds[0] for server in (PhasedServer, TauServer)]
+    b = [server(task, settings).conclude(np.zeros((20, 1))).half_widths[0] for server in (PhasedServer, TauServer)]
     assert tau(0, settings.log_term(task), 0.1, 1.0, 0.5) == 1  # of which each of 20 clients drew one
     assert b[1] == pytest.approx(b[0] * math.sqrt(20))
 

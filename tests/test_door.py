@@ -308,7 +308,7 @@ def test_a_mean_lies_in_the_range_of_the_rewards():
         answer = run.server.exchange({0: message, 1: type(message)(0, [low])})[0]
         for mean in (low - 1.0, high + 1.0, 1e99):
             if abs(mean) > 2e9 or noise != 0:
-                wrong = type(answer)(0, answer.index, [mean], answer.bounds)
+                wrong = type(answer)(0, answer.index, [mean], answer.half_widths)
                 assert_refused(run.clients[0], run.clients[0].receive, wrong, f"{mean}")
         run.clients[0].receive(answer)
 

@@ -170,7 +170,7 @@ def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_th
             kept = [np.flatnonzero(means == mean)[0] for mean in message.means]
             assert np.array_equal(message.means, means[kept])
             n = 2 * pulls_each(message.header, log_term, settings, M)
-            assert np.array_equal(message.bounds, np.full(len(message.index), radius(n, log_term, settings.c)))
+            assert np.array_equal(message.half_widths, np.full(len(message.index), radius(n, log_term, settings.c)))
             answers += 1
     assert answers >= 4 and "concluded with clients [0, 1]" in caplog.text and not (tmp_path / "client-2").exists()
     assert [state(tmp_path, m).t for m in (0, 1)] == [T, T]

@@ -120,7 +120,7 @@ def test_two_clients_pf_pne():
     np.testing.assert_allclose(up.means, [0.25, 0.75])
     assert answer.header == 1 and answer.index.tolist() == [2]
     np.testing.assert_allclose(answer.means, [0.825])
-    np.testing.assert_allclose(answer.bounds, [0.26 / math.sqrt(8)])
+    np.testing.assert_allclose(answer.half_widths, [0.26 / math.sqrt(8)])
 
     rounds = simulate("pf-pne", two_problem(), T, **PAIR, c_1=math.e / T, Delta=0.15).communication
     assert rounds["t"].tolist() == [1, 9] and rounds["round"].tolist() == [1, 2]
@@ -164,7 +164,7 @@ def test_the_server_averages_three_clients():
     server.conclude(np.zeros((3, 1)))
     answer = server.conclude(np.array([[0.0, 0.5], [0.3, 0.5], [0.9, 0.1]]))
     np.testing.assert_allclose(answer.means, [0.4, 1.1 / 3])
-    np.testing.assert_allclose(answer.bounds, 0.2 / math.sqrt(3))
+    np.testing.assert_allclose(answer.half_widths, 0.2 / math.sqrt(3))
 
 
 @pytest.mark.parametrize(("b", "kept"), [(0.1, [3, 4]), (0.25, [1, 2, 3, 4])])
@@ -287,7 +287,7 @@ def test_declared_messages():
     fields = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in kinds}
     assert fields == {
         pf_pne.NodeMeans: ("header", "means"),
-        pf_pne.Kept: ("header", "index", "means", "bounds"),
+        pf_pne.Kept: ("header", "index", "means", "half_widths"),
         pf_pne.KeptIndex: ("header", "index"),
     }
     declared = {name: (get_algorithm(name).up, get_algorithm(name).down) for name in NAMES}
@@ -367,7 +367,7 @@ def test_a_broadcast_that_comes_twice_or_late_is_ignored_and_one_too_early_refus
     server, (client,) = get_algorithm("pf-pne").make(Task(UNIT, 1, 500), pf_pne.PFPNESettings(Delta=1.0))
     answer = server.exchange({0: client.tell(np.zeros(client.ask().size))})[0]
     with pytest.raises(ValueError, match="header 1 came, and a Kept of header 0 is awaited"):
-        client.receive(pf_pne.Kept(1, answer.index, answer.means, answer.bounds))
+        client.receive(pf_pne.Kept(1, answer.index, answer.means, answer.half_widths))
     client.receive(answer)
     for _ in range(4):
         before, state = client.ask().points.tolist(), pickle.dumps(client)

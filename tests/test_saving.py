@@ -172,7 +172,8 @@ SETTINGS = {
     "pf_pne_plus.PFPNEPlus": an("algorithms.pf_pne_plus.PlusSettings", c=1e9),
     "blin.BLiN": an("algorithms.blin.BLiNSettings", c_pulls=1e9),
 }
-KEPT = an("algorithms.pf_pne.Kept", header=0, index=array("i8", [1], b"\1" + bytes(7)), means=row(0.5), bounds=row(0.5))
+FIRST = array("i8", [1], b"\1" + bytes(7))
+KEPT = an("algorithms.pf_pne.Kept", header=0, index=FIRST, means=row(0.5), half_widths=row(0.5))
 LARGE = {  # what a few hundred bytes ask for: 8 GB and more, each
     "the children of the root, by PF-PNE": ("pf_pne.PFPNE", {"k": 2**31, "sent": (row(0.5), KEPT)}),
     "the children of the root, by PE": ("pf_pne.PE", {"k": 2**31, "sent": (row(0.5),)}),

@@ -124,7 +124,7 @@ class Kept(Message):
 
     index: np.ndarray = integers("kept")
     means: np.ndarray = numbers("kept", statistic="mean")
-    bounds: np.ndarray = numbers("kept", low=0)
+    half_widths: np.ndarray = numbers("kept", low=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +231,7 @@ class PFPNE(Elimination):
         while h <= H_0:  # lines 3-4 (deviation 4); the horizon cuts whoever asks for more (deviation 9)
             sums, n = yield from self.pull_each(h, index)  # lines 5-7
             answer = yield NodeMeans(h, sums / n)  # lines 8-10
-            own[h], shared[h] = (index, sums, n), (answer.index, answer.means, answer.bounds)  # line 11
+            own[h], shared[h] = (index, sums, n), (answer.index, answer.means, answer.half_widths)  # line 11
             best = answer.index[np.argmax(answer.means)]
             yield from self.record_depth(h, np.arange(self.S), np.full(self.S, best))
             h, index = h + 1, self.task.partition.children(answer.index)  # lines 12-13
