@@ -14,7 +14,7 @@ import numpy as np
 
 from pfpne.validation import brief, check, is_integer
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_MAGNITUDE = 1e100  # of a number in a message: sums of squares of such numbers do not overflow
 MAX_CHARACTERS = 2**26  # of the text of a message
@@ -212,7 +212,7 @@ class Awaited:
         check(is_integer(message.header) and message.header >= 0, f"{kind}'s header", "an integer >= 0", message.header)
         if type(message) is not self.kind or message.header not in self.headers:
             if message.header <= self.last_header:
-                log.warning("a %s of header %d is late or repeated: ignored", kind, message.header)
+                logger.warning("a %s of header %d is late or repeated: ignored", kind, message.header)
                 return False
             wait, headers = "no message", self.headers
             if self.kind is not None and len(headers):

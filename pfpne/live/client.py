@@ -30,7 +30,7 @@ from pfpne.messages import NUMBER_CHARACTERS, Message
 from pfpne.paths import write_atomically
 from pfpne.validation import check, check_integer, is_number, to_float
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NODE_CHARACTERS = 3 * NUMBER_CHARACTERS  # of one node in the longest message: its index, mean and half-width
 
@@ -244,7 +244,7 @@ class LiveClient:
             another = "the server is in another run of this plan: its state was lost, or this folder is an older one"
             if not isinstance(message, GoOn):
                 raise ValueError(f"client {self.m}: {another}.")
-            log.warning("client %d: %s", self.m, another)  # it is told where this client is, and cannot take it
+            logger.warning("client %d: %s", self.m, another)  # it is told where this client is, and cannot take it
             return
         if not self.run:
             self.run = run
@@ -252,7 +252,7 @@ class LiveClient:
         if isinstance(message, GoOn):
             return
         if type(message) in self.client.takes and message.header > max((awaited.last_header, *awaited.headers)):
-            log.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
+            logger.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
         elif awaited.accepts(message, self.client.takes):
             self.said, self.longest_text = self.client.receive(message), max(self.longest_text, len(text))
             if isinstance(message, Reveal):
@@ -274,7 +274,7 @@ class LiveClient:
                     # under masks, the mean of the others would make the mean of five one of a single reward
                     node_rewards[missing] = np.mean(others) if others and not self._secure else self.missing
                     values = self.m, missing.sum(), len(node_rewards), x.tolist(), node_rewards[missing][0]
-                    log.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *values)
+                    logger.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *values)
         return rewards
 
     def _reward(self, t: int, x: np.ndarray) -> float:
@@ -309,7 +309,7 @@ class LiveClient:
             if failure is None and low <= reward <= high:  # no NaN
                 self._failed = 0
                 return reward, ""
-            log.warning("client %d: an evaluation of %s failed: %s", self.m, x.tolist(), why)
+            logger.warning("client %d: an evaluation of %s failed: %s", self.m, x.tolist(), why)
         self._failed += 1
         if self._failed >= self.give_up:
             self._failed = 0

@@ -34,7 +34,7 @@ from pfpne.live.states import save
 from pfpne.messages import Message
 from pfpne.validation import brief, check, check_integer, is_integer, is_number
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # Seconds: a client that answers, and nothing comes of it, is sent the same again PAUSE after the last time, then after
 # twice as long as before, up to MAX_PAUSE.
@@ -173,7 +173,7 @@ class LiveServer:
         run, longest = run_named(text), max(awaited.max_characters(), self.longest_text)
         message = Message.from_json(text, plan_digest(self.plan) + run, longest)
         if run == "":
-            log.info("client %d does not know the run yet: it is asked again, and told", m)
+            logger.info("client %d does not know the run yet: it is asked again, and told", m)
             return
         is_ahead = message.header > max((awaited.last_header, *awaited.headers[-1:]))
         is_ahead = is_ahead and type(message) in self.server.takes
@@ -187,7 +187,7 @@ class LiveServer:
                 raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
             self.idle.update({} if m in self.inbox else {m: True})
         elif run == self.run and m in self.inbox and message.header <= self.inbox[m].header:
-            log.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
+            logger.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
         elif is_ahead:
             self._refuse_ahead(m, message)
         elif awaited.accepts(message, self.server.takes):
@@ -290,7 +290,7 @@ class LiveServer:
 
     def _end(self, why: str) -> None:
         """End it: no exchange can come about any more, so that clients which wait for one are done."""
-        log.warning("it ends here for clients %s: %s", [m for m in range(self.M) if m not in self.idle], why)
+        logger.warning("it ends here for clients %s: %s", [m for m in range(self.M) if m not in self.idle], why)
         self.idle = dict.fromkeys(range(self.M), True)
         self.inbox = {}
 
@@ -304,7 +304,7 @@ class LiveServer:
         self.ahead.clear()
         why = f"clients {missing} have not answered within {limit:g} s"
         if needed and len(self.inbox) >= needed:
-            log.warning("%s: concluded with clients %s", why, self._senders(self.inbox))
+            logger.warning("%s: concluded with clients %s", why, self._senders(self.inbox))
             self._exchange()
         elif self.idle and len(self.inbox) + len(self.idle) >= self.quorum:
             self._end(why)
@@ -351,7 +351,7 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
                 if text is not None:
                     server.take(m, text)
             except (ValueError, MemoryError) as error:  # whatever a sender can cause
-                log.error("client %s: refused: %s", brief(m), error)
+                logger.error("client %s: refused: %s", brief(m), error)
         if not came:
             time.sleep(SHORT_PAUSE)
         server.tick()

@@ -332,7 +332,7 @@ def draw_named_curves(
         ax.set_axis_off()
     for letter, ax, one in zip("abcd", axes.flat, experiments, strict=False):
         mean_lines = curves[curves["objective"] == one.objective]
-        _draw_named_lines(ax, mean_lines, widths, banded, log=simple)
+        _draw_named_lines(ax, mean_lines, widths, banded, log_scale=simple)
         ax.set_title(f"{f'({letter}) ' if len(experiments) > 1 else ''}{problem_in_words(one)}")
         ax.set_xlabel("evaluations per client $t$")
     for ax in axes[:, 0]:
@@ -345,7 +345,7 @@ def _drawn_names(algorithms: Iterable[str], usual: bool) -> list[str]:
     return [name for name in in_order(algorithms) if not usual or name in (*DRAWN_ALGORITHMS, *THIN_ALGORITHMS)]
 
 
-def _draw_named_lines(ax: Axes, curves: pd.DataFrame, widths: dict, banded: list[str], log: bool) -> None:
+def _draw_named_lines(ax: Axes, curves: pd.DataFrame, widths: dict, banded: list[str], log_scale: bool) -> None:
     """Mean lines of one objective, of these widths, with bands of some, and the algorithm's name at each end."""
     last_values, positive = {}, []
     for name, width in widths.items():
@@ -360,7 +360,7 @@ def _draw_named_lines(ax: Axes, curves: pd.DataFrame, widths: dict, banded: list
         last_values[name] = mean[-1]
         positive += mean[mean > 0].tolist()
     ax.set_xlim(0, curves["t"].max())
-    if log:
+    if log_scale:
         ax.set(yscale="log", ylim=(0.8 * min(positive), None))
         log_ticks(ax.yaxis)
     else:
