@@ -60,7 +60,7 @@ class Task:
     --------
     >>> import pfpne
     >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=3, horizon=500, noise="bernoulli")
-    >>> task.rewards
+    >>> task.reward_limits
     (0.0, 1.0)
     """
 
@@ -97,19 +97,19 @@ class Task:
             object.__setattr__(self, "candidates", points)
 
     @property
-    def rewards(self) -> tuple[float, float]:
-        """The range (low, high) of every reward."""
+    def reward_limits(self) -> tuple[float, float]:
+        """The least and the largest reward that there can be: reward_range, or what stands for None."""
         if self.reward_range is not None:
             return float(self.reward_range[0]), float(self.reward_range[1])
         return (0.0, 1.0) if self.noise == "bernoulli" else (-MAX_REWARD, MAX_REWARD)
 
-    def bounds(self, kind: type["Message"]) -> dict[str, tuple[float, float]]:
+    def statistic_ranges(self, kind: type["Message"]) -> dict[str, tuple[float, float]]:
         """Return the ranges {array: (low, high)} of the arrays of such a message that declare a statistic of rewards.
 
         A mean lies in the range of the rewards; a variance lies between 0 and the square of its width. Both ranges are
         a little wider, for rounding.
         """
-        low, high = self.rewards
+        low, high = self.reward_limits
         width = high - low
         ranges = {"mean": (low - 1e-9 * width, high + 1e-9 * width), "variance": (0.0, (1 + 1e-9) * width**2)}
         statistics = {f.name: f.metadata["statistic"] for f in dataclasses.fields(kind)[1:]}
@@ -172,7 +172,7 @@ class Client(ABC):
         or beyond the task's range of rewards.
         """
         batch = self.ask()
-        check_rewards(rewards, batch.size, *self.task.rewards)
+        check_rewards(rewards, batch.size, *self.task.reward_limits)
         rewards = np.asarray(rewards, dtype=float)
         if batch.size == 0:
             return None

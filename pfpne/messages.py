@@ -178,7 +178,7 @@ class Awaited:
 
     last_header: a message up to this header is late. kind: the kind of message, None if none is awaited. headers: which
     headers it may have. sizes: the sizes of named lengths. subset_of: {array: increasing integers}, of which the array
-    must be a part, in increasing order. bounds: {array: (low, high)}, each one number or one for each entry (n,).
+    must be a part, in increasing order. ranges: {array: (low, high)}, each one number or one for each entry (n,).
     """
 
     last_header: int
@@ -186,7 +186,7 @@ class Awaited:
     headers: range = range(0)
     sizes: dict[str, int] = field(default_factory=dict)
     subset_of: dict[str, np.ndarray] = field(default_factory=dict)
-    bounds: dict[str, tuple] = field(default_factory=dict)
+    ranges: dict[str, tuple] = field(default_factory=dict)
 
     def max_characters(self) -> int:
         """How many characters the text of this message may have."""
@@ -225,7 +225,7 @@ class Awaited:
             part = (np.diff(x) > 0).all() and np.isin(x, allowed).all()
             expected = f"some of {allowed[:9].tolist()} ({len(allowed)}), increasing"
             check(part, f"{kind}'s {name}", expected, x[:9].tolist())
-        for name, (low, high) in self.bounds.items():
+        for name, (low, high) in self.ranges.items():
             x = getattr(message, name)
             inside = ((low <= x) & (x <= high)).all()
             check(inside, f"{kind}'s {name}", f"in {low}..{high}, which is what it can be", x)

@@ -48,7 +48,8 @@ class CentralizedServer(Server):
         rounds, turn = divmod(self.hct.t, self.task.n_clients)
         if m != turn or self.hct.t == self.hct.task.horizon:
             return Awaited(rounds + (m < turn))
-        return Awaited(rounds, RewardReport, range(rounds + 1, rounds + 2), bounds=self.task.bounds(RewardReport))
+        ranges = self.task.statistic_ranges(RewardReport)
+        return Awaited(rounds, RewardReport, range(rounds + 1, rounds + 2), ranges=ranges)
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         for message in messages.values():  # one, from the client whose turn it is
@@ -72,7 +73,7 @@ class CentralizedClient(Client):
         j = self.t * M + self.m
         if self._next.size or self.t == self.task.horizon:
             return Awaited(j if self._next.size else j - M)
-        return Awaited(j - M, NextPoint, range(j, j + 1), {"d": len(low)}, bounds={"point": (low, high)})
+        return Awaited(j - M, NextPoint, range(j, j + 1), {"d": len(low)}, ranges={"point": (low, high)})
 
     def _receive(self, message: NextPoint) -> None:
         self._next = Batch(message.point[None], np.array([1]))

@@ -92,8 +92,8 @@ class Fed1UCBServer(Server):
         """Await the client's means of this phase, as long as more than one arm is left."""
         if len(self.active) == 1:
             return Awaited(self.phase - 1)
-        headers, bounds = range(self.phase, self.phase + 1), self.task.bounds(ArmMeans)
-        return Awaited(self.phase - 1, ArmMeans, headers, {"n": len(self.active)}, bounds=bounds)
+        headers, ranges = range(self.phase, self.phase + 1), self.task.statistic_ranges(ArmMeans)
+        return Awaited(self.phase - 1, ArmMeans, headers, {"n": len(self.active)}, ranges=ranges)
 
     def rewards_in_means(self) -> int:
         return self.phase * self.pulls

@@ -291,8 +291,8 @@ class PhasedServer(Server):
         """Await the client's means of K^h, down to the last federated depth (line 3; the clients see to T)."""
         if self.last_depth >= self.last_federated_depth():
             return Awaited(self.last_depth)
-        kind, bounds = self.takes[0], self.task.bounds(self.takes[0])
-        return Awaited(self.last_depth, kind, range(self.h, self.h + 1), {"n": len(self.index)}, bounds=bounds)
+        kind, ranges = self.takes[0], self.task.statistic_ranges(self.takes[0])
+        return Awaited(self.last_depth, kind, range(self.h, self.h + 1), {"n": len(self.index)}, ranges=ranges)
 
     def last_federated_depth(self) -> float:
         """Return the last depth whose means the clients send: H_0 (line 5), or that of the partition."""

@@ -353,7 +353,7 @@ class PlusServer(PhasedServer):
             return Awaited(self.last_depth)
         if self.root_variance is None:
             return super().awaits(m)
-        return replace(super().awaits(m), kind=NodeMeans, bounds=self.task.bounds(NodeMeans))
+        return replace(super().awaits(m), kind=NodeMeans, ranges=self.task.statistic_ranges(NodeMeans))
 
     def rewards_in_means(self) -> int:
         return super().rewards_in_means() * (ROOT_PULLS if self.root_variance is None else 1)

@@ -184,8 +184,8 @@ class PhasedClient(Client):
         if not isinstance(self._step, Message):
             return Awaited(last_header)
         h, index = self._step.header, self._phases.index
-        kind, bounds = self.takes[0], self.task.bounds(self.takes[0])
-        return Awaited(last_header, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, bounds)
+        kind, ranges = self.takes[0], self.task.statistic_ranges(self.takes[0])
+        return Awaited(last_header, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, ranges)
 
     def _receive(self, message: Message) -> None:
         self._go_on(message)

@@ -245,7 +245,7 @@ class Sums:
     rounds = 1  # of an exchange
 
     def __init__(self, task: Task):
-        self.task, self.limit = task, max(map(abs, task.rewards))  # limit: each mean lies within +-limit
+        self.task, self.limit = task, max(map(abs, task.reward_limits))  # limit: each mean lies within +-limit
 
     @property
     def limits(self) -> list[float]:
@@ -282,7 +282,7 @@ class PlusSums(Sums):
 
     def statistics_limits(self, at_root: bool) -> list[float]:
         """Return the limits of the statistics: each lies in 0..limit."""
-        low, high = self.task.rewards
+        low, high = self.task.reward_limits
         return [self.limit**2, (high - low) ** 2, 1.0] if at_root else [self.limit**2]
 
     def statistics_scales(self, n: int, n_kept: int, at_root: bool) -> list[int]:
@@ -419,7 +419,7 @@ class SecureServer(Server):
         awaited = self.server.awaits(m)
         if awaited.kind is None:
             return self.sums.later(awaited)
-        return self.sums.later(replace(awaited, kind=Masked, sizes={"n": awaited.sizes.get("n", 1)}, bounds={}))
+        return self.sums.later(replace(awaited, kind=Masked, sizes={"n": awaited.sizes.get("n", 1)}, ranges={}))
 
     def rewards_in_means(self) -> int:
         return self.server.rewards_in_means()
@@ -447,7 +447,7 @@ class SecureServer(Server):
         """Return the means over the clients; RuntimeError if they cannot be theirs."""
         n = self.server.rewards_in_means()
         sums = from_fixed(total, precision(n * self.sums.limit, self.task.n_clients)) / n
-        low, high = self.task.bounds(NodeMeans)["means"]
+        low, high = self.task.statistic_ranges(NodeMeans)["means"]
         self.check_possible(n_present * low <= sums.min() and sums.max() <= n_present * high)
         self.means = sums / n_present
         return self.means
@@ -487,7 +487,7 @@ class TwoRoundClient(SecureClient):
         awaited = super().awaits()
         if self.keys is None or awaited.kind is None:
             return awaited
-        return _second(awaited) if self.told else replace(awaited, kind=KeptIndex, bounds={})
+        return _second(awaited) if self.told else replace(awaited, kind=KeptIndex, ranges={})
 
     def _receive(self, message: Message) -> Message | None:
         if not isinstance(message, KeptIndex):
@@ -754,7 +754,7 @@ def _make(make: Callable, sums: type[Sums], task: Task, settings: Any) -> tuple[
         task = replace(task, reward_range=(-task.noise, 1 + task.noise))  # of values in [0, 1] and this noise
     bits = min(precision(limit, M) for limit in sums(task).limits)
     expected = f"narrower, such as (0, 1): sums of {M} clients then have {LEAST_PRECISE} bits behind the point"
-    check(bits >= LEAST_PRECISE, "the task's reward_range", expected, task.rewards)
+    check(bits >= LEAST_PRECISE, "the task's reward_range", expected, task.reward_limits)
     try:
         new_key()
     except ImportError:

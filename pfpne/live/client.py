@@ -47,7 +47,7 @@ def _read_evaluations(journal: Journal, task: Task, secure: bool = False) -> lis
 
     ValueError, which says what to do, if the journal is damaged or a row cannot be an evaluation of the task.
     """
-    (low, high), d = task.rewards, len(task.partition.domain)
+    (low, high), d = task.reward_limits, len(task.partition.domain)
 
     def is_right(line: dict, t: int) -> bool:
         point, reward = line.get("point"), line.get("reward", "")
@@ -117,7 +117,7 @@ class LiveClient:
         **settings,
     ):
         check_integer("m, the client's number,", m, 0, task.n_clients - 1)
-        low, high = task.rewards
+        low, high = task.reward_limits
         in_range = is_number(missing) and low <= missing <= high
         check(in_range, "missing", f"a number in the task's range of rewards, {low:g} to {high:g}", missing)
         check_integer("retries", retries, 0)
@@ -305,7 +305,7 @@ class LiveClient:
                 failure, why = None, f"it gave {reward}"
             except Exception as error:  # whatever an objective may raise
                 failure, why = error, f"{type(error).__name__}: {error}"
-            low, high = self.client.task.rewards
+            low, high = self.client.task.reward_limits
             if failure is None and low <= reward <= high:  # no NaN
                 self._failed = 0
                 return reward, ""

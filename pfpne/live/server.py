@@ -103,7 +103,7 @@ class LiveServer:
         with self._lock():
             saved, self._line = load_state(self.path, self.plan, ENTRIES, WITHOUT_STATE), self._first_line()
         is_known = task.reward_range is not None or task.noise == "bernoulli"
-        self._disclosure = Disclosure(M, exact=task.noise == 0, ends=task.rewards if is_known else (0.0, 1.0))
+        self._disclosure = Disclosure(M, exact=task.noise == 0, ends=task.reward_limits if is_known else (0.0, 1.0))
         self.run = saved["run"] if saved else secrets.token_hex(8)  # what tells this run from others of the same plan
         self.digest = plan_digest(self.plan) + self.run
         self._go_on = GoOn(0).to_json(self.digest)
