@@ -60,8 +60,8 @@ PRIMARY = pd.DataFrame({"verdict": ["shown", "shown", "refuted", None]})  # no v
 def test_the_sentences_count_in_threes(readings):
     verdicts, compared = made_up("does not hold")
     said = sentences(verdicts, compared, PRIMARY, readings)
-    assert "0 shown, 12 refuted, 0 open of 12 comparisons; 2 / 1 / 0 of the 3 primary ones" in said[0]
-    assert "a factor of 2 to 8" in said[0]
+    assert "0 shown, 12 refuted and 0 open, of 12. The 3 primary ones (random cells): 2/1/0." in said[0]
+    assert "PF-PNE has 2 to 8 times a rival's regret" in said[0]
     assert "Garland 50%; Rastrigin 100%" in said[1] and "too small on 6 of 6 objectives" in said[3]
     assert said[6].endswith("in 12 of 12 comparisons.")
     garland = verdicts["id"].eq("smallest-garland") & verdicts["regime"].eq("2.0") & verdicts["Delta"].eq("0.01")
@@ -71,7 +71,7 @@ def test_the_sentences_count_in_threes(readings):
     worst = compared["id"].eq("smallest-rastrigin") & compared["regime"].eq("2.0") & compared["cells"].eq("random")
     compared.loc[worst, "ratio"] = 50.0
     said = sentences(verdicts, compared, PRIMARY, readings)[0]
-    assert "1 shown, 11 refuted, 0 open of 12" in said and said.endswith("a factor of 2 to 50.")
+    assert "1 shown, 11 refuted and 0 open, of 12" in said and said.endswith("has 2 to 50 times a rival's regret.")
 
 
 def test_of_a_refuted_comparison_the_worst_rival_is_told():
@@ -84,7 +84,7 @@ def test_of_a_refuted_comparison_the_worst_rival_is_told():
 
 def test_where_all_is_shown_nothing_is_said_of_refutations(readings):
     said = sentences(*made_up("holds"), PRIMARY, readings)
-    assert "12 shown, 0 refuted, 0 open of 12" in said[0] and "refuted, a rival" not in said[0]
+    assert "12 shown, 0 refuted and 0 open, of 12" in said[0] and "Where refuted" not in said[0]
 
 
 @pytest.mark.parametrize("verdict", claims.VERDICTS)
@@ -107,7 +107,7 @@ def test_what_changes_with_T_is_a_ratio_an_objective():
     ratio = compared[(compared["regime"] == "2.0") & (compared["Delta"] == "0.01")].drop_duplicates("id")
     ratio = ratio.set_index("id")["ratio"]
     three = ("garland", "himmelblau", "rastrigin")
-    each = {f: ", ".join(f"{ratio[f'{k}-{f}']:.2g}" for k in ("smallest", "later")) for f in three}
+    each = {f: ", ".join(f"{ratio[f'{k}-{f}']:.2f}" for k in ("smallest", "later")) for f in three}
     assert found == "; ".join(f"{title(f)} {ratios}" for f, ratios in each.items())
 
 

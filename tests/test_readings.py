@@ -195,11 +195,13 @@ def test_the_answer_in_sentences_by_hand():
     tests_.loc[tests_["id"] == "settings-landmine", "ratio"] = 1.8
     tested = confirmation.decide_statements(tests_)
     sentences = printed.answer(table, reading, tested, tests_)
-    assert "of 33 statements, 6 are true by construction; of the others, 26 shown, 0 refuted, 1 open" in sentences[0]
-    assert "Fed1-UCB and FN-UCB" in sentences[0] and "30 paired runs)" in sentences[0]
+    counts = "Of 33 statements 6 are true by construction; of the others 26 are shown, 0 refuted and 1 open"
+    assert counts in sentences[0] and "Fed1-UCB and FN-UCB" in sentences[0] and "30 paired runs)" in sentences[0]
+    assert sentences[1].endswith("it would be shown on Himmelblau, Rastrigin and Landmine.")
+    assert printed.in_short(tested, reading) == [*sentences[:2], "Refuted: nothing."]
     assert sentences[3] == "Open: Fed-PNE has twice PF-PNE's regret (Rastrigin)."
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
-    assert "1 more would be open: PF-PNE has the smallest regret of the five (Garland)." in sentences[6]
+    assert "1 more would be open: PF-PNE has the smallest regret of the paper's five (Garland)." in sentences[6]
     assert "Landmine 1.8," in sentences[7] or "Landmine 1.8." in sentences[7]
 
 
@@ -214,14 +216,25 @@ def test_who_has_less_regret_than_pf_pne_is_tested():
         ("blin", "ackley", 0.5, 0.5),
     ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "p_less", "p_more"]).assign(runs=10)
-    said = printed.algorithms_not_drawn_in_words(table)
-    assert "PE, PF-PNE's second stage alone, has less on Garland, more on Ackley;" in said
-    assert "HOO, a single-client search, has less on Garland;" in said
-    assert "BLiN, another, has neither less nor more for certain." in said
+    said = printed.algorithms_not_drawn_in_words(table, by_name=True)
+    assert "Against PF-PNE's on 2 objectives, PE's regret is less on Garland" in said
+    assert "PE's regret is less on Garland and more on Ackley; HOO's is less on Garland;" in said
+    assert "BLiN's is neither less nor more for certain. The rest is open (10 paired runs)." in said
+    counted = printed.algorithms_not_drawn_in_words(table, by_name=False)
+    assert "PE's regret is less on 1 and more on 1; HOO's is less on 1; BLiN's is neither" in counted
     table.loc[2, "p_less"] = 0.0051
-    assert (
-        "HOO, a single-client search, has neither less nor more for certain;"
-        in printed.algorithms_not_drawn_in_words(table)
+    said = printed.algorithms_not_drawn_in_words(table, by_name=True)
+    assert "HOO's is neither less nor more for certain;" in said
+
+
+def test_what_is_refuted_is_counted_by_subject():
+    rows = comparisons(0.9, 0.0, 1.0)
+    wrong = ["settings-garland", "settings-landmine", "fed-better-rastrigin", "ackley-hct"]
+    rows.loc[rows["id"].isin(wrong), ["p_right", "p_wrong"]] = (1.0, 0.0)
+    tested = confirmation.decide_statements(rows)
+    assert printed.in_short(tested, confirmation.complete_reading("printed", "paper"))[2] == (
+        "Refuted: 1 about Fed-PNE (Rastrigin), 2 that one of PF-PNE's settings matters little (Garland, Landmine) and "
+        "1 that PF-PNE is close to a rival (Ackley)."
     )
 
 

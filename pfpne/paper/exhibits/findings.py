@@ -79,12 +79,12 @@ class _Verdicts(NamedTuple):
         }
 
     def count_in_words(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
-        """The count in words: "3 shown, 12 refuted, 2 open of 17"."""
-        return "{shown} shown, {refuted} refuted, {open} open of {of}".format(**self.count(topic, Delta))
+        """The count in words: "3 shown, 12 refuted and 2 open, of 17"."""
+        return "{shown} shown, {refuted} refuted and {open} open, of {of}".format(**self.count(topic, Delta))
 
     def count_in_brief(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
-        """The count without words: "3 / 12 / 2"."""
-        return "{shown} / {refuted} / {open}".format(**self.count(topic, Delta))
+        """The count without words: "3/12/2"."""
+        return "{shown}/{refuted}/{open}".format(**self.count(topic, Delta))
 
     def range_in_words(
         self, topic: str, column: str, Delta: str = GIVEN_DELTAS[0], refuted: bool = False, digits: int = 2
@@ -107,7 +107,7 @@ class _Verdicts(NamedTuple):
         rows = rows[(rows["regime"] == regime) & (rows["cells"] == cells)].drop_duplicates("id")
         ratio = {(TOPICS[row.id], OBJECTIVES[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
-        ratios = (", ".join(f"{ratio[topic, name]:.3g}" for topic in topics) for name in objectives)
+        ratios = (", ".join(f"{ratio[topic, name]:.2f}" for topic in topics) for name in objectives)
         return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
 
 
@@ -122,9 +122,8 @@ def scale_in_words() -> str:
     p = PROFILES["paper"]
     return (
         f"M = {p.n_clients}, T = {p.horizon:,}, clients shifted by {p.shift:g} of the domain's width,"
-        f" {p.claim_runs} paired runs. A *comparison* is one objective, one noise (Bernoulli rewards, uniform ±0.1 or"
-        " ±2; none on landmine) and one way to cut the domain into cells. Counts are shown / refuted / open; open, too,"
-        " where more than half of T is one unfinished phase."
+        f" {p.claim_runs} paired runs. A *comparison* is one objective, one noise (Bernoulli rewards, ±0.1 or ±2; none"
+        " on landmine) and one way to cut cells. Counts are shown/refuted/open."
     )
 
 
@@ -152,7 +151,7 @@ def sentences(
     table = _Verdicts(verdicts, comparisons)
     Delta, own = GIVEN_DELTAS
     worse = table.range_in_words("smallest", "ratio", refuted=True)
-    worse = worse and f" Where refuted, a rival is better by a factor of {worse}."
+    worse = worse and f" Where refuted, PF-PNE has {worse} times a rival's regret."
     held = specification.claims_held(readings)[specification.MAIN_CLAIM]
     first = held.groupby([readings["objective"], readings["noise"]], sort=False).mean()
     noises = ", ".join(noise_in_words(noise) for noise in first.unstack(sort=False).columns)
@@ -160,32 +159,30 @@ def sentences(
         f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"
         for objective, shares in first.unstack(sort=False).iterrows()
     )
-    first_family = " / ".join(str((primary["verdict"] == three).sum()) for three in VERDICT_GROUPS)
+    first_family = "/".join(str((primary["verdict"] == three).sum()) for three in VERDICT_GROUPS)
     longer = table.against("hct-pyxab", ("smallest", "later"), "bernoulli")
     bounded = table.on_topic(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
     lost = table.count("safe")
     return [
         (
-            f"**Has PF-PNE the smallest regret of the paper's five?** {table.count_in_words('smallest')} comparisons;"
-            f" {first_family} of the {primary['verdict'].isin(VERDICT_GROUPS).sum()} primary ones. With the"
-            f" true Delta: {table.count_in_brief('smallest', own)}.{worse}"
+            f"**Has PF-PNE the smallest regret of the paper's five?** {table.count_in_words('smallest')}. The"
+            f" {primary['verdict'].isin(VERDICT_GROUPS).sum()} primary ones (random cells): {first_family}. With the true Delta:"
+            f" {table.count_in_brief('smallest', own)}.{worse}"
         ),
         (
-            "**By noise.** Over all choices that the paper leaves open, PF-PNE is first this often"
-            f" ({noises}): {by_noise}."
+            f"**By noise.** Over all choices left open, PF-PNE is first this often ({noises}): {by_noise}."
         ),
         (
             f"**By the length of the run.** PF-PNE's regret divided by HCT's, at T and 10 T (Bernoulli rewards):"
             f" {longer or DASH}."
         ),
         (
-            f"**Delta = {Delta}** is too small on {(bounded['verdict'] != 'holds').sum()} of {len(bounded)} objectives:"
-            " some client's best value differs by more, and the paper's theorem says nothing."
+            f"**The paper's Delta = {Delta}** is too small on {(bounded['verdict'] != 'holds').sum()} of {len(bounded)} objectives:"
+            " some client's best value differs by more, so the theorem says nothing."
         ),
         (
-            f"**Does PF-PNE beat PE, its own second stage alone?** {table.count_in_brief('beats-pe')} with "
-            "differing clients,"
-            f" {table.count_in_brief('better-than-pe')} with identical ones."
+            f"**Does PF-PNE beat PE?** {table.count_in_brief('beats-pe')} with"
+            f" differing clients, {table.count_in_brief('better-than-pe')} with identical ones."
         ),
         (
             "**Do clients end better off than at the global optimum?** "
@@ -196,9 +193,8 @@ def sentences(
             f"{lost['refuted']} of {lost['of']} comparisons."
         ),
         (
-            "**Communication** stops by design. Both ways together, it is "
-            f"{table.range_in_words('less-talk', 'ratio')} times"
-            " Fed-PNE's: three numbers per cell come back, not one. With the true Delta it is less:"
-            f" {table.count_in_brief('less-talk', own)}."
+            "**Communication** stops by design. In all it is"
+            f" {table.range_in_words('less-talk', 'ratio')} times Fed-PNE's: three numbers per cell come down, not one."
+            f" Is it less with the true Delta? {table.count_in_brief('less-talk', own)}."
         ),
     ]

@@ -102,11 +102,11 @@ def printed_blocks(folder: Path) -> list[Block]:
         pd.read_csv(folder / name) for name in ("readings.csv", "statements.csv", "ranking_printed.csv")
     )
     under_printed = tested[tested["reading"] == "printed"]
-    elsewhere = [printed.algorithms_not_drawn_in_words(ranked), printed.model_in_words(tested)]
-    in_short = as_list(
-        [*printed.in_short(under_printed, confirmation.complete_reading("printed", "paper")), *elsewhere]
-    )
-    answer += as_list([printed.hct_in_words(ranked), *elsewhere, printed.longer_model_in_words(search)])
+    in_model = printed.model_in_words(tested)
+    in_short = printed.in_short(under_printed, confirmation.complete_reading("printed", "paper"))
+    in_short = as_list([*in_short, printed.algorithms_not_drawn_in_words(ranked, by_name=False), in_model])
+    named = printed.algorithms_not_drawn_in_words(ranked, by_name=True)
+    answer += as_list([printed.hct_in_words(ranked), named, in_model, printed.longer_model_in_words(search)])
     contributions = as_markdown(printed.contributions_in_words(search))
     page, files = "docs/as-printed.md", ("statements.csv", "statements_comparisons.csv")
     readme_files = ("statements.csv", "ranking_printed.csv", "readings.csv")

@@ -29,7 +29,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import READINGS
 from pfpne.paper.show.export import Exhibit, as_csv, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
-from pfpne.paper.show.style import DASH, LOOKS, PAGE, noise_in_words, title
+from pfpne.paper.show.style import DASH, LOOKS, PAGE, listed, noise_in_words, title
 
 
 def at_first_values(table: pd.DataFrame, M: int) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
-    """Say what the README says: how many statements come out under the reading "printed", and which are refuted.
+    """Say what the README says: how many statements come out under the reading "printed", and what is refuted.
 
     Parameters
     ----------
@@ -83,24 +83,38 @@ def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
     list of str
         The sentences.
     """
-    rivals = printed["competitors"].replace(", ", " and ")
+    refuted = tested[tested["verdict"] == REFUTED]
+    subjects = [
+        f"{len(rows)} {subject} ({', '.join(dict.fromkeys(map(title, rows['objective'])))})"
+        for subject, rows in refuted.groupby(refuted["id"].map(_subject), sort=False)
+    ]
     return [
-        f'Under "printed" ({noise_in_words(printed.noise)}, T = {printed.T:,}, M = {printed.M}; {rivals} as Fed-PNE\'s '
-        f'"competitors"; {tested["n"].max()} paired runs): {_counts_by_design(tested)}.',
-        f"{KINDS_IN_WORDS['smallest']}: {_by_verdict(tested, ['smallest'])}.{_if_rivals_phases_counted(tested)}",
-        f"Statements that were refuted: {_kinds_with(tested, REFUTED) or 'none'}.",
+        _reading_in_words(tested, printed),
+        _smallest_in_words(tested),
+        f"Refuted: {listed(subjects) if subjects else 'nothing'}.",
     ]
 
 
-def _if_rivals_phases_counted(tested: pd.DataFrame) -> str:
-    """On which objectives PF-PNE would still be first if a rival's cut phase counted as PF-PNE's own; "" if on all."""
-    first = tested[tested["id"].map(_kind).eq("smallest") & tested["verdict"].eq(SHOWN)]
-    kept = first.loc[first["other_phase"] <= MAX_CUT_SHARE, "objective"]
-    if len(kept) == len(first):
-        return ""
+def _reading_in_words(tested: pd.DataFrame, printed: Reading) -> str:
+    """The values of the reading "printed", and how many statements come out under it."""
     return (
-        f" Only on {', '.join(map(title, kept)) or 'none'}, if a *rival* that spends more than half of T in one"
-        " unfinished phase makes it open, too."
+        f"*Printed* has {noise_in_words(printed.noise)}, T = {printed.T:,} and M = {printed.M}. Fed-PNE's"
+        f" \"competitors\" are {printed['competitors'].replace(', ', ' and ')}. {_counts_by_design(tested)}"
+        f" ({tested['n'].max()} paired runs)."
+    )
+
+
+def _smallest_in_words(tested: pd.DataFrame) -> str:
+    """Where PF-PNE has the smallest regret, and where it still has if a rival's cut phase counts as PF-PNE's own."""
+    smallest = tested[tested["id"].map(_kind).eq("smallest")]
+    first = smallest[smallest["verdict"].eq(SHOWN)]
+    kept = first.loc[first["other_phase"] <= MAX_CUT_SHARE, "objective"]
+    sentence = f"{KINDS_IN_WORDS['smallest']}: {_by_verdict(smallest)}."
+    if len(kept) == len(first):
+        return sentence
+    return (
+        f"{sentence} If a rival's unfinished phase of more than half of T left it open, as PF-PNE's own does, it would"
+        f" be shown on {listed(map(title, kept)) if len(kept) else 'none'}{' alone' if len(kept) == 1 else ''}."
     )
 
 
@@ -116,8 +130,10 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
     numbers = ", ".join(f"{count} with {noise_in_words(noise)}" for noise, count in low.items())
     in_means = sum(holds_in_means(statement, comparisons) for statement in SEARCHED)
     never_in_words = "; ".join(f"{KINDS_IN_WORDS[_kind(s.id)]} ({title(s.objective)})" for s in never)
-    sentences = in_short(tested, printed)
-    sentences += [
+    sentences = [
+        _reading_in_words(tested, printed),
+        _smallest_in_words(tested),
+        f"Refuted: {_kinds_with(tested, REFUTED) or 'nothing'}.",
         f"Open: {_kinds_with(tested, OPEN) or 'nothing'}.",
         f"For each of {len(table):,} readings, the search counts how many of {N} statements hold in the means. At most "
         f'{best} do, in {(table["held"] == best).sum()} readings. Under "printed" it is '
@@ -157,13 +173,13 @@ def _counts_by_design(tested: pd.DataFrame) -> str:
     """How many statements are true by construction, and how many of the others are shown, refuted and open."""
     by_design = tested["by_design"].astype(bool)
     return (
-        f"of {len(tested)} statements, {by_design.sum()} are true by construction; of the others, "
-        f"{_counts_in_words(tested[~by_design])}"
+        f"Of {len(tested)} statements {by_design.sum()} are true by construction; of the others"
+        f" {_counts_in_words(tested[~by_design])}"
     )
 
 
 KINDS_IN_WORDS = {  # a kind of statement in a few words
-    "smallest": "PF-PNE has the smallest regret of the five",
+    "smallest": "PF-PNE has the smallest regret of the paper's five",
     "depends": "identical clients halve Fed-PNE's regret",
     "differ": "clients differ more than on Himmelblau",
     "fed-better": "Fed-PNE beats its competitors",
@@ -185,11 +201,10 @@ def _kind(statement: str) -> str:
     return max((kind for kind in KINDS_IN_WORDS if statement.startswith(kind)), key=len)
 
 
-def _by_verdict(tested: pd.DataFrame, kinds: list[str]) -> str:
-    """The verdicts of some kinds of statements with the objectives: "shown on Garland; open on Landmine"."""
-    rows = tested[tested["id"].map(_kind).isin(kinds)]
+def _by_verdict(rows: pd.DataFrame) -> str:
+    """The verdicts of some statements with the objectives: "shown on Garland; open on Landmine"."""
     groups = rows.groupby("verdict", sort=False)["objective"]
-    return "; ".join(f"{verdict} on {', '.join(map(title, objectives))}" for verdict, objectives in groups)
+    return "; ".join(f"{verdict} on {listed(map(title, objectives))}" for verdict, objectives in groups)
 
 
 def _kinds_with(tested: pd.DataFrame, verdict: str) -> str:
@@ -203,48 +218,61 @@ def _by_kind(rows: pd.DataFrame) -> str:
     return "; ".join(f"{KINDS_IN_WORDS[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups)
 
 
-NOT_DRAWN = {  # algorithms that the paper's figures leave out, and what they are
-    "pe": "PE, PF-PNE's second stage alone,",
-    "hoo": "HOO, a single-client search,",
-    "blin": "BLiN, another,",
+def _subject(statement: str) -> str:
+    """What a statement is about, as `in_short` groups them."""
+    kind = _kind(statement)
+    if kind in ("doublesine-hct-slightly", "ackley-hct", "ackley-fed"):
+        return "that PF-PNE is close to a rival"
+    return {
+        "smallest": "that PF-PNE has the smallest regret",
+        "settings": "that one of PF-PNE's settings matters little",
+        "pf-stops": "about PF-PNE's communication",
+        "doublesine-hct": "that PF-PNE beats HCT",
+    }.get(kind, "about Fed-PNE")
+
+
+NOT_DRAWN = {  # algorithms that the paper's figures leave out, and whose regret is compared with PF-PNE's
+    "pe": "PE's regret",
+    "hoo": "HOO's",
+    "blin": "BLiN's",
 }
 
 
-def algorithms_not_drawn_in_words(ranking: pd.DataFrame) -> str:
-    """Compare the algorithms of NOT_DRAWN with PF-PNE, in a sentence.
+def algorithms_not_drawn_in_words(ranking: pd.DataFrame, by_name: bool) -> str:
+    """Compare the algorithms of NOT_DRAWN with PF-PNE, in a few sentences.
 
     Parameters
     ----------
     ranking : pandas.DataFrame
         As in ranking_printed.csv, whose tests this reads.
+    by_name : bool
+        Whether to name the objectives, or to count them.
 
     Returns
     -------
     str
-        The sentence.
+        The sentences.
     """
     rows = ranking[ranking["algorithm"].isin(NOT_DRAWN)].assign(phase=np.nan)
     decided = decide_by_holm(rows.rename(columns={"p_less": "p_right", "p_more": "p_wrong"}))
     said = []
     for name, what in NOT_DRAWN.items():
-        objectives = {
-            verdict: [*map(title, group["objective"])]
-            for verdict, group in decided[decided["algorithm"] == name].groupby("verdict")
-        }
+        groups = decided[decided["algorithm"] == name].groupby("verdict")["objective"]
         parts = [
-            f"{word} on {', '.join(objectives[verdict])}"
+            f"{word} on {listed(map(title, groups.get_group(verdict))) if by_name else groups.size()[verdict]}"
             for verdict, word in ((SHOWN, "less"), (REFUTED, "more"))
-            if verdict in objectives
+            if verdict in groups.groups
         ]
-        said.append(f"{what} has {', '.join(parts) or 'neither less nor more for certain'}")
+        said.append(f"{what} is {' and '.join(parts) or 'neither less nor more for certain'}")
     return (
-        f"Not in its figures, regret against PF-PNE's ({ranking['runs'].max():.0f} paired runs, Holm's correction; open"
-        f" where nothing is said): {'; '.join(said)}."
+        "The paper's figures leave out PE, HOO and BLiN, another single-client search. Against PF-PNE's on"
+        f" {ranking['objective'].nunique()} objectives, {'; '.join(said)}. The rest is open"
+        f" ({ranking['runs'].max():.0f} paired runs)."
     )
 
 
 def model_in_words(statements: pd.DataFrame) -> str:
-    """Say in a sentence what comes out under the paper's own reward model.
+    """Say what comes out under the paper's own reward model.
 
     Parameters
     ----------
@@ -254,13 +282,14 @@ def model_in_words(statements: pd.DataFrame) -> str:
     Returns
     -------
     str
-        The sentence.
+        The sentences.
     """
     model, reading = statements[statements["reading"] == "model"], READINGS["model"]
+    counts = _counts_in_words(model[~model["by_design"].astype(bool)])
     return (
-        f"With the paper's own reward model ({noise_in_words(reading.noises[0])}; no noise on Landmine) at"
-        f" T = {reading.horizon:,}: {_counts_in_words(model[~model['by_design'].astype(bool)])}."
-        f" {KINDS_IN_WORDS['smallest']}: {_by_verdict(model, ['smallest'])}."
+        f"With the paper's own reward model ({noise_in_words(reading.noises[0])}; no noise on Landmine) and T ="
+        f" {reading.horizon:,}, {counts}. PF-PNE's lead over the paper's other four:"
+        f" {_by_verdict(model[model['id'].map(_kind).eq('smallest')])}."
     )
 
 
@@ -491,8 +520,9 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
 
 
 def _counts_in_words(table: pd.DataFrame) -> str:
-    """The number of statements that are shown, refuted and open."""
-    return ", ".join(f"{(table['verdict'] == verdict).sum()} {verdict}" for verdict in (SHOWN, REFUTED, OPEN))
+    """The number of statements that are shown, refuted and open: "13 are shown, 9 refuted and 5 open"."""
+    shown, refuted, undecided = ((table["verdict"] == verdict).sum() for verdict in (SHOWN, REFUTED, OPEN))
+    return f"{shown} are {SHOWN}, {refuted} {REFUTED} and {undecided} {OPEN}"
 
 
 def _verdict_in_words(statement: Statement, row: pd.Series) -> str:
