@@ -99,7 +99,7 @@ def _reading_in_words(tested: pd.DataFrame, printed: Reading) -> str:
     """The values of the reading "printed", and how many statements come out under it."""
     return (
         f"*Printed* has {noise_in_words(printed.noise)}, T = {printed.T:,} and M = {printed.M}. Fed-PNE's"
-        f" \"competitors\" are {printed['competitors'].replace(', ', ' and ')}. {_counts_by_design(tested)}"
+        f" \"competitors\" are {listed(printed['competitors'].split(', '))}. {_counts_by_design(tested)}"
         f" ({tested['n'].max()} paired runs)."
     )
 
@@ -503,8 +503,8 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
     for name, table in tested.items():
         reading = complete_reading(name, p.profile)
         counts.append(
-            f'Under "{name}" ({noise_in_words(reading.noise)}, T = {reading.T:,}, M = {reading.M}), where Fed-PNE\'s'
-            f" competitors are {reading['competitors']}: {_counts_by_design(table)}."
+            f'Under "{name}" ({noise_in_words(reading.noise)}, T = {reading.T:,}, M = {reading.M}), Fed-PNE\'s'
+            f" competitors are {listed(reading['competitors'].split(', '))}. {_counts_by_design(table)}."
         )
     caption = (
         f"The paper's {len(STATEMENTS)} statements about its figures, tested on {p.n_runs} paired runs that the search"
