@@ -166,8 +166,8 @@ def sentences(
     return [
         (
             f"**Has PF-PNE the smallest regret of the paper's five?** {table.count_in_words('smallest')}. The"
-            f" {primary['verdict'].isin(VERDICT_GROUPS).sum()} primary ones (random cells): {first_family}. With the true Delta:"
-            f" {table.count_in_brief('smallest', own)}.{worse}"
+            f" {primary['verdict'].isin(VERDICT_GROUPS).sum()} primary ones (random cells): {first_family}. With the"
+            f" true Delta: {table.count_in_brief('smallest', own)}.{worse}"
         ),
         (
             f"**By noise.** Over all choices left open, PF-PNE is first this often ({noises}): {by_noise}."
@@ -177,8 +177,8 @@ def sentences(
             f" {longer or DASH}."
         ),
         (
-            f"**The paper's Delta = {Delta}** is too small on {(bounded['verdict'] != 'holds').sum()} of {len(bounded)} objectives:"
-            " some client's best value differs by more, so the theorem says nothing."
+            f"**The paper's Delta = {Delta}** is too small on {(bounded['verdict'] != 'holds').sum()} of {len(bounded)}"
+            " objectives: some client's best value differs by more, so the theorem says nothing."
         ),
         (
             f"**Does PF-PNE beat PE?** {table.count_in_brief('beats-pe')} with"
