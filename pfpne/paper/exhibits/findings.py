@@ -169,9 +169,7 @@ def sentences(
             f" {primary['verdict'].isin(VERDICT_GROUPS).sum()} primary ones (random cells): {first_family}. With the"
             f" true Delta: {table.count_in_brief('smallest', own)}.{worse}"
         ),
-        (
-            f"**By noise.** Over all choices left open, PF-PNE is first this often ({noises}): {by_noise}."
-        ),
+        (f"**By noise.** Over all choices left open, PF-PNE is first this often ({noises}): {by_noise}."),
         (
             f"**By the length of the run.** PF-PNE's regret divided by HCT's, at T and 10 T (Bernoulli rewards):"
             f" {longer or DASH}."

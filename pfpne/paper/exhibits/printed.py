@@ -99,7 +99,7 @@ def _reading_in_words(tested: pd.DataFrame, printed: Reading) -> str:
     """The values of the reading "printed", and how many statements come out under it."""
     return (
         f"*Printed* has {noise_in_words(printed.noise)}, T = {printed.T:,} and M = {printed.M}. Fed-PNE's"
-        f" \"competitors\" are {listed(printed['competitors'].split(', '))}. {_counts_by_design(tested)}"
+        f' "competitors" are {listed(printed["competitors"].split(", "))}. {_counts_by_design(tested)}'
         f" ({tested['n'].max()} paired runs)."
     )
 
