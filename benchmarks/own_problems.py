@@ -411,7 +411,7 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
 def gaps(which: str, n: int) -> pd.DataFrame:
     """The gaps of a budget, of the searches that were run on all problems.
 
-    A row per seed that all of them have, a column per (search, problem, deployed).
+    One row per seed that all of them have, one column per (search, problem, deployed).
     """
     runs = kept(which)
     wide = runs[runs["n"] == n].pivot_table(index="seed", columns=["search", "problem", "deployed"], values="gap")
@@ -425,7 +425,7 @@ def of(wide: pd.DataFrame, search: str, deployed: str, problems: list[str]) -> n
 
 
 def summary(which: str) -> pd.DataFrame:
-    """A row per budget, search and choice: the gap on all problems, and on those whose sites are alike or differ."""
+    """One row per budget, search and choice: the gap on all problems, and where sites are similar or differ."""
     rows, runs = [], kept(which)
     for n, search, deployed in itertools.product(SEEDS, SEARCHES, CHOICES):
         wide = gaps(which, n)
@@ -441,7 +441,7 @@ def summary(which: str) -> pd.DataFrame:
 
 
 def groups(which: str) -> dict[str, list[str]]:
-    """The problems, all, and by whether their sites are alike."""
+    """All problems, and those whose sites are similar or differ."""
     problems = SETS[which]
     return {
         "all": [*problems],
@@ -451,12 +451,12 @@ def groups(which: str) -> dict[str, list[str]]:
 
 
 def comparisons(which: str) -> list[str]:
-    """A sentence per budget: what the default gains on others, and sharing on searching alone, paired by seed."""
+    """One sentence per budget: what the default gains on others, and sharing on searching alone, paired by seed."""
     sentences = []
     for n in SEEDS:
         wide, parts = gaps(which, n), []
         if len(wide) < 2 or not {"gp", "gp-shared", "optuna", "random"} <= set(wide.columns.get_level_values(0)):
-            sentences.append(f"n = {n}: not run yet.")
+            sentences.append(f"**{n} evaluations.** Not run yet.")
             continue
         for rival, deployed, words in (
             ("optuna", "value", "Optuna"),
@@ -465,14 +465,15 @@ def comparisons(which: str) -> list[str]:
             ("random", "model", "random search with our model"),
         ):
             less = of(wide, "gp", "model", groups(which)["all"]) - of(wide, rival, deployed, groups(which)["all"])
-            parts.append(f"less that of {words} {in_words(less)}")
+            parts.append(f"{words} {in_words(less)}")
         shared = []
         for words, problems in groups(which).items():
             own, alone = (of(wide, search, "model", problems) for search in ("gp-shared", "gp"))
-            place = {"all": "on all problems", "alike": "where sites are alike", "differ": "where they differ"}[words]
-            shared.append(f"{place} {in_words(own - alone)}, {own.mean() / alone.mean():.2f} times")
+            place = {"all": "on all problems", "alike": "where sites are similar", "differ": "where they differ"}[words]
+            shared.append(f"{in_words(own - alone)} {place} ({own.mean() / alone.mean():.2f} times)")
         sentences.append(
-            f"n = {n}: the gap of `gp` {'; '.join(parts)}. That of `gp-shared` less that of `gp`: {'; '.join(shared)}."
+            f"**{n} evaluations.** The gap of `gp` minus that of another search: {'; '.join(parts)}. The gap of"
+            f" `gp-shared` minus that of `gp`: {'; '.join(shared)}."
         )
     return sentences
 
@@ -508,10 +509,10 @@ def write() -> None:
             {
                 "n": str(n),
                 "search": LABELS[search],
-                "gap by the model": cell(model, "all"),
-                "by its best value": cell(value, "all"),
-                "by the model, sites alike": cell(model, "alike"),
-                "sites differ": cell(model, "differ"),
+                "gap, deployed by the model": cell(model, "all"),
+                "by the best value": cell(value, "all"),
+                "by the model, similar sites": cell(model, "alike"),
+                "by the model, differing sites": cell(model, "differ"),
                 "seeds": str(model["seeds"]),
                 "order": model["all"],
             }
