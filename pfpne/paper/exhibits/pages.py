@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pfpne.paper.claims import verdicts as claims
+from pfpne.paper.claims.verdicts import GIVEN_DELTAS
 from pfpne.paper.exhibits import beyond, confirmation, deviations, findings, printed, sites, verdict_tables
 from pfpne.paper.run.folders import FIGURES
 from pfpne.paper.show.export import as_list, as_markdown
@@ -74,7 +74,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     sources = ("claims.csv", "claims_comparisons.csv", "claims_primary.csv", "specification_curve.csv")
     scale = f"{findings.scale_in_words()}\n\n"
     counts = (
-        f"{scale}PF-PNE is given the paper's Delta = {claims.GIVEN_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
+        f"{scale}PF-PNE is given the paper's Delta = {GIVEN_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
         "The table"
         f" counts them by column, as the paper's + ours.\n\n"
         f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the"

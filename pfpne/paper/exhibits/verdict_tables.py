@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.claim_tests import LARGE_FACTOR
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
+from pfpne.paper.claims.verdicts import ALPHA, GIVEN_DELTAS, evaluate, primary_family, times_by_objective
 from pfpne.paper.exhibits.findings import VERDICT_GROUPS
 from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
@@ -35,16 +35,16 @@ def tabulate_claims(study: Study) -> Exhibit:
         The table, as Markdown and LaTeX. claims.csv has one row per verdict, claims_comparisons.csv one per comparison,
         and claims_runs.csv what each comparison was in each run.
     """
-    verdicts, comparisons, runs = claims.evaluate(study)
+    verdicts, comparisons, runs = evaluate(study)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift {study.shift:g} "
         f"and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). Sign-flip tests of "
-        f"paired differences, at level {claims.ALPHA:g} for the k claims of one family in one column (one noise, one "
+        f"paired differences, at level {ALPHA:g} for the k claims of one family in one column (one noise, one "
         "kind of cells, one Delta for PF-PNE): each p-value is multiplied by k, because one of the two hypotheses of "
         "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
         "claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. "
         f"{HOW_TO_READ} "
-        f"PF-PNE is given the paper's Delta = {claims.GIVEN_DELTAS[0]}, and cells are random. If the true Delta or "
+        f"PF-PNE is given the paper's Delta = {GIVEN_DELTAS[0]}, and cells are random. If the true Delta or "
         f"cyclic cells change the verdict, that verdict follows. {tally(verdicts)}"
     )
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
@@ -68,7 +68,7 @@ def tabulate_primary(study: Study) -> Exhibit:
     Exhibit
         The table, and as CSV one row per comparison and one for all.
     """
-    table = claims.primary_family(study)
+    table = primary_family(study)
     overall = table[table["objective"] == "all"].iloc[0]
     low, high = overall["improvement_low"], overall["improvement_high"]
     caption = (
@@ -138,7 +138,7 @@ def tabulate_times(study: Study) -> Exhibit:
     Exhibit
         The table, and as CSV what `pfpne.paper.claims.verdicts.times_by_objective` returns.
     """
-    table = claims.times_by_objective(study)
+    table = times_by_objective(study)
     caption = (
         "Median wall time of one run in seconds, as implemented here, with several runs at a time on one machine. "
         f"Then the share of runs in which FN-UCB takes at least {LARGE_FACTOR:g} times as long as each of the others,"
