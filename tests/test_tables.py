@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import deviations, pages, table1, verdict_tables
 from pfpne.paper.show.export import Exhibit, in_latex
 from pfpne.paper.show.style import DASH
@@ -57,7 +56,7 @@ SHOWN = [
 
 @pytest.fixture
 def exhibit(monkeypatch) -> Exhibit:
-    monkeypatch.setattr(claims, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]], VERDICTS[["id"]]))
+    monkeypatch.setattr(verdict_tables, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]], VERDICTS[["id"]]))
     return verdict_tables.tabulate_claims(EVIDENCE)
 
 
@@ -151,7 +150,7 @@ def test_times_and_ratios_are_shown(monkeypatch):
         **{name: [1 / 3] for name in verdict_tables.PAPER_ALGORITHMS},
     }
     monkeypatch.setattr(
-        claims, "times_by_objective", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]})
+        verdict_tables, "times_by_objective", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]})
     )
     times = verdict_tables.tabulate_times(EVIDENCE)
     assert rows_of_markdown(times.shown["text/markdown"]) == [
