@@ -276,7 +276,7 @@ def test_the_words_say_what_the_table_says(tmp_path):
     table = causes.count_causes(p, tmp_path)
     assert set(table["algorithm"]) == set(causes.COUNTED_ALGORITHMS) and set(table["noise"]) == {"bernoulli"}
     pe = table[(table["algorithm"] == "pe") & table["removed"].notna()]
-    words = causes.explain(table, p).files["why_in_words.md"].decode()
+    words = causes.write_causes(table, p).files["why_in_words.md"].decode()
     assert f"under PE for {pe['removed'].iloc[-1]:.0%}." in words and "under PE " in words
     drawing = causes.draw_causes(table, p)
     assert drawing.stem == "why" and len(drawing.files["why.pdf"]) < 200_000

@@ -116,7 +116,7 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     }
     other_seed = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
-    words = guide._words_on_unseen(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
+    words = guide._words_on_held_out(pd.concat([table, table.assign(cells="cyclic", objective="rastrigin")]))
     near = (guide.ratio_to_others(table) <= 1.1).mean()
     assert f"on random cells in {near:.0%} of 2 regimes with objectives that it was tuned on;" in words
     assert f"on cyclic cells in {near:.0%} of 2 regimes with other objectives." in words
@@ -142,7 +142,7 @@ def test_pictures(parameters, table, folder):
         assert len(pdf) < 200_000 and b"/Subtype /CIDFontType2" in pdf and b"/Type3" not in pdf
     unseen = regimes.held_out(parameters, folder)
     assert maps.draw_held_out(unseen, parameters).files["held_out.csv"].count(b"\n") == 1 + len(unseen)
-    rules = guide.explain(table, given, unseen)
+    rules = guide.write_guide(table, given, unseen)
     written = rules.files["regime_guide.md"].decode()
     assert all(f"\n| {name}" in written for name in ("If", "Federated", "Fed-PNE")) and written.count("\n- **") >= 3
 

@@ -282,12 +282,12 @@ def _name_columns(ax: Axes, columns: list[tuple]) -> None:
         start += width
 
 
-def in_short(unseen: pd.DataFrame) -> list[str]:
+def in_short(held_out: pd.DataFrame) -> list[str]:
     """Say in a few sentences how PF-PNE+ does.
 
     Parameters
     ----------
-    unseen : pandas.DataFrame
+    held_out : pandas.DataFrame
         The held-out settings, as `pfpne.paper.exhibits.regimes.held_out` returns them.
 
     Returns
@@ -295,11 +295,11 @@ def in_short(unseen: pd.DataFrame) -> list[str]:
     list of str
         The sentences.
     """
-    ratio = ratio_to_others(unseen)
-    identical = ratio[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
+    ratio = ratio_to_others(held_out)
+    identical = ratio[held_out["shift"].eq(0) & held_out["objective"].ne("landmine")]
     return [
         (
-            f"We fixed {len(unseen)} settings before any was run. In {(ratio <= NEAR_BEST).mean():.0%} of them PF-PNE+"
+            f"We fixed {len(held_out)} settings before any was run. In {(ratio <= NEAR_BEST).mean():.0%} of them PF-PNE+"
             f" is within {NEAR_BEST - 1:.0%} of the best of six rivals: PF-PNE, Fed-PNE, PE, HCT, and two HCTs that"
             " measure the noise, one with PF-PNE+'s early descent (but not HOO and BLiN)."
         ),

@@ -243,7 +243,7 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
     return figure_exhibit(figure, "why", caption, table)
 
 
-def explain(table: pd.DataFrame, p: Parameters) -> Exhibit:
+def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """Explain in words why PF-PNE wins or loses: one paragraph per cause, and what PF-PNE+ does about each.
 
     Parameters

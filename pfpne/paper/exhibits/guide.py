@@ -27,17 +27,17 @@ TUNED_OBJECTIVES = (
 )  # the objectives that PF-PNE+ was tuned on, with other seeds
 
 
-def explain(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> Exhibit:
-    """Explain in rules and sentences when to federate, how, and with which Delta.
+def write_guide(table: pd.DataFrame, break_even: pd.DataFrame, held_out: pd.DataFrame) -> Exhibit:
+    """Say in rules and sentences when to federate, how, and with which Delta.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        The map, as `measure` returns it.
-    given : pandas.DataFrame
-        The curves of `break_even`.
-    unseen : pandas.DataFrame
-        What `held_out` returns.
+        The map, as `regimes.measure` returns it.
+    break_even : pandas.DataFrame
+        PF-PNE with each Delta, as `regimes.break_even` returns it.
+    held_out : pandas.DataFrame
+        The regimes that are not on the map, as `regimes.held_out` returns them.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def explain(table: pd.DataFrame, given: pd.DataFrame, unseen: pd.DataFrame) -> E
         The text, in Markdown.
     """
     rules, trust = _rules(table)
-    sentences = [*trust, _words_on_ours(table), _words_on_unseen(unseen), _which_Delta(given)]
+    sentences = [*trust, _words_on_ours(table), _words_on_held_out(held_out), _which_Delta(break_even)]
     parts = [
         (
             "The last three columns compare each choice with the best algorithm of each regime. They are the"
@@ -89,15 +89,15 @@ def _words_on_ours(table: pd.DataFrame) -> str:
     )
 
 
-def _words_on_unseen(unseen: pd.DataFrame) -> str:
+def _words_on_held_out(held_out: pd.DataFrame) -> str:
     """How near PF-PNE+ comes to the best of the others in the regimes that were held out."""
-    lead = ratio_to_others(unseen)[unseen["shift"].eq(0) & unseen["objective"].ne("landmine")]
+    lead = ratio_to_others(held_out)[held_out["shift"].eq(0) & held_out["objective"].ne("landmine")]
     return (
-        f"**Held out.** {len(unseen)} regimes were fixed before any of them was run. They have another seed, and M "
+        f"**Held out.** {len(held_out)} regimes were fixed before any of them was run. They have another seed, and M "
         "and T that are not on the map. Shifts other than 0 and noises other than Bernoulli are not on the map "
         f"either. Rastrigin is in two dimensions. There {label('pf-pne+')} is within {NEAR_BEST - 1:.0%} of the "
         "best of "
-        f"the others {_near_the_best(unseen, ['cells'])} With identical clients it has at least 30% less regret than "
+        f"the others {_near_the_best(held_out, ['cells'])} With identical clients it has at least 30% less regret than "
         f"any other in {(lead <= 0.7).sum()} of {len(lead)}."
     )
 
@@ -201,10 +201,10 @@ def _in_words(conditions: tuple) -> str:
     return ", ".join(parts) or "always"
 
 
-def _which_Delta(given: pd.DataFrame) -> str:
-    """Which Delta to give PF-PNE, from the curves of `break_even`."""
+def _which_Delta(break_even: pd.DataFrame) -> str:
+    """Which Delta to give PF-PNE, from what `regimes.break_even` returns."""
     rows = []
-    for _, curve in given.sort_values("given").groupby(REGIME_COLUMNS):
+    for _, curve in break_even.sort_values("given").groupby(REGIME_COLUMNS):
         first, best = curve.iloc[0], curve.loc[curve["ratio"].idxmin()]  # Delta = 0, and the best of them
         pays = curve["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
         row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best["ratio"]}

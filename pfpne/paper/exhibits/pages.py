@@ -44,8 +44,8 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     if (folder / "readings.csv").exists():
         blocks += printed_blocks(folder)
     if (folder / "beyond.csv").exists() and (folder / "held_out.csv").exists():
-        table, unseen = pd.read_csv(folder / "beyond.csv"), pd.read_csv(folder / "held_out.csv")
-        short = as_list(beyond.in_short(unseen))
+        table, held_out = pd.read_csv(folder / "beyond.csv"), pd.read_csv(folder / "held_out.csv")
+        short = as_list(beyond.in_short(held_out))
         blocks.append(Block("README.md", "beyond", ("held_out.csv",), short))
         blocks.append(Block("docs/pf-pne-plus.md", "beyond", ("beyond.csv",), as_list(beyond.sentences(table))))
     if (folder / "tune_your_own.csv").exists():

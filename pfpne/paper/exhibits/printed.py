@@ -339,7 +339,7 @@ def hct_in_words(ranking: pd.DataFrame) -> str:
     )
 
 
-def in_words(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparisons: pd.DataFrame) -> Exhibit:
+def write_answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparisons: pd.DataFrame) -> Exhibit:
     """Write the answer as a text of its own, which its page shows.
 
     Parameters
