@@ -14,7 +14,7 @@ from pfpne.algorithms import NAMES
 from pfpne.paper.claims import claim_tests, depths, evidence, outcomes, stats
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.claim_tests import (
-    FACTS,
+    COUNTING,
     LARGE_FACTOR,
     MOST_RUNS,
     c_of_noise,
@@ -273,7 +273,7 @@ def test_the_rank_among_rivals():
     assert rank_among(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival
 
 
-# --- facts ------------------------------------------------------------------------------------------
+# --- counts -----------------------------------------------------------------------------------------
 
 
 def test_bounds_by_hand():
@@ -331,7 +331,7 @@ def looked(tell=None, **more) -> Looked:
 
 def test_assumptions_are_held_against_the_papers_constants():
     paper = ClaimCase(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).regimes[0], "garland")
-    assert claim_tests.near_optimal(paper).facts == [True, False]  # Delta = 0.01, of the worst client
+    assert claim_tests.near_optimal(paper).as_claimed == [True, False]  # Delta = 0.01, of the worst client
     gaps = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
     smooth = claim_tests.smooth(ClaimCase(looked(gaps=gaps), made_up(None).regimes[0], "garland"), 3)
     assert smooth[:2] == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
@@ -357,7 +357,7 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
         return {"seconds": 2.0 if algorithm == "fn-ucb" and run < 10 * share else 1.0}
 
     case = ClaimCase(made_up(tell), made_up(tell).regimes[0], "garland")
-    assert claim_tests.count_times(case, fact="slower").facts == [expected]
+    assert claim_tests.count_times(case, quantity="slower").as_claimed == [expected]
     assert claim_tests.measure_times(case)["alike"] == 1.0 and claim_tests.measure_times(case)[
         "slower"
     ] == pytest.approx(share)
@@ -411,7 +411,7 @@ def test_times_are_measured_and_say_nothing_of_the_papers_programs():
 def test_single_rewards_are_counted():
     study = made_up(lambda *asked: {})
     found = outcome("confidential", study)  # tau_h = 1, 1, 3, 10, 38, ...: up to 20 one pull a client
-    assert found.facts == [False] * 4 + [True] * 4
+    assert found.as_claimed == [False] * 4 + [True] * 4
     assert found.measured == "the means sent at depths 0 to 3 are single rewards (depths 0 to 7)"
 
 
@@ -452,11 +452,11 @@ def test_judging():
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected"), [([True], "holds"), ([None, True], "not decidable"), ([None, False], "does not hold")]
+    ("as_claimed", "expected"), [([True], "holds"), ([None, True], "not decidable"), ([None, False], "does not hold")]
 )
-def test_judging_facts(facts, expected):
+def test_judging_counts(as_claimed, expected):
     for excuse, verdict in (("", expected), ("x", "not decidable")):
-        found = Outcome(facts=facts, excuse=excuse)
+        found = Outcome(as_claimed=as_claimed, excuse=excuse)
         assert claims.judge(CLAIMS["fed-grows"], found, found.p_values(rng()), k=0)["verdict"] == verdict
 
 
@@ -554,7 +554,7 @@ def test_statements_say_what_the_tests_are_given():
 
 def test_what_is_compared_has_a_family_and_what_is_counted_has_none():
     for claim in claims.CLAIMS:
-        counted = claim.kind in {facts.__name__ for facts in FACTS} | {"count_times", "good_event", "confidential"}
+        counted = claim.kind in {test.__name__ for test in COUNTING} | {"count_times", "good_event", "confidential"}
         assert bool(claim.family) != counted, claim.id
 
 

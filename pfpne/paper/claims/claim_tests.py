@@ -1,8 +1,8 @@
 """How the claims are tested: each test of CLAIM_TESTS is one function of cases of the claim and of its own arguments.
 
-The first tests give comparisons, on one objective, which are decided by p-values. The others give facts, on several
-objectives, which are counted. Either may say why the runs cannot decide. What follows for one claim among the others
-is decided in pfpne.paper.claims.verdicts.
+The first tests give comparisons, on one objective, which are decided by p-values. The others say of each run, on
+several objectives, whether it is as claimed, and are counted. Either may say why the runs cannot decide. What follows
+for one claim among the others is decided in pfpne.paper.claims.verdicts.
 """
 
 import math
@@ -204,12 +204,13 @@ def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(
 # --- tests that count -------------------------------------------------------------------------------
 
 
-def count(facts: Callable, *cases: ClaimCase, **arguments) -> Outcome:
-    """What facts(case), a function that returns Counted, says of each objective."""
-    counted = {title(case.objective): facts(case, **arguments) for case in cases}
-    measured = "; ".join(f"{name}{one.reason}{one.details}" for name, one in counted.items())
-    reason = next((f"{name}{one.reason}" for name, one in counted.items() if False in one.facts), "")
-    return Outcome(facts=sum((one.facts for one in counted.values()), []), measured=measured, reason=reason)
+def count(function: Callable, *cases: ClaimCase, **arguments) -> Outcome:
+    """What function(case), which returns Counted, says of each objective."""
+    counted = {title(case.objective): function(case, **arguments) for case in cases}
+    measured = "; ".join(f"{name}{result.reason}{result.details}" for name, result in counted.items())
+    reason = next((f"{name}{result.reason}" for name, result in counted.items() if False in result.as_claimed), "")
+    as_claimed = sum((result.as_claimed for result in counted.values()), [])
+    return Outcome(as_claimed=as_claimed, measured=measured, reason=reason)
 
 
 def keeps_communicating(fed_last, pf_last, T: int):
@@ -226,9 +227,10 @@ def grows(case: ClaimCase) -> Counted:
     """Fed-PNE has a round after T/10 and after PF-PNE's last; None if the horizon cuts the phase that it has begun."""
     fed, pf, T = case.runs("fed-pne"), case.runs(), case.study.horizon
     later, cut = keeps_communicating(fed["last_round"], pf["last_round"], T), T - fed["last_round"] > MAX_CUT_SHARE * T
-    facts = [True if so else None if ends else False for so, ends in zip(later, cut, strict=True)]
+    as_claimed = [True if is_later else None if is_cut else False for is_later, is_cut in zip(later, cut, strict=True)]
     reason = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
-    return Counted(facts, reason, f"; Fed-PNE: {communication_in_words(fed)}; PF-PNE: {communication_in_words(pf)}")
+    details = f"; Fed-PNE: {communication_in_words(fed)}; PF-PNE: {communication_in_words(pf)}"
+    return Counted(as_claimed, reason, details)
 
 
 def stops(case: ClaimCase) -> Counted:
@@ -236,8 +238,9 @@ def stops(case: ClaimCase) -> Counted:
     runs = case.runs()
     H_0 = last_depth(runs)
     ended = has_stopped_communicating(runs["rounds"], runs["last_round"], H_0, case.study.horizon)
-    facts = [None if within else so for within, so in zip(runs["rounds"] < H_0 + 1, ended, strict=True)]
-    return Counted(facts, f": {communication_in_words(runs)}")
+    is_cut = runs["rounds"] < H_0 + 1
+    as_claimed = [None if cut else has_ended for cut, has_ended in zip(is_cut, ended, strict=True)]
+    return Counted(as_claimed, f": {communication_in_words(runs)}")
 
 
 def costs_bounded(case: ClaimCase) -> Counted:
@@ -246,8 +249,8 @@ def costs_bounded(case: ClaimCase) -> Counted:
     H_0 = last_depth(runs)
     # 2^h nodes at each depth h = 0..H_0: of each, every client sends one number and receives three
     bound = H_0.map(lambda h: 4 * M * (2 ** (h + 1) - 1))
-    facts = (runs["rounds"] <= H_0 + 1) & (runs["numbers"] <= bound)
-    return Counted(facts.tolist(), f": {communication_in_words(runs)}, bound {range_in_words(bound)}")
+    as_claimed = (runs["rounds"] <= H_0 + 1) & (runs["numbers"] <= bound)
+    return Counted(as_claimed.tolist(), f": {communication_in_words(runs)}, bound {range_in_words(bound)}")
 
 
 def within_Delta(case: ClaimCase) -> Counted:
@@ -291,17 +294,17 @@ def safe(case: ClaimCase) -> Counted:
 
 def rounds_bounded(case: ClaimCase, deltas: Sequence[float | str]) -> Counted:
     """PF-PNE's rounds are at most `rounds_bound`, with each of these Delta and T."""
-    horizons, facts, by_Delta = case.study.horizons, [], []
+    horizons, as_claimed, by_Delta = case.study.horizons, [], []
     for Delta in deltas:
         by_T = []
         for T in horizons:
             runs = case.runs(horizon=T, settings={"Delta": Delta}, **case.sweep)
             bounds = [rounds_bound(given, T, case.study.n_clients) for given in runs["Delta"]]
-            facts += (runs["rounds"] <= bounds).tolist()
+            as_claimed += (runs["rounds"] <= bounds).tolist()
             by_T.append(f"{range_in_words(runs['rounds'])} (bound {range_in_words(bounds, '{:.1f}')})")
         by_Delta.append(f"{Delta_in_words(Delta)}: {by_T[0]}, {by_T[-1]}")
     head = f", rounds at T = {horizons[0]:,} and {horizons[-1]:,} by Delta"
-    return Counted(facts, f"{head}: {', '.join(by_Delta)}")
+    return Counted(as_claimed, f"{head}: {', '.join(by_Delta)}")
 
 
 def last_depth(runs: pd.DataFrame) -> pd.Series:
@@ -329,7 +332,7 @@ def confidential(case: ClaimCase, *_) -> Outcome:
     single = [h for h, n in enumerate(pulls) if n == 1]
     reason = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
     measured = f"{reason or 'no mean sent is a single reward'} (depths 0 to {H_0})"
-    return Outcome(facts=[n > 1 for n in pulls], measured=measured, reason=reason)
+    return Outcome(as_claimed=[n > 1 for n in pulls], measured=measured, reason=reason)
 
 
 def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
@@ -343,14 +346,14 @@ def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
     return replace(outcome, excuse="rewards are not in [0, 1]" if wide else "", by_design=not noise)
 
 
-def count_times(*cases: ClaimCase, fact: str) -> Outcome:
-    """A fact of most runs on each objective, "slower" or "alike" of `measure_times`.
+def count_times(*cases: ClaimCase, quantity: str) -> Outcome:
+    """In how many runs on each objective FN-UCB is "slower", or the others are "alike": see `measure_times`.
 
-    True if it is so in MOST_RUNS, False if it is so in FEW_RUNS at most, else None.
+    As claimed on an objective if it is so in MOST_RUNS, refuted if it is so in FEW_RUNS at most, else not decided.
     """
-    shares = [measure_times(case)[fact] for case in cases]
-    facts = [True if share >= MOST_RUNS else False if share <= FEW_RUNS else None for share in shares]
-    return Outcome(facts=facts, measured="see claims_times.csv")  # not the same twice: kept apart from what must be
+    shares = [measure_times(case)[quantity] for case in cases]
+    as_claimed = [True if share >= MOST_RUNS else False if share <= FEW_RUNS else None for share in shares]
+    return Outcome(as_claimed=as_claimed, measured="see claims_times.csv")  # as times are not the same twice
 
 
 def measure_times(case: ClaimCase) -> dict:
@@ -369,8 +372,8 @@ def measure_times(case: ClaimCase) -> dict:
 
 
 COMPARING = (compare, compare_identical, compare_global, finds_own, move_settings, any_Delta, any_shift, slope)
-FACTS = (grows, stops, costs_bounded, rounds_bounded, within_Delta, near_optimal, smooth, safe)
+COUNTING = (grows, stops, costs_bounded, rounds_bounded, within_Delta, near_optimal, smooth, safe)
 CLAIM_TESTS = {  # the `kind` of a claim -> its test, a function of cases and of the claim's arguments
     **{test.__name__: test for test in (*COMPARING, count_times, good_event, confidential)},
-    **{facts.__name__: partial(count, facts) for facts in FACTS},
+    **{test.__name__: partial(count, test) for test in COUNTING},
 }

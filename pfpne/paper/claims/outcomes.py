@@ -1,4 +1,4 @@
-"""What the claims are tested on, and what a test gives: cases, comparisons and facts, and how numbers are said."""
+"""What the claims are tested on, and what a test gives: cases, comparisons and counts, and how numbers are said."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -69,15 +69,16 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a test gives: comparisons, every one of them claimed, or facts, all claimed to be True.
+    """What a test gives: comparisons, every one of them claimed, or whether it is as claimed in each run.
 
-    facts: None where a run ended too early to tell. measured: all in words, comparisons one by one if empty. reason:
-    the words on what refutes the facts first. vacuous: why it could hardly fail here, if so. excuse: which of its
-    premises fails, if one does: then nothing is decided. by_design: nothing else can come out here.
+    as_claimed: one value per run and objective, None where a run ended too early to tell. measured: all in words,
+    comparisons one by one if empty. reason: the words on the first objective that refutes the claim. vacuous: why it
+    could hardly fail here, if so. excuse: which of its premises fails, if one does: then nothing is decided. by_design:
+    nothing else can come out here.
     """
 
     comparisons: Sequence[Comparison] = ()
-    facts: Sequence[bool | None] = ()
+    as_claimed: Sequence[bool | None] = ()
     measured: str = ""
     reason: str = ""
     vacuous: str = ""
@@ -96,9 +97,9 @@ class Outcome:
 
 
 class Counted(NamedTuple):
-    """What was counted on one objective: a fact per run, in words what decides, and what else was measured."""
+    """What was counted on one objective: whether each run is as claimed, and in words what decides, and details."""
 
-    facts: list[bool | None]
+    as_claimed: list[bool | None]
     reason: str
     details: str = ""
 

@@ -178,11 +178,11 @@ def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
 def judge_counted(claim: Claim, outcome: Outcome) -> dict:
     """The verdict on a claim about every run: one run refutes it; from one that ended too early nothing follows."""
     excuse = claim.excuse or outcome.excuse
-    if not excuse and False not in outcome.facts and None in outcome.facts:
+    if not excuse and False not in outcome.as_claimed and None in outcome.as_claimed:
         excuse = "the horizon cuts the phase that would tell"
     if excuse:
         return {"verdict": "not decidable", "decided_by": excuse}
-    verdict = "does not hold" if False in outcome.facts else _verdict_if_right(claim, outcome)
+    verdict = "does not hold" if False in outcome.as_claimed else _verdict_if_right(claim, outcome)
     return {"verdict": verdict, "decided_by": outcome.reason}
 
 

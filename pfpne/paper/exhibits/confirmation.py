@@ -131,9 +131,10 @@ def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs,
     """The rows of one statement: one per comparison."""
     head = {"id": statement.id, "objective": statement.objective}
     if statement.kind in ("grows", "stops", "difference"):
-        facts, value = _counted(statement, reading, column, n_runs)
-        row = {"what": statement.kind, "n": n_runs, "ratio": value, "wins": int(np.sum(facts))}
-        return [{**head, **row, "p_right": 0.0 if all(facts) else 1.0, "p_wrong": 1.0 if all(facts) else 0.0}]
+        as_stated, value = _counted(statement, reading, column, n_runs)
+        row = {"what": statement.kind, "n": n_runs, "ratio": value, "wins": int(np.sum(as_stated))}
+        is_shown = all(as_stated)
+        return [{**head, **row, "p_right": 0.0 if is_shown else 1.0, "p_wrong": 1.0 if is_shown else 0.0}]
     pairs = _pairs(statement, reading, column, n_runs, n_jobs, folder)
     last_phase = functools.partial(_last_phase, statement.objective, reading, n_runs, n_jobs, folder)
     subject = statement.over or ("fed-pne" if statement.kind == "global" else "pf-pne")
