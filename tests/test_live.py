@@ -689,7 +689,7 @@ def test_a_state_of_the_right_plan_without_its_entries_is_refused(tmp_path):
     pfpne.save(tmp_path / "client" / "state", {"plan": client.plan, "run": ""})
     pfpne.save(tmp_path / "server" / "state", {"plan": server.plan})
     with pytest.raises(
-        ValueError, match="lacks client, longest_text, said. Put it back from a copy; without one, remove"
+        ValueError, match="lacks client, longest_text, outgoing. Put it back from a copy; without one, remove"
     ):
         LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path / "client")
     with pytest.raises(ValueError, match="lacks answers, .*, server. Put it back from a copy; without one, begin anew"):

@@ -466,20 +466,20 @@ class SecureServer(Server):
 class TwoRoundClient(SecureClient):
     """A client of pf-pne+.
 
-    said: the message of the client within, until it is answered; n: the rewards in each of its means; told: whether all
-    of it is told.
+    unmasked: the message of the client within, until it is answered; n: the rewards in each of its means;
+    in_second_round: whether its statistics have been sent, too.
     """
 
-    said: Any = None
+    unmasked: Any = None
     n = 0
-    told = False
+    in_second_round = False
 
     @property
     def takes(self):
         return (PublicKeys, KeptIndex, *self.client.takes)
 
     def hide_means(self, message, n):
-        self.said, self.n, self.told = message, n, False
+        self.unmasked, self.n, self.in_second_round = message, n, False
         return super().hide_means(message, n)
 
     def awaits(self) -> Awaited:
@@ -487,14 +487,14 @@ class TwoRoundClient(SecureClient):
         awaited = super().awaits()
         if self.keys is None or awaited.kind is None:
             return awaited
-        return _second(awaited) if self.told else replace(awaited, kind=KeptIndex, ranges={})
+        return _second(awaited) if self.in_second_round else replace(awaited, kind=KeptIndex, ranges={})
 
     def _receive(self, message: Message) -> Message | None:
         if not isinstance(message, KeptIndex):
-            self.said = None
+            self.unmasked = None
             return super()._receive(message)
         columns = lookup_sorted(message.index, self.client.awaits().subset_of["index"])[1]
-        statistics = self.sums.statistics(self.said, columns, self.n)
+        statistics = self.sums.statistics(self.unmasked, columns, self.n)
         limits = self.sums.statistics_limits(at_root := len(statistics) > 1)
         scales, M = self.sums.statistics_scales(self.n, len(columns), at_root), self.task.n_clients
         scaled = [
@@ -502,7 +502,7 @@ class TwoRoundClient(SecureClient):
             for x, limit, scale in zip(statistics, limits, scales, strict=True)
         ]
         numbers = np.concatenate(scaled)
-        self.told = True
+        self.in_second_round = True
         return MaskedStatistics(message.header + 1, self.hide(message.header + 1, numbers).values[0])
 
 
@@ -513,16 +513,16 @@ def _second(awaited: Awaited, **changes) -> Awaited:
 
 
 class TwoRoundServer(SecureServer):
-    """The server of pf-pne+. second: whether the second round is under way; n_kept: of how many nodes it is."""
+    """The server of pf-pne+. in_second_round: whether it is under way; n_kept: of how many nodes it is."""
 
-    second = False
+    in_second_round = False
     n_kept = 0
     takes = (PublicKey, Masked, MaskedStatistics)
 
     def awaits(self, m: int) -> Awaited:
         """Await the client's public key; then its masked means; then its masked statistics."""
         awaited = super().awaits(m)
-        if not self.second or awaited.kind is None:
+        if not self.in_second_round or awaited.kind is None:
             return awaited
         return _second(awaited, kind=MaskedStatistics, sizes={"s": len(self._limits())})
 
@@ -530,8 +530,8 @@ class TwoRoundServer(SecureServer):
         return self.sums.statistics_limits(self.server.awaits(0).kind is RootStatistics)
 
     def conclude_sum(self, total, n_present):
-        if not self.second:
-            answer, self.second = self.sums.kept_nodes(self.server, self.means_of(total, n_present)), True
+        if not self.in_second_round:
+            answer, self.in_second_round = self.sums.kept_nodes(self.server, self.means_of(total, n_present)), True
             self.n_kept = len(answer.index)
             return replace(answer, header=2 * answer.header + 1)
         limits, M = self._limits(), self.task.n_clients
@@ -541,7 +541,7 @@ class TwoRoundServer(SecureServer):
             for x, limit, scale in zip(total, limits, scales, strict=True)
         ]
         self.check_possible(all(-1e-9 <= x / (M * limit) <= 1 + 1e-9 for x, limit in zip(sums, limits, strict=True)))
-        answer, self.second = self.sums.conclude_with(self.server, self.means, sums), False
+        answer, self.in_second_round = self.sums.conclude_with(self.server, self.means, sums), False
         return replace(answer, header=2 * answer.header + 2)
 
 

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 NODE_CHARACTERS = 3 * NUMBER_CHARACTERS  # of one node in the longest message: its index, mean and half-width
 
 
-ENTRIES = {"run", "client", "said", "longest_text"}  # of a saved state, besides its plan
+ENTRIES = {"run", "client", "outgoing", "longest_text"}  # of a saved state, besides its plan
 WITHOUT_STATE = (
     "remove it: its journal and what the server keeps are enough, but for fn-ucb and centralized, which begin anew."
 )
@@ -145,13 +145,13 @@ class LiveClient:
         saved = load_state(self.folder / "state", self.plan, ENTRIES, WITHOUT_STATE)
         lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         if saved:
-            self.client, self.said, self.longest_text = saved["client"], saved["said"], saved["longest_text"]
+            self.client, self.outgoing, self.longest_text = saved["client"], saved["outgoing"], saved["longest_text"]
             self.run = saved["run"]
         else:
             self.client, self.longest_text = self._make(), 0  # of the texts taken so far, as one may come again
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key(begun=bool(lines))
-            self.said, self.run = self.client.start(), ""
+            self.outgoing, self.run = self.client.start(), ""
         if isinstance(self.client, RecoveringClient):  # the state may be an old copy, or not have been written
             revealed = (line["header"] for line in self._revealed.read())
             self.client.revealed = max((self.client.revealed, *revealed))
@@ -194,12 +194,12 @@ class LiveClient:
 
     def _save(self) -> None:
         state = {"plan": self.plan, "run": self.run, "client": self.client}
-        save(self.folder / "state", {**state, "said": self.said, "longest_text": self.longest_text})
+        save(self.folder / "state", {**state, "outgoing": self.outgoing, "longest_text": self.longest_text})
 
     @property
     def outbox(self) -> str:
         """The text of what the server is to be sent next, or to be sent again; "" if there is nothing."""
-        return "" if self.said is None else self.said.to_json(self._plan_digest + self.run)
+        return "" if self.outgoing is None else self.outgoing.to_json(self._plan_digest + self.run)
 
     def answer(self, text: str = "") -> str:
         """Take what the server sent, work, and return what the server is to be sent.
@@ -226,8 +226,8 @@ class LiveClient:
         with self._lock():
             self._restore()
             self._receive(text)
-            while self.said is None and (batch := self.client.ask()).size:
-                self.said = self.client.tell(self._rewards(batch))
+            while self.outgoing is None and (batch := self.client.ask()).size:
+                self.outgoing = self.client.tell(self._rewards(batch))
             self._save()
             return self.outbox or Done(self.client.t).to_json(self._plan_digest + self.run)
 
@@ -254,7 +254,7 @@ class LiveClient:
         if type(message) in self.client.takes and message.header > max((awaited.last_header, *awaited.headers)):
             logger.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
         elif awaited.accepts(message, self.client.takes):
-            self.said, self.longest_text = self.client.receive(message), max(self.longest_text, len(text))
+            self.outgoing, self.longest_text = self.client.receive(message), max(self.longest_text, len(text))
             if isinstance(message, Reveal):
                 self._note_revealed(message.header)
             self._save()

@@ -217,25 +217,25 @@ class LiveServer:
         if isinstance(self.server, SecureServer) and self.server.keys is None:
             raise ValueError(f"{claim}, and evaluates only once all public keys have come.")
 
-    def _within(self):
+    def _inner_server(self):
         """The server of the algorithm itself."""
         return self.server.server if isinstance(self.server, SecureServer) else self.server
 
-    def _phase(self) -> int:
+    def _phase_evaluations(self) -> int:
         """Return how many evaluations a client makes from one exchange to the next; 0 where that is not known."""
-        server = self._within()
+        server = self._inner_server()
         if isinstance(server, PhasedServer):
             return server.rewards_in_means() * len(server.index)
         return server.pulls * len(server.active) if isinstance(server, Fed1UCBServer) else 0
 
     def _is_due(self, m: int) -> bool:
         """Whether client m has evaluations enough left for the message awaited, so that it cannot be done yet."""
-        server, horizon = self._within(), self.server.task.horizon
+        server, horizon = self._inner_server(), self.server.task.horizon
         if isinstance(server, GPServer):
             return self.M > 1 and first_points(len(server.task.partition.domain)) * 2**server.exchanges < horizon
         if isinstance(server, CentralizedServer | FNUCBServer):  # a message for each evaluation
             return len(server.awaits(m).headers) > 0
-        return self._phase() > 0 and self.evaluated + self._phase() <= horizon
+        return self._phase_evaluations() > 0 and self.evaluated + self._phase_evaluations() <= horizon
 
     def _refuse_ahead(self, m: int, message: Message) -> None:
         """Refuse a client that is ahead: it lies, or the state here was lost. It is asked again after the deadline."""
@@ -259,14 +259,14 @@ class LiveServer:
 
     def _exchange(self) -> None:
         messages, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
-        in_a_mean, present = self.server.rewards_in_means(), self._senders(messages)
-        phase, before = self._phase(), self._within().awaits(0).last_header
+        n_rewards, present = self.server.rewards_in_means(), self._senders(messages)
+        evaluations, header_before = self._phase_evaluations(), self._inner_server().awaits(0).last_header
         down = self.server.exchange(messages)
-        if self._within().awaits(0).last_header > before:
-            self.evaluated += phase
+        if self._inner_server().awaits(0).last_header > header_before:
+            self.evaluated += evaluations
         is_last_round = any(isinstance(message, Revealed) for message in messages.values())
         means = self.server.means if is_last_round and isinstance(self.server, SecureServer) else None
-        self._disclosure.add(messages, down, in_a_mean, present, means)
+        self._disclosure.add(messages, down, n_rewards, present, means)
         answers = {m: message.to_json(self.digest) for m, message in down.items()}
         between_rounds = any(isinstance(message, Reveal) for message in down.values())
         self._mail = answers
