@@ -26,13 +26,8 @@ SERVER, ONE, OTHERS = "the server", "one other site", "all other sites together"
 PARTIES = SERVER, ONE, OTHERS
 
 
-def _means(message: Message | None) -> int:
-    """Return how many means of rewards a message carries."""
-    return sum(getattr(message, f.name).size for f in _fields(message) if f.metadata["statistic"] == "mean")
-
-
-def _others(message: Message | None) -> int:
-    """Return how many numbers it carries that are neither means nor integers."""
+def _count_others(message: Message | None) -> int:
+    """Return how many numbers a message carries that are neither means nor integers."""
     return sum(
         getattr(message, f.name).size
         for f in _fields(message)
@@ -44,7 +39,7 @@ def _fields(message: Message | None) -> tuple:
     return () if message is None else dataclasses.fields(message)[1:]
 
 
-def _values(message: Message | None) -> np.ndarray:
+def _means(message: Message | None) -> np.ndarray:
     """Return the means of rewards that a message carries, (n,)."""
     return np.concatenate(
         [np.empty(0), *(getattr(message, f.name) for f in _fields(message) if f.metadata["statistic"] == "mean")]
@@ -65,7 +60,7 @@ class Disclosure:
         self.others = {party: [0] * M for party in PARTIES}
         self.sent: dict[int, tuple[int, list[int]]] = {}  # header -> rewards in a mean, and who has sent theirs
         self.earlier: dict = {}  # fed1-ucb: client, or the server -> rewards, arms and sums of the last phase
-        self._t, self._made, self._n, self._present = 0, 0, 1, set()  # of the exchange under way
+        self._t, self._n, self._present = 0, 1, set()  # of the exchange under way
 
     def add(
         self,
@@ -94,33 +89,33 @@ class Disclosure:
             at_ends = self._at_ends(means)
             for m in present:
                 self._count(SERVER, m, at_ends, n)
-        if self.M > 1 and len(present) and len(told := _values(answer)):
-            self._count_of_sites(present, up, told, n)
+        if self.M > 1 and len(present) and len(sent_means := _means(answer)):
+            self._count_of_sites(present, up, sent_means, n)
         for party in (ONE, OTHERS):
             for m in range(self.M):
-                self.others[party][m] += _others(answer)
+                self.others[party][m] += _count_others(answer)
 
-    def _count_of_sites(self, present: list[int], up: dict[int, Message], told: np.ndarray, n: int) -> None:
-        """Count what sites learn of one another, of the means over those present that they are told (n,).
+    def _count_of_sites(self, present: list[int], up: dict[int, Message], means: np.ndarray, n: int) -> None:
+        """Count what sites learn of one another, from the means (k,) over those present that they are sent.
 
         All but one of them compute the mean of the last. One of them computes that of the others together, which tells
         theirs if there is one other, or if it is at an end.
         """
-        own = np.array([_values(up[m]) for m in present]) if all(m in up for m in present) else np.empty((1, 0))
-        of_told = np.isin(own.mean(axis=0).astype(np.float32), told.astype(np.float32))  # the same but for rounding
-        own = own[:, of_told]  # nodes of equal means have all been kept, or none
-        if own.shape[1] != len(told):  # masked
+        own = np.array([_means(up[m]) for m in present]) if all(m in up for m in present) else np.empty((1, 0))
+        is_sent = np.isin(own.mean(axis=0).astype(np.float32), means.astype(np.float32))  # the same but for rounding
+        own = own[:, is_sent]  # nodes of equal means have all been kept, or none
+        if own.shape[1] != len(means):  # masked
             for m in present:
-                self._count(OTHERS, m, np.full(len(told), np.nan), n)
-                self._count(ONE, m, self._at_ends(told), n)
-                self.singles[ONE][m] += np.nan if len(told) and n > 1 else 0
+                self._count(OTHERS, m, np.full(len(means), np.nan), n)
+                self._count(ONE, m, self._at_ends(means), n)
+                self.singles[ONE][m] += np.nan if len(means) and n > 1 else 0
             return
         seen = np.zeros(own.shape, dtype=bool) if len(present) > 2 else np.ones(own.shape, dtype=bool)
         for end in self.ends:
             seen |= (own == end) & (np.sum(own != end, axis=0) <= 1)
-        for m, means, seen_by_one in zip(present, own, seen, strict=True):
-            self._count(OTHERS, m, means, n)
-            self._count(ONE, m, means[seen_by_one], n)
+        for m, own_means, seen_by_one in zip(present, own, seen, strict=True):
+            self._count(OTHERS, m, own_means, n)
+            self._count(ONE, m, own_means[seen_by_one], n)
 
     def _of_last_phase(self, up: dict[int, Message], means: np.ndarray | None, n: int, answer: Any):
         """Return messages, means over the clients and rewards in a mean, of the last phase alone (fed1-ucb).
@@ -140,7 +135,7 @@ class Disclosure:
         if means is not None:
             return up, of_phase(SERVER, means), pulls
         kinds: dict[int, Any] = {m: type(message) for m, message in up.items()}
-        return {m: kinds[m](up[m].header, of_phase(m, _values(up[m]))) for m in up}, None, pulls
+        return {m: kinds[m](up[m].header, of_phase(m, _means(up[m]))) for m in up}, None, pulls
 
     def _unmasked(self, up: dict[int, Message], n: int) -> np.ndarray | None:
         """Return the means over all clients that follow from masked sums of n rewards; None if there are none."""
@@ -158,8 +153,8 @@ class Disclosure:
         n, senders = self.sent.get(message.header, (1, []))
         if m not in senders:
             senders.append(m)
-            self._count(SERVER, m, _values(message), n)
-            self.others[SERVER][m] += _others(message)
+            self._count(SERVER, m, _means(message), n)
+            self.others[SERVER][m] += _count_others(message)
 
     def _count(self, party: str, m: int, means: np.ndarray, n: int) -> None:
         """Count means of n rewards of client m each; NaN for one that the party knows, and the messages do not tell."""
@@ -171,11 +166,11 @@ class Disclosure:
     def mail(self, t: int, up: list, down: list) -> None:
         """Count an exchange as `Federation.on_mail` sees it: t, and lists of (client, message)."""
         sent, answers = dict(up), dict(down)
-        made, first = t - self._t, next(iter(sent.values()), None)
-        if made > 0:
-            self._t, self._made, self._present = t, made, set(sent)
-            self._n = _rewards(first, made, next(iter(answers.values()), None))
-        self.add(sent, answers, self._n, self._present & set(sent) if _means(first) else self._present)
+        evaluations, first = t - self._t, next(iter(sent.values()), None)
+        if evaluations > 0:
+            self._t, self._present = t, set(sent)
+            self._n = _rewards_in_means(first, evaluations, next(iter(answers.values()), None))
+        self.add(sent, answers, self._n, self._present & set(sent) if len(_means(first)) else self._present)
 
     def table(self) -> pd.DataFrame:
         """Return a row for each party, about the client of which it learns the most means.
@@ -211,21 +206,21 @@ class Disclosure:
         }
 
 
-def _rewards(up: Message | None, made: int, answer: Any) -> int:
+def _rewards_in_means(up: Message | None, evaluations: int, answer: Any) -> int:
     """Return how many rewards are in each mean of an exchange for which a client made so many evaluations."""
-    if up is not None and _means(up):
-        return up.rewards_in_means(made)
-    n = made // (len(getattr(up, "masked", ())) or 1)
+    if up is not None and len(_means(up)):
+        return up.rewards_in_means(evaluations)
+    n = evaluations // (len(getattr(up, "masked", ())) or 1)
     return n * (answer.header - 1) if type(answer).__name__ == "SurvivingArms" else n  # fed1-ucb's of all phases so far
 
 
 def what_each_could_learn(messages: list, n_clients: int, exact: bool = False) -> pd.DataFrame:
     """Return the table of `Disclosure`, from a simulation's messages: (t, "up" or "down", client, Message)."""
     disclosure, exchanges = Disclosure(n_clients, exact), []
-    for t, way, m, message in messages:
-        if not exchanges or (way == "up" and exchanges[-1][2]) or exchanges[-1][0] != t:
+    for t, direction, m, message in messages:
+        if not exchanges or (direction == "up" and exchanges[-1][2]) or exchanges[-1][0] != t:
             exchanges.append((t, [], []))
-        exchanges[-1][1 if way == "up" else 2].append((m, message))
+        exchanges[-1][1 if direction == "up" else 2].append((m, message))
     for exchange in exchanges:
         disclosure.mail(*exchange)
     return disclosure.table()
