@@ -47,7 +47,7 @@ def least_sum(M: int, quorum: int) -> int:
 # --- seeds, shares and what carries them -----------------------------------------------------------------
 
 
-def _derive(secret: bytes, salt: bytes, purpose: bytes, header: int, length: int) -> bytes:
+def derive(secret: bytes, salt: bytes, purpose: bytes, header: int, length: int) -> bytes:
     """Return so many bytes derived from a secret, for one purpose and one exchange."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -55,7 +55,7 @@ def _derive(secret: bytes, salt: bytes, purpose: bytes, header: int, length: int
     return HKDF(SHA256(), length, salt=salt, info=b"pfpne " + purpose + struct.pack("<Q", header)).derive(secret)
 
 
-def _agree(key: np.ndarray, keys: np.ndarray, other: int) -> bytes:
+def agree(key: np.ndarray, keys: np.ndarray, other: int) -> bytes:
     """Return the secret that only the owner of the private key and client `other` can compute."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
@@ -63,7 +63,7 @@ def _agree(key: np.ndarray, keys: np.ndarray, other: int) -> bytes:
     return X25519PrivateKey.from_private_bytes(key.tobytes()).exchange(other_key)
 
 
-def _join_keys(keys: np.ndarray, m: int, other: int) -> bytes:
+def join_keys(keys: np.ndarray, m: int, other: int) -> bytes:
     """Return the public keys of two clients one after the other, in the same order for both."""
     return b"".join(keys[i].astype(np.uint8).tobytes() for i in sorted((m, other)))
 
@@ -73,19 +73,24 @@ def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int) -> list[bytes]
 
     def seed(other: int) -> bytes:
         if other == m:
-            return _derive(key.tobytes(), b"", b"own mask", header, SEED)
-        return _derive(_agree(key, keys, other), _join_keys(keys, m, other), b"pair", header, SEED)
+            return derive(key.tobytes(), b"", b"own mask", header, SEED)
+        return derive(agree(key, keys, other), join_keys(keys, m, other), b"pair", header, SEED)
 
     return [seed(other) for other in range(len(keys))]
 
 
-def mask_from_seed(seed: bytes, n: int, bits: int) -> np.ndarray:
-    """Return the mask (n,), modulo 2^bits, bits <= 62."""
+def random_numbers(key: bytes, n: int, bits: int) -> np.ndarray:
+    """Return n numbers (n,), uniform modulo 2^bits, bits <= 62, that a key of 32 bytes decides (ChaCha20)."""
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-    stream = Cipher(ChaCha20(_derive(seed, b"", b"stream", 0, 32), bytes(16)), mode=None).encryptor()
+    stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
     return (np.frombuffer(stream.update(bytes(8 * n)), "<u8") & np.uint64(2**bits - 1)).astype(np.int64)
+
+
+def mask_from_seed(seed: bytes, n: int, bits: int) -> np.ndarray:
+    """Return the mask (n,), modulo 2^bits, bits <= 62."""
+    return random_numbers(derive(seed, b"", b"stream", 0, 32), n, bits)
 
 
 def split(secret: bytes, quorum: int, M: int) -> list[bytes]:
@@ -128,8 +133,8 @@ class Envelopes:
 
         other = receiver if sender == self.m else sender
         purpose = b"shares" + struct.pack("<II", sender, receiver)
-        secret, salt = _agree(self.key, self.keys, other), _join_keys(self.keys, self.m, other)
-        return ChaCha20Poly1305(_derive(secret, salt, purpose, self.header, 32))
+        secret, salt = agree(self.key, self.keys, other), join_keys(self.keys, self.m, other)
+        return ChaCha20Poly1305(derive(secret, salt, purpose, self.header, 32))
 
     def seal(self, receiver: int, content: bytes) -> np.ndarray:
         """Return the content encrypted for the receiver, as numbers of 32 bits."""

@@ -17,7 +17,6 @@ shares of secrets. Public keys are not signed: a server that lies about them can
 
 import copy
 import hashlib
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,10 +32,14 @@ from pfpne.algorithms.phases import lookup_sorted
 from pfpne.algorithms.recovery import (
     SEED,
     Envelopes,
+    agree,
     combine,
+    derive,
     from_words,
+    join_keys,
     least_sum,
     mask_from_seed,
+    random_numbers,
     seeds,
     split,
     to_words,
@@ -211,19 +214,9 @@ def pair_mask(key: np.ndarray, own: int, other: int, keys: np.ndarray, header: i
 
     The other client adds the opposite. keys (M, 32): the public keys; ValueError if one is no public key.
     """
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-    from cryptography.hazmat.primitives.ciphers import Cipher
-    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-    low, high = (keys[m].astype(np.uint8).tobytes() for m in sorted((own, other)))
-    other_key = X25519PublicKey.from_public_bytes(high if own < other else low)
-    secret = X25519PrivateKey.from_private_bytes(key.tobytes()).exchange(other_key)
-    derived = HKDF(SHA256(), 32, salt=low + high, info=b"pfpne mask" + struct.pack("<Q", header)).derive(secret)
-    stream = Cipher(ChaCha20(derived, bytes(16)), mode=None).encryptor().update(bytes(8 * n))
-    numbers = (np.frombuffer(stream, "<u8") & np.uint64(2**BITS - 1)).astype(np.int64)
-    return numbers if own < other else (2**BITS - numbers) & (2**BITS - 1)
+    derived = derive(agree(key, keys, other), join_keys(keys, own, other), b"mask", header, 32)
+    numbers = random_numbers(derived, n, BITS)
+    return numbers if own < other else -numbers & (2**BITS - 1)
 
 
 def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
