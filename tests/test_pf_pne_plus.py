@@ -13,7 +13,7 @@ from pfpne.algorithms.pf_pne import pulls_each
 from pfpne.algorithms.pf_pne_plus import (
     PARTS,
     ROOT_PULLS,
-    Depth,
+    FinishedDepth,
     PFPNEPlus,
     PlusSettings,
     SharedStatistics,
@@ -139,8 +139,8 @@ def test_how_far_the_clients_differ_at_the_last_depth_decides_for_all_depths():
     root = SharedStatistics(0, [1], [0.6], [0.4, 0.0], [1])  # alike so far
     last = SharedStatistics(1, [1, 2], [0.6, 0.6], [0.4, 0.1], [0])  # as above: worth 2 pulls, not 8
     depths = [
-        Depth(np.array([1]), None, means, 4, 0.1, root),
-        Depth(np.array([1, 2]), np.array([0, 0]), np.tile(means, 2), 4, 0.1, last),
+        FinishedDepth(np.array([1]), None, means, 4, 0.1, root),
+        FinishedDepth(np.array([1, 2]), np.array([0, 0]), np.tile(means, 2), 4, 0.1, last),
     ]
     node = next(phases.stage_2(PlusSettings(), depths, 13).trees).node[:3]
     assert node["count"].tolist() == pytest.approx([6, 6, 6])

@@ -147,8 +147,8 @@ def update_tree(node, state, constants, v, reward):
         node[u].total += reward
         node[u].U = upper_bound(node[u], s.epoch, constants)
         u = node[u].parent if constants.credit_path else -1
-    turn = update_B(node, v, constants)
-    s.top = 0 if whole_tree else turn
+    highest_turn = update_B(node, v, constants)
+    s.top = 0 if whole_tree else highest_turn
     best = node[s.best]  # the most pulled of the deepest ever pulled, forgotten ones too
     if (n.depth, n.count, -n.index) > (best.depth, best.count, -best.index):
         s.best = v
@@ -191,17 +191,17 @@ def set_B(node, v, k):
 def update_B(node, v, constants):
     """Update the B-values from v up to the root (UpdateB), or up to one that does not change.
 
-    Returns the highest of these nodes whose child of largest B has changed, or v. With credit_path every U-value above
-    v has changed, so that all B-values are updated.
+    Returns the highest of these nodes at which the way down now turns to another child, or v. With credit_path every
+    U-value above v has changed, so that all B-values are updated.
     """
-    turn = v
+    highest_turn = v
     while v >= 0:
         B, largest = node[v].B, node[v].largest
         set_B(node, v, constants.k)
         if node[v].largest != largest:
-            turn = v
+            highest_turn = v
         v = node[v].parent if node[v].B != B or constants.credit_path else -1
-    return turn
+    return highest_turn
 
 
 @njit(cache=True)

@@ -184,7 +184,7 @@ class OwnTrees(NamedTuple):
     trees: Iterator[TreeClient]
 
 
-class Depth(NamedTuple):
+class FinishedDepth(NamedTuple):
     """A depth that stage 1 has gone through."""
 
     index: np.ndarray  # (n,): its nodes
@@ -233,7 +233,7 @@ class PFPNEPlus(Elimination):
                 sums, n = yield from self.pull_each(h, index)
                 means = sums / n
                 answer = yield NodeMeans(h, means)
-            depth = Depth(index, parents, means, n, self.settings.c, answer)
+            depth = FinishedDepth(index, parents, means, n, self.settings.c, answer)
             depths.append(depth)
             t, continues = t + n * len(index), bool(answer.continues[0])
             self.settings = stage1_settings(s, answer.variances[0])
@@ -244,7 +244,7 @@ class PFPNEPlus(Elimination):
             index = task.partition.children(answer.index)
         return depths, t
 
-    def stage_2_by_elimination(self, depths: list[Depth]):
+    def stage_2_by_elimination(self, depths: list[FinishedDepth]):
         """Run PE, which spares what stage 1 kept if means are shared."""
         shared, own = {}, {}
         for h, (index, _, means, n, c, answer) in enumerate(depths):
@@ -253,7 +253,7 @@ class PFPNEPlus(Elimination):
             own[h] = index, means * n, n
         yield from self.pe(shared if self.settings.shared_means else {}, own)
 
-    def stage_2(self, s: PlusSettings, depths: list[Depth], t: int) -> OwnTrees:
+    def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], t: int) -> OwnTrees:
         """Return the clients' trees at step t, each with what is known of the nodes of stage 1."""
         variance, het2 = depths[-1].answer.variances  # where the search now is
         known = [(d.index, d.parents, *self.pool_with_global(d.means, d.n, d.answer, het2)) for d in depths]

@@ -125,10 +125,10 @@ def _budget_shares(experiment: Experiment, run: int) -> list[list]:
     """
     problem = experiment.problem(run)
     partition = partition_of(problem, experiment.cells, experiment.seed, run)
-    seen = watch("fed-pne", problem, experiment.horizon, partition=partition)
-    s, M, log = seen.server.settings, problem.n_clients, seen.server.settings.log_term(seen.server.task)
-    drawn = {h: means.shape[1] * seen.server.samples(h) for h, means in seen.means.items()}
-    wanted = {h: means.shape[1] * tau(h, log, s.c, s.nu_1, s.rho) for h, means in seen.means.items()}
+    watched = watch("fed-pne", problem, experiment.horizon, partition=partition)
+    s, M, log = watched.server.settings, problem.n_clients, watched.server.settings.log_term(watched.server.task)
+    drawn = {h: means.shape[1] * watched.server.samples(h) for h, means in watched.means.items()}
+    wanted = {h: means.shape[1] * tau(h, log, s.c, s.nu_1, s.rho) for h, means in watched.means.items()}
     budget = M * experiment.horizon
     return [
         [(sum(drawn.values()) - sum(wanted.values())) / budget, sum(drawn.values()) / budget, max(drawn, default=0)]

@@ -73,29 +73,29 @@ class NoCutPhase(PhasedAlgorithm):
         self.t, self.deepest = np.zeros(S, dtype=np.int64), (h, np.repeat(index[:1], S))
 
     def record_depth(self, h, owners, nodes):
-        going = ~self.done[owners]
+        unfinished = ~self.done[owners]
         if h >= self._best_depth:
             nodes_now = self.deepest[1].copy()
-            nodes_now[owners[going]] = nodes[going]
+            nodes_now[owners[unfinished]] = nodes[unfinished]
             self.deepest = h, nodes_now
         return super().record_depth(h, owners, nodes)
 
     def loop(self):
-        loop, told = super().loop(), None
+        loop, result = super().loop(), None
         while True:
-            want = loop.send(told)
-            if not isinstance(want, Pull):
-                told = yield want
+            step = loop.send(result)
+            if not isinstance(step, Pull):
+                result = yield step
                 continue
-            wanted = np.bincount(want.owner, want.counts, self.S).astype(np.int64)
-            short = np.flatnonzero((self.t + wanted > self.task.horizon) & (wanted > 0))
-            stays, told = ~np.isin(want.owner, short), np.zeros(len(want.owner))
-            if len(short):  # for them it is the end
+            pulls = np.bincount(step.owner, step.counts, self.S).astype(np.int64)
+            ending = np.flatnonzero((self.t + pulls > self.task.horizon) & (pulls > 0))  # clients that the horizon cuts
+            fits, result = ~np.isin(step.owner, ending), np.zeros(len(step.owner))
+            if len(ending):
                 h, nodes = self.deepest
-                yield Pull(h, short, nodes[short], np.full(len(short), self.task.horizon + 1))
-            if stays.any():
-                told[stays] = yield Pull(want.h, *(column[stays] for column in want[1:]))
-            self.t += wanted
+                yield Pull(h, ending, nodes[ending], np.full(len(ending), self.task.horizon + 1))
+            if fits.any():
+                result[fits] = yield Pull(step.h, *(column[fits] for column in step[1:]))
+            self.t += pulls
 
 
 class WholePhases(NoCutPhase, PFPNE):

@@ -37,13 +37,13 @@ class Stopped(KeyboardInterrupt):
 
 def check_scheduler(name: str, x) -> None:
     """Raise ValueError unless x is the address of a Dask scheduler."""
-    holds = isinstance(x, str) and len(x) < 1000 and re.fullmatch(r"[\w.:/\[\]-]+", x, re.ASCII)
+    is_address = isinstance(x, str) and len(x) < 1000 and re.fullmatch(r"[\w.:/\[\]-]+", x, re.ASCII)
     try:
-        parts = urlsplit(x if holds else "")
-        holds = parts.scheme in ("tcp", "tls", "ucx", "ws", "wss") and parts.hostname and parts.port
+        parts = urlsplit(x if is_address else "")
+        is_address = parts.scheme in ("tcp", "tls", "ucx", "ws", "wss") and parts.hostname and parts.port
     except ValueError:  # no port can be so
-        holds = False
-    check(holds, name, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786", x)
+        is_address = False
+    check(is_address, name, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786", x)
 
 
 def run_unordered(
