@@ -23,24 +23,24 @@ NUMBER_CHARACTERS = 32  # of one number in it: 17 digits, sign, point, exponent,
 HEAD_CHARACTERS = 300  # of everything else
 
 
-def numbers(*shape: int | str, low: float = -MAX_MAGNITUDE, high: float = MAX_MAGNITUDE, statistic: str = ""):
+def numbers(*shape: int | str, low: float = -MAX_MAGNITUDE, statistic: str = ""):
     """Declare an array of finite numbers as a field of a message.
 
     Parameters
     ----------
     *shape
         Its lengths, or names of lengths: equal names in one message stand for equal lengths. It is never empty.
-    low, high
-        The range of every number.
+    low
+        The least that a number may be; none exceeds MAX_MAGNITUDE.
     statistic
         "mean" or "variance" if it holds such statistics of rewards, whose range the task knows; else "".
     """
-    return field(metadata={"kinds": "iuf", "shape": shape, "low": low, "high": high, "statistic": statistic})
+    return field(metadata={"kinds": "iuf", "shape": shape, "low": low, "high": MAX_MAGNITUDE, "statistic": statistic})
 
 
-def integers(*shape: int | str, low: int = 0, high: int = 2**62):
-    """Declare an array of integers in low..high as a field of a message; shape as in `numbers`."""
-    return field(metadata={"kinds": "i", "shape": shape, "low": low, "high": high, "statistic": ""})
+def integers(*shape: int | str, high: int = 2**62):
+    """Declare an array of integers in 0..high as a field of a message; shape as in `numbers`."""
+    return field(metadata={"kinds": "i", "shape": shape, "low": 0, "high": high, "statistic": ""})
 
 
 @dataclass(frozen=True, eq=False)

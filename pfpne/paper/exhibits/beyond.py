@@ -299,8 +299,8 @@ def in_short(held_out: pd.DataFrame) -> list[str]:
     identical = ratio[held_out["shift"].eq(0) & held_out["objective"].ne("landmine")]
     return [
         (
-            f"We fixed {len(held_out)} settings before any was run. In {(ratio <= NEAR_BEST).mean():.0%} of them PF-PNE+"
-            f" is within {NEAR_BEST - 1:.0%} of the best of six rivals: PF-PNE, Fed-PNE, PE, HCT, and two HCTs that"
+            f"We fixed {len(held_out)} settings before any was run. In {(ratio <= NEAR_BEST).mean():.0%} of them"
+            f" PF-PNE+ is within {NEAR_BEST - 1:.0%} of the best of six rivals: PF-PNE, Fed-PNE, PE, HCT, and two HCTs that"
             " measure the noise, one with PF-PNE+'s early descent (but not HOO and BLiN)."
         ),
         (

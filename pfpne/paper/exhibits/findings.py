@@ -78,33 +78,31 @@ class _Verdicts(NamedTuple):
             "of": len(verdicts)
         }
 
-    def count_in_words(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
+    def count_in_words(self, topic: str) -> str:
         """The count in words: "3 shown, 12 refuted and 2 open, of 17"."""
-        return "{shown} shown, {refuted} refuted and {open} open, of {of}".format(**self.count(topic, Delta))
+        return "{shown} shown, {refuted} refuted and {open} open, of {of}".format(**self.count(topic))
 
     def count_in_brief(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
         """The count without words: "3/12/2"."""
         return "{shown}/{refuted}/{open}".format(**self.count(topic, Delta))
 
-    def range_in_words(
-        self, topic: str, column: str, Delta: str = GIVEN_DELTAS[0], refuted: bool = False, digits: int = 2
-    ) -> str:
+    def range_in_words(self, topic: str, column: str, refuted: bool = False) -> str:
         """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted one."""
-        rows = self.on_topic(self.comparisons, topic, Delta).dropna(subset=column)
+        rows = self.on_topic(self.comparisons, topic).dropna(subset=column)
         if refuted:
-            place, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic, Delta)
-            rows = rows.merge(verdicts.loc[verdicts["verdict"] == "does not hold", place])
-            rows = rows.loc[rows.groupby(place)[column].idxmax()]
+            comparison, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
+            rows = rows.merge(verdicts.loc[verdicts["verdict"] == "does not hold", comparison])
+            rows = rows.loc[rows.groupby(comparison)[column].idxmax()]
         if rows.empty:
             return ""
         low, high = rows[column].min(), rows[column].max()
-        return f"{low:.{digits}g} to {high:.{digits}g}"
+        return f"{low:.2g} to {high:.2g}"
 
-    def against(self, rival: str, topics: tuple[str, ...], regime: str, cells: str = "random") -> str:
-        """PF-PNE's regret over a rival's, by objective, in the claims of each of these topics, one after the other."""
+    def against(self, rival: str, topics: tuple[str, ...], regime: str) -> str:
+        """PF-PNE's regret over a rival's on random cells, by objective, in the claims of each topic in turn."""
         rows = self.comparisons
         rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN_DELTAS[0])]
-        rows = rows[(rows["regime"] == regime) & (rows["cells"] == cells)].drop_duplicates("id")
+        rows = rows[(rows["regime"] == regime) & (rows["cells"] == "random")].drop_duplicates("id")
         ratio = {(TOPICS[row.id], OBJECTIVES[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
         ratios = (", ".join(f"{ratio[topic, name]:.2f}" for topic in topics) for name in objectives)

@@ -19,7 +19,11 @@ from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.simulate import partition_of
 from pfpne.simulation.tree import Cells, play
 
-MIXTURES = {  # a search between HCT and HOO -> which HOO_PARTS it has of HOO's
+# A search between HCT and HOO -> which parts it has of HOO's. The parts are
+# - width: the interval of a node, sqrt(2 log T / n) instead of c sqrt(log(1/delta~) / n), c = 0.1;
+# - credit: a reward counts at every node above the one pulled, too;
+# - splits: a node is split at its first pull, down to the truncation depth, instead of after tau_h pulls.
+MIXTURES = {
     "HCT": (),
     "HCT, HOO's width": ("width",),
     "HCT, HOO's credit": ("credit",),
@@ -29,15 +33,10 @@ MIXTURES = {  # a search between HCT and HOO -> which HOO_PARTS it has of HOO's
     "HOO, HCT's splits": ("width", "credit"),
     "HOO": ("width", "credit", "splits"),
 }
-HOO_PARTS = {
-    "width": "the interval of a node: sqrt(2 log T / n) instead of c sqrt(log(1/delta~) / n), c = 0.1",
-    "credit": "a reward counts at every node above the one pulled, too",
-    "splits": "a node is split at its first pull, down to the truncation depth, instead of after tau_h pulls",
-}
 
 
 def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: int) -> HCTConstants:
-    """HCT's constants, with these HOO_PARTS of HOO's in their place."""
+    """HCT's constants, with these parts of HOO's in their place."""
     settings = HCTSettings()
     hct, hoo = (make(settings, partition, horizon) for make in (hct_constants, hoo_constants))
     if "splits" in parts:

@@ -99,11 +99,10 @@ def in_thousands(x: float, _position: int | None = None) -> str:
     return f"{x / 1e6:g}M" if abs(x) >= 1e6 else f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}"
 
 
-def linear_ticks(axis: Axis, count: int, thousands: bool = True) -> None:
+def linear_ticks(axis: Axis, count: int) -> None:
     """At most about `count` ticks at round numbers, with thousands as 20k."""
     axis.set_major_locator(MaxNLocator(count, steps=ROUND_STEPS))
-    if thousands:
-        axis.set_major_formatter(FuncFormatter(in_thousands))
+    axis.set_major_formatter(FuncFormatter(in_thousands))
 
 
 def log_ticks(axis: Axis, multiples: tuple = (1, 2, 5)) -> None:
