@@ -8,7 +8,7 @@ from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServe
 from pfpne.algorithms.pf_pne_plus import HCTNoise, PFPNEPlus, PlusServer
 from pfpne.federation import Server
 from pfpne.simulation.neural import simulate_fn_ucb
-from pfpne.simulation.phased import simulate_phases, simulate_with_trees
+from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.tree import simulate_alone, simulate_centralized
 
 # fast(problem, task, settings, noise_streams, checkpoints, global_regret) -> Measurements, equal to those of the
@@ -17,8 +17,8 @@ FAST = {
     "pf-pne": partial(simulate_phases, PFPNE, PhasedServer),
     "fed-pne": partial(simulate_phases, FedPNE, FedPNEServer),
     "pe": partial(simulate_phases, PE, Server),
-    "pf-pne+": partial(simulate_with_trees, PFPNEPlus, PlusServer),
-    "hct-noise": partial(simulate_with_trees, HCTNoise, Server),
+    "pf-pne+": partial(simulate_phases, PFPNEPlus, PlusServer),
+    "hct-noise": partial(simulate_phases, HCTNoise, Server),
     "hct": partial(simulate_alone, hct_constants),
     "hct-pyxab": partial(simulate_alone, pyxab_constants),
     "centralized": simulate_centralized,

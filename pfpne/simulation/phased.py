@@ -91,18 +91,13 @@ def run_phases(
 
 
 def simulate_phases(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Measurements:
-    """Run the loop of all clients to the horizon."""
-    evaluations, _ = run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret)
-    return evaluations.recorder.measurements()
-
-
-def simulate_with_trees(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Measurements:
-    """Run the loop of all clients up to the OwnTrees that it ends with, if it gets there; then play each tree to T."""
-    evaluations, last = run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret)
-    before, start = evaluations.recorder.measurements(), int(evaluations.t[0])  # all have made as many pulls
-    if last is None or start == task.horizon:
+    """Run the loop of all clients to the horizon, or up to its OwnTrees; then play each of these to the horizon."""
+    evaluations, own_trees = run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret)
+    before, start = evaluations.recorder.measurements(), int(evaluations.t[0])
+    if own_trees is None or start == task.horizon:
         return before
-    regret, simple, best = play_trees(last.trees, problem, task, noise_streams, t, start, evaluations.recorder.total)
+    trees, regret_before = own_trees.trees, evaluations.recorder.total  # all clients have made `start` pulls
+    regret, simple, best = play_trees(trees, problem, task, noise_streams, t, start, regret_before)
     shared = np.hstack([before.global_regret[:, t < start], regret[1]]) if global_regret else None
     simple = np.hstack([before.simple_regret[:, t <= start], simple])
     return Measurements(np.hstack([before.regret[:, t < start], regret[0]]), shared, simple, before.rounds, best)
