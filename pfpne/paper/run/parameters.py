@@ -26,6 +26,11 @@ from pfpne.paper.run.results import Results, run_experiment
 from pfpne.paper.run.selections import OWN_DELTA
 from pfpne.paper.run.workers import end_with_parent
 
+# The fields of Parameters, besides the settings, that decide a number.
+DECIDING_PARAMETERS = (
+    *("objective", "algorithms", "n_clients", "horizon", "n_runs"),
+    *("noise", "shift", "cells", "seed"),
+)
 HEADER = "# Parameters, with their meaning"
 PAPERMILL_HEADER = "# Parameters"
 PAPERMILL_PATHS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pfpne.paper.run import sources
 from pfpne.paper.run.folders import FIGURES, NOTEBOOKS_FOLDER, read_whole, short_path
-from pfpne.paper.run.parameters import complete
+from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
 from pfpne.paths import LANDMINE_TABLE, ROOT, write_atomically
 
 PATH = FIGURES / "PROVENANCE.json"
@@ -27,18 +27,6 @@ WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
         *("run.progress", "run.rows", "run.sources", "run.versions", "run.workers"),
     )
 }
-DECIDING_PARAMETERS = (
-    "algorithms",
-    "n_clients",
-    "horizon",
-    "n_runs",
-    "noise",
-    "shift",
-    "cells",
-    "seed",
-    "objective",
-    "settings",
-)
 
 
 class NoCommit(RuntimeError):
@@ -75,7 +63,8 @@ def digest(notebook: str, parameters: dict) -> str:
     hashes = sources.LOADED.reached(imported, whole=True)
     code = {name: hashes[name] for name in hashes if name not in WITHOUT_NUMBERS}
     data = hashlib.sha256(read_whole(LANDMINE_TABLE)).hexdigest()
-    content = json.dumps([{name: getattr(p, name) for name in DECIDING_PARAMETERS}, code, data], sort_keys=True)
+    deciding = {name: getattr(p, name) for name in (*DECIDING_PARAMETERS, "settings")}
+    content = json.dumps([deciding, code, data], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 

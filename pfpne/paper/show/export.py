@@ -21,24 +21,10 @@ import pandas as pd
 from pfpne.algorithms import make_settings, settings_of
 from pfpne.paper.run.declarations import SETTINGS
 from pfpne.paper.run.folders import FIGURES_CUSTOM, MIME, read_whole, short_path
-from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.parameters import DECIDING_PARAMETERS, Parameters
 from pfpne.paper.run.versions import library_versions
 from pfpne.paths import write_atomically
 from pfpne.problems.landmine import SHA256, load_table
-
-MANIFEST_PARAMETERS = (
-    "profile",
-    "reading",
-    "objective",
-    "algorithms",
-    "n_clients",
-    "horizon",
-    "n_runs",
-    "noise",
-    "shift",
-    "cells",
-    "seed",
-)
 
 
 @dataclass(frozen=True)
@@ -170,7 +156,7 @@ def write_index(home: Path) -> None:
 def manifest(p: Parameters, exhibit: Exhibit) -> dict:
     """How to make the exhibit again, and what came out: nothing of the machine, the time or the folder in it."""
     landmine = p.objective in (None, "landmine")
-    parameters = {name: getattr(p, name) for name in MANIFEST_PARAMETERS}
+    parameters = {name: getattr(p, name) for name in ("profile", "reading", *DECIDING_PARAMETERS)}
     return {
         "figure": exhibit.stem,
         "caption": exhibit.caption,
