@@ -93,10 +93,10 @@ def test_the_examples_run(name):
     assert sum(result.failed for result in results) == 0
 
 
-def test_federation_s_example_runs():
-    from pfpne import federation
-
-    assert doctest.testmod(federation).failed == 0
+@pytest.mark.parametrize("module", ["federation", "live.client", "live.server"])
+def test_the_examples_of_classes_beside_them_run(module):
+    results = doctest.testmod(importlib.import_module(f"pfpne.{module}"))
+    assert results.attempted > 0 and results.failed == 0
 
 
 def variables(tree: ast.Module) -> set[str]:

@@ -712,7 +712,7 @@ def secured(name: str) -> Algorithm:
     Raises
     ------
     ValueError
-        If the algorithm cannot work this way, or sends nothing.
+        If there is no such algorithm, or it sends nothing, or needs more than sums over the clients.
 
     Examples
     --------

@@ -98,6 +98,17 @@ class LiveClient:
     ------
     ValueError
         If an argument is out of its range, or the folder holds something else than this client's state.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> import pfpne
+    >>> from pfpne.live import LiveClient
+    >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=2, horizon=100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     client = LiveClient("pf-pne", task, 0, lambda x: 1 - abs(x[0] - 0.25), folder)
+    ...     json.loads(client.answer())["means"]
+    [0.75]
     """
 
     def __init__(

@@ -70,6 +70,16 @@ class LiveServer:
         If an argument is out of its range; for a quorum below M with an algorithm that needs every client; with masks,
         for a quorum of so few that a server which lies could get the sum over fewer than least_clients; and for fn-ucb
         with D > 0.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pfpne
+    >>> from pfpne.live import LiveServer
+    >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=2, horizon=100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     LiveServer("pf-pne", task, folder, deadline=60.0).wanted()
+    [0, 1]
     """
 
     def __init__(
@@ -331,6 +341,26 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
     -----
     A client that is asked the same again, because nothing came of what it answered, is asked after a pause, which grows
     from a twentieth of a second to ten seconds.
+
+    Examples
+    --------
+    Here the clients are in the same process, and a list carries the texts.
+
+    >>> import tempfile
+    >>> import pfpne
+    >>> from pfpne.live import LiveClient, LiveServer, drive
+    >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=2, horizon=100)
+    >>> answers = []
+    >>> def receive():
+    ...     return [answers.pop(0)] if answers else []
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     server = LiveServer("pf-pne", task, f"{folder}/server", deadline=60.0)
+    ...     clients = [
+    ...         LiveClient("pf-pne", task, m, lambda x: 1 - abs(x[0] - 0.25), f"{folder}/client{m}") for m in range(2)
+    ...     ]
+    ...     drive(server, lambda m, text: answers.append((m, clients[m].answer(text))), receive)
+    >>> [client.t for client in clients]
+    [100, 100]
     """
     asked, sent = set(), {}  # sent: client -> what it was sent last, when, and for how long it is not sent that again
     while server.running:

@@ -68,8 +68,9 @@ def tune(
     direction
         "maximize" or "minimize".
     noise
-        None if nothing is known; "bernoulli"; or the half-width of uniform noise, in units of the value. 0: equal
-        parameters give equal values, and a point met again, which counts, is not evaluated again.
+        None if nothing is known; "bernoulli" for values 0 and 1; or the half-width >= 0 of uniform noise, in units of
+        the value. With 0 equal parameters give equal values: a point that is met again counts as an evaluation, and its
+        objective is not called again.
     seed
         An integer >= 0, which decides all that is drawn.
     history
@@ -105,7 +106,7 @@ def tune(
     Raises
     ------
     ValueError
-        For what is wrong in a call, before anything is evaluated.
+        If an argument is out of its range, before anything is evaluated.
     EvaluationError
         If an objective raises an error, or returns no number of the range, and catch does not say otherwise. It names
         the client and the point, and has the result so far.

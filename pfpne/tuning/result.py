@@ -69,7 +69,7 @@ class Tuned:
     saved
         How many calls noise=0 has saved.
     request
-        What was asked for.
+        The arguments of the search, as plain values and texts.
     rows
         The history as it stands in its file.
     disclosure

@@ -35,7 +35,7 @@ class Float:
     Raises
     ------
     ValueError
-        If low < high does not hold, or one of them is no such number.
+        If low and high are not finite numbers with low < high, or if log is True and low is not above 0.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Int:
     Raises
     ------
     ValueError
-        If low < high does not hold, or one of them is no such number.
+        If low and high are not integers in their range with low < high, or if log is True and low is below 1.
 
     Examples
     --------
@@ -122,12 +122,12 @@ class Ordinal:
     Parameters
     ----------
     choices
-        Two or more, all different and hashable.
+        A list of two or more values, all different and hashable.
 
     Raises
     ------
     ValueError
-        If the choices are none of these.
+        If choices is no such list.
 
     Examples
     --------
@@ -167,12 +167,12 @@ class Choice(Ordinal):
     Parameters
     ----------
     choices
-        Two or more, all different and hashable.
+        A list of two or more values, all different and hashable.
 
     Raises
     ------
     ValueError
-        If the choices are none of these.
+        If choices is no such list.
 
     Examples
     --------
@@ -217,12 +217,12 @@ class Space:
     Parameters
     ----------
     parameters
-        {name: Float, Int, Ordinal or Choice}, or a Space.
+        {name: Float, Int, Ordinal or Choice}, with at least one name; or a Space.
 
     Raises
     ------
     ValueError
-        If it is none of these.
+        If it is neither, or a name is no text or an empty one.
 
     Examples
     --------
@@ -292,7 +292,7 @@ class Reward:
     Raises
     ------
     ValueError
-        If low < high does not hold, or the direction is another word.
+        If low and high are not numbers with low < high, or the direction is another word.
 
     Examples
     --------
