@@ -300,8 +300,8 @@ def in_short(held_out: pd.DataFrame) -> list[str]:
     return [
         (
             f"We fixed {len(held_out)} settings before any was run. In {(ratio <= NEAR_BEST).mean():.0%} of them"
-            f" PF-PNE+ is within {NEAR_BEST - 1:.0%} of the best of six rivals: PF-PNE, Fed-PNE, PE, HCT, and two HCTs that"
-            " measure the noise, one with PF-PNE+'s early descent (but not HOO and BLiN)."
+            f" PF-PNE+ is within {NEAR_BEST - 1:.0%} of the best of six rivals: PF-PNE, Fed-PNE, PE, HCT, and two HCTs"
+            " that measure the noise, one with PF-PNE+'s early descent (but not HOO and BLiN)."
         ),
         (
             f"In one of ten it has more than {ratio.quantile(0.9):.2g} times the best's regret, and at worst"
