@@ -178,6 +178,23 @@ def test_who_is_first_on_the_map():
     assert maps.in_words(table[1:2]).endswith("in 0 of 1 with differing clients.")
 
 
+def test_the_grid_of_the_map_in_words():
+    words, _, _, _, *rows = maps.grid_in_words(complete("8_regime_map", {"profile": "smoke"})).splitlines()
+    assert words.startswith("The map has 6 regimes, with 3 paired runs of each, random cells and seed 0. Landmine's")
+    assert [row.split(" | ")[1].strip(" |") for row in rows] == [
+        "Garland, Landmine",
+        "Bernoulli rewards, noise ±0.1",
+        "0, 0.1",
+        "4",
+        "1,000",
+    ]
+    whole = maps.grid_in_words(complete("8_regime_map", {}))
+    assert whole.startswith("The map has 1,425 regimes")
+    assert "If M T is 10,000,000 or more, a regime has only this noise: Bernoulli rewards." in whole
+    narrow = {"noise": 0.3, "n_clients": 8, "objective": "garland"}
+    assert maps.grid_in_words(complete("8_regime_map", narrow)).startswith("The map has 18 regimes, ")
+
+
 def test_which_choice_moves_most():
     names = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")
     usual = {name: values[0] if values else "bernoulli" for name, values in CHOICES.items()}

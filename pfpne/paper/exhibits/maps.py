@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pfpne.paper.claims.evidence import COMMON_SHIFT
-from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
+from pfpne.paper.exhibits.regimes import LARGE_RUN, RANKED_ON_MAP, Grid
 from pfpne.paper.run.parameters import Parameters
-from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.export import Exhibit, as_markdown
 from pfpne.paper.show.plot import figure_exhibit, log_ticks, new_figure, our_style
 from pfpne.paper.show.style import (
     CELL_SHADES,
@@ -39,6 +39,44 @@ RATIOS = {
     "federated": ("PF-PNE / PE", "pf-pne", ["pe"]),
 }
 QUANTITY_NAMES = {"best": "smallest regret"} | {quantity: name for quantity, (name, *_) in RATIOS.items()}
+
+
+def grid_in_words(p: Parameters) -> str:
+    """Say which regimes the map has, in a sentence and a table in Markdown.
+
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    str
+        The sentence, and the table with one row per side of the grid.
+    """
+    grid = Grid.from_parameters(p)
+    regimes = grid.regimes()
+    runs = f"{p.n_runs} paired {'run' if p.n_runs == 1 else 'runs'}"
+    words = f"The map has {len(regimes):,} regimes, with {runs} of each, {p.cells} cells and seed {p.seed}."
+    in_use = [{*column} for column in zip(*regimes, strict=True)]
+    sides = {
+        "objective": (grid.objectives, title),
+        "noise": (grid.noises, noise_in_words),
+        "clients' own shifts, in widths of the domain": (grid.shifts, "{:g}".format),
+        "M, clients": (grid.clients, "{:,}".format),
+        "T, evaluations per client": (grid.horizons, "{:,}".format),
+    }
+    rows = [
+        (name, ", ".join(in_this_form(value) for value in values if value in present))
+        for (name, (values, in_this_form)), present in zip(sides.items(), in_use, strict=True)
+    ]
+    large = any(M * T >= LARGE_RUN for *_, M, T in regimes)
+    if large and set(grid.noises) - set(grid.noises_of_large_runs):
+        only = listed(map(noise_in_words, grid.noises_of_large_runs))
+        words += f" If M T is {LARGE_RUN:,} or more, a regime has only this noise: {only}."
+    if "landmine" in grid.objectives:
+        words += " Landmine's clients are as they are, without a shift."
+    return f"{words}\n\n{as_markdown(pd.DataFrame(rows, columns=['What varies', 'Values']))}"
 
 
 def quantity_ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
