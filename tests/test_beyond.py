@@ -80,6 +80,6 @@ def test_the_sentences_say_what_the_table_says():
     first, tuned, second, third = beyond.sentences(pd.DataFrame(rows))
     assert "in 1 of 2 settings" in first and "best rival in 1." in first and "any rival in 1 of 1." in first
     assert "At its worst (Garland, noise ±0.1, shifted clients) it has 1.25 times" in first
-    assert "in 1 of 2 settings" in tuned and "so in 0 of 0." in tuned
+    assert "in 1 of 2 settings" in tuned and "it is in 0 of 0." in tuned
     assert second.count("2.00") == len(beyond.PARTS)
     assert "is 4, the range 3 to 5." in third and "in 0 of 2 settings" in third

@@ -24,11 +24,14 @@ def table(n_runs: int = 20, **gains: float) -> pd.DataFrame:
         ({"alone": -0.02}, "federation paid: every way of tuning alone is worse.**"),
         (
             {"alone": -0.02, "random": 0.02},
-            "it is open whether federation pays.** As good within chance: random search, each",
+            "it is open whether federation pays.** Within chance these are as good: random search, each",
         ),
-        ({"Optuna": 0.02}, "federation did not pay.** Better for certain: Optuna's TPE, each alone."),
+        (
+            {"Optuna": 0.02},
+            "federation did not pay.** This way of tuning alone is better for certain: Optuna's TPE, each alone.",
+        ),
         ({"pooled": 0.02, "alone": -0.02}, "federation paid"),
-        ({"n_runs": 3}, "there are too few runs for a verdict.** By how much"),
+        ({"n_runs": 3}, "there are too few runs for a verdict.** The AUC of"),
     ],
 )
 def test_federation_paid_if_every_way_alone_is_worse(how, said):

@@ -197,13 +197,14 @@ def sentences(table: pd.DataFrame) -> list[str]:
         f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED_OBJECTIVES))}, with "
         "another seed. "
         f"There it is within 10% of the best rival in {(ratio[tuned] <= 1.1).sum()} of {tuned.sum()} settings. On the "
-        f"other objectives it is so in {(ratio[~tuned] <= 1.1).sum()} of {(~tuned).sum()}.",
+        f"other objectives it is in {(ratio[~tuned] <= 1.1).sum()} of {(~tuned).sum()}.",
         f"**What each part is worth.** This is how many times larger the regret is without it (geometric mean over the "
         f"settings): {factors}.",
     ]
     if len(far):
         text.append(
-            "**How far from the oracle.** The median of its regret over the oracle's is "
+            "**How far from the oracle**, a search that is told all but which half of a cell holds the best value. The "
+            "median of its regret over the oracle's is "
             f"{rounded(far.median())}, the "
             f"range {rounded(far.min())} to {rounded(far.max())}. It is below 1 in {(far < 1).sum()} of "
             f"{len(far)} "

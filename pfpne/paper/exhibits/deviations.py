@@ -157,7 +157,7 @@ def tabulate(study: Study) -> Exhibit:
     """
     table = measure_deviations(study)
     caption = (
-        "Mean R(T)/M under another reading of the paper over mean R(T)/M under ours, with a bootstrap 95 % interval. "
+        "Mean R(T)/M with another choice over mean R(T)/M with ours, with a bootstrap 95 % interval. "
         f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards unless "
         "another noise is named."
     )

@@ -94,11 +94,10 @@ def _words_on_held_out(held_out: pd.DataFrame) -> str:
     lead = ratio_to_others(held_out)[held_out["shift"].eq(0) & held_out["objective"].ne("landmine")]
     return (
         f"**Held out.** {len(held_out)} regimes were fixed before any of them was run. They have another seed, and M "
-        "and T that are not on the map. Shifts other than 0 and noises other than Bernoulli are not on the map "
-        f"either. Rastrigin is in two dimensions. There {label('pf-pne+')} is within {NEAR_BEST - 1:.0%} of the "
-        "best of "
-        f"the others {_near_the_best(held_out, ['cells'])} With identical clients it has at least 30% less regret than "
-        f"any other in {(lead <= 0.7).sum()} of {len(lead)}."
+        "and T that are not on the map. Their shifts and noises are not on the map either, except 0 and Bernoulli "
+        f"rewards. Rastrigin is in two dimensions. There {label('pf-pne+')} is within {NEAR_BEST - 1:.0%} of the best "
+        f"of the others {_near_the_best(held_out, ['cells'])} With identical clients it has at least 30% less regret "
+        f"than any other in {(lead <= 0.7).sum()} of {len(lead)}."
     )
 
 
@@ -109,19 +108,21 @@ def ratio_to_others(table: pd.DataFrame) -> pd.Series:
 
 def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
     """How often PF-PNE+ is within NEAR_BEST of the best of the others, by these columns and whether tuned there."""
-    ratio, parts = ratio_to_others(table), []
+    ratio, parts, words_said = ratio_to_others(table), [], []
     rows = table[by].assign(near=ratio <= NEAR_BEST, tuned=table["objective"].isin(TUNED_OBJECTIVES))
     for kinds, group in rows.groupby(by, sort=False) if by else [((), rows)]:
         where = "".join(f"on {kind} cells " for kind in kinds)
-        sides = [
-            f"in {side['near'].mean():.0%} of {len(side):,} regimes with {objectives}"
-            for objectives, side in (
-                ("objectives that it was tuned on", group[group["tuned"]]),
-                ("other objectives", group[~group["tuned"]]),
+        sides = {
+            words: side["near"]
+            for words, side in (
+                (" regimes with objectives that it was tuned on", group[group["tuned"]]),
+                (" regimes with other objectives", group[~group["tuned"]]),
             )
             if len(side)
-        ]
-        parts.append(where + " and ".join(sides))
+        }
+        said, words_said = words_said == [*sides], [*sides]  # the words of the part before serve again
+        shares = (f"{near.mean():.0%} of {len(near):,}{'' if said else words}" for words, near in sides.items())
+        parts.append(f"{where}in {' and '.join(shares)}")
     return f"{'; '.join(parts)}. At worst it has {ratio.max():.2g} times the regret of the best."
 
 
@@ -213,14 +214,13 @@ def _which_Delta(break_even: pd.DataFrame) -> str:
     differ, alike = cases[cases["own"] > 0], cases[cases["own"] == 0]
     again = (differ["pays"] > 0) & (differ["zero"] < 1)
     return (
-        f"**Which Delta to give {label('pf-pne')}.** Ranges are medians and quartiles. With differing clients, the "
-        f"true Delta is {_range(differ['own'])}. Given it, the regret is within {NEAR_BEST - 1:.0%} of that of "
-        "the best "
-        f"Delta in {(differ['behind'] <= NEAR_BEST).sum()} of {len(differ)} cases, and below PE's in "
-        f"{(differ['ratio'] < 1).sum()}. The best Delta is {_range(differ['best'])}. Below a Delta of "
-        f"{_range(differ['pays'])} federating stops paying; at 0 it pays again in {again.sum()}. With identical "
-        f"clients, Delta = 0 is within {NEAR_BEST - 1:.0%} of the best in {(alike['behind'] <= NEAR_BEST).sum()} of "
-        f"{len(alike)}."
+        f"**Which Delta to give {label('pf-pne')}.** Each Delta is a median, with its quartiles in brackets. With"
+        f" differing clients the true Delta is {_range(differ['own'])}. Given it, the regret is below PE's in"
+        f" {(differ['ratio'] < 1).sum()} of {len(differ)} cases, and within {NEAR_BEST - 1:.0%} of that with the best"
+        f" Delta in {(differ['behind'] <= NEAR_BEST).sum()}. The best Delta is {_range(differ['best'])}. Federating"
+        f" stops paying below a Delta of {_range(differ['pays'])}; at 0 it pays again in {again.sum()} cases. With"
+        f" identical clients, Delta = 0 is within {NEAR_BEST - 1:.0%} of the best in"
+        f" {(alike['behind'] <= NEAR_BEST).sum()} of {len(alike)} cases."
     )
 
 

@@ -135,8 +135,8 @@ def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> E
         f" {p.shift:g}, {p.n_runs} runs, on {', '.join(map(title, ONE_PER_DIMENSION))} (the corollary on"
         f" {' and '.join(map(title, SHRINKING_OBJECTIVES))}). A lemma is shown where it holds and all of its "
         "premises do, refuted"
-        " where it fails although they do, and open where a premise fails or the bound is 1 or more. The counts are"
-        " of one depth of one run. Ratios and exponents have bootstrap 95 % intervals."
+        " where it fails although they do, and open where a premise fails or the bound is 1 or more. A"
+        " count is over the depths of all runs. Ratios and exponents have bootstrap 95 % intervals."
     )
     forms = {"regret": three_digits, "depth": "{:.1f}".format, "deepest": "{:.1f}".format, "nodes": "{:,.0f}".format}
     shown = trees.assign(**{name: trees[name].map(form) for name, form in forms.items()})

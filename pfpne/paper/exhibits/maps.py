@@ -134,7 +134,7 @@ def draw_quantity(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
 def _draw_maps(stem: str, subject: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:
     """Heat maps of noise and shift: rows (name, table, quantity), one column per objective."""
     quantities = {quantity for *_, quantity in rows}
-    letters = ", ".join(f"{letter} {label(name)}" for name, letter in LETTERS.items())
+    letters = ", ".join(f"{letter} is {spoken(name)}" for name, letter in LETTERS.items())
     caption = (
         f"{subject}Numbers are ratios of mean R(T)/M over n = {p.n_runs} paired runs. Below 1 (blue) the first is "
         f"ahead. Letters name the algorithm with the smallest regret: {letters}. A tile is pale where its lead is less "

@@ -139,7 +139,7 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
         f'{best} do, in {(table["held"] == best).sum()} readings. Under "printed" it is '
         f"{int(_row(table, printed)['held'])} in the search's two runs, and {in_means} in the {tested['n'].max()} runs "
         f"of the test. Under no reading does this hold: {never_in_words or 'each holds under some'}.",
-        f"The noise matters. At the best T, and with all else as in this package, this many of {N} hold: {numbers}.",
+        f"The noise matters. With the best T, and all else as in this package, this many of the {N} hold: {numbers}.",
     ]
     turned = tested[
         (tested["other_phase"] > MAX_CUT_SHARE) & (tested["phase"] <= MAX_CUT_SHARE) & (tested["verdict"] != OPEN)
@@ -152,12 +152,12 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
         )
     moved = comparisons[comparisons["id"].str.startswith("settings-")].groupby("objective", sort=False)["ratio"]
     change = moved.agg(lambda ratio: max(ratio.max(), 1 / ratio.min()))
-    within = ", ".join(title(f) for f in change.index[change < 2])
+    within = listed(map(title, change.index[change < 2])) if (change < 2).any() else "none"
     return [
         *sentences,
         "Moving one setting changes PF-PNE's mean regret by at most this factor: "
-        f"{', '.join(f'{title(f)} {x:.2g}' for f, x in change.items())}. We call a factor below 1.25 little. "
-        f'Elsewhere our "much" begins at 2. If less were little, it would be little on {within or "none"}.',
+        f"{', '.join(f'{title(f)} {x:.2g}' for f, x in change.items())}. We call a factor below 1.25 little, while "
+        f'elsewhere our "much" begins at 2. If every factor below 2 were little, it would be so on {within}.',
     ]
 
 

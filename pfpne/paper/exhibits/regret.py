@@ -180,7 +180,7 @@ def _panel(rows: list[list[Results | None]], name: str, p: Parameters, simple: b
     """Several objectives side by side: one row for each noise, None for an empty place."""
     noises = ", ".join(noise_in_words(row[0].experiment.noise) for row in rows)
     landmine = any(results and results.experiment.objective == "landmine" for row in rows for results in row)
-    subject = f", {noises}{', landmine without' if landmine else ''}"
+    subject = f", {noises}{' (landmine: no noise)' if landmine else ''}"
     return _draw_with_legend(rows, f"panel_{name}", subject, p, n_points=60, simple=simple)
 
 

@@ -345,13 +345,14 @@ def sentences(differences: pd.DataFrame) -> list[str]:
         if rows["n"].min() < MIN_RUNS:
             verdict, why = "there are too few runs for a verdict", ""
         elif len(better):
-            verdict, why = "federation did not pay", f" Better for certain: {'; '.join(better['against'])}."
+            verdict = "federation did not pay"
+            why = f" This way of tuning alone is better for certain: {'; '.join(better['against'])}."
         elif len(within_chance):
             names = "; ".join(within_chance["against"])
-            verdict, why = "it is open whether federation pays", f" As good within chance: {names}."
+            verdict, why = "it is open whether federation pays", f" Within chance these are as good: {names}."
         else:
             verdict, why = "federation paid: every way of tuning alone is worse", ""
         parts = [f"{row.against} {row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]" for row in rows.itertuples()]
-        less = "By how much the AUC of Gaussian processes that share is above that of each other way"
-        lines.append(f"**With {setting}, {verdict}.**{why} {less}: {'; '.join(parts)}.")
+        above = "The AUC of Gaussian processes that share is above that of each other way by this much"
+        lines.append(f"**With {setting}, {verdict}.**{why} {above}: {'; '.join(parts)}.")
     return lines

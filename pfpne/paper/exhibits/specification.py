@@ -152,11 +152,12 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     colors = dict(zip(noises, looks, strict=False))
     counts = ", ".join(f"{(table['objective'] == f).sum()} on {title(f)}" for f in objectives)
     caption = (
-        f"The main comparison under every combination of choices: {counts} readings. Delta and the cut phase are"
-        f" PF-PNE's; c is its own, Fed-PNE's and PE's. M = {study.n_clients} clients, means of n = {study.n_runs} runs,"
-        " no test. Above: PF-PNE's regret over the least of the other four's, in the order of the ratios, one curve"
-        " per noise; below the line PF-PNE is first. Middle: the share of readings with this choice in which"
-        " PF-PNE is first. Below: the share of readings in which each statement is so."
+        f"The main comparison under every combination of choices, which makes this many readings: {counts}. The"
+        " choices of Delta and of the cut phase are PF-PNE's. The choice of c is also Fed-PNE's and PE's. M ="
+        f" {study.n_clients} clients, means of n = {study.n_runs} runs, no test. Above: PF-PNE's regret over the"
+        " smallest of the other four's, in increasing order, one curve per noise; below the line PF-PNE is first."
+        " Middle: the share of readings with this choice in which PF-PNE is first. Below: the share of readings in"
+        " which each statement holds."
     )
     choices = [(name, value) for name in CHOICES for value in table[name].unique()]
 

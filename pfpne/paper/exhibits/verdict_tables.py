@@ -14,10 +14,10 @@ from pfpne.paper.show.style import DASH, label, noise_in_words, title
 OURS_PREFIX = "ours, on "  # before the place of what is no claim of the paper's
 EVERY_NOISE = "whatever the noise"
 HOW_TO_READ = (  # how the verdicts are to be read
-    "M, T, the noise and the shift are this project's, because the paper does not state them. So is what its words "
-    "mean in numbers. The brackets say what decides. For most claims this is the part that is furthest from the claim, "
+    "We chose M, T, the noise and the shift, because the paper does not state them. We also chose what its words mean "
+    "in numbers. The brackets say what decides. For most claims this is the part that is furthest from the claim, "
     "as a ratio of mean regrets or a mean slope. For a counted claim it is what refutes it. Where nothing is decided, "
-    "it is the reason. For identical clients the true Delta is 0; with that PF-PNE never leaves its federated stage."
+    "it is the reason. With identical clients the true Delta is 0, and PF-PNE then never leaves its federated stage."
 )
 
 
