@@ -307,6 +307,27 @@ def test_a_first_evaluation_that_fails_is_made_again_and_many_in_a_row_are_an_er
         pfpne.tune([lambda p: fail()], SPACE, 5, catch=OSError, give_up=3, progress=False)
 
 
+@pytest.mark.parametrize("algorithm", ["gp", "gp-shared", "hct-noise", "fed-pne", "random"])
+def test_a_first_point_that_always_fails_does_not_end_the_search(algorithm, tmp_path):
+    space = {"kernel": pfpne.Choice(["linear", "poly", "rbf"]), "C": pfpne.Float(0, 1)}
+    first = pfpne.Search(["a"], space, 20, algorithm=algorithm).ask()[0].parameters["kernel"]
+
+    def function(p):
+        if p["kernel"] == first:
+            raise ValueError("no such kernel here")
+        return p["C"]
+
+    call = {"space": space, "algorithm": algorithm, "history": tmp_path / "h", "catch": ValueError, "progress": False}
+    result = pfpne.tune({"a": function}, n_evaluations=20, **call)
+    missing = result.history["value"].isna()
+    n_failed = int(missing.to_numpy().argmin())
+    assert n_failed >= 2 and len(result.history) == 20 + n_failed
+    assert result.history["C"][0] == result.history["C"][1] != result.history["C"][2]
+    assert result.deploy["a"]["kernel"] != first
+    again = pfpne.tune({"a": lambda p: fail()}, n_evaluations=20, **call)
+    assert_same(again.history, result.history)
+
+
 @pytest.mark.parametrize("algorithm", ["gp-shared", "fed-pne"])
 def test_any_number_at_a_time_finds_the_same(algorithm):
     names, results, most = "abcd", [], []

@@ -58,7 +58,8 @@ def tune(
         {name: Float, Int, Ordinal or Choice}, or a `Space`.
     n_evaluations
         How often each objective is called, >= 1: no more, and no less unless noise is 0 or the search is stopped. (A
-        call that fails before the client has any value is made again.)
+        call that fails before the client has any value comes on top of them: it is made once more, and then at other
+        points, drawn at random, until one gives a value.)
     algorithm
         The name of an algorithm, or "random"; None for "gp", which sends nothing, up to 1,000 evaluations, and for
         "pf-pne+" beyond.

@@ -24,6 +24,7 @@ from pfpne.tuning.space import Reward, Space
 from pfpne.validation import check, check_count, check_integer, check_noise, is_number, to_float, unknown_name
 
 MIN_MODEL_POINTS = 4  # points that a model of them is made of
+MAX_FIRST_TRIES = 2  # of a point, before a client has any value: the failure may have been a passing one
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +149,7 @@ class Search:
         self._values = [defaultdict(list) for _ in self.names]  # by client: {parameters: its values there}
         self._worst: list[float | None] = [None] * len(self.names)  # by client, in [0, 1]
         self._failed = [0] * len(self.names)  # in a row
+        self._failed_first = [0] * len(self.names)  # by client: failures before it has any value
         self._batch: dict[int, deque] = {}  # by client: the points of its batch still to be evaluated
         self._rewards = defaultdict(list)  # by client: the rewards of the points of its batch that have been evaluated
         self._stages = [[] for _ in self.names]  # by client: the stages of its evaluations in the history
@@ -237,19 +239,30 @@ class Search:
         """The number of evaluations of all clients so far, made or saved."""
         return sum(self.history.count(m) for m in range(len(self.names))) + self.saved
 
+    def _next_point(self, m: int) -> tuple[float, ...]:
+        """Return the point of the unit cube that client m evaluates next.
+
+        It is the first of its batch, unless the client has no value yet and has failed there twice: a point where the
+        objective cannot be evaluated would fail for ever. Then it is one drawn at random, another after each failure.
+        """
+        n = self._failed_first[m]
+        if self._worst[m] is not None or n < MAX_FIRST_TRIES:
+            return self._batch[m][0]
+        return tuple(stream(self.request["seed"], "tune", "instead", m, n).random(self.space.d).tolist())
+
     def _trial(self, m: int) -> Trial:
-        u = self._batch[m][0]
+        u = self._next_point(m)
         return Trial(self.names[m], self.history.count(m) + 1, self.space.point(u), u)
 
     def _serve(self, m: int) -> bool:
         """Tell client m the next value of its batch if it is known already; return whether it was."""
-        parameters = self.space.point(self._batch[m][0])
-        values = self._values[m][tuple(parameters.values())]
+        u = self._next_point(m)
+        values = self._values[m][tuple(self.space.point(u).values())]
         if self.request["noise"] == 0 and values:
             self.saved += 1
             self._go_on(m, self.reward.scaled(values[0]))
             return True
-        row = self.history.take(m, list(self._batch[m][0]))
+        row = self.history.take(m, list(u))
         if row is not None:
             self.n_read += 1
             self._take(m, row)
@@ -277,7 +290,7 @@ class Search:
             After give_up missing values of the client in a row, and if the history cannot be written.
         """
         m = self.names.index(trial.client) if trial.client in self.names else -1
-        is_current = m in self._batch and trial.u == self._batch[m][0] and trial.number == self.history.count(m) + 1
+        is_current = m in self._batch and trial.u == self._next_point(m) and trial.number == self.history.count(m) + 1
         check(is_current, "a trial", "one of those that `ask` gives now", trial)
         if value is not None:
             value = self.reward.number(value)
@@ -297,11 +310,16 @@ class Search:
 
     def _take(self, m: int, row: dict) -> None:
         """Learn from a row of the history."""
-        self._stages[m].append(_stage(self.federation.clients[m]))
+        client = self.federation.clients[m]
+        self._stages[m].append(_stage(client))
         if row["value"] is not None:
             self._failed[m] = 0
+            is_asked_for = self._next_point(m) == self._batch[m][0]
+            reward = self.reward.scaled(row["value"])
             self._note(m, row["parameters"], row["value"])
-            self._go_on(m, self.reward.scaled(row["value"]))
+            if not is_asked_for and isinstance(client, GPClient):
+                client.learn(np.array([row["u"]]), np.array([reward]))
+            self._go_on(m, reward)  # of a point drawn instead, it is the worst so far, which the failed one counts as
             return
         self._failed[m] += 1
         values = self._values[m][tuple(row["parameters"].values())]
@@ -309,7 +327,8 @@ class Search:
             self._go_on(m, self.reward.scaled(float(np.mean(values))))
         elif (worst := self._worst[m]) is not None:
             self._go_on(m, worst)
-        # else there is no value that it could count as, and the point is asked for again
+        else:  # there is no value that it could count as: see _next_point
+            self._failed_first[m] += 1
 
     def _note(self, m: int, parameters: dict, value: float) -> None:
         self._values[m][tuple(parameters.values())].append(value)
