@@ -385,6 +385,21 @@ def test_a_search_can_be_stopped_by_a_callback_or_a_clock():
     assert 1 <= len(tune(slow, 500, timeout=0.3).history) <= 12 and time.monotonic() - start < 5
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_callback_that_raises_loses_nothing(n_jobs):
+    def watch(search, row):
+        if search.done == 9:
+            raise LookupError("no such board")
+
+    functions = objectives(noise=0.1)
+    with pytest.raises(LookupError, match="no such board") as caught:
+        tune(functions, 40, callbacks=[watch], n_jobs=n_jobs)
+    assert "Nothing is lost" in caught.value.__notes__[0]
+    assert 9 <= len(caught.value.result.history) == sum(len(f.calls) for f in functions.values())
+    assert len(tune(functions, 40, history=caught.value.result).history) == 80
+    assert [len(f.calls) for f in functions.values()] == [40, 40]
+
+
 def test_a_search_is_asked_and_told(tmp_path):
     """As tune does; also when trials are told in another order, and after a restart in the middle."""
     whole, functions = tune(objectives(noise=0.05), 20), objectives(noise=0.05)

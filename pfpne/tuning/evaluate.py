@@ -93,7 +93,8 @@ def tune(
         Seconds after which no evaluation begins; None for no limit.
     callbacks
         Functions, called as callback(search, row) after each evaluation; they may call search.stop(). What was found so
-        far then comes back, as it does after the timeout.
+        far then comes back, as it does after the timeout. The row has client, parameters, value (None if it is
+        missing), seconds and why (it is missing). If a callback raises an error, the error has the result so far.
     progress
         Whether a progress bar is shown.
     Delta, nu_1, rho, c, delta, early_descent, **settings
@@ -182,8 +183,13 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
             raise EvaluationError(message, search.result()) from error
         row = search.tell(trial, value, seconds=seconds, why="" if error is None else _describe(error))
         bar.update(search.done - bar.n)
-        for callback in callbacks:
-            callback(search, row)
+        try:
+            for callback in callbacks:
+                callback(search, row)
+        except Exception as error:  # its own, not an EvaluationError: whoever wrote the callback may wait for it
+            error.add_note(HOW_TO_GO_ON)
+            error.result = search.result()  # pyright: ignore[reportAttributeAccessIssue]
+            raise
 
     try:
         if n_jobs == 1:
@@ -208,11 +214,11 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
                 for client in [client for client, future in running.items() if future in done]:
                     try:
                         tell(*running.pop(client).result())
-                    except EvaluationError as error:  # the others, which are paid for, are told first
+                    except Exception as error:  # the others, which are paid for, are told first
                         failure = failure or error
             bar.update(search.done - bar.n)
             if failure is not None:
-                failure.result = search.result()
+                failure.result = search.result()  # pyright: ignore[reportAttributeAccessIssue]
                 raise failure
     except KeyboardInterrupt as stop:  # not replaced by another error: Python ends as after any other Ctrl-C
         stop.args = (HOW_TO_GO_ON,)
