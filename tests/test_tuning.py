@@ -217,8 +217,17 @@ def test_values_of_before_are_learnt_from_and_cost_nothing():
     assert not result.history.equals(plain.history)
     assert tune(objectives(), 2, known=known).found["Oslo"] == {"C": 10.0, "n": 2}
     assert tune(objectives(), 9, known=known, noise=0).history.query("client == 'Oslo' and C == 10.0").empty
-    for wrong in ({"Bonn": []}, {"Oslo": [3]}, {"Oslo": [({"C": 1.0}, 0.5)]}, {"Oslo": [({"C": 1.0, "n": 1}, 5)]}):
-        with pytest.raises(ValueError):
+    fine, pairs = ({"C": 1.0, "n": 1}, 0.5), "known of client Oslo must be a list of pairs"
+    for wrong, message in (
+        ({"Bonn": []}, "known must be a dict by some of the clients"),
+        ({"Oslo": 3}, pairs),
+        ({"Oslo": {"C": 1.0, "n": 1}}, pairs),
+        ({"Oslo": [3]}, pairs),
+        ({"Oslo": [fine, ({"C": 1.0}, 0.5)]}, "known of client Oslo, pair 2: a point must be a dict of C, n"),
+        ({"Oslo": [fine, ({"C": 1e9, "n": 1}, 0.5)]}, "known of client Oslo, pair 2: parameter 'C': a value must be"),
+        ({"Oslo": [({"C": 1.0, "n": 1}, 5)]}, "known of client Oslo, pair 1: a value must be a number in [0, 1]"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
             tune(objectives(fails=0, how=fail), 8, known=wrong)
 
 

@@ -169,10 +169,15 @@ class Search:
         check(are_clients, "known", f"a dict by some of the clients, {self.names}", known)
         checked = {name: [] for name in self.names}
         for name, pairs in known.items():
-            for pair in pairs:
+            is_iterable = isinstance(pairs, Iterable) and not isinstance(pairs, Mapping)
+            check(is_iterable, f"known of client {name}", "a list of pairs (parameters, value)", pairs)
+            for n, pair in enumerate(pairs, 1):
                 is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Mapping)
-                check(is_pair, f"known of client {name}", "pairs (parameters, value)", pair)
-                u, value = self.space.unit(pair[0]), self.reward.number(pair[1])
+                check(is_pair, f"known of client {name}", "a list of pairs (parameters, value)", pair)
+                try:
+                    u, value = self.space.unit(pair[0]), self.reward.number(pair[1])
+                except ValueError as error:
+                    raise ValueError(f"known of client {name}, pair {n}: {error}") from None
                 checked[name].append((u, {key: pair[0][key] for key in self.space.parameters}, value))
         return checked
 

@@ -140,7 +140,7 @@ class Ordinal:
 
     def __post_init__(self):
         is_list = isinstance(self.choices, Sequence) and not isinstance(self.choices, str)
-        check(is_list, "choices", "a list, in an order that makes sense", self.choices)
+        check(is_list, "choices", "a list", self.choices)
         object.__setattr__(self, "choices", tuple(self.choices))
         try:
             different = len(set(self.choices)) == len(self.choices) >= 2
@@ -275,7 +275,13 @@ class Space:
     def unit(self, point: Mapping) -> np.ndarray:
         """Return the u (d,) of parameters {name: value}; point(u) gives them back, floats to rounding."""
         check(set(point) == set(self.parameters), "a point", f"a dict of {', '.join(self.parameters)}", point)
-        return np.concatenate([np.atleast_1d(p.unit(point[name])) for name, p in self.parameters.items()])
+        u = []
+        for name, parameter in self.parameters.items():
+            try:
+                u.append(np.atleast_1d(parameter.unit(point[name])))
+            except ValueError as error:
+                raise ValueError(f"parameter {name!r}: {error}") from None
+        return np.concatenate(u)
 
 
 @dataclass(frozen=True)
