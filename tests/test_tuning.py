@@ -217,6 +217,9 @@ def test_values_of_before_are_learnt_from_and_cost_nothing():
     assert not result.history.equals(plain.history)
     assert tune(objectives(), 2, known=known).found["Oslo"] == {"C": 10.0, "n": 2}
     assert tune(objectives(), 9, known=known, noise=0).history.query("client == 'Oslo' and C == 10.0").empty
+    earlier = [(row["parameters"], row["value"]) for row in plain.rows if row["client"] == "Oslo"]  # as the page says
+    wider = SPACE | {"n": pfpne.Int(1, 9)}
+    assert len(pfpne.tune(functions, wider, 2, known={"Oslo": earlier}, progress=False).history) == 4
     fine, pairs = ({"C": 1.0, "n": 1}, 0.5), "known of client Oslo must be a list of pairs"
     for wrong, message in (
         ({"Bonn": []}, "known must be a dict by some of the clients"),
@@ -238,7 +241,7 @@ def test_a_longer_search_goes_on_from_a_shorter_one(algorithm, tmp_path):
     longer = tune(functions, 30, algorithm=algorithm, history=file)
     assert [len(f.calls) for f in functions.values()] == [30, 30]
     assert_same(longer.history, tune(objectives(noise=0.05), 30, algorithm=algorithm).history)
-    with pytest.raises(ValueError, match="the history must be of at most 28 evaluations; got 60"):
+    with pytest.raises(ValueError, match="history.jsonl: must be of at most 28 evaluations.*; got 60. Give"):
         tune(objectives(fails=0, how=fail), 14, algorithm=algorithm, history=file)
 
 
@@ -639,11 +642,22 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         ({"seed": 1}, "seed was 0"),
         ({"c": 0.2}, "settings was {}"),
         ({"reward_range": (0, 2)}, "reward was [0.0, 1.0, 'maximize']"),
-        ({"n": 11, "algorithm": "gp"}, "algorithm was 'pf-pne+'"),
+        ({"n": 11, "algorithm": "gp"}, "algorithm was 'pf-pne+', and is 'gp' here"),
+        ({"algorithm": None}, "A call that names no algorithm takes gp up to 1,000 evaluations, and pf-pne+ beyond."),
+        ({"known": {"Oslo": [({"C": 1.0, "n": 1}, 0.5)]}}, "0 values were known, and 1 are here, or others."),
     ):
         for before in (file, result):
             with pytest.raises(ValueError, match=re.escape(message)):
                 tune(objectives(fails=0, how=fail), **{"n": 10, **algorithm, **changed}, history=before)
+    for space, message in (
+        ({**SPACE, "n": pfpne.Int(1, 5)}, "in the space, n was Int(low=1, high=4, log=False), and is Int(low=1"),
+        ({"C": SPACE["C"]}, "in the space, n was Int(low=1, high=4, log=False), and is not there here."),
+        ({"n": SPACE["n"], "C": SPACE["C"]}, "space was [['C',"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            pfpne.tune(objectives(fails=0, how=fail), space, 10, history=file, progress=False, **algorithm)
+    with pytest.raises(ValueError, match=r"a file is wanted\.$"):
+        tune(objectives(fails=0, how=fail), 10, history=tmp_path)
     lines = file.read_text().splitlines(keepends=True)
     for wrong in ("", "[1]\n", "\x00\xff\n", "{}\n", lines[0] + "{}\n", lines[0] + "[]\n", "no JSON"):
         (tmp_path / "wrong").write_text(wrong, encoding="latin-1")
@@ -665,7 +679,7 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         ([head, {**rows[0], "value": -5}], "evaluation 1 of the history: a value must be a number in"),
         ([head, {**rows[0], "value": True}], "evaluation 1 of the history: a value must be a number in"),
         ([head, {**rows[0], "value": "0.5"}], "evaluation 1 of the history: a value must be a number in"),
-        ([head, *rows, rows[-1]], "the history must be of at most 20 evaluations; got 21"),
+        ([head, *rows, rows[-1]], "must be of at most 20 evaluations, which is all that this call asks for; got 21"),
         ([head, {"client": "Oslo"}], "evaluation 1 of the history must be a row of client"),
     ):
         path = tmp_path / f"{message[:40].replace('/', ' ')} {len(changed)}"

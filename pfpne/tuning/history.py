@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 from pfpne import __version__
 from pfpne.journal import Journal
 from pfpne.tuning.result import Tuned
-from pfpne.tuning.searches import SEARCHES
+from pfpne.tuning.searches import DEFAULT_FOR_FEW, DEFAULT_FOR_MANY, FEW_EVALUATIONS, SEARCHES
 from pfpne.validation import check, is_number
 
 ROW_FIELDS = {"client", "u", "parameters", "value", "seconds", "why"}  # of a history
@@ -48,7 +48,7 @@ class History:
                 self._journal.check_plain()
                 self._lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0)
             except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a file among the folders, a NUL
-                raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
+                raise ValueError(_not_writable(error)) from None
 
     def _begin(self, rows: list[dict]) -> None:
         self.rows = rows
@@ -64,7 +64,7 @@ class History:
                 other = "another search is using it. Wait until that has ended, or give another history"
                 raise ValueError(f"history {self._journal.path}: {other}.") from None
             except OSError as error:
-                raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
+                raise ValueError(_not_writable(error)) from None
             try:
                 self._read(self._journal)
             except BaseException:
@@ -83,7 +83,7 @@ class History:
             lines = journal.read()
             path.open("ab").close()  # that it can be written to is known before anything is evaluated
         except OSError as error:
-            raise ValueError(f"history must be the name of a file that can be written; {error}.") from None
+            raise ValueError(_not_writable(error)) from None
         except ValueError as error:
             advice = (
                 "If tune wrote it, put it back from a copy, or cut it before the damage: the rest is evaluated again."
@@ -106,10 +106,7 @@ class History:
                 is_direction_same = name == "reward" and isinstance(old, list) and old[2:] == value[2:]
                 may_differ = is_direction_same or (name == "n_evaluations" and old is not None)
             if old != value and not may_differ:
-                raise ValueError(
-                    f"{source} is of another search: {name} was {old!r}, and is {value!r} here. Give what was given "
-                    "then, or another history."
-                )
+                raise ValueError(f"{source} is of another search: {_difference(name, old, value)}")
 
     def _checked(self, row: dict, n: int) -> dict:
         """Return the row as it was before it was written, with its own objects, not with what JSON makes of them."""
@@ -158,7 +155,34 @@ class History:
     def check_all_taken(self) -> None:
         """Raise a ValueError if there are more earlier evaluations than the search asked for."""
         surplus = sum(map(len, self._earlier.values()))
-        check(not surplus, "the history", f"of at most {len(self.rows) - surplus} evaluations", len(self.rows))
+        if surplus:
+            asked = f"{len(self.rows) - surplus} evaluations, which is all that this call asks for"
+            source = "" if self._journal is None else f" {self._journal.path}:"
+            raise ValueError(
+                f"history{source} must be of at most {asked}; got {len(self.rows)}. Give a larger n_evaluations."
+            )
+
+
+def _difference(name: str, old, value) -> str:
+    """Return how a search differs from that of its history, and what to do."""
+    advice = "Give what was given then, or another history."
+    if name == "space" and isinstance(old, list) and dict(old) != dict(value):
+        before, now = dict(old), dict(value)
+        pairs = {key: (before.get(key, "not there"), now.get(key, "not there")) for key in {**before, **now}}
+        changes = [f"{key} was {was}, and is {is_now} here" for key, (was, is_now) in pairs.items() if was != is_now]
+        return f"in the space, {'; '.join(changes)}. {advice} A new search can have the old values that fit as known=."
+    if name == "known" and isinstance(old, list):
+        n_before, n_now = (sum(map(len, pairs)) for pairs in (old, value))
+        counts = f"{n_before} values were known, and {n_now} are here, or others"
+        return f"{counts}. {advice} A new search can have the old values, too, as known=."
+    if name == "algorithm" and all(x in (DEFAULT_FOR_FEW, DEFAULT_FOR_MANY) for x in (old, value)):
+        default = f"{DEFAULT_FOR_FEW} up to {FEW_EVALUATIONS:,} evaluations, and {DEFAULT_FOR_MANY} beyond"
+        advice += f" A call that names no algorithm takes {default}."
+    return f"{name} was {old!r}, and is {value!r} here. {advice}"
+
+
+def _not_writable(error: Exception) -> str:
+    return f"history must be the name of a file that can be written; {str(error).rstrip('.')}."
 
 
 REPRODUCIBLE = (
