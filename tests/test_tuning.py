@@ -864,6 +864,16 @@ def test_what_is_wrong_in_a_call_is_said_before_anything_is_evaluated(wrong, mes
     assert message in str(caught.value) and not function.calls
 
 
+def test_an_argument_that_a_search_does_not_have_is_named():
+    for wrong, message in (
+        ({"directon": "minimize"}, "Search has no argument 'directon'. Did you mean 'direction'?"),
+        ({"timeout": 3}, "Search has no argument 'timeout'. It is one of tune, which calls the objectives"),
+        ({"zeta": 3}, "gp: unknown setting 'zeta'. There are: noise_aware."),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            pfpne.Search(["a"], SPACE, 5, **wrong)
+
+
 def test_the_progress_bar_is_shown_and_can_be_switched_off(capsys):
     pfpne.tune([Objective(0.0)], SPACE, 5)
     assert "5/5" in capsys.readouterr().err

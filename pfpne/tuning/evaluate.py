@@ -4,7 +4,6 @@ Each function takes a dict of parameters and returns a number. All are called he
 the server and the clients is what would pass between sites (pfpne.federation).
 """
 
-import inspect
 import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -13,12 +12,11 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from pfpne.algorithms import settings_of
 from pfpne.tuning.result import HOW_TO_GO_ON, EvaluationError, Tuned
 from pfpne.tuning.search import Search, Trial
-from pfpne.tuning.searches import SEARCHES
+from pfpne.tuning.searches import check_argument_names
 from pfpne.tuning.space import Space
-from pfpne.validation import check, check_count, is_number, nearest_name
+from pfpne.validation import check, check_count, is_number
 
 
 def tune(
@@ -138,10 +136,7 @@ def tune(
         isinstance(callbacks, Sequence) and all(map(callable, callbacks)), "callbacks", "a list of functions", callbacks
     )
     check(isinstance(progress, bool), "progress", "True or False", progress)
-    own = {name for algorithm in SEARCHES.values() for name in settings_of(algorithm)}
-    for name in settings.keys() - own:
-        if guess := nearest_name(name, inspect.signature(tune).parameters):
-            raise ValueError(f"tune has no argument {name!r}. Did you mean {guess!r}?")
+    check_argument_names(tune, settings)
     common = {"Delta": Delta, "nu_1": nu_1, "rho": rho, "c": c, "delta": delta, "early_descent": early_descent}
     search = Search(
         names,

@@ -19,7 +19,14 @@ from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.tuning.history import History
 from pfpne.tuning.result import HOW_TO_GO_ON, RESERVED_COLUMNS, EvaluationError, Tuned
-from pfpne.tuning.searches import DEFAULT_FOR_FEW, DEFAULT_FOR_MANY, FEW_EVALUATIONS, NOISELESS_SETTINGS, SEARCHES
+from pfpne.tuning.searches import (
+    DEFAULT_FOR_FEW,
+    DEFAULT_FOR_MANY,
+    FEW_EVALUATIONS,
+    NOISELESS_SETTINGS,
+    SEARCHES,
+    check_argument_names,
+)
 from pfpne.tuning.space import Reward, Space
 from pfpne.validation import check, check_count, check_integer, check_noise, is_number, to_float, unknown_name
 
@@ -101,6 +108,7 @@ class Search:
         give_up: int = 10,
         **settings,
     ):
+        check_argument_names(Search, settings)
         is_list = isinstance(clients, Sequence) and not isinstance(clients, str) and len(clients) > 0
         check(is_list, "clients", "a list of names", clients)
         for name in clients:

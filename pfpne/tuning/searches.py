@@ -1,7 +1,11 @@
 """The algorithms that a search can use, and which one it takes if nobody says."""
 
-from pfpne.algorithms import ALGORITHMS, Algorithm
+import inspect
+from collections.abc import Callable, Iterable
+
+from pfpne.algorithms import ALGORITHMS, Algorithm, settings_of
 from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
+from pfpne.validation import nearest_name
 
 FEW_EVALUATIONS = 1_000  # up to so many the first default, beyond them the second
 DEFAULT_FOR_FEW, DEFAULT_FOR_MANY = "gp", "pf-pne+"
@@ -9,3 +13,17 @@ _RANDOM = Algorithm(RandomSearchSettings, make_random_search, on_cells=False, an
 SEARCHES = {**ALGORITHMS, "random": _RANDOM}
 # Without noise there is no reason to repeat a point: confidence intervals have next to no width.
 NOISELESS_SETTINGS = {"c": 1e-9, "noise_aware": False}
+OF_TUNE_ALONE = ("catch", "n_jobs", "timeout", "callbacks", "progress")  # arguments: about the calls of functions
+
+
+def check_argument_names(function: Callable, settings: Iterable[str]) -> None:
+    """Raise a ValueError if one of the settings is rather an argument of `tune` or `Search`, misspelt or misplaced."""
+    own = {name for algorithm in SEARCHES.values() for name in settings_of(algorithm)}
+    for name in settings:
+        if name in own:
+            continue
+        wrong = f"{function.__name__} has no argument {name!r}."
+        if guess := nearest_name(name, inspect.signature(function).parameters):
+            raise ValueError(f"{wrong} Did you mean {guess!r}?")
+        if name in OF_TUNE_ALONE:
+            raise ValueError(f"{wrong} It is one of tune, which calls the objectives; here it is you who evaluates.")
