@@ -391,6 +391,7 @@ def test_a_search_can_be_stopped_by_a_callback_or_a_clock():
             9 <= len(result.history) <= 10
             and result.history["value"].tolist() == seen
             and set(result.deploy) == {*PEAKS}
+            and repr(result).startswith(f"gp, {len(result.history)} of 80 evaluations\n")
         )
     slow = {name: lambda p, f=f: time.sleep(0.05) or f(p) for name, f in objectives().items()}
     start = time.monotonic()
@@ -500,6 +501,17 @@ def test_a_result_can_be_drawn(monkeypatch):
     assert scales[1:3] == ["log", "linear"]
     loss = tune({"a": lambda p: 1 - Objective(0.0)(p)}, 9, direction="minimize").plot()
     assert np.all(np.diff(loss.axes[0].lines[0].get_ydata()) <= 0)
+    space = {"kind": pfpne.Choice([None, "b", "a"]), "size": pfpne.Ordinal([8, 64]), "x": pfpne.Float(0, 1)}
+    result = pfpne.tune({("a", 1): lambda p: p["x"] * (p["kind"] == "b")}, space, 12, progress=False)
+    kind, size, x = result.plot().axes[1:4]
+    assert [label.get_text() for label in kind.get_xticklabels()] == ["None", "b", "a"]
+    dots, star = kind.lines
+    assert dots.get_xdata().tolist() == [space["kind"].choices.index(row["parameters"]["kind"]) for row in result.rows]
+    assert star.get_xdata() == [1] and set(size.lines[0].get_xdata()) == {8, 64}
+    (deployed,) = result.deploy.values()
+    assert [x.lines[1].get_xdata()[0], x.lines[1].get_ydata()[0]] == [deployed["x"], result.summary["value"][0]]
+    with pytest.raises(ValueError, match="there is none yet"):
+        pfpne.Search(["a"], space, 5).result().plot()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="result.plot.* needs matplotlib: pip install matplotlib"):
         tune(objectives(), 5).plot()
@@ -558,6 +570,7 @@ def test_the_first_evaluation_may_fail():
     with pytest.raises(pfpne.EvaluationError) as caught:
         tune([Objective(0.0, fails=0, how=fail)])
     assert caught.value.result.history.empty and caught.value.result.found == {}
+    assert repr(caught.value.result) == "gp, 0 of 60 evaluations\nThere is no value yet."
 
 
 def test_a_search_goes_on_from_its_file(tmp_path):

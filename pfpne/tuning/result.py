@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from pfpne.validation import is_number
+
 HOW_TO_GO_ON = (
     "(Nothing is lost: the same call with history=error.result, error being what was raised, or with its file, goes on "
     "from here. Where nothing caught it, sys.last_value is the error.)"
@@ -76,6 +78,8 @@ class Tuned:
         A table with one row for each party: what it could learn of a client from what was sent (see pfpne.disclosure).
     n_read
         How many of the values came from the history that was given, and not from a call.
+    choices
+        {name: choices}, in their order, of the parameters that are one of some choices.
 
     Examples
     --------
@@ -98,18 +102,22 @@ class Tuned:
     saved: int = 0
     disclosure: pd.DataFrame | None = field(default=None, repr=False)
     n_read: int = 0
+    choices: dict[str, tuple] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         values: Any = self.history["value"]
         missing = int(values.isna().sum())
-        parts = [f"{self.request['algorithm']}, {len(self.history)} evaluations"]
+        n, n_asked = len(self.history), self.request["n_evaluations"] * len(self.request["clients"])
+        of_all = f" of {n_asked}" * (n + self.saved < n_asked)  # it was stopped
+        parts = [f"{self.request['algorithm']}, {n}{of_all} evaluations"]
         parts += [f"{self.n_read} of them read from the history"] * (self.n_read > 0)
         parts += [f"{missing} of them missing"] * (missing > 0)
         parts += [f"{self.saved} calls saved, of points met again"] * (self.saved > 0)
         lines = [", ".join(parts)]
-        if len(self.history) >= ENOUGH * len(self.deploy) and len({tuple(row["u"]) for row in self.rows}) == 1:
+        if n >= ENOUGH * len(self.deploy) and len({tuple(row["u"]) for row in self.rows}) == 1:
             lines.append("All evaluations are of one point: nothing was searched. A larger nu_1, or gp, spreads them.")
-        return "\n".join([*lines, self.summary.to_string(index=False)])
+        lines.append(self.summary.to_string(index=False) if self.deploy else "There is no value yet.")
+        return "\n".join(lines)
 
     def plot(self):
         """Draw the search.
@@ -117,12 +125,15 @@ class Tuned:
         Returns
         -------
         matplotlib.figure.Figure
-            The best value so far of each client, its evaluations over each parameter, and how many numbers were sent.
+            The best value so far of each client, its evaluations over each parameter, and how many numbers were sent. A
+            star is a point to deploy, at its value by the model.
 
         Raises
         ------
         ImportError
             Without matplotlib; it says what to install.
+        ValueError
+            If there is no value yet.
         """
         try:
             from matplotlib.figure import Figure
@@ -130,21 +141,34 @@ class Tuned:
         except ImportError:
             raise ImportError("result.plot() needs matplotlib: pip install matplotlib.") from None
         names = [name for name in self.history.columns if name not in RESERVED_COLUMNS]
+        if not self.deploy:
+            raise ValueError("result.plot() needs a value; there is none yet.")
         figure = Figure(figsize=(3.2 * (len(names) + 2), 3.0), layout="constrained")
         so_far, *over, sent = figure.subplots(1, len(names) + 2)
         lowest = self.request["reward"][2] == "minimize"
-        for client in self.deploy:
+        labels = {name: choices for name, choices in self.choices.items() if not all(map(is_number, choices))}
+
+        def place(name: str, value):
+            """Return where a value is on its axis: choices that are not all numbers stand in their order."""
+            return labels[name].index(value) if name in labels else value
+
+        values = self.summary["value"][self.summary["choice"] == "deploy"]
+        for (client, chosen), value in zip(self.deploy.items(), values, strict=True):
             own: Any = self.history[[name == client for name in self.history["client"]]]
             best = own["value"].cummin() if lowest else own["value"].cummax()
             (line,) = so_far.step(own["evaluation"], best, where="post", label=str(client))
             for axes, name in zip(over, names, strict=True):
-                plain = pd.api.types.is_numeric_dtype(own[name])
-                axes.plot(own[name] if plain else own[name].astype(str), own["value"], ".", color=line.get_color())
+                x = [place(name, self.rows[n]["parameters"][name]) for n in own.index]
+                axes.plot(x, own["value"], ".", color=line.get_color())
+                star = {"marker": "*", "markeredgecolor": "black", "markersize": 12, "zorder": 3}
+                axes.plot(place(name, chosen[name]), value, color=line.get_color(), **star)
         so_far.set(xlabel="evaluation", ylabel="best value so far")
         so_far.legend(fontsize="small")
         parameters = dict(self.request["space"])  # as they read
         for axes, name in zip(over, names, strict=True):
             axes.set(xlabel=name, ylabel="value")
+            if name in labels:
+                axes.set_xticks(range(len(labels[name])), map(str, labels[name]))
             if parameters[name].endswith("log=True)"):
                 axes.set_xscale("log")
                 axes.xaxis.set_minor_formatter(NullFormatter())
@@ -158,5 +182,6 @@ class Tuned:
             end = max(t[-1], self.history["evaluation"].max())
             sent.step([*t, end], [*numbers, numbers[-1]], where="post", label=way)
         sent.set(xlabel="evaluations of a client", ylabel="numbers sent so far")
+        sent.set_ylim(bottom=0, top=None if len(self.communication) else 1)
         sent.legend(fontsize="small")
         return figure

@@ -27,7 +27,7 @@ from pfpne.tuning.searches import (
     SEARCHES,
     check_argument_names,
 )
-from pfpne.tuning.space import Reward, Space
+from pfpne.tuning.space import Ordinal, Reward, Space
 from pfpne.validation import check, check_count, check_integer, check_noise, is_number, to_float, unknown_name
 
 MIN_MODEL_POINTS = 4  # points that a model of them is made of
@@ -421,6 +421,11 @@ class Search:
             self.saved,
             self._disclosure.table(),
             self.n_read,
+            {
+                name: tuple(parameter.choices)
+                for name, parameter in self.space.parameters.items()
+                if isinstance(parameter, Ordinal)
+            },
         )
 
     def _table(self, rows: list[dict]) -> pd.DataFrame:
