@@ -70,14 +70,14 @@ def main() -> None:
     found = evidence.summarize_many([experiments(p, job) for job in every])
     costs = [sum(table["seconds"].sum() for table in job) for job in found]
     rows = [(f"{n:,}", f"{(started + makespan(costs, n)) / 60:.1f}", f"{sum(costs) / n / 60:.1f}") for n in WORKERS]
-    table = as_markdown(pd.DataFrame(rows, columns=["Workers", "minutes", "minutes if all were busy to the end"]))
+    table = as_markdown(pd.DataFrame(rows, columns=["Workers", "minutes", "minutes, if all were busy to the end"]))
     text = (
-        f"The map of the `paper` profile is {len(every):,} jobs, {sum(map(len, every)):,} regimes, "
-        f"{sum(map(len, every)) * p.n_runs * len(regimes.MAP_VARIANTS):,} runs: {sum(costs) / 3600:.1f} hours of "
-        f"simulation, by the clock, as they ran; the longest job takes {max(costs):.0f} s. "
-        f"A worker starts in {started:.1f} s "
-        f"(compiled code is kept), and to hand it a job and take the answer is {1e3 * handed:.1f} ms.\n\n{table}\n"
-        f"More workers than jobs, {len(every):,}, gain nothing, and none ends before the longest job.\n"
+        f"The map of the `paper` profile has {len(every):,} jobs, {sum(map(len, every)):,} regimes and "
+        f"{sum(map(len, every)) * p.n_runs * len(regimes.MAP_VARIANTS):,} runs. They took {sum(costs) / 3600:.1f} "
+        f"hours of simulation by the clock, and the longest job {max(costs):.0f} s. A worker starts in "
+        f"{started:.1f} s, as compiled code is kept. Handing it a job and taking the answer costs "
+        f"{1e3 * handed:.1f} ms.\n\n{table}\n"
+        f"More workers than the {len(every):,} jobs gain nothing, and the map is never done before its longest job.\n"
     )
     print(text)
     update_block(PAGE, "cost", f"*Made by `python benchmarks/bench_cluster.py`; do not edit.*\n\n{text}")

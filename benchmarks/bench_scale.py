@@ -76,7 +76,7 @@ def slope(costs: pd.DataFrame, of: str) -> float:
 
 
 def summary(costs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """A row an algorithm, in words; and what is over SLOPE, CLIENT or GB."""
+    """One row per algorithm, in words; and what is over SLOPE, CLIENT or GB."""
     rows, over = [], []
     for name, mine in costs.groupby("algorithm", sort=False):
         at = mine.set_index(["clients", "horizon"])
@@ -85,7 +85,7 @@ def summary(costs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         found = {
             "exponent of T": (slope(in_T, "horizon"), SLOPE),
             "exponent of M": (slope(in_M, "clients"), SLOPE),
-            "a client of the largest M over one of the smallest": (of_one[-1] / of_one[0], CLIENT),
+            "cost per client, largest M over smallest": (of_one[-1] / of_one[0], CLIENT),
         }
         row = {"Algorithm": label(name)} | {what: f"{value:.2f}" for what, (value, _) in found.items()}
         found["the peak of memory in GB"] = (mine["peak_GB"].max(), GB)
@@ -105,7 +105,7 @@ def draw(costs: pd.DataFrame) -> Figure:
             look = LOOKS[name]
             style = {"linestyle": look.linestyle, "color": look.color, "marker": look.marker}
             ax.plot(line[of], line["seconds"], **style, label=look.label)
-        ax.set(xscale="log", yscale="log", xlabel={"horizon": "T", "clients": "M"}[of], ylabel="seconds a run")
+        ax.set(xscale="log", yscale="log", xlabel={"horizon": "T", "clients": "M"}[of], ylabel="seconds per run")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right")
     return figure
 
@@ -115,15 +115,18 @@ def publish(costs: pd.DataFrame) -> None:
     with matplotlib.rc_context(STYLE):
         draw(costs).savefig(DOCS / "scale.png", metadata={"Software": None})
     made = "*Made by `python benchmarks/bench_scale.py`; do not edit.*"
-    busy = f"Seconds of one of {joblib.cpu_count()} processors; the load was {os.getloadavg()[2]:.0f} in the end."
+    busy = (
+        f"The times are seconds on one of {joblib.cpu_count()} processors. The machine's load was"
+        f" {os.getloadavg()[2]:.0f} at the end."
+    )
     table, over = summary(costs)
     bars = (
-        f"Exponents (between the two largest of a series) are to be at most {SLOPE}, a client at most {CLIENT} times "
-        f"another, memory under {GB:g} GB. Over that: {'; '.join(over) or 'none'}."
+        f"We want exponents of at most {SLOPE}, a ratio of the costs per client of at most {CLIENT}, and memory under "
+        f"{GB:g} GB. These are above: {'; '.join(over) or 'none'}."
     )
     text = f"{made} {busy}\n\n{as_markdown(table)}\n{bars}\n"
     print(text)
-    picture = "![Seconds a run against T and M](scale.png)\n\n"
+    picture = "![Seconds per run against T and M](scale.png)\n\n"
     update_block(DOCS / "cluster.md", "scale", picture + text)
 
 

@@ -1,4 +1,4 @@
-"""What server and clients have agreed on, and what each client evaluates: to be changed to a problem of your own."""
+"""What server and clients have agreed on, and what each client evaluates. Change it to a problem of your own."""
 
 import time
 
@@ -8,8 +8,8 @@ from pfpne import Partition, Task
 
 PEAKS = (0.2, 0.4, 0.7)
 
-# By algorithm, what it needs beside its defaults: pf-pne a Delta, by how much a client's best is at most above the best
-# common to all; c is small where scores are all but noiseless. "pf-pne+" and the others need nothing.
+# What each algorithm needs beside its defaults. pf-pne needs Delta, a bound on how far a client's best value is from
+# the common one. c is small because these scores have no noise. "pf-pne+" and the others need nothing.
 SETTINGS = {"pf-pne": {"Delta": 0.2, "c": 0.01}, "fed-pne": {"c": 0.01}, "pe": {"c": 0.01}}
 
 
