@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pfpne.algorithms import make_federation
@@ -280,6 +281,48 @@ def test_the_words_say_what_the_table_says(tmp_path):
     assert f"under PE for {pe['removed'].iloc[-1]:.0%}." in words and "under PE " in words
     drawing = causes.draw_causes(table, p)
     assert drawing.stem == "why" and len(drawing.files["why.pdf"]) < 200_000
+
+
+def test_the_explanation_says_the_numbers_of_its_table_by_another_way():
+    """Numbers at random, run by run: of each quantity the depths that its sentence is about, then the mean of runs."""
+    rng, rows, noises = np.random.default_rng(0), [], ("bernoulli", 1.0)
+    for noise, name, run in itertools.product(noises, causes.COUNTED_ALGORITHMS, range(3)):
+        for h in range(6):
+            row = {column: rng.random() * (1 / 6 if column in ("cut", "spent") else 1) for column in causes.CAUSES}
+            if h > 3 + run % 2 - (noise == 1.0):  # the last depths are not finished, and of the last nothing is shared
+                row |= {"removed": math.nan, "nodes": math.nan}
+            row["borrowed"] = row["borrowed"] if h < 3 else math.nan
+            rows.append({"noise": noise, "algorithm": name, "run": run, **row, "depth": h})
+    table = pd.DataFrame(rows)
+    p = replace(complete("9_why", {"profile": "smoke", "n_jobs": 1}), n_runs=3, n_clients=20, horizon=1_000)
+    words = causes.write_causes(table, p).files["why_in_words.md"].decode()
+    known = {"removed": lambda x: x[-1], "borrowed": lambda x: x[-1], "own": np.mean, "global": np.mean, "cut": np.sum}
+
+    def said(column, name, form="{:.0%}"):
+        values = []
+        for noise, depth in zip(noises, (3, 2), strict=True):
+            runs = [
+                [row for row in rows if (row["noise"], row["algorithm"], row["run"]) == (noise, name, run)]
+                for run in range(3)
+            ]
+            of_run = known.get(column, lambda x, depth=depth: x[depth])
+            per_run = [of_run([row[column] for row in run if not math.isnan(row[column])]) for run in runs]
+            values.append(form.format(np.mean(per_run)))
+        return " and ".join(values)
+
+    assert "The last depth that PF-PNE finishes is 3 and 2." in words
+    assert f"log(c_1 T / delta) = {math.log(20 * 1_000):.1f}, {said('own', 'pf-pne')} of" in words
+    assert f"left to {said('removed', 'pf-pne')} of PF-PNE's clients." in words
+    assert f"for {said('removed', 'fed-pne')}, under PE for {said('removed', 'pe')}." in words
+    assert f"f-bar, it is {said('global', 'fed-pne')}.)" in words
+    assert f"true for {said('borrowed', 'pf-pne')}." in words and f"takes {said('cut', 'pf-pne')} of T" in words
+    assert (
+        f"pulls {said('nodes', 'pf-pne', '{:.1f}')} nodes. Under PE it pulls {said('nodes', 'pe', '{:.1f}')}." in words
+    )
+    assert f"noise: {said('own', 'pf-pne+')} of" in words
+    assert f"pulls {said('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase" in words
+    missed = [said("missed", name) for name in ("pf-pne+", "pf-pne", "pe")]
+    assert f"for {missed[0]} of the clients (PF-PNE: {missed[1]}; PE: {missed[2]})." in words
 
 
 def test_coverage_is_counted_with_the_half_width_that_the_algorithm_uses():
