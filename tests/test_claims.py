@@ -805,8 +805,9 @@ def test_the_primary_family_by_hand(monkeypatch):
     study = Study(2, 100, 6, 4, (*regimes, Regime("2.0", 2.0, ("garland",), "cyclic")))
 
     def runs(self, algorithm="pf-pne", **changes):
-        level = {"pf-pne": 1.0, "hct-pyxab": 2.0}.get(algorithm, 3.0)
+        level = {"pf-pne": 1.0, "hct-pyxab": 2.0, "fn-ucb": 1.6}.get(algorithm, 3.0)
         regret = level + np.linspace(0.0, 0.5, 8)
+        regret[-1] += 20.0 * (algorithm == "fn-ucb")  # of the rivals the smallest median, and the largest mean
         return pd.DataFrame({"regret": regret, "last_phase": 0.6 if self.regime.noise == 2.0 else 0.1})
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
