@@ -43,6 +43,15 @@ def test_the_lower_curve_pays_for_the_noise_by_hand(noise, M, first):
     np.testing.assert_allclose(beyond._client_curve(problem, Partition([[0, 1]]), 0, 1, np.ones(1)), 2.0**-25)
 
 
+def test_the_lower_curve_pays_no_more_than_at_the_best_centre_so_far():
+    """The centres of the way to the maximum, at 1, are worse at depth 2 (0.4, 0.5) than at depth 1 (0.2, 0.8)."""
+    way = [0, 0.25, 0.625, 0.75, 0.875, 1], [0.2, 0.2, 0.4, 0.8, 0.5, 1]
+    problem = problem_from_functions([lambda x: np.interp(x[:, 0], *way)], [[0, 1]], noise=0.0, optimum=1.0)
+    problem.maximisers = np.ones((1, 1))
+    curve = beyond._client_curve(problem, Partition([[0, 1]]), 0, 1_000, np.array([2, 4]))  # two pulls at each depth
+    np.testing.assert_allclose(curve, [2 * 0.2, 4 * 0.2])
+
+
 def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
     monkeypatch.setattr(beyond, "oracle_regret", lambda experiment, run, t: np.array([10.0 + run]))
 
