@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from pfpne.paper.exhibits.readings import (
     Reading,
 )
 from pfpne.paper.run.profiles import READINGS
+from pfpne.paper.show.style import title
 
 PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "pf-pne.tex"
 BY_ID = {statement.id: statement for statement in readings.STATEMENTS}
@@ -155,6 +157,15 @@ def test_a_long_run_holds_the_shorter_ones(name):
     assert readings.measure_run(long, 400)[0] == pytest.approx(short.regret[:, -1].mean(), rel=1e-12)
 
 
+@pytest.mark.parametrize(("T", "wanted"), [(20, [6.0, 0, 0]), (30, [9.0, 30, 1]), (60, [18.0, 50, 3])])
+def test_what_is_kept_of_a_run_by_hand(T, wanted):
+    """Three clients (a mean is no median), checkpoints at 10, 20, ...; rounds at 30, 41, 50 and 61."""
+    t = np.arange(10, 101, 10)
+    rounds = np.array([(step, 5, 7) for step in (30, 41, 50, 61)])
+    run = SimpleNamespace(t=t, regret=np.outer([0.1, 0.2, 0.6], t), rounds=rounds)
+    assert readings.measure_run(run, T) == pytest.approx(wanted)
+
+
 def comparisons(ratio: float, p_right: float, p_wrong: float, phase: float = 0.1) -> pd.DataFrame:
     rows = [
         {"id": s.id, "objective": s.objective, "what": "a / b", "n": 30, "ratio": ratio, "low": 0.5, "high": 0.9}
@@ -193,6 +204,7 @@ def test_the_answer_in_sentences_by_hand():
     tests_.loc[tests_["id"] == "fed-far-rastrigin", "p_right"] = 0.5
     tests_.loc[tests_["id"] == "smallest-garland", "other_phase"] = 0.7
     tests_.loc[tests_["id"] == "settings-landmine", "ratio"] = 1.8
+    tests_.loc[tests_["id"] == "settings-himmelblau", "ratio"] = 0.4
     tested = confirmation.decide_statements(tests_)
     sentences = printed.answer(table, reading, tested, tests_)
     counts = "Of 33 statements 6 are true by construction; of the others 26 are shown, 0 refuted and 1 open"
@@ -202,7 +214,9 @@ def test_the_answer_in_sentences_by_hand():
     assert sentences[3] == "Open: Fed-PNE has twice PF-PNE's regret (Rastrigin)."
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
     assert "1 more would be open: PF-PNE has the smallest regret of the paper's five (Garland)." in sentences[6]
-    assert "Landmine 1.8," in sentences[7] or "Landmine 1.8." in sentences[7]
+    factors = dict(re.findall(r"(\w+) (\d\.\d)", sentences[7].split(" We call")[0]))  # of a change in either direction
+    assert factors == dict.fromkeys(map(title, FIGURE_OBJECTIVES), "1.1") | {"Landmine": "1.8", "Himmelblau": "2.5"}
+    assert "it would be little on" in sentences[7] and "Himmelblau" not in sentences[7].split("little on")[1]
 
 
 def test_who_has_less_regret_than_pf_pne_is_tested():
