@@ -177,10 +177,17 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
         for horizon in (100, 1_000, 10_000)
         for run in range(3)
     ]
-    head = {"objective": "garland", "noise": 1.0, "d": 0.0, "Delta": 0.1, "of_bound": 0.3, "idle": idle}
-    row = rates.shrink_slopes(pd.DataFrame([head | row for row in rows]), parameters()).iloc[0]
+    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "idle": idle}  # of_bound: the largest of all runs counts
+    of_T = {T: {"Delta": 0.2 / T, "of_bound": 0.3 - (T - 1_000) ** 2 * 1e-9} for T in (100, 1_000, 10_000)}
+    table = pd.DataFrame([head | of_T[row["T"]] | row for row in rows])
+    row = rates.shrink_slopes(table, parameters(n_clients=20)).iloc[0]
+    # (T log(MT))^(1.5/2.5): T to the power of 0.6, and the slope of the logarithm's own from end to end
+    logs = np.log(20 * np.array([100.0, 10_000.0]))
+    assert row["allowed"] == pytest.approx(0.6 * (1 + np.log(logs[1] / logs[0]) / np.log(100)))
+    assert (row["first_Delta"], row["last_Delta"], row["constant"]) == pytest.approx((0.002, 0.00002, 0.3))
+    assert row["first_ratio"] == pytest.approx(3 * 100 ** (exponent - 0.5))
     assert row["slope"] == pytest.approx(exponent) and row["alone_slope"] == pytest.approx(0.5)
-    assert 0.5 < row["allowed"] < 0.6 and row["verdict"] == verdict
+    assert row["verdict"] == verdict
     assert row["last_ratio"] == pytest.approx(3 * 10_000 ** (exponent - 0.5))
 
 
