@@ -1,5 +1,6 @@
 """One call that tunes one's own functions: what it finds, how often it calls, and that nothing is lost."""
 
+import itertools
 import math
 import os
 import re
@@ -109,6 +110,15 @@ def test_of_noisy_losses_what_is_deployed_is_low_and_certain_as_of_rewards_it_is
     scaled, errors = 1 - low.summary["value"] / 40, low.summary["error"] / 40  # those of `found`, too, in its unit
     assert scaled.tolist() == pytest.approx(high.summary["value"].tolist())
     assert errors.tolist() == pytest.approx(high.summary["error"].tolist()) and (errors > 0).all()
+
+
+@pytest.mark.parametrize("algorithm", ["fed1-ucb", "gp"])
+def test_noise_is_in_units_of_the_value(algorithm):
+    """The algorithms learn from rewards in [0, 1]: noise on +-4 of values in -10..30 is noise on +-0.1 of these."""
+    search = pfpne.Search(list(PEAKS), SPACE, 20, algorithm=algorithm, noise=4.0, reward_range=(-10, 30))
+    server, clients = search.federation.server, search.federation.clients
+    assert [party.task.noise for party in (server, *clients)] == [0.1] * 3
+    assert algorithm == "gp" or server.sigma == pytest.approx(0.1 / math.sqrt(3))
 
 
 @pytest.mark.parametrize("algorithm", ["hct", "pe", "random"])
@@ -317,6 +327,11 @@ def test_a_first_evaluation_that_fails_is_made_again_and_many_in_a_row_are_an_er
         pfpne.EvaluationError, match="3 evaluations in a row failed, at last: OSError: the disk is full"
     ):
         pfpne.tune([lambda p: fail()], SPACE, 5, catch=OSError, give_up=3, progress=False)
+    turns = itertools.cycle([lambda: 0.5, fail, fail])  # two of three, but never three in a row
+    result = pfpne.tune(
+        [lambda p: next(turns)()], SPACE, 12, catch=OSError, give_up=3, algorithm="random", progress=False
+    )
+    assert result.history["value"].isna().tolist() == [False, True, True] * 4
 
 
 @pytest.mark.parametrize("algorithm", ["gp", "gp-shared", "hct-noise", "fed-pne", "random"])
