@@ -14,12 +14,14 @@ from pfpne.algorithms.pf_pne_plus import (
     PARTS,
     ROOT_PULLS,
     FinishedDepth,
+    NoiseHCTSettings,
     PFPNEPlus,
     PlusSettings,
     SharedStatistics,
     binary_variance,
     confidence_constant,
     equivalent_pulls,
+    hct_constants_for,
     heterogeneity,
     stage1_settings,
     warm_start_tree,
@@ -145,6 +147,43 @@ def test_how_far_the_clients_differ_at_the_last_depth_decides_for_all_depths():
     node = next(phases.stage_2(PlusSettings(), depths, 13).trees).node[:3]
     assert node["count"].tolist() == pytest.approx([6, 6, 6])
     assert (node["total"] / node["count"]).tolist() == pytest.approx([0.45, 0.45, 0.45])
+
+
+@pytest.mark.parametrize("shared_means", [True, False])
+def test_what_elimination_is_handed_in_the_place_of_a_tree(monkeypatch, shared_means):
+    """Three clients, other constants at each depth; of two nodes the second stays, whose mean is of 3 n rewards."""
+    phases, given = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(shared_means=shared_means, delta=0.2), 3), []
+    monkeypatch.setattr(PFPNEPlus, "pe", lambda self, shared, own: given.extend((shared, own)) or iter(()))
+    means = np.array([[0.3, 0.7], [0.6, 0.7], [0.9, 0.1]])
+    root = SharedStatistics(0, [1], [0.6], [0.4, 0.0], [1])
+    last = SharedStatistics(1, [2], [0.6, 0.5], [0.4, 0.1], [0])
+    depths = [
+        FinishedDepth(np.array([1]), None, means[:, :1], 8, 0.5, root),
+        FinishedDepth(np.array([1, 2]), np.array([0, 0]), means, 4, 0.1, last),
+    ]
+    assert [*phases.stage_2_by_elimination(depths)] == []
+    shared, own = given
+    assert {h: (index.tolist(), mean.tolist(), b.tolist()) for h, (index, mean, b) in shared.items()} == (
+        {
+            0: ([1], [0.6], pytest.approx([0.5 * np.sqrt(np.log(500) / 24)])),
+            1: ([2], [0.5], pytest.approx([0.1 * np.sqrt(np.log(500) / 12)])),
+        }
+        if shared_means
+        else {}
+    )
+    assert [(index.tolist(), n) for index, _, n in own.values()] == [([1], 8), ([1, 2], 4)]
+    assert np.array_equal(own[0][1], 8 * means[:, :1]) and np.array_equal(own[1][1], 4 * means)
+
+
+def test_the_trees_have_the_smoothness_that_is_given():
+    """nu_1 in the U-values and the thresholds of stage 2; its rho in the U-values, 0.7 in the thresholds."""
+    task, settings = Task(LINE, 2, 200), PlusSettings(nu_1=0.3, rho=0.4)
+    (ours, alone) = (hct_constants_for(s, 0.2, task) for s in (settings, NoiseHCTSettings(nu_1=0.3, rho=0.4)))
+    assert ours.diameter[:3].tolist() == pytest.approx([0.3, 0.12, 0.048])
+    plain, early = (hct_constants(HCTSettings(0.3, rho, 0.2), LINE, 200) for rho in (0.4, 0.7))
+    assert np.array_equal(ours.threshold, early.threshold) and np.array_equal(alone.threshold, plain.threshold)
+    assert all(np.array_equal(made.squared_width, plain.squared_width) for made in (ours, alone))
+    assert plain.threshold[-1, 2] == np.ceil(plain.squared_width[-1] * 0.4**-4 / 0.09)
 
 
 def test_a_tree_is_handed_over_with_its_bounds():

@@ -178,7 +178,7 @@ def test_a_gaussian_process_is_fitted_anew_when_it_has_15_percent_more_values(mo
 
 def test_an_improvement_by_hand():
     """Over a best of 2, of a normal value: at 2 it is a share of the deviation; else its integral; 2/5 is no noise."""
-    mean, deviation, noise = np.array([2.0, 2.5, 0.5, 3.0]), np.array([4.0, 1.0, 4.0, 0.0]), 3.0
+    mean, deviation, sigma = np.array([2.0, 2.5, 0.5, 3.0]), np.array([4.0, 1.0, 4.0, 0.0]), 3.0
     f = np.linspace(-20, 24, 400_001)
     density = [
         np.exp(-0.5 * ((f - m) / s) ** 2) / (s * math.sqrt(2 * math.pi))
@@ -187,7 +187,7 @@ def test_an_improvement_by_hand():
     gain = [np.trapezoid(np.maximum(f - 2, 0) * p, f) for p in density]
     assert gain[0] == pytest.approx(4 / math.sqrt(2 * math.pi))
     wanted = [gain[0] * 0.4, gain[1] * (1 - 3 / math.sqrt(10)), gain[2] * 0.4, 0.0]  # nothing is left to learn
-    assert gp.improvement(mean, deviation, 2.0, noise) == pytest.approx(wanted, rel=1e-6)
+    assert gp.improvement(mean, deviation, 2.0, sigma) == pytest.approx(wanted, rel=1e-6)
     assert gp.improvement(mean, deviation, 2.0, 0.0)[:3] == pytest.approx(gain, rel=1e-6)
 
 
@@ -200,14 +200,14 @@ def test_what_is_best_by_a_gaussian_process_is_surely_good(monkeypatch):
     mean, _ = client.model().predict(client.x)
     assert mean.argmax() == 9 and client.best() == pytest.approx([0.2])
 
-    def improvement(mean, deviation, best, noise):
-        asked.append((len(mean), best, noise))
+    def improvement(mean, deviation, best, sigma):
+        asked.append((len(mean), best, sigma))
         return np.arange(len(mean)) == 190  # around the point that is believed best
 
     monkeypatch.setattr(gp, "improvement", improvement)
     point = client.ask().points[0]
     n_candidates = gp.N_CANDIDATES + 3 * 2 * gp.N_AROUND
-    assert asked == [(n_candidates, pytest.approx(mean[0]), pytest.approx(client.model().noise))]
+    assert asked == [(n_candidates, pytest.approx(mean[0]), pytest.approx(client.model().sigma))]
     assert abs(point[0] - 2.8) < 4 * 4 * 0.03 and point[0] != 2.8
 
 
