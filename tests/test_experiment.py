@@ -10,7 +10,8 @@ import numpy as np
 import psutil
 import pytest
 
-from pfpne.paper.run import cache
+from pfpne.paper.exhibits.rates import _Delta_of
+from pfpne.paper.run import cache, rows
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.results import run_experiment
@@ -35,6 +36,17 @@ def test_tables_are_tidy(tmp_path):
     assert (table.groupby(["algorithm", "run"]).regret.diff().dropna() >= 0).all()
     assert set(results.communication.algorithm) == {"pf-pne", "fed-pne"}
     assert len(results.seconds) == 6 and (results.seconds.seconds > 0).all()
+
+
+def test_rows_of_runs_come_in_order_whichever_ends_first_and_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "run_unordered", lambda *job: reversed([*run_unordered(*job)]))
+    sizes = ((0.3, 2), (0.1, 1))
+    experiments = [Experiment("garland", 2, 9, algorithms=("pe",), n_runs=n, shift=shift) for shift, n in sizes]
+    wanted = [[[e.problem(run).Delta]] for e in experiments for run in range(e.n_runs)]
+    assert rows.rows_of_runs(_Delta_of, experiments, 1, tmp_path) == wanted
+    kept = sorted((path.name, path.stat().st_mtime_ns) for path in tmp_path.rglob("*") if path.is_file())
+    assert len(kept) >= 3 and rows.rows_of_runs(_Delta_of, experiments, 1, tmp_path) == wanted
+    assert kept == sorted((path.name, path.stat().st_mtime_ns) for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_workers_order_and_backend_change_nothing(tmp_path, monkeypatch):
