@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms.pf_pne_plus import RootStatistics
 from pfpne.federation import Task
 from pfpne.messages import Message, numbers
 from pfpne.partition import Partition
@@ -327,3 +328,19 @@ def test_a_reward_lies_in_the_range_of_the_task():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_array_of_a_message_is_declared(kind):
     assert all(set(kind.__dataclass_fields__[name].metadata) == set(numbers().metadata) for name in kind.payload())
+
+
+def test_a_mean_is_in_the_range_of_rewards_and_a_variance_in_the_square_of_its_width():
+    task = Task(Partition([[0.0, 1.0]]), 3, 60, reward_range=(-1, 4))
+    assert {name: pytest.approx(bounds) for name, bounds in task.statistic_ranges(RootStatistics).items()} == {
+        "means": (-1.0, 4.0),
+        "variances": (0.0, 25.0),
+    }
+    server = make_federation("pf-pne+", task).server
+    for variance, taken in ((24.9, True), (25.1, False)):
+        message = RootStatistics(0, [1.5], [variance])
+        if taken:
+            assert server.awaits(0).accepts(message, server.takes)
+            continue
+        with pytest.raises(ValueError, match="RootStatistics's variances must be in 0.0..25.0"):
+            server.awaits(0).accepts(message, server.takes)
