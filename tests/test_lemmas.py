@@ -18,8 +18,8 @@ from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, UNIT, biased_proble
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.partition import Partition
-from pfpne.problems import problem_from_functions
-from pfpne.simulation.simulate import simulate
+from pfpne.problems import make_problem, problem_from_functions
+from pfpne.simulation.simulate import partition_of, simulate
 
 CELLS, T = Partition([[0.0, 1.0]]), 1_200_000  # with which PE finishes depth 3 of the constructed problem
 
@@ -67,6 +67,34 @@ def test_a_premise_that_fails_excuses():
         and not narrow[-1]["good"]
         and lemma_case(narrow[-1] | {"bound": 0.5}) in (kept_nodes.HOLDS_ANYWAY, kept_nodes.EXCUSED)
     )
+
+
+def test_the_good_event_is_about_the_means_of_finished_phases(monkeypatch):
+    """Clients 0 and 1 finish depth 3 alone, client 2 depth 4, which T cuts for them. One mean at a time is spoilt."""
+    problem, constants = make_problem("garland", 3, 0.1, 0.2), {"c": 0.1, "nu_1": 0.5, "Delta": 0.1}
+    cells = partition_of(problem, "random", 0, 0)
+    seen = watch("pf-pne", problem, 600, partition=cells, **constants)
+    assert [len(own) for own in seen.own] == [4, 4, 5] and len(seen.shared) == 4
+    monkeypatch.setattr(kept_nodes, "watch", lambda *_, **__: seen)
+
+    def good() -> dict:
+        rows = count_kept_nodes(problem, 600, cells, **constants)
+        for row in rows:
+            factor, more = (6, 0.0) if row["lemma"] == "A.3" else (11, 0.1)
+            assert row["bound"] == pytest.approx(factor * 0.5 * 0.5 ** row["depth"] + more)
+        return {(row["lemma"], row["depth"]): row["good"] for row in rows}
+
+    every = [*(("A.3", h) for h in range(4)), *(("A.4", h) for h in (2, 3, 4))]
+    assert good() == dict.fromkeys(every, True)
+    for m, h, wrong in ((0, 4, []), (2, 4, [("A.4", 4)]), (0, 3, [("A.4", 3), ("A.4", 4)])):
+        pulled = seen.clients[m].pulled
+        shared = seen.shared[h] if h < 4 else []
+        node = next(node for node in pulled if node[0] == h and node[1] not in shared)
+        (n, total), pulled[node] = pulled[node], (pulled[node][0], 9.0 * pulled[node][0])
+        assert [place for place, so in sorted(good().items()) if not so] == wrong
+        pulled[node] = n, total
+    seen.means[3][:, 0] += 9.0  # the server has decided before a client is alone
+    assert [place for place, so in sorted(good().items()) if not so] == [("A.3", 3), *every[4:]]
 
 
 def test_smoothness_is_that_of_the_cells_with_an_optimum_down_to_the_depth():
