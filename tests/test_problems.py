@@ -349,7 +349,8 @@ def test_clients_are_added_without_changing_the_others(seed, n_clients, n):
 def test_landmine_fields_and_values():
     problem, table = make_problem("landmine", 6, noise=0, seed=1), landmine.load_table()
     assert np.array_equal(problem.fields, make_problem("landmine", 9, noise=0, seed=1).fields[:6])
-    assert not np.array_equal(problem.fields, make_problem("landmine", 6, noise=0, seed=2).fields)
+    for other in ({"seed": 2}, {"seed": 1, "run": 1}):
+        assert not np.array_equal(problem.fields, make_problem("landmine", 6, noise=0, **other).fields)
     assert (problem.shift, problem.max_depth, problem.d, problem.noise) == (None, 12, 2, 0)
     assert problem.data_hash == table.sha256
     assert problem.candidates.shape == (127 * 127, 2)
@@ -535,6 +536,8 @@ def test_the_common_shift_is_drawn_anew_for_each_run_and_shared_by_its_clients()
     )
     for other in others:
         assert (other.shifts == other.shifts[0]).all() and not np.isclose(other.shifts, first.shifts).any()
+    drawn = [make_problem("himmelblau", 1, shift=0.0, common=0.1, run=run).shifts[0] for run in range(200)]
+    assert np.std(drawn) == pytest.approx(0.1 * 10, rel=0.15)  # in widths of the domain
 
 
 @pytest.mark.parametrize(("optimum", "Delta"), [([1.0, 0.2, 0.7], 0.4), ([0.3, 0.7, 0.65], 0.3)])
