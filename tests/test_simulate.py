@@ -10,6 +10,7 @@ from pfpne.messages import Message
 from pfpne.partition import Partition
 from pfpne.problems import problem_from_functions
 from pfpne.pyxab import PyXABPartition
+from pfpne.rng import stream
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Recorder, checkpoints, gaps
 from pfpne.simulation.simulate import partition_of, simulate
@@ -118,10 +119,26 @@ def test_noise_and_cells_are_others_for_another_seed_objective_run_or_client():
     whose = [(problem, 0, 0), (problem, 0, 1), (problem, 1, 0), (other, 0, 0)]
     draws = [rng.random() for of in whose for rng in noise_streams(*of)]
     assert len(set(draws)) == len(draws) == 8
+    numbers = (0, 1, 2**32, 2**32 + 1, 2**33)  # a part of a key has as many digits as it needs
+    assert len({stream(seed, "x", part).random() for seed in (0, 2**32) for part in numbers}) == 10
     cells = [partition_of(p, "random", seed, run).seed for p, seed, run in whose]
     assert len(set(cells)) == len(cells) and partition_of(problem, "random", 0, 0).seed == cells[0]
     cyclic = partition_of(problem, "cyclic", 0, 0)
     assert (cyclic.cells, cyclic.seed, cyclic.max_depth) == ("cyclic", 0, problem.max_depth)
+
+
+@pytest.mark.parametrize(("name", "T"), [("pf-pne", 60), ("fed1-ucb", 450)])
+def test_a_seed_and_a_run_that_are_given_decide_all_that_is_drawn(name, T):
+    """0 among them: noise, cells and arms are those of a problem that has this seed and this run."""
+    functions, domain = [lambda x: x.mean(axis=1), lambda x: 1 - x[:, 0] ** 2], [[0, 1]] * 2
+    one, other = (
+        problem_from_functions(functions, domain, 0.3, 1.0, 0.8, seed=seed, run=run) for seed, run in ((0, 0), (3, 2))
+    )
+    own = [simulate(name, problem, T) for problem in (one, other)]
+    assert_equal_runs(own[0], simulate(name, other, T, seed=0, run=0))
+    assert_equal_runs(own[1], simulate(name, one, T, seed=3, run=2))
+    halves = [simulate(name, one, T, **given) for given in ({"seed": 3}, {"run": 2})]
+    assert len({run.regret.tobytes() for run in (*own, *halves)}) == 4
 
 
 # --- the fast form ------------------------------------------------------------------------------------------
