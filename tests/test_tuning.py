@@ -607,6 +607,7 @@ def test_an_evaluation_that_fails_is_named_and_nothing_is_lost(how, message, alg
     with pytest.raises(pfpne.EvaluationError, match=message) as caught:
         tune(functions, 40, algorithm=algorithm)
     assert str(caught.value).startswith("client Rome at {'C': ")
+    assert f"With catch={type(caught.value.__cause__).__name__} it counts as missing" in str(caught.value)
     before = caught.value.result
     assert len(before.history.query("client == 'Rome'")) == 17
     assert_same(before.history, whole.history[: len(before.history)])

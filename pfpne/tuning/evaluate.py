@@ -174,7 +174,8 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
 
     def tell(trial: Trial, value: float | None, error: Exception | None, seconds: float) -> None:
         if error is not None and not isinstance(error, catch):
-            message = f"client {trial.client} at {trial.parameters}: {_describe(error)}. {HOW_TO_GO_ON}"
+            missing = f"With catch={type(error).__name__} it counts as missing, and the search goes on."
+            message = f"client {trial.client} at {trial.parameters}: {_describe(error)}. {missing} {HOW_TO_GO_ON}"
             raise EvaluationError(message, search.result()) from error
         row = search.tell(trial, value, seconds=seconds, why="" if error is None else _describe(error))
         bar.update(search.done - bar.n)
