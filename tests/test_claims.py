@@ -428,7 +428,7 @@ def test_without_noise_every_mean_is_what_it_estimates(noise, expected):
 def comparison(margin: float, low=False, why_not="") -> Comparison:
     """One whose mean is so much beyond its limit, in 30 runs."""
     shown = np.full(30, 1.0 + (-margin if low else margin)) + 0.01 * np.sin(np.arange(30))
-    return Comparison(f"{margin}", shown, above=low, undecidable=why_not)
+    return Comparison(f"{margin}", shown, is_above=low, undecidable=why_not)
 
 
 def judged(*comparisons, k=1, **of_claim) -> tuple[str, str]:
@@ -515,7 +515,7 @@ def test_comparisons_in_brief():
     assert len(inequalities(mine, theirs, "", 1.25, 0.8)) == 2
     slopes = Comparison("slope", np.array([0.8, 0.9]), limit=0.5)
     assert slopes.brief == "slope: 0.85" and slopes.excess == pytest.approx([0.3, 0.4])
-    assert Comparison("slope", np.array([0.8]), limit=0.5, above=True).excess == pytest.approx([-0.3])
+    assert Comparison("slope", np.array([0.8]), limit=0.5, is_above=True).excess == pytest.approx([-0.3])
 
 
 # --- the list of claims -----------------------------------------------------------------------------
@@ -589,7 +589,7 @@ def _every_number(algorithm, run, asked):
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return claims.evaluate(made_up(_every_number))
+    return claims.evaluate_claims(made_up(_every_number))
 
 
 def test_each_claim_in_each_regime_with_either_Delta(verdicts):

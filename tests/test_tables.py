@@ -56,7 +56,7 @@ SHOWN = [
 
 @pytest.fixture
 def exhibit(monkeypatch) -> Exhibit:
-    monkeypatch.setattr(verdict_tables, "evaluate", lambda study: (VERDICTS, VERDICTS[["id"]], VERDICTS[["id"]]))
+    monkeypatch.setattr(verdict_tables, "evaluate_claims", lambda study: (VERDICTS, VERDICTS[["id"]], VERDICTS[["id"]]))
     return verdict_tables.tabulate_claims(EVIDENCE)
 
 

@@ -27,15 +27,15 @@ class Comparison:
     """One inequality, one value per run: a slope or a difference, whose mean is claimed to be below its limit.
 
     name: what it is called. values (n,): of each run. reference (n,): of a difference a - b, the b; the limit is then
-    that of a / b. above: the value is claimed to be above the limit instead. undecidable: why these runs cannot decide
-    it, if so. pair: the names of a and b, where each has one.
+    that of a / b. is_above: the value is claimed to be above the limit instead. undecidable: why these runs cannot
+    decide it, if so. pair: the names of a and b, where each has one.
     """
 
     name: str
     values: np.ndarray
     reference: np.ndarray | None = None
     limit: float = 1.0
-    above: bool = False
+    is_above: bool = False
     undecidable: str = ""
     pair: tuple[str, str] | None = None
 
@@ -44,7 +44,7 @@ class Comparison:
         """By how much (n,) it fails; below 0 where it is right."""
         allowed = self.limit if self.reference is None else (self.limit - 1) * self.reference
         beyond = self.values - allowed
-        return -beyond if self.above else beyond
+        return -beyond if self.is_above else beyond
 
     @property
     def value(self) -> float:

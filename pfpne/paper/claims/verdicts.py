@@ -12,7 +12,7 @@ refutes it. "True by construction": the algorithm's design leaves nothing else. 
 tested supposes fails, nothing moves, or the runs are of a kind that cannot tell. A claim supposes what its statement
 says: "whatever Delta" waives the premise that Delta is valid, in every claim that quotes it.
 
-No verdict is written down: all come from the runs (pfpne.paper.claims.evidence) through `evaluate`.
+No verdict is written down: all come from the runs (pfpne.paper.claims.evidence) through `evaluate_claims`.
 """
 
 import itertools
@@ -101,14 +101,14 @@ def read_claims() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read_claims())
-TABLE_COLUMNS = [  # of the three tables that `evaluate` makes
+TABLE_COLUMNS = [  # of the three tables that `evaluate_claims` makes
     "id whose once family place statement regime cells Delta verdict decided_by measured runs k p_right p_wrong",
     "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong why_not",
     "id regime cells Delta what side excess",
 ]
 
 
-def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Test every claim in every regime, with either Delta.
 
     Parameters
@@ -133,11 +133,11 @@ def evaluate(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFra
         One row per decidable comparison. excess: by how much each run fails, below 0 where it is right: what the tests
         are given.
     """
-    regimes = [*itertools.product(study.regimes, GIVEN_DELTAS)]
-    tests = {(claim, *place): claim.test(study, *place) for claim in claims for place in regimes}
-    outcomes = {test: outcome for test, outcome in tests.items() if outcome}
-    tested = [(claim.family, *place) for (claim, *place), outcome in outcomes.items() if outcome.comparisons]
-    family_sizes = Counter(tested)
+    tests = itertools.product(claims, study.regimes, GIVEN_DELTAS)
+    results = {(claim, regime, Delta): claim.test(study, regime, Delta) for claim, regime, Delta in tests}
+    outcomes = {test: outcome for test, outcome in results.items() if outcome}
+    compared = [test for test, outcome in outcomes.items() if outcome.comparisons]
+    family_sizes = Counter((claim.family, regime, Delta) for claim, regime, Delta in compared)
     verdicts, comparisons = [], []
     for (claim, regime, Delta), outcome in outcomes.items():
         random = partial(stream, study.seed, "claims", claim.id, regime.name, regime.cells, Delta)
@@ -170,7 +170,7 @@ def head_of_rows(claim: Claim, study: Study, regime: Regime, Delta: str) -> dict
 def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
     """The verdict by the rule above, and what it was decided by.
 
-    p: p-values (n, 2) of the decidable comparisons. k: the tested claims of the family, as `evaluate` counts them.
+    p: p-values (n, 2) of the decidable comparisons. k: how many claims of the family are tested.
     """
     return judge_tested(claim, outcome, p, k) if outcome.comparisons else judge_counted(claim, outcome)
 
@@ -189,16 +189,17 @@ def judge_counted(claim: Claim, outcome: Outcome) -> dict:
 def judge_tested(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
     """The verdict on a claim that is one or more comparisons, with Bonferroni's correction for k claims."""
     excuse = claim.excuse or outcome.excuse
-    undecidable = next((one.undecidable for one in outcome.comparisons if one.undecidable), outcome.vacuous)
+    undecidable = next((c.undecidable for c in outcome.comparisons if c.undecidable), outcome.vacuous)
     if excuse or not outcome.decidable:
         verdict = {"verdict": "not decidable", "decided_by": excuse or undecidable}
         return verdict | {"k": k, "p_right": math.nan, "p_wrong": math.nan}
     p_right, p_wrong = (min(1.0, k * x) for x in stats.combine_p_values(p))
     numbers = {"k": k, "p_right": p_right, "p_wrong": p_wrong}
-    refuted = [one for one, alone in zip(outcome.decidable, k * len(p) * p[:, 1] <= ALPHA, strict=True) if alone]
+    is_refuted = k * len(p) * p[:, 1] <= ALPHA
+    refuted = [comparison for comparison, wrong in zip(outcome.decidable, is_refuted, strict=True) if wrong]
     furthest = max(refuted or outcome.decidable, key=lambda comparison: comparison.margin)
     if refuted:
-        better = claim.better_low and all(comparison.above for comparison in refuted)
+        better = claim.better_low and all(comparison.is_above for comparison in refuted)
         verdict = "better than claimed" if better else "does not hold"
     elif undecidable:
         return {"verdict": "not decidable", "decided_by": undecidable, **numbers}
@@ -220,7 +221,7 @@ def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -
     for comparison in outcome.comparisons:
         if comparison.name not in intervals:  # one that is tested on two sides has one
             intervals[comparison.name] = _interval_row(comparison, rng)
-        side = "above" if comparison.above else "below"
+        side = "above" if comparison.is_above else "below"
         row = {"side": side, "limit": comparison.limit, "why_not": comparison.undecidable}
         if not comparison.undecidable:
             row["p_right"], row["p_wrong"] = next(p_of_decidable)
@@ -311,5 +312,5 @@ def primary_family(study: Study) -> pd.DataFrame:
 
 def times_by_objective(study: Study) -> pd.DataFrame:
     """The seconds behind the claims on time, which are not the same twice: one row per regime and objective."""
-    places = [(regime, f) for regime in study.regimes for f in MAIN_OBJECTIVES if f in regime.objectives]
-    return pd.DataFrame([measure_times(ClaimCase(study, regime, objective)) for regime, objective in places])
+    cases = [ClaimCase(study, regime, f) for regime in study.regimes for f in MAIN_OBJECTIVES if f in regime.objectives]
+    return pd.DataFrame([measure_times(case) for case in cases])

@@ -5,7 +5,7 @@ import pandas as pd
 from pfpne.paper.claims.claim_tests import LARGE_FACTOR
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
-from pfpne.paper.claims.verdicts import ALPHA, GIVEN_DELTAS, evaluate, primary_family, times_by_objective
+from pfpne.paper.claims.verdicts import ALPHA, GIVEN_DELTAS, evaluate_claims, primary_family, times_by_objective
 from pfpne.paper.exhibits.findings import VERDICT_GROUPS
 from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
@@ -35,7 +35,7 @@ def tabulate_claims(study: Study) -> Exhibit:
         The table, as Markdown and LaTeX. claims.csv has one row per verdict, claims_comparisons.csv one per comparison,
         and claims_runs.csv what each comparison was in each run.
     """
-    verdicts, comparisons, runs = evaluate(study)
+    verdicts, comparisons, runs = evaluate_claims(study)
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift {study.shift:g} "
         f"and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). Sign-flip tests of "
