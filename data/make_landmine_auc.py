@@ -59,7 +59,7 @@ def make_table(dataset: Path, out: Path | None = None, n_jobs: int | None = None
     path = Path(dataset).resolve()
     landmine.load_fields(path)  # a wrong file is refused before any worker starts
     tasks = [(path, field, C, axes) for field in range(landmine.N_FIELDS) for C in landmine.grid_values(axes)[0]]
-    values = np.empty((len(tasks), axes.grid - 1))
+    values = np.empty((len(tasks), axes.parts - 1))
     for k, row in tqdm(run_unordered(_row, tasks, n_jobs), total=len(tasks), desc="AUC rows", disable=None):
         values[k] = row
     libraries = {"numpy": np.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__}
@@ -67,12 +67,12 @@ def make_table(dataset: Path, out: Path | None = None, n_jobs: int | None = None
     meta = {
         "dataset_sha256": landmine.SHA256,
         "split": landmine.SPLIT,
-        "axes": f"field 0..28, C, gamma; both {kind}, j/{axes.grid} of the range, j = 1..{axes.grid - 1}",
+        "axes": f"field 0..28, C, gamma; both {kind}, j/{axes.parts} of the range, j = 1..{axes.parts - 1}",
         "versions": {"python": platform.python_version(), **libraries},
         "command": f"{landmine.COMMAND} LandmineData.mat" + (" --axes log" if axes.logarithmic else ""),
     }
     buffer = io.BytesIO()
-    shaped = values.reshape(landmine.N_FIELDS, axes.grid - 1, axes.grid - 1)
+    shaped = values.reshape(landmine.N_FIELDS, axes.parts - 1, axes.parts - 1)
     np.savez_compressed(buffer, auc=shaped, meta=json.dumps(meta, sort_keys=True))
     return write_atomically(Path(out or axes.table), buffer.getvalue())
 

@@ -31,14 +31,14 @@ import numpy as np
 
 from pfpne.paths import DATA, LANDMINE_LOG_TABLE, LANDMINE_TABLE
 from pfpne.problems.base import Problem
-from pfpne.problems.maxima import grid, inside
+from pfpne.problems.maxima import cartesian_product, inside
 from pfpne.rng import stream
 from pfpne.validation import check
 
 SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma
 N_FIELDS = 29
-GRID = 128  # the table of linear axes holds the points j/128 of each range, j = 1..127
+PARTS = 128  # the table of linear axes holds the points j/128 of each range, j = 1..127
 MAX_DEPTH, MAX_CUTS = 12, 6  # of the partition, of each range: finer cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
 COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
@@ -49,14 +49,14 @@ HOW_TO_MAKE_IT = f"take it from the project again, or make it: `{COMMAND} DATASE
 class Axes(NamedTuple):
     """The two axes of a recorded table, and the partition whose cell centres lie on it.
 
-    domain (2, 2): the ranges that are searched and halved. grid: the table holds the points j/grid of each range,
-    j = 1..grid - 1. max_depth, max_cuts: of the partition, and of each range. table: the file.
+    domain (2, 2): the ranges that are searched and halved. parts: the table holds the points j/parts of each range,
+    j = 1..parts - 1. max_depth, max_cuts: of the partition, and of each range. table: the file.
     logarithmic: whether a coordinate is the base-10 logarithm of C or gamma.
     """
 
     name: str
     domain: np.ndarray
-    grid: int
+    parts: int
     max_depth: int
     max_cuts: int
     table: Path
@@ -67,7 +67,7 @@ class Axes(NamedTuple):
         return 10.0**x if self.logarithmic else x
 
 
-LINEAR = Axes("linear", DOMAIN, GRID, MAX_DEPTH, MAX_CUTS, LANDMINE_TABLE)
+LINEAR = Axes("linear", DOMAIN, PARTS, MAX_DEPTH, MAX_CUTS, LANDMINE_TABLE)
 LOG = Axes("log", np.log10(DOMAIN), 64, 10, 5, LANDMINE_LOG_TABLE, logarithmic=True)
 
 
@@ -146,8 +146,8 @@ def auc(field: Field, C: float, gamma: float) -> float:
 
 
 def grid_values(axes: Axes = LINEAR) -> tuple[np.ndarray, np.ndarray]:
-    """Return the coordinates of C and of gamma on the grid, (grid - 1,) each, rounded as the partition does."""
-    share = np.arange(1, axes.grid) / axes.grid
+    """Return the coordinates of C and of gamma on the grid, (parts - 1,) each, rounded as the partition does."""
+    share = np.arange(1, axes.parts) / axes.parts
     return tuple(low + (high - low) * share for low, high in axes.domain)
 
 
@@ -155,9 +155,9 @@ def grid_indices(x: np.ndarray, axes: Axes = LINEAR) -> np.ndarray:
     """Return the grid positions (n, 2), 0-based, of the points x (n, 2); -1 in the row of a point off the grid."""
     atol = 1e-9  # of the range: far below the grid's step (1/128), far above rounding
     low, high = axes.domain.T
-    share = (np.atleast_2d(x) - low) / (high - low) * axes.grid
+    share = (np.atleast_2d(x) - low) / (high - low) * axes.parts
     j = np.rint(np.nan_to_num(share, nan=-1.0, posinf=-1.0, neginf=-1.0))
-    on_grid = np.all((np.abs(share - j) <= atol * axes.grid) & (j >= 1) & (j <= axes.grid - 1), axis=1)
+    on_grid = np.all((np.abs(share - j) <= atol * axes.parts) & (j >= 1) & (j <= axes.parts - 1), axis=1)
     return np.where(on_grid[:, None], j.astype(np.int64) - 1, -1)
 
 
@@ -165,13 +165,13 @@ def grid_indices(x: np.ndarray, axes: Axes = LINEAR) -> np.ndarray:
 class Table:
     """The recorded AUC, (field, C, gamma) -> value, and what it was made from."""
 
-    auc: np.ndarray  # (29, grid - 1, grid - 1)
+    auc: np.ndarray  # (29, parts - 1, parts - 1)
     sha256: str  # of the table file itself
     meta: dict  # dataset hash, split, library versions, command
 
 
 @functools.lru_cache(maxsize=2)
-def load_table(path: Path = LANDMINE_TABLE, grid: int = GRID) -> Table:
+def load_table(path: Path = LANDMINE_TABLE, parts: int = PARTS) -> Table:
     """Read a table that the project ships; ValueError if it is damaged or of another dataset."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path} is missing; {HOW_TO_MAKE_IT}")
@@ -181,7 +181,7 @@ def load_table(path: Path = LANDMINE_TABLE, grid: int = GRID) -> Table:
             values, meta = z["auc"], json.loads(str(z["meta"]))
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({error}); {HOW_TO_MAKE_IT}") from error
-    if values.shape != (N_FIELDS, grid - 1, grid - 1) or not np.isfinite(values).all():
+    if values.shape != (N_FIELDS, parts - 1, parts - 1) or not np.isfinite(values).all():
         raise ValueError(f"{path} is not a whole landmine table; {HOW_TO_MAKE_IT}")
     if meta["dataset_sha256"] != SHA256:
         raise ValueError(f"{path} was made from another dataset ({meta['dataset_sha256']}); {HOW_TO_MAKE_IT}")
@@ -201,11 +201,11 @@ class LandmineProblem(Problem):
     def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
         super().__init__(name, self.axes.domain, n_clients, noise, seed, run, self.axes.max_depth)
         self.max_cuts = self.axes.max_cuts
-        table = load_table(self.axes.table, self.axes.grid)
+        table = load_table(self.axes.table, self.axes.parts)
         self.data_hash = table.sha256
         self.fields = np.array([stream(seed, "landmine", run, m, "field").integers(N_FIELDS) for m in range(n_clients)])
-        self._auc = table.auc[self.fields]  # (M, grid - 1, grid - 1)
-        self.candidates = grid(grid_values(self.axes))
+        self._auc = table.auc[self.fields]  # (M, parts - 1, parts - 1)
+        self.candidates = cartesian_product(grid_values(self.axes))
         for array in (self.fields, self.candidates):
             array.setflags(write=False)
 

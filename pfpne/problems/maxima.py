@@ -26,7 +26,7 @@ def inside(x: np.ndarray, domain: np.ndarray) -> np.ndarray:
     return np.all((domain[:, 0] <= x) & (x <= domain[:, 1]), axis=-1)
 
 
-def grid(axes: Iterable[np.ndarray]) -> np.ndarray:
+def cartesian_product(axes: Iterable[np.ndarray]) -> np.ndarray:
     """Return all combinations (n, d) of the axes' values, the last dimension varying fastest."""
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     return points.reshape(-1, points.shape[-1])
@@ -39,8 +39,8 @@ def scan_points(domain: np.ndarray) -> np.ndarray:
     """
     d = len(domain)
     if d <= 2:
-        return grid(np.linspace(low, high, 2**14 + 1 if d == 1 else GRID_SIDE) for low, high in domain)
-    corners = grid(domain) if d <= 10 else domain.mean(axis=1)[None]
+        return cartesian_product(np.linspace(low, high, 2**14 + 1 if d == 1 else GRID_SIDE) for low, high in domain)
+    corners = cartesian_product(domain) if d <= 10 else domain.mean(axis=1)[None]
     spread = domain[:, 0] + (domain[:, 1] - domain[:, 0]) * stream(0, "scan").random((2**14, d))
     return np.concatenate([corners, spread])
 
