@@ -204,7 +204,7 @@ def test_the_auc_by_hand_with_a_tie():
 
 def test_the_logarithmic_table_agrees_with_the_machines(dataset):
     log = landmine.LOG
-    table = landmine.load_table(log.table, log.grid)
+    table = landmine.load_table(log.table, log.parts)
     assert table.auc.shape == (29, 63, 63) and table.meta["command"].endswith("--axes log")
     fields = landmine.load_fields(dataset)
     Cs, gammas = landmine.grid_values(log)

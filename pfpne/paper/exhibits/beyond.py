@@ -332,11 +332,11 @@ def measure_curves(runs: dict) -> pd.DataFrame:
     """
     noise, means = next(noise for _, noise, _ in runs), []
     for clients, objective in itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES):
-        one, place = runs[objective, noise, clients][OURS], {"clients": clients, "objective": objective}
-        data, n_runs = one.regret, one.experiment.n_runs
+        results, place = runs[objective, noise, clients][OURS], {"clients": clients, "objective": objective}
+        data, n_runs = results.regret, results.experiment.n_runs
         steps = np.sort(data["t"].unique())[::-1]
         t = steps[:: max(1, len(steps) // 100)][::-1]  # the last among them
-        lower = np.mean([oracle_regret(one.experiment, run, t) for run in range(n_runs)], axis=0)
+        lower = np.mean([oracle_regret(results.experiment, run, t) for run in range(n_runs)], axis=0)
         mean = data[data["t"].isin(t)].groupby(["algorithm", "t"], sort=False)["regret"].mean().reset_index()
         means += [mean.assign(**place), pd.DataFrame({"algorithm": ORACLE, "t": t, "regret": lower, **place})]
     return pd.concat(means, ignore_index=True)

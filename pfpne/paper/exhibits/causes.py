@@ -78,16 +78,16 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
             row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
             row["borrowed"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
-        done = np.array([h < len(own) for own in kept])  # who ends this phase
-        ends = done[nodes["m"]]
+        done = np.array([h < len(own) for own in kept])  # which clients end this phase
+        is_done = done[nodes["m"]]
         if done.any():
             row["removed"] = np.mean([optima[m, h] not in kept[m][h] for m in np.flatnonzero(done)])
-            row["nodes"] = ends.sum() / done.sum()
-        own = nodes[ends & ~nodes["index"].isin(protected)]
+            row["nodes"] = is_done.sum() / done.sum()
+        own = nodes[is_done & ~nodes["index"].isin(protected)]
         if name != "fed-pne" and len(own):
             f = problem.paired_values(own["m"].to_numpy(), partition.centers(h, own["index"].to_numpy()))
             row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= radius(own["n"], log, s.c))
-        rows.append(row | {"spent": nodes["n"].sum() / M / horizon, "cut": nodes["n"][~ends].sum() / M / horizon})
+        rows.append(row | {"spent": nodes["n"].sum() / M / horizon, "cut": nodes["n"][~is_done].sum() / M / horizon})
     return rows
 
 
@@ -111,8 +111,8 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
     settings, M, seed, run = make_settings(name, {}, problem), problem.n_clients, problem.seed, problem.run
     task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
     streams = noise_streams(problem, seed, run)
-    given = problem, task, settings, streams, np.array([horizon]), False
-    evaluations, own_trees = run_phases(PFPNEPlus, PlusServer, *given, evaluations_class=_CountedEvaluations)
+    arguments = problem, task, settings, streams, np.array([horizon]), False
+    evaluations, own_trees = run_phases(PFPNEPlus, PlusServer, *arguments, evaluations_class=_CountedEvaluations)
     if own_trees is None:  # the horizon came in stage 1
         return [NO_COUNTS | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []

@@ -40,8 +40,8 @@ def draw(results: list[Results], p: Parameters) -> Exhibit:
     Exhibit
         The figure, and as CSV one row per round that is drawn: see `communication_steps`.
     """
-    steps = [communication_steps(one.communication) for one in results]
-    return draw_steps(steps, [one.experiment for one in results], p)
+    steps = [communication_steps(result.communication) for result in results]
+    return draw_steps(steps, [result.experiment for result in results], p)
 
 
 @our_style()

@@ -143,13 +143,13 @@ def count_cases(nodes: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """
     rows = []
     nodes = nodes.assign(lemma_case=nodes.apply(lemma_case, axis=1)) if len(nodes) else nodes.assign(lemma_case="")
-    for place, group in nodes.groupby(by, sort=False):
+    for key, group in nodes.groupby(by, sort=False):
         counts = {name: int((group["lemma_case"] == name).sum()) for name in LEMMA_CASES}
-        told = group[group["lemma_case"] != VACUOUS]
-        share = told["within"].sum() / told["kept"].sum() if len(told) else math.nan
-        fails = {name: int((~told[name]).sum()) for name in ("good", "smooth", "valid")}
+        decided = group[group["lemma_case"] != VACUOUS]
+        share = decided["within"].sum() / decided["kept"].sum() if len(decided) else math.nan
+        fails = {name: int((~decided[name]).sum()) for name in ("good", "smooth", "valid")}
         verdict = REFUTED if counts[REFUTING] else SHOWN if counts[HOLDS] else OPEN
-        rows.append(dict(zip(by, place, strict=True)) | counts | {"share": share} | fails | {"verdict": verdict})
+        rows.append(dict(zip(by, key, strict=True)) | counts | {"share": share} | fails | {"verdict": verdict})
     return pd.DataFrame(rows)
 
 

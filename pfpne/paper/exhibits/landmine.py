@@ -135,5 +135,5 @@ def in_words(table: pd.DataFrame) -> str:
         text += f" PF-PNE loses {rounded(lost['pf-pne'])}."
     ours = table[table["algorithm"] == "pf-pne"]
     different = len(ours.drop_duplicates(["C", "gamma"]))
-    one = "the same point" if different == 1 else f"{different} different points"
-    return f"{text} It gives its {len(ours)} clients {one}." if len(ours) > 1 else text
+    points = "the same point" if different == 1 else f"{different} different points"
+    return f"{text} It gives its {len(ours)} clients {points}." if len(ours) > 1 else text

@@ -48,13 +48,13 @@ def judge_lemmas(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, 
     """
     rows = []
     for row in fates.to_dict("records"):
-        told = sum(row[name] for name in LEMMA_CASES if name != VACUOUS)
+        decided = sum(row[name] for name in LEMMA_CASES if name != VACUOUS)
         fails = ", ".join(f"{name} at {row[key]}" for key, name in PREMISES.items() if row[key])
-        words = f"{row['share']:.0%} of the nodes kept are within the bound. Of {told} depths with a bound below 1, "
+        words = f"{row['share']:.0%} of the nodes kept are within the bound. Of {decided} depths with a bound below 1, "
         words += "; ".join(IN_WORDS[name].format(row[name]) for name in LEMMA_CASES if row[name] and name != VACUOUS)
         words += f". What fails: {fails}." if fails else "."
         runs = f"{row['constants']} c and c_1, {'Delta = 0.01' if row['Delta'] == '0.01' else 'the true Delta'}"
-        rows.append((f"Lemma {row['lemma']}", runs, row["verdict"], words if told else f"{VACUOUS.capitalize()}."))
+        rows.append((f"Lemma {row['lemma']}", runs, row["verdict"], words if decided else f"{VACUOUS.capitalize()}."))
     for M, runs in lost.groupby("n_clients"):
         final = runs[runs["T"] == runs["T"].max()]
         outside = int((final["kept"] - final["within"]).sum())

@@ -255,18 +255,18 @@ def algorithms_not_drawn_in_words(ranking: pd.DataFrame, by_name: bool) -> str:
     """
     rows = ranking[ranking["algorithm"].isin(NOT_DRAWN)].assign(phase=np.nan)
     decided = decide_by_holm(rows.rename(columns={"p_less": "p_right", "p_more": "p_wrong"}))
-    said = []
-    for name, what in NOT_DRAWN.items():
+    clauses = []
+    for name, description in NOT_DRAWN.items():
         groups = decided[decided["algorithm"] == name].groupby("verdict")["objective"]
         parts = [
             f"{word} on {listed(map(title, groups.get_group(verdict))) if by_name else groups.size()[verdict]}"
             for verdict, word in ((SHOWN, "less"), (REFUTED, "more"))
             if verdict in groups.groups
         ]
-        said.append(f"{what} is {' and '.join(parts) or 'neither less nor more for certain'}")
+        clauses.append(f"{description} is {' and '.join(parts) or 'neither less nor more for certain'}")
     return (
         "The paper's figures leave out PE, HOO and BLiN, another single-client search. Against PF-PNE's on"
-        f" {ranking['objective'].nunique()} objectives, {'; '.join(said)}. The rest is open"
+        f" {ranking['objective'].nunique()} objectives, {'; '.join(clauses)}. The rest is open"
         f" ({ranking['runs'].max():.0f} paired runs)."
     )
 

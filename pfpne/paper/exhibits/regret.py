@@ -205,7 +205,7 @@ def draw_curves(
     simple: bool,
 ) -> Exhibit:
     """Draw tables of `regret_curves`, one panel per experiment; None leaves a place empty."""
-    table = pd.concat([one for row in curves for one in row if one is not None], ignore_index=True)
+    table = pd.concat([part for row in curves for part in row if part is not None], ignore_index=True)
     names = in_order(table["algorithm"])
     usual = set(p.algorithms) == set(COMPARED_ALGORITHMS)
     banded = [name for name in names if not usual or name in BANDED_ALGORITHMS]
@@ -293,7 +293,7 @@ def _printed_panel(results: list[Results], name: str, p: Parameters, simple: boo
     """Several objectives under one reading, two side by side."""
     noise = results[0].experiment.noise
     subject = f' under the reading "{p.reading}": {noise_in_words(noise)}'
-    landmine = [one.experiment.noise for one in results if one.experiment.objective == "landmine"]
+    landmine = [result.experiment.noise for result in results if result.experiment.objective == "landmine"]
     if landmine and landmine[0] != noise:
         subject += f" (landmine: {noise_in_words(landmine[0])})"
     return _draw_with_named_lines(results, f"panel_{name}_{p.reading}", subject, p, n_points=100, simple=simple)
@@ -303,8 +303,9 @@ def _draw_with_named_lines(
     results: list[Results], stem: str, subject: str, p: Parameters, n_points: int, simple: bool = False
 ) -> Exhibit:
     column = "simple_regret" if simple else "regret"
-    curves = pd.concat([regret_curves(_thinned(one.regret, n_points), column) for one in results], ignore_index=True)
-    return draw_named_curves(curves, [one.experiment for one in results], stem, subject, p, simple)
+    parts = [regret_curves(_thinned(result.regret, n_points), column) for result in results]
+    curves, experiments = pd.concat(parts, ignore_index=True), [result.experiment for result in results]
+    return draw_named_curves(curves, experiments, stem, subject, p, simple)
 
 
 @our_style()
@@ -330,10 +331,10 @@ def draw_named_curves(
     figure, axes = new_figure((COLUMN, 2.4) if len(experiments) == 1 else (PAGE, 0.3 + 2.1 * rows), rows, columns)
     for ax in axes.flat[len(experiments) :]:
         ax.set_axis_off()
-    for letter, ax, one in zip("abcd", axes.flat, experiments, strict=False):
-        mean_lines = curves[curves["objective"] == one.objective]
+    for letter, ax, experiment in zip("abcd", axes.flat, experiments, strict=False):
+        mean_lines = curves[curves["objective"] == experiment.objective]
         _draw_named_lines(ax, mean_lines, widths, banded, log_scale=simple)
-        ax.set_title(f"{f'({letter}) ' if len(experiments) > 1 else ''}{problem_in_words(one)}")
+        ax.set_title(f"{f'({letter}) ' if len(experiments) > 1 else ''}{problem_in_words(experiment)}")
         ax.set_xlabel("evaluations per client $t$")
     for ax in axes[:, 0]:
         ax.set_ylabel("simple regret" if simple else "average cumulative regret $R(t)/M$")
@@ -479,7 +480,8 @@ def _against_pf_pne(last: pd.DataFrame, table: pd.DataFrame, seed: int) -> pd.Da
 
 def _at_horizon(results: list[Results]) -> pd.DataFrame:
     """The rows of Results.regret at the horizon, each run once."""
-    last = pd.concat([one.regret[one.regret["t"] == one.experiment.horizon] for one in results], ignore_index=True)
+    parts = [result.regret[result.regret["t"] == result.experiment.horizon] for result in results]
+    last = pd.concat(parts, ignore_index=True)
     return last.drop_duplicates(["objective", "algorithm", "run"])
 
 

@@ -74,13 +74,16 @@ def compare_readings(study: Study, most: int | None = None) -> pd.DataFrame:
 
 def _regrets(regret: Callable, choice: dict) -> dict[str, float]:
     """Mean R(T)/M of each algorithm of the comparison; regret: _mean_regret of one objective, each asked for once."""
-    on = choice["cells"], choice["T"], choice["noise"], choice["clients"]
+    place = choice["cells"], choice["T"], choice["noise"], choice["clients"]
     c = () if choice["c"] == 0.1 else (("c", choice["c"]),)  # the default: not to be run twice
     Delta = (("Delta", "true"),) if choice["Delta"] == "true" else ()
     hct = (("c", c_of_noise(choice["noise"])),) if choice["HCT's c"] == "by noise" else ()
     settings = {"pf-pne": c + Delta, "hct-pyxab": hct, "fed1-ucb": (), "fn-ucb": (), "fed-pne": c, "pe": c}
     variant = "whole phases" if choice["cut phase"] == "not begun" else ""
-    return {name: regret(name, *on, given, variant if name == "pf-pne" else "") for name, given in settings.items()}
+    return {
+        name: regret(name, *place, own_settings, variant if name == "pf-pne" else "")
+        for name, own_settings in settings.items()
+    }
 
 
 def _mean_regret(

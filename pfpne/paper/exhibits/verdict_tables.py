@@ -192,10 +192,10 @@ def counted(verdicts: pd.DataFrame) -> pd.DataFrame:
 
     They are those with the paper's Delta. Facts that do not depend on the noise are counted once.
     """
-    given = verdicts[verdicts["Delta"] != "true"]
-    once = given["once"] == "once"
-    column = given["regime"].map(noise_in_words) + ", " + given["cells"] + " cells"
-    return given.assign(column=column.mask(once, EVERY_NOISE))[~(once & given.duplicated(["id", "measured"]))]
+    rows = verdicts[verdicts["Delta"] != "true"]
+    once = rows["once"] == "once"
+    column = rows["regime"].map(noise_in_words) + ", " + rows["cells"] + " cells"
+    return rows.assign(column=column.mask(once, EVERY_NOISE))[~(once & rows.duplicated(["id", "measured"]))]
 
 
 def tally(verdicts: pd.DataFrame) -> str:

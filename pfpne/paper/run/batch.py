@@ -250,7 +250,8 @@ def note_commit(committed: tuple[str | None, str], workers: dict) -> None:
         print(f"{short_path(provenance.PATH)} is left as it was, without this batch: {reason}.")
         return
     batch = [Execution("paper", *row, workers) for row in executions("paper")]
-    digests = {one.name: provenance.digest(one.notebook, one.parameters) for one in batch if is_unchanged(one)}
+    unchanged = filter(is_unchanged, batch)
+    digests = {execution.name: provenance.digest(execution.notebook, execution.parameters) for execution in unchanged}
     provenance.write(commit, digests)
     print(f"{short_path(provenance.PATH)} says that commit {commit[:10]} made them.")
 

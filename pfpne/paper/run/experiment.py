@@ -75,15 +75,15 @@ class ProblemSetup:
     data_hash: str | None = field(init=False, repr=False)
 
     def __post_init__(self):
-        one = self._one_client
-        Task(Partition(one.domain, cells=self.cells), self.n_clients, self.horizon)
+        problem = self._one_client
+        Task(Partition(problem.domain, cells=self.cells), self.n_clients, self.horizon)
         self._make_plain(
             **{name: int(getattr(self, name)) for name in ("n_clients", "horizon", "seed")},
             noise=self.noise if isinstance(self.noise, str) else float(self.noise),
-            shift=one.shift or 0.0,  # landmine has none
-            common=one.common or 0.0,
-            d=one.d,
-            data_hash=one.data_hash,
+            shift=problem.shift or 0.0,  # landmine has none
+            common=problem.common or 0.0,
+            d=problem.d,
+            data_hash=problem.data_hash,
         )
 
     @property
