@@ -13,15 +13,13 @@ from pfpne.paper.claims import stats
 from pfpne.paper.claims.claim_tests import has_stopped_communicating, keeps_communicating
 from pfpne.paper.claims.evidence import summarize
 from pfpne.paper.claims.verdicts import decide_by_holm
-from pfpne.paper.exhibits import variants
 from pfpne.paper.exhibits.readings import (
     IDENTICAL_FED_PNE,
     STATEMENTS,
     Reading,
     Statement,
-    measure_run,
+    measure_stored,
 )
-from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.profiles import PROFILES, READINGS
 from pfpne.paper.run.workers import run_unordered
@@ -62,20 +60,6 @@ def complete_reading(name: str, profile: str) -> Reading:
     return Reading(noise, scale.horizon if profile == "paper" else p.horizon, p.n_clients, problem, CHOSEN_VALUES[name])
 
 
-def _regret(experiment, run: int, variant: str, T: int, folder: Path) -> list:
-    """What `measure_run` says of one run: read where the run or the measurement is stored, else simulated now."""
-    (name,) = experiment.algorithms
-    base, algorithm, partition = variants.VARIANTS[variant] if variant else (name, name, None)
-    key = experiment.key(base, run)
-
-    def make() -> list:
-        result = None if variant else cache.load(key, folder)
-        return measure_run(result or experiment.simulate(algorithm, run, *([partition] if partition else [])), T)
-
-    content = {"run": key, "variant": variant, "T": T}
-    return cache.stored_rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
-
-
 def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
     """Test every statement under a reading, on paired runs of another seed than the search's.
 
@@ -106,10 +90,10 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
         for name in _algorithms(statement, reading):
             for run in range(n_runs):
                 experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
-                wanted[statement.objective, name, run] = experiment, run, reading.variant(name), reading.T, folder
+                wanted[statement.objective, name, run] = experiment, run, reading.variant(name), (reading.T,), folder
     order = sorted(wanted, key=lambda job: job[1] not in ("fn-ucb", "hct-pyxab"))  # the long ones first
-    made = dict(run_unordered(_regret, [wanted[job] for job in order], n_jobs, bar))
-    values = {job: made[position] for position, job in enumerate(order)}
+    measured = dict(run_unordered(measure_stored, [wanted[job] for job in order], n_jobs, bar))
+    values = {job: measured[position][0] for position, job in enumerate(order)}
 
     def column(objective: str, name: str, k: int = 0) -> np.ndarray:
         return np.array([values[objective, name, run][k] for run in range(n_runs)], dtype=float)

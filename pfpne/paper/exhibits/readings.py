@@ -31,6 +31,7 @@ from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.selections import APPENDIX_OBJECTIVES, MAIN_OBJECTIVES, PAPER_ALGORITHMS
 from pfpne.paper.run.workers import run_unordered
+from pfpne.partition import Partition
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.record import Run
 
@@ -206,14 +207,20 @@ class Measured:
     rounds: np.ndarray
 
 
-def _measure_stored(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ...], folder: Path) -> list:
-    """What `measure_run` says at each of the horizons of one run, kept under a key."""
+def measure_stored(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ...], folder: Path) -> list:
+    """What `measure_run` says at each of the horizons of one run.
+
+    It is read where the measurement or the run itself is stored; else the run is simulated now.
+    """
     (name,) = experiment.algorithms
-    base, algorithm, partition = variants.VARIANTS[variant] if variant else (name, name, None)
-    content = {"run": experiment.key(base, run), "variant": variant, "horizons": horizons}
+    base, algorithm, partition = variants.VARIANTS[variant] if variant else (name, name, Partition)
+    key = experiment.key(base, run)
+    content = {"run": key, "variant": variant, "horizons": horizons}
 
     def make() -> list:
-        result = experiment.simulate(algorithm, run, *([partition] if partition else []))
+        result = None if variant else cache.load(key, folder)
+        if result is None:
+            result = experiment.simulate(algorithm, run, partition)
         return [measure_run(result, T) for T in horizons]
 
     return cache.stored_rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
@@ -262,7 +269,7 @@ def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, f
             jobs.setdefault(job, (experiment, run, reading.variant(name), at_horizons, folder))
             places.append((key, job, at_horizons.index(T)))
     order = list(jobs)
-    results = dict(run_unordered(_measure_stored, [jobs[job] for job in order], n_jobs, bar))
+    results = dict(run_unordered(measure_stored, [jobs[job] for job in order], n_jobs, bar))
     values = {job: results[position] for position, job in enumerate(order)}
     measured: dict = {}
     for key, job, k in places:
