@@ -29,6 +29,7 @@ from pfpne.paper.exhibits.variants import (
     TauServer,
     Undivided,
 )
+from pfpne.paper.run import workers
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import problem_from_functions
@@ -241,15 +242,15 @@ def test_another_maximum_is_added_step_by_step(study, table):
 
 def test_measuring_again_reads_what_was_kept(study, table, monkeypatch):
     names = sorted(path.name for path in (study.folder / "summaries").iterdir())
-    monkeypatch.setattr(evidence, "run_unordered", None)  # nothing is to be played
+    monkeypatch.setattr(evidence, "run_in_order", None)  # nothing is to be played
     pd.testing.assert_frame_equal(deviations.measure_deviations(study), table)
     assert sorted(path.name for path in (study.folder / "summaries").iterdir()) == names
 
 
 def test_the_order_in_which_runs_end_changes_nothing(study, monkeypatch, tmp_path):
-    finished = evidence.run_unordered
+    finished = workers.run_unordered
     reading = next(reading for reading in OTHER_READINGS if reading.variant == "fresh")
-    monkeypatch.setattr(evidence, "run_unordered", lambda *job: reversed(list(finished(*job))))
+    monkeypatch.setattr(workers, "run_unordered", lambda *job: reversed(list(finished(*job))))
     other = replace(study, folder=tmp_path)
     assert reading.regret(other, "garland").tolist() == reading.regret(study, "garland").tolist()
 

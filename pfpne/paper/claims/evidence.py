@@ -23,7 +23,7 @@ from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
-from pfpne.paper.run.workers import run_unordered
+from pfpne.paper.run.workers import run_in_order
 from pfpne.problems import OBJECTIVES
 from pfpne.simulation.record import Run
 
@@ -61,7 +61,7 @@ class Study:
     seed : int
         The root of all random streams.
     n_jobs : int or str, optional
-        The workers, as in `pfpne.paper.run.workers.run_unordered`.
+        The workers, as in `pfpne.paper.run.workers.run_in_order`.
     folder : Path
         Where runs, and what was measured of them, are kept.
 
@@ -150,7 +150,7 @@ class Study:
 
         def make() -> list:
             jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
-            return [numbers for _, numbers in sorted(run_unordered(function, jobs, self.n_jobs, bar, small))]
+            return run_in_order(function, jobs, self.n_jobs, bar, small)
 
         return np.array(cache.stored_rows(_key(experiment, function, *arguments), make, self.folder))
 
@@ -198,8 +198,7 @@ def summarize_many(
     """
     pulls = sum(len(e.pairs) * e.n_clients * e.horizon for group in groups for e in group)
     jobs = [(group, folder) for group in groups]
-    tables = dict(run_unordered(_summarize_group, jobs, n_jobs, bar, here=pulls < FEW_PULLS))
-    return [tables[position] for position in range(len(groups))]
+    return run_in_order(_summarize_group, jobs, n_jobs, bar, here=pulls < FEW_PULLS)
 
 
 def _summarize_group(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:

@@ -18,7 +18,7 @@ from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
-from pfpne.paper.run.workers import run_unordered
+from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import (
@@ -114,7 +114,7 @@ def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataF
     ]
     scale = folder, MAX_DEPTH[p.profile]
     jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
-    measured = [rows for _, rows in sorted(run_unordered(_stored_problem, jobs, p.n_jobs, progress("assumptions")))]
+    measured = run_in_order(_stored_problem, jobs, p.n_jobs, progress("assumptions"))
     problems = [[*place, *first] for place, (first, *_) in zip(places, measured, strict=True)]
     by_depth = [[*place, *row] for place, (_, *rows) in zip(places, measured, strict=True) for row in rows]
     columns = [*PROBLEM_COLUMNS, *ASSUMPTIONS], [*PROBLEM_COLUMNS, *ASSUMPTIONS_BY_DEPTH]

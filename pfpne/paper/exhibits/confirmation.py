@@ -22,7 +22,7 @@ from pfpne.paper.exhibits.readings import (
 )
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.profiles import PROFILES, READINGS
-from pfpne.paper.run.workers import run_unordered
+from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.style import label
 from pfpne.rng import stream
 
@@ -70,7 +70,7 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
     n_runs : int
         How many paired runs.
     n_jobs : int or str, optional
-        Workers, as in pfpne.paper.run.workers.run_unordered.
+        Workers, as in pfpne.paper.run.workers.run_in_order.
     bar : callable, optional
         bar(done, total) is called as runs finish.
     folder : Path
@@ -92,8 +92,8 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
                 experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
                 wanted[statement.objective, name, run] = experiment, run, reading.variant(name), (reading.T,), folder
     order = sorted(wanted, key=lambda job: job[1] not in ("fn-ucb", "hct-pyxab"))  # the long ones first
-    measured = dict(run_unordered(measure_stored, [wanted[job] for job in order], n_jobs, bar))
-    values = {job: measured[position][0] for position, job in enumerate(order)}
+    measured = run_in_order(measure_stored, [wanted[job] for job in order], n_jobs, bar)
+    values = {job: at_horizons[0] for job, at_horizons in zip(order, measured, strict=True)}
 
     def column(objective: str, name: str, k: int = 0) -> np.ndarray:
         return np.array([values[objective, name, run][k] for run in range(n_runs)], dtype=float)

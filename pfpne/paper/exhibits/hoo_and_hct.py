@@ -13,7 +13,7 @@ from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
-from pfpne.paper.run.workers import run_unordered
+from pfpne.paper.run.workers import run_in_order
 from pfpne.partition import Partition
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.simulate import partition_of
@@ -74,8 +74,8 @@ def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """Run each of MIXTURES once, on rastrigin with Bernoulli rewards: one row each, means over the clients."""
     experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
     jobs, small = [(experiment, search, folder) for search in MIXTURES], experiment.is_small(len(MIXTURES))
-    played = sorted(run_unordered(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small))
-    table = pd.DataFrame([row for _, row in played], columns=["regret", "depth", "deepest", "nodes"])
+    rows = run_in_order(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small)
+    table = pd.DataFrame(rows, columns=["regret", "depth", "deepest", "nodes"])
     return table.assign(search=[*MIXTURES])[["search", *table.columns]]
 
 

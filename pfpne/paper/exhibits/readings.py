@@ -30,7 +30,7 @@ from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.selections import APPENDIX_OBJECTIVES, MAIN_OBJECTIVES, PAPER_ALGORITHMS
-from pfpne.paper.run.workers import run_unordered
+from pfpne.paper.run.workers import run_in_order
 from pfpne.partition import Partition
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.record import Run
@@ -268,9 +268,7 @@ def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, f
             job = (experiment.key(*experiment.pairs[run]), reading.variant(name), at_horizons)
             jobs.setdefault(job, (experiment, run, reading.variant(name), at_horizons, folder))
             places.append((key, job, at_horizons.index(T)))
-    order = list(jobs)
-    results = dict(run_unordered(measure_stored, [jobs[job] for job in order], n_jobs, bar))
-    values = {job: results[position] for position, job in enumerate(order)}
+    values = dict(zip(jobs, run_in_order(measure_stored, list(jobs.values()), n_jobs, bar), strict=True))
     measured: dict = {}
     for key, job, k in places:
         measured.setdefault(key, []).append(values[job][k])
@@ -318,7 +316,7 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.Da
     profile : str
         "smoke" or "paper".
     n_jobs : int or str, optional
-        Workers, as in pfpne.paper.run.workers.run_unordered.
+        Workers, as in pfpne.paper.run.workers.run_in_order.
     bar : callable, optional
         bar(done, total) is called as runs finish.
     folder : Path

@@ -26,7 +26,7 @@ from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
-from pfpne.paper.run.workers import run_unordered
+from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import HCT_NOISE_EARLY, PAGE, label
@@ -231,9 +231,7 @@ def results(
 
         def make(of_run=of_run, setting=setting) -> list:
             jobs = [(*of_run, run) for run in range(p.n_runs)]
-            return sum(
-                (rows for _, rows in sorted(run_unordered(run_ways, jobs, p.n_jobs, progress(setting.name)))), []
-            )
+            return sum(run_in_order(run_ways, jobs, p.n_jobs, progress(setting.name)), [])
 
         libraries = {name: version(name) for name in ("scikit-learn", "optuna")}
         content = {"sites": [asdict(setting), *of_run[1:]], "n_runs": p.n_runs, **libraries}

@@ -7,7 +7,7 @@ from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.progress import progress
-from pfpne.paper.run.workers import run_unordered
+from pfpne.paper.run.workers import run_in_order
 
 
 def rows_of_runs(
@@ -26,7 +26,7 @@ def rows_of_runs(
     experiments : list of Experiment
         One or more, each of one algorithm.
     n_jobs : int or str, optional
-        The workers, as in `pfpne.paper.run.workers.run_unordered`.
+        The workers, as in `pfpne.paper.run.workers.run_in_order`.
     folder : Path
         Where rows are kept.
     label : str, optional
@@ -40,7 +40,7 @@ def rows_of_runs(
     jobs = [(function, experiment, run, folder) for experiment in experiments for run in range(experiment.n_runs)]
     is_small = experiments[0].is_small(len(jobs))
     bar = None if is_small else progress(label or function.__name__.strip("_").replace("_", " "))
-    return [rows for _, rows in sorted(run_unordered(_stored_rows, jobs, n_jobs, bar, is_small))]
+    return run_in_order(_stored_rows, jobs, n_jobs, bar, is_small)
 
 
 def _stored_rows(function: Callable, experiment: Experiment, run: int, folder: Path) -> list:

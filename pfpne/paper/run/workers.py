@@ -100,6 +100,24 @@ def run_unordered(
     return _count(results(function, arguments, n_jobs), len(arguments), bar)
 
 
+def run_in_order(
+    function: Callable,
+    arguments: list[tuple],
+    n_jobs: int | str | None = None,
+    bar: Callable[[int, int], None] | None = None,
+    here: bool = False,
+) -> list:
+    """Do as `run_unordered`, and return the results in the order of the arguments once all are there.
+
+    Examples
+    --------
+    >>> run_in_order(divmod, [(7, 2), (9, 4)], n_jobs=1)
+    [(3, 1), (2, 1)]
+    """
+    results = dict(run_unordered(function, arguments, n_jobs, bar, here))
+    return [results[position] for position in range(len(arguments))]
+
+
 @contextlib.contextmanager
 def _said_if_stopped() -> Iterator[None]:
     try:
