@@ -220,7 +220,7 @@ def test_the_largest_gap_on_the_way_is_of_the_worst_client():
     functions = [lambda x: 1 - x[:, 0], lambda x: 1 - 0.5 * x[:, 0], lambda x: 1 - 0.1 * x[:, 0]]
     problem = problem_from_functions(functions, [[0.0, 1.0]], optimum=1.0)
     problem.maximisers = np.zeros((3, 1))
-    experiment = SimpleNamespace(problem=lambda run: problem, seed=0, cells="random")
+    experiment = SimpleNamespace(problem=lambda run: problem, partition=lambda run: Partition([[0.0, 1.0]]))
     assert depths.gaps_at_depths(experiment, 0, 3) == pytest.approx([1 / 2, 1 / 4, 1 / 8, 1 / 16])
 
 

@@ -25,6 +25,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from pfpne.algorithms import ALGORITHMS
 from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, radius, tau
@@ -37,7 +38,7 @@ from pfpne.problems.synthetic import Rastrigin
 from pfpne.rng import stream
 from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.record import Run
-from pfpne.simulation.simulate import partition_of, simulate
+from pfpne.simulation.simulate import simulate
 
 LOCAL_FACTOR, GLOBAL_FACTOR = 12, 6  # of the near-optimal sets of f_m and of f-bar (below Definition 1)
 EXTRA_DEPTHS = 6  # depths below a cell whose centres tell its range
@@ -246,6 +247,12 @@ class Watched(NamedTuple):
     own: list[list[np.ndarray]]
     means: dict[int, np.ndarray]
 
+    @property
+    def pulls(self) -> pd.DataFrame:
+        """One row per client m and node (depth, index) that it pulled: n, how often, and total, the sum of rewards."""
+        pulled = [(m, *node, *sums) for m, client in enumerate(self.clients) for node, sums in client.pulled.items()]
+        return pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
+
 
 def watch(name: str, problem: Problem, horizon: int, **options) -> Watched:
     """Run pf-pne, fed-pne or pe on a problem and note what happens. options: as simulate takes them."""
@@ -349,7 +356,7 @@ def gaps_at_global_maximum(experiment: Experiment, run: int) -> list[float]:
 def gaps_at_depths(experiment: Experiment, run: int, depth: int) -> list[float]:
     """At each depth down to this one, the largest f_m* - f_m of a client at the centre of the cell with its maximum."""
     problem = experiment.problem(run)
-    partition, owner = partition_of(problem, experiment.cells, experiment.seed, run), np.arange(problem.n_clients)
+    partition, owner = experiment.partition(run), np.arange(problem.n_clients)
     nodes = cells_on_path(partition, problem.maximisers, depth)
     values = [problem.paired_values(owner, partition.centers(h, index)) for h, index in enumerate(nodes)]
     return [float((problem.optimum - value).max()) for value in values]

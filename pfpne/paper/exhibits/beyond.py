@@ -47,7 +47,6 @@ from pfpne.paper.show.style import (
 from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.rng import stream
-from pfpne.simulation.simulate import partition_of
 
 OURS, *NAMED = BEYOND_ALGORITHMS
 RIVALS = [HCT_NOISE_EARLY, *NAMED]
@@ -143,7 +142,7 @@ def oracle_regret(experiment: Experiment, run: int, t: np.ndarray) -> np.ndarray
     (sigma / gap)^2 times 2 each, with all clients' samples as if they were its own, and not at all if T is too short.
     """
     problem = experiment.problem(run)
-    partition, T = partition_of(problem, experiment.cells, problem.seed, problem.run), experiment.horizon
+    partition, T = experiment.partition(run), experiment.horizon
     return np.mean([_client_curve(problem, partition, m, T, t) for m in range(problem.n_clients)], axis=0)
 
 

@@ -38,7 +38,6 @@ from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import Evaluations, run_phases
-from pfpne.simulation.simulate import partition_of
 from pfpne.simulation.tree import Cells, play
 
 COUNTED_ALGORITHMS = (*PHASED_ALGORITHMS, "pf-pne+")
@@ -62,8 +61,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
     M, s = problem.n_clients, watched.server.settings
     log = s.log_term(watched.server.task)
     kept = [watched.shared] * M if name == "fed-pne" else watched.own
-    pulled = [(m, *node, *drawn) for m, client in enumerate(watched.clients) for node, drawn in client.pulled.items()]
-    table = pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
+    table = watched.pulls
     H = table["depth"].max()
     optima, deployed = (
         np.transpose(cells_on_path(partition, points, H)) for points in (problem.maximisers, watched.run.best)
@@ -144,7 +142,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
 def count_run(experiment: Experiment, run: int) -> list[list]:
     """One row per depth of one run of the experiment, of one algorithm of COUNTED_ALGORITHMS: the values of CAUSES."""
     (name,), problem = experiment.algorithms, experiment.problem(run)
-    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    partition = experiment.partition(run)
     count = count_phases if name in PHASED_ALGORITHMS else count_trees
     return [[float(row[column]) for column in CAUSES] for row in count(name, problem, experiment.horizon, partition)]
 

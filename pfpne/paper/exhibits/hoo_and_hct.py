@@ -16,7 +16,6 @@ from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import run_in_order
 from pfpne.partition import Partition
 from pfpne.simulation.noise import noise_streams
-from pfpne.simulation.simulate import partition_of
 from pfpne.simulation.tree import Cells, play
 
 # A search between HCT and HOO -> which parts it has of HOO's. The parts are
@@ -49,7 +48,7 @@ def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: 
 def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
     """Run one of MIXTURES; return means over the clients: R(T), the mean depth of a pull, the deepest, nodes pulled."""
     problem, T, parts = experiment.problem(run), experiment.horizon, MIXTURES[search]
-    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    partition = experiment.partition(run)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
     cells, streams = Cells(problem, partition, range(problem.n_clients)), noise_streams(problem, experiment.seed, run)
     totals = []

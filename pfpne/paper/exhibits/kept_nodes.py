@@ -22,7 +22,7 @@ from pfpne.paper.run.rows import rows_of_runs
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.partition import Partition
 from pfpne.problems import Problem, problem_from_functions
-from pfpne.simulation.simulate import partition_of, simulate
+from pfpne.simulation.simulate import simulate
 
 FACTORS = {"A.3": 6, "A.4": 11}  # of nu_1 rho^h; Lemma A.4 adds Delta
 NODE_COLUMNS = {  # of one lemma at one depth of one run
@@ -58,8 +58,7 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
     depths = max(len(shared), *map(len, watched.own), 1)
     optima, K = np.append(problem.optimum, problem.global_optimum), nodes_before_elimination(partition, shared)
     paths = np.array(cells_on_path(partition, np.vstack([problem.maximisers, problem.global_maximiser]), depths - 1))
-    pulled = [(m, *node, *drawn) for m, client in enumerate(watched.clients) for node, drawn in client.pulled.items()]
-    pulled = pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
+    pulled = watched.pulls
     ends = np.array([len(own) for own in watched.own])  # how many depths each client has finished alone
 
     good = np.ones((2, depths), dtype=bool)  # the means of the server, of the clients
@@ -109,7 +108,7 @@ def lemma_case(row: dict) -> str:
 
 def _count_run(experiment: Experiment, run: int) -> list[list]:
     problem = experiment.problem(run)
-    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    partition = experiment.partition(run)
     rows = count_kept_nodes(problem, experiment.horizon, partition, **experiment.settings)
     return [[value if isinstance(value, str) else float(value) for value in row.values()] for row in rows]
 

@@ -19,7 +19,6 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.rows import rows_of_runs
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.rng import stream
-from pfpne.simulation.simulate import partition_of
 
 SHRINKING_OBJECTIVES = ("garland", "himmelblau")
 SHRINKING_NOISES = ("bernoulli", 1.0)
@@ -124,7 +123,7 @@ def _budget_shares(experiment: Experiment, run: int) -> list[list]:
     The first share is what rounding tau_h / M up to whole pulls adds to the phases, the second all finished phases.
     """
     problem = experiment.problem(run)
-    partition = partition_of(problem, experiment.cells, experiment.seed, run)
+    partition = experiment.partition(run)
     watched = watch("fed-pne", problem, experiment.horizon, partition=partition)
     s, M, log = watched.server.settings, problem.n_clients, watched.server.settings.log_term(watched.server.task)
     drawn = {h: means.shape[1] * watched.server.samples(h) for h, means in watched.means.items()}
