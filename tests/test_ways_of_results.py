@@ -66,7 +66,7 @@ def test_from_a_row_of_the_claims_to_the_readme_it_is_ten_calls_at_most(monkeypa
     to_the_runs = way(verdict_tables.tabulate_claims, study)
     monkeypatch.setattr(findings, "sentences", stop)
     to_the_sentence = way(pages.update_pages, tmp_path, CHECKOUT / "figures")
-    assert to_the_runs[:2] == ["tabulate_claims", "evaluate"] and to_the_sentence[0] == "update_pages"
+    assert to_the_runs[:2] == ["tabulate_claims", "evaluate_claims"] and to_the_sentence[0] == "update_pages"
     calls = [*to_the_runs, "summarize", *to_the_sentence, "sentences"]
     assert len(calls) <= 10, calls
 
