@@ -204,17 +204,17 @@ class _Reader:
     def read(self, x):
         if type(x) in PLAIN:
             return x
-        what, *rest = x
-        if what == "again":
+        tag, *rest = x
+        if tag == "again":
             (number,) = rest
             check(type(number) is int and 0 <= number < len(self.kept), "what is there again", "there before", number)
             return self.kept[number]
         readers = {"list": self._list, "tuple": self._tuple, "dict": self._dict, "number": self._number}
         readers |= {"array": self._array, "class": self._class, "object": self._object}
-        check(isinstance(what, str) and what in readers, "what stands in a state", f"one of {', '.join(readers)}", what)
-        made = readers[what](*rest)
-        self.kept.append(made)  # so that no other object gets its address
-        return made
+        check(isinstance(tag, str) and tag in readers, "what stands in a state", f"one of {', '.join(readers)}", tag)
+        restored = readers[tag](*rest)
+        self.kept.append(restored)  # so that no other object gets its address
+        return restored
 
     def _weight(self, parts, sizes: bool = False) -> int:
         """Return the weight of what holds these parts, unless it is too much. sizes: whether arrays weigh by theirs."""
@@ -222,10 +222,10 @@ class _Reader:
         check(weight <= self.heaviest, "what a state holds", f"at most {self.heaviest} values", weight)
         return weight
 
-    def _weighed(self, made: Any) -> Any:
+    def _weighed(self, restored: Any) -> Any:
         """Return the list or tuple, and note its weight: that of the single array that NumPy could make of it."""
-        self.weights[id(made)] = self._weight(made, sizes=True)
-        return made
+        self.weights[id(restored)] = self._weight(restored, sizes=True)
+        return restored
 
     def _use_room(self, numbers: int) -> None:
         self.room -= numbers
@@ -238,9 +238,9 @@ class _Reader:
         return self._weighed(tuple([self.read(value) for value in values]))
 
     def _dict(self, pairs: list) -> dict:
-        made = {self._key(key): self.read(value) for key, value in pairs}
-        self.weights[id(made)] = self._weight(made.values())
-        return made
+        restored = {self._key(key): self.read(value) for key, value in pairs}
+        self.weights[id(restored)] = self._weight(restored.values())
+        return restored
 
     def _key(self, x):
         """Read a key: plain, or a tuple of plain values. To hash tuples in tuples could take for ever."""
@@ -262,9 +262,9 @@ class _Reader:
         check(is_known, "an array in a state", "of numbers", dtype)
         right_size = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(values)
         check(right_size, "the size of an array", f"that of what is there, {len(values)} bytes", shape)
-        made = np.frombuffer(values, kind).reshape(shape).copy()
-        made.setflags(write=bool(writeable))
-        return made
+        restored = np.frombuffer(values, kind).reshape(shape).copy()
+        restored.setflags(write=bool(writeable))
+        return restored
 
     def _class(self, name: str) -> type:
         check(isinstance(name, str) and name in self.known, "a class in a state", "one of the package's states", name)
@@ -281,29 +281,34 @@ class _Reader:
         if dataclasses.is_dataclass(kind):  # settings, tasks and messages: made by their constructors, which check them
             arrays = all(isinstance(value, np.ndarray) for name, value in state.items() if name != "header")
             check(not issubclass(kind, Message) or arrays, "what a message in a state holds", "arrays", list(state))
-            made = kind(**state)
-            self.weights[id(made)] = weight
-            return made
-        made: Any = object.__new__(kind)
-        self.weights[id(made)] = weight
+            restored = kind(**state)
+            self.weights[id(restored)] = weight
+            return restored
+        restored: Any = object.__new__(kind)
+        self.weights[id(restored)] = weight
         if hasattr(kind, "__setstate__"):
             self._use_room(_numbers_made(state))
-            made.__setstate__(state)
+            restored.__setstate__(state)
         else:
-            vars(made).update(state)
-        self._check_trees(made)
-        return made
+            vars(restored).update(state)
+        self._check_trees(restored)
+        return restored
 
-    def _check_trees(self, made) -> None:
+    def _check_trees(self, restored) -> None:
         """Check a tree, and note the t that its step has to fit: its own, or that of the PlusClient that has it."""
         hct, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "pf_pne_plus"))
-        if isinstance(made, hct.TreeClient):
-            self._use_room(made.node.size + made.constants[0].size)
-            _check_tree(made)
-            self.steps[id(made)] = made, made.t
-        elif isinstance(made, plus.PlusClient) and made.tree is not None:
-            check(isinstance(made.tree, hct.TreeClient), "the tree of a client", "a tree", type(made.tree).__name__)
-            self.steps[id(made.tree)] = made.tree, made.t
+        if isinstance(restored, hct.TreeClient):
+            self._use_room(restored.node.size + restored.constants[0].size)
+            _check_tree(restored)
+            self.steps[id(restored)] = restored, restored.t
+        elif isinstance(restored, plus.PlusClient) and restored.tree is not None:
+            check(
+                isinstance(restored.tree, hct.TreeClient),
+                "the tree of a client",
+                "a tree",
+                type(restored.tree).__name__,
+            )
+            self.steps[id(restored.tree)] = restored.tree, restored.t
 
     def check_steps(self) -> None:
         """Raise a ValueError if a tree would go on beyond its tables, which are for the steps up to the horizon."""

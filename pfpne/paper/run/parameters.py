@@ -185,9 +185,9 @@ def complete(notebook: str, given: dict) -> Parameters:
     return Parameters(notebook, **result_parameters, n_jobs=scheduler or n_jobs, figures_dir=folder, command=command)
 
 
-def _check_known(what: str, name: str, names: Iterable[str]) -> None:
+def _check_known(kind: str, name: str, names: Iterable[str]) -> None:
     if name not in names:
-        raise ParameterError(validation.unknown_name(what, name, names))
+        raise ParameterError(validation.unknown_name(kind, name, names))
 
 
 def _check_names(notebook: str, names: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from tqdm import tqdm
 _bars: list[tqdm] = []  # that are drawn: at most one
 
 
-def progress(what: str) -> Callable[[int, int], None] | None:
+def progress(label: str) -> Callable[[int, int], None] | None:
     """Return a progress bar, called with (done, total), or None where there is no place for one.
 
     It is drawn in the cell's output, or in the terminal named by PFPNE_TERMINAL. `python -m pfpne.paper figures` sets
@@ -26,10 +26,10 @@ def progress(what: str) -> Callable[[int, int], None] | None:
         if bar is None:
             if done == total:  # all of it was stored
                 return
-            place = open(terminal, "w") if terminal else sys.stderr
+            stream = open(terminal, "w") if terminal else sys.stderr
             while _bars:
                 _bars.pop().close()
-            bar = tqdm(total=total, initial=done, desc=what, unit="run", file=place, leave=False)
+            bar = tqdm(total=total, initial=done, desc=label, unit="run", file=stream, leave=False)
             _bars.append(bar)
         bar.update(done - bar.n)
         if done == total:
