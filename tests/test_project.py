@@ -142,6 +142,14 @@ def test_readme_commands_use_parameters_that_exist():
         parameters.complete(name, {key: papermill.cli._resolve_type(value) for key, value in given.items()})
 
 
+def test_readme_takes_five_minutes():
+    text = (CHECKOUT / "README.md").read_text()
+    assert len(text.splitlines()) <= 130 and len(text.split()) <= 1400
+    found = text.partition("## What was found")[2].partition("\n## ")[0]
+    bullets = [line.removeprefix("- ").split() for line in found.splitlines() if line.startswith("- ")]
+    assert 0 < len(bullets) <= 8 and all(len(words) <= 40 for words in bullets)
+
+
 def test_readme_links_lead_somewhere():
     links = re.findall(r"\]\(([^)#:]+)\)", (CHECKOUT / "README.md").read_text())
     made = () if (CHECKOUT / "figures").exists() else tuple(link for link in links if link.startswith("figures/"))
