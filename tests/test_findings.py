@@ -60,7 +60,7 @@ PRIMARY = pd.DataFrame({"verdict": ["shown", "shown", "refuted", None]})  # no v
 def test_the_sentences_count_in_threes(readings):
     verdicts, compared = made_up("does not hold")
     said = sentences(verdicts, compared, PRIMARY, readings)
-    assert "0 shown, 12 refuted and 0 open, of 12. The 3 primary ones (random cells): 2/1/0." in said[0]
+    assert "0 shown, 12 refuted and 0 open, of 12. The 3 primary ones: 2/1/0." in said[0]
     assert "PF-PNE has 2 to 8 times a rival's regret" in said[0]
     assert "Garland 50%; Rastrigin 100%" in said[1] and "too small on 6 of 6 objectives" in said[3]
     assert said[6].endswith("in 12 of 12 comparisons.")

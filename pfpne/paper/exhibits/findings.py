@@ -164,7 +164,7 @@ def sentences(
     return [
         (
             f"**Has PF-PNE the smallest regret of the paper's five?** {table.count_in_words('smallest')}. The"
-            f" {primary['verdict'].isin(VERDICT_GROUPS).sum()} primary ones (random cells): {first_family}. With the"
+            f" {primary['verdict'].isin(VERDICT_GROUPS).sum()} primary ones: {first_family}. With the"
             f" true Delta: {table.count_in_brief('smallest', own)}.{worse}"
         ),
         (f"**By noise.** Over all choices left open, PF-PNE is first this often ({noises}): {by_noise}."),
