@@ -1,7 +1,9 @@
 """What is counted of the paper's lemmas, corollary and remarks: by cases that are worked out by hand."""
 
 import itertools
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,8 +15,9 @@ from pfpne.algorithms.pf_pne import transition_depth
 from pfpne.paper.claims.depths import optima, watch
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
-from pfpne.paper.exhibits import hoo_and_hct, kept_nodes, rates
+from pfpne.paper.exhibits import hoo_and_hct, kept_nodes, lemmas, rates
 from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, UNIT, biased_problem, count_kept_nodes, lemma_case
+from pfpne.paper.run import workers
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.partition import Partition
@@ -260,3 +263,108 @@ def test_the_variants_lead_from_hct_to_hoo():
         assert rows[search][0] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)
     for _, mean_depth, deepest, nodes in rows.values():
         assert 0 < mean_depth <= deepest and nodes <= 400
+
+
+def numbers_in(text: str) -> list[str]:
+    """The numbers of a sentence, in order."""
+    return re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?%?", text)
+
+
+def test_what_each_part_of_hoo_does_is_said_in_multiples_of_hct_s_regret_and_back():
+    trees = pd.DataFrame(
+        {"search": [*hoo_and_hct.MIXTURES], "regret": [1000.0, 1200, 1700, 800, 300, 2600, 1100, 2000]}
+    )
+    trees = trees.assign(depth=np.arange(8) + 2.5, deepest=20.0, nodes=100.0 * np.arange(8) + 1_000)
+    assert numbers_in(hoo_and_hct.trees_in_words(trees)) == [
+        *("2,000", "1,000"),  # HOO's and HCT's; then width, credit and splits, of HOO in HCT and of HCT in HOO
+        *("1.20", "1.70", "0.80", "0.15", "1.30", "0.55"),
+        *("9.5", "2.5", "1,700", "1,000"),
+    ]
+
+
+def test_the_mixtures_come_in_order_whichever_ends_first(monkeypatch, tmp_path):
+    given = []
+    backwards = lambda f, jobs, *how: reversed([(n, f(*job)) for n, job in enumerate(jobs)])  # noqa: E731
+    monkeypatch.setattr(workers, "run_unordered", backwards)
+
+    def play(experiment, run, search):
+        given.append((experiment.objective, experiment.noise, run))
+        return [len(search), 1.0, 2, 3]
+
+    monkeypatch.setattr(hoo_and_hct, "_stored_trees", lambda experiment, search, folder: play(experiment, 0, search))
+    table = hoo_and_hct.vary_trees(parameters(), tmp_path)
+    assert table["search"].tolist() == [*hoo_and_hct.MIXTURES] and set(given) == {("rastrigin", "bernoulli", 0)}
+    assert table["regret"].tolist() == [len(search) for search in hoo_and_hct.MIXTURES]
+    assert [*table.columns[1:]] == ["regret", "depth", "deepest", "nodes"] and (table["nodes"] == 3).all()
+
+
+def test_what_client_1_loses_is_per_pull_and_of_the_last_quarter(monkeypatch):
+    """It loses 2 per pull in the first half, and 1 in the second; with PE 1 and 0."""
+    nodes = [
+        {"lemma": lemma, "depth": h, "kept": 10 * h, "within": h, "good": h != 3, "smooth": h != 4, "valid": h != 5}
+        for lemma, h in (("A.3", 1), ("A.4", 1), ("A.4", 2), *(("A.4", h) for h in (3, 4, 5)))
+    ]
+    monkeypatch.setattr(kept_nodes, "count_kept_nodes", lambda *_, **__: nodes)
+    asked = []
+
+    def simulate(name, problem, T, partition, **given):
+        asked.append((name, T, given))
+        t = T * np.arange(1, 9) // 8
+        lost = np.minimum(t, T // 2) + (name == "pf-pne") * t
+        return SimpleNamespace(t=t, regret=np.stack([lost, 9 * lost, 9 * lost]).astype(float))
+
+    monkeypatch.setattr(kept_nodes, "simulate", simulate)
+    monkeypatch.setattr(kept_nodes, "LONGEST_HORIZON", 1_600)
+    table = kept_nodes.run_biased_problem()
+    assert table[["n_clients", "noise", "T"]].values.tolist() == [
+        [M, noise, T] for M in (3, 4) for noise in (0.0, "bernoulli") for T in (100, 400, 1_600)
+    ]
+    columns = ["pf-pne", "pf-pne, last", "pe", "pe, last", "kept", "within", "deepest"]
+    assert table[columns].drop_duplicates().values.tolist() == [pytest.approx([1.5, 1.0, 0.5, 0.0, 30, 3, 2], abs=0.02)]
+    assert all(("Delta" in given) == (name == "pf-pne") and given["rho"] == 0.25 for name, _, given in asked)
+
+
+def test_the_lemmas_are_judged_as_by_hand():
+    counts = dict.fromkeys(kept_nodes.LEMMA_CASES, 0)
+    told = {kept_nodes.HOLDS: 3, kept_nodes.HOLDS_ANYWAY: 2, kept_nodes.REFUTING: 1, kept_nodes.VACUOUS: 7}
+    head = {"good": 4, "smooth": 0, "valid": 5, "share": 0.75}
+    fates = [
+        {"lemma": "A.3", "constants": "the theory's", "Delta": "0.01", **counts, **told, **head, "verdict": "refuted"},
+        {"lemma": "A.4", "constants": "the theory's", "Delta": "own", **counts, **head, "verdict": "open"},
+    ]
+    lost = pd.DataFrame(  # the longest runs alone break the bound or not, and lose least of all noises
+        [
+            *((3, 0.0, 100, 0.2, 5, 1, 0.5), (3, "bernoulli", 100, 0.3, 5, 1, 0.5)),
+            *((3, 0.0, 400, 0.25, 10, 10, 0.001), (3, "bernoulli", 400, 0.4, 12, 9, 0.002)),
+            *((4, 0.0, 100, 0.4, 5, 1, 0.5), (4, "bernoulli", 100, 0.3, 5, 1, 0.5)),
+            *((4, 0.0, 400, 0.9, 7, 7, 0.003), (4, "bernoulli", 400, 0.1, 8, 8, 0.0)),
+        ],
+        columns=["n_clients", "noise", "T", "pf-pne, last", "kept", "within", "pe, last"],
+    )
+    slopes = {"objective": "garland", "noise": 0.1, "slope": 0.5, "low": 0.4, "high": 0.61, "allowed": 0.72}
+    slopes = pd.DataFrame([slopes | {"one_phase": "", "verdict": "shown"}])
+    reached = {("identical", "pe"): ["refuted", "open"], ("identical", "hct"): ["shown", "open"]}
+    reached[("shifted", "pe")] = ["shown", "shown"]
+    speed = [
+        {"objective": f, "clients": clients, "rival": rival, "ratio": 0.5, "low": 0.4, "high": 1.2, "verdict": verdict}
+        for (clients, rival), verdicts in reached.items()
+        for f, verdict in zip(("garland", "ackley"), verdicts, strict=True)
+    ]
+    speed = pd.DataFrame(speed).assign(unspent=[0.02, 0.05, 0.12, 0.03, 0.03, 0.03])
+    table = lemmas.judge_lemmas(pd.DataFrame(fates), lost, slopes, speed)
+    assert table["verdict"].tolist() == [
+        *("refuted", "open"),
+        *("refuted", "refuted", "shown", "open"),  # with 3 clients, with 4: the bound; growth like T
+        *("shown", "refuted", "open", "shown", "refuted"),
+    ]
+    measured = [numbers_in(words) for words in table["measured"]]
+    assert measured[0][:5] == ["75%", "6", "1", "3", "2"] and measured[0][5:] == ["1", "4", "5"]
+    assert measured[2:6] == [
+        *(["22", "3"], ["1", "0.25", "400", "0.20", "100", "0.002"]),
+        *(["15", "0"], ["1", "0.10", "400", "0.30", "100", "0.003"]),
+    ]
+    assert measured[6] == ["0.50", "0.40", "0.61", "0.72"] and measured[7] == ["0.50", "0.40", "1.20"] * 2
+    assert measured[-1] == ["2.000%", "12.000%", "10%"]
+    assert (
+        lemmas.judge_lemmas(pd.DataFrame(fates), lost, slopes, speed.assign(unspent=0.1))["verdict"].iloc[-1] == "shown"
+    )
