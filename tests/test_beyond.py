@@ -1,5 +1,7 @@
 """The ablation's table, sentences and lower curve."""
 
+import itertools
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pfpne.paper.exhibits import beyond
+from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.partition import Partition
@@ -68,6 +71,38 @@ def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
     assert table.loc["pe", "ratio"] == pytest.approx(2.1) and table.loc["pe", "regret"] == pytest.approx(63)
     assert (table.loc["pe", "p_better"], table.loc["pe", "p_worse"]) == (1.0, 1 / 32)
     assert (table["lower"] == 12.0).all() and (table["n"] == 5).all() and table.loc["pf-pne+", "ratio"] == 1
+
+
+def test_the_shares_of_the_held_out_settings_by_hand():
+    """PF-PNE+ over the best of its rivals: 0.5, 0.6, ..., 2.5; identical clients at the first nine, but landmine's."""
+    ratio = np.arange(5, 26) / 10
+    table = pd.DataFrame({name: np.full(21, 3.0) for name in RANKED_ON_MAP} | {"hct": 2.0, "pf-pne+": 2 * ratio})
+    table = table.assign(shift=np.where(np.arange(21) < 9, 0.0, 0.1), objective="garland")
+    table.loc[1, "objective"] = "landmine"
+    of_all, worst, identical = (re.findall(r"\d[\d.]*%?", words) for words in beyond.in_short(table))
+    assert of_all == ["21", "33%", "10%"] and worst == ["2.3", "2.5"]
+    assert identical == ["30%", "2", "8."]
+
+
+def test_the_curves_are_means_over_the_runs_at_the_same_steps_as_the_oracle_s(monkeypatch):
+    monkeypatch.setattr(beyond, "oracle_regret", lambda experiment, run, t: t * (1.0 + 9 * (run == 2)))  # no median
+
+    def results(level):
+        rows = pd.MultiIndex.from_product([("pf-pne+", "pe"), range(3), range(1, 202)], names=["algorithm", "run", "t"])
+        data = rows.to_frame(index=False)
+        factor = level * (1 + 9 * (data["run"] == 2)) * (1 + (data["algorithm"] == "pe"))
+        return SimpleNamespace(regret=data.assign(regret=factor * data["t"]), experiment=SimpleNamespace(n_runs=3))
+
+    places = itertools.product(beyond.CURVE_OBJECTIVES, (0.1, "bernoulli"), beyond.CLIENT_SHIFTS)
+    levels = {place: float(n + 1) for n, place in enumerate(places)}
+    table = beyond.measure_curves({place: {beyond.OURS: results(level)} for place, level in levels.items()})
+    steps = np.arange(1, 202, 2)  # some hundred, the last among them
+    for (objective, noise, clients), level in levels.items():
+        curves = table[(table["objective"] == objective) & (table["clients"] == clients)]
+        assert noise != 0.1 or set(curves["algorithm"]) == {"pf-pne+", "pe", beyond.ORACLE}  # under the first noise
+        for name, factor in (("pf-pne+", 4 * level), ("pe", 8 * level), (beyond.ORACLE, 4.0)) if noise == 0.1 else ():
+            own = curves[curves["algorithm"] == name]
+            assert own["t"].tolist() == steps.tolist() and own["regret"].tolist() == pytest.approx(factor * steps)
 
 
 def test_every_cell_says_how_its_clients_differ():
