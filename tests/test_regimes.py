@@ -100,6 +100,18 @@ def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     assert "At worst it has 2 times the regret of the best" in words and "than any other in 8 of 8 regimes." in words
 
 
+def test_how_often_a_federation_adds_is_counted_where_both_know_as_much():
+    """Four regimes with identical clients, three of them of PF-PNE+; landmine's clients differ. All others tie."""
+    table = pd.DataFrame({name: np.full(6, 2.0) for name in (*RANKED_ON_MAP, OWN_DELTA)})
+    table = table.assign(objective=["garland"] * 5 + ["landmine"], shift=[0.0, 0.0, 0.0, 0.0, 0.1, 0.0])
+    table["noise"] = ["bernoulli", 0.1, 0.5, 1.0, 0.1, 0.1]
+    table["pf-pne+"] = [3.0, 1.0, 1.0, 3.0, 1.0, 3.0]
+    table["pf-pne"] = [1.0, 3.0, 3.0, 3.0, 3.0, 3.0]
+    table[OWN_DELTA] = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    shares = guide._federation_adds(table)[["Identical clients", "Differing clients"]]
+    assert shares.values.tolist() == [["67%", "50%"], ["25%", "0%"], ["75%", "100%"], ["0%", "0%"]]
+
+
 def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     unseen, grid = regimes.HELD_OUT["paper"], GRIDS["paper"]
     for name in ("noises", "shifts", "clients", "horizons"):
