@@ -17,6 +17,7 @@ from pfpne.paper.exhibits.readings import (
     FIGURE_OBJECTIVES,
     IDENTICAL_FED_PNE,
     PROBLEM_CHOICES,
+    SEARCHED,
     Measured,
     Reading,
 )
@@ -200,7 +201,9 @@ def test_the_answer_in_sentences_by_hand():
     reading = confirmation.complete_reading("printed", "paper")
     row = {**reading.choices, "n": 2, "held": 2, "of": 27, "which": "smallest-garland fed-grows-garland"}
     first = {**row, **{name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()}}
-    table, tests_ = pd.DataFrame([row, first]), comparisons(0.9, 0.0, 1.0)
+    others = [first | {"noise": 0.1, "T": T, "held": held} for T, held in ((10, 4), (20, 1))]
+    others += [first | {"noise": 0.1, "T": 20, "H_0": 6, "held": 9, "which": "smallest-ackley"}]  # with another choice
+    table, tests_ = pd.DataFrame([row, first, *others]), comparisons(0.9, 0.0, 1.0)
     tests_.loc[tests_["id"] == "fed-far-rastrigin", "p_right"] = 0.5
     tests_.loc[tests_["id"] == "smallest-garland", "other_phase"] = 0.7
     tests_.loc[tests_["id"] == "settings-landmine", "ratio"] = 1.8
@@ -213,6 +216,9 @@ def test_the_answer_in_sentences_by_hand():
     assert printed.in_short(tested, reading) == [*sentences[:2], "Refuted: nothing."]
     assert sentences[3] == "Open: Fed-PNE has twice PF-PNE's regret (Rastrigin)."
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
+    assert "For each of 5 readings" in sentences[4] and "At most 9 do, in 1 readings." in sentences[4]
+    by_noise = re.findall(r"(\d+) with ", sentences[5])  # the largest of all T, with the first value of each choice
+    assert by_noise == ["4", "2"] and f"of the {len(SEARCHED)} hold" in sentences[5]
     assert "1 more would be open: PF-PNE has the smallest regret of the paper's five (Garland)." in sentences[6]
     factors = dict(re.findall(r"(\w+) (\d\.\d)", sentences[7].split(" We call")[0]))  # of a change in either direction
     assert factors == dict.fromkeys(map(title, FIGURE_OBJECTIVES), "1.1") | {"Landmine": "1.8", "Himmelblau": "2.5"}
@@ -253,6 +259,33 @@ def test_what_is_refuted_is_counted_by_subject():
         "Refuted: 1 about Fed-PNE (Rastrigin), 2 that one of PF-PNE's settings matters little (Garland, Landmine) and "
         "1 that PF-PNE is close to a rival (Ackley)."
     )
+
+
+def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
+    first = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()} | {"M": 20}
+    longest = max(readings.GRID_VALUES["paper"]["T"])
+    rows = [
+        first | {"noise": "bernoulli", "T": longest, "which": "smallest-landmine fed-grows-garland"},
+        first | {"noise": "bernoulli", "T": longest, "which": "smallest-garland", "H_0": 6},
+        first | {"noise": 0.1, "T": longest, "which": "smallest-rastrigin"},
+        first | {"noise": "bernoulli", "T": 10_000, "which": "smallest-himmelblau"},
+    ]
+    assert READINGS["model"].noises[0] == "bernoulli" and "smallest-landmine" in {s.id for s in SEARCHED}
+    words = printed.longer_model_in_words(pd.DataFrame(rows[::-1]))
+    assert f"{longest:,}" in words and [name for name in map(title, FIGURE_OBJECTIVES) if name in words] == ["Landmine"]
+
+    means = {"garland": (3.0, 4.0), "rastrigin": (3.0, 2.0)}
+    ranking = [
+        (name, f, x) for f, pair in means.items() for name, x in zip(("fed-pne", "hct-pyxab"), pair, strict=True)
+    ]
+    table = pd.DataFrame(ranking, columns=["algorithm", "objective", "mean"])
+    assert "0.75 on Garland and 1.50 on Rastrigin" in printed.hct_in_words(table)
+
+    verdicts = ["shown"] * 5 + ["refuted"] * 3 + ["open"] * 25
+    tested = pd.DataFrame({"id": [*BY_ID], "verdict": verdicts, "objective": [s.objective for s in BY_ID.values()]})
+    tested = tested.assign(by_design=[n in (0, 6, 7) for n in range(33)], reading="model")
+    words = printed.model_in_words(pd.concat([tested.assign(reading="printed", verdict="open"), tested]))
+    assert "4 are shown, 1 refuted and 25 open" in words
 
 
 def test_the_regret_of_fed_pne_is_smaller_against_the_global_optimum_by_arithmetic():
