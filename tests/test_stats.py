@@ -102,3 +102,7 @@ def test_improvement_counts_every_pair_of_runs():
     assert stats.improvement_interval([*certain], np.random.default_rng(0)) == pytest.approx((0.5, 0.5))
     low, high = stats.improvement_interval([(np.arange(9.0), np.arange(9.0))], np.random.default_rng(0))
     assert 0.1 < low < 0.5 < high < 0.9
+    runs = np.arange(60.0)  # the standard error of Mann and Whitney's statistic is sqrt((m + n + 1) / (12 m n))
+    low, high = stats.improvement_interval([(runs, runs + 0.5), (runs, runs - 0.5)], np.random.default_rng(0))
+    error = math.sqrt(121 / (12 * 60**2)) / math.sqrt(2)  # of the mean of two
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.07) and low + high == pytest.approx(1, abs=0.03)
