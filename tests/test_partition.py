@@ -127,8 +127,8 @@ def test_random_cells_with_a_limit_stay_on_the_grid():
 @pytest.mark.parametrize("k", [2, 3])
 def test_a_dimension_is_cut_as_often_as_the_limit_says(k):
     """At depth d max_cuts every cell is one of the k^max_cuts equal parts of each dimension."""
-    partition, parts = Partition([[0, 1]] * 2, k, max_depth=4, cells="random", seed=1, max_cuts=2), k**2
-    centers = partition.centers(4, np.arange(1, k**4 + 1))
+    partition, parts = Partition([[0, 1]] * 2, k, max_depth=6, cells="random", seed=1, max_cuts=3), k**3
+    centers = partition.centers(6, np.arange(1, k**6 + 1))
     axis = (2 * np.arange(parts) + 1) / (2 * parts)
     np.testing.assert_allclose(np.unique(centers.round(12), axis=0), [(x, y) for x in axis for y in axis], atol=1e-12)
 
