@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from pfpne.paper.exhibits.rates import _Delta_of
-from pfpne.paper.run import cache, rows
+from pfpne.paper.run import cache, rows, workers
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.results import run_experiment
@@ -39,7 +39,7 @@ def test_tables_are_tidy(tmp_path):
 
 
 def test_rows_of_runs_come_in_order_whichever_ends_first_and_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "run_unordered", lambda *job: reversed([*run_unordered(*job)]))
+    monkeypatch.setattr(workers, "run_unordered", lambda *job: reversed([*run_unordered(*job)]))
     sizes = ((0.3, 2), (0.1, 1))
     experiments = [Experiment("garland", 2, 9, algorithms=("pe",), n_runs=n, shift=shift) for shift, n in sizes]
     wanted = [[[e.problem(run).Delta]] for e in experiments for run in range(e.n_runs)]
