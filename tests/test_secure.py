@@ -251,10 +251,27 @@ def test_with_masks_nobody_is_told_to_evaluate_again(tmp_path):
 
 
 def test_with_masks_a_missing_reward_is_none_of_the_others(tmp_path):
-    """Else a mean of five rewards, four of them missing, would be the one that is not."""
-    values = iter([1.0, *4 * [math.nan]])
+    """Else a mean of six rewards, one of them missing, would be of five."""
+    values = iter([*5 * [1.0], math.nan])
     client = LiveClient("pf-pne", task(M, 60), 0, lambda x: next(values), tmp_path, secure=True, missing=0.25)
-    assert client._rewards(Batch(np.array([[0.5]]), np.array([5]))).tolist() == [1.0, *4 * [0.25]]
+    assert client._rewards(Batch(np.array([[0.5]]), np.array([6]))).tolist() == [*5 * [1.0], 0.25]
+
+
+@pytest.mark.parametrize("counts", [[5], [1, 1, 1, 1, 1]])
+def test_with_masks_fewer_rewards_than_the_least_number_do_not_count(tmp_path, counts):
+    """Of five evaluations four fail: the sum of 0.8 and four times 0 is a single reward, to whoever takes the others off."""
+    values = iter([math.nan, 0.8, *3 * [math.nan], *5 * [0.5]])
+    client = LiveClient("pf-pne", task(M, 60), 0, lambda x: next(values), tmp_path, secure=True)
+    points = np.array([[0.5]] * len(counts) + [[0.25]])
+    assert client._rewards(Batch(points, np.array([*counts, 5]))).tolist() == [*5 * [0.0], *5 * [0.5]]
+
+
+def test_the_least_number_that_counts_is_the_settings(tmp_path):
+    values = iter([math.nan, 0.5, 0.75])
+    client = LiveClient(
+        "pf-pne", task(M, 60), 0, lambda x: next(values), tmp_path, secure=True, least_rewards=2, missing=0.25
+    )
+    assert client._rewards(Batch(np.array([[0.5]]), np.array([3]))).tolist() == [0.25, 0.5, 0.75]
 
 
 def test_no_other_run_has_the_masks_of_a_key_that_was_left_behind(tmp_path):

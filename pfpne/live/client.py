@@ -11,7 +11,7 @@ import numpy as np
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.secure import RecoveringClient, Reveal, SecureClient, key_for, new_key
+from pfpne.algorithms.secure import LEAST_REWARDS, RecoveringClient, Reveal, SecureClient, key_for, new_key
 from pfpne.federation import Batch, Task
 from pfpne.journal import Journal, check_plain
 from pfpne.live.plan import (
@@ -81,7 +81,8 @@ class LiveClient:
     folder
         The folder of this client alone.
     missing
-        The reward that counts for a point that has none, and with masks for every missing one: the worst there is.
+        The reward that counts for a point that has none: the worst there is. With masks it counts for every missing
+        one, and for all of a point where fewer than least_rewards are there.
     retries
         How often a failed evaluation is tried again, >= 0.
     give_up
@@ -144,6 +145,8 @@ class LiveClient:
         self._plan_digest, self.run = plan_digest(describe_plan(name, task, agreed)), ""  # run: as the server named it
         self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
         self._secure = secure
+        # fewer rewards than that at a point are not averaged with what stands for the others: it would tell them
+        self._least_rewards = settings.get("least_rewards", LEAST_REWARDS) if secure else 0
         self._revealed = Journal(self.folder / "revealed.jsonl")  # what a client that lost its state must not say again
         self._known = [] if known is None else _read_evaluations(Journal(known), task)
         with self._lock():
@@ -279,13 +282,20 @@ class LiveClient:
         points = np.repeat(batch.points, batch.counts, axis=0)
         rewards = np.array([self._reward(self.client.t + i, x) for i, x in enumerate(points, 1)])
         if np.isnan(rewards).any():
-            for x, node_rewards in zip(batch.points, np.split(rewards, np.cumsum(batch.counts)[:-1]), strict=True):
-                missing, others = np.isnan(node_rewards), self._rewards_at[str(x.tolist())]
-                if missing.any():
-                    # under masks, the mean of the others would make the mean of five one of a single reward
-                    node_rewards[missing] = np.mean(others) if others and not self._secure else self.missing
-                    values = self.m, missing.sum(), len(node_rewards), x.tolist(), node_rewards[missing][0]
-                    logger.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *values)
+            distinct, node = np.unique(points, axis=0, return_inverse=True)
+            for i, x in enumerate(distinct):
+                at = np.flatnonzero(node.ravel() == i)
+                missing, others = np.isnan(rewards[at]), self._rewards_at[str(x.tolist())]
+                if not missing.any():
+                    continue
+                stands_for_it = np.mean(others) if others and not self._secure else self.missing
+                known = at[~missing] if len(at) - missing.sum() < self._least_rewards else []
+                rewards[at[missing]] = rewards[known] = stands_for_it
+                values = self.m, missing.sum(), len(at), x.tolist(), stands_for_it
+                logger.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *values)
+                if len(known):
+                    why = "with masks, as a mean of so few could tell them"
+                    logger.warning("client %d: neither do the other %d there count, %s", self.m, len(known), why)
         return rewards
 
     def _reward(self, t: int, x: np.ndarray) -> float:
