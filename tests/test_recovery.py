@@ -151,7 +151,7 @@ def test_the_number_of_a_client_that_is_said_to_be_gone_stays_masked_by_its_own(
         own = [message.shares.reshape(4, 4, 4)[3] for message in said.values()]
         assert not np.any(own)  # no share of what it shared itself
     assert from_fixed(left, 52)[0] not in (0.0, 1.0)
-    own = mask_from_seed(seeds(run.clients[3].key, 3, run.clients[3].keys, 1)[3], 1, BITS)
+    own = mask_from_seed(seeds(run.clients[3].key, 3, run.clients[3].keys, 1, run.clients[3].heard)[3], 1, BITS)
     assert from_fixed((left - own) & (2**BITS - 1), 52)[0] == 0.0  # all that was left
 
 

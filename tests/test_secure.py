@@ -13,7 +13,9 @@ from test_live import in_one_process, state
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms.pf_pne import Kept
 from pfpne.algorithms.pf_pne_plus import SharedStatistics
+from pfpne.algorithms.recovery import mask_from_seed, seeds
 from pfpne.algorithms.secure import (
     BITS,
     SECURED,
@@ -118,6 +120,35 @@ def test_masks_cancel_in_the_sum_of_all_and_in_no_other():
         for left_out in range(4):
             assert (sum_masked(of_all[:left_out] + of_all[left_out + 1 :]) != 0).all()
     assert not np.isin(masks[1], masks[2]).any()  # a mask is used once
+
+
+@pytest.mark.parametrize("quorum", [None, 4])
+def test_masks_do_not_cancel_where_clients_were_told_different_things(quorum):
+    """A server that sends one client elsewhere reads no sum of its rewards there and of the others' somewhere else."""
+
+    def masked(told: list[int]) -> tuple[list, list]:
+        run = make_federation(secured("pf-pne"), task(5, 200), quorum=quorum)
+        keys = PublicKeys(0, np.stack([client.start().key for client in run.clients]))
+        for client in run.clients:
+            client.receive(keys)
+        for index in ([1], told):
+            for client, i in zip(run.clients, index * (5 // len(index)), strict=True):
+                first = client.tell(np.ones(client.ask().size))
+                client.receive(Kept(first.header, np.array([i]), np.array([0.5]), np.array([0.1])))
+        return [client.tell(np.ones(client.ask().size)) for client in run.clients], run.clients
+
+    def total(told: list[int]) -> np.ndarray:
+        sent, clients = masked(told)
+        own = [np.zeros(2, dtype=np.int64)] * 5
+        if quorum:  # what the server takes off once a quorum has revealed it
+            own = [
+                -mask_from_seed(seeds(c.key, c.m, c.keys, sent[0].header, c.heard)[c.m], 2, BITS) & (2**BITS - 1)
+                for c in clients
+            ]
+        return from_fixed(sum_masked([*(message.masked for message in sent), *own]), precision(5, 5))
+
+    assert total([1] * 5).tolist() == [25, 25]
+    assert np.abs(total([2, 1, 1, 1, 1])).min() > 100
 
 
 def test_two_clients_keep_their_secret_from_all_the_others_together():
@@ -259,7 +290,7 @@ def test_with_masks_a_missing_reward_is_none_of_the_others(tmp_path):
 
 @pytest.mark.parametrize("counts", [[5], [1, 1, 1, 1, 1]])
 def test_with_masks_fewer_rewards_than_the_least_number_do_not_count(tmp_path, counts):
-    """Of five evaluations four fail: the sum of 0.8 and four times 0 is a single reward, to whoever takes the others off."""
+    """Four of five evaluations fail: the sum of 0.8 and four times 0 tells the others, together, a single reward."""
     values = iter([math.nan, 0.8, *3 * [math.nan], *5 * [0.5]])
     client = LiveClient("pf-pne", task(M, 60), 0, lambda x: next(values), tmp_path, secure=True)
     points = np.array([[0.5]] * len(counts) + [[0.25]])

@@ -68,13 +68,16 @@ def join_keys(keys: np.ndarray, m: int, other: int) -> bytes:
     return b"".join(keys[i].astype(np.uint8).tobytes() for i in sorted((m, other)))
 
 
-def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int) -> list[bytes]:
-    """Return the seeds of client m's masks in an exchange, one for each client: at m, that of its own mask."""
+def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int, heard: str = "") -> list[bytes]:
+    """Return the seeds of client m's masks in an exchange, one for each client: at m, that of its own mask.
+
+    heard: the digest of what the client has been told, on which all of them depend.
+    """
 
     def seed(other: int) -> bytes:
         if other == m:
-            return derive(key.tobytes(), b"", b"own mask", header, SEED)
-        return derive(agree(key, keys, other), join_keys(keys, m, other), b"pair", header, SEED)
+            return derive(key.tobytes(), heard.encode(), b"own mask", header, SEED)
+        return derive(agree(key, keys, other), join_keys(keys, m, other) + heard.encode(), b"pair", header, SEED)
 
     return [seed(other) for other in range(len(keys))]
 

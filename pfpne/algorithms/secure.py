@@ -5,9 +5,9 @@
 Source: Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning", CCS 2017, the protocol
 with pairwise masks. Each client makes a key pair and sends the public half; the server passes all of them on. Clients u
 and v then share a secret (X25519), from which each phase gets a mask (HKDF-SHA256, ChaCha20) that u adds and v
-subtracts. What a client sends is its numbers in fixed point plus all its masks, modulo 2^62: uniform, whatever the
-numbers are; in the sum over all clients the masks cancel, exactly. The numbers are sums of rewards, not means, so that
-those of binary rewards are whole numbers and not rounded.
+subtracts, if both have heard the same of the server. What a client sends is its numbers in fixed point plus all its
+masks, modulo 2^62: uniform, whatever the numbers are; in the sum over all clients the masks cancel, exactly. The
+numbers are sums of rewards, not means, so that those of binary rewards are whole numbers and not rounded.
 
 With these masks alone every client is needed: one that is away is waited for, and one that comes back sends the same
 text again. With quorum= a client may drop out: pfpne.algorithms.recovery has the paper's second mask for that, and its
@@ -209,19 +209,28 @@ def check_public_keys(keys: dict[int, np.ndarray]) -> None:
         seen[content] = m
 
 
-def pair_mask(key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
+def heard_with(heard: str, message: Message) -> str:
+    """Return the digest of all that the server has told to all, with one message more."""
+    return hashlib.sha256(f"{heard}{message.to_json()}".encode()).hexdigest()
+
+
+def pair_mask(
+    key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int, heard: str = ""
+) -> np.ndarray:
     """Return what client `own` adds to its n numbers of this header because of one other client, modulo 2^62.
 
-    The other client adds the opposite. keys (M, 32): the public keys; ValueError if one is no public key.
+    The other client adds the opposite, if it has heard the same. keys (M, 32): the public keys; ValueError if one is no
+    public key.
     """
-    derived = derive(agree(key, keys, other), join_keys(keys, own, other), b"mask", header, 32)
+    salt = join_keys(keys, own, other) + heard.encode()
+    derived = derive(agree(key, keys, other), salt, b"mask", header, 32)
     numbers = random_numbers(derived, n, BITS)
     return numbers if own < other else -numbers & (2**BITS - 1)
 
 
-def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int) -> np.ndarray:
+def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int, heard: str = "") -> np.ndarray:
     """Return the sum (n,) modulo 2^62 of what client `own` adds because of all others."""
-    pairs = (pair_mask(key, own, other, keys, header, n) for other in range(len(keys)) if other != own)
+    pairs = (pair_mask(key, own, other, keys, header, n, heard) for other in range(len(keys)) if other != own)
     return sum_masked([np.zeros(n, dtype=np.int64), *pairs])
 
 
@@ -317,8 +326,12 @@ class PlusSums(Sums):
 class SecureClient(Client):
     """A client of the algorithm whose messages are masked on their way out.
 
-    key (32,): its private key, made when it is first needed if none was given. keys (M, 32): all public keys.
+    key (32,): its private key, made when it is first needed if none was given. keys (M, 32): all public keys. heard: a
+    digest of all that the server has told to all. Masks depend on it, so that they do not cancel if a server tells
+    clients different things, such as other nodes.
     """
+
+    heard = ""
 
     def __init__(self, client: Client, m: int, sums: Any, least_clients: int):
         self.client, self.m, self.sums, self.least_clients = client, m, sums, least_clients
@@ -365,7 +378,7 @@ class SecureClient(Client):
 
     def hide(self, header: int, numbers: np.ndarray) -> Message:
         """Return the message in which the numbers (n,), modulo 2^62, are sent."""
-        masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers))
+        masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers), self.heard)
         return Masked(header, masked & (2**BITS - 1))
 
     def awaits(self) -> Awaited:
@@ -384,6 +397,7 @@ class SecureClient(Client):
             self.keys = message.keys
         else:
             self.client.receive(replace(message, header=(message.header - 1) // self.sums.rounds))
+        self.heard = heard_with(self.heard, message)
 
     def _ask(self) -> Batch:
         return EMPTY_BATCH
@@ -486,6 +500,7 @@ class TwoRoundClient(SecureClient):
         if not isinstance(message, KeptIndex):
             self.unmasked = None
             return super()._receive(message)
+        self.heard = heard_with(self.heard, message)
         columns = lookup_sorted(message.index, self.client.awaits().subset_of["index"])[1]
         statistics = self.sums.statistics(self.unmasked, columns, self.n)
         limits = self.sums.statistics_limits(at_root := len(statistics) > 1)
@@ -576,7 +591,7 @@ class RecoveringClient(SecureClient):
     def hide(self, header: int, numbers: np.ndarray) -> TwiceMasked:
         """Return what the client sends in round 1."""
         M, m, n = self.task.n_clients, self.m, len(numbers)
-        own = seeds(self.key, m, self.keys, header)
+        own = seeds(self.key, m, self.keys, header, self.heard)
         masked = sum_masked([numbers, *(signed_mask(seed, m, v, n) for v, seed in enumerate(own))])
         shares = [split(seed, self.quorum, M) for seed in own]
         envelopes = Envelopes(self.key, m, self.keys, header)

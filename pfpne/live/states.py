@@ -31,7 +31,7 @@ from pfpne.messages import Message
 from pfpne.paths import write_atomically
 from pfpne.validation import brief, check
 
-FORMAT = 7  # the names of classes are part of it
+FORMAT = 8  # the names of classes are part of it
 SAVED = (Client, Server, Federation, dict)
 KINDS = "biuf"  # of arrays, but for the records of a tree
 PLAIN = (type(None), bool, int, float, str)
