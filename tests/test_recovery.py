@@ -1,6 +1,7 @@
 """Secure aggregation without a client that is gone: the sum over those there, the same decisions, and nobody's part."""
 
 import itertools
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -363,6 +364,23 @@ def test_live_a_client_that_lost_its_state_does_not_reveal_twice(tmp_path):
     again = sites.client(0)
     again.answer(server._answers[0])
     assert '"TwiceMasked"' in again.answer(asked) and again.client.revealed == 1
+
+
+def test_live_a_client_that_lost_its_state_between_the_rounds_is_asked_to_reveal_again(tmp_path):
+    """It is sent all answers anew, one by one, which are not to take the place of the request that it has to answer."""
+    sites = Sites(tmp_path, "pf-pne", 4, 3, 60, secure=True, least_rewards=1)
+    server = sites.server()
+    for _ in range(4):
+        sites.ask({0, 1, 2, 3}, server)
+    assert [json.loads(server.mail(m))["kind"] for m in range(4)] == 4 * ["Reveal"] and list(server._answers) == [0, 1]
+    (tmp_path / "client-0" / "state").unlink()
+    for _ in range(5):
+        sites.ask({0}, server)
+    assert isinstance(server.inbox[0], Revealed)
+    sites.ask({1, 2}, server)
+    server = sites.server()
+    server.tick()
+    assert list(server._answers) == [0, 1, 2]
 
 
 def test_live_a_client_with_an_old_copy_of_its_state_does_not_reveal_twice(tmp_path):

@@ -671,10 +671,10 @@ class RecoveringServer(SecureServer):
         if self.received:
             return self._unmasked(messages)
         self.received = messages
-        return {v: self._request(v) for v in messages}
+        return {v: self.request(v) for v in messages}
 
-    def _request(self, v: int) -> Reveal:
-        """Return the request to client v, at the end of round 1."""
+    def request(self, v: int) -> Reveal:
+        """Return the request to client v, from the end of round 1 to that of round 2."""
         M, (header, *_) = self.task.n_clients, (message.header for message in self.received.values())
         present, sealed = np.zeros(M, dtype=np.int64), np.zeros((M, words_for(M)), dtype=np.int64)
         for u, message in self.received.items():

@@ -16,7 +16,15 @@ from pfpne.algorithms.fed1_ucb import Fed1UCBServer
 from pfpne.algorithms.fn_ucb import FNUCBServer
 from pfpne.algorithms.gp import GPServer, first_points
 from pfpne.algorithms.pf_pne import PhasedServer
-from pfpne.algorithms.secure import PublicKey, RecoveringServer, Reveal, Revealed, SecureServer, check_public_keys
+from pfpne.algorithms.secure import (
+    PublicKey,
+    RecoveringServer,
+    Reveal,
+    Revealed,
+    SecureServer,
+    TwiceMasked,
+    check_public_keys,
+)
 from pfpne.disclosure import Disclosure
 from pfpne.federation import Task
 from pfpne.live.plan import (
@@ -206,6 +214,8 @@ class LiveServer:
                 check_public_keys({**came, m: message.key})
             self.inbox[m] = message
             self.idle.pop(m, None)
+        elif request := self._request_again(m, message):
+            self._mail[m] = request
         elif message.header in self._answers:  # it has been away: it is sent what answered its message then
             self._mail[m] = self._answers[message.header]
             self._disclosure.add_sent(m, message)
@@ -217,6 +227,14 @@ class LiveServer:
             elif not self.ahead:
                 self._end(f"clients {sorted(self.idle)} are done")
         self._save()
+
+    def _request_again(self, m: int, message: Message) -> str:
+        """Return the request to reveal, if client m has it still to answer, and has lost its state since; else ""."""
+        server = self.server
+        if not isinstance(server, RecoveringServer) or m in self.inbox or m not in server.received:
+            return ""
+        is_same = isinstance(message, TwiceMasked) and message.header == server.received[m].header
+        return server.request(m).to_json(self.digest) if is_same else ""
 
     def _check_possible(self, m: int, message: Done) -> None:
         """Raise a ValueError if client m cannot be done, after so many evaluations: the horizon is the last of them."""
