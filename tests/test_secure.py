@@ -151,6 +151,16 @@ def test_masks_do_not_cancel_where_clients_were_told_different_things(quorum):
     assert np.abs(total([2, 1, 1, 1, 1])).min() > 100
 
 
+def test_the_fingerprint_is_too_long_to_find_two_sets_of_keys_that_have_it():
+    """A server that lies would need two: it tries 2^(n/2) for n bits."""
+    run = make_federation(secured("pf-pne"), task(3, 200))
+    keys = np.stack([client.start().key for client in run.clients])
+    for client in run.clients:
+        client.receive(PublicKeys(0, keys))
+    fingerprints = {client.fingerprint for client in run.clients}
+    assert len(fingerprints) == 1 and re.fullmatch(r"([0-9a-f]{4} ){9}[0-9a-f]{4}", fingerprints.pop())
+
+
 def test_two_clients_keep_their_secret_from_all_the_others_together():
     """The server and clients 2 and 3 take off all masks that they know: what is left is masked by 0's and 1's own."""
     keys = [new_key() for _ in range(4)]

@@ -354,9 +354,13 @@ class SecureClient(Client):
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of all public keys: the same at all sites, unless the server has lied to one."""
+        """40 hexadecimal digits of all public keys: the same at all sites, unless the server has lied to one.
+
+        Of fewer, a server could look for two sets of keys that have the same: of 16 it takes some 2^33 tries.
+        """
         check(self.keys is not None, "a fingerprint", "asked for once the keys have come", "none yet")
-        return hashlib.sha256(self.keys.astype(np.uint8).tobytes()).hexdigest()[:16]
+        digits = hashlib.sha256(self.keys.astype(np.uint8).tobytes()).hexdigest()
+        return " ".join(digits[i : i + 4] for i in range(0, 40, 4))
 
     def start(self) -> PublicKey:
         self.key = new_key() if self.key is None else self.key
