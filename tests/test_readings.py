@@ -214,7 +214,7 @@ def test_the_answer_in_sentences_by_hand():
     assert counts in sentences[0] and "Fed1-UCB and FN-UCB" in sentences[0] and "30 paired runs)" in sentences[0]
     assert sentences[1].endswith("it would be shown on Himmelblau, Rastrigin and Landmine.")
     assert printed.in_short(tested, reading) == [*sentences[:2], "Refuted: nothing."]
-    assert sentences[3] == "Open: Fed-PNE has twice PF-PNE's regret (Rastrigin)."
+    assert sentences[2:4] == ["Refuted: nothing.", "Open:\n  - Fed-PNE has twice PF-PNE's regret (Rastrigin)"]
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
     assert "For each of 5 readings" in sentences[4] and "At most 9 do, in 1 readings." in sentences[4]
     by_noise = re.findall(r"(\d+) with ", sentences[5])  # the largest of all T, with the first value of each choice
@@ -279,7 +279,7 @@ def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
         (name, f, x) for f, pair in means.items() for name, x in zip(("fed-pne", "hct-pyxab"), pair, strict=True)
     ]
     table = pd.DataFrame(ranking, columns=["algorithm", "objective", "mean"])
-    assert "0.75 on Garland and 1.50 on Rastrigin" in printed.hct_in_words(table)
+    assert "0.75 on Garland and 1.5 on Rastrigin" in printed.hct_in_words(table)
 
     verdicts = ["shown"] * 5 + ["refuted"] * 3 + ["open"] * 25
     tested = pd.DataFrame({"id": [*BY_ID], "verdict": verdicts, "objective": [s.objective for s in BY_ID.values()]})

@@ -133,8 +133,8 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
     sentences = [
         _reading_in_words(tested, printed),
         _smallest_in_words(tested),
-        f"Refuted: {_kinds_with(tested, REFUTED) or 'nothing'}.",
-        f"Open: {_kinds_with(tested, OPEN) or 'nothing'}.",
+        f"Refuted:{_list_below(tested[tested['verdict'] == REFUTED])}",
+        f"Open:{_list_below(tested[tested['verdict'] == OPEN])}",
         f"For each of {len(table):,} readings, the search counts how many of {N} statements hold in the means. At most "
         f'{best} do, in {(table["held"] == best).sum()} readings. Under "printed" it is '
         f"{int(_row(table, printed)['held'])} in the search's two runs, and {in_means} in the {tested['n'].max()} runs "
@@ -148,7 +148,7 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
         sentences.append(
             "A statement is open if its algorithm spends more than half of T in one phase that T cuts. If the same "
             f"rule held for the algorithm that it is compared with, {len(turned)} more would be open: "
-            f"{_by_kind(turned)}."
+            f"{'; '.join(_kinds_in_words(turned))}."
         )
     moved = comparisons[comparisons["id"].str.startswith("settings-")].groupby("objective", sort=False)["ratio"]
     change = moved.agg(lambda ratio: max(ratio.max(), 1 / ratio.min()))
@@ -157,7 +157,8 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
         *sentences,
         "Moving one setting changes PF-PNE's mean regret by at most this factor: "
         f"{', '.join(f'{title(f)} {x:.2g}' for f, x in change.items())}. We call a factor below 1.25 little, while "
-        f'elsewhere our "much" begins at 2. If every factor below 2 were little, it would be so on {within}.',
+        'elsewhere our "much" begins at 2. If every factor below 2 counted as little, this statement would hold on '
+        f"{within}.",
     ]
 
 
@@ -207,15 +208,15 @@ def _by_verdict(rows: pd.DataFrame) -> str:
     return "; ".join(f"{verdict} on {listed(map(title, objectives))}" for verdict, objectives in groups)
 
 
-def _kinds_with(tested: pd.DataFrame, verdict: str) -> str:
-    """What has a verdict, in a few words, with the objectives."""
-    return _by_kind(tested[tested["verdict"] == verdict])
-
-
-def _by_kind(rows: pd.DataFrame) -> str:
+def _kinds_in_words(rows: pd.DataFrame) -> list[str]:
     """These statements in a few words, each kind with its objectives."""
     groups = rows.groupby(rows["id"].map(_kind), sort=False)["objective"]
-    return "; ".join(f"{KINDS_IN_WORDS[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups)
+    return [f"{KINDS_IN_WORDS[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups]
+
+
+def _list_below(rows: pd.DataFrame) -> str:
+    """These statements in a few words, as a list below the item of a list in Markdown."""
+    return "".join(f"\n  - {words}" for words in _kinds_in_words(rows)) or " nothing."
 
 
 def _subject(statement: str) -> str:
@@ -313,7 +314,7 @@ def longer_model_in_words(table: pd.DataFrame) -> str:
     first = [title(s.objective) for s in SEARCHED if _kind(s.id) == "smallest" and s.id in held]
     return (
         f"With that reward model at T = {longest:,}, in the search's two runs, which test nothing, PF-PNE is first on"
-        f" {', '.join(first) or 'none of the four'}."
+        f" {listed(first) if first else 'none of the four'}."
     )
 
 
@@ -332,10 +333,10 @@ def hct_in_words(ranking: pd.DataFrame) -> str:
     """
     regret = ranking.pivot(index="algorithm", columns="objective", values="mean")
     ratio = regret.loc["fed-pne"] / regret.loc["hct-pyxab"]
-    values = " and ".join(f"{ratio[name]:.2f} on {title(name)}" for name in ("garland", "rastrigin"))
+    values = " and ".join(f"{ratio[name]:.2g} on {title(name)}" for name in ("garland", "rastrigin"))
     return (
-        "This reading does not count HCT among Fed-PNE's competitors. Fed-PNE's mean regret is that of HCT times "
-        f"{values}."
+        "This reading does not count HCT among Fed-PNE's competitors. The mean regret of Fed-PNE over that of HCT is"
+        f" {values}."
     )
 
 
