@@ -283,15 +283,14 @@ class LiveClient:
         rewards = np.array([self._reward(self.client.t + i, x) for i, x in enumerate(points, 1)])
         if np.isnan(rewards).any():
             distinct, node = np.unique(points, axis=0, return_inverse=True)
-            for i, x in enumerate(distinct):
-                at = np.flatnonzero(node.ravel() == i)
-                missing, others = np.isnan(rewards[at]), self._rewards_at[str(x.tolist())]
-                if not missing.any():
-                    continue
+            node = node.ravel()
+            for i in np.unique(node[np.isnan(rewards)]):
+                x, positions = distinct[i], np.flatnonzero(node == i)
+                missing, others = np.isnan(rewards[positions]), self._rewards_at[str(x.tolist())]
                 stands_for_it = np.mean(others) if others and not self._secure else self.missing
-                known = at[~missing] if len(at) - missing.sum() < self._least_rewards else []
-                rewards[at[missing]] = rewards[known] = stands_for_it
-                values = self.m, missing.sum(), len(at), x.tolist(), stands_for_it
+                known = positions[~missing] if len(positions) - missing.sum() < self._least_rewards else []
+                rewards[positions[missing]] = rewards[known] = stands_for_it
+                values = self.m, missing.sum(), len(positions), x.tolist(), stands_for_it
                 logger.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *values)
                 if len(known):
                     why = "with masks, as a mean of so few could tell them"
