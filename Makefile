@@ -47,7 +47,7 @@ test test-all: export PYTHONUTF8 = 1
 test test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: $(READY)
-	$(RUN) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(RUN) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # And the tests that kill a batch, count processes, fill a disk, install a wheel, or set up another machine: an hour or more.
 test-all: $(READY)

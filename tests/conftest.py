@@ -6,6 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import joblib
 from hypothesis import HealthCheck, settings
 
 # Linear algebra on one thread per process: there is one process per core, and small matrices are slower on many
@@ -28,6 +29,11 @@ HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 20}
 
 # The files that take longest come first: the last ones are short, so that no worker waits for another at the end.
 LONGEST = ("notebooks", "compiled", "tuning", "contract", "developing", "claims", "batch", "fn_ucb", "experiment")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more worker than this process may use processors, at most four: some tests wait for other processes."""
+    return min(4, 1 + joblib.cpu_count())
 
 
 def in_git(*arguments: str) -> subprocess.CompletedProcess:
