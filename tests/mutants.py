@@ -62,6 +62,7 @@ MODULES |= {
 MODULES |= {"lemmas", "rates", "readings", "regimes", "specification", "table1", "variants"}
 MACHINERY = {"baselines_page", "clean_machine", "cluster", "compiled", "figures", "flower", "hostile", "installs"}
 MACHINERY |= {"interruptions", "notebooks", "project", "provenance", "rooms", "batch"}  # tests of other things
+LONGEST = 240  # seconds of the tests of one change: what waits in vain takes no time of the processor
 TEST_SECONDS = (
     5  # of the processor, of a test that is run as plain Python: those that take longer are run with compiled code only
 )
@@ -540,12 +541,12 @@ def noticed_by(copy: Path, place: Place, reached: dict, compiled: dict[str, floa
     slow = {test: math.inf for test in seconds if test in compiled}
     for tests in filter(None, batches):
         limits = {test: 20 + 10 * seconds[test] for test in tests}
-        if said := run(copy, limits, shared, not place.compiled, True, 900):
+        if said := run(copy, limits, shared, not place.compiled, True, LONGEST):
             return said
     if not place.compiled:
-        return run(copy, slow, shared, True, True, 900) if slow else ""
+        return run(copy, slow, shared, True, True, LONGEST) if slow else ""
     with tempfile.TemporaryDirectory() as own:  # what is said of compiled code only
-        return run(copy, dict.fromkeys(batches[0], math.inf) | slow, Path(own), True, False, 900)
+        return run(copy, dict.fromkeys(batches[0], math.inf) | slow, Path(own), True, False, LONGEST)
 
 
 def main() -> None:

@@ -252,7 +252,7 @@ def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
         for shown, look in ((sure, {"cmap": "vlag"}), (~sure, {"cmap": ListedColormap(["0.93"])})):
             sns.heatmap(ratios, mask=~shown, ax=ax, norm=LogNorm(1 / 8, 8), cbar=False, **look, **text)
         ax.axhline(len(order), color="black", linewidth=0.8)
-        _name_columns(ax, columns)
+        _draw_column_names(ax, columns)
         ax.set(xlabel="", ylabel="", title=heading)
         ax.tick_params(axis="y", length=0)
     colors = sns.color_palette("vlag", 9)
@@ -262,7 +262,7 @@ def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
     return figure_exhibit(figure, "beyond", caption, table)
 
 
-def _name_columns(ax: Axes, columns: list[tuple]) -> None:
+def _draw_column_names(ax: Axes, columns: list[tuple]) -> None:
     """Name the columns (objective, noise) of a heat map: noises, and below them each objective once."""
     noises = ["B" if noise == "bernoulli" else short_decimal(f"{noise:g}") for _, noise in columns]
     ax.set_xticks(np.arange(len(columns)) + 0.5, noises, rotation=0, fontsize=6)
