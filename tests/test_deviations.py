@@ -10,7 +10,7 @@ import pytest
 import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBSettings
-from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients
+from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients, network, train
 from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, transition_depth
 from pfpne.federation import Federation, Task
 from pfpne.paper.claims import evidence
@@ -194,6 +194,43 @@ def test_a_network_that_is_never_trained_does_not_drift():
     runs = [neural(kind, 30, settings)[0].play(30) for kind in (Drifting, NeuralSimulation)]
     np.testing.assert_array_equal(*runs)
     assert len(np.unique(runs[0])) > 3
+
+
+@pytest.mark.parametrize(("seed", "M"), [(0, 3), (1, 4)])
+def test_a_drifting_network_play_by_play(seed, M):
+    """Against lists of all (g, reward) of each client, and matrices made of them anew at every step."""
+    s = FNUCBSettings(nu=0.3, nu_2=0.9, lambda_=0.3, width=8, start=3, ramp=4, stop=6, steps=5, rate=0.05)
+    functions = [lambda x, m=m: (m % 2) * (0.6 + 0.3 * np.sin(3 * x @ [1, 2] + m)) for m in range(M)]
+    problem, T = problem_from_functions(functions, [[0, 1], [-1, 2]], noise=0), 25
+    run = Drifting(problem, Task(Partition(problem.domain), M, T, seed=seed), s, [])
+    inputs, theta, values = run.arms.inputs, run.arms.theta_0.copy(), problem.values(run.arms.points)
+    value, prior = network(theta, inputs, s.width)[0], s.lambda_ * np.eye(len(theta))
+    data, learned, plays = [[] for _ in range(M)], [[] for _ in range(M)], []
+    for t in range(T):
+        g, alpha = gradients(theta, inputs, s.width), s.alpha(t)
+        inverses = [np.linalg.inv(prior + sum(np.outer(x, x) for x, _ in own)) for own in data]
+        common = np.mean([np.einsum("kp,pq,kq->k", g, inverse, g) for inverse in inverses], axis=0)
+        plays.append([])
+        for m in range(M):
+            known = data[m] if t < 2 else [pair for own in data for pair in own]
+            inverse = np.linalg.inv(prior + sum(np.outer(x, x) for x, _ in known))
+            mean = g @ inverse @ sum((r * x for x, r in known), np.zeros(len(theta)))
+            variance = np.einsum("kp,pq,kq->k", g, inverse, g)
+            bounds = (1 - alpha) * (mean + s.nu * np.sqrt(s.lambda_ * variance))
+            bounds += alpha * (value + s.nu_2 * np.sqrt(s.lambda_ * common))
+            plays[t].append(int(np.argmax(bounds)))
+        for m, arm in enumerate(plays[t]):
+            data[m].append((g[arm], values[m, arm]))
+            if t >= s.start:
+                learned[m].append((arm, values[m, arm]))
+        if s.start <= t < s.stop:
+            for own in learned:  # one network, trained by one client after the other
+                counts = np.bincount([arm for arm, _ in own], minlength=len(value))
+                totals = np.bincount([arm for arm, _ in own], [r for _, r in own], minlength=len(value))
+                train(theta[None], inputs, counts, totals[None], s)
+            value = network(theta, inputs, s.width)[0]
+    assert len(set(plays[1])) > 1 and len({arm for row in plays[2:] for arm in row}) > 3
+    assert run.play(T).T.tolist() == plays
 
 
 def test_fn_ucb_diverges_on_raw_coordinates():

@@ -1,6 +1,7 @@
 """What is counted of the paper's lemmas, corollary and remarks: by cases that are worked out by hand."""
 
 import itertools
+import math
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, UNIT, biased_proble
 from pfpne.paper.run import workers
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
+from pfpne.paper.run.profiles import PROFILES
 from pfpne.partition import Partition
 from pfpne.problems import make_problem, problem_from_functions
 from pfpne.simulation.simulate import partition_of, simulate
@@ -368,3 +370,72 @@ def test_the_lemmas_are_judged_as_by_hand():
     assert (
         lemmas.judge_lemmas(pd.DataFrame(fates), lost, slopes, speed.assign(unspent=0.1))["verdict"].iloc[-1] == "shown"
     )
+
+
+def test_each_search_of_the_table_is_the_one_of_its_name(tmp_path):
+    p = parameters(n_clients=2, horizon=150)
+    table = hoo_and_hct.vary_trees(p, tmp_path)
+    experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
+    assert table["search"].tolist() == list(hoo_and_hct.MIXTURES)
+    for _, search, *measured in table.itertuples():
+        assert measured == hoo_and_hct._play_trees(experiment, 0, search)
+    assert len(table.drop(columns="search").drop_duplicates()) > 4
+    pd.testing.assert_frame_equal(hoo_and_hct.vary_trees(p, tmp_path), table)  # as it was kept
+
+
+# --- the tables of the notebook, and the verdicts -----------------------------------------------------
+
+
+def test_the_lemmas_are_counted_run_by_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_nodes, "ONE_PER_DIMENSION", ("garland", "himmelblau"))
+    p = parameters(n_clients=3, horizon=400, n_runs=2)
+    table = kept_nodes.count_lemmas(p, tmp_path)
+    places = [*table.groupby(["objective", "noise", "constants", "Delta", "run"], sort=False)]
+    noises, differ = PROFILES["smoke"].noises, set()
+    assert [place for place, _ in places] == [
+        *itertools.product(("garland", "himmelblau"), noises, kept_nodes.CONSTANTS, ("0.01", "own"), (0, 1))
+    ]
+    for (objective, noise, constants, Delta, run), rows in places:
+        constant = theory_settings(3) if constants == "the theory's" else {}
+        given = constant | {"Delta": 0.01 if Delta == "0.01" else "true"}
+        experiment = Experiment(
+            objective, 3, 400, noise=noise, algorithms=("pf-pne",), n_runs=2, shift=p.shift, settings=given
+        )
+        problem = experiment.problem(run)
+        wanted = count_kept_nodes(problem, 400, partition_of(problem, "random", p.seed, run), **given)
+        assert rows[list(kept_nodes.NODE_COLUMNS)].to_dict("records") == wanted
+        differ.add(str(wanted))
+    assert len(differ) > len(places) / 2 and table["bound"].min() < 1 < table["bound"].max()
+
+
+def test_differences_that_shrink_are_run_as_the_columns_say(tmp_path, monkeypatch):
+    """d is the median of the larger dimension, at the shift next to the profile's."""
+    monkeypatch.setattr(rates, "SHRINKING_NOISES", ("bernoulli",))
+    p = parameters(n_clients=2, horizon=320, n_runs=2)
+    problems = pd.DataFrame(
+        [(f, cells, shift, d_min + k, d_new) for f, k in (("garland", 0), ("himmelblau", math.nan))
+         for cells in ("random", "cyclic")
+         for shift, d_min, d_new in ((0.5, 7, 7), (p.shift, 0.2, 0.1), (p.shift, 0.1, 0.437), (p.shift, 0.3, 0.6))],
+        columns=["objective", "cells", "shift", "d_min", "d_new"],
+    )  # fmt: skip
+    problems.loc[problems["objective"] == "himmelblau", "d_new"] = math.nan
+    problems.loc[problems["cells"] == "cyclic", "d_min"] = 5.0
+    table = rates.measure_shrinking(problems, p, tmp_path)
+    assert table.index.is_unique and set(table["objective"]) == {"garland", "himmelblau"}
+    assert table.groupby("objective")["d"].unique().map(list).to_dict() == {"garland": [0.44], "himmelblau": [0.0]}
+    horizons = (10, 20, 40, 80, 160, 320)
+    for (objective, noise, horizon), rows in table.groupby(["objective", "noise", "T"]):
+        d = rows["d"].iloc[0]
+        shift = rates.shifts_for(objective, d, horizons, p, tmp_path)[horizon]
+        assert rows["shift"].eq(shift).all() and rows["run"].tolist() == [0, 1]
+        for _, row in rows.iterrows():
+            experiment = Experiment(objective, 2, horizon, noise=noise, algorithms=("pe",), n_runs=2, shift=shift)
+            problem = experiment.problem(row["run"])
+            assert row["Delta"] == problem.Delta
+            assert row["of_bound"] == pytest.approx(problem.Delta / rates.bound_on_Delta(horizon, 2, d))
+            for column, name, given in (("regret", "pf-pne", {"Delta": "true"}), ("alone", "pe", {})):
+                cells = partition_of(problem, "random", 0, row["run"])
+                run = simulate(name, problem, horizon, partition=cells, run=row["run"], **given)
+                assert row[column] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)
+    assert {*table["noise"]} == {"bernoulli"} and {*table["T"]} == {*horizons}
+    assert (table["idle"] != table["alone_idle"]).any() and table[["idle", "alone_idle"]].notna().all(axis=None)
