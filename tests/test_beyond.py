@@ -127,3 +127,73 @@ def test_the_sentences_say_what_the_table_says():
     assert "in 1 of 2 settings" in tuned and "it is in 0 of 0." in tuned
     assert second.count("2.00") == len(beyond.PARTS)
     assert "is 4, the range 3 to 5." in third and "in 0 of 2 settings" in third
+
+
+def test_each_variant_is_run_with_its_one_change():
+    """On the same settings in each case, beside those that were asked for."""
+    p = SimpleNamespace(profile="smoke", shift=0.3, settings={"delta": 0.2}, seed=0)
+    p.run = lambda *asked, **changes: (asked, changes)
+    runs = beyond.run_variants(p)
+    assert list(runs) == [tuple(setting[:3]) for setting in beyond.comparison_settings(p)] and len(runs) > 3
+    for objective, noise, clients, changes in beyond.comparison_settings(p):
+        variants = runs[objective, noise, clients]
+        assert list(variants) == [*beyond.BEYOND_ALGORITHMS, beyond.HCT_NOISE_EARLY, *beyond.PARTS]
+        for name in beyond.BEYOND_ALGORITHMS:
+            assert variants[name] == ((objective, noise, beyond.BEYOND_ALGORITHMS), changes)
+        early = {**changes, "settings": {"delta": 0.2, "early_descent": True}}
+        assert variants[beyond.HCT_NOISE_EARLY] == ((objective, noise, ("hct-noise",)), early)
+        for part in beyond.PARTS:
+            without = {**changes, "settings": {"delta": 0.2, part: False}}
+            assert variants[part] == ((objective, noise, ("pf-pne+",)), without)
+    shifts = {clients: changes.get("shift") for *_, clients, changes in beyond.comparison_settings(p)}
+    assert shifts == {"alike": 0.0, "shifted": 0.3, beyond.LANDMINE_CLIENTS: None}
+
+
+@pytest.mark.parametrize("n_steps", [3, 450])
+def test_curves_are_means_over_the_runs_at_a_hundred_steps_or_so(n_steps, monkeypatch):
+    """The last step is among them; the noise is the first one."""
+    steps = np.arange(1, n_steps + 1) * 7
+    monkeypatch.setattr(beyond, "oracle_regret", lambda experiment, run, t: (1 + run) ** 2 * t)
+
+    def results(factor):
+        rows = [
+            (name, run, t, factor * (1 + 3 * run) * t * (2 if name == "pe" else 1))
+            for name in ("pf-pne+", "pe")
+            for run in (0, 1)
+            for t in steps
+        ]
+        regret = pd.DataFrame(rows, columns=["algorithm", "run", "t", "regret"])
+        return {"pf-pne+": SimpleNamespace(regret=regret, experiment=SimpleNamespace(n_runs=2))}
+
+    places = [(clients, objective) for clients in beyond.CLIENT_SHIFTS for objective in beyond.CURVE_OBJECTIVES]
+    runs = {(objective, 0.25, clients): results(i + 1) for i, (clients, objective) in enumerate(places)}
+    runs |= {(objective, 2.0, clients): results(-1) for clients, objective in places}
+    table = beyond.measure_curves(runs).set_index(["clients", "objective", "algorithm"])
+    stride = max(1, n_steps // 100)
+    for i, place in enumerate(places):
+        for name, slope in (("pf-pne+", 2.5 * (i + 1)), ("pe", 5.0 * (i + 1)), (beyond.ORACLE, 2.5)):
+            curve = table.loc[(*place, name)]
+            assert curve["t"].tolist() == steps[::-1][::stride][::-1].tolist()
+            assert curve["regret"].tolist() == pytest.approx((slope * curve["t"]).tolist())
+
+
+def test_what_a_part_adds_at_the_sites_is_the_row_of_all_sites(monkeypatch):
+    p, asked = complete("7_beyond", {"profile": "smoke", "seed": 3}), []
+    rows = [("all", "whole", 0.0125, 0.001, 0.03), ("site 1", "whole", 0.5, 0.4, 0.6)]
+    rows += [("all", "no test", -0.02, -0.04, -0.01), ("all", "alone", 0.0, -0.01, 0.012)]
+    table = pd.DataFrame(rows, columns=["site", "against", "difference", "low", "high"])
+    monkeypatch.setattr(beyond.sites, "results", lambda p, *what: asked.append((p, *what)) or "runs")
+    monkeypatch.setattr(beyond.sites, "compare", lambda *what: asked.append(what) or table)
+    exhibit = beyond.tabulate_sites(p)
+    (scale, *what), compared = asked
+    scale_of_sites = beyond.SITES_PARAMETERS["smoke"]
+    assert {name: getattr(scale, name) for name in scale_of_sites} == scale_of_sites and scale.seed == 3
+    assert what == [beyond.sites.WAYS_IN_PARTS, (beyond.sites.UNLIKE_SITES,)]
+    assert compared == ("runs", 3, beyond.sites.PF_PNE_PLUS)
+    assert "above 0 in 1 of 3 rows, and below 0 in 1." in exhibit.caption
+    assert (
+        f"{scale.n_clients} sites of notebook 6, {scale.horizon} fits per site, {scale.n_runs} paired"
+        in exhibit.caption
+    )
+    latex = exhibit.files["beyond_sites.tex"].decode()
+    assert "+0.0125 [+0.0010, +0.0300]" in latex and "-0.0200 [-0.0400, -0.0100]" in latex and "0.5000" not in latex
