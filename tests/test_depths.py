@@ -436,3 +436,28 @@ def test_each_problem_is_measured_on_each_kind_of_cells_in_order(monkeypatch, tm
     assert depths["depth"].tolist() == [0, 1, 2] * len(places)
     (first, *_) = assumptions.measure_problem(2, "garland", 2, shifts[-1], CELLS[0], p.seed, 1)
     np.testing.assert_array_equal(problems.iloc[-1][[*assumptions.ASSUMPTIONS]].to_numpy(dtype=float), first)
+
+
+def test_the_table_of_assumptions_has_medians_as_strings():
+    """A dash for nu_1 and rho where cells do not shrink, "none" for what is infinite."""
+    runs = [
+        dict(zip(assumptions.PROBLEM_COLUMNS, ("garland", shift, cells, run), strict=True))
+        | {name: (1 + i) * value for i, name in enumerate(assumptions.ASSUMPTIONS)}
+        | {"nu_1_mean": 5.0, "rho_mean": 7.0, "rho": rho, "omega": omega}
+        for shift, cells in ((0.1, "random"), (0.25, "random"), (0.1, "cyclic"))
+        for run, value, rho, omega in (
+            (0, 0.1, 0.99, 1.0),
+            (1, 0.12345, 0.5 + 2 * shift, np.inf),
+            (2, 9.0, 1.0, np.inf),
+        )
+    ]
+    table = assumptions.assumption_cells(pd.DataFrame(runs))
+    assert table["shift"].tolist() == ["0.1", "0.25", "0.1"] and set(table["objective"]) == {"Garland"}
+    assert table["cells"].tolist() == ["random", "random", "cyclic"]
+    assert not {"run", "nu_1_mean", "rho_mean"} & set(table.columns) and (table["omega"] == "none").all()
+    assert table["Delta"].tolist() == ["0.123"] * 3 and table["Delta_4"].tolist() == ["0.247"] * 3
+    assert table["rho"].tolist() == ["0.99", assumptions.DASH, "0.99"]
+    assert [nu_1 == assumptions.DASH for nu_1 in table["nu_1"]] == [False, True, False]
+    p = complete("9_why", {"profile": "smoke", "n_clients": 3})
+    exhibit = assumptions.tabulate_assumptions(pd.DataFrame(runs), p)
+    assert "problems of M = 3 clients" in exhibit.caption and "d-bar" in exhibit.files["assumptions_table.tex"].decode()

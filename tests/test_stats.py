@@ -60,6 +60,8 @@ def test_a_ratio_by_hand():
     found, low, high = stats.ratio_interval(np.array([1.0, 9.0, 2.0]), np.array([1.0, 2.0, 3.0]), rng())
     assert found == 2.0 and low == pytest.approx(2 / 3) and high == pytest.approx(9 / 2)  # (2, 2, 2) and (9, 9, 9)
     assert np.isnan(stats.ratio_interval(np.array([1.0, 2.0]), np.array([0.0, 1.0]), rng())).all()
+    ratio, low, high = stats.ratio_interval(np.array([3.0, 5.0]), np.array([1.0, 3.0]), rng())  # each 2 above
+    assert (ratio, low, high) == (2.0, pytest.approx(5 / 3), 3.0)
 
 
 def test_the_sign_flip_test_is_exact_for_up_to_forty_runs():
