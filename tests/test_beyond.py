@@ -149,34 +149,6 @@ def test_each_variant_is_run_with_its_one_change():
     assert shifts == {"alike": 0.0, "shifted": 0.3, beyond.LANDMINE_CLIENTS: None}
 
 
-@pytest.mark.parametrize("n_steps", [3, 450])
-def test_curves_are_means_over_the_runs_at_a_hundred_steps_or_so(n_steps, monkeypatch):
-    """The last step is among them; the noise is the first one."""
-    steps = np.arange(1, n_steps + 1) * 7
-    monkeypatch.setattr(beyond, "oracle_regret", lambda experiment, run, t: (1 + run) ** 2 * t)
-
-    def results(factor):
-        rows = [
-            (name, run, t, factor * (1 + 3 * run) * t * (2 if name == "pe" else 1))
-            for name in ("pf-pne+", "pe")
-            for run in (0, 1)
-            for t in steps
-        ]
-        regret = pd.DataFrame(rows, columns=["algorithm", "run", "t", "regret"])
-        return {"pf-pne+": SimpleNamespace(regret=regret, experiment=SimpleNamespace(n_runs=2))}
-
-    places = [(clients, objective) for clients in beyond.CLIENT_SHIFTS for objective in beyond.CURVE_OBJECTIVES]
-    runs = {(objective, 0.25, clients): results(i + 1) for i, (clients, objective) in enumerate(places)}
-    runs |= {(objective, 2.0, clients): results(-1) for clients, objective in places}
-    table = beyond.measure_curves(runs).set_index(["clients", "objective", "algorithm"])
-    stride = max(1, n_steps // 100)
-    for i, place in enumerate(places):
-        for name, slope in (("pf-pne+", 2.5 * (i + 1)), ("pe", 5.0 * (i + 1)), (beyond.ORACLE, 2.5)):
-            curve = table.loc[(*place, name)]
-            assert curve["t"].tolist() == steps[::-1][::stride][::-1].tolist()
-            assert curve["regret"].tolist() == pytest.approx((slope * curve["t"]).tolist())
-
-
 def test_what_a_part_adds_at_the_sites_is_the_row_of_all_sites(monkeypatch):
     p, asked = complete("7_beyond", {"profile": "smoke", "seed": 3}), []
     rows = [("all", "whole", 0.0125, 0.001, 0.03), ("site 1", "whole", 0.5, 0.4, 0.6)]

@@ -382,10 +382,14 @@ def test_the_trees_of_pf_pne_plus_are_counted_as_its_objects_have_them_at_the_en
     problem, cells = problem_and_cells("garland", 0.1)
     rows, streams = causes.count_trees("pf-pne+", problem, horizon, cells), noise_streams(problem, 0, 0)
     federation = make_federation("pf-pne+", Task(cells, 3, horizon, 0.1, key=(problem.name, 0)))
+    pulled = set()  # (client, point) of what the trees evaluate
     while federation.running:
         for m, batch in federation.ask():
+            if federation.clients[m].tree is not None:
+                pulled |= {(m, *point) for point in batch.points.tolist()}
             values = np.repeat(problem.client_values(m, batch.points), batch.counts)
             federation.tell(m, noisy(values, 0.1, streams[m].random(len(values))))
+    assert sum(row["nodes"] for row in rows) == pytest.approx(len(pulled) / 3)
     covers, best = defaultdict(list), np.array([client.best()[0] for client in federation.clients])
     for m, client in enumerate(federation.clients):
         for node in client.tree.node[: client.tree.state[0]["size"]]:

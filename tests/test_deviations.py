@@ -196,7 +196,7 @@ def test_a_network_that_is_never_trained_does_not_drift():
     assert len(np.unique(runs[0])) > 3
 
 
-@pytest.mark.parametrize(("seed", "M"), [(0, 3), (1, 4)])
+@pytest.mark.parametrize(("seed", "M"), [(6, 3), (0, 4)])
 def test_a_drifting_network_play_by_play(seed, M):
     """Against lists of all (g, reward) of each client, and matrices made of them anew at every step."""
     s = FNUCBSettings(nu=0.3, nu_2=0.9, lambda_=0.3, width=8, start=3, ramp=4, stop=6, steps=5, rate=0.05)

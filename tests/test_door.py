@@ -17,7 +17,7 @@ from pfpne.partition import Partition
 
 M = 3
 KINDS = sorted({kind for row in ALGORITHMS.values() for kind in row.up + row.down}, key=lambda kind: kind.__name__)
-FEDERATED = [name for name in NAMES if ALGORITHMS[name].up]
+FEDERATED = [*(name for name in NAMES if ALGORITHMS[name].up), "gp-shared"]
 HORIZON = {"fed1-ucb": 3_000, "fn-ucb": 5, "centralized": 3}  # evaluations in which much is exchanged; else 60
 HEADERS = (-1, 10**30, 1.5, True, "1", None, np.nan, [0])
 

@@ -51,6 +51,7 @@ def test_dataset_is_the_papers(dataset):
 
 def test_table_agrees_with_the_machines(dataset):
     table = landmine.load_table()
+    assert not table.auc.flags.writeable
     fields = landmine.load_fields(dataset)
     Cs, gammas = landmine.grid_values()
     rng = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))  # another sample each time

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.algorithms.hct import HCTSettings, hct_constants
+from pfpne.algorithms.hct import HCTSettings, TreeClient, hct_constants
 from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import transition_depth
+from pfpne.federation import Task
 from pfpne.paper.claims.depths import optima, watch
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
@@ -24,7 +25,9 @@ from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.partition import Partition
 from pfpne.problems import make_problem, problem_from_functions
+from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.simulate import partition_of, simulate
+from pfpne.simulation.tree import Cells, play
 
 CELLS, T = Partition([[0.0, 1.0]]), 1_200_000  # with which PE finishes depth 3 of the constructed problem
 
@@ -263,8 +266,14 @@ def test_the_variants_lead_from_hct_to_hoo():
     for name, search in (("hct", "HCT"), ("hoo", "HOO")):
         run = simulate(name, experiment.problem(0), 400)
         assert rows[search][0] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)
-    for _, mean_depth, deepest, nodes in rows.values():
-        assert 0 < mean_depth <= deepest and nodes <= 400
+    problem, cells = experiment.problem(0), partition_of(experiment.problem(0), "random", 0, 0)
+    task = Task(cells, 2, 400, problem.noise, problem.candidates)
+    for search, (_, mean_depth, deepest, nodes) in rows.items():
+        drawn, streams = Cells(problem, cells, range(2)), noise_streams(problem, 0, 0)
+        constants = hoo_and_hct.constants_with_parts(hoo_and_hct.MIXTURES[search], cells, 400)
+        clients = [play(drawn, TreeClient(task, constants), 400, range(m, m + 1), streams)[0][0] for m in range(2)]
+        assert nodes == np.mean([len(np.unique(pulled)) for pulled in clients])
+        assert 0 < mean_depth <= deepest
 
 
 def numbers_in(text: str) -> list[str]:

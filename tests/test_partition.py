@@ -147,6 +147,11 @@ def test_the_last_cell_ends_where_the_domain_does(low, width, k):
     assert low <= partition.centers(39, k**39)[0, 0] <= high
 
 
+def test_a_domain_cannot_be_changed():
+    with pytest.raises(ValueError, match="read-only"):
+        Partition([[0, 1]]).domain[0, 1] = 2.0
+
+
 def test_bad_input_is_refused():
     for domain in ([0, 1], [[0, 1, 2]], [], [[1, 1]], [[2, 1]], [[0, np.inf]], [[0, np.nan]], [[-1e308, 1e308]]):
         with pytest.raises(ValueError, match=r"[Dd]omain|dimension"):

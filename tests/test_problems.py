@@ -1,5 +1,6 @@
 """The objectives against PyXAB's, their maxima against grids and local searches, and what is refused."""
 
+import itertools
 import math
 import pickle
 import random
@@ -17,6 +18,7 @@ from scipy.optimize import minimize
 
 from pfpne.partition import CELLS
 from pfpne.problems import NAMES, OBJECTIVES, landmine, make_problem, maxima, problem_from_functions
+from pfpne.problems.maxima import scan_points
 from pfpne.problems.synthetic import ShiftedProblem, Synthetic
 from pfpne.simulation.simulate import partition_of, simulate
 
@@ -559,3 +561,13 @@ def test_a_climb_follows_a_diagonal_ridge_either_way(way):
     start = (top - 0.375 * way)[None]
     (x,) = maxima._climb(ridge, np.array([[0.0, 1.0], [0.0, 1.0]]), start, step=1 / 8, last=1e-6)
     np.testing.assert_allclose(x, top, atol=1e-5)
+
+
+def test_points_are_scanned_over_all_of_the_domain_and_its_corners():
+    domain = np.array([[1.0, 2.0], [-3.0, 5.0], [10.0, 10.5]])
+    points = scan_points(domain)
+    assert {*itertools.product(*domain.tolist())} <= {*map(tuple, points.tolist())}
+    unit = (points - domain[:, 0]) / (domain[:, 1] - domain[:, 0])
+    assert unit.min() >= 0 and unit.max() <= 1
+    shares = [np.histogram(column, bins=8, range=(0, 1))[0] / len(points) for column in unit.T]
+    np.testing.assert_allclose(shares, 1 / 8, atol=0.01)

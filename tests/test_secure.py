@@ -24,6 +24,7 @@ from pfpne.algorithms.secure import (
     PublicKey,
     PublicKeys,
     RecoveringClient,
+    TwiceMasked,
     from_fixed,
     mask,
     new_key,
@@ -381,13 +382,15 @@ def test_a_public_key_has_header_0_and_a_masked_number_has_62_bits():
     for wrong in (largest + 1, -1):
         with pytest.raises(ValueError, match="masked"):
             awaited.accepts(Masked(awaited.headers.start, numbers + wrong), (Masked,))
+    for kind in (Masked, MaskedStatistics, TwiceMasked):
+        assert kind.__dataclass_fields__["masked"].metadata["high"] == 2**62 - 1
 
 
 def test_a_key_that_is_none_is_refused():
     run = make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
     client = run.clients[0]
     own = client.start().key
-    for others in ([np.zeros(32, int)] * 2, [own, own]):
+    for others in ([np.zeros(32, int)] * 2, [own, own], [public_key(new_key()), np.zeros(32, int)]):
         with pytest.raises(ValueError):
             client.receive(PublicKeys(0, np.stack([own, *others])))
         assert client.keys is None and client.ask().size == 0

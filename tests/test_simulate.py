@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import pfpne
-from pfpne.algorithms import get_algorithm, make_federation, make_settings
+from pfpne.algorithms import ALGORITHMS, get_algorithm, make_federation, make_settings
 from pfpne.federation import Task
 from pfpne.messages import Message
-from pfpne.partition import Partition
+from pfpne.partition import CELLS, Partition
 from pfpne.problems import problem_from_functions
 from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
@@ -287,3 +287,11 @@ def test_wrong_arguments_are_refused_at_once(arguments, message):
     problem = pfpne.make_problem("garland", 1)
     with pytest.raises(ValueError, match=message):
         pfpne.simulate("pe", problem, 50, **arguments)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_other_cells_change_what_searches_cells_and_nothing_else(name):
+    """So results of the others are kept once for all cells."""
+    problem, T = pfpne.make_problem("himmelblau", 2, shift=0.1), {"fn-ucb": 3, "gp": 12, "gp-shared": 12}.get(name, 90)
+    regrets = [simulate(name, problem, T, partition=partition_of(problem, cells, 0, 0)).regret for cells in CELLS]
+    assert np.array_equal(*regrets) == (not ALGORITHMS[name].on_cells)
