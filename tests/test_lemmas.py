@@ -227,6 +227,38 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
     assert row["last_ratio"] == pytest.approx(3 * 10_000 ** (exponent - 0.5))
 
 
+def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift(monkeypatch):
+    """d: the median over the runs of max(d_min, d_new), of random cells and the shift next to that of the profile."""
+    dimensions = [(0.1, 0.5), (0.9, 0.2), (0.3, 0.7)]  # the larger ones: 0.5, 0.9, 0.7
+    rows = [(f, "random", 0.11, *pair) for f in rates.SHRINKING_OBJECTIVES for pair in dimensions]
+    rows += [(f, "random", 0.2, 5.0, 5.0) for f in rates.SHRINKING_OBJECTIVES for _ in range(9)]
+    rows += [(f, "cyclic", 0.1, 5.0, 5.0) for f in rates.SHRINKING_OBJECTIVES for _ in range(9)]
+    problems, given, asked = pd.DataFrame(rows, columns=["objective", "cells", "shift", "d_min", "d_new"]), [], []
+
+    def runs(self, objective, name, noise, horizon, shift, settings=None):
+        asked.append((objective, name, noise, horizon, shift, settings))
+        one = {"run": [0, 1], "Delta": [0.1, 0.3], "regret": [1.0, 2.0], "last_phase": [0.3, 0.4]}
+        return pd.DataFrame(one) * (1 if name == "pf-pne" else 10)
+
+    monkeypatch.setattr(rates, "shifts_for", lambda *how: given.append(how[:2]) or {T: 0.1 + 1 / T for T in how[2]})
+    monkeypatch.setattr(Study, "runs", runs)
+    table = rates.measure_shrinking(problems, parameters(n_clients=5, horizon=320, shift=0.1))
+    assert given == [(f, 0.7) for f in rates.SHRINKING_OBJECTIVES] and (table["d"] == 0.7).all()
+    assert table["T"].unique().tolist() == [10, 20, 40, 80, 160, 320] and len(table) == 2 * 2 * 6 * 2
+    assert (table["shift"] == 0.1 + 1 / table["T"]).all()
+    bound = (np.log(5 * table["T"]) / table["T"]) ** (1 / 2.7)
+    assert table["of_bound"].tolist() == pytest.approx((table["Delta"] / bound).tolist())
+    measured = table[["run", "Delta", "regret", "idle", "alone", "alone_idle"]].drop_duplicates()
+    assert measured.values.tolist() == [pytest.approx([0, 0.1, 1, 0.3, 10, 3]), pytest.approx([1, 0.3, 2, 0.4, 20, 4])]
+    assert {(name, str(settings)) for _, name, *_, settings in asked} == {
+        ("pf-pne", "{'Delta': 'true'}"),
+        ("pe", "None"),
+    }
+    assert {(f, noise) for f, _, noise, *_ in asked} == set(
+        itertools.product(rates.SHRINKING_OBJECTIVES, rates.SHRINKING_NOISES)
+    )
+
+
 # --- Section A.1, and HOO ---------------------------------------------------------------------------
 
 
