@@ -92,6 +92,15 @@ def test_the_rules_find_what_decides():
     assert guide._in_words(between) == "clients' spread below 0.036, T between 3,200 and 32,000"
 
 
+def test_a_rule_takes_what_is_best_in_the_geometric_mean():
+    """Over four regimes of one leaf PE has 1, 1, 1 and 6 times the best, HCT 2, 2, 2 and 1: 6^(1/4) and 8^(1/4)."""
+    table = made_up({False: "hct", True: "hct"}).iloc[:4].assign(sigma=0.1, shift=0.1, clients=5)
+    table[RANKED_ON_MAP] = 10.0
+    table["pe"], table["hct"] = [1.0, 1.0, 1.0, 6.0], [2.0, 2.0, 2.0, 1.0]
+    rules, trust = guide._rules(table)
+    assert rules.iloc[0].tolist() == ["always", "PE", "57%", "75% of 4 regimes", "6"] and trust == []
+
+
 def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     other = made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")
     table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), other])
