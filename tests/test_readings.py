@@ -64,6 +64,8 @@ def test_the_grid_is_crossed_as_declared():
     first = [r for r in grid if r not in moved]
     assert len(first) == 20 * 2 ** len(ALGORITHM_CHOICES)
     assert {name for r in moved for name in r.problem} == set(PROBLEM_CHOICES)
+    assert {readings.n_runs_of(r) for r in [*first, *(r for r in moved if r.M == 5)]} == {2}
+    assert {readings.n_runs_of(r) for r in moved if r.M != 5} == {1}
 
 
 def test_the_named_readings_are_in_the_grid():
