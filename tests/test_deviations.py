@@ -247,7 +247,12 @@ def test_fn_ucb_diverges_on_raw_coordinates():
 
 
 def test_the_readings_that_are_settings():
-    assert transition_depth(0.01, 1.0, 0.5) == 7 and transition_depth(2.0**-6, 1.0, 0.5) == 6
+    assert transition_depth(0.01, 1.0, 0.5) == 7
+    first = [reading.settings for reading in OTHER_READINGS if reading.deviation == 1]
+    assert [transition_depth(given.get("Delta", 0.01), 1.0, 0.5) for given in first] == [6, math.inf, 7]
+    last = OTHER_READINGS[-1].settings
+    assert callable(last) and last(8) == {"delta": 1 / 8}
+    assert [r.settings(8)["c_1"] for r in OTHER_READINGS if r.deviation == 8] == pytest.approx([128 ** (1 / 8)] * 2)
     assert theory_settings(20)["c_1"] == pytest.approx(800 ** (1 / 8))
 
 
