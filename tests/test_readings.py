@@ -53,6 +53,12 @@ def test_statements_are_whole():
     assert all(statement.ours for statement in factors)  # a factor that the paper does not name is marked
 
 
+def test_a_ratio_at_a_bound_is_not_within():
+    smallest, settings = BY_ID["smallest-garland"], replace(BY_ID["fed-far-garland"], below=2.0, above=0.5)
+    assert [smallest.holds(ratio) for ratio in (0.999, 1.0)] == [True, False]
+    assert [settings.holds(ratio) for ratio in (0.5, 0.501, 1.999, 2.0)] == [False, True, True, False]
+
+
 def test_the_grid_is_crossed_as_declared():
     grid = readings.all_readings("paper")
     scales = {(r.noise, r.T) for r in grid}
