@@ -338,6 +338,12 @@ def test_assumptions_are_held_against_the_papers_constants():
     assert outcomes.theory_settings(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
 
 
+def test_what_a_shared_point_loses_is_the_mean_over_the_clients():
+    study = looked(lambda algorithm, run, asked: {"simple_regret": 2.0}, gaps=[[1.0, 2.0, 9.0], [2.0, 2.0, 8.0]])
+    (found,) = claim_tests.finds_own(ClaimCase(study, study.regimes[0], "garland")).comparisons
+    assert found.value == 0.5 and found.reference.tolist() == [4.0, 4.0]
+
+
 @pytest.mark.parametrize(("share", "vacuous"), [(0.79, False), (0.81, True)])
 def test_settings_move_nothing_where_nothing_is_learnt(share, vacuous):
     """With a gap of 0.001 per random point, points drawn at random have R(T)/M = 100."""
@@ -357,6 +363,9 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
         return {"seconds": 2.0 if algorithm == "fn-ucb" and run < 10 * share else 1.0}
 
     case = ClaimCase(made_up(tell), made_up(tell).regimes[0], "garland")
+    one_slow = made_up(lambda name, *_: {"seconds": {"hct-pyxab": 2.1, "fn-ucb": 4.0}.get(name, 1.0)})
+    shares = claim_tests.measure_times(ClaimCase(one_slow, one_slow.regimes[0], "garland"))
+    assert (shares["alike"], shares["slower"]) == (0.0, 0.0)  # than each of the others, and none more than another
     assert claim_tests.count_times(case, quantity="slower").as_claimed == [expected]
     assert claim_tests.measure_times(case)["alike"] == 1.0 and claim_tests.measure_times(case)[
         "slower"
