@@ -547,6 +547,9 @@ def test_Delta_is_the_largest_distance_on_either_side(optimum, Delta):
     functions = [lambda x: 0 * x[:, 0]] * 3
     problem = problem_from_functions(functions, [[0, 1]], optimum=optimum, global_optimum=0.6)
     assert problem.Delta == pytest.approx(Delta)
+    for gap, known in ((1e-9, 0.0), (3e-9, 3e-9)):  # below the accuracy of two maxima there is none
+        problem = problem_from_functions(functions, [[0, 1]], optimum=[0.6, 0.6 + gap, 0.6], global_optimum=0.6)
+        assert problem.Delta == pytest.approx(known, rel=1e-3)
 
 
 @pytest.mark.parametrize("way", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
