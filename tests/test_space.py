@@ -64,10 +64,11 @@ def test_the_order_is_kept(parameter, u, v):
     assert rank(parameter.at(u)) <= rank(parameter.at(v)) + slack
 
 
-def test_a_log_scale_by_hand():
+def test_scales_by_hand():
     C = Float(1e-3, 1e3, log=True)
     assert [C.at(u) for u in (0, 1 / 6, 0.5, 1)] == pytest.approx([1e-3, 1e-2, 1, 1e3])
     assert C.unit(10.0) == pytest.approx(4 / 6)
+    assert [Ordinal([*"abcd"[:n]]).unit("b") for n in (2, 3, 4)] == [3 / 4, 1 / 2, 3 / 8]  # the middle of its share
     assert Float(2, 4).at(0.25) == 2.5 and isinstance(Float(2, 4).at(0), float)
 
 
