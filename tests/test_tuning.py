@@ -22,6 +22,7 @@ from pfpne.federation import Task
 from pfpne.journal import Journal
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.tuning import search as tuning_search
 from pfpne.tuning.searches import SEARCHES
 
 SPACE = {"C": pfpne.Float(1e-3, 1e3, log=True), "n": pfpne.Int(1, 4)}
@@ -252,6 +253,20 @@ def test_a_deployed_point_is_believed_by_a_model_and_not_by_luck():
     errors, claimed = map(np.array, zip(*shown, strict=True))
     assert wrong <= 2 and abs(errors.mean()) < 0.05 and np.median(np.abs(errors)) < 0.02
     assert np.mean(np.abs(errors) < 3 * claimed) > 0.7 and np.mean(found) > 0.2
+
+
+def test_the_final_model_is_made_of_the_points_that_were_evaluated_most(monkeypatch):
+    given, local = [], tuning_search.with_local_noise
+    monkeypatch.setattr(tuning_search, "MAX_MODEL_VALUES", 5)
+    monkeypatch.setattr(
+        tuning_search, "with_local_noise", lambda values, hyper: given.append(values) or local(values, hyper)
+    )
+    search = pfpne.Search(["a"], {"x": pfpne.Float(0, 1)}, 20, algorithm="random", reward_range=(0, 2))
+    points, count = [(x / 8,) for x in range(9)], np.array([1, 3, 1, 4, 1, 5, 2, 1, 2])
+    believed, _, _ = search._believed(0, points, np.linspace(0.2, 1.0, 9), count)
+    (values,) = given
+    assert values.x[:, 0].tolist() == [1 / 8, 3 / 8, 5 / 8, 6 / 8, 1.0] and values.count.tolist() == [3, 4, 5, 2, 2]
+    assert values.y.tolist() == pytest.approx([0.15, 0.25, 0.35, 0.4, 0.5]) and len(believed) == 9
 
 
 def test_values_of_before_are_learnt_from_and_cost_nothing():
