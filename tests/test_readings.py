@@ -1,7 +1,9 @@
 """The statements, the grid of readings, and how a statement is judged: by hand, and against the paper's text."""
 
 import re
+import zlib
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +13,7 @@ import pytest
 
 from pfpne import Partition, make_problem, simulate
 from pfpne.federation import Federation, Task
+from pfpne.paper.claims import stats
 from pfpne.paper.exhibits import confirmation, printed, readings, variants
 from pfpne.paper.exhibits.readings import (
     ALGORITHM_CHOICES,
@@ -21,7 +24,9 @@ from pfpne.paper.exhibits.readings import (
     Measured,
     Reading,
 )
+from pfpne.paper.run import cache
 from pfpne.paper.run.profiles import READINGS
+from pfpne.rng import stream
 from pfpne.paper.show.style import title
 
 PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "pf-pne.tex"
@@ -322,17 +327,534 @@ def test_contributions_compare_readings_that_differ_in_one_choice():
     assert (row["choice"], row["value"], row["n"], row["change"]) == ("M", 5, 1, 3.0)
 
 
-def test_the_confirmation_has_runs_of_its_own(tmp_path):
+# --- from measurements to the table of the search, on made-up numbers -------------------------------------------------
+
+
+def number_of(*parts) -> float:
+    """An irregular number from 1 to 100 that depends on all the parts and on their order."""
+    return 1 + 99 * float(np.random.default_rng(zlib.crc32(repr(parts).encode())).random())
+
+
+@pytest.mark.parametrize(
+    ("horizons", "most", "longest"),
+    [  # longest: {M: the horizon of a run from which shorter ones are read, None where every horizon is run}
+        ((10, 41, 100), 200, {2: 100, 3: 41, 50: 10}),  # no horizon is short enough for 50 clients
+        ((333, 1_000), 10_000, {2: None, 3: None, 50: None}),  # of every second step a value is kept: 333 has none
+        ((600, 1_498), 10_000, {2: 1_498, 3: 1_498, 50: None}),
+        ((499, 998), 10_000, {2: 998, 3: 998}),
+    ],
+)
+def test_measurements_are_collected_run_by_run(monkeypatch, tmp_path, horizons, most, longest):
+    """Each run is made once, and each number gets to its reading, algorithm and run."""
+    monkeypatch.setattr(readings, "FIGURE_OBJECTIVES", ("garland", "himmelblau"))
+    monkeypatch.setattr(readings, "MAX_SEARCH_PULLS", most)
+    asked = []
+
+    def made_up(experiment, run, variant, T) -> list:
+        setup = experiment.objective, *experiment.algorithms, experiment.n_clients, experiment.common, experiment.seed
+        return [number_of(*setup, run, variant, T), T - run, T % 7 + run]
+
+    def measure(experiment, run, variant, at, folder) -> list:
+        asked.append((experiment, run, variant, at))
+        assert folder == tmp_path and experiment.n_runs > run
+        return [made_up(experiment, run, variant, T) for T in at]
+
+    def run(function, jobs, n_jobs, bar):
+        assert (n_jobs, bar) == (2, "a bar")
+        return [function(*job) for job in jobs]
+
+    monkeypatch.setattr(readings, "measure_stored", measure)
+    monkeypatch.setattr(readings, "run_in_order", run)
+    whole = {"cut phase": "not begun", "theta_0": "drifting"}
+    asked_for = [Reading(1.0, horizons[0], M) for M in longest]
+    asked_for += [Reading(1.0, horizons[1], 2, {"shift": 0.2}), Reading(1.0, horizons[1], 2, {}, whole)]
+    measured = readings.measure_readings(asked_for, horizons, 2, "a bar", tmp_path)
+
+    wanted, expected_jobs = {}, set()
+    for reading in asked_for:
+        n = 2 if reading.M <= 20 and not reading.problem else 1
+        for objective in ("garland", "himmelblau"):
+            names = ["pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe"]
+            for name in names + [IDENTICAL_FED_PNE] * (objective == "garland"):
+                at = (reading.T,)
+                if name in ("hct-pyxab", "fn-ucb") and longest[reading.M] is not None:
+                    at = tuple(T for T in horizons if T <= longest[reading.M])
+                experiment = reading.experiment(objective, name, 1, n, at[-1])
+                runs = [made_up(experiment, k, reading.variant(name), reading.T) for k in range(n)]
+                wanted[readings._key(reading, objective, name)] = runs
+                expected_jobs |= {(str(experiment), k, reading.variant(name), at) for k in range(n)}
+    assert set(measured) == set(wanted)
+    for key, runs in wanted.items():
+        columns = measured[key].regret, measured[key].last, measured[key].rounds
+        assert np.array_equal(np.column_stack(columns), runs)
+    jobs = [(str(experiment), *rest) for experiment, *rest in asked]
+    assert len(jobs) == len(set(jobs)) and set(jobs) == expected_jobs
+
+
+def test_readings_share_a_key_if_they_share_their_runs():
+    grid = [r for r in readings.all_readings("smoke") if r.T == 500]
+    grid = [*grid[:32:7], *[r for r in grid if r.problem and len(r.algorithms) == 1][::4]]
+    keys, runs = [], []
+    for reading in grid:
+        for objective in ("garland", "himmelblau", "landmine"):
+            for name in ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe", IDENTICAL_FED_PNE):
+                experiment = reading.experiment(objective, name, 1, 1)
+                at_scale = reading.T, readings.n_runs_of(reading), name, reading.variant(name)
+                keys.append(readings._key(reading, objective, name))
+                runs.append((experiment.key(*experiment.pairs[0]), *at_scale))
+    assert len(set(keys)) == len(set(runs)) == len(set(zip(keys, runs, strict=True))) < len(keys)
+
+
+def test_the_variant_of_an_algorithm_under_a_reading():
+    names = ("pf-pne", "fed-pne", IDENTICAL_FED_PNE, "pe", "fed1-ucb", "fn-ucb", "hct-pyxab")
+    whole = ["whole phases", *["whole phases, fed-pne"] * 2, "whole phases, pe", "whole phases, fed1-ucb"]
+    said = {
+        (cut, theta): [Reading(1.0, 40, 2, {}, {"cut phase": cut, "theta_0": theta}).variant(name) for name in names]
+        for cut in ("played", "not begun")
+        for theta in ("fixed", "drifting")
+    }
+    assert said == {
+        ("played", "fixed"): [""] * 7,
+        ("played", "drifting"): [""] * 5 + ["drifting", ""],
+        ("not begun", "fixed"): [*whole, "", ""],
+        ("not begun", "drifting"): [*whole, "drifting", ""],
+    }
+
+
+@pytest.mark.parametrize("variant", ["", "made up", "mirrored"])
+def test_a_measurement_is_made_once_and_kept(monkeypatch, tmp_path, variant):
+    """What is asked for, the variant and how it is measured decide whether it is made anew."""
+    monkeypatch.setitem(variants.VARIANTS, "made up", ("pe", "hct", variants.Partition))
+    monkeypatch.setitem(variants.VARIANTS, "mirrored", ("pe", "hct", variants.Mirrored))
+    simulated, keys = [], []
+
+    def played(*arguments):
+        simulated.append(arguments)
+        rounds = np.array([[3, 8, 1], [7, 8, 1], [19, 2, 1]])
+        regret = np.array([[1.0, 4.0, 8.0, 9.0], [2.0, 5.0, 5.5, 40.0]])
+        return SimpleNamespace(rounds=rounds, t=np.array([2, 7, 18, 30]), regret=regret)
+
+    made_up = SimpleNamespace(
+        algorithms=("fed-pne",), key=lambda *pair: keys.append(pair) or f"{pair}", simulate=played
+    )
+
+    def measure(run=4, variant=variant, horizons=(2, 7, 30)):
+        return readings.measure_stored(made_up, run, variant, horizons, tmp_path)
+
+    for _ in range(2):
+        assert measure() == [[1.5, 0, 0], [4.5, 7, 2], [24.5, 19, 3]]
+        assert simulated == [("hct", 4, variants.VARIANTS[variant][2]) if variant else ("fed-pne", 4, Partition)]
+        assert keys.pop() == ("pe" if variant else "fed-pne", 4)
+    assert measure(horizons=(18,)) == [[6.75, 7, 2]] and len(simulated) == 2
+    assert measure(run=5) == measure() and len(simulated) == 3 and simulated[-1][1] == 5
+    monkeypatch.setitem(variants.VARIANTS, "made up", ("pe", "hct", variants.Mirrored))
+    assert measure() and len(simulated) == 3 + (variant == "made up")
+    assert measure(variant="made up") and len(simulated) == 4
+    assert measure(variant="") and len(simulated) == 4 + (variant != "")
+    parts = []
+    monkeypatch.setattr(cache, "key", lambda content, *parts_: parts.append(parts_) or "anew")
+    assert measure() and len(simulated) == 5 + (variant != "")
+    assert parts == [(readings.measure_run, variants.VARIANTS.get(variant))]  # its code decides, too
+    assert len(list((tmp_path / "summaries").iterdir())) == len(simulated)
+
+
+def test_what_is_measured_is_what_is_simulated(monkeypatch, tmp_path):
+    """From a reading to its numbers, against runs made one by one; HCT's at T = 17 is read off a run to 40."""
+    monkeypatch.setattr(readings, "FIGURE_OBJECTIVES", ("garland",))
+    monkeypatch.setattr(readings, "PAPER_ALGORITHMS", ("pf-pne", "hct-pyxab"))
+    choices = {"H_0": 6, "cut phase": "not begun", "HCT's c": "by noise"}
+    reading = Reading(0.5, 17, 2, {}, choices)
+    measured = readings.measure_readings([reading], (17, 40), 1, None, tmp_path)
+    assert len(measured) == 4
+    played = {
+        "pf-pne": (variants.VARIANTS["whole phases"][1], 17, {"Delta": 2.0**-6}, {"shift": 0.1}),
+        "hct-pyxab": ("hct-pyxab", 40, {"c": max(0.05, 0.7 * 0.5 / np.sqrt(3))}, {"shift": 0.1}),
+        "pe": (variants.VARIANTS["whole phases, pe"][1], 17, {}, {"shift": 0.1}),
+        IDENTICAL_FED_PNE: (variants.VARIANTS["whole phases, fed-pne"][1], 17, {}, {"shift": 0.0, "common": 0.1}),
+    }
+    for name, (algorithm, T, settings, shifts) in played.items():
+        problems = [make_problem("garland", 2, noise=0.5, seed=1, run=run, **shifts) for run in range(2)]
+        runs = [simulate(algorithm, problem, T, **settings) for problem in problems]
+        steps = [[t for t in run.rounds[:, 0] if t <= 17] for run in runs]
+        got = measured[readings._key(reading, "garland", name)]
+        assert got.regret == pytest.approx([run.regret[:, list(run.t).index(17)].mean() for run in runs], rel=1e-12)
+        assert got.last.tolist() == [max(s, default=0) for s in steps]
+        assert got.rounds.tolist() == [len(s) for s in steps]
+
+
+def irregular(reading: Reading, objective: str, T_scale: int = 1) -> tuple[dict, dict]:
+    """Three runs of each algorithm on an objective: made-up measurements, and the regrets by name."""
+    names = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe", IDENTICAL_FED_PNE)
+    regrets = {name: [number_of(objective, name, run) for run in range(3)] for name in names}
+    made = {}
+    for name, regret in regrets.items():
+        made[readings._key(reading, objective, name)] = Measured(np.array(regret), np.zeros(3), np.zeros(3))
+    return made, regrets
+
+
+@pytest.mark.parametrize("competitors", ["HCT, Fed1-UCB, FN-UCB", "Fed1-UCB, FN-UCB"])
+def test_every_ratio_is_judged_as_its_row_says(competitors):
+    reading = Reading(1.0, 300, 3, {}, {"competitors": competitors})
+    meant = {"HCT, Fed1-UCB, FN-UCB": ["hct-pyxab", "fed1-ucb", "fn-ucb"], "Fed1-UCB, FN-UCB": ["fed1-ucb", "fn-ucb"]}
+    outcomes = set()
+    for statement in readings.STATEMENTS:
+        if statement.kind != "ratio":
+            continue
+        measured, regrets = irregular(reading, statement.objective)
+        under = sum(([name] if name != "competitors" else meant[competitors] for name in statement.under), [])
+        ratio = sum(regrets[statement.over]) / min(sum(regrets[name]) for name in under)
+        low = -np.inf if statement.above is None else statement.above
+        high = np.inf if statement.below is None else statement.below
+        assert readings.judge_statement(statement, reading, measured) == (pytest.approx(ratio), low < ratio < high)
+        outcomes.add(low < ratio < high)
+    assert outcomes == {True, False}
+
+
+def test_a_ratio_at_its_bound_is_not_within():
+    one = replace(BY_ID["smallest-garland"], below=1.0, above=None)
+    assert [one.holds(x) for x in (0.75, 1.0, 1.25)] == [True, False, False]
+    both = replace(one, below=1.25, above=0.5)
+    assert [both.holds(x) for x in (0.25, 0.5, 0.75, 1.25, 2.0)] == [False, False, True, False, False]
+    over = replace(one, below=None, above=2.0)
+    assert [over.holds(x) for x in (1.5, 2.0, 2.5)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("fed", "pf", "rounds", "grows", "stops"),
+    [  # T = 300: Fed-PNE's last round has to be after step 30 and after PF-PNE's; H_0 = 6: PF-PNE has 7 rounds
+        ((31, 90, 44), (30, 89, 43), (7, 7, 7), True, True),
+        ((31, 90, 30), (29, 89, 28), (7, 7, 8), False, False),
+        ((31, 90, 44), (31, 89, 43), (7, 7, 7), False, True),
+        ((301, 302, 303), (299, 299, 300), (7, 7, 7), True, False),
+    ],
+)
+def test_communication_is_judged_in_every_run(fed, pf, rounds, grows, stops):
+    reading = Reading(0.5, 300, 3, {}, {"H_0": 6})
+    measured = {
+        readings._key(reading, "rastrigin", name): Measured(np.ones(3), np.array(last), np.array(n))
+        for name, last, n in (("fed-pne", fed, (1, 2, 4)), ("pf-pne", pf, rounds))
+    }
+    growing, stopping = (replace(BY_ID[f"{x}-garland"], objective="rastrigin") for x in ("fed-grows", "pf-stops"))
+    for statement, last, holds in ((growing, fed, grows), (stopping, pf, stops)):
+        judged = readings.judge_statement(statement, reading, measured)
+        assert judged == (pytest.approx(sum(last) / 3 / 300), holds) and type(judged[1]) is bool
+
+
+def test_the_largest_distances_are_compared(monkeypatch):
+    statement = replace(BY_ID["differ-garland"], objective="doublesine", than="garland")
+    Deltas, asked = {"doublesine": 3.0, "garland": 4.0}, []
+    monkeypatch.setattr(readings, "_mean_Delta", lambda *what: asked.append(what) or Deltas[what[0]])
+    reading = Reading(1.0, 40, 3, {"shift": 0.05})
+    assert readings.judge_statement(statement, reading, {}) == (0.75, False)
+    assert asked == [("doublesine", 3, 0.05, 1), ("garland", 3, 0.05, 1)]
+    Deltas["doublesine"] = 4.0
+    assert readings.judge_statement(statement, reading, {}) == (1.0, False)
+    Deltas["doublesine"] = 5.0
+    assert readings.judge_statement(statement, Reading(1.0, 40, 2), {}) == (1.25, True)
+    assert asked[-2:] == [("doublesine", 2, 0.1, 2), ("garland", 2, 0.1, 2)]
+    monkeypatch.undo()
+    for n in (1, 2, 3):
+        distances = [make_problem("garland", 3, 0.15, seed=1, run=run).Delta for run in range(n)]
+        assert readings._mean_Delta("garland", 3, 0.15, n) == pytest.approx(sum(distances) / n)
+
+
+def test_the_search_counts_what_holds(monkeypatch, tmp_path):
+    grid = [Reading(0.5, 40, 3, {"shift": 0.2}, {"H_0": 6}), Reading(1.0, 300, 2), Reading(2.0, 40, 21)]
+    searched = tuple(BY_ID[name] for name in ("fed-far-rastrigin", "smallest-garland", "pf-stops-garland"))
+    outcomes = {
+        (0, 0): (0.3, True),
+        (0, 1): (1.7, False),
+        (0, 2): (0.9, True),
+        (1, 0): (2.5, False),
+        (1, 1): (0.1, False),
+        (1, 2): (0.2, False),
+        (2, 0): (7.0, False),
+        (2, 1): (8.0, True),
+        (2, 2): (9.5, False),
+    }
+
+    def measure(of, horizons, n_jobs, bar, folder):
+        assert (of, horizons, n_jobs, bar, folder) == (grid, (500, 1_000), 3, "a bar", tmp_path)
+        return "measured"
+
+    def judge(statement, reading, measured):
+        assert measured == "measured"
+        return outcomes[grid.index(reading), searched.index(statement)]
+
+    monkeypatch.setattr(readings, "all_readings", lambda profile: grid if profile == "smoke" else [])
+    monkeypatch.setattr(readings, "SEARCHED", searched)
+    monkeypatch.setattr(readings, "measure_readings", measure)
+    monkeypatch.setattr(readings, "judge_statement", judge)
+    table = readings.search("smoke", 3, "a bar", tmp_path)
+    assert list(table) == [*grid[0].choices, "n", "held", "of", "which", *(s.id for s in searched)]
+    assert table[list(grid[0].choices)].to_dict("records") == [r.choices for r in grid]
+    names = [s.id for s in searched]
+    assert table[["n", "held", "of", "which", *names]].to_numpy().tolist() == [
+        [1, 2, 3, "fed-far-rastrigin pf-stops-garland", 0.3, 1.7, 0.9],
+        [2, 0, 3, "", 2.5, 0.1, 0.2],
+        [1, 1, 3, "smallest-garland", 7.0, 8.0, 9.5],
+    ]
+    assert grid[0].choices == {  # the values that were chosen, and the first ones of all others
+        **{"noise": 0.5, "T": 40, "M": 3},
+        **{name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()},
+        **{"shift": 0.2, "H_0": 6},
+    }
+
+
+# --- the confirmation, on made-up numbers -----------------------------------------------------------------------------
+
+ONE_OF_EACH = tuple(
+    replace(BY_ID[like], id=id_, objective=objective, **changes)
+    for id_, like, objective, changes in [
+        ("below", "fed-better-garland", "garland", {"below": 1.1, "above": None}),
+        ("above", "fed-far-garland", "himmelblau", {"below": None, "above": 0.9}),
+        ("between", "depends-garland", "garland", {"below": 1.3, "above": 0.7}),
+        ("apart", "differ-garland", "garland", {"than": "himmelblau"}),
+        ("never apart", "differ-garland", "himmelblau", {"than": "garland"}),
+        ("grows", "fed-grows-garland", "garland", {}),
+        ("stops", "pf-stops-garland", "himmelblau", {}),
+        ("tuned", "settings-garland", "garland", {"below": 1.25, "above": 0.8}),
+        ("shared", "global-garland", "himmelblau", {"below": 1.2}),
+    ]
+)
+CONFIRMED = Reading(0.5, 300, 3, {"shift": 0.2}, {"H_0": 6, "competitors": "Fed1-UCB, FN-UCB", "theta_0": "drifting"})
+
+
+def made_up_run(objective: str, name: str, run: int) -> list:
+    """[regret, step of the last round, rounds] of one run; PF-PNE's is the last to talk in run 2 alone."""
+    last = {"pf-pne": (31, 100, 280), "fed-pne": (32, 120, 270)}.get(name, (0, 0, 0))[run]
+    return [number_of(objective, name, run), last, 6 + (run != 1)]
+
+
+def made_up_summary(experiment) -> pd.DataFrame:
+    """The columns that are read of a summary; global regret is there only if it was asked for."""
+    asked = experiment.objective, experiment.algorithms, experiment.common, experiment.seed, experiment.horizon
+    settings = sorted(experiment.settings.items())
+    rows = [[number_of(*asked, settings, kind, run) for kind in ("r", "g", "l")] for run in range(experiment.n_runs)]
+    table = pd.DataFrame(rows, columns=["regret", "global_regret", "last_phase"])
+    return table if experiment.global_regret else table.assign(global_regret=np.nan)
+
+
+def sign_flips(x: list) -> tuple[float, float]:
+    """Of all choices of signs: the share whose sum is at most, and at least, that of the numbers themselves."""
+    sums = [sum(s * value for s, value in zip(signs, x, strict=True)) for signs in product((1, -1), repeat=len(x))]
+    return tuple(np.mean([side * s <= side * sum(x) + 1e-9 for s in sums]) for side in (1, -1))
+
+
+@pytest.fixture
+def confirmed(monkeypatch, tmp_path) -> pd.DataFrame:
+    """What `confirm` makes of the made-up runs of one statement of each kind."""
+
+    def run(function, jobs, n_jobs, bar):
+        assert function is readings.measure_stored and (n_jobs, bar) == (2, "a bar")
+        for experiment, k, variant, T, folder in jobs:
+            (name,) = experiment.algorithms
+            assert T == (experiment.horizon,) == (300,) and folder == tmp_path and 0 <= k < experiment.n_runs == 3
+            assert (experiment.seed, experiment.n_clients, experiment.noise) == (0, 3, 0.5)
+            assert variant == ("drifting" if name == "fn-ucb" else "")
+        setups = [(job[0].objective, *job[0].algorithms, job[0].shift, job[0].common, job[1]) for job in jobs]
+        assert len(setups) == len(set(setups)) == 3 * 7
+        slow = [name in ("fn-ucb", "hct-pyxab") for _, name, *_ in setups]
+        assert slow == sorted(slow, reverse=True) and any(slow)
+        made = []
+        for objective, name, shift, common, k in setups:
+            identical = name == "fed-pne" and (shift, common) == (0.0, 0.1)
+            assert identical or (shift, common) == (0.2, 0.0)
+            made.append(made_up_run(objective, IDENTICAL_FED_PNE if identical else name, k))
+        return [[one] for one in made]
+
+    def summarize(experiment, n_jobs, folder):
+        assert (n_jobs, folder) == (2, tmp_path) and experiment.n_runs == 3 and experiment.horizon == 300
+        return made_up_summary(experiment)
+
+    monkeypatch.setattr(confirmation, "STATEMENTS", ONE_OF_EACH)
+    monkeypatch.setattr(confirmation, "run_in_order", run)
+    monkeypatch.setattr(confirmation, "summarize", summarize)
+    monkeypatch.setattr(stats, "RESAMPLES", 99)
+    return confirmation.confirm(CONFIRMED, 3, 2, "a bar", tmp_path)
+
+
+def test_every_comparison_is_confirmed_as_its_statement_says(confirmed):
+    names = {"fed-pne": "Fed-PNE", "pf-pne": "PF-PNE", "fed1-ucb": "Fed1-UCB", "fn-ucb": "FN-UCB"}
+    names[IDENTICAL_FED_PNE] = "Fed-PNE with identical clients"
+    settings = [("nu_1", 0.5), ("nu_1", 2.0), ("rho", 0.4), ("rho", 0.6), ("c", 0.05), ("c", 0.2)]
+    settings += [("c_1", 0.5), ("c_1", 2.0), ("Delta", 0.005), ("Delta", 0.02)]
+
+    def summary(objective, name, **changes):
+        return made_up_summary(replace(CONFIRMED.experiment(objective, name, 0, 3), **changes))
+
+    def phase(objective, name):
+        in_phases = ("pf-pne", "fed-pne", IDENTICAL_FED_PNE)
+        return summary(objective, name)["last_phase"].mean() if name in in_phases else 0.0
+
+    expected = []  # (statement, objective, what is compared, a, b, at most, at least, subject, other)
+    for statement, objective, over, under, below, above in [
+        ("below", "garland", "fed-pne", ("fed1-ucb", "fn-ucb"), 1.1, None),
+        ("above", "himmelblau", "fed-pne", ("pf-pne",), None, 0.9),
+        ("between", "garland", "fed-pne", (IDENTICAL_FED_PNE,), 1.3, 0.7),
+    ]:
+        for other in under:
+            a, b = ([made_up_run(objective, name, run)[0] for run in range(3)] for name in (over, other))
+            what = f"{names[over]} / {names[other]}"
+            expected.append((statement, objective, what, a, b, below, above, over, other))
+    ours = summary("garland", "pf-pne")["regret"]
+    for setting, value in settings:
+        moved = summary("garland", "pf-pne", settings={setting: value})["regret"]
+        what = f"{setting} = {str(value).removesuffix('.0')}"
+        expected.append(("tuned", "garland", what, moved, ours, 1.25, 0.8, "pf-pne", "pf-pne"))
+    both = summary("himmelblau", "fed-pne", global_regret=True)
+    regrets = both["global_regret"], both["regret"]
+    expected.append(("shared", "himmelblau", "global / local", *regrets, 1.2, None, "fed-pne", "fed-pne"))
+
+    tested = confirmed[confirmed["what"].str.contains("[/=]")]
+    assert tested[["id", "objective", "what"]].to_numpy().tolist() == [list(row[:3]) for row in expected]
+    wins = []
+    for (_, row), (statement, objective, what, a, b, below, above, subject, other) in zip(
+        tested.iterrows(), expected, strict=True
+    ):
+        a, b = np.array(a), np.array(b)
+        interval = stats.ratio_interval(a, b, stream(0, "statements", statement, what))
+        assert (row["ratio"], row["low"], row["high"]) == pytest.approx(interval)
+        assert row["ratio"] == pytest.approx(sum(a) / sum(b)) and row["n"] == 3
+        inside = [(below is None or x < below) and (above is None or x > above) for x in a / b]
+        assert row["wins"] == sum(inside)
+        wins.append(sum(inside))
+        sides = [] if below is None else [sign_flips(list(a - below * b))]
+        sides += [] if above is None else [sign_flips(list(above * b - a))]
+        right, wrong = zip(*sides, strict=True)
+        assert row["p_right"] == pytest.approx(max(right)) and row["p_wrong"] == pytest.approx(
+            min(1, len(sides) * min(wrong))
+        )
+        assert (row["phase"], row["other_phase"]) == pytest.approx((phase(objective, subject), phase(objective, other)))
+    assert len(set(wins)) > 2  # the numbers are not all on one side
+
+
+def test_what_is_counted_is_confirmed_in_every_run(confirmed):
+    Delta = {
+        f: np.array([make_problem(f, 3, 0.2, seed=0, run=run).Delta for run in range(3)])
+        for f in ("garland", "himmelblau")
+    }
+    apart, never = (sum(Delta[f] > Delta[g]) for f, g in (("garland", "himmelblau"), ("himmelblau", "garland")))
+    counted = confirmed[~confirmed["what"].str.contains("[/=]")].set_index("id")
+    assert apart + never == 3
+    of_means = Delta["garland"].mean() / Delta["himmelblau"].mean()
+    expected = {  # T/10 = 30; PF-PNE talks last in run 2, and has 6 rounds in run 1, where H_0 + 1 = 7
+        "apart": ("difference", of_means, apart),
+        "never apart": ("difference", 1 / of_means, never),
+        "grows": ("grows", (32 + 120 + 270) / 900, 2),
+        "stops": ("stops", (31 + 100 + 280) / 900, 2),
+    }
+    assert list(counted.index) == list(expected)
+    for name, (kind, ratio, wins) in expected.items():
+        row = counted.loc[name]
+        assert (row["what"], row["n"], row["wins"], row["ratio"]) == (kind, 3, wins, pytest.approx(ratio))
+        assert (row["p_right"], row["p_wrong"]) == ((0.0, 1.0) if wins == 3 else (1.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective", "column", "ratio", "wins"),
+    [  # T = 40, H_0 = 7; columns are steps of last rounds, or numbers of rounds, of three runs
+        ("grows", "garland", {("fed-pne", 1): (5, 9, 40), ("pf-pne", 1): (4, 8, 39)}, 54 / 120, 3),
+        ("grows", "garland", {("fed-pne", 1): (4, 9, 40), ("pf-pne", 1): (3, 9, 39)}, 53 / 120, 1),
+        ("stops", "ackley", {("pf-pne", 1): (39, 20, 1), ("pf-pne", 2): (8, 8, 8)}, 60 / 120, 3),
+        ("stops", "ackley", {("pf-pne", 1): (40, 20, 1), ("pf-pne", 2): (8, 8, 9)}, 61 / 120, 1),
+    ],
+)
+def test_a_count_is_right_only_if_it_is_so_in_every_run(kind, objective, column, ratio, wins):
+    statement = replace(next(s for s in readings.STATEMENTS if s.kind == kind), objective=objective)
+
+    def column_of(f, name, k=0):
+        assert f == objective
+        return np.array(column[name, k], dtype=float)
+
+    (row,) = confirmation._tested(statement, Reading(1.0, 40, 2), column_of, 3, 1, None)
+    all_of_it = wins == 3
+    assert row == {
+        **{"id": statement.id, "objective": objective, "what": kind, "n": 3, "ratio": pytest.approx(ratio)},
+        **{"wins": wins, "p_right": 1.0 - all_of_it, "p_wrong": 0.0 + all_of_it},
+    }
+
+
+@pytest.mark.parametrize(("own", "wins"), [((1.0, 2.0, 6.0), 1), ((2.0, 2.5, 6.0), 3)])
+def test_as_large_a_distance_is_not_larger(own, wins):
+    Delta = {"garland": own, "himmelblau": (1.0, 2.0, 5.0)}
+
+    def experiment(objective, *what):
+        assert what == ("pf-pne", 0, 3)
+        return SimpleNamespace(problem=lambda run: SimpleNamespace(Delta=Delta[objective][run]))
+
+    statement = BY_ID["differ-garland"]
+    (row,) = confirmation._tested(statement, SimpleNamespace(experiment=experiment), None, 3, 1, None)
+    assert row["ratio"] == pytest.approx(sum(own) / 8.0) and row["wins"] == wins
+    assert (row["p_right"], row["p_wrong"]) == ((0.0, 1.0) if wins == 3 else (1.0, 0.0))
+
+
+def test_a_tie_with_its_bound_is_no_win(monkeypatch):
+    """Of three runs one has the ratio of the bound itself: it is not counted, on either side."""
+    monkeypatch.setattr(stats, "RESAMPLES", 99)
+    columns = {"fed-pne": np.array([1.0, 4.0, 3.0]), "pf-pne": np.array([2.0, 4.0, 1.0])}
+    monkeypatch.setattr(confirmation, "summarize", lambda experiment, *_: pd.DataFrame({"last_phase": [0.25, 0.5]}))
+    for below, above, wins in ((1.0, None, 1), (None, 1.0, 1), (1.0, 0.5, 0), (3.0, 0.5, 1), (3.5, 0.75, 2)):
+        statement = replace(BY_ID["fed-far-garland"], below=below, above=above)
+        (row,) = confirmation._tested(statement, Reading(1.0, 40, 2), lambda f, name: columns[name], 3, 1, None)
+        assert (row["wins"], row["phase"], row["other_phase"]) == (wins, 0.375, 0.375), (below, above)
+
+
+@pytest.mark.parametrize(
+    ("name", "played"),
+    [("pf-pne", "whole phases"), (IDENTICAL_FED_PNE, "whole phases, fed-pne"), ("hct-pyxab", "")],
+)
+def test_a_run_of_the_confirmation_is_what_is_simulated(monkeypatch, tmp_path, name, played):
+    reading = Reading(0.5, 60, 2, {}, {"cut phase": "not begun"})
+    experiment = reading.experiment("garland", name, 0, 2)
+    made = readings.measure_stored(experiment, 1, reading.variant(name), (60,), tmp_path)
+    shifts = {"shift": 0.0, "common": 0.1} if name == IDENTICAL_FED_PNE else {}
+    problem = make_problem("garland", 2, noise=0.5, seed=0, run=1, **shifts)
+    run = simulate(variants.VARIANTS[played][1] if played else name, problem, 60)
+    assert made == [[run.regret[:, -1].mean(), max(run.rounds[:, 0], default=0), len(run.rounds)]]
+    monkeypatch.setattr(type(experiment), "simulate", lambda *_: pytest.fail("it is kept"))
+    assert readings.measure_stored(experiment, 1, reading.variant(name), (60,), tmp_path) == made
+
+
+@pytest.mark.parametrize("variant", ["", "made up"])
+def test_a_stored_run_is_read_unless_it_is_of_a_variant(monkeypatch, tmp_path, variant):
+    monkeypatch.setitem(variants.VARIANTS, "made up", ("pe", "hct", variants.Mirrored))
+    stored, anew = (
+        SimpleNamespace(rounds=np.array([[step, 1, 1]]), t=np.array([20, 40]), regret=np.array([[1.0, x], [3.0, 5.0]]))
+        for step, x in ((11, 2.0), (50, 8.0))
+    )
+    loaded, played, parts = [], [], []
+    monkeypatch.setattr(cache, "load", lambda key, folder: loaded.append((key, folder)) or stored)
+    monkeypatch.setattr(cache, "key", lambda content, *rest: parts.append((content, *rest)) or f"{len(parts)}")
+    made_up = SimpleNamespace(
+        algorithms=("fed-pne",),
+        key=lambda name, run: f"{name} {run}",
+        simulate=lambda *what: played.append(what) or anew,
+    )
+    at_both = readings.measure_stored(made_up, 3, variant, (40, 20), tmp_path)
+    assert at_both == ([[6.5, 0, 0], [2.0, 0, 0]] if variant else [[3.5, 11, 1], [2.0, 11, 1]])
+    assert played == ([("hct", 3, variants.Mirrored)] if variant else [])
+    assert loaded == ([] if variant else [("fed-pne 3", tmp_path)])
+    content = {"run": "pe 3" if variant else "fed-pne 3", "variant": variant, "horizons": (40, 20)}
+    assert parts == [(content, readings.measure_run, variants.VARIANTS.get(variant))]
+    monkeypatch.setattr(cache, "load", lambda key, folder: None)
+    assert readings.measure_stored(made_up, 2, variant, (40,), tmp_path) == [[6.5, 0, 0]]
+    assert played[-1] == (("hct", 2, variants.Mirrored) if variant else ("fed-pne", 2, Partition))
+
+
+def test_the_statements_as_they_are_are_confirmed(monkeypatch, tmp_path):
+    """All of the table, from made-up runs: one row per comparison, on seeds that the search has not seen."""
     assert confirmation.CONFIRMATION_SEED != readings.SEARCH_SEED
+    monkeypatch.setattr(stats, "RESAMPLES", 9)
+    monkeypatch.setattr(confirmation, "summarize", lambda experiment, *_: made_up_summary(experiment))
+    monkeypatch.setattr(
+        confirmation,
+        "measure_stored",
+        lambda experiment, run, *_: [made_up_run(experiment.objective, *experiment.algorithms, run)],
+    )
     reading = replace(confirmation.complete_reading("printed", "smoke"), T=60)
     table = confirmation.confirm(reading, 2, 1, folder=tmp_path)
     assert set(table["id"]) == set(BY_ID) and (table["n"] == 2).all()
-    assert len(table[table["id"] == "smallest-garland"]) == 4  # one for each rival
-    assert len(table[table["id"] == "settings-garland"]) == 10
-    ratio = table.set_index("id").loc["doublesine-fed", "ratio"]
-    runs = [reading.experiment("doublesine", name, 0, 2) for name in ("pf-pne", "fed-pne")]
-    means = [
-        np.mean([simulate(name, e.problem(r), 60).regret[:, -1].mean() for r in (0, 1)])
-        for name, e in zip(("pf-pne", "fed-pne"), runs, strict=True)
-    ]
-    assert ratio == pytest.approx(means[0] / means[1])
+    rows = table.groupby("id").size()
+    assert rows["smallest-garland"] == 4 and rows["settings-garland"] == 10  # one for each rival, and for each value
+    assert rows["fed-better-garland"] == 2
