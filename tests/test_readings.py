@@ -26,8 +26,8 @@ from pfpne.paper.exhibits.readings import (
 )
 from pfpne.paper.run import cache
 from pfpne.paper.run.profiles import READINGS
-from pfpne.rng import stream
 from pfpne.paper.show.style import title
+from pfpne.rng import stream
 
 PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "pf-pne.tex"
 BY_ID = {statement.id: statement for statement in readings.STATEMENTS}

@@ -1,5 +1,7 @@
 """Tables: the Markdown, the LaTeX and the CSV of one say the same; the pages show the committed numbers."""
 
+import zlib
+from dataclasses import replace
 from io import BytesIO
 from types import SimpleNamespace
 
@@ -7,10 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pfpne import make_problem, simulate
+from pfpne.algorithms import NAMES
+from pfpne.paper.claims import stats
+from pfpne.paper.claims.evidence import Regime, Study
+from pfpne.paper.claims.outcomes import why_one_phase
 from pfpne.paper.exhibits import deviations, pages, table1, verdict_tables
 from pfpne.paper.show.export import Exhibit, in_latex
 from pfpne.paper.show.style import DASH
 from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.rng import stream
 
 EVIDENCE = SimpleNamespace(
     n_clients=20,
@@ -186,3 +194,161 @@ def test_the_pages_show_what_is_committed(tmp_path):
     for page in names:
         same = (tmp_path / page).read_text(encoding="utf-8") == (CHECKOUT / page).read_text(encoding="utf-8")
         assert same, f"{page}: run `python -m pfpne.paper readme`"
+
+
+def number_of(*parts) -> float:
+    """An irregular number from 1 to 100 that depends on all the parts and on their order."""
+    return 1 + 99 * float(np.random.default_rng(zlib.crc32(repr(parts).encode())).random())
+
+
+class MadeUpStudy(SimpleNamespace):
+    """A study with made-up runs: each number depends on what was asked for, and nothing is simulated."""
+
+    def runs(self, objective, algorithm, noise, n_runs, **changes) -> pd.DataFrame:
+        self.asked.append((objective, algorithm, noise, n_runs, changes))
+        told = {name: changes[name] for name in sorted(changes)}
+        columns = ("regret", "global_regret", "rounds", "numbers", "last_phase")
+        rows = [[number_of(objective, algorithm, noise, told, kind, run) for kind in columns] for run in range(n_runs)]
+        table = pd.DataFrame(rows, columns=columns)
+        table["last_phase"] *= 0.002 * changes.get("n_clients", 0)  # one phase is most of T where M is large
+        return table if algorithm not in self.silent else table.assign(rounds=[0.0, *table["rounds"][1:]], numbers=0.0)
+
+
+def made_up_study(n_runs: int, **changes) -> MadeUpStudy:
+    regimes = (SimpleNamespace(noise=0.5), SimpleNamespace(noise="bernoulli"))
+    scale = {"regimes": regimes, "figure_runs": n_runs, "n_runs": 7, "seed": 3, "horizon": 60, "horizons": (15, 30, 60)}
+    return MadeUpStudy(**scale | {"clients": (2, 3, 5, 11), "n_clients": 3, "silent": (), "asked": []} | changes)
+
+
+def test_table_1_has_a_row_for_each_algorithm_and_objective(monkeypatch):
+    monkeypatch.setattr(table1, "_row", lambda study, name, objective: {"algorithm": name, "objective": objective})
+    table = table1.measure(EVIDENCE)
+    pairs = list(zip(table["algorithm"], table["objective"], strict=True))
+    ours = [name for name in NAMES if name not in table1.STATED]
+    names = ["hoo", "blin", "centralized", "fed-pne", "pf-pne", *ours]
+    assert len(ours) > 3 and pairs == [(name, f) for name in names for f in ("garland", "himmelblau", "rastrigin")]
+
+
+@pytest.mark.parametrize(
+    ("name", "n_runs", "changes", "has_slopes", "talks"),
+    [
+        ("fed-pne", 4, {}, True, True),
+        ("pf-pne", 3, {"clients": (2, 3, 5, 7, 9)}, True, True),
+        ("pf-pne", 1, {"horizons": (30, 60)}, True, True),
+        ("centralized", 4, {"silent": ("centralized",)}, True, False),  # one run of four has no round
+        ("fed1-ucb", 4, {"horizons": (60,)}, False, False),  # not in the paper's table; T is never doubled
+        ("hoo", 2, {"silent": ("hoo",)}, False, False),
+    ],
+)
+def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
+    study = made_up_study(n_runs, **changes)
+    row = table1._row(study, name, "garland")
+    at_T, before = (
+        study.runs("garland", name, 0.5, n_runs, horizon=T, global_regret=True)
+        for T in (60, study.horizons[-2 if len(study.horizons) > 1 else -1])
+    )
+    stated = table1.STATED.get(name, ("", "", ""))
+    expected = {"algorithm": name, "stated_regret": stated[0], "stated_rounds": stated[1], "personalized": stated[2]}
+    expected |= {"objective": "garland", "noise": 0.5, "n": n_runs}
+    for kind, column in (("local", "regret"), ("global", "global_regret")):
+        values = list(at_T[column])
+        mean = sum(values) / n_runs
+        spread = sum((x - mean) ** 2 for x in values) / (n_runs - 1) if n_runs > 1 else np.nan
+        expected |= {kind: mean, f"{kind}_sd": spread**0.5}
+    expected |= {"M_slope": np.nan, "M_low": np.nan, "M_high": np.nan, "one_phase": ""}
+    if has_slopes:
+        clients = study.clients[:-1]
+        at_M = [study.runs("garland", name, 0.5, n_runs, n_clients=M, shift=0.0, common=0.1) for M in clients]
+        regrets = np.stack([table["regret"] for table in at_M], axis=1)
+        slopes = stats.growth_exponents(clients, regrets)
+        assert slopes == pytest.approx(np.polyfit(np.log(clients), np.log(regrets.T), 1)[0])
+        low, high = stats.mean_interval(slopes, stream(3, "table 1", name, "garland"))
+        expected |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high}
+        expected["one_phase"] = why_one_phase(at_M[-1]["last_phase"])
+    expected |= {"rounds": at_T["rounds"].mean(), "numbers": at_T["numbers"].mean()}
+    expected["rounds_per_doubling"] = (at_T["rounds"] - before["rounds"]).mean() if talks else np.nan
+    assert list(row) == list(expected)
+    for column, value in expected.items():
+        same = row[column] == value if isinstance(value, str) else row[column] == pytest.approx(value, nan_ok=True)
+        assert same, column
+
+
+def test_a_fit_of_one_phase_is_marked():
+    """Of five runs each, at the largest M that is fitted: 9 clients here, and 2 there."""
+    marks = {
+        name: table1._slopes_of_M(made_up_study(5, clients=clients), "himmelblau", name)[1]
+        for name, clients in (("pf-pne", (2, 9, 40)), ("fed-pne", (1, 2, 9)))
+    }
+    assert marks["fed-pne"] == "" and marks["pf-pne"].endswith("of T is one phase")
+
+
+@pytest.mark.parametrize("name", ["fed-pne", "fn-ucb"])
+def test_what_table_1_shows_at_each_horizon_is_what_is_simulated(tmp_path, name):
+    """FN-UCB's numbers at shorter horizons are read off the run to the longest."""
+    study = Study(2, 40, 3, 2, (Regime("0.5", 0.5, ("garland",)),), shift=0.2, seed=3, n_jobs=1, folder=tmp_path)
+    study = replace(study, horizon=24)
+    found = table1._at_horizons(study, "garland", name)
+    assert set(found) == {"local", "global", "rounds", "numbers"} and study.horizons == (1, 3, 6, 12, 24)
+    for run in range(2):
+        problem = make_problem("garland", 2, 0.2, 0.5, seed=3, run=run)
+        for k, T in enumerate(study.horizons):
+            one = simulate(name, problem, 24 if name == "fn-ucb" else T, global_regret=True)
+            at, talked = list(one.t).index(T), one.rounds[one.rounds[:, 0] <= T]
+            assert found["local"][run, k] == pytest.approx(one.regret[:, at].mean())
+            assert found["global"][run, k] == pytest.approx(one.global_regret[:, at].mean())
+            assert (found["rounds"][run, k], found["numbers"][run, k]) == (len(talked), talked[:, 1:].sum())
+    assert {values.shape for values in found.values()} == {(2, 5)}
+
+
+def test_between_checkpoints_a_curve_is_straight(monkeypatch):
+    """Two runs of FN-UCB, two and three rounds, read at horizons that are no checkpoints; the first has one at 15."""
+    curves = SimpleNamespace(
+        t=np.array([10, 20, 60]),
+        regret=np.array([[1.0, 4.0, 12.0], [3.0, 5.0, 20.0]]),
+        global_regret=np.array([[0.0, 3.0, 7.0], [1.0, 2.0, 2.0]]),
+    )
+    talked = ([(15, 7, 2), (31, 3, 1)], [(14, 1, 1), (29, 4, 2), (60, 5, 8)])
+    runs = {}
+    for run, rounds in enumerate(talked):
+        table = pd.DataFrame(rounds, columns=["t", "numbers up", "numbers down"])
+        runs["fn-ucb", run] = SimpleNamespace(
+            **vars(curves) | {"regret": curves.regret * (run + 1)}, communication=table
+        )
+    asked = []
+    monkeypatch.setattr(
+        table1, "run_experiment", lambda *what, **how: asked.append((what, how)) or SimpleNamespace(runs=runs)
+    )
+    study = made_up_study(2, experiment=lambda *what, **how: (what, how), n_jobs=5, folder="a folder")
+    found = table1._at_horizons(study, "himmelblau", "fn-ucb")
+    assert asked == [
+        (((("himmelblau", "fn-ucb", 0.5, 2), {"global_regret": True}),), {"n_jobs": 5, "folder": "a folder"})
+    ]
+    local = np.array([3.25, 4.5 + 0.25 * 11.5, 16.0])  # means over the clients: 2, 4.5, 16 at 10, 20, 60
+    np.testing.assert_allclose(found["local"], [local, 2 * local])
+    np.testing.assert_allclose(found["global"], [[1.5, 2.5 + 0.25 * 2.0, 4.5]] * 2)
+    assert found["rounds"].tolist() == [[1, 1, 2], [1, 2, 3]]
+    assert found["numbers"].tolist() == [[9, 9, 13], [2, 8, 21]]
+
+
+def test_exponents_of_T_recomputed(monkeypatch):
+    """A regret that is four times as large at twice the T has the exponent 2; none is where regret was 0."""
+    monkeypatch.setattr(stats, "RESAMPLES", 99)
+    study = made_up_study(3, horizons=(15, 30, 60))
+    regrets = {name: np.array([[1.0, 4.0, 9.0], [2.0, 3.0, 5.0], [7.0, 7.0, 8.0]]) for name in ("pf-pne", "pe")}
+    regrets["hoo"] = np.array([[0.0, 4.0, 8.0], [2.0, 3.0, 5.0], [7.0, 7.0, 8.0]])
+    monkeypatch.setattr(table1, "ONE_PER_DIMENSION", ("garland", "ackley"))
+    scale = {"garland": 1.0, "ackley": np.array([1.0, 2.0, 3.0])}
+    monkeypatch.setattr(
+        table1,
+        "_at_horizons",
+        lambda s, f, name: {"local": regrets.get(name, regrets["pe"]) * scale[f], "global": None},
+    )
+    table = table1.exponents(study).set_index(["algorithm", "objective", "T"])
+    assert len(table) == 2 * 2 * len({*table1.STATED, *NAMES}) and set(table["n"]) == {3}
+    for name, objective in (("pf-pne", "garland"), ("pe", "ackley"), ("hoo", "garland")):
+        values, rng = regrets[name] * scale[objective], stream(3, "exponents", name, objective)
+        for k, T in enumerate((30, 60)):
+            exponents = [np.nan] * 3 if name == "hoo" and k == 0 else np.log2(values[:, k + 1] / values[:, k])
+            expected = [np.mean(exponents), *stats.mean_interval(np.array(exponents), rng)]
+            row = table.loc[(name, objective, T)]
+            assert row[["exponent", "low", "high"]].to_list() == pytest.approx(expected, nan_ok=True)
