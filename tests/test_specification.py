@@ -12,6 +12,7 @@ from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.exhibits import deviations, specification
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, compare_readings
 from pfpne.paper.run.parameters import complete
+from pfpne.paper.show.style import TITLES, noise_in_words
 
 
 @pytest.fixture
@@ -37,7 +38,8 @@ def test_every_combination_once(study, monkeypatch):
 
 
 def test_a_reading_is_run_as_it_says(study, monkeypatch):
-    monkeypatch.setattr(specification, "ONE_PER_DIMENSION", ("garland", "himmelblau"))  # one that has other cells, too
+    monkeypatch.setattr(specification, "ONE_PER_DIMENSION", ("garland",))
+    study = replace(study, regimes=study.regimes[:1])
     first = {name: values[:1] for name, values in CHOICES.items()} | {"noise": ("bernoulli",)}
 
     def mean(name, **changes):
@@ -57,9 +59,9 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     )
     assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **IDENTICAL_CLIENTS, settings={"c": 0.05})
     assert garland.loc[other, "fn-ucb"] == mean("fn-ucb", horizon=6, **IDENTICAL_CLIENTS)  # read off the curve to 60
-    exhibit = specification.draw(table, study)
-    assert exhibit == specification.draw(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
-    assert f"{len(garland)} on Garland" in exhibit.caption
+    on_cells = specification._mean_regret(study, "himmelblau", "pe", "cyclic", 6, "bernoulli", 0.3, (("c", 0.2),), "")
+    cyclic = study.runs("himmelblau", "pe", "bernoulli", cells="cyclic", horizon=6, shift=0.3, settings={"c": 0.2})
+    assert on_cells == cyclic["regret"].mean()
 
 
 def test_shares_count_the_smaller_means():
@@ -88,3 +90,139 @@ def test_a_mean_regret_is_the_mean_over_the_runs():
     assert specification._mean_regret(study, "garland", "pf-pne", *on, "whole phases") == 15.0
     assert specification._mean_regret(study, "garland", "fn-ucb", *on, "") == 6.0
     assert specification._mean_regret(study, "garland", "fn-ucb", "random", 10, *on[2:], "") == 21.0
+
+
+def test_a_choice_in_words():
+    said = {
+        ("noise", "bernoulli"): "Bernoulli rewards",
+        ("noise", 0.5): "noise \N{PLUS-MINUS SIGN}0.5",
+        ("clients", 0.1): "clients: shift 0.1",
+        ("clients", 0.30): "clients: shift 0.3",
+        ("clients", "alike"): "clients: alike",
+        ("Delta", 0.01): "Delta: 0.01",
+        ("Delta", "true"): "Delta: the clients' own",
+        ("T", 100_000): "T: 100,000",
+        ("c", 0.05): "c: 0.05",
+        ("cells", "cyclic"): "cells: cyclic",
+        ("HCT's c", "by noise"): "HCT's c: by noise",
+    }
+    assert {choice: specification._choice_in_words(*choice) for choice in said} == said
+
+
+def made_up_readings() -> pd.DataFrame:
+    """Readings of two objectives, 9 of one and 6 of the other, that are not crossed with each other; some are ties."""
+    rng = np.random.default_rng(5)
+    names = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")
+    rows = []
+    for k in range(15):
+        regret = dict(zip(names, rng.integers(3, 9, size=6) * [0.6, 1, 1, 1, 1, 0.6], strict=True))
+        rows.append({"objective": "garland" if k % 5 < 3 else "rastrigin", "n": 4})
+        rows[-1] |= {"cells": ("random", "cyclic")[k % 5 == 4], "T": (60, 6)[k % 3 == 1]}
+        rows[-1] |= {"noise": ("bernoulli", 0.5, 2.0)[(k // 2) % 3], "clients": (0.1, "alike", 0.3)[k % 4 % 3]}
+        rows[-1] |= {"Delta": (0.01, "true")[k % 7 > 3], "c": (0.1, 0.05, 0.2)[k % 11 % 3]}
+        rows[-1] |= {"cut phase": ("played", "not begun")[k > 9], "HCT's c": ("0.1", "by noise")[k % 6 < 2], **regret}
+    table = pd.DataFrame(rows)
+    table.loc[3, "hct-pyxab"] = table.loc[3, "pf-pne"] = 2.0
+    return table
+
+
+def test_what_is_drawn_is_what_the_table_says(monkeypatch):
+    """Each curve, mark, bar and number of the figure, counted once more row by row."""
+    monkeypatch.setattr(specification, "figure_exhibit", lambda *what: what)
+    table = made_up_readings()
+    study = SimpleNamespace(n_clients=3, n_runs=4, horizon=60)
+    figure, stem, caption, csv = specification.draw(table, study)
+    assert stem == "specification_curve" and "readings: 9 on Garland, 6 on Rastrigin." in caption
+    assert "M = 3 clients, means of n = 4 runs" in caption
+
+    rows = table.to_dict("records")
+    others = ("hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")
+    for row in rows:
+        row["ratio"] = row["pf-pne"] / min(row[name] for name in others)
+        row["so"] = [
+            row["ratio"] < 1,
+            *(row["pf-pne"] < row[name] for name in ("hct-pyxab", "fed-pne", "pe")),
+            all(row["fed-pne"] < row[name] for name in ("hct-pyxab", "fed1-ucb", "fn-ucb")),
+        ]
+    assert list(csv) == [*table, *COMPARISONS] and csv[[*table]].equals(table)
+    assert csv[[*COMPARISONS]].to_numpy().tolist() == [row["so"] for row in rows]
+
+    choices = [(name, value) for name in CHOICES for value in dict.fromkeys(table[name])]
+    noises = ["bernoulli", 0.5, 2.0]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [noise_in_words(noise) for noise in noises]
+    colors = dict(zip(noises, [handle.get_color() for handle in legend.legend_handles], strict=True))
+    assert len(set(colors.values())) == 3
+    axes = np.array(figure.axes).reshape(3, 2)
+    assert [text.get_text() for text in axes[1, 0].get_yticklabels()] == [
+        specification._choice_in_words(*choice) for choice in choices
+    ]
+    below = [text.get_text().replace("\n", " ") for text in axes[2, 0].get_yticklabels()]
+    assert below == [name.replace("PF-PNE has less", "Less") for name in COMPARISONS]
+    for column, objective in enumerate(("garland", "rastrigin")):
+        here = [row for row in rows if row["objective"] == objective]
+        above, middle, bottom = axes[:, column]
+        assert above.get_title() == TITLES[objective]
+
+        *curves, one = above.lines
+        assert list(one.get_ydata()) == [1, 1]
+        for noise, curve in zip(noises, curves, strict=True):
+            ratios = sorted(row["ratio"] for row in here if row["noise"] == noise)
+            n = len(ratios)
+            assert curve.get_color() == colors[noise] and list(curve.get_ydata()) == pytest.approx(ratios)
+            assert list(curve.get_xdata()) == pytest.approx([(k + 0.5) / n for k in range(n)])
+
+        def share(so) -> float:
+            return sum(so) / len(so)
+
+        of_all, drawn = share([row["so"][0] for row in here]), []
+        for place, (name, value) in enumerate(choices):
+            chosen = [row["so"][0] for row in here if row[name] == value]
+            if chosen:
+                color = colors[value] if name == "noise" else "0.25"
+                drawn.append((place, pytest.approx(share(chosen)), f"{share(chosen):.0%}", color))
+        marks = [line for line in middle.lines if line.get_marker() == "o"]
+        got = [
+            (mark.get_ydata()[0], mark.get_xdata()[0], text.get_text(), mark.get_color())
+            for mark, text in zip(marks, middle.texts, strict=True)
+        ]
+        assert got == drawn and [text.xy[1] for text in middle.texts] == [place for place, *_ in drawn]
+        segments = [lines.get_segments()[0].tolist() for lines in middle.collections]
+        ends = [[[of_all, place], [mark.get_xdata()[0], place]] for (place, *_), mark in zip(drawn, marks, strict=True)]
+        assert [sorted(segment) for segment in segments] == [sorted(end) for end in ends]
+        whole, *between = [line for line in middle.lines if line.get_marker() != "o"]
+        assert list(whole.get_xdata()) == pytest.approx([of_all] * 2)
+        changes = [k - 0.5 for k in range(1, len(choices)) if choices[k][0] != choices[k - 1][0]]
+        assert [line.get_ydata()[0] for line in between] == changes and len(changes) == len(CHOICES) - 1
+
+        shares = [share([row["so"][k] for row in here]) for k in range(len(COMPARISONS))]
+        assert [bar.get_width() for bar in bottom.patches] == pytest.approx(shares)
+        assert [text.get_text() for text in bottom.texts] == [f"{x:.0%}" for x in shares]
+        assert [text.xy for text in bottom.texts] == [(pytest.approx(x + 0.02), k) for k, x in enumerate(shares)]
+
+
+def test_the_figure_is_small_and_the_same_twice():
+    table, study = made_up_readings(), SimpleNamespace(n_clients=3, n_runs=4, horizon=60)
+    exhibit = specification.draw(table, study)
+    assert exhibit == specification.draw(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
+
+
+def test_the_sentences_say_which_choice_moves_most():
+    """On Garland PF-PNE is first in 1 of 4 readings, on Rastrigin in all: there no choice moves anything."""
+    first = {name: (values or ("bernoulli",))[0] for name, values in CHOICES.items()} | {"T": 60}
+    regrets = dict.fromkeys(("hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe"), 2.0)
+    rows = [
+        {"objective": "garland", **first, **regrets, "pf-pne": 3.0},
+        {"objective": "garland", **first, **regrets, "pf-pne": 2.0, "noise": 0.5},
+        {"objective": "garland", **first, **regrets, "pf-pne": 1.0, "noise": 0.5, "clients": "alike"},
+        {"objective": "garland", **first, **regrets, "pf-pne": 3.0},
+        {"objective": "rastrigin", **first, **regrets, "pf-pne": 1.0},
+    ]
+    assert specification.in_words(pd.DataFrame(rows)) == (
+        "PF-PNE has the smallest regret of the five in 25% of 4 readings on Garland and 100% of 1 readings on "
+        "Rastrigin. The choice that changes this share most takes it on Garland from 0% (clients: shift 0.1) to 100% "
+        "(clients: alike)."
+    )
+    assert specification.in_words(pd.DataFrame(rows[4:])) == (
+        "PF-PNE has the smallest regret of the five in 100% of 1 readings on Rastrigin."
+    )
