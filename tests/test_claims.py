@@ -655,6 +655,8 @@ def test_whose_a_claim_is_and_whether_noise_matters_is_declared(verdicts):
     assert set(table[table["whose"] == "ours"]["id"]) == {claim.id for claim in claims.CLAIMS if claim.ours}
     once = {claim.kind for claim in claims.CLAIMS if claim.once}
     assert once == {"within_Delta", "near_optimal", "smooth", "confidential"}
+    assert set(table[table["once"] == "once"]["id"]) == {claim.id for claim in claims.CLAIMS if claim.once}
+    assert set(table["once"]) == {"once", ""}
     ours = set(table[table["whose"] == "ours"]["id"])
     assert {"beats-tuned-hct-garland", "sooner-garland", "later-pe-garland"} <= ours and "later-garland" not in ours
 

@@ -1,5 +1,6 @@
 """The other readings of the paper: each variant does what it says, nothing else; the page shows what was measured."""
 
+import io
 import math
 from dataclasses import replace
 
@@ -271,6 +272,13 @@ def test_every_reading_is_measured(table):
     assert len(table) == sum(len(reading.objectives) for reading in OTHER_READINGS)
     assert (table["runs"] == 2).all() and (table["ratio"] > 0).all()
     assert ((table["low"] <= table["ratio"] + 1e-12) & (table["ratio"] <= table["high"] + 1e-12)).all()
+
+
+def test_the_table_is_shown_and_kept(study, table):
+    exhibit = deviations.tabulate(study)
+    assert "2 paired runs" in exhibit.caption
+    kept = pd.read_csv(io.BytesIO(exhibit.files["deviations.csv"]))
+    assert kept["ratio"].tolist() == pytest.approx(table["ratio"].tolist(), rel=1e-5)
 
 
 def test_another_maximum_is_added_step_by_step(study, table):

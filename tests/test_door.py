@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms.pf_pne import KeptIndex
 from pfpne.algorithms.pf_pne_plus import RootStatistics
 from pfpne.federation import Task
-from pfpne.messages import Message, numbers
+from pfpne.messages import Awaited, Message, numbers
 from pfpne.partition import Partition
 
 M = 3
@@ -99,6 +100,8 @@ class Post:
             if self.tries > 0:
                 for what, wrong in wrong_messages(message, many=self.tries == 3):
                     assert_refused(client, client.receive, wrong, what)
+            for late in [late for to, late, sent in self.past if sent is None and to == m][-1:]:
+                assert_ignored(client, client.receive, late, None, self.caplog)
             assert len(message.to_json("a" * 100)) <= client.awaits().max_characters()
             answer = client.receive(message)
             self.past.append((m, message, None))
@@ -344,3 +347,9 @@ def test_a_mean_is_in_the_range_of_rewards_and_a_variance_in_the_square_of_its_w
             continue
         with pytest.raises(ValueError, match="RootStatistics's variances must be in 0.0..25.0"):
             server.awaits(0).accepts(message, server.takes)
+
+
+def test_a_text_may_be_as_long_as_the_longest_list_that_it_may_hold():
+    awaited = Awaited(0, KeptIndex, range(1, 2), {"other": 3}, {"index": 10**17 + np.arange(400)})
+    message = KeptIndex(1, awaited.subset_of["index"])
+    assert awaited.accepts(message, (KeptIndex,)) and len(message.to_json("a" * 100)) <= awaited.max_characters()

@@ -186,6 +186,23 @@ def test_the_trees_have_the_smoothness_that_is_given():
     assert plain.threshold[-1, 2] == np.ceil(plain.squared_width[-1] * 0.4**-4 / 0.09)
 
 
+def test_until_its_own_first_step_a_client_deploys_the_best_of_the_last_depth():
+    problem = pfpne.make_problem("garland", 3, shift=0.2, noise=0.1)
+    task = Task(LINE, 3, 500)
+    run, handed = make_federation("pf-pne+", task), 0
+    while run.running:
+        for m, batch in run.ask():
+            client = run.clients[m]
+            if client.tree is not None and client.tree.state[0]["t"] == client.tree.t + 1:
+                node = client.tree.node[: client.tree.state[0]["size"]]
+                last = node[(node["depth"] == node["depth"].max()) & (node["count"] > 0)]
+                best = last[np.argmax(last["total"] / last["count"])]
+                assert len(last) > 1 and client.best() == LINE.centers(best["depth"], best["index"])
+                handed += 1
+            run.tell(m, np.repeat(problem.client_values(m, batch.points), batch.counts))
+    assert handed == 3
+
+
 def test_a_tree_is_handed_over_with_its_bounds():
     theory = hct_constants(HCTSettings(), LINE, 100)
     depths = [

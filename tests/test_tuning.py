@@ -549,6 +549,11 @@ def test_values_that_were_read_and_not_called_for_are_counted(tmp_path):
     assert longer.n_read == 9 * n and f"{12 * n} evaluations, {9 * n} of them read from the history" in repr(longer)
 
 
+def test_progress_is_true_or_false():
+    with pytest.raises(ValueError, match="progress must be True or False; got 'no'"):
+        pfpne.tune(objectives(), SPACE, 3, progress="no")
+
+
 def test_a_result_can_be_drawn(monkeypatch):
     figure = tune(objectives(noise=0.05), 20).plot()
     assert [axes.get_xlabel() for axes in figure.axes] == ["evaluation", "C", "n", "evaluations of a client"]
