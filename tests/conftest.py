@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import joblib
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Linear algebra on one thread per process: there is one process per core, and small matrices are slower on many
@@ -31,6 +32,7 @@ HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 20}
 LONGEST = ("notebooks", "compiled", "tuning", "contract", "developing", "claims", "batch", "fn_ucb", "experiment")
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, which may be switched off
 def pytest_xdist_auto_num_workers() -> int:
     """One more worker than this process may use processors, at most four: some tests wait for other processes."""
     return min(4, 1 + joblib.cpu_count())
