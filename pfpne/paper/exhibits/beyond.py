@@ -403,4 +403,4 @@ def tabulate_sites(p: Parameters) -> Exhibit:
     cells["PF-PNE+ minus it"] = [
         f"{row.difference:+.4f} [{row.low:+.4f}, {row.high:+.4f}]" for row in pooled.itertuples()
     ]
-    return table_exhibit("beyond_sites", caption, {"beyond_sites": table}, cells, as_latex(cells, "lr"))
+    return table_exhibit("beyond_sites", caption, cells, {"beyond_sites": table}, as_latex(cells, "lr"))
