@@ -151,6 +151,10 @@ def test_what_is_not_declared_is_refused(name):
             sweep(run)
 
 
+def test_all_algorithms_but_the_tuners_are_compared():
+    assert set(NAMES) == set(ALGORITHMS) - {"gp", "gp-shared"} and len(NAMES) == len(set(NAMES))
+
+
 def assert_equal_runs(a, b):
     """Bit for bit, all but the seconds."""
     for name in ("t", "regret", "simple_regret", "best", "global_regret", "rounds"):

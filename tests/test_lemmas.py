@@ -342,7 +342,7 @@ def test_the_mixtures_come_in_order_whichever_ends_first(monkeypatch, tmp_path):
 
 
 def test_what_client_1_loses_is_per_pull_and_of_the_last_quarter(monkeypatch):
-    """It loses 2 per pull in the first half, and 1 in the second; with PE 1 and 0."""
+    """It loses 2 per pull until 7 T / 10, and 1 from there on; with PE 1 and 0."""
     nodes = [
         {"lemma": lemma, "depth": h, "kept": 10 * h, "within": h, "good": h != 3, "smooth": h != 4, "valid": h != 5}
         for lemma, h in (("A.3", 1), ("A.4", 1), ("A.4", 2), *(("A.4", h) for h in (3, 4, 5)))
@@ -352,8 +352,8 @@ def test_what_client_1_loses_is_per_pull_and_of_the_last_quarter(monkeypatch):
 
     def simulate(name, problem, T, partition, **given):
         asked.append((name, T, given))
-        t = T * np.arange(1, 9) // 8
-        lost = np.minimum(t, T // 2) + (name == "pf-pne") * t
+        t = T * np.arange(1, 41) // 40
+        lost = np.minimum(t, 7 * T // 10) + (name == "pf-pne") * t
         return SimpleNamespace(t=t, regret=np.stack([lost, 9 * lost, 9 * lost]).astype(float))
 
     monkeypatch.setattr(kept_nodes, "simulate", simulate)
@@ -363,7 +363,7 @@ def test_what_client_1_loses_is_per_pull_and_of_the_last_quarter(monkeypatch):
         [M, noise, T] for M in (3, 4) for noise in (0.0, "bernoulli") for T in (100, 400, 1_600)
     ]
     columns = ["pf-pne", "pf-pne, last", "pe", "pe, last", "kept", "within", "deepest"]
-    assert table[columns].drop_duplicates().values.tolist() == [pytest.approx([1.5, 1.0, 0.5, 0.0, 30, 3, 2], abs=0.02)]
+    assert table[columns].drop_duplicates().values.tolist() == [pytest.approx([1.7, 1.0, 0.7, 0.0, 30, 3, 2], abs=0.02)]
     assert all(("Delta" in given) == (name == "pf-pne") and given["rho"] == 0.25 for name, _, given in asked)
 
 

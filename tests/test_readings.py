@@ -858,3 +858,12 @@ def test_the_statements_as_they_are_are_confirmed(monkeypatch, tmp_path):
     rows = table.groupby("id").size()
     assert rows["smallest-garland"] == 4 and rows["settings-garland"] == 10  # one for each rival, and for each value
     assert rows["fed-better-garland"] == 2
+
+
+def test_how_far_a_ratio_is_from_its_bounds():
+    ratio = pd.Series([0.5, 2.0, 1.25], index=[7, 3, 5])
+    bounds = {(0.8, None): ratio / 0.8, (None, 1.5): 1.5 / ratio, (0.8, 1.5): [1.5 / 0.5, 2.0 / 0.8, 1.25 / 0.8]}
+    for (below, above), factors in bounds.items():
+        distance = confirmation._distance(ratio, SimpleNamespace(below=below, above=above))
+        assert distance.index.tolist() == [7, 3, 5] and distance.tolist() == pytest.approx(np.log(factors).tolist())
+    assert confirmation._distance(ratio, SimpleNamespace(below=None, above=None)).tolist() == [0, 0, 0]
