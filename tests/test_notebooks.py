@@ -45,7 +45,7 @@ ASKED = {
 }
 
 # One claim in eight; test_claims has them all.
-FEW_CLAIMS = "from pfpne.paper.claims import verdicts\nverdicts.evaluate_claims.__defaults__ = (verdicts.CLAIMS[::8],)\n"
+FEW_CLAIMS = "from pfpne.paper.claims import verdicts as v\nv.evaluate_claims.__defaults__ = (v.CLAIMS[::8],)\n"
 
 
 def make_project(root: Path) -> Path:
