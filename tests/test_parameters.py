@@ -1,6 +1,7 @@
 """One word means one thing: from a shell, from YAML, from Python; and folders of one's own figures say what changed."""
 
 import csv
+import itertools
 import json
 import os
 
@@ -10,10 +11,11 @@ import pytest
 import yaml
 
 from pfpne.algorithms import NAMES
-from pfpne.paper.exhibits import maps
+from pfpne.paper.exhibits import maps, panels
 from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, ParameterError
-from pfpne.paper.run.folders import FIGURES_CUSTOM
-from pfpne.paper.run.parameters import complete
+from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.paper.run.notebooks import NOTEBOOKS
+from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
 from pfpne.paper.show import export, style
 
 NOTEBOOK = "1_synthetic_regret"
@@ -124,6 +126,79 @@ def test_a_folder_is_named_after_what_was_changed_numbers_first():
     assert folder("0_how_it_works", n_clients=2, horizon=10_000) == "n_clients-2_Delta-default"
 
 
+CHANGES = (  # one at a time and in pairs, for each notebook that takes them
+    *(("profile", "smoke"), ("reading", "model"), ("algorithms", "pf-pne,fed-pne"), ("algorithms", "fed-pne,pf-pne")),
+    *(("objective", f) for f in ("himmelblau", "rastrigin", "doublesine", "landmine", "ackley")),
+    *(("n_clients", 3), ("n_clients", 20), ("horizon", 1000), ("horizon", 100_000), ("n_runs", 3), ("seed", 1)),
+    *(("noise", a) for a in ("bernoulli", 0, 0.1, 0.5, 1, 2)),
+    *(("shift", 0.2), ("cells", "cyclic"), ("nu_1", 2), ("rho", 0.6), ("c", 0.2), ("c_1", 2), ("delta", 0.1)),
+    *(("Delta", 0.1), ("Delta", "true"), ("n_jobs", 1), ("scheduler", "tcp://127.0.0.1:8786")),
+)
+
+
+def decisive(p) -> str:
+    """All that decides a number."""
+    return json.dumps([getattr(p, name) for name in ("profile", "reading", *DECIDING_PARAMETERS, "settings")])
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_no_two_sets_of_parameters_share_a_folder_and_a_name(notebook):
+    here = {}
+    asked = [dict(each) for n in (0, 1, 2) for each in itertools.combinations(CHANGES, n)]
+    for one in asked:
+        try:
+            p = complete(notebook, one)
+        except ParameterError:  # the notebook does not take this
+            continue
+        stem = panels.name_of_file(p.experiment(), p) if notebook[:2] in ("1_", "2_", "3_") else p.reading
+        place = (str(p.figures_dir).lower(), stem)
+        assert here.setdefault(place, decisive(p)) == decisive(p), (place, one)
+    assert len(here) > 2
+
+
+def test_the_reading_is_in_the_name_of_the_folder():
+    assert folder(noise=0.5, n_runs=3, reading="model") == "n_runs-3_noise-0.5_reading-model"
+    assert folder(noise=2, n_runs=3, reading="model", profile="smoke") == "noise-2_reading-model_smoke"
+    assert folder("2_landmine_auc", noise=0.5, n_runs=3) != folder(
+        "2_landmine_auc", noise=0.5, n_runs=3, reading="model"
+    )
+
+
+def test_a_figure_of_other_parameters_is_never_overwritten(tmp_path):
+    def save(text, **asked):
+        p = complete(NOTEBOOK, {"figures_dir": str(tmp_path), **asked})
+        export.save(p, export.text_exhibit("words", "Words.", text))
+
+    def texts():
+        return {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.md")}
+
+    save("first", noise=0.5)
+    save("second", noise=0.5, reading="model")
+    save("third", noise=0.5, seed=1, n_jobs=1)
+    assert texts() == {
+        "words.md": "first",
+        "noise-0.5_reading-model/words.md": "second",
+        "noise-0.5_seed-1/words.md": "third",
+    }
+    save("again", noise=0.5, n_jobs=2)  # the same parameters: the same figure, drawn anew
+    assert texts()["words.md"] == "again" and len(texts()) == 3
+    (tmp_path / "words.json").write_text("{")  # whose it is, nobody knows
+    save("fourth", noise=0.5)
+    assert texts()["words.md"] == "again" and texts()["noise-0.5/words.md"] == "fourth"
+    (tmp_path / "words.json").unlink()
+    (tmp_path / "noise-0.5" / "words.json").write_text("[]")
+    save("fifth", noise=0.5)
+    assert texts()["noise-0.5/words.md"] == "fourth" and texts()["noise-0.5_2/words.md"] == "fifth"
+
+
+@pytest.mark.parametrize("taken", [FIGURES, FIGURES_SMOKE])
+def test_a_profiles_folder_is_not_for_changed_parameters(taken):
+    profile = "paper" if taken == FIGURES_SMOKE else "smoke"
+    for asked in ({"profile": profile}, {"profile": "smoke", "seed": 1}):
+        with pytest.raises(ParameterError, match=f"another folder: {taken.name}/ is for the"):
+            complete(NOTEBOOK, {"figures_dir": str(taken), **asked})
+
+
 def test_what_varies_is_never_cut():
     every = {name: 0.3333333333333333 for name in ("shift", "nu_1", "rho", "c", "c_1", "delta")}
     names = [folder(**every, algorithms=",".join(NAMES), seed=seed, n_clients=n) for seed in (1, 2) for n in (3, 4)]
@@ -140,17 +215,19 @@ def test_what_varies_is_never_cut():
 
 def test_an_index_lists_the_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(export, "FIGURES_CUSTOM", tmp_path)
-    for noise in (0.5, 0.25):
-        p = complete(NOTEBOOK, {"objective": "garland", "noise": noise, "n_runs": 2, "n_jobs": 1})
+    for objective, noise in (("rastrigin", 0.5), ("garland", 0.5), ("garland", 0.25)):
+        p = complete(NOTEBOOK, {"objective": objective, "noise": noise, "n_runs": 2, "n_jobs": 1})
         object.__setattr__(p, "figures_dir", tmp_path / p.figures_dir.name)
-        export.save(p, export.text_exhibit("some_words", "Some words.", "words"))
+        stem = "some_words" if objective == "garland" else "others"
+        export.save(p, export.text_exhibit(stem, "Some words.", "words"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "other.json").write_text("[]")
     os.utime(tmp_path / "n_runs-2_noise-0.5" / "some_words.json", (0, 86_400 * 365))
     export.save(p, export.text_exhibit("some_words", "Some words.", "words"))
     rows = list(csv.DictReader((tmp_path / "index.csv").open()))
-    assert [row["folder"] for row in rows] == ["n_runs-2_noise-0.25", "n_runs-2_noise-0.5"]
-    assert rows[1] == {
+    assert [row["folder"] for row in rows] == ["n_runs-2_noise-0.25", *["n_runs-2_noise-0.5"] * 2]
+    assert rows[1]["parameters"] == "profile paper objective rastrigin noise 0.5 n_runs 2"
+    assert rows[2] == {
         "folder": "n_runs-2_noise-0.5",
         "notebook": NOTEBOOK,
         "parameters": "profile paper objective garland noise 0.5 n_runs 2",

@@ -8,14 +8,15 @@ import os
 from pathlib import Path
 
 from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, ParameterError
-from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, short_path
 from pfpne.validation import brief
 
 NAMES_IN_FOLDERS = {"delta": "delta_of_confidence"}  # in the names of folders, where case does not tell it from Delta
 MAX_NAME_CHARACTERS = 200  # characters of a folder's name
+HASH_CHARACTERS = 12  # of the hash that stands for what is too long
 
 
-def choose_folder(wanted: str | None, result_parameters: dict, executed: list[dict]) -> Path:
+def choose_folder(wanted: str | None, result_parameters: dict, executed: list[dict], changes: str) -> Path:
     """Return the folder that figures go to.
 
     Parameters
@@ -26,15 +27,17 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
         What the notebook is run for.
     executed : list of dict
         What the batch executes this notebook for: its figures fill the profile's folder.
+    changes : str
+        How the parameters differ from the usual ones, as `name_changes` says it.
 
     Raises
     ------
     ParameterError
-        If it cannot be written to, or if it is figures/ and something was changed.
+        If it cannot be written to, or if it is a profile's folder and something was changed.
     """
     home = FIGURES if result_parameters["profile"] == "paper" else FIGURES_SMOKE
     if result_parameters not in executed:
-        home = FIGURES_CUSTOM / name_changes(result_parameters, executed)
+        home = FIGURES_CUSTOM / changes
     try:
         folder = Path(wanted).expanduser().resolve() if wanted else home
         existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -44,28 +47,43 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
         raise ParameterError(
             f"figures_dir {wanted or str(folder)!r} cannot be written to: {existing} is no folder, or locked."
         )
-    if folder.is_relative_to(FIGURES.resolve()) and home != FIGURES:
-        raise ParameterError("figures_dir must be another folder: figures/ is for the paper profile's own, unchanged.")
+    for profile, its_folder in (("paper", FIGURES), ("smoke", FIGURES_SMOKE)):
+        if folder.is_relative_to(its_folder.resolve()) and home != its_folder:
+            raise ParameterError(
+                f"figures_dir must be another folder: {short_path(its_folder)}/ is for the {profile} profile's own, "
+                "unchanged."
+            )
     return folder
 
 
-def name_changes(result_parameters: dict, executed: list[dict]) -> str:
-    """Name a folder after how a notebook's parameters differ from those of the nearest execution of the batch.
+def name_changes(result_parameters: dict, usual: dict, reading_by_default: bool) -> str:
+    """Name a folder after how a notebook's parameters differ from the usual ones.
 
-    What differs is named, numbers first, and nothing of it is cut. Two names never differ by case alone, which some
-    file systems do not tell apart.
+    What differs is named, numbers first, and nothing of it is cut. Two sets of parameters never have the same name, but
+    those that differ in a usual objective alone, which the names of files tell apart. Two names never differ by case
+    alone, which some file systems do not tell apart.
+
+    Parameters
+    ----------
+    result_parameters : dict
+        What the notebook is run for.
+    usual : dict
+        What it is run for with this profile, reading and objective if nothing else is changed. If the batch never does
+        this for the objective, another one is here.
+    reading_by_default : bool
+        Whether the reading is the one by default, which is not named: the usual parameters depend on it.
     """
-    values = _flatten(result_parameters)
-    others = [_flatten(other) for other in executed]
-    changed = min(({name for name in values if values[name] != other[name]} for other in others), key=len)
-    texts = {name: _as_text(values[name]) for name in PARAMETERS if name in changed}
-    words = [texts.pop(name) for name in ("objective", "cells", "algorithms") if name in changed]
+    values, others = _flatten(result_parameters), _flatten(usual)
+    texts = {name: _as_text(values[name]) for name in PARAMETERS if name in values and values[name] != others[name]}
+    words = [texts.pop(name) for name in ("objective", "cells", "algorithms") if name in texts]
+    words += [] if reading_by_default else [f"reading-{result_parameters['reading']}"]
     numbers = [f"{NAMES_IN_FOLDERS.get(name, name)}-{text}" for name, text in texts.items()]
     profile = [] if result_parameters["profile"] == "paper" else [result_parameters["profile"]]
     name = "_".join([*numbers, *words, *profile]) or result_parameters["profile"]
     if len(name) <= MAX_NAME_CHARACTERS:
         return name
-    return f"{name[: MAX_NAME_CHARACTERS - 10]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    digest = hashlib.sha256(name.encode()).hexdigest()[:HASH_CHARACTERS]
+    return f"{name[: MAX_NAME_CHARACTERS - HASH_CHARACTERS - 1]}_{digest}"
 
 
 def _flatten(result_parameters: dict) -> dict:
@@ -79,4 +97,8 @@ def _as_text(value) -> str:
     if not isinstance(value, tuple):
         return f"{value}".removesuffix(".0")
     names = "+".join(value)
-    return names if len(names) <= 60 else f"{len(value)}-algorithms-{hashlib.sha256(names.encode()).hexdigest()[:6]}"
+    return (
+        names
+        if len(names) <= 60
+        else f"{len(value)}-algorithms-{hashlib.sha256(names.encode()).hexdigest()[:HASH_CHARACTERS]}"
+    )

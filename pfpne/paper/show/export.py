@@ -8,6 +8,7 @@ import csv
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import platform
 import re
@@ -20,7 +21,7 @@ import pandas as pd
 
 from pfpne.algorithms import make_settings, settings_of
 from pfpne.paper.run.declarations import SETTINGS
-from pfpne.paper.run.folders import FIGURES_CUSTOM, MIME, read_whole, short_path
+from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, MIME, read_whole, short_path
 from pfpne.paper.run.parameters import DECIDING_PARAMETERS, Parameters
 from pfpne.paper.run.versions import library_versions
 from pfpne.paths import write_atomically
@@ -120,36 +121,66 @@ def as_list(sentences: list[str]) -> str:
 def save(p: Parameters, *exhibits: Exhibit) -> None:
     """Write the files of each exhibit and its manifest (JSON) into p.figures_dir; print where the first is.
 
-    Called last in a notebook: one that fails before leaves the folder as it was.
+    Called last in a notebook: one that fails before leaves the folder as it was. What is there of other parameters
+    stays, too: see `free_folder`.
     """
     for exhibit in exhibits:
-        text = json.dumps(manifest(p, exhibit), indent=2, ensure_ascii=False) + "\n"
-        for name, content in {**exhibit.files, f"{exhibit.stem}.json": text.encode()}.items():
-            write_atomically(p.figures_dir / name, content)
-        print(short_path(p.figures_dir / next(iter(exhibit.files))))
+        content = manifest(p, exhibit)
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        folder = free_folder(p, exhibit, content["parameters"])
+        # The manifest first: if we are stopped, what is there of the exhibit is known to be of these parameters.
+        for name, data in {f"{exhibit.stem}.json": text.encode(), **exhibit.files}.items():
+            write_atomically(folder / name, data)
+        print(short_path(folder / next(iter(exhibit.files))))
     if p.figures_dir.parent == FIGURES_CUSTOM:
         write_index(FIGURES_CUSTOM)
 
 
+def free_folder(p: Parameters, exhibit: Exhibit, parameters: dict) -> Path:
+    """Return the folder that the exhibit may be written into without overwriting one of other parameters.
+
+    This is p.figures_dir; or, if files of these names are there that are not known to be of the same parameters, a
+    folder inside it, named after the parameters. A profile's own folder has what the batch makes, again and again.
+    """
+    if p.figures_dir in (FIGURES, FIGURES_SMOKE):
+        return p.figures_dir
+    parameters, names = json.loads(json.dumps(parameters)), [f"{exhibit.stem}.json", *exhibit.files]
+    inside = (p.figures_dir / (p.changes if n == 1 else f"{p.changes}_{n}") for n in itertools.count(1))
+    return next(
+        folder
+        for folder in itertools.chain([p.figures_dir], inside)
+        if not any((folder / name).is_file() for name in names) or _parameters_of(folder / names[0]) == parameters
+    )
+
+
+def _parameters_of(path: Path) -> dict | None:
+    """The parameters in a manifest; None if there is no manifest, or it is damaged."""
+    try:
+        return json.loads(read_whole(path))["parameters"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
 def write_index(home: Path) -> None:
-    """Write home/index.csv: one row per folder and notebook, with the parameters given and the day of the last figure.
+    """Write home/index.csv: one row per folder, notebook and parameters given, with the day of the last figure.
 
     It is made of the manifests in the folders, so that it lists what there is, whatever was removed or damaged.
     """
     rows = {}
-    for path in sorted(home.glob("*/*.json")):
+    for path in sorted(home.glob("*/**/*.json")):
         try:
             content = json.loads(read_whole(path))
             _, notebook, _, *given = shlex.split(content["command"])
             parameters = " ".join(word for word in given if word != "-p")
         except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is no manifest of ours
             continue
-        place, day = (path.parent.name, Path(notebook).stem), f"{date.fromtimestamp(path.stat().st_mtime)}"
-        rows[place] = max(rows.get(place, ("", "")), (day, parameters))
+        place, day = path.parent.relative_to(home).as_posix(), f"{date.fromtimestamp(path.stat().st_mtime)}"
+        row = place, Path(notebook).stem, parameters
+        rows[row] = max(rows.get(row, ""), day)
     lines = io.StringIO()
     table = csv.writer(lines, lineterminator="\n")
     table.writerow(["folder", "notebook", "parameters", "date"])
-    table.writerows([*place, parameters, day] for place, (day, parameters) in rows.items())
+    table.writerows([*row, day] for row, day in rows.items())
     write_atomically(home / "index.csv", lines.getvalue().encode())
 
 
