@@ -302,7 +302,7 @@ ODD = (  # texts that begin as a list
             "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'",
         ),
         (
-            {"noise": "Bernoulli"},
+            {"noise": "Bernouli"},
             "noise must be 0, or a number from 1e-9 to 1e9 (uniform noise on +-it), or 'bernoulli'",
         ),
         ({"shift": -1}, "shift must be 0, or a number from 1e-9"),

@@ -98,11 +98,12 @@ def _read_names(name: str, x) -> tuple[str, ...]:
 
 
 def _number(kind: type, check: Callable, word: str | None = None) -> Callable:
-    """Reads numbers of this kind, and the word; "true" stands for the truth value."""
+    """Reads numbers of this kind, and the word in any case; "true" stands for the truth value."""
 
     def read(name: str, x):
         value = plain(x)
-        if word is not None and (value is True if word == "true" else isinstance(value, str) and value == word):
+        written = "true" if value is True else value.strip().lower() if isinstance(value, str) else None
+        if word is not None and written == word:
             return word
         check(name, value)
         return kind(value)
@@ -179,7 +180,7 @@ PARAMETERS = {
     ),
     "figures_dir": NotebookParameter(
         "str",
-        "folder of the figures; None: figures/ if unchanged, else figures-custom/",
+        "folder of the figures; None: the profile's if unchanged, else figures-custom/",
         _text("the path of a folder, as a string, such as './mine'"),
     ),
 }
