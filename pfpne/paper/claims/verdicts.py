@@ -7,10 +7,10 @@ so of a family of k claims, k hypotheses can be rejected wrongly, and each p-val
 which supposes nothing of how the claims depend on each other) keeps the chance of any wrong verdict in the family at
 ALPHA. Families are declared in claims.toml, and hold in one column: a noise, a kind of cells, a Delta for PF-PNE.
 "Holds": "it is false" is rejected. "Does not hold": "it is true" is; "better than claimed", if a limit is missed only
-on the better side. "Undecided": neither. A *counted* claim says what happens in every run, and needs no test: one run
-refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable": what the claim as
-tested supposes fails, nothing moves, or the runs are of a kind that cannot tell. A claim supposes what its statement
-says: "whatever Delta" waives the premise that Delta is valid, in every claim that quotes it.
+on the better side, which counts as refuted. "Undecided": neither. A *counted* claim says what happens in every run, and
+needs no test: one run refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable":
+what the claim as tested supposes fails, nothing moves, or the runs are of a kind that cannot tell. A claim supposes
+what its statement says: "whatever Delta" waives the premise that Delta is valid, in every claim that quotes it.
 
 No verdict is written down: all come from the runs (pfpne.paper.claims.evidence) through `evaluate_claims`.
 """

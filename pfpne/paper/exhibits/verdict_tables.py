@@ -35,7 +35,14 @@ def tabulate_claims(study: Study) -> Exhibit:
         The table, as Markdown and LaTeX. claims.csv has one row per verdict, claims_comparisons.csv one per comparison,
         and claims_runs.csv what each comparison was in each run.
     """
-    verdicts, comparisons, runs = evaluate_claims(study)
+    return show_claims(study, *evaluate_claims(study))
+
+
+def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame, runs: pd.DataFrame) -> Exhibit:
+    """Show the three tables of `pfpne.paper.claims.verdicts.evaluate_claims` as `tabulate_claims` does.
+
+    study: the runs that they are of; only its scale is read.
+    """
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift {study.shift:g} "
         f"and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). Sign-flip tests of "
