@@ -21,7 +21,11 @@ def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         for regime, cells in REGIMES
         for Delta in (claims.GIVEN_DELTAS if claim.by_Delta else ("",))
     ]
-    more = {"verdict": verdict, "decided_by": "Garland: 3", "measured": "Garland: none"}
+    more = {
+        "verdict": verdict,
+        "decided_by": "Garland: 3",
+        "measured": "Garland: eliminated of 2.5 of 20 clients on average",
+    }
     verdicts = pd.DataFrame([{**head, **more} for head in heads])
     rows = [{**head, "what": "PF-PNE - PE", "ratio": 2.0 + k % 7, "mean": -0.25} for k, head in enumerate(heads)]
     return verdicts, pd.DataFrame(rows)
@@ -54,24 +58,21 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     assert len(set(SIGNS.values())) == len(claims.VERDICTS)
 
 
-PRIMARY = pd.DataFrame({"verdict": ["shown", "shown", "refuted", None]})  # no verdict on Landmine
-
-
 def test_the_sentences_count_in_threes(readings):
     verdicts, compared = made_up("does not hold")
-    said = sentences(verdicts, compared, PRIMARY, readings)
-    assert "0 shown, 12 refuted and 0 open, of 12. The 3 primary ones: 2/1/0." in said[0]
-    assert "PF-PNE has 2 to 8 times a rival's regret" in said[0]
-    assert "Garland 50%; Rastrigin 100%" in said[1] and "too small on 6 of 6 objectives" in said[3]
-    assert said[6].endswith("in 12 of 12 comparisons.")
+    said = sentences(verdicts, compared, readings)
+    assert "0/12/0; with the true Delta: 0/12/0." in said[0] and "unfinished" not in said[0]
+    assert "it has 2 to 8 times a rival's regret" in said[0]
+    assert "Garland 50%; Rastrigin 100%" in said[1] and "fail on 6 of 6 objectives" in said[3]
+    assert said[6].endswith("**Privacy** is refuted: Garland: 3.")
     garland = verdicts["id"].eq("smallest-garland") & verdicts["regime"].eq("2.0") & verdicts["Delta"].eq("0.01")
     garland &= verdicts["cells"] == "cyclic"
     verdicts.loc[garland, "verdict"] = "holds"
     compared.loc[garland, "ratio"] = 99.0  # not among those that are refuted
     worst = compared["id"].eq("smallest-rastrigin") & compared["regime"].eq("2.0") & compared["cells"].eq("random")
     compared.loc[worst, "ratio"] = 50.0
-    said = sentences(verdicts, compared, PRIMARY, readings)[0]
-    assert "1 shown, 11 refuted and 0 open, of 12" in said and said.endswith("has 2 to 50 times a rival's regret.")
+    said = sentences(verdicts, compared, readings)[0]
+    assert "1/11/0; with" in said and said.endswith("has 2 to 50 times a rival's regret.")
 
 
 def test_of_a_refuted_comparison_the_worst_rival_is_told():
@@ -82,9 +83,37 @@ def test_of_a_refuted_comparison_the_worst_rival_is_told():
     assert findings._Verdicts(verdicts, compared).range_in_words("smallest", "ratio", refuted=True) == "3 to 7"
 
 
+def test_what_a_phase_leaves_open_is_counted_with_who_is_ahead():
+    """Four comparisons: one is refuted; of the three that a phase leaves open, a rival is ahead in two."""
+    place = {"id": "smallest-garland", "regime": "bernoulli", "cells": "random", "Delta": "0.01"}
+    places = [place, place | {"cells": "cyclic"}, place | {"regime": "0.1"}, place | {"id": "smallest-rastrigin"}]
+    cut = {"verdict": "not decidable", "decided_by": "62% of T is one phase"}
+    verdicts = [{**p, **cut} for p in places[:3]]
+    verdicts += [{**places[3], "verdict": "does not hold", "decided_by": "A / B = 9"}]
+    ratios = ((0.5, 1.4), (0.9, 0.8), (0.7, 1.1), (9.0, 1.0))
+    compared = [{**p, "ratio": x} for p, pair in zip(places, ratios, strict=True) for x in pair]
+    table = findings._Verdicts(pd.DataFrame(verdicts), pd.DataFrame(compared))
+    assert table.unfinished_in_words("smallest") == " An unfinished phase leaves 3 open; a rival is ahead in 2."
+    table = findings._Verdicts(pd.DataFrame([verdicts[0], verdicts[3]]), pd.DataFrame(compared))
+    assert table.unfinished_in_words("smallest") == " An unfinished phase leaves 1 open; a rival is ahead in all."
+
+
+def test_the_most_clients_that_lose_their_best_cell_with_either_Delta():
+    rows = [("0.01", "2.5 of 20"), ("0.01", "0 of 20"), ("true", "12.1 of 20"), ("true", "3 of 20")]
+    verdicts = pd.DataFrame(
+        [
+            {"id": "safe-garland", "Delta": Delta, "measured": f"Garland: eliminated of {words} clients on average, in"}
+            for Delta, words in rows
+        ]
+    )
+    words = findings._Verdicts(verdicts, pd.DataFrame()).eliminated_in_words("safe")
+    assert words == "the best cells of up to 2.5 of 20 clients on average (12.1 with the true Delta)"
+
+
 def test_where_all_is_shown_nothing_is_said_of_refutations(readings):
-    said = sentences(*made_up("holds"), PRIMARY, readings)
-    assert "12 shown, 0 refuted and 0 open, of 12" in said[0] and "Where refuted" not in said[0]
+    said = sentences(*made_up("holds"), readings)
+    assert said[6].endswith("**Privacy** holds.") and "fail on 0 of 6 objectives" in said[3]
+    assert "12/0/0; with" in said[0] and "Where refuted" not in said[0]
 
 
 @pytest.mark.parametrize("verdict", claims.VERDICTS)

@@ -231,15 +231,21 @@ def test_the_answer_in_sentences_by_hand():
     tests_.loc[tests_["id"] == "settings-himmelblau", "ratio"] = 0.4
     tested = confirmation.decide_statements(tests_)
     sentences = printed.answer(table, reading, tested, tests_)
-    counts = "Of 33 statements 6 are true by construction; of the others 26 are shown, 0 refuted and 1 open"
-    assert counts in sentences[0] and "Fed1-UCB and FN-UCB" in sentences[0] and "30 paired runs)" in sentences[0]
+    counts = "6 are true by construction; of the others 26 are shown (20 about regret), 0 refuted and 1 open"
+    assert (
+        f"Of 33 statements {counts}" in sentences[0]
+        and "Fed1-UCB and FN-UCB" in sentences[0]
+        and "30 paired runs)" in sentences[0]
+    )
     assert sentences[1].endswith("it would be shown on Himmelblau, Rastrigin and Landmine.")
-    assert printed.in_short(tested, reading) == [*sentences[:2], "Refuted: nothing."]
+    searched = " Of 5 readings tried, 1 do best, with 9 of 25 statements; it is the plainest."
+    assert printed.in_short(table, tested, reading) == [sentences[0] + searched, sentences[1], "Refuted: nothing."]
     assert sentences[2:4] == ["Refuted: nothing.", "Open:\n  - Fed-PNE has twice PF-PNE's regret (Rastrigin)"]
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
     assert "For each of 5 readings" in sentences[4] and "At most 9 do, in 1 readings." in sentences[4]
-    by_noise = re.findall(r"(\d+) with ", sentences[5])  # the largest of all T, with the first value of each choice
-    assert by_noise == ["4", "2"] and f"of the {len(SEARCHED)} hold" in sentences[5]
+    assert "But 0 of the 25 hold in at least 97% of all readings, and under the median reading 2 hold." in sentences[4]
+    by_noise = re.findall(r"(\d+) \((\d+)\) with ", sentences[5])  # with the first value of each choice, and with all
+    assert by_noise == [("4", "9"), ("2", "2")] and f"of the {len(SEARCHED)} hold" in sentences[5]
     assert "1 more would be open: PF-PNE has the smallest regret of the paper's five (Garland)." in sentences[6]
     factors = dict(re.findall(r"(\w+) (\d\.\d)", sentences[7].split(" We call")[0]))  # of a change in either direction
     assert factors == dict.fromkeys(map(title, FIGURE_OBJECTIVES), "1.1") | {"Landmine": "1.8", "Himmelblau": "2.5"}
@@ -276,9 +282,10 @@ def test_what_is_refuted_is_counted_by_subject():
     wrong = ["settings-garland", "settings-landmine", "fed-better-rastrigin", "ackley-hct"]
     rows.loc[rows["id"].isin(wrong), ["p_right", "p_wrong"]] = (1.0, 0.0)
     tested = confirmation.decide_statements(rows)
-    assert printed.in_short(tested, confirmation.complete_reading("printed", "paper"))[2] == (
+    search = pd.DataFrame({"held": [20]})
+    assert printed.in_short(search, tested, confirmation.complete_reading("printed", "paper"))[2] == (
         "Refuted: 1 about Fed-PNE (Rastrigin), 2 that one of PF-PNE's settings matters little (Garland, Landmine) and "
-        "1 that PF-PNE is close to a rival (Ackley)."
+        "1 that PF-PNE is close to a rival (Ackley: it has 0.90 of its regret)."
     )
 
 
@@ -306,7 +313,7 @@ def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
     tested = pd.DataFrame({"id": [*BY_ID], "verdict": verdicts, "objective": [s.objective for s in BY_ID.values()]})
     tested = tested.assign(by_design=[n in (0, 6, 7) for n in range(33)], reading="model")
     words = printed.model_in_words(pd.concat([tested.assign(reading="printed", verdict="open"), tested]))
-    assert "4 are shown, 1 refuted and 25 open" in words
+    assert "4 are shown (4 about regret), 1 refuted and 25 open" in words
 
 
 def test_the_regret_of_fed_pne_is_smaller_against_the_global_optimum_by_arithmetic():

@@ -101,9 +101,9 @@ def _words_on_held_out(held_out: pd.DataFrame) -> str:
     )
 
 
-def ratio_to_others(table: pd.DataFrame) -> pd.Series:
-    """PF-PNE+'s mean regret over that of the best of the others."""
-    return table["pf-pne+"] / table[[name for name in RANKED_ON_MAP if name != "pf-pne+"]].min(axis=1)
+def ratio_to_others(table: pd.DataFrame, algorithm: str = "pf-pne+") -> pd.Series:
+    """An algorithm's mean regret over that of the best of the others."""
+    return table[algorithm] / table[[name for name in RANKED_ON_MAP if name != algorithm]].min(axis=1)
 
 
 def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:

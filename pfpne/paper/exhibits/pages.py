@@ -71,7 +71,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     comparisons = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     primary = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
     readings = pd.read_csv(folder / "specification_curve.csv")
-    sources = ("claims.csv", "claims_comparisons.csv", "claims_primary.csv", "specification_curve.csv")
+    sources = ("claims.csv", "claims_comparisons.csv", "specification_curve.csv")
     scale = f"{findings.scale_in_words()}\n\n"
     counts = (
         f"{scale}PF-PNE is given the paper's Delta = {GIVEN_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
@@ -82,7 +82,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     )
     page, measured = "docs/claims.md", deviations.table_cells(pd.read_csv(folder / "deviations.csv"))
     measured = measured.rename(columns={"Other reading": "Other choice"} | {name: title(name) for name in TITLES})
-    in_words = as_list(findings.sentences(verdicts, comparisons, primary, readings))
+    in_words = as_list(findings.sentences(verdicts, comparisons, readings))
     return [
         Block("README.md", "findings", sources, scale + in_words),
         Block(page, "primary", ("claims_primary.csv",), as_markdown(verdict_tables.primary_cells(primary))),
@@ -103,7 +103,7 @@ def printed_blocks(folder: Path) -> list[Block]:
     )
     under_printed = tested[tested["reading"] == "printed"]
     in_model = printed.model_in_words(tested)
-    in_short = printed.in_short(under_printed, confirmation.complete_reading("printed", "paper"))
+    in_short = printed.in_short(search, under_printed, confirmation.complete_reading("printed", "paper"))
     in_short = as_list([*in_short, printed.algorithms_not_drawn_in_words(ranked, by_name=False), in_model])
     named = printed.algorithms_not_drawn_in_words(ranked, by_name=True)
     answer += as_list([printed.hct_in_words(ranked), named, in_model, printed.longer_model_in_words(search)])

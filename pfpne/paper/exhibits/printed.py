@@ -31,6 +31,8 @@ from pfpne.paper.show.export import Exhibit, as_csv, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, listed, noise_in_words, title
 
+NEARLY_ALL = 0.97  # of the readings
+
 
 def at_first_values(table: pd.DataFrame, M: int) -> pd.DataFrame:
     """The readings of the search in which only noise and T move."""
@@ -68,11 +70,13 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["choice", "value", "n", "change"])
 
 
-def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
+def in_short(table: pd.DataFrame, tested: pd.DataFrame, printed: Reading) -> list[str]:
     """Say what the README says: how many statements come out under the reading "printed", and what is refuted.
 
     Parameters
     ----------
+    table : pandas.DataFrame
+        As `readings.search` returns it.
     tested : pandas.DataFrame
         As `confirmation.decide_statements` returns them, of that reading.
     printed : Reading
@@ -84,15 +88,22 @@ def in_short(tested: pd.DataFrame, printed: Reading) -> list[str]:
         The sentences.
     """
     refuted = tested[tested["verdict"] == REFUTED]
-    subjects = [
-        f"{len(rows)} {subject} ({', '.join(dict.fromkeys(map(title, rows['objective'])))})"
-        for subject, rows in refuted.groupby(refuted["id"].map(_subject), sort=False)
-    ]
+    subjects = []
+    for subject, rows in refuted.groupby(refuted["id"].map(_subject), sort=False):
+        objectives = ", ".join(dict.fromkeys(map(title, rows["objective"])))
+        ratios = f": it has {listed([f'{ratio:.2f}' for ratio in rows['ratio']])} of its regret"
+        subjects.append(f"{len(rows)} {subject} ({objectives}{ratios if subject == CLOSE else ''})")
     return [
-        _reading_in_words(tested, printed),
+        f"{_reading_in_words(tested, printed)} Of {len(table):,} readings tried, {_count_best(table)} do best, with"
+        f" {table['held'].max()} of {len(SEARCHED)} statements; it is the plainest.",
         _smallest_in_words(tested),
         f"Refuted: {listed(subjects) if subjects else 'nothing'}.",
     ]
+
+
+def _count_best(table: pd.DataFrame) -> int:
+    """How many readings of the search share the largest number of statements."""
+    return int((table["held"] == table["held"].max()).sum())
 
 
 def _reading_in_words(tested: pd.DataFrame, printed: Reading) -> str:
@@ -125,9 +136,12 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
     """
     N, best = len(SEARCHED), table["held"].max()
     by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
-    never = [s for s in SEARCHED if not table["which"].str.split().map(lambda which, s=s: s.id in which).any()]
+    which = table["which"].str.split()
+    shares = {s: which.map(lambda ids, s=s: s.id in ids).mean() for s in SEARCHED}
+    never, floor = ([s for s, share in shares.items() if test(share)] for test in (lambda x: x == 0, _is_nearly_all))
     low = {noise: int(by_scale[noise].max()) for noise in GRID_VALUES["paper"]["noise"] if noise in by_scale.index}
-    numbers = ", ".join(f"{count} with {noise_in_words(noise)}" for noise, count in low.items())
+    high = table.groupby(table["noise"].astype(str))["held"].max()
+    numbers = ", ".join(f"{count} ({high[str(noise)]}) with {noise_in_words(noise)}" for noise, count in low.items())
     in_means = sum(holds_in_means(statement, comparisons) for statement in SEARCHED)
     never_in_words = "; ".join(f"{KINDS_IN_WORDS[_kind(s.id)]} ({title(s.objective)})" for s in never)
     sentences = [
@@ -136,10 +150,13 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
         f"Refuted:{_list_below(tested[tested['verdict'] == REFUTED])}",
         f"Open:{_list_below(tested[tested['verdict'] == OPEN])}",
         f"For each of {len(table):,} readings, the search counts how many of {N} statements hold in the means. At most "
-        f'{best} do, in {(table["held"] == best).sum()} readings. Under "printed" it is '
+        f"{best} do, in {_count_best(table)} readings. But {len(floor)} of the {N} hold in at least"
+        f" {NEARLY_ALL:.0%} of all readings, and under the median reading {table['held'].median():g} hold. Under"
+        f' "printed" it is '
         f"{int(_row(table, printed)['held'])} in the search's two runs, and {in_means} in the {tested['n'].max()} runs "
         f"of the test. Under no reading does this hold: {never_in_words or 'each holds under some'}.",
-        f"The noise matters. With the best T, and all else as in this package, this many of the {N} hold: {numbers}.",
+        f"The noise matters. With the best T, and all else as in this package, this many of the {N} hold, and in"
+        f" brackets the most if other choices move, too: {numbers}.",
     ]
     turned = tested[
         (tested["other_phase"] > MAX_CUT_SHARE) & (tested["phase"] <= MAX_CUT_SHARE) & (tested["verdict"] != OPEN)
@@ -162,6 +179,10 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
     ]
 
 
+def _is_nearly_all(share: float) -> bool:
+    return share >= NEARLY_ALL
+
+
 def holds_in_means(statement: Statement, comparisons: pd.DataFrame) -> bool:
     """Whether a statement is so in the means over the runs of the confirmation."""
     rows = comparisons[comparisons["id"] == statement.id]
@@ -179,6 +200,7 @@ def _counts_by_design(tested: pd.DataFrame) -> str:
     )
 
 
+CLOSE = "that PF-PNE is close to a rival"  # a subject of statements
 KINDS_IN_WORDS = {  # a kind of statement in a few words
     "smallest": "PF-PNE has the smallest regret of the paper's five",
     "depends": "identical clients halve Fed-PNE's regret",
@@ -195,6 +217,9 @@ KINDS_IN_WORDS = {  # a kind of statement in a few words
     "fed-grows": "Fed-PNE goes on communicating",
     "pf-stops": "PF-PNE stops communicating",
 }
+
+
+NOT_ON_REGRET = ("differ", "fed-grows", "pf-stops")  # kinds of statements: on the clients, and on what is sent
 
 
 def _kind(statement: str) -> str:
@@ -223,7 +248,7 @@ def _subject(statement: str) -> str:
     """What a statement is about, as `in_short` groups them."""
     kind = _kind(statement)
     if kind in ("doublesine-hct-slightly", "ackley-hct", "ackley-fed"):
-        return "that PF-PNE is close to a rival"
+        return CLOSE
     return {
         "smallest": "that PF-PNE has the smallest regret",
         "settings": "that one of PF-PNE's settings matters little",
@@ -273,7 +298,7 @@ def algorithms_not_drawn_in_words(ranking: pd.DataFrame, by_name: bool) -> str:
 
 
 def model_in_words(statements: pd.DataFrame) -> str:
-    """Say what comes out under the paper's own reward model.
+    """Say what comes out under the reading "model".
 
     Parameters
     ----------
@@ -286,16 +311,17 @@ def model_in_words(statements: pd.DataFrame) -> str:
         The sentences.
     """
     model, reading = statements[statements["reading"] == "model"], READINGS["model"]
+    noise, _ = noise_in_words(reading.noises[0]).split()  # without "rewards"
     counts = _counts_in_words(model[~model["by_design"].astype(bool)])
     return (
-        f"With the paper's own reward model ({noise_in_words(reading.noises[0])}; no noise on Landmine) and T ="
-        f" {reading.horizon:,}, {counts}. PF-PNE's lead over the paper's other four:"
+        f"*Model* has rewards in [0, 1], as the paper asks ({noise}; no noise on Landmine), and T ="
+        f" {reading.horizon:,}: {counts}. PF-PNE's lead over the paper's other four:"
         f" {_by_verdict(model[model['id'].map(_kind).eq('smallest')])}."
     )
 
 
 def longer_model_in_words(table: pd.DataFrame) -> str:
-    """Say in a sentence where PF-PNE is first in the longest runs under the paper's own reward model.
+    """Say in a sentence where PF-PNE is first in the longest runs with the rewards of the reading "model".
 
     Parameters
     ----------
@@ -313,8 +339,8 @@ def longer_model_in_words(table: pd.DataFrame) -> str:
     held = there["which"].iloc[0].split() if len(there) else []
     first = [title(s.objective) for s in SEARCHED if _kind(s.id) == "smallest" and s.id in held]
     return (
-        f"With that reward model at T = {longest:,}, in the search's two runs, which test nothing, PF-PNE is first on"
-        f" {listed(first) if first else 'none of the four'}."
+        f"With the rewards of *model* at T = {longest:,}, in the search's two runs, which test nothing, PF-PNE is first"
+        f" on {listed(first) if first else 'none of the four'}."
     )
 
 
@@ -521,9 +547,10 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
 
 
 def _counts_in_words(table: pd.DataFrame) -> str:
-    """The number of statements that are shown, refuted and open: "13 are shown, 9 refuted and 5 open"."""
+    """How many statements are shown, refuted and open: "8 are shown (2 about regret), 7 refuted and 12 open"."""
     shown, refuted, undecided = ((table["verdict"] == verdict).sum() for verdict in (SHOWN, REFUTED, OPEN))
-    return f"{shown} are {SHOWN}, {refuted} {REFUTED} and {undecided} {OPEN}"
+    on_regret = (table["verdict"].eq(SHOWN) & ~table["id"].map(_kind).isin(NOT_ON_REGRET)).sum()
+    return f"{shown} are {SHOWN} ({on_regret} about regret), {refuted} {REFUTED} and {undecided} {OPEN}"
 
 
 def _verdict_in_words(statement: Statement, row: pd.Series) -> str:
