@@ -45,6 +45,20 @@ def sweep(run: Federation) -> list:
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_a_longer_run_begins_as_a_shorter_one_where_the_row_says_so(name):
+    few = 40
+
+    def first_points(horizon: int) -> list:
+        run, points = federation(name, horizon=horizon), {m: [] for m in range(M)}
+        while any(client.t < few for client in run.clients):
+            for m, own, counts in sweep(run):
+                points[m] += [point for point, n in zip(own, counts, strict=True) for _ in range(n)]
+        return [points[m][:few] for m in range(M)]
+
+    assert (first_points(few) == first_points(1_500)) == SEARCHES[name].ignores_horizon
+
+
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("horizon", [1, 2, 7, T])
 def test_the_budget_is_spent_exactly_inside_the_domain(name, horizon):
     run, spent = federation(name, horizon=horizon), np.zeros(M, dtype=int)

@@ -294,7 +294,7 @@ def test_values_of_before_are_learnt_from_and_cost_nothing():
             tune(objectives(fails=0, how=fail), 8, known=wrong)
 
 
-@pytest.mark.parametrize("algorithm", [name for name, row in SEARCHES.items() if row.anytime])
+@pytest.mark.parametrize("algorithm", [name for name, row in SEARCHES.items() if row.ignores_horizon])
 def test_a_longer_search_goes_on_from_a_shorter_one(algorithm, tmp_path):
     file, functions = tmp_path / "history.jsonl", objectives(noise=0.05)
     tune(functions, 14, algorithm=algorithm, history=file)
@@ -305,7 +305,7 @@ def test_a_longer_search_goes_on_from_a_shorter_one(algorithm, tmp_path):
         tune(objectives(fails=0, how=fail), 14, algorithm=algorithm, history=file)
 
 
-@pytest.mark.parametrize("algorithm", [name for name, row in SEARCHES.items() if row.anytime])
+@pytest.mark.parametrize("algorithm", [name for name, row in SEARCHES.items() if row.ignores_reward_range])
 def test_a_search_whose_range_was_too_narrow_goes_on_with_a_wider_one(algorithm, tmp_path):
     """Its points do not depend on the range, so that what was paid for serves."""
     file, wide = tmp_path / "history.jsonl", {"reward_range": (-2, 9), "algorithm": algorithm}

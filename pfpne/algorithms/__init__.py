@@ -47,8 +47,10 @@ class Algorithm:
         For a variant of an algorithm: its fast form in simulations, as in pfpne.simulation.fast.
     max_evaluations
         How many evaluations of a client it can take; None for any number.
-    anytime
-        Whether it ignores the horizon, so that a longer run begins as a shorter one does.
+    ignores_horizon
+        Whether its clients' choices do not depend on the horizon, so that a longer run begins as a shorter one does.
+    ignores_reward_range
+        Whether its clients' choices do not depend on the range of the rewards, only on their order and distances.
     """
 
     settings: type
@@ -58,10 +60,16 @@ class Algorithm:
     on_cells: bool = True
     fast: Callable | None = None
     max_evaluations: int | None = None
-    anytime: bool = False
+    ignores_horizon: bool = False
+    ignores_reward_range: bool = False
 
 
-_GP = {"on_cells": False, "max_evaluations": gp.MAX_CLIENT_EVALUATIONS, "anytime": True}
+_GP = {
+    "on_cells": False,
+    "max_evaluations": gp.MAX_CLIENT_EVALUATIONS,
+    "ignores_horizon": True,
+    "ignores_reward_range": True,
+}
 ALGORITHMS = {
     "pf-pne": Algorithm(PFPNESettings, partial(make_phased, PFPNE, PhasedServer), (NodeMeans,), (Kept,)),
     "fed-pne": Algorithm(PhasedSettings, partial(make_phased, FedPNE, FedPNEServer), (NodeMeans,), (KeptIndex,)),
@@ -75,10 +83,11 @@ ALGORITHMS = {
     "hct-noise": Algorithm(
         pf_pne_plus.NoiseHCTSettings,
         partial(make_phased, pf_pne_plus.HCTNoise, Server, client=pf_pne_plus.PlusClient),
+        ignores_horizon=True,
     ),
-    "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_constants)),
-    "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_constants)),
-    "centralized": Algorithm(hct.HCTSettings, make_centralized, (RewardReport,), (NextPoint,)),
+    "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_constants), ignores_horizon=True),
+    "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_constants), ignores_horizon=True),
+    "centralized": Algorithm(hct.HCTSettings, make_centralized, (RewardReport,), (NextPoint,), ignores_horizon=True),
     "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_constants)),
     "blin": Algorithm(blin.BLiNSettings, blin.make_blin, on_cells=False),
     "fed1-ucb": Algorithm(
@@ -94,6 +103,7 @@ ALGORITHMS = {
         (fn_ucb.NeuralStatistics,),
         (fn_ucb.NeuralStatistics, fn_ucb.NewsRequest),
         on_cells=False,
+        ignores_horizon=True,
     ),
     "gp": Algorithm(gp.GPSettings, gp.make_gp, **_GP),
     "gp-shared": Algorithm(gp.GPSettings, gp.make_shared_gp, (gp.Beliefs,), (gp.AllBeliefs,), **_GP),

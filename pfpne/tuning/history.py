@@ -98,13 +98,15 @@ class History:
         self._begin([self._checked(row, n) for n, row in enumerate(lines[1:], 1)])
 
     def _check_same(self, before: dict, request: dict, source) -> None:
+        algorithm = SEARCHES[request["algorithm"]]
         for name in sorted(request, key="algorithm".__ne__):  # the algorithm first: its default follows from the rest
             old, value = before.get(name), request[name]
             may_differ = False
-            if SEARCHES[request["algorithm"]].anytime:
-                # a longer search begins as a shorter one, and its points do not depend on the range of the values
-                is_direction_same = name == "reward" and isinstance(old, list) and old[2:] == value[2:]
-                may_differ = is_direction_same or (name == "n_evaluations" and old is not None)
+            if name == "n_evaluations":
+                may_differ = algorithm.ignores_horizon and old is not None
+            elif name == "reward":
+                same_direction = isinstance(old, list) and old[2:] == value[2:]
+                may_differ = algorithm.ignores_reward_range and same_direction
             if old != value and not may_differ:
                 raise ValueError(f"{source} is of another search: {_difference(name, old, value)}")
 

@@ -9,8 +9,12 @@ from pfpne.validation import nearest_name
 
 FEW_EVALUATIONS = 1_000  # up to so many the first default, beyond them the second
 DEFAULT_FOR_FEW, DEFAULT_FOR_MANY = "gp", "pf-pne+"
-_RANDOM = Algorithm(RandomSearchSettings, make_random_search, on_cells=False, anytime=True)
-SEARCHES = {**ALGORITHMS, "random": _RANDOM}
+SEARCHES = {
+    **ALGORITHMS,
+    "random": Algorithm(
+        RandomSearchSettings, make_random_search, on_cells=False, ignores_horizon=True, ignores_reward_range=True
+    ),
+}
 # Without noise there is no reason to repeat a point: confidence intervals have next to no width.
 NOISELESS_SETTINGS = {"c": 1e-9, "noise_aware": False}
 OF_TUNE_ALONE = ("catch", "n_jobs", "timeout", "callbacks", "progress")  # arguments: about the calls of functions

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pfpne.algorithms import ALGORITHMS
 from pfpne.paper.claims.claim_tests import c_of_noise, has_stopped_communicating, keeps_communicating
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
 from pfpne.paper.exhibits import variants
@@ -69,8 +70,8 @@ WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of variants.VARIANTS that begin
 }
 COMPETITORS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fed1-UCB, FN-UCB": ("fed1-ucb", "fn-ucb")}
 IDENTICAL_FED_PNE = "fed-pne, identical clients"
-# Their choices do not depend on T: results at shorter horizons are read off the run to the longest.
-READ_OFF = ("hct-pyxab", "fn-ucb")
+# Results of these at shorter horizons are read off the run to the longest.
+READ_OFF = tuple(name for name in PAPER_ALGORITHMS if ALGORITHMS[name].ignores_horizon)
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,9 @@ STATED = {
 DRAWN = ("pf-pne", "fed-pne", "pe", "hct", "hoo")  # of the exponents; their CSV has all
 NO_FIT = "\N{DAGGER}"
 
-# FN-UCB's choices do not depend on the horizon: its regret at a shorter one is read off the curves of the longest, as
-# running it again would take longer than everything else.
+# FN-UCB ignores the horizon, so that its regret at a shorter one is read off the curves of the longest: running it
+# again would take longer than everything else. A curve has 500 points, and between two of them the regret is
+# interpolated. So the faster algorithms that ignore the horizon, too, are run again, which is exact.
 READ_OFF = ("fn-ucb",)
 
 
