@@ -18,11 +18,11 @@ import numpy as np
 from PyXAB.algos.HCT import HCT as PyXABHCT
 
 import pfpne
-from pfpne.algorithms import make_settings
+from pfpne.algorithms import ALGORITHMS, make_settings
 from pfpne.federation import Task
 from pfpne.partition import Partition
 from pfpne.pyxab import to_pyxab
-from pfpne.simulation.fast import FAST
+from pfpne.simulation.fast import fast_form
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import checkpoints
 
@@ -53,11 +53,12 @@ def time_pyxab(problem, partition) -> tuple[float, np.ndarray]:
 def time_ours(name: str, problem, horizon: int) -> tuple[float, np.ndarray]:
     """Median seconds of a simulation, and its cumulative regret (M, C)."""
     task, taken = Task(Partition(problem.domain), problem.n_clients, horizon, problem.noise), []
-    settings = make_settings(name, {})
+    settings, simulate = make_settings(name, {}), fast_form(ALGORITHMS[name])
+    assert simulate is not None
     for _ in range(REPETITIONS + 1):
         streams = noise_streams(problem, 0, 0)
         start = time.perf_counter()
-        traces = FAST[name](problem, task, settings, streams, checkpoints(horizon), False)
+        traces = simulate(problem, task, settings, streams, checkpoints(horizon), False)
         taken.append(time.perf_counter() - start)
     return median(taken[1:]), traces.regret
 

@@ -14,7 +14,6 @@ import numpy as np
 import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, PublicKey, secured
-from pfpne.simulation.fast import FAST
 
 SITES, HORIZON = 3, {"fed1-ucb": 300}  # of the runs that are compared; 100 evaluations where none is said
 M, T, N_RUNS = 20, 10_000, 10  # of those whose regret is measured
@@ -54,7 +53,7 @@ def cost(name: str, noise) -> str:
 
     Without masks, which change nothing but the time that it takes.
     """
-    means, pulled_more = [], Algorithm(SECURED[name][0], ALGORITHMS[name].make, fast=FAST[name])
+    means, pulled_more = [], Algorithm(SECURED[name][0], ALGORITHMS[name].make)
     for least in LEAST:
         regrets = []
         for run in range(N_RUNS):

@@ -13,7 +13,7 @@ from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.federation import Federation, Task
 from pfpne.messages import Message
 from pfpne.partition import Partition
-from pfpne.simulation.fast import FAST
+from pfpne.simulation.fast import fast_form
 from pfpne.tuning.searches import SEARCHES
 
 M, T = 3, 60
@@ -189,8 +189,16 @@ def test_regret_never_falls_and_the_fast_form_is_the_objects(name, noise):
         for regret in (run.regret, run.global_regret):
             assert (np.diff(regret, axis=1, prepend=0) >= 0).all()
         assert (run.simple_regret >= 0).all() and (run.communication["t"] <= horizon).all()
-        if name in FAST:
+        if fast_form(ALGORITHMS[name]) is not None:
             assert_equal_runs(run, pfpne.simulate(name, problem, horizon, global_regret=True, objects=True))
+
+
+def test_a_row_has_the_fast_form_that_its_name_has(monkeypatch):
+    problem = pfpne.make_problem("garland", n_clients=2)
+    runs = [pfpne.simulate("hct", problem, 50)]
+    monkeypatch.setattr("pfpne.simulation.simulate.run_objects", None)
+    runs.append(pfpne.simulate(ALGORITHMS["hct"], problem, 50))
+    assert_equal_runs(*runs)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,8 +1,8 @@
 """The table of algorithms: the settings of each, how its server and clients are made, what they may send.
 
-A new algorithm is a file beside these, and a row here. If it has a faster form for simulations, that is a row of
-pfpne.simulation.fast. An algorithm for few evaluations only, which has max_evaluations, takes no part in the paper's
-comparisons.
+A new algorithm is a file beside these, and a row here. If its objects are slow in simulations, what makes them gets a
+faster form in pfpne.simulation.fast. An algorithm for few evaluations only, which has max_evaluations, takes no part in
+the paper's comparisons.
 """
 
 import dataclasses
@@ -44,7 +44,8 @@ class Algorithm:
     on_cells
         Whether it searches the cells of the task's partition.
     fast
-        For a variant of an algorithm: its fast form in simulations, as in pfpne.simulation.fast.
+        A form of its own for simulations, where it differs from what pfpne.simulation.fast has for `make`. It is a
+        function of the same arguments as those there.
     max_evaluations
         How many evaluations of a client it can take; None for any number.
     ignores_horizon

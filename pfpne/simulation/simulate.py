@@ -15,7 +15,7 @@ from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.rng import stream
-from pfpne.simulation.fast import FAST
+from pfpne.simulation.fast import fast_form
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Measurements, Recorder, Run, checkpoints
 from pfpne.validation import check, check_count
@@ -137,7 +137,7 @@ def simulate(
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, seed, key=(problem.name, run))
     t, streams, mail = checkpoints(T), noise_streams(problem, seed, run), [] if messages else None
     start, measurements = time.perf_counter(), None
-    fast = algorithm.fast if isinstance(name, Algorithm) else FAST.get(name)
+    fast = fast_form(algorithm)
     if fast is not None and not (messages or objects):
         measurements = fast(problem, task, made_settings, streams, t, global_regret)
     if measurements is None:

@@ -18,7 +18,6 @@ from pfpne.federation import Batch, Server
 from pfpne.partition import Partition
 from pfpne.simulation.neural import NeuralSimulation, Ridge, simulate_fn_ucb
 from pfpne.simulation.noise import noisy
-from pfpne.simulation.phased import simulate_phases
 
 
 class DepthOne(PFPNE):
@@ -235,8 +234,7 @@ def make_whole_fed1_ucb(task, settings):
 
 
 def _phased(base: str, phases=PFPNE, server=PhasedServer) -> Algorithm:
-    make, fast = partial(make_phased, phases, server), partial(simulate_phases, phases, server)
-    return replace(ALGORITHMS[base], make=make, fast=fast)
+    return replace(ALGORITHMS[base], make=partial(make_phased, phases, server))
 
 
 _DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Drifting))

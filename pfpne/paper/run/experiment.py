@@ -13,7 +13,7 @@ from pfpne.federation import Task
 from pfpne.paper.run import cache
 from pfpne.partition import Partition
 from pfpne.problems import OBJECTIVES, Problem, make_problem
-from pfpne.simulation.fast import FAST
+from pfpne.simulation.fast import fast_form
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate
 from pfpne.validation import check, check_count, unknown_name
@@ -187,8 +187,8 @@ class Experiment(ProblemSetup):
             "global_regret": self.global_regret,
             "data": self.data_hash,
         }
-        rows = ALGORITHMS[algorithm], FAST.get(algorithm), OBJECTIVES[self.objective]
-        return cache.key(content, Experiment, *rows)
+        row = ALGORITHMS[algorithm]
+        return cache.key(content, Experiment, row, fast_form(row), OBJECTIVES[self.objective])
 
     def simulate(self, algorithm: str | Algorithm, run: int, partition: type[Partition] = Partition) -> Run:
         """Simulate one run now.
