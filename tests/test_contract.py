@@ -10,6 +10,7 @@ from conftest import HORIZONS
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms.secure import secured
 from pfpne.federation import Federation, Task
 from pfpne.messages import Message
 from pfpne.partition import Partition
@@ -191,6 +192,13 @@ def test_regret_never_falls_and_the_fast_form_is_the_objects(name, noise):
         assert (run.simple_regret >= 0).all() and (run.communication["t"] <= horizon).all()
         if fast_form(ALGORITHMS[name]) is not None:
             assert_equal_runs(run, pfpne.simulate(name, problem, horizon, global_regret=True, objects=True))
+
+
+def test_an_algorithm_is_called_by_its_name_in_messages():
+    task = Task(Partition(LINE), M, T)
+    for algorithm, called in (("pf-pne", "pf-pne"), (ALGORITHMS["hct"], "hct"), (secured("pf-pne"), "pf-pne, secured")):
+        with pytest.raises(ValueError, match=f"^{called}: .*'cc'"):
+            make_federation(algorithm, task, cc=1)
 
 
 def test_a_row_has_the_fast_form_that_its_name_has(monkeypatch):

@@ -10,21 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pfpne.algorithms import blin, fed1_ucb, fn_ucb, gp, hct, hoo, pf_pne_plus
-from pfpne.algorithms.centralized import NextPoint, RewardReport, make_centralized
+from pfpne.algorithms import blin, fed1_ucb, fn_ucb, gp, hct, hoo
+from pfpne.algorithms import pf_pne_plus as plus
+from pfpne.algorithms.centralized import CentralizedClient, CentralizedServer, make_centralized
 from pfpne.algorithms.pf_pne import (
     PE,
     PFPNE,
     FedPNE,
     FedPNEServer,
-    Kept,
-    KeptIndex,
-    NodeMeans,
     PFPNESettings,
     PhasedServer,
     PhasedSettings,
 )
-from pfpne.algorithms.phases import make_phased
+from pfpne.algorithms.phases import PhasedAlgorithm, PhasedClient, make_phased
 from pfpne.federation import Client, Federation, Server, Task
 from pfpne.validation import check, unknown_name
 
@@ -52,6 +50,8 @@ class Algorithm:
         Whether its clients' choices do not depend on the horizon, so that a longer run begins as a shorter one does.
     ignores_reward_range
         Whether its clients' choices do not depend on the range of the rewards, only on their order and distances.
+    name
+        What messages to the user call it.
     """
 
     settings: type
@@ -63,6 +63,14 @@ class Algorithm:
     max_evaluations: int | None = None
     ignores_horizon: bool = False
     ignores_reward_range: bool = False
+    name: str = "this algorithm"
+
+
+def _phased(
+    settings: type, phases: type[PhasedAlgorithm], server: type[Server], client=PhasedClient, **fields
+) -> Algorithm:
+    make = partial(make_phased, phases, server, client=client)
+    return Algorithm(settings, make, server.takes, phases.answers, **fields)
 
 
 _GP = {
@@ -71,44 +79,38 @@ _GP = {
     "ignores_horizon": True,
     "ignores_reward_range": True,
 }
-ALGORITHMS = {
-    "pf-pne": Algorithm(PFPNESettings, partial(make_phased, PFPNE, PhasedServer), (NodeMeans,), (Kept,)),
-    "fed-pne": Algorithm(PhasedSettings, partial(make_phased, FedPNE, FedPNEServer), (NodeMeans,), (KeptIndex,)),
-    "pe": Algorithm(PhasedSettings, partial(make_phased, PE, Server)),
-    "pf-pne+": Algorithm(
-        pf_pne_plus.PlusSettings,
-        partial(make_phased, pf_pne_plus.PFPNEPlus, pf_pne_plus.PlusServer, client=pf_pne_plus.PlusClient),
-        (pf_pne_plus.RootStatistics, NodeMeans),
-        (pf_pne_plus.SharedStatistics,),
-    ),
-    "hct-noise": Algorithm(
-        pf_pne_plus.NoiseHCTSettings,
-        partial(make_phased, pf_pne_plus.HCTNoise, Server, client=pf_pne_plus.PlusClient),
-        ignores_horizon=True,
-    ),
+_ROWS = {
+    "pf-pne": _phased(PFPNESettings, PFPNE, PhasedServer),
+    "fed-pne": _phased(PhasedSettings, FedPNE, FedPNEServer),
+    "pe": _phased(PhasedSettings, PE, Server),
+    "pf-pne+": _phased(plus.PlusSettings, plus.PFPNEPlus, plus.PlusServer, client=plus.PlusClient),
+    "hct-noise": _phased(plus.NoiseHCTSettings, plus.HCTNoise, Server, client=plus.PlusClient, ignores_horizon=True),
     "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_constants), ignores_horizon=True),
     "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_constants), ignores_horizon=True),
-    "centralized": Algorithm(hct.HCTSettings, make_centralized, (RewardReport,), (NextPoint,), ignores_horizon=True),
+    "centralized": Algorithm(
+        hct.HCTSettings, make_centralized, CentralizedServer.takes, CentralizedClient.takes, ignores_horizon=True
+    ),
     "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_constants)),
     "blin": Algorithm(blin.BLiNSettings, blin.make_blin, on_cells=False),
     "fed1-ucb": Algorithm(
         fed1_ucb.Fed1UCBSettings,
         fed1_ucb.make_fed1_ucb,
-        (fed1_ucb.ArmMeans,),
-        (fed1_ucb.SurvivingArms,),
+        fed1_ucb.Fed1UCBServer.takes,
+        fed1_ucb.Fed1UCBClient.takes,
         on_cells=False,
     ),
     "fn-ucb": Algorithm(
         fn_ucb.FNUCBSettings,
         fn_ucb.make_fn_ucb,
-        (fn_ucb.NeuralStatistics,),
-        (fn_ucb.NeuralStatistics, fn_ucb.NewsRequest),
+        fn_ucb.FNUCBServer.takes,
+        fn_ucb.FNUCBClient.takes,
         on_cells=False,
         ignores_horizon=True,
     ),
     "gp": Algorithm(gp.GPSettings, gp.make_gp, **_GP),
-    "gp-shared": Algorithm(gp.GPSettings, gp.make_shared_gp, (gp.Beliefs,), (gp.AllBeliefs,), **_GP),
+    "gp-shared": Algorithm(gp.GPSettings, gp.make_shared_gp, gp.GPServer.takes, gp.SharedGPClient.takes, **_GP),
 }
+ALGORITHMS = {name: dataclasses.replace(row, name=name) for name, row in _ROWS.items()}
 NAMES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.max_evaluations is None)
 
 
@@ -132,16 +134,16 @@ def make_settings(name: str | Algorithm, values: dict, problem=None):
     Delta="true" stands for the Delta of the problem. ValueError for a setting that the algorithm does not take, or a
     value out of its range.
     """
-    names = settings_of(name)
+    algorithm, names = get_algorithm(name), settings_of(name)
     for given in values:
         if given not in names:
-            raise ValueError(f"{name}: {unknown_name('setting', given, names)}")
+            raise ValueError(f"{algorithm.name}: {unknown_name('setting', given, names)}")
     Delta = values.get("Delta")
     if isinstance(Delta, str) and Delta == "true":
         if problem is None:
             raise ValueError('Delta="true" needs a problem whose optima are known; give a number here.')
         values = {**values, "Delta": float(problem.Delta)}
-    return get_algorithm(name).settings(**values)
+    return algorithm.settings(**values)
 
 
 def make_federation(name: str | Algorithm, task: Task, /, **settings) -> Federation:

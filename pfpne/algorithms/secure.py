@@ -749,9 +749,8 @@ def secured(name: str) -> Algorithm:
         raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
     settings, sums, answers = SECURED[name]
     make = partial(_make, ALGORITHMS[name].make, sums)
-    return Algorithm(
-        settings, make, (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *answers)
-    )
+    up, down = (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *answers)
+    return Algorithm(settings, make, up, down, name=f"{name}, secured")
 
 
 def _make(make: Callable, sums: type[Sums], task: Task, settings: Any) -> tuple[SecureServer, Sequence[SecureClient]]:

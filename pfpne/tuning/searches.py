@@ -12,7 +12,12 @@ DEFAULT_FOR_FEW, DEFAULT_FOR_MANY = "gp", "pf-pne+"
 SEARCHES = {
     **ALGORITHMS,
     "random": Algorithm(
-        RandomSearchSettings, make_random_search, on_cells=False, ignores_horizon=True, ignores_reward_range=True
+        RandomSearchSettings,
+        make_random_search,
+        on_cells=False,
+        ignores_horizon=True,
+        ignores_reward_range=True,
+        name="random",
     ),
 }
 # Without noise there is no reason to repeat a point: confidence intervals have next to no width.
