@@ -1,8 +1,9 @@
 """Finished results on disk: each is computed once, written whole or not at all, and known by what it depends on.
 
 Runs, and rows of numbers made of runs, have one kind of key. It covers what was asked for, the code that computes it
-(see pfpne.paper.run.sources), and the versions of the numerical libraries. A change in any of them computes the result
-again; a file that is damaged, or holds another's result, is reported and not used.
+(see pfpne.paper.run.sources), and what else decides its last bits (see pfpne.paper.run.versions): the versions of
+Python and of the numerical libraries, and the processor. A change in any of them computes the result again; a file that
+is damaged, or holds another's result, is reported and not used.
 """
 
 import contextlib
