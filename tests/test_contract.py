@@ -243,3 +243,9 @@ def test_another_run_is_another_run(name):
     first, second = (pfpne.simulate(name, silent, 200, run=run) for run in (0, 1))
     same = np.array_equal(first.regret, second.regret)
     assert same == (name == "blin")  # which searches a grid of its own: without noise nothing is left to chance
+
+
+@pytest.mark.parametrize("reward_range", [(0.5, 0.5), (1, 0), (0, 2e9), (0, np.nan), (0, 1, 2), "01"])
+def test_a_range_of_rewards_has_two_ends_in_order(reward_range):
+    with pytest.raises(ValueError, match="reward_range must be"):
+        Task(Partition([[0, 1]]), 2, 10, reward_range=reward_range)

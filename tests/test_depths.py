@@ -447,6 +447,13 @@ def test_each_problem_is_measured_on_each_kind_of_cells_in_order(monkeypatch, tm
     np.testing.assert_array_equal(problems.iloc[-1][[*assumptions.ASSUMPTIONS]].to_numpy(dtype=float), first)
 
 
+def test_the_cells_of_a_problem_are_those_of_its_run(monkeypatch):
+    asked = []
+    monkeypatch.setattr(assumptions, "partition_of", lambda *of: asked.append(of[1:]) or partition_of(*of))
+    assumptions.measure_problem(6, "himmelblau", 2, 0.1, "random", 3, 5)
+    assert asked == [("random", 3, 5)]
+
+
 def test_the_table_of_assumptions_has_medians_as_strings():
     """A dash for nu_1 and rho where cells do not shrink, "none" for what is infinite."""
     runs = [

@@ -95,10 +95,10 @@ def test_binary_rewards_are_seen_to_be_binary():
     assert server(zeros_and_ones).binary and not server(others).binary and not server(np.ones((2, n))).binary
 
 
-@pytest.mark.parametrize(("nu_1", "going"), [(0.4, True), (0.37, False)])
+@pytest.mark.parametrize(("nu_1", "going"), [(0.4, True), (0.378, True), (0.37, False)])
 def test_stage_1_ends_where_het_less_three_standard_errors_is_more_than_the_smoothness(nu_1, going):
     # three clients, 8 pulls each: variance of the means 0.16, less 0.04 / 8: het^2 = 0.155, standard error 0.005.
-    # 0.155 - 0.015 = 0.14, below 0.4^2 = 0.16 and above 0.37^2 = 0.1369
+    # 0.155 - 0.015 = 0.14, below 0.378^2 = 0.1429 and above 0.37^2 = 0.1369
     server = make_federation("pf-pne+", Task(LINE, 3, 1_000), nu_1=nu_1).server
     answer = server.conclude(np.array([[0.1], [0.5], [0.9]]), np.array([[0.01], [0.02], [0.09]]))
     assert answer.variances.tolist() == pytest.approx([0.04, 0.155])

@@ -574,3 +574,10 @@ def test_points_are_scanned_over_all_of_the_domain_and_its_corners():
     assert unit.min() >= 0 and unit.max() <= 1
     shares = [np.histogram(column, bins=8, range=(0, 1))[0] / len(points) for column in unit.T]
     np.testing.assert_allclose(shares, 1 / 8, atol=0.01)
+
+
+def test_a_client_whose_highest_peak_is_outside_has_its_best_value_elsewhere():
+    problem, x = make_problem("garland", 40, shift=0.6), np.linspace(0, 1, 50_001)[:, None]
+    seen = np.array([problem.client_values(m, x).max() for m in range(40)])
+    assert (seen <= problem.optimum).all() and (problem.optimum - seen).max() < 0.01
+    assert ((problem.maximisers == 0) | (problem.maximisers == 1)).sum() > 3  # on the border

@@ -220,6 +220,7 @@ def test_what_a_client_learns_from_others_leaves_its_own_beliefs_out():
         for m, batch in search.ask():
             search.tell(m, 1 - np.abs(batch.points[:, 0] - (0.1, 0.5, 0.9)[m]))
     own, *others = mail[0]
+    assert own.counts.sum() == pytest.approx(search.clients[0].t)
     means, counts = search.clients[0].others
     expected = sum(x.counts for x in others)
     assert expected.min() > 0 and counts.tolist() == pytest.approx(expected.tolist())
