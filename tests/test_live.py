@@ -495,6 +495,17 @@ def test_a_client_refuses_the_texts_of_another_plan(tmp_path):
     assert (tmp_path / "state").read_bytes() == before
 
 
+def test_a_text_of_another_version_of_the_package_is_refused(tmp_path, monkeypatch):
+    """It may count, or write its messages, in another way."""
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    monkeypatch.setattr("pfpne.live.plan.__version__", "0.0.9")
+    client = LiveClient("pf-pne", task(M, T), 0, lambda x: 0.5, tmp_path / "client")
+    with pytest.raises(ValueError, match="the plan of a message must be"):
+        client.answer(server.mail(0))
+    with pytest.raises(ValueError, match="the plan of a message must be"):
+        server.take(0, client.answer())
+
+
 def test_a_server_whose_state_was_lost_says_so_at_once(tmp_path):
     """One client that says that it is ahead may lie, and is not asked again at once; all of them do not."""
     in_one_process("pf-pne", tmp_path, T, stop_after=7)

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pfpne import __version__
 from pfpne.algorithms import Algorithm
 from pfpne.algorithms.secure import secured
 from pfpne.federation import Task
@@ -16,12 +17,15 @@ from pfpne.validation import check
 
 
 def describe_plan(name: str, task: Task, settings: dict) -> str:
-    """Return what server and clients must agree on, as a text: the algorithm, the task, the settings."""
+    """Return what server and clients must agree on, as a text: the algorithm, the task, the settings, the version.
+
+    The version of the package is part of it because another may count, or write its messages, in another way.
+    """
 
     def plain(x):
         return x.tolist() if hasattr(x, "tolist") else {"kind": type(x).__name__, **vars(x)}
 
-    return json.dumps([name, task, settings], default=plain, sort_keys=True)
+    return json.dumps([name, task, settings, __version__], default=plain, sort_keys=True)
 
 
 def with_masks(name: str, secure: bool, settings: dict) -> tuple[str | Algorithm, dict]:
