@@ -425,6 +425,8 @@ def test_a_folder_of_another_run_is_refused_and_a_torn_line_mended(tmp_path):
     for other in (("hct", task(1, 4)), ("hoo", task(1, 3))):
         with pytest.raises(ValueError, match="another run"):
             LiveClient(*other, 0, lambda x: 0.5, tmp_path)
+    with pytest.raises(ValueError, match="another run"):
+        LiveClient("hct", task(1, 3), 0, lambda x: 0.5, tmp_path, missing=0.25)
     path = tmp_path / "evaluations.jsonl"
     (tmp_path / "state").unlink()
     whole = path.read_bytes()

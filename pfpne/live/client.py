@@ -82,7 +82,7 @@ class LiveClient:
         The folder of this client alone.
     missing
         The reward that counts for a point that has none: the worst there is. With masks it counts for every missing
-        one, and for all of a point where fewer than least_rewards are there.
+        one, and for all of a point where fewer than least_rewards are there. A folder is for one value of it.
     retries
         How often a failed evaluation is tried again, >= 0.
     give_up
@@ -141,7 +141,8 @@ class LiveClient:
         algorithm, agreed = with_masks(name, secure, settings)
         self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
         self._make()  # what is wrong with the plan is told before anything is written
-        self.folder, self.plan = make_folder(folder), describe_plan(name, task, {**agreed, "client": m})
+        own = {**agreed, "client": m, "missing": float(missing)}  # what decides what this client sends
+        self.folder, self.plan = make_folder(folder), describe_plan(name, task, own)
         self._plan_digest, self.run = plan_digest(describe_plan(name, task, agreed)), ""  # run: as the server named it
         self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
         self._secure = secure
