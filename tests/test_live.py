@@ -679,12 +679,13 @@ def test_the_page_runs_as_it_stands(capsys):
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_damaged_state_is_refused_with_what_to_do(secure, tmp_path):
-    """And nothing is lost: with the client's state removed, as it says, the run ends as it would have."""
+    """And nothing is lost: with the client's state removed, the run ends as it would have."""
     if secure:
         pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
     in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=secure)
     for content in (b"", b"junk"):
-        for folder, advice in (("client-1", "remove it: its journal"), ("server", "begin anew, with new folders")):
+        client = "remove the whole folder, at all sites" if secure else "remove it: its journal"
+        for folder, advice in (("client-1", client), ("server", "begin anew, with new folders")):
             whole = (tmp_path / folder / "state").read_bytes()
             (tmp_path / folder / "state").write_bytes(content)
             with pytest.raises(ValueError, match=f"Put it back from a copy; without one, {advice}"):

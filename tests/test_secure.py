@@ -1,5 +1,6 @@
 """Secure aggregation: sums that are right, parts that say nothing, the same decisions, and who cannot work this way."""
 
+import json
 import math
 import re
 import sys
@@ -26,6 +27,7 @@ from pfpne.algorithms.secure import (
     RecoveringClient,
     TwiceMasked,
     from_fixed,
+    key_for,
     mask,
     new_key,
     pair_mask,
@@ -317,7 +319,9 @@ def test_the_least_number_that_counts_is_the_settings(tmp_path):
 
 
 def test_no_other_run_has_the_masks_of_a_key_that_was_left_behind(tmp_path):
-    """Of the state alone, the same run goes on; without its journal, or with another plan, the key is another."""
+    """Without the state alone, the same run goes on; without its journal, too, or with another plan, the key is
+    another.
+    """
 
     def a_client(horizon):
         plan = "pf-pne", task(M, horizon)
@@ -327,21 +331,92 @@ def test_no_other_run_has_the_masks_of_a_key_that_was_left_behind(tmp_path):
     keys = [a_client(60).client.key.tobytes()]
     (tmp_path / "client-1" / "state").unlink()
     assert a_client(60).client.key.tobytes() == keys[0]
-    keys.append(a_client(61).client.key.tobytes())
     (tmp_path / "client-1" / "evaluations.jsonl").unlink()
-    keys.append(a_client(60).client.key.tobytes())
+    keys += [a_client(horizon).client.key.tobytes() for horizon in (60, 61)]
     assert len(set(keys)) == 3
+    assert not np.array_equal(key_for(bytes(32), "one plan"), key_for(bytes(32), "another"))
+
+
+def test_a_journal_that_was_left_behind_does_not_serve_in_another_federation(tmp_path):
+    """With a site more among the others, the two sums could be subtracted."""
+
+    def a_client(n_clients=M, horizon=60, **more):
+        return LiveClient("pf-pne", task(n_clients, horizon), 1, lambda x: 0.5, tmp_path / "client-1", **more)
+
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    for more in ({"n_clients": M + 1}, {"horizon": 61}, {"missing": 0.5}):
+        with pytest.raises(ValueError, match="is the state of another run: give this one a folder of its own.$"):
+            a_client(**more, secure=True)
+    (tmp_path / "client-1" / "state").unlink()
+    for more in ({"n_clients": M + 1}, {"horizon": 61}, {"missing": 0.5}, {"secure": False}):
+        with pytest.raises(ValueError, match="the journal in .* is of another run.* remove the whole folder"):
+            a_client(**{"secure": True, **more})
+    assert a_client(secure=True).client.t == 0
+    agreed = tmp_path / "client-1" / "agreed.json"
+    whole = json.loads(agreed.read_bytes())
+    for content in (b"", b"[]", b"\xff", json.dumps({"plan": whole["plan"]}).encode()):
+        agreed.write_bytes(content)
+        with pytest.raises(ValueError, match="or agreed.json there is not as it was"):
+            a_client(secure=True)
+    agreed.unlink()
+    with pytest.raises(ValueError, match="or agreed.json there is not as it was"):
+        a_client(secure=True)
+
+
+@pytest.mark.parametrize("lost", [("state",), ()])
+def test_a_client_takes_no_other_public_keys_than_it_had(lost, tmp_path):
+    """Of the same sums, under masks of keys that the server made, it could read each."""
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    folder = tmp_path / "client-1"
+    server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
+    keys = server.server.keys.copy()
+    keys[0] = public_key(new_key())
+    for name in lost:
+        (folder / name).unlink()
+    client = LiveClient("pf-pne", task(M, 60), 1, lambda x: objective(1, x), folder, secure=True)
+    if lost:
+        with pytest.raises(ValueError, match="are not the public keys that it had before.* remove the whole folder"):
+            client.answer(PublicKeys(0, keys).to_json(server.digest))
+        assert client.client.keys is None
+        client.answer(PublicKeys(0, server.server.keys).to_json(server.digest))
+    else:
+        client.answer(PublicKeys(0, keys).to_json(server.digest))  # late: ignored
+    assert np.array_equal(client.client.keys, server.server.keys)
+    agreed = folder / "agreed.json"
+    agreed.write_bytes(agreed.read_bytes().replace(b'"keys": "', b'"keys": "0'))
+    with pytest.raises(ValueError, match="or agreed.json there is not as it was"):
+        client.answer()
+
+
+def test_public_keys_that_are_refused_are_not_kept(tmp_path):
+    """The right ones are taken afterwards."""
+    clients = [LiveClient("pf-pne", task(M, 60), m, lambda x: 0.5, tmp_path / f"{m}", secure=True) for m in range(M)]
+    server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
+    for m, client in enumerate(clients):
+        server.take(m, client.answer(server.mail(m)))
+    keys = server.server.keys.copy()
+    keys[0] = public_key(new_key())
+    with pytest.raises(ValueError, match="the public key of client 0 must be its own"):
+        clients[0].answer(PublicKeys(0, keys).to_json(server.digest))
+    assert '"Masked"' in clients[0].answer(server.mail(0))
 
 
 def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
     in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
     for name in ("state", "key"):
         (tmp_path / "client-1" / name).unlink()
-    client = LiveClient("pf-pne", task(M, 60), 1, lambda x: objective(1, x), tmp_path / "client-1", secure=True)
+
+    def a_client():
+        return LiveClient("pf-pne", task(M, 60), 1, lambda x: objective(1, x), tmp_path / "client-1", secure=True)
+
+    with pytest.raises(ValueError, match="key is lost, and so is the state.* remove the whole folder"):
+        a_client()
+    (tmp_path / "client-1" / "key").write_bytes(bytes(32))
+    client = a_client()
     server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
     server.take(1, client.answer(server.mail(1)))
     with pytest.raises(ValueError, match="the public key of client 1 must be its own: begin anew"):
-        client.answer(server.mail(1))
+        client.answer(PublicKeys(0, server.server.keys).to_json(server.digest))
 
 
 def test_a_quorum_of_two_is_refused_as_each_would_have_the_others_mean(tmp_path):

@@ -1,5 +1,7 @@
 """A client in a place of its own: it evaluates, keeps a journal and its state, and answers the server's texts."""
 
+import hashlib
+import json
 import logging
 import math
 import os
@@ -11,8 +13,16 @@ import numpy as np
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.secure import LEAST_REWARDS, RecoveringClient, Reveal, SecureClient, key_for, new_key
-from pfpne.federation import Batch, Task
+from pfpne.algorithms.secure import (
+    LEAST_REWARDS,
+    PublicKeys,
+    RecoveringClient,
+    Reveal,
+    SecureClient,
+    key_for,
+    new_key,
+)
+from pfpne.federation import Batch, Client, Task
 from pfpne.journal import Journal, check_plain
 from pfpne.live.plan import (
     Done,
@@ -40,6 +50,10 @@ WITHOUT_STATE = (
     "remove it: its journal and what the server keeps are enough, but for fn-ucb and centralized, which begin anew."
 )
 ANEW = "remove the whole folder, at all sites, and begin anew: masks may not be used twice."
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _read_evaluations(journal: Journal, task: Task, secure: bool = False) -> list[dict]:
@@ -148,6 +162,7 @@ class LiveClient:
         self._secure = secure
         # fewer rewards than that at a point are not averaged with what stands for the others: it would tell them
         self._least_rewards = settings.get("least_rewards", LEAST_REWARDS) if secure else 0
+        self._agreed = self.folder / "agreed.json"  # with masks: the digests of the plan and of the keys accepted
         self._revealed = Journal(self.folder / "revealed.jsonl")  # what a client that lost its state must not say again
         self._known = [] if known is None else _read_evaluations(Journal(known), task)
         with self._lock():
@@ -157,8 +172,9 @@ class LiveClient:
         return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
 
     def _restore(self) -> None:
-        saved = load_state(self.folder / "state", self.plan, ENTRIES, WITHOUT_STATE)
+        saved = load_state(self.folder / "state", self.plan, ENTRIES, ANEW if self._secure else WITHOUT_STATE)
         lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
+        self._check_agreed(bool(lines), saved["client"] if saved else None)
         if saved:
             self.client, self.outgoing, self.longest_text = saved["client"], saved["outgoing"], saved["longest_text"]
             self.run = saved["run"]
@@ -190,18 +206,54 @@ class LiveClient:
         """Return the private key, of a secret in a file of its own: who loses its state is still known to the others.
 
         Without a state and evaluations that a journal tells, what the file has may be of an earlier run, and is not
-        used: neither are its masks, a second time. The key is of this plan alone, too.
+        used: neither are its masks, a second time. The key is of this plan alone, too. ValueError if it is lost.
         """
         path = self.folder / "key"
-        if os.path.lexists(path):
+        if not begun:
             check_plain(path)
-        if not (begun and os.path.lexists(path)):
+            self._agreed.unlink(missing_ok=True)  # it is about the key that was there
             self.folder.chmod(0o700)  # the state holds it, too
             write_atomically(path, new_key().tobytes(), durable=True)
+        if not os.path.lexists(path):
+            raise ValueError(f"{path} is lost, and so is the state, which had it, too. Put one back; else {ANEW}")
         check_plain(path)
         content = path.read_bytes()
         check(len(content) == 32, f"{path}", "a key of 32 bytes: put it back from a copy", f"{len(content)} bytes")
         return key_for(content, self.plan)
+
+    # With masks a file has the digests of the plan and of all public keys that this client has worked with. They are on
+    # disk before it evaluates anything. So a journal without them is of another plan, and who lost the state is known.
+
+    def _read_agreed(self) -> dict:
+        """Return the digests; {} if there are none, or none that can be read."""
+        check_plain(self._agreed)
+        try:
+            agreed = json.loads(self._agreed.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return agreed if isinstance(agreed, dict) else {}
+
+    def _digests(self, keys: np.ndarray) -> dict:
+        return {"plan": _digest(self.plan.encode()), "keys": _digest(keys.astype(np.uint8).tobytes())}
+
+    def _check_agreed(self, begun: bool, client: Client | None) -> None:
+        """Raise a ValueError if the journal, or the client of the state, is not of what was agreed on."""
+        agreed, keys = self._read_agreed(), client.keys if isinstance(client, SecureClient) else None
+        if keys is not None:
+            is_right = agreed == self._digests(keys)
+        else:
+            same_plan = agreed.get("plan") == _digest(self.plan.encode()) and isinstance(agreed.get("keys"), str)
+            is_right = same_plan or not begun or not (self._secure or agreed)
+        if not is_right:
+            what = f"the journal in {self.folder} is of another run, or {self._agreed.name} there is not as it was"
+            remedy = "Give each federation a folder of its own, or put that file back from a copy. Without one,"
+            raise ValueError(f"{what}. {remedy} {ANEW}")
+
+    def _check_same_keys(self, keys: np.ndarray) -> None:
+        """Raise a ValueError if this client has worked with other public keys, and has lost its state since."""
+        if self._read_agreed().get("keys") not in (None, self._digests(keys)["keys"]):
+            which = f"client {self.m} lost its state, and these are not the public keys that it had before"
+            raise ValueError(f"{which}: whoever made them could read what it sends. With them, {ANEW}")
 
     def _take_replayed(self, point: list) -> float | None:
         rewards = self._replay.get(str(point))
@@ -269,7 +321,11 @@ class LiveClient:
         if type(message) in self.client.takes and message.header > max((awaited.last_header, *awaited.headers)):
             logger.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
         elif awaited.accepts(message, self.client.takes):
+            if isinstance(message, PublicKeys):
+                self._check_same_keys(message.keys)
             self.outgoing, self.longest_text = self.client.receive(message), max(self.longest_text, len(text))
+            if isinstance(message, PublicKeys):
+                write_atomically(self._agreed, json.dumps(self._digests(message.keys)).encode(), durable=True)
             if isinstance(message, Reveal):
                 self._note_revealed(message.header)
             self._save()

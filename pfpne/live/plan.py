@@ -70,7 +70,7 @@ def load_state(path: Path, plan: str, entries: set[str], advice: str) -> dict | 
     except ValueError as error:
         raise ValueError(f"{error} {remedy}") from None
     if not isinstance(saved, dict) or saved.get("plan") != plan:
-        raise ValueError(f"{path} is the state of another run: give this one a folder of its own, or remove that one.")
+        raise ValueError(f"{path} is the state of another run: give this one a folder of its own.")
     if missing := sorted(entries - saved.keys()):
         raise ValueError(f"{path} lacks {', '.join(missing)}. {remedy}")
     return saved
