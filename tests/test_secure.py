@@ -419,6 +419,22 @@ def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
         client.answer(PublicKeys(0, server.server.keys).to_json(server.digest))
 
 
+def test_a_key_that_was_changed_is_noticed_while_the_state_is_there(tmp_path):
+    """Afterwards it would be too late."""
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    path = tmp_path / "client-1" / "key"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(ValueError, match="key is not the key of the state beside it. Put it back"):
+        in_one_process("pf-pne", tmp_path, 60, secure=True)
+    path.write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match="key must be a key of 32 bytes"):
+        in_one_process("pf-pne", tmp_path, 60, secure=True)
+    path.unlink()  # as the error says
+    in_one_process("pf-pne", tmp_path, 60, secure=True)
+    assert [state(tmp_path, m).t for m in range(M)] == [60] * M
+
+
 def test_a_quorum_of_two_is_refused_as_each_would_have_the_others_mean(tmp_path):
     with pytest.raises(ValueError, match="quorum with secure aggregation must be at least 3 of 3 clients"):
         LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=1, quorum=2, secure=True)

@@ -178,6 +178,8 @@ class LiveClient:
         if saved:
             self.client, self.outgoing, self.longest_text = saved["client"], saved["outgoing"], saved["longest_text"]
             self.run = saved["run"]
+            if isinstance(self.client, SecureClient):
+                self._check_key()
         else:
             self.client, self.longest_text = self._make(), 0  # of the texts taken so far, as one may come again
             if isinstance(self.client, SecureClient):
@@ -216,10 +218,20 @@ class LiveClient:
             write_atomically(path, new_key().tobytes(), durable=True)
         if not os.path.lexists(path):
             raise ValueError(f"{path} is lost, and so is the state, which had it, too. Put one back; else {ANEW}")
+        return self._read_key(path)
+
+    def _read_key(self, path: Path) -> np.ndarray:
         check_plain(path)
         content = path.read_bytes()
         check(len(content) == 32, f"{path}", "a key of 32 bytes: put it back from a copy", f"{len(content)} bytes")
         return key_for(content, self.plan)
+
+    def _check_key(self) -> None:
+        """Raise a ValueError if the file of the key is there, and is not that of the state."""
+        path = self.folder / "key"
+        if os.path.lexists(path) and not np.array_equal(self._read_key(path), self.client.key):
+            advice = "Put it back from a copy, or remove it: the state has what it needs of it, as long as it is there."
+            raise ValueError(f"{path} is not the key of the state beside it. {advice}")
 
     # With masks a file has the digests of the plan and of all public keys that this client has worked with. They are on
     # disk before it evaluates anything. So a journal without them is of another plan, and who lost the state is known.
