@@ -395,6 +395,23 @@ def test_live_a_client_with_an_old_copy_of_its_state_does_not_reveal_twice(tmp_p
     assert '"TwiceMasked"' in sites.client(0).answer(asked) and sites.client(0).client.revealed == 1
 
 
+def test_live_a_line_that_says_what_was_revealed_is_missed_by_the_state(tmp_path):
+    """Its end flipped, or cut, makes a line one that a crash left unfinished."""
+    sites = Sites(tmp_path, "pf-pne", 4, 3, 60, secure=True, least_rewards=1)
+    server = sites.server()
+    for _ in range(3):
+        sites.ask({0, 1, 2, 3}, server)
+    path = tmp_path / "client-0" / "revealed.jsonl"
+    whole = path.read_bytes()
+    assert whole.count(b"\n") == sites.client(0).client.revealed == 1
+    for damaged in (whole[:-1] + b"\x0b", whole[:-1], b""):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="ends at exchange 0, and the state .* is at 1: lines were lost"):
+            sites.client(0)
+    path.write_bytes(whole)
+    assert sites.client(0).client.revealed == 1
+
+
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne"])
 def test_live_with_random_drop_outs_it_is_as_without_masks(name, tmp_path):
     for seed in range(2):

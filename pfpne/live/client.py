@@ -185,9 +185,8 @@ class LiveClient:
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key(begun=bool(lines))
             self.outgoing, self.run = self.client.start(), ""
-        if isinstance(self.client, RecoveringClient):  # the state may be an old copy, or not have been written
-            revealed = (line["header"] for line in self._revealed.read())
-            self.client.revealed = max((self.client.revealed, *revealed))
+        if isinstance(self.client, RecoveringClient):
+            self._restore_revealed()
         if len(lines) < self.client.t:
             advice = "remove the state: the client then goes on from the journal, and evaluates again what is missing."
             raise ValueError(
@@ -203,6 +202,15 @@ class LiveClient:
         self._rewards_at = defaultdict(list)  # point -> the rewards there so far
         for line in lines[: self.client.t]:
             self._note(line["point"], line["reward"])
+
+    def _restore_revealed(self) -> None:
+        """Take the last exchange that shares were given in from their journal: the state may be old, or new."""
+        written = max((line["header"] for line in self._revealed.read()), default=0)
+        if self.client.revealed > written:
+            what = f"{self._revealed.path} ends at exchange {written}, and the state beside it is at"
+            remedy = f"lines were lost. Put it back from a copy; without one, {ANEW}"
+            raise ValueError(f"{what} {self.client.revealed}: {remedy}")
+        self.client.revealed = written
 
     def _key(self, begun: bool) -> np.ndarray:
         """Return the private key, of a secret in a file of its own: who loses its state is still known to the others.
