@@ -7,8 +7,9 @@ import dataclasses
 import json
 import logging
 import math
+import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -151,6 +152,21 @@ class Message:
         return message
 
 
+class Head(NamedTuple):
+    """The kind and the header of a message."""
+
+    kind: type[Message]
+    header: int
+
+
+def read_head(text: str, plan: str) -> Head | None:
+    """Return the head of a text of this plan as `to_json` begins it, and look no further; None for any other text."""
+    found = re.match(r'\{"plan": "(\w{1,100})", "kind": "(\w{1,80})", "header": (\d{1,18}),', text[:HEAD_CHARACTERS])
+    kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
+    is_head = found is not None and found[1] == plan and found[2] in kinds
+    return Head(kinds[found[2]], int(found[3])) if is_head else None
+
+
 # What a text that is no message can raise, to be told as a ValueError.
 MALFORMED = ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError
 
@@ -199,6 +215,14 @@ class Awaited:
             numbers += math.prod(shape)
         return HEAD_CHARACTERS + NUMBER_CHARACTERS * numbers
 
+    def is_late(self, kind: type[Message], header: int) -> bool:
+        """Whether a message of this kind and header is late or repeated."""
+        return header <= self.last_header and not (kind is self.kind and header in self.headers)
+
+    def is_early(self, header: int) -> bool:
+        """Whether a message of this header is of a later exchange than the one awaited."""
+        return header > max((self.last_header, *self.headers[-1:]))
+
     def accepts(self, message: Message, declared: tuple[type[Message], ...]) -> bool:
         """Whether this is the message awaited.
 
@@ -210,10 +234,10 @@ class Awaited:
             known = ", ".join(k.__name__ for k in declared) or "none"
             raise ValueError(f"messages taken here: {known}; got one of kind {kind[:80]}.")
         check(is_integer(message.header) and message.header >= 0, f"{kind}'s header", "an integer >= 0", message.header)
+        if self.is_late(type(message), message.header):
+            logger.warning("a %s of header %d is late or repeated: ignored", kind, message.header)
+            return False
         if type(message) is not self.kind or message.header not in self.headers:
-            if message.header <= self.last_header:
-                logger.warning("a %s of header %d is late or repeated: ignored", kind, message.header)
-                return False
             wait, headers = "no message", self.headers
             if self.kind is not None and len(headers):
                 wait = f"a {self.kind.__name__} of header {' to '.join(map(str, sorted({headers[0], headers[-1]})))}"

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import importlib
+import json
 import logging
 import math
 import multiprocessing
@@ -497,6 +498,36 @@ def test_a_client_refuses_the_texts_of_another_plan(tmp_path):
     assert (tmp_path / "state").read_bytes() == before
 
 
+def test_of_a_text_longer_than_what_is_awaited_a_client_reads_the_head_alone(tmp_path, monkeypatch, caplog):
+    """At a horizon of a million it once read 67 MB before it looked at the kind."""
+    plan = "pf-pne", task(M, 10**6)
+    server = LiveServer(*plan, tmp_path / "server", deadline=600)
+    client = LiveClient(*plan, 0, lambda x: 0.5, tmp_path / "client")
+    server.take(0, client.answer(server.mail(0)))
+    sent = client.answer(server.mail(0))
+    server.take(0, sent)
+    before = (tmp_path / "client" / "state").read_bytes()
+
+    def text(kind: str, header: int, plan: str = server.digest) -> str:
+        return f'{{"plan": "{plan}", "kind": "{kind}", "header": {header}, "index": [{"1, " * 10**6}1]}}'
+
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was read"))
+    for long in (text("Kept", 0), text("KeptIndex", 7), text("Kept", 7, "0" * 24), text("Kept", 7)[1:], "[" * 10**7):
+        with pytest.raises(ValueError, match="a text of at most [0-9]{3} characters is wanted; got one of"):
+            client._receive(long)
+    client._receive(text("Kept", 7))
+    assert "the server is ahead, at 7" in caplog.text
+    monkeypatch.undo()
+    assert client.answer() == sent and (tmp_path / "client" / "state").read_bytes() == before
+    server.take(1, server_text := sent)
+    server.take(2, server_text)
+    asked = server.mail(0)
+    after = json.loads(client.answer(asked))
+    assert after["header"] == 1
+    client._receive(text("Kept", 0))
+    assert "a long Kept of header 0 is late: ignored" in caplog.text
+
+
 def test_a_text_of_another_version_of_the_package_is_refused(tmp_path, monkeypatch):
     """It may count, or write its messages, in another way."""
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
@@ -703,7 +734,7 @@ def test_a_state_of_the_right_plan_without_its_entries_is_refused(tmp_path):
     pfpne.save(tmp_path / "client" / "state", {"plan": client.plan, "run": ""})
     pfpne.save(tmp_path / "server" / "state", {"plan": server.plan})
     with pytest.raises(
-        ValueError, match="lacks client, longest_text, outgoing. Put it back from a copy; without one, remove"
+        ValueError, match="lacks client, outgoing. Put it back from a copy; without one, remove"
     ):
         LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path / "client")
     with pytest.raises(ValueError, match="lacks answers, .*, server. Put it back from a copy; without one, begin anew"):

@@ -575,6 +575,9 @@ class AnswerOrReveal(Awaited):
     def max_characters(self) -> int:
         return max(super().max_characters(), self.reveal.max_characters())
 
+    def is_late(self, kind, header):
+        return self.reveal.is_late(kind, header) if kind is Reveal else super().is_late(kind, header)
+
     def accepts(self, message, declared):
         if isinstance(message, Reveal):
             return self.reveal.accepts(message, declared)

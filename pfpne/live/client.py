@@ -36,16 +36,13 @@ from pfpne.live.plan import (
     with_quorum,
 )
 from pfpne.live.states import save
-from pfpne.messages import NUMBER_CHARACTERS, Message
+from pfpne.messages import Head, Message, read_head
 from pfpne.paths import write_atomically
 from pfpne.validation import check, check_integer, is_number, to_float
 
 logger = logging.getLogger(__name__)
 
-NODE_CHARACTERS = 3 * NUMBER_CHARACTERS  # of one node in the longest message: its index, mean and half-width
-
-
-ENTRIES = {"run", "client", "outgoing", "longest_text"}  # of a saved state, besides its plan
+ENTRIES = {"run", "client", "outgoing"}  # of a saved state, besides its plan
 WITHOUT_STATE = (
     "remove it: its journal and what the server keeps are enough, but for fn-ucb and centralized, which begin anew."
 )
@@ -176,12 +173,11 @@ class LiveClient:
         lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         self._check_agreed(bool(lines), saved["client"] if saved else None)
         if saved:
-            self.client, self.outgoing, self.longest_text = saved["client"], saved["outgoing"], saved["longest_text"]
-            self.run = saved["run"]
+            self.client, self.outgoing, self.run = saved["client"], saved["outgoing"], saved["run"]
             if isinstance(self.client, SecureClient):
                 self._check_key()
         else:
-            self.client, self.longest_text = self._make(), 0  # of the texts taken so far, as one may come again
+            self.client = self._make()
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key(begun=bool(lines))
             self.outgoing, self.run = self.client.start(), ""
@@ -280,8 +276,8 @@ class LiveClient:
         return rewards.popleft() if rewards else None
 
     def _save(self) -> None:
-        state = {"plan": self.plan, "run": self.run, "client": self.client}
-        save(self.folder / "state", {**state, "outgoing": self.outgoing, "longest_text": self.longest_text})
+        state = {"plan": self.plan, "run": self.run, "client": self.client, "outgoing": self.outgoing}
+        save(self.folder / "state", state)
 
     @property
     def outbox(self) -> str:
@@ -322,28 +318,34 @@ class LiveClient:
         """Take a message. One that is late, or too early for a client that lost its state, changes nothing."""
         if text == "":
             return
-        awaited = self.client.awaits()
-        everything = NODE_CHARACTERS * self.client.task.horizon  # as much as a client can ever be sent about its nodes
-        longest, run = max(awaited.max_characters(), self.longest_text, everything), run_named(text)
-        message = Message.from_json(text, self._plan_digest + run, longest)
+        awaited, run = self.client.awaits(), run_named(text)
+        plan, longest = self._plan_digest + run, awaited.max_characters()
+        # of a longer text that is late or early only the head is looked at; any other is refused as too long
+        head, message = read_head(text, plan) if isinstance(text, str) and len(text) > longest else None, None
+        is_other = head is not None and (awaited.is_late(*head) or awaited.is_early(head.header))
+        if head is None or not is_other or head.kind not in self.client.takes:
+            message = Message.from_json(text, plan, longest)
+            head = Head(type(message), message.header)
         check(run != "", "a text of the server", "one that names its run", text)
         if run != (self.run or run):
             another = "the server is in another run of this plan: its state was lost, or this folder is an older one"
-            if not isinstance(message, GoOn):
+            if head.kind is not GoOn:
                 raise ValueError(f"client {self.m}: {another}.")
             logger.warning("client %d: %s", self.m, another)  # it is told where this client is, and cannot take it
             return
         if not self.run:
             self.run = run
             self._save()
-        if isinstance(message, GoOn):
+        if head.kind is GoOn:
             return
-        if type(message) in self.client.takes and message.header > max((awaited.last_header, *awaited.headers)):
-            logger.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, message.header)
+        if head.kind in self.client.takes and awaited.is_early(head.header):
+            logger.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, head.header)
+        elif message is None:
+            logger.warning("a long %s of header %d is late: ignored", head.kind.__name__, head.header)
         elif awaited.accepts(message, self.client.takes):
             if isinstance(message, PublicKeys):
                 self._check_same_keys(message.keys)
-            self.outgoing, self.longest_text = self.client.receive(message), max(self.longest_text, len(text))
+            self.outgoing = self.client.receive(message)
             if isinstance(message, PublicKeys):
                 write_atomically(self._agreed, json.dumps(self._digests(message.keys)).encode(), durable=True)
             if isinstance(message, Reveal):
