@@ -162,9 +162,10 @@ class Head(NamedTuple):
 def read_head(text: str, plan: str) -> Head | None:
     """Return the head of a text of this plan as `to_json` begins it, and look no further; None for any other text."""
     found = re.match(r'\{"plan": "(\w{1,100})", "kind": "(\w{1,80})", "header": (\d{1,18}),', text[:HEAD_CHARACTERS])
-    kinds = {kind.__name__: kind for kind in Message.__subclasses__()}
-    is_head = found is not None and found[1] == plan and found[2] in kinds
-    return Head(kinds[found[2]], int(found[3])) if is_head else None
+    if found is None or found[1] != plan:
+        return None
+    kind = {kind.__name__: kind for kind in Message.__subclasses__()}.get(found[2])
+    return None if kind is None else Head(kind, int(found[3]))
 
 
 # What a text that is no message can raise, to be told as a ValueError.

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 import sys
 
 import numpy as np
@@ -417,6 +418,29 @@ def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
     server.take(1, client.answer(server.mail(1)))
     with pytest.raises(ValueError, match="the public key of client 1 must be its own: begin anew"):
         client.answer(PublicKeys(0, server.server.keys).to_json(server.digest))
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "pf-pne+"])
+def test_an_older_copy_of_a_folder_does_not_evaluate_again(name, tmp_path):
+    """Other rewards under the same masks would show their difference to the server."""
+    more = {"secure": True, "least_clients": 3}
+    in_one_process(name, tmp_path, 400, stop_after=6 if name == "pf-pne" else 9, **more)
+    folder, older, newest = tmp_path / "client-1", tmp_path / "older", tmp_path / "newest"
+    shutil.copytree(folder, older)
+    in_one_process(name, tmp_path, 400, stop_after=9, **more)
+    shutil.copytree(folder, newest)
+    shutil.rmtree(folder)
+    older.rename(folder)
+    journal = (folder / "evaluations.jsonl").read_bytes()
+    for _ in range(2):  # and it stays so
+        with pytest.raises(ValueError, match="ends: this folder is an older copy. Put the newest back"):
+            in_one_process(name, tmp_path, 400, evaluate=lambda m, x: 0.5, **more)
+    assert (folder / "evaluations.jsonl").read_bytes() == journal
+    shutil.rmtree(folder)
+    newest.rename(folder)
+    (folder / "state").unlink()
+    in_one_process(name, tmp_path, 400, **more)
+    assert [state(tmp_path, m).t for m in range(M)] == [400] * M
 
 
 def test_a_key_that_was_changed_is_noticed_while_the_state_is_there(tmp_path):

@@ -42,7 +42,7 @@ from pfpne.validation import check, check_integer, is_number, to_float
 
 logger = logging.getLogger(__name__)
 
-ENTRIES = {"run", "client", "outgoing"}  # of a saved state, besides its plan
+ENTRIES = {"run", "client", "outgoing", "server_header"}  # of a saved state, besides its plan
 WITHOUT_STATE = (
     "remove it: its journal and what the server keeps are enough, but for fn-ucb and centralized, which begin anew."
 )
@@ -174,15 +174,16 @@ class LiveClient:
         self._check_agreed(bool(lines), saved["client"] if saved else None)
         if saved:
             self.client, self.outgoing, self.run = saved["client"], saved["outgoing"], saved["run"]
+            self.server_header = saved["server_header"]
             if isinstance(self.client, SecureClient):
-                self._check_key()
+                self._check_key(self.client)
         else:
-            self.client = self._make()
+            self.client, self.server_header = self._make(), -1  # the header of the server's message that was early
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key(begun=bool(lines))
             self.outgoing, self.run = self.client.start(), ""
         if isinstance(self.client, RecoveringClient):
-            self._restore_revealed()
+            self._restore_revealed(self.client)
         if len(lines) < self.client.t:
             advice = "remove the state: the client then goes on from the journal, and evaluates again what is missing."
             raise ValueError(
@@ -199,14 +200,14 @@ class LiveClient:
         for line in lines[: self.client.t]:
             self._note(line["point"], line["reward"])
 
-    def _restore_revealed(self) -> None:
+    def _restore_revealed(self, client: RecoveringClient) -> None:
         """Take the last exchange that shares were given in from their journal: the state may be old, or new."""
         written = max((line["header"] for line in self._revealed.read()), default=0)
-        if self.client.revealed > written:
+        if client.revealed > written:
             what = f"{self._revealed.path} ends at exchange {written}, and the state beside it is at"
             remedy = f"lines were lost. Put it back from a copy; without one, {ANEW}"
-            raise ValueError(f"{what} {self.client.revealed}: {remedy}")
-        self.client.revealed = written
+            raise ValueError(f"{what} {client.revealed}: {remedy}")
+        client.revealed = written
 
     def _key(self, begun: bool) -> np.ndarray:
         """Return the private key, of a secret in a file of its own: who loses its state is still known to the others.
@@ -230,10 +231,10 @@ class LiveClient:
         check(len(content) == 32, f"{path}", "a key of 32 bytes: put it back from a copy", f"{len(content)} bytes")
         return key_for(content, self.plan)
 
-    def _check_key(self) -> None:
+    def _check_key(self, client: SecureClient) -> None:
         """Raise a ValueError if the file of the key is there, and is not that of the state."""
         path = self.folder / "key"
-        if os.path.lexists(path) and not np.array_equal(self._read_key(path), self.client.key):
+        if os.path.lexists(path) and not np.array_equal(self._read_key(path), client.key):
             advice = "Put it back from a copy, or remove it: the state has what it needs of it, as long as it is there."
             raise ValueError(f"{path} is not the key of the state beside it. {advice}")
 
@@ -277,7 +278,7 @@ class LiveClient:
 
     def _save(self) -> None:
         state = {"plan": self.plan, "run": self.run, "client": self.client, "outgoing": self.outgoing}
-        save(self.folder / "state", state)
+        save(self.folder / "state", {**state, "server_header": self.server_header})
 
     @property
     def outbox(self) -> str:
@@ -340,6 +341,8 @@ class LiveClient:
             return
         if head.kind in self.client.takes and awaited.is_early(head.header):
             logger.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, head.header)
+            self.server_header = max(self.server_header, head.header)
+            self._save()
         elif message is None:
             logger.warning("a long %s of header %d is late: ignored", head.kind.__name__, head.header)
         elif awaited.accepts(message, self.client.takes):
@@ -387,10 +390,23 @@ class LiveClient:
             return math.nan if line["reward"] is None else line["reward"]
         reward, why = self._take_replayed(point), ""
         if reward is None:
+            self._check_is_newest(t)
             reward, why = self._evaluate(x)
         self.journal.append(t=t, point=point, reward=reward, **({"why": why} if reward is None else {}))
         self._note(point, reward)
         return math.nan if reward is None else reward
+
+    def _check_is_newest(self, t: int) -> None:
+        """Raise a ValueError if the server's sums have numbers of this client that its journal does not know.
+
+        Then the folder is an older copy, and other numbers would go out under masks that were used. With a quorum the
+        server may as well have gone on without this client.
+        """
+        needs_all = isinstance(self.client, SecureClient) and not isinstance(self.client, RecoveringClient)
+        if needs_all and self.server_header > self.client.awaits().last_header:
+            after = f"after evaluation {t - 1}, where {self.journal.path} ends"
+            remedy = f"this folder is an older copy. Put the newest back; without it, {ANEW}"
+            raise ValueError(f"the server has sums with what client {self.m} sent {after}: {remedy}")
 
     def _note(self, point: list, reward: float | None) -> None:
         if reward is not None:
