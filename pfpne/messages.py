@@ -161,11 +161,11 @@ class Head(NamedTuple):
 
 def read_head(text: str, plan: str) -> Head | None:
     """Return the head of a text of this plan as `to_json` begins it, and look no further; None for any other text."""
-    found = re.match(r'\{"plan": "(\w{1,100})", "kind": "(\w{1,80})", "header": (\d{1,18}),', text[:HEAD_CHARACTERS])
-    if found is None or found[1] != plan:
+    match = re.match(r'\{"plan": "(\w{1,100})", "kind": "(\w{1,80})", "header": (\d{1,18}),', text[:HEAD_CHARACTERS])
+    if match is None or match[1] != plan:
         return None
-    kind = {kind.__name__: kind for kind in Message.__subclasses__()}.get(found[2])
-    return None if kind is None else Head(kind, int(found[3]))
+    kind = {kind.__name__: kind for kind in Message.__subclasses__()}.get(match[2])
+    return None if kind is None else Head(kind, int(match[3]))
 
 
 # What a text that is no message can raise, to be told as a ValueError.
