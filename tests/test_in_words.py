@@ -60,6 +60,22 @@ def test_who_loses_least(last, words):
     assert regret.compared_in_words(last, 1000) == START + words
 
 
+def test_few_runs_are_no_test():
+    words = regret.compared_in_words(last_of(2, pf_pne=(100.0, 1.0), hct=(110.0, 3.0)), 1000)
+    assert words.endswith("do not overlap. With 2 runs this is no test.")
+
+
+def test_what_pf_pne_was_told_and_how_long_its_last_phase_is():
+    p = complete("1_synthetic_regret", {"profile": "smoke", "horizon": 400, "n_runs": 2, "algorithms": "pf-pne,pe"})
+    results = p.run_compared()
+    words = regret.in_words(results, p)
+    Deltas = sorted(p.experiment().problem(run).Delta for run in (0, 1))
+    assert f"The true Delta is from {Deltas[0]:.2g} to {Deltas[1]:.2g}, by run." in words
+    assert "PF-PNE's last phase, which T cuts, takes " in words
+    given = regret.in_words(p.run(), p)
+    assert "true Delta" not in given
+
+
 def of_runs(monkeypatch, regrets: dict[str, float], **given) -> tuple:
     """Results and parameters of two runs of 60 evaluations, with these regrets at the end, and 1 less in the first."""
     p = complete("1_synthetic_regret", {"profile": "smoke", "horizon": 60, "n_runs": 2, **given})

@@ -22,6 +22,7 @@ from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, line_looks, linear_ticks, our_style
 from pfpne.paper.show.style import LOOKS, label, listed, noise_in_words, rounded, spoken
 
+OF_LAST_ROUND = "PF-PNE's last round (bold run)"
 MAX_ROUNDS_DRAWN = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
 
@@ -62,11 +63,13 @@ def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Para
         f"the others.{f' Nothing is sent by {silent}.' if silent else ''}"
     )
     more = [Line2D([], [], color="0.5", linewidth=0.6, label="thin: other runs")] if p.n_runs > 1 else []
-    last_round = Line2D([], [], color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":", label="PF-PNE's last round")
+    last_round = Line2D([], [], color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":", label=OF_LAST_ROUND)
 
     figure, axes = panel_figure(1, len(experiments))
     marked = [draw_communication(ax, steps_of_one, p.horizon) for ax, steps_of_one in zip(axes[0], steps, strict=True)]
-    more += [last_round] if any(marked) else []
+    if any(marked):
+        more.append(last_round)
+        caption += f" The dotted line is {OF_LAST_ROUND}: it differs from run to run."
     label_panels(axes, [experiments], ["numbers sent so far"])
     legend(figure, in_order(table["algorithm"]), legend_columns(*axes.shape), more=more)
     return figure_exhibit(figure, stem, caption, table)

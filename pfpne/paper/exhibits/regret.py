@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from pfpne.paper.claims import stats
+from pfpne.paper.claims.evidence import last_phase_share
 from pfpne.paper.exhibits.panels import (
     ONE_RUN,
     label_panels,
@@ -26,8 +27,8 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.results import Results
 from pfpne.paper.run.selections import (
     APPENDIX_OBJECTIVES,
-    COMPARED_ALGORITHMS,
     MAIN_OBJECTIVES,
+    OWN_DELTA,
     PAPER_ALGORITHMS,
     RANKED_ALGORITHMS,
 )
@@ -60,7 +61,9 @@ from pfpne.rng import stream
 # Of a ranking the paper's five are drawn, and, thinner, two that its figures leave out; and two bands.
 DRAWN_ALGORITHMS, THIN_ALGORITHMS = PAPER_ALGORITHMS, ("pe", "hoo")
 BANDED_ALGORITHMS = ("pf-pne", "hct-pyxab")
-SHORT_NAMES = {"hct-pyxab": "HCT"}  # at the end of a line
+FEW_RUNS = 10  # fewer say little of chance
+MAX_BANDS = 4  # that can be told apart
+HCT_OF_THE_PAPER = "HCT (PyXAB) is HCT in the version that the paper ran."
 
 
 def draw(results: Results, p: Parameters) -> Exhibit:
@@ -207,14 +210,14 @@ def draw_curves(
     """Draw tables of `regret_curves`, one panel per experiment; None leaves a place empty."""
     table = pd.concat([part for row in curves for part in row if part is not None], ignore_index=True)
     names = in_order(table["algorithm"])
-    usual = set(p.algorithms) == set(COMPARED_ALGORITHMS)
-    banded = [name for name in names if not usual or name in BANDED_ALGORITHMS]
+    banded = _banded(names)
     quantity = "Simple regret of the point deployed" if simple else "Average cumulative regret"
     bands = "2 standard errors of these means" if simple else "1 standard deviation over the runs"
     caption = (
         f"{quantity}{subject}: {scale_in_words(p, table['runs'].max())}, {experiments[0][0].cells} cells. "
-        f"Lines are means over the runs. Bands, for {listed(map(label, banded)) if usual else 'all'}, are "
+        f"Lines are means over the runs. Bands, for {_bands_in_words(banded, names)}, are "
         f"\N{PLUS-MINUS SIGN}{bands}, and are cut where they leave the range of the lines."
+        + (f" {HCT_OF_THE_PAPER}" if "hct-pyxab" in names else "")
     )
     symbol = "simple regret" if simple else "regret $R(t)/M$"
     ylabels = [f"{noise_in_words(row[0].noise)}\n{symbol}" for row in experiments]
@@ -230,6 +233,16 @@ def draw_curves(
     label_panels(axes, experiments, ylabels)
     legend(figure, names, legend_columns(*axes.shape))
     return figure_exhibit(figure, stem, caption, table)
+
+
+def _banded(names: list[str]) -> list[str]:
+    """The algorithms that have a band: all if they are few, else two."""
+    two = [name for name in names if name in BANDED_ALGORITHMS]
+    return two or names[:2] if len(names) > MAX_BANDS else names
+
+
+def _bands_in_words(banded: list[str], names: list[str]) -> str:
+    return "all" if banded == names else listed(map(spoken, banded))
 
 
 def _share_limits(axes: np.ndarray) -> None:
@@ -315,13 +328,14 @@ def draw_named_curves(
     """Draw a table of `regret_curves`, one panel per experiment, with each line named at its end."""
     usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
     names = _drawn_names(curves["algorithm"], usual)
-    banded = [name for name in names if not usual or name in BANDED_ALGORITHMS]
+    banded = _banded(names)
     left_out = ", ".join(label(name) for name in in_order(curves["algorithm"]) if name not in names)
     caption = (
         f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{subject}. "
         f"{scale_in_words(p, curves['runs'].max())}, {experiments[0].cells} cells. Lines are means over the runs. "
-        f"Bands, for {' and '.join(map(label, banded)) if usual else 'all'}, are \N{PLUS-MINUS SIGN}1 standard "
+        f"Bands, for {_bands_in_words(banded, names)}, are \N{PLUS-MINUS SIGN}1 standard "
         "deviation over the runs. They are cut where they leave the range of the lines."
+        + (f" {HCT_OF_THE_PAPER}" if "hct-pyxab" in names else "")
         + (f" The CSV also has {left_out}." if left_out else "")
     )
     widths = {name: 0.8 if usual and name in THIN_ALGORITHMS else 1.6 if name == "pf-pne" else 1.2 for name in names}
@@ -368,7 +382,7 @@ def _draw_named_lines(ax: Axes, curves: pd.DataFrame, widths: dict, banded: list
         ax.set_ylim(0, 1.05 * max(last_values.values()))
         linear_ticks(ax.yaxis, 5)
     linear_ticks(ax.xaxis, 4)
-    name_line_ends(ax, last_values, SHORT_NAMES)
+    name_line_ends(ax, last_values)
 
 
 # --- in words -----------------------------------------------------------------------------------------
@@ -387,12 +401,22 @@ def in_words(results: Results, p: Parameters) -> str:
     Returns
     -------
     str
-        Two sentences. Where PF-PNE is the first or was not run, it is the next algorithm that is compared.
+        A few sentences. Where PF-PNE is the first or was not run, it is the next algorithm that is compared. Then what
+        PF-PNE was given as the true Delta, and how much of T its last phase takes.
     """
     T = results.experiment.horizon
     last = regret_curves(results.regret[results.regret["t"] == T]).set_index("algorithm")
     usual = bool(p.reading_in_name(results.experiment)) and set(p.algorithms) == set(RANKED_ALGORITHMS)
-    return compared_in_words(last.loc[_drawn_names(last.index, usual)], T)
+    names = _drawn_names(last.index, usual)
+    sentences = [compared_in_words(last.loc[names], T)]
+    runs = {name: [run for (other, _), run in results.runs.items() if other == name] for name in ("pf-pne", OWN_DELTA)}
+    if runs["pf-pne"]:
+        share = np.mean([last_phase_share(run) for run in runs["pf-pne"]])
+        sentences.append(f"PF-PNE's last phase, which T cuts, takes {share:.0%} of T.")
+    if runs[OWN_DELTA] and OWN_DELTA in names:
+        low, high = (rounded(f(run.settings["Delta"] for run in runs[OWN_DELTA])) for f in (min, max))
+        sentences.append(f"The true Delta is {low if low == high else f'from {low} to {high}, by run'}.")
+    return " ".join(sentences)
 
 
 def compared_in_words(last: pd.DataFrame, horizon: int) -> str:
@@ -416,6 +440,8 @@ def compared_in_words(last: pd.DataFrame, horizon: int) -> str:
         overlap = mean - least <= first["std"].max() + behind.loc[other, "std"]
         verb = "overlap" if overlap else "do not overlap"
         sentences.append(f"Their intervals of one standard deviation on either side of the mean {verb}.")
+        if n_runs < FEW_RUNS:
+            sentences.append(f"With {n_runs} runs this is no test.")
     return " ".join(sentences)
 
 

@@ -104,8 +104,9 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
     caption = (
         f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients,"
         f" T = {trace.run.t[-1]:,} evaluations each, Delta = {trace.run.settings['Delta']:g}. Colour says who keeps a"
-        " node, hatching who eliminated it. Arrowheads point at a client's own optimum. On the right are the numbers"
-        " sent, by all clients together, and the evaluations of each client."
+        " node, hatching who eliminated it. Dots are the clients' optima, and the diamond is that of the mean."
+        " Arrowheads point at a client's own optimum. On the right are the numbers sent, up by all clients together and"
+        " down to all of them, and the evaluations of each client, in both stages together."
     )
     figure = Figure()
     draw_on(figure, trace, problem)
@@ -183,9 +184,10 @@ def in_words(trace: Trace, problem: Problem) -> str:
     for m, x in enumerate(problem.maximisers[: len(CLIENT_LINES), 0]):
         own, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]
         around = own[own["low"].le(x) & own["high"].ge(x)].groupby("fate", sort=False)["depth"].max()
+        n_kept = sum(own["fate"] == BROUGHT_BACK)
         lines.append(
-            f"- **Client {m + 1}** kept {sum(own['fate'] == BROUGHT_BACK)} nodes that the server had eliminated. The"
-            f" cell around its own optimum was {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}."
+            f"- **Client {m + 1}** kept {n_kept} {'node' if n_kept == 1 else 'nodes'} that the server had eliminated."
+            f" The cell around its own optimum was {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}."
             f" It would use a point worth {value:.3f}; its optimum is {problem.optimum[m]:.3f}."
         )
     return "\n".join(lines)

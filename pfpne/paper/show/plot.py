@@ -22,8 +22,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from pfpne.paper.show.export import Exhibit, as_csv
-from pfpne.paper.show.style import LOOKS, STYLE, label
+from pfpne.paper.show.style import LOOKS, PAGE, STYLE, label
 
+WIDTH_IN_WORDS = f"The figure is as wide as a page: {PAGE:g} inches."
 ROUND_STEPS = [1, 2, 2.5, 5, 10]  # what ticks on a linear axis are multiples of
 
 
@@ -47,12 +48,13 @@ def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **opt
 def figure_exhibit(figure: Figure, stem: str, caption: str, table: pd.DataFrame, digits: int = 10) -> Exhibit:
     """The figure as PDF and PNG, with the table that it was drawn from as CSV, in so many digits.
 
-    The same figure gives the same bytes. `our_style` has to be in force.
+    The same figure gives the same bytes. `our_style` has to be in force. The caption of a wide figure says its width.
     """
     pdf, png = io.BytesIO(), io.BytesIO()
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     figure.savefig(png, format="png", metadata={"Software": None})
     files = {f"{stem}.pdf": pdf.getvalue(), f"{stem}.png": png.getvalue(), f"{stem}.csv": as_csv(table, digits)}
+    caption += f" {WIDTH_IN_WORDS}" if figure.get_figwidth() == PAGE else ""
     return Exhibit(stem, caption, files, {"image/png": png.getvalue()})
 
 
@@ -112,10 +114,10 @@ def log_ticks(axis: Axis, multiples: tuple = (1, 2, 5)) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def name_line_ends(ax: Axes, last_values: dict[str, float], short_names: dict[str, str]) -> None:
+def name_line_ends(ax: Axes, last_values: dict[str, float]) -> None:
     """Write each algorithm's name to the right of the end of its line, moved up or down so that no two overlap.
 
-    last_values: {algorithm: the value at the end of its line}. short_names: where a name is not the usual label.
+    last_values: {algorithm: the value at the end of its line}.
     """
     low, high = ax.transData.inverted().transform(ax.transAxes.transform([(0, 0), (0, 1)]))[:, 1]
     scale = np.log if ax.get_yscale() == "log" else lambda value: value
@@ -132,6 +134,5 @@ def name_line_ends(ax: Axes, last_values: dict[str, float], short_names: dict[st
         if heights and heights[0] < 0:
             heights[0] = 0.0
     for name, height in zip(names, heights, strict=True):
-        text = short_names.get(name, label(name))
         look = {"color": LOOKS[name].color, "fontsize": 7, "va": "center"}
-        ax.annotate(text, (1.02, height), xycoords="axes fraction", annotation_clip=False, **look)
+        ax.annotate(label(name), (1.02, height), xycoords="axes fraction", annotation_clip=False, **look)
