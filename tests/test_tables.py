@@ -352,3 +352,10 @@ def test_exponents_of_T_recomputed(monkeypatch):
             expected = [np.mean(exponents), *stats.mean_interval(np.array(exponents), rng)]
             row = table.loc[(name, objective, T)]
             assert row[["exponent", "low", "high"]].to_list() == pytest.approx(expected, nan_ok=True)
+
+
+def test_what_the_primary_family_comes_to_without_the_rule_on_phases():
+    rows = [("garland", 0.01, 1.0, "open"), ("rastrigin", 1.0, 0.05, "open"), ("landmine", 0.06, 0.9, "open")]
+    table = pd.DataFrame([*rows, ("all", np.nan, np.nan, None)], columns=["objective", "p_right", "p_wrong", "verdict"])
+    said = verdict_tables.without_phase_rule(table)
+    assert said == "Without the rule on unfinished phases 1 would be shown, 1 refuted and 1 open."
