@@ -4,6 +4,9 @@ Sources: Algorithms 1 (server), 2 (client) and 3 (PE) of "Personalized Federated
 Honorio and Lin, "Federated X-armed Bandit" (2022). Where a listing is silent or contradicts itself, "(deviation n)"
 names the entry of docs/deviations.md that says what is done here and why.
 
+A client's loop yields a Pull, and is sent the sums of its rewards; or a message, and is sent the server's answer. One
+loop runs S clients in step. record_depth is not in the paper: it notes the point that each would deploy after a depth.
+
 | paper                           | here                 | meaning                                                |
 |---------------------------------|----------------------|--------------------------------------------------------|
 | (h, i)                          | h, index             | node: depth and index, 1-based                         |
@@ -188,7 +191,7 @@ class Elimination(PhasedAlgorithm):
             mean[protected], b[protected] = global_mean[position], global_b[position]  # Algorithm 2, line 11
             best, keep = self.eliminate(h, owner, mean, b)  # lines 8-9
             yield from self.record_depth(h, owner[best], index[best])
-            keep = (keep | protected) & ~self.done[owner]
+            keep = (keep | protected) & ~self.done[owner]  # line 9: only K_m^h without K^h is eliminated
             owner = np.repeat(owner[keep], self.task.partition.k)
             h, index = h + 1, self.task.partition.children(index[keep])  # lines 10-11
 
