@@ -249,3 +249,8 @@ def test_another_run_is_another_run(name):
 def test_a_range_of_rewards_has_two_ends_in_order(reward_range):
     with pytest.raises(ValueError, match="reward_range must be"):
         Task(Partition([[0, 1]]), 2, 10, reward_range=reward_range)
+
+
+def test_what_is_asked_for_cannot_be_changed():
+    batch = make_federation("hct", Task(Partition([[0, 1]]), 2, 10)).clients[0].ask()
+    assert not batch.points.flags.writeable and not batch.counts.flags.writeable

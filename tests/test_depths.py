@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -380,6 +380,25 @@ def test_the_server_s_part_of_a_depth_by_another_way(name):
     cut = sum(row["cut"] for row in rows)
     if name == "fed-pne":
         assert cut == pytest.approx(1 - run.rounds[-1, 0] / T)
+
+
+def test_of_stage_1_alone_each_depth_has_its_share_of_the_horizon():
+    problem, cells = problem_and_cells("garland", 0.1)
+    run = make_federation("pf-pne+", Task(cells, 3, 20, 0.1, key=(problem.name, 0)))
+    made, streams = Counter(), noise_streams(problem, 0, 0)
+    while run.running:
+        for m, batch in run.ask():
+            # A centre at depth h is an odd multiple of 2^-(h + 1).
+            depth = [next(h for h in range(9) if (x * 2 ** (h + 1)) % 2 == 1) for x in batch.points[:, 0]]
+            for h, count in zip(depth, batch.counts, strict=True):
+                made[h] += count / 3
+            values = np.repeat(problem.client_values(m, batch.points), batch.counts)
+            run.tell(m, noisy(values, 0.1, streams[m].random(len(values))))
+    assert all(client.tree is None for client in run.clients)
+    rows = causes.count_trees("pf-pne+", problem, 20, cells)
+    spent = {row["depth"]: row["spent"] for row in rows if row["spent"] > 0}
+    assert spent == pytest.approx({h: n / 20 for h, n in made.items()}) and sum(spent.values()) == pytest.approx(1)
+    assert len(rows) > 1
 
 
 @pytest.mark.parametrize("horizon", [T, 256, 165, 245])  # at the last two the last evaluation changes what is deployed

@@ -152,6 +152,12 @@ def test_a_domain_cannot_be_changed():
         Partition([[0, 1]]).domain[0, 1] = 2.0
 
 
+@pytest.mark.parametrize("h", [-1, 41])
+def test_a_depth_that_is_none_is_refused(h):
+    with pytest.raises(ValueError, match=r"depth must be in 0\.\.40"):
+        Partition([[0, 1]]).centers(h, 1)
+
+
 def test_bad_input_is_refused():
     for domain in ([0, 1], [[0, 1, 2]], [], [[1, 1]], [[2, 1]], [[0, np.inf]], [[0, np.nan]], [[-1e308, 1e308]]):
         with pytest.raises(ValueError, match=r"[Dd]omain|dimension"):

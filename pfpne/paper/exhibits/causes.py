@@ -97,8 +97,10 @@ class _CountedEvaluations(Evaluations):
         self.made = Counter()
 
     def pull(self, wish, done):
-        self.made[wish.h] += wish.counts.sum() / self.task.n_clients
-        return super().pull(wish, done)
+        before = self.t.sum()
+        sums = super().pull(wish, done)
+        self.made[wish.h] += (self.t.sum() - before) / self.task.n_clients  # fewer than wished for at the horizon
+        return sums
 
 
 def count_trees(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
