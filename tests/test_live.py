@@ -25,7 +25,7 @@ from live_client import main, objective, task
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
-from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, pulls_each, radius
+from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, n_pulls_per_client, radius
 from pfpne.journal import Journal
 from pfpne.live import Done, LiveClient, LiveServer, drive
 from pfpne.live.plan import GoOn
@@ -170,7 +170,7 @@ def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_th
             means = np.mean([up[message.header][m] for m in (0, 1)], axis=0)
             kept = [np.flatnonzero(means == mean)[0] for mean in message.means]
             assert np.array_equal(message.means, means[kept])
-            n = 2 * pulls_each(message.header, log_term, settings, M)
+            n = 2 * n_pulls_per_client(message.header, log_term, settings, M)
             assert np.array_equal(message.half_widths, np.full(len(message.index), radius(n, log_term, settings.c)))
             answers += 1
     assert answers >= 4 and "concluded with clients [0, 1]" in caplog.text and not (tmp_path / "client-2").exists()

@@ -9,7 +9,7 @@ import pytest
 import pfpne
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.hct import HCTSettings, hct_constants
-from pfpne.algorithms.pf_pne import pulls_each
+from pfpne.algorithms.pf_pne import n_pulls_per_client
 from pfpne.algorithms.pf_pne_plus import (
     PARTS,
     ROOT_PULLS,
@@ -89,7 +89,7 @@ def test_binary_rewards_are_seen_to_be_binary():
         server.conclude(rewards.mean(axis=1, keepdims=True), rewards.var(axis=1, ddof=1, keepdims=True))
         return server
 
-    n = ROOT_PULLS * pulls_each(0, PlusSettings().log_term(Task(LINE, 2, 1_000)), PlusSettings(), 2)
+    n = ROOT_PULLS * n_pulls_per_client(0, PlusSettings().log_term(Task(LINE, 2, 1_000)), PlusSettings(), 2)
     rng = np.random.default_rng(0)
     zeros_and_ones, others = rng.integers(0, 2, (2, n)).astype(float), rng.random((2, n))
     assert server(zeros_and_ones).binary and not server(others).binary and not server(np.ones((2, n))).binary
@@ -110,7 +110,7 @@ def test_what_depths_show_of_het_is_weighted_by_how_surely_they_do():
     # 0.01 and 0.04, less 0.04 / n; twice as many nodes, (n / 0.04)^2 each.
     server = make_federation("pf-pne+", Task(LINE, 3, 1_000), nu_1=2.0).server
     server.conclude(np.array([[0.1], [0.5], [0.9]]), np.full((3, 1), 0.04))
-    n = pulls_each(1, server.log, server.settings, 3)
+    n = n_pulls_per_client(1, server.log, server.settings, 3)
     answer = server.conclude(np.array([[0.4, 0.3], [0.5, 0.5], [0.6, 0.7]]))
     weight = 2 * (n / 0.04) ** 2
     het2 = (0.155 * 40_000 + (0.025 - 0.04 / n) * weight) / (40_000 + weight)
@@ -259,7 +259,7 @@ def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for(
     mail = [(t, message) for t, way, m, message in every if way == "down" and m == 0]
     log, noises = settings.log_term(Task(Partition(problem.domain), 4, 20_000)), set()
     for (before, answer), (after, _) in itertools.pairwise(mail):
-        n = pulls_each(answer.header + 1, log, stage1_settings(settings, answer.variances[0]), 4)
+        n = n_pulls_per_client(answer.header + 1, log, stage1_settings(settings, answer.variances[0]), 4)
         assert after - before == 2 * len(answer.index) * n
         noises.add(answer.variances[0])
     assert len(mail) > 5 and len(noises) > 5 and n > 1

@@ -5,7 +5,7 @@ Honorio and Lin, "Federated X-armed Bandit" (2022). Where a listing is silent or
 names the entry of docs/deviations.md that says what is done here and why.
 
 A client's loop yields a Pull, and is sent the sums of its rewards; or a message, and is sent the server's answer. One
-loop runs S clients in step. record_depth is not in the paper: it notes the point that each would deploy after a depth.
+loop runs S clients in step. finish_depth is not in the paper: it notes the point that each would deploy after a depth.
 
 | paper                           | here                 | meaning                                                |
 |---------------------------------|----------------------|--------------------------------------------------------|
@@ -140,7 +140,7 @@ class KeptIndex(Message):
 # --- the steps -----------------------------------------------------------------------------------------
 
 
-def pulls_each(h: int, log: float, s: PhasedSettings, M: int) -> int:
+def n_pulls_per_client(h: int, log: float, s: PhasedSettings, M: int) -> int:
     """Return how often each of M clients pulls a node of depth h: ceil(tau_h / M), at least least_rewards times.
 
     Algorithm 2, line 6.
@@ -166,9 +166,12 @@ class Elimination(PhasedAlgorithm):
         """log(c_1 T / delta)."""
         return self.settings.log_term(self.task)
 
-    def pull_each(self, h: int, index: np.ndarray):
+    def pull_all_nodes(self, h: int, index: np.ndarray):
         """Pull each node of K^h ceil(tau_h / M) times; return the sums (S, n) of the rewards, and that number."""
-        self.index, n = index, min(pulls_each(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
+        self.index, n = (
+            index,
+            min(n_pulls_per_client(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1),
+        )
         owner = np.repeat(np.arange(self.S), len(index))
         sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n))
         return sums.reshape(self.S, -1), n
@@ -190,7 +193,7 @@ class Elimination(PhasedAlgorithm):
             mean, b = sums / n, radius(n, self.log, self.settings.c)  # line 7
             mean[protected], b[protected] = global_mean[position], global_b[position]  # Algorithm 2, line 11
             best, keep = self.eliminate(h, owner, mean, b)  # lines 8-9
-            yield from self.record_depth(h, owner[best], index[best])
+            yield from self.finish_depth(h, owner[best], index[best])
             keep = (keep | protected) & ~self.done[owner]  # line 9: only K_m^h without K^h is eliminated
             owner = np.repeat(owner[keep], self.task.partition.k)
             h, index = h + 1, self.task.partition.children(index[keep])  # lines 10-11
@@ -232,11 +235,11 @@ class PFPNE(Elimination):
         H_0 = transition_depth(self.settings.Delta, self.settings.nu_1, self.settings.rho)  # line 2
         h, index = self.start(self.task)  # line 2, K^0
         while h <= H_0:  # lines 3-4 (deviation 4); the horizon cuts whoever asks for more (deviation 9)
-            sums, n = yield from self.pull_each(h, index)  # lines 5-7
+            sums, n = yield from self.pull_all_nodes(h, index)  # lines 5-7
             answer = yield NodeMeans(h, sums / n)  # lines 8-10
             own[h], shared[h] = (index, sums, n), (answer.index, answer.means, answer.half_widths)  # line 11
             best = answer.index[np.argmax(answer.means)]
-            yield from self.record_depth(h, np.arange(self.S), np.full(self.S, best))
+            yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best))
             h, index = h + 1, self.task.partition.children(answer.index)  # lines 12-13
         yield from self.pe(shared, own)  # lines 15-17
 
@@ -250,10 +253,10 @@ class FedPNE(Elimination):
         h, index = self.start(self.task)
         while True:
             h, index = expand(self.task, self.settings, self.log, h, index)
-            sums, n = yield from self.pull_each(h, index)
+            sums, n = yield from self.pull_all_nodes(h, index)
             answer = yield NodeMeans(h, sums / n)
             means = (sums / n)[:, lookup_sorted(index, answer.index)[0]]
-            yield from self.record_depth(h, np.arange(self.S), answer.index[np.argmax(means, axis=1)])
+            yield from self.finish_depth(h, np.arange(self.S), answer.index[np.argmax(means, axis=1)])
             h, index = h + 1, self.task.partition.children(answer.index)
 
 
@@ -285,10 +288,10 @@ class PhasedServer(Server):
 
         If clients are missing, it is what those who have answered have drawn.
         """
-        return self.present * pulls_each(h, self.log, self.settings, self.task.n_clients)
+        return self.present * n_pulls_per_client(h, self.log, self.settings, self.task.n_clients)
 
     def rewards_in_means(self) -> int:
-        return pulls_each(self.h, self.log, self.settings, self.task.n_clients)
+        return n_pulls_per_client(self.h, self.log, self.settings, self.task.n_clients)
 
     def awaits(self, m: int) -> Awaited:
         """Await the client's means of K^h, down to the last federated depth (line 3; the clients see to T)."""

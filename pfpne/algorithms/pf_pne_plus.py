@@ -39,7 +39,7 @@ from pfpne.algorithms.pf_pne import (
     NodeMeans,
     PFPNESettings,
     PhasedServer,
-    pulls_each,
+    n_pulls_per_client,
     radius,
     transition_depth,
 )
@@ -226,11 +226,11 @@ class PFPNEPlus(Elimination):
         (h, index), parents, continues = self.start(task), None, True
         while continues:
             if h == 0:
-                n = min(ROOT_PULLS * pulls_each(0, self.log, s, task.n_clients), task.horizon + 1)
+                n = min(ROOT_PULLS * n_pulls_per_client(0, self.log, s, task.n_clients), task.horizon + 1)
                 means, variances = yield from pull_root(self.S, n)
                 answer = yield RootStatistics(0, means, variances)
             else:
-                sums, n = yield from self.pull_each(h, index)
+                sums, n = yield from self.pull_all_nodes(h, index)
                 means = sums / n
                 answer = yield NodeMeans(h, means)
             depth = FinishedDepth(index, parents, means, n, self.settings.c, answer)
@@ -239,7 +239,7 @@ class PFPNEPlus(Elimination):
             self.settings = stage1_settings(s, answer.variances[0])
             if continues or not s.optimistic:
                 best = answer.index[np.argmax(answer.means[depth.kept_positions])]
-                yield from self.record_depth(h, np.arange(self.S), np.full(self.S, best))
+                yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best))
             h, parents = h + 1, np.repeat(depth.kept_positions, task.partition.k)
             index = task.partition.children(answer.index)
         return depths, t
@@ -363,7 +363,7 @@ class PlusServer(PhasedServer):
 
     def conclude(self, means: np.ndarray, variances: np.ndarray | None = None) -> SharedStatistics:
         """Conclude a phase, from the clients' means (M, n) of K^h, and their variances (M, 1) at the root."""
-        index, n = self.index, pulls_each(self.h, self.log, self.settings, self.task.n_clients)
+        index, n = self.index, n_pulls_per_client(self.h, self.log, self.settings, self.task.n_clients)
         if variances is not None:
             n, self.root_variance = n * ROOT_PULLS, float(variances.mean())
             if_binary = means * (1 - means) * n / (n - 1)  # the largest variance that rewards in [0, 1] can have

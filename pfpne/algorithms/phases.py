@@ -112,7 +112,7 @@ class PhasedAlgorithm:
         positions = np.flatnonzero(values == largest)
         return positions[np.searchsorted(positions, first)]
 
-    def record_depth(self, h: int, owners: np.ndarray, nodes: np.ndarray):
+    def finish_depth(self, h: int, owners: np.ndarray, nodes: np.ndarray):
         """Deploy the best node of a finished depth, unless a deeper depth is finished already.
 
         owners (n,) and nodes (n,): the clients that have finished it, and their best indices. Cells at max_depth are

@@ -26,7 +26,15 @@ import numpy as np
 
 from pfpne.algorithms import ALGORITHMS, Algorithm, pf_pne_plus
 from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, pulls_of_phase
-from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, PhasedServer, PhasedSettings, pulls_each
+from pfpne.algorithms.pf_pne import (
+    Kept,
+    KeptIndex,
+    NodeMeans,
+    PFPNESettings,
+    PhasedServer,
+    PhasedSettings,
+    n_pulls_per_client,
+)
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, RootStatistics, SharedStatistics
 from pfpne.algorithms.phases import lookup_sorted
 from pfpne.algorithms.recovery import (
@@ -308,7 +316,7 @@ class PlusSums(Sums):
     def conclude_with(self, server: Any, mean: np.ndarray, statistics: list[float]) -> Message:
         """Return the server's answer, from the means over the clients, and the sums of their statistics."""
         M, (squares, *at_root) = self.task.n_clients, statistics
-        index, n = server.index, pulls_each(server.h, server.log, server.settings, M)
+        index, n = server.index, n_pulls_per_client(server.h, server.log, server.settings, M)
         if at_root:
             n, server.root_variance = n * ROOT_PULLS, max(0.0, at_root[0] / M)
             server.binary = bool(server.root_variance > 0 and round(at_root[1]) == M)

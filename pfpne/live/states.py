@@ -122,7 +122,7 @@ def _numbers_made(state: dict) -> int:
             total += len(value)
     made = (1 + k) * total
     if issubclass(kind, plus.PFPNEPlus):
-        made += min(T + 1, plus.ROOT_PULLS * pf_pne.pulls_each(0, settings.log_term(task), settings, M))
+        made += min(T + 1, plus.ROOT_PULLS * pf_pne.n_pulls_per_client(0, settings.log_term(task), settings, M))
     elif issubclass(kind, blin.BLiN):
         first = blin.pulls_of_cube(0, T, settings.c_pulls)
         made += min(T + 1, max(first, 4 * 2**task.partition.d * total if sent else 0))

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms.fed1_ucb import reward_deviation
-from pfpne.algorithms.pf_pne import log_term, pulls_each, transition_depth
+from pfpne.algorithms.pf_pne import log_term, n_pulls_per_client, transition_depth
 from pfpne.paper.claims import depths, stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
 from pfpne.paper.claims.outcomes import (
@@ -328,7 +328,7 @@ def confidential(case: ClaimCase, *_) -> Outcome:
     """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
     T, M, s = case.study.horizon, case.study.n_clients, PAPER_SETTINGS
     log, H_0 = log_term(T, s.c_1, 1 / M), transition_depth(s.Delta, s.nu_1, s.rho)
-    pulls = [pulls_each(h, log, s, M) for h in range(H_0 + 1)]
+    pulls = [n_pulls_per_client(h, log, s, M) for h in range(H_0 + 1)]
     single = [h for h, n in enumerate(pulls) if n == 1]
     reason = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
     measured = f"{reason or 'no mean sent is a single reward'} (depths 0 to {H_0})"

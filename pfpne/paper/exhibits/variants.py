@@ -71,13 +71,13 @@ class NoCutPhase(PhasedAlgorithm):
         h, index = self.start(task)
         self.t, self.deepest = np.zeros(S, dtype=np.int64), (h, np.repeat(index[:1], S))
 
-    def record_depth(self, h, owners, nodes):
+    def finish_depth(self, h, owners, nodes):
         unfinished = ~self.done[owners]
         if h >= self._best_depth:
             nodes_now = self.deepest[1].copy()
             nodes_now[owners[unfinished]] = nodes[unfinished]
             self.deepest = h, nodes_now
-        return super().record_depth(h, owners, nodes)
+        return super().finish_depth(h, owners, nodes)
 
     def loop(self):
         loop, result = super().loop(), None
