@@ -67,10 +67,10 @@ class Algorithm:
 
 
 def _phased(
-    settings: type, phases: type[PhasedAlgorithm], server: type[Server], client=PhasedClient, **fields
+    settings: type, algorithm_class: type[PhasedAlgorithm], server_class: type[Server], client=PhasedClient, **fields
 ) -> Algorithm:
-    make = partial(make_phased, phases, server, client=client)
-    return Algorithm(settings, make, server.takes, phases.answers, **fields)
+    make = partial(make_phased, algorithm_class, server_class, client=client)
+    return Algorithm(settings, make, server_class.takes, algorithm_class.answers, **fields)
 
 
 _GP = {

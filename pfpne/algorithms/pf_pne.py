@@ -183,7 +183,7 @@ class Elimination(PhasedAlgorithm):
         own: h -> (index, sums (S, n nodes), n), what each client drew of K^h before elimination, n pulls a node.
         """
         none = np.empty(0, dtype=np.int64)
-        h, root = self.start(self.task)  # line 2
+        h, root = self.first_nodes(self.task)  # line 2
         owner, index = np.repeat(np.arange(self.S), len(root)), np.tile(root, self.S)
         while len(owner):  # line 3: until the horizon has cut every client's phase
             kept_index, global_mean, global_b = shared.get(h, (none, none, none))
@@ -233,7 +233,7 @@ class PFPNE(Elimination):
     def loop(self):
         shared, own = {}, {}
         H_0 = transition_depth(self.settings.Delta, self.settings.nu_1, self.settings.rho)  # line 2
-        h, index = self.start(self.task)  # line 2, K^0
+        h, index = self.first_nodes(self.task)  # line 2, K^0
         while h <= H_0:  # lines 3-4 (deviation 4); the horizon cuts whoever asks for more (deviation 9)
             sums, n = yield from self.pull_all_nodes(h, index)  # lines 5-7
             answer = yield NodeMeans(h, sums / n)  # lines 8-10
@@ -250,7 +250,7 @@ class FedPNE(Elimination):
     answers = (KeptIndex,)
 
     def loop(self):
-        h, index = self.start(self.task)
+        h, index = self.first_nodes(self.task)
         while True:
             h, index = expand(self.task, self.settings, self.log, h, index)
             sums, n = yield from self.pull_all_nodes(h, index)
@@ -272,13 +272,13 @@ class PhasedServer(Server):
 
     takes = (NodeMeans,)
     bears_missing = True
-    start_at = staticmethod(PhasedAlgorithm.start)
+    first_nodes = staticmethod(PhasedAlgorithm.first_nodes)
 
     def __init__(self, task: Task, settings: PhasedSettings):
         super().__init__(task, settings)
         self.last_depth = -1  # that was concluded
         self.log = settings.log_term(task)
-        self.h, self.index = self._begin(*self.start_at(task))  # line 2
+        self.h, self.index = self._begin(*self.first_nodes(task))  # line 2
 
     def _begin(self, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
         return h, index

@@ -151,11 +151,13 @@ def heterogeneity(means: np.ndarray, n: int, variance: float, binary: bool) -> t
     het = 0.
     """
     M, nodes = means.shape
-    spread = float(np.var(means, axis=0, ddof=1).mean()) if M > 1 else 0.0
-    return het_from_spread(spread, M, nodes, n, variance, binary)
+    variance_across_clients = float(np.var(means, axis=0, ddof=1).mean()) if M > 1 else 0.0
+    return heterogeneity_from_variance(variance_across_clients, M, nodes, n, variance, binary)
 
 
-def het_from_spread(spread: float, M: int, nodes: int, n: int, variance: float, binary: bool) -> tuple[float, float]:
+def heterogeneity_from_variance(
+    variance_across_clients: float, M: int, nodes: int, n: int, variance: float, binary: bool
+) -> tuple[float, float]:
     """Do as `heterogeneity`, from the variance across M clients of their means, averaged over the nodes.
 
     `binary_variance` contains het^2, too, so that with binary rewards only the share 1 - 1/n of it is seen.
@@ -163,7 +165,9 @@ def het_from_spread(spread: float, M: int, nodes: int, n: int, variance: float, 
     share = 1 - 1 / n if binary else 1.0
     if M == 1 or share == 0:
         return 0.0, 0.0
-    return (spread - variance / n) / share, (M - 1) * nodes / 2 * (share / max(variance / n, MIN_ERROR)) ** 2
+    return (variance_across_clients - variance / n) / share, (M - 1) * nodes / 2 * (
+        share / max(variance / n, MIN_ERROR)
+    ) ** 2
 
 
 def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
@@ -223,7 +227,7 @@ class PFPNEPlus(Elimination):
     def stage_1(self):
         """Search together until the server ends it; return the depths gone through, and the next step's number."""
         s, task, depths, t = self.settings, self.task, [], 1
-        (h, index), parents, continues = self.start(task), None, True
+        (h, index), parents, continues = self.first_nodes(task), None, True
         while continues:
             if h == 0:
                 n = min(ROOT_PULLS * n_pulls_per_client(0, self.log, s, task.n_clients), task.horizon + 1)
@@ -380,10 +384,10 @@ class PlusServer(PhasedServer):
         self.het_sums = weighted, precisions
         estimate = weighted / precisions if precisions > 0 else 0.0
         lower_bound = estimate - STANDARD_ERRORS / math.sqrt(precisions) if estimate > 0 else 0.0
-        may_be_alike = lower_bound <= (s.nu_1 * s.rho**h) ** 2
+        goes_on = lower_bound <= (s.nu_1 * s.rho**h) ** 2
         if not s.heterogeneity_test:
-            may_be_alike = h < transition_depth(s.Delta, s.nu_1, s.rho)
+            goes_on = h < transition_depth(s.Delta, s.nu_1, s.rho)
         self.settings = stage1_settings(s, variance)
-        self.continues = may_be_alike and M > 1 and h < self.task.partition.max_depth
+        self.continues = goes_on and M > 1 and h < self.task.partition.max_depth
         variances, continues = np.array([variance, max(0.0, estimate)]), np.array([int(self.continues)])
         return SharedStatistics(h, kept.index, mean, variances, continues)

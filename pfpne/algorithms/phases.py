@@ -60,9 +60,10 @@ def lookup_sorted(index: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.
 
 
 class Pull(NamedTuple):
-    """A wish of a loop for evaluations: client owner[j] is to pull node (h, index[j]) counts[j] >= 1 times, j = 0..N-1.
+    """A step of a loop that asks for evaluations.
 
-    The sums (N,) of the rewards come back. If the horizon cuts a client's pulls, it is done, and its sums mean nothing.
+    Client owner[j] is to pull node (h, index[j]) counts[j] >= 1 times, for j = 0..N-1. The sums (N,) of the rewards
+    come back. If the horizon cuts a client's pulls, it is done, and its sums mean nothing.
     """
 
     h: int
@@ -93,16 +94,16 @@ class PhasedAlgorithm:
 
     def __init__(self, task: Task, settings, S: int):
         self.task, self.settings, self.S = task, settings, S
-        self.done, self.index = np.zeros(S, dtype=bool), self.start(task)[1]
+        self.done, self.index = np.zeros(S, dtype=bool), self.first_nodes(task)[1]
         self.best, self._best_depth = np.repeat(task.partition.centers(0, 1), S, axis=0), -1
 
     @staticmethod
-    def start(task: Task) -> tuple[int, np.ndarray]:
+    def first_nodes(task: Task) -> tuple[int, np.ndarray]:
         """Return depth and indices of K^0 = {(0, 1)}, the same for clients and server (deviation 3)."""
         return 0, np.array([1])
 
     def loop(self):
-        """Yield wishes and messages, and take what comes of them, to the horizon."""
+        """Yield pulls and messages, and take what comes of them, to the horizon."""
         raise NotImplementedError
 
     @staticmethod
@@ -137,17 +138,17 @@ class PhasedClient(Client):
     _made_of: tuple
     _sent: list
 
-    def __init__(self, task: Task, settings, phases: type[PhasedAlgorithm]):
+    def __init__(self, task: Task, settings, algorithm_class: type[PhasedAlgorithm]):
         super().__init__(task)
-        self.__setstate__({"_made_of": (phases, settings), "_sent": []})
+        self.__setstate__({"_made_of": (algorithm_class, settings), "_sent": []})
 
     def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name not in ("_phases", "_loop", "_step")}
 
     def __setstate__(self, state):
         vars(self).update(state)
-        phases, settings = self._made_of
-        self._phases = phases(self.task, settings, 1)
+        algorithm_class, settings = self._made_of
+        self._phases = algorithm_class(self.task, settings, 1)
         self._loop = self._phases.loop()
         self._step = next(self._loop)
         for value in self._sent:
@@ -195,6 +196,8 @@ class PhasedClient(Client):
         return self._phases.best[0].copy()
 
 
-def make_phased(phases: type[PhasedAlgorithm], server: type[Server], task: Task, settings, client=PhasedClient):
+def make_phased(
+    algorithm_class: type[PhasedAlgorithm], server_class: type[Server], task: Task, settings, client=PhasedClient
+):
     """Make the server and the M clients of an algorithm."""
-    return server(task, settings), [client(task, settings, phases) for _ in range(task.n_clients)]
+    return server_class(task, settings), [client(task, settings, algorithm_class) for _ in range(task.n_clients)]

@@ -324,7 +324,9 @@ class PlusSums(Sums):
         columns = lookup_sorted(kept.index, index)[1]
         variance = pf_pne_plus.binary_variance(mean[None, columns], n * M) if server.binary else server.root_variance
         spread = max(0.0, squares - M * float(np.mean(mean[columns] ** 2))) / max(1, M - 1)
-        het2, het2_precision = pf_pne_plus.het_from_spread(spread, M, len(columns), n, variance, server.binary)
+        het2, het2_precision = pf_pne_plus.heterogeneity_from_variance(
+            spread, M, len(columns), n, variance, server.binary
+        )
         return server.decide(kept, mean, variance, het2, het2_precision)
 
 

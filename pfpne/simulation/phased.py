@@ -19,12 +19,12 @@ class Evaluations:
         self.problem, self.task, self.noise_streams, self.recorder = problem, task, noise_streams, recorder
         self.t = np.zeros(task.n_clients, dtype=np.int64)
 
-    def pull(self, wish: Pull, done: np.ndarray) -> np.ndarray:
-        """Make the evaluations that are wished for; return the sums (N,) of their rewards.
+    def pull(self, step: Pull, done: np.ndarray) -> np.ndarray:
+        """Make the evaluations that a loop asks for; return the sums (N,) of their rewards.
 
         done (M,) is set for owners whom the horizon cuts: their sums mean nothing.
         """
-        h, owner, index, counts = wish
+        h, owner, index, counts = step
         first, sums, noise = first_positions(owner), np.zeros(len(owner)), self.problem.noise
         budget = self.task.horizon - self.t[owner[first]]
         is_cut = np.add.reduceat(counts, first) > budget
@@ -66,33 +66,46 @@ class Evaluations:
 
 
 def run_phases(
-    phases, server, problem, task, settings, noise_streams, t, global_regret, evaluations_class=Evaluations
+    algorithm_class,
+    server_class,
+    problem,
+    task,
+    settings,
+    noise_streams,
+    t,
+    global_regret,
+    evaluations_class=Evaluations,
 ) -> tuple:
     """Run the loop until all clients are done, or until it yields what is neither a Pull nor a Message: OwnTrees.
 
-    The server is asked directly; the messages that would pass are counted. evaluations_class: their class. Returns
-    the evaluations, and the OwnTrees, or None.
+    The server is asked directly; the messages that would pass are counted. evaluations_class is Evaluations, or a
+    subclass that also watches what is pulled. Returns the evaluations, and the OwnTrees, or None.
     """
-    clients, server, M = phases(task, settings, task.n_clients), server(task, settings), task.n_clients
+    M, server = task.n_clients, server_class(task, settings)
+    clients = algorithm_class(task, settings, M)
     recorder = Recorder(problem, t, global_regret)
     evaluations = evaluations_class(problem, task, noise_streams, recorder)
     loop, result = clients.loop(), None
     while not clients.done.all():
-        wish = loop.send(result)
+        step = loop.send(result)
         recorder.deployments.append((np.arange(M), evaluations.t.copy(), clients.best.copy()))
-        if isinstance(wish, Pull):
-            result = evaluations.pull(wish, clients.done)
-        elif isinstance(wish, Message):
-            result = server.conclude(*wish.values)
-            recorder.rounds[int(evaluations.t[0])] += (wish.numbers, M * result.numbers)
+        if isinstance(step, Pull):
+            result = evaluations.pull(step, clients.done)
+        elif isinstance(step, Message):
+            result = server.conclude(*step.values)
+            recorder.rounds[int(evaluations.t[0])] += (step.numbers, M * result.numbers)
         else:
-            return evaluations, wish
+            return evaluations, step
     return evaluations, None
 
 
-def simulate_phases(phases, server, problem, task, settings, noise_streams, t, global_regret: bool) -> Measurements:
+def simulate_phases(
+    algorithm_class, server_class, problem, task, settings, noise_streams, t, global_regret: bool
+) -> Measurements:
     """Run the loop of all clients to the horizon, or up to its OwnTrees; then play each of these to the horizon."""
-    evaluations, own_trees = run_phases(phases, server, problem, task, settings, noise_streams, t, global_regret)
+    evaluations, own_trees = run_phases(
+        algorithm_class, server_class, problem, task, settings, noise_streams, t, global_regret
+    )
     before, start = evaluations.recorder.measurements(), int(evaluations.t[0])
     if own_trees is None or start == task.horizon:
         return before

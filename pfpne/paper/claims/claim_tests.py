@@ -37,7 +37,7 @@ from pfpne.paper.show.style import Delta_in_words, label, title
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST_RUNS, FEW_RUNS = 0.8, 0.2  # of the runs, for what is measured with error: times
 MAX_RANDOM_SHARE = 0.8  # of the regret of random points: beyond, an algorithm has learnt next to nothing
-PHASED_ALGORITHMS = ("pf-pne", "fed-pne", "pe")  # what regret they have at T depends on the phase that T cuts
+CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # what regret they have at T depends on the phase that T cuts
 
 
 # --- tests that compare -----------------------------------------------------------------------------
@@ -45,7 +45,7 @@ PHASED_ALGORITHMS = ("pf-pne", "fed-pne", "pe")  # what regret they have at T de
 
 def why_regret_undecided(algorithm: str, quantity: str, runs: pd.DataFrame) -> str:
     """Why the regret that an algorithm has at T in these runs cannot be compared; nothing if it can."""
-    return why_one_phase(runs["last_phase"]) if algorithm in PHASED_ALGORITHMS and quantity == "regret" else ""
+    return why_one_phase(runs["last_phase"]) if algorithm in CUT_MATTERS and quantity == "regret" else ""
 
 
 def inequalities(

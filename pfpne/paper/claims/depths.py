@@ -295,13 +295,13 @@ class CheckedPFPNE(PFPNE):
     def loop(self):
         loop, result, pulled = super().loop(), None, None
         while True:
-            wish, before = loop.send(result), ~self.done
-            result = yield wish
-            if not isinstance(wish, Pull):
-                self.check_server_means(pulled, wish.means)
-            elif self.shared is not None and wish.h < self.task.partition.max_depth:  # else it plays the best to T
-                self.check_client_means(wish, result, before)
-            pulled = wish
+            step, before = loop.send(result), ~self.done
+            result = yield step
+            if not isinstance(step, Pull):
+                self.check_server_means(pulled, step.means)
+            elif self.shared is not None and step.h < self.task.partition.max_depth:  # else it plays the best to T
+                self.check_client_means(step, result, before)
+            pulled = step
 
     def pe(self, shared, own):
         self.shared, self.own = shared, own

@@ -35,7 +35,7 @@ from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 
 MAX_DEPTH = {"smoke": 7, "paper": 10}  # PF-PNE reaches depth 8 or 9 in the paper's
-PAPER_SETTINGS = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
+SMOOTHNESS = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
 PROBLEM_COLUMNS = ["objective", "shift", "cells", "run"]
 ASSUMPTIONS = {  # the columns of one problem
     "Delta": "the least of Assumption 3",
@@ -69,10 +69,10 @@ def measure_problem(deepest: int, objective: str, M: int, shift: float, cells: s
     lows, highs = depths.cell_extremes(problem, partition, H)
     best = depths.optima(problem)
     diameters = depths.diameters(best, lows, highs)
-    near, different = depths.count_near_optimal(best, highs, PAPER_SETTINGS.nu_1, PAPER_SETTINGS.rho)
-    d = depths.near_optimality_dimension(near, PAPER_SETTINGS.nu_1, PAPER_SETTINGS.rho)
+    near, different = depths.count_near_optimal(best, highs, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
+    d = depths.near_optimality_dimension(near, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
     d_new = np.minimum(
-        d[:-1], depths.near_optimality_dimension(different, PAPER_SETTINGS.nu_1, PAPER_SETTINGS.rho)
+        d[:-1], depths.near_optimality_dimension(different, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
     )  # as d_m serves a part, too
     worst, Delta_4 = diameters[:-1].max(axis=0), depths.Delta_4(problem)
     omegas = [depths.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
@@ -158,7 +158,7 @@ def draw_assumptions(by_depth: pd.DataFrame, p: Parameters) -> Exhibit:
             top.plot(means["depth"], means["diameter"], **CELL_LOOKS[cells])
             for name in NEAR_OPTIMAL_LOOKS if cells == "random" else ():
                 bottom.plot(means["depth"], means[name].where(means[name] > 0), **NEAR_OPTIMAL_LOOKS[name])
-        top.plot(depth, PAPER_SETTINGS.nu_1 * PAPER_SETTINGS.rho**depth, **ASSUMED_LOOK)
+        top.plot(depth, SMOOTHNESS.nu_1 * SMOOTHNESS.rho**depth, **ASSUMED_LOOK)
         bottom.plot(depth, 2.0**depth, **ASSUMED_LOOK)
         top.set(title=title(objective), yscale="log", ylim=(0.5 ** depth[-1], 1.5))
         bottom.set(yscale="log", xlabel="depth $h$", ylim=(0.8, 2.0 ** depth[-1]), xticks=depth[::2])

@@ -16,7 +16,7 @@ from pfpne.algorithms.hct import epoch
 from pfpne.algorithms.pf_pne import PhasedSettings, radius
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
-from pfpne.paper.claims.claim_tests import PHASED_ALGORITHMS
+from pfpne.paper.claims.claim_tests import CUT_MATTERS
 from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
@@ -40,7 +40,7 @@ from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import Evaluations, run_phases
 from pfpne.simulation.tree import Cells, play
 
-COUNTED_ALGORITHMS = (*PHASED_ALGORITHMS, "pf-pne+")
+COUNTED_ALGORITHMS = (*CUT_MATTERS, "pf-pne+")
 CAUSES = {  # the columns of one depth of a run; nan where there is nothing to count
     "depth": "0, 1, ...",
     "removed": "share of the clients for which no cell around their own optimum is kept",
@@ -96,10 +96,10 @@ class _CountedEvaluations(Evaluations):
         super().__init__(*arguments)
         self.made = Counter()
 
-    def pull(self, wish, done):
+    def pull(self, step, done):
         before = self.t.sum()
-        sums = super().pull(wish, done)
-        self.made[wish.h] += (self.t.sum() - before) / self.task.n_clients  # fewer than wished for at the horizon
+        sums = super().pull(step, done)
+        self.made[step.h] += (self.t.sum() - before) / self.task.n_clients  # fewer than asked for at the horizon
         return sums
 
 
@@ -145,7 +145,7 @@ def count_run(experiment: Experiment, run: int) -> list[list]:
     """One row per depth of one run of the experiment, of one algorithm of COUNTED_ALGORITHMS: the values of CAUSES."""
     (name,), problem = experiment.algorithms, experiment.problem(run)
     partition = experiment.partition(run)
-    count = count_phases if name in PHASED_ALGORITHMS else count_trees
+    count = count_phases if name in CUT_MATTERS else count_trees
     return [[float(row[column]) for column in CAUSES] for row in count(name, problem, experiment.horizon, partition)]
 
 

@@ -24,12 +24,12 @@ class DepthOne(PFPNE):
     """Deviation 3: server, clients and PE start at depth 1, with the root's children. No partition ends at depth 0."""
 
     @staticmethod
-    def start(task):
+    def first_nodes(task):
         return 1, task.partition.children(1)
 
 
 class DepthOneServer(PhasedServer):
-    start_at = staticmethod(DepthOne.start)
+    first_nodes = staticmethod(DepthOne.first_nodes)
 
 
 class Fresh(PFPNE):
@@ -68,7 +68,7 @@ class NoCutPhase(PhasedAlgorithm):
 
     def __init__(self, task, settings, S):
         super().__init__(task, settings, S)
-        h, index = self.start(task)
+        h, index = self.first_nodes(task)
         self.t, self.deepest = np.zeros(S, dtype=np.int64), (h, np.repeat(index[:1], S))
 
     def finish_depth(self, h, owners, nodes):
@@ -233,8 +233,8 @@ def make_whole_fed1_ucb(task, settings):
     return server, [WholeFed1UCBClient(task, client.arms, client.pulls) for client in clients]
 
 
-def _phased(base: str, phases=PFPNE, server=PhasedServer) -> Algorithm:
-    return replace(ALGORITHMS[base], make=partial(make_phased, phases, server))
+def _phased(base: str, algorithm_class=PFPNE, server_class=PhasedServer) -> Algorithm:
+    return replace(ALGORITHMS[base], make=partial(make_phased, algorithm_class, server_class))
 
 
 _DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Drifting))
@@ -245,7 +245,7 @@ VARIANTS = {
     "depth one": ("pf-pne", _phased("pf-pne", DepthOne, DepthOneServer), Partition),
     "fresh": ("pf-pne", _phased("pf-pne", Fresh), Partition),
     "decreasing": ("pf-pne", _phased("pf-pne", LastOfEqual), Mirrored),  # ties as ever
-    "tau": ("pf-pne", _phased("pf-pne", server=TauServer), Partition),
+    "tau": ("pf-pne", _phased("pf-pne", server_class=TauServer), Partition),
     "tau, fed-pne": ("fed-pne", _phased("fed-pne", FedPNE, TauFedPNEServer), Partition),
     "own best": ("pf-pne", _phased("pf-pne", OwnBest), Partition),
     "whole phases": ("pf-pne", _phased("pf-pne", WholePhases), Partition),
