@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer, tau
+from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer
 from pfpne.algorithms.phases import Pull
 from pfpne.federation import Task
 from pfpne.paper.claims import depths
@@ -268,7 +268,7 @@ def test_without_noise_every_interval_covers_and_pe_pulls_what_it_keeps():
     for h, row in enumerate(rows[:-2]):
         K = [nodes_before_elimination(cells, own)[h] for own in seen.own]
         assert row["own"] == 1 and row["nodes"] == np.mean([len(index) for index in K])
-        spent = row["nodes"] * tau(h, log, s.c, s.nu_1, s.rho) / T
+        spent = row["nodes"] * s.tau(h, log) / T
         assert row["spent"] == pytest.approx(spent)
 
 

@@ -102,6 +102,10 @@ class PhasedSettings:
         """Return log(c_1 T / delta) of the bounds."""
         return log_term(task.horizon, self.c_1, 1 / task.n_clients if self.delta is None else self.delta)
 
+    def tau(self, h: int, log: float) -> int:
+        """Return tau_h, the samples that a node of depth h needs, from the log(c_1 T / delta) of the bounds."""
+        return tau(h, log, self.c, self.nu_1, self.rho)
+
 
 @dataclass(frozen=True)
 class PFPNESettings(PhasedSettings):
@@ -145,12 +149,12 @@ def n_pulls_per_client(h: int, log: float, s: PhasedSettings, M: int) -> int:
 
     Algorithm 2, line 6.
     """
-    return max(s.least_rewards, -(-tau(h, log, s.c, s.nu_1, s.rho) // M))
+    return max(s.least_rewards, -(-s.tau(h, log) // M))
 
 
 def expand(task: Task, s: PhasedSettings, log: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
     """Go deeper while |K| tau_h <= M, as one pull of each client would be too many (Fed-PNE, deviation 11)."""
-    while h < task.partition.max_depth and len(index) * tau(h, log, s.c, s.nu_1, s.rho) <= task.n_clients:
+    while h < task.partition.max_depth and len(index) * s.tau(h, log) <= task.n_clients:
         h, index = h + 1, task.partition.children(index)
     return h, index
 
@@ -209,8 +213,7 @@ class Elimination(PhasedAlgorithm):
 
     def draw_lacking(self, h: int, owner, index, protected, sums, n):
         """Draw what the nodes that are not protected lack to tau_h samples, and add it to sums and n (deviation 5)."""
-        s = self.settings
-        enough = min(tau(h, self.log, s.c, s.nu_1, s.rho), self.task.horizon + 1)  # no client pulls more often
+        enough = min(self.settings.tau(h, self.log), self.task.horizon + 1)  # no client pulls more often
         lacking = np.where(protected, 0, np.maximum(0, enough - n))
         short = np.flatnonzero(lacking)
         if len(short):

@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, radius, tau
+from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, radius
 from pfpne.algorithms.phases import PhasedClient, Pull, lookup_sorted
 from pfpne.federation import Server
 from pfpne.paper.run.experiment import Experiment
@@ -326,7 +326,7 @@ class CheckedPFPNE(PFPNE):
             sums[known] += drawn[owner[known], column]
             n[known] += pulls_before
             spared, _ = lookup_sorted(self.maxima[h], self.shared[h][0])
-            if pulls_before >= tau(h, self.log, s.c, s.nu_1, s.rho):
+            if pulls_before >= s.tau(h, self.log):
                 return  # nodes that were sampled enough together are not pulled, and not seen here
         present = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
         self.lost |= before & ~present & ~spared

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms.pf_pne import tau
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import watch
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
@@ -127,7 +126,7 @@ def _budget_shares(experiment: Experiment, run: int) -> list[list]:
     watched = watch("fed-pne", problem, experiment.horizon, partition=partition)
     s, M, log = watched.server.settings, problem.n_clients, watched.server.settings.log_term(watched.server.task)
     drawn = {h: means.shape[1] * watched.server.samples(h) for h, means in watched.means.items()}
-    wanted = {h: means.shape[1] * tau(h, log, s.c, s.nu_1, s.rho) for h, means in watched.means.items()}
+    wanted = {h: means.shape[1] * s.tau(h, log) for h, means in watched.means.items()}
     budget = M * experiment.horizon
     return [
         [(sum(drawn.values()) - sum(wanted.values())) / budget, sum(drawn.values()) / budget, max(drawn, default=0)]

@@ -12,7 +12,7 @@ import numpy as np
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBClient, make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
-from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer, tau
+from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer
 from pfpne.algorithms.phases import PhasedAlgorithm, Pull, lookup_sorted, make_phased
 from pfpne.federation import Batch, Server
 from pfpne.partition import Partition
@@ -45,7 +45,7 @@ class TauServer(PhasedServer):
     """Deviation 6: b takes tau_h for the number of samples, not M ceil(tau_h / M)."""
 
     def samples(self, h):
-        return tau(h, self.log, self.settings.c, self.settings.nu_1, self.settings.rho)
+        return self.settings.tau(h, self.log)
 
 
 class TauFedPNEServer(TauServer, FedPNEServer):
