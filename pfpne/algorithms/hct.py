@@ -108,8 +108,9 @@ def pyxab_constants(s: HCTSettings, partition, T: int) -> HCTConstants:
 # Of a node: parent, child and largest are rows, or -1: of its parent, of the first of its k children, and of the child
 # with the largest B (of equal ones the last). free is 1 where the search may go deeper below the threshold, too. count
 # need not be whole: what a node starts from may be worth part of a pull (pf_pne_plus.py).
-# Of the state: t is the next step, size the number of nodes, best the node to deploy, split the node whose B has not
-# seen its new children yet, or -1, and top the lowest node known to lie on the way from the root to the next pull.
+# Of the state: t is the next step, and size the number of nodes. best is the node to deploy. split is the node that got
+# children in the last step, whose own B has not been computed from theirs yet; or -1. top is a node from which the next
+# descent may start: the way from the root to it is known to be the same as in the last step.
 INTEGERS, FLOATS = ("depth", "index", "parent", "child", "largest", "free"), ("count", "total", "U", "B")
 NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
 STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split", "top")])
@@ -189,10 +190,12 @@ def set_B(node, v, k):
 
 @part_of_step
 def update_B(node, v, constants):
-    """Update the B-values from v up to the root (UpdateB), or up to one that does not change.
+    """Update the B-values from v upwards (UpdateB), to the root or to the first node whose B does not change.
 
-    Returns the highest of these nodes at which the way down now turns to another child, or v. With credit_path every
-    U-value above v has changed, so that all B-values are updated.
+    Above a B that does not change, no other can change, unless credit_path has changed all U-values above v: then the
+    update always goes to the root. A descent goes from each node to its child of the largest B. Returned is the highest
+    of the updated nodes whose child of the largest B is another one now, or v if there is none. Above this node, the
+    next descent goes as the last one did.
     """
     highest_turn = v
     while v >= 0:

@@ -284,6 +284,7 @@ class PhasedServer(Server):
         self.h, self.index = self._begin(*self.first_nodes(task))  # line 2
 
     def _begin(self, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
+        """Return the depth and the nodes of the next phase: these, or deeper ones where a subclass goes on down."""
         return h, index
 
     def samples(self, h: int) -> int:

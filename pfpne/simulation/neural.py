@@ -1,9 +1,12 @@
 """FN-UCB for all clients at once, equal to the objects, where all send at every step but the first (D = 0).
 
-From t = 2 on all then share V and the averages, and play the same arm. Once training has stopped and alpha_t = 1, no
-reward changes a choice. The arms are fixed, so V = lambda I + sum_k n_k g_k g_k^T follows from counts, and of its
-inverse only g_k V^-1 g_a are read, a an arm that was played. Their rank-one updates shrink what they update, and its
-rounding with it: after 100,000 steps square roots of widths are right to 1e-10, from an explicit inverse to 1e-9.
+From t = 2 on, all clients then share V and the averages, and play the same arm. Once training has stopped and alpha_t
+is 1, no reward changes a choice any more.
+
+The arms are fixed. So V = lambda I + sum_k n_k g_k g_k^T follows from n_k, how often each arm was played. Of the
+inverse of V, only the numbers g_k V^-1 g_a are needed, where a is an arm that was played. A play changes them by a
+rank-one update, which makes the variances smaller, and their rounding errors with them. After 100,000 steps, the square
+roots of the variances are right to 1e-10; those from an explicit inverse are right to 1e-9.
 """
 
 from typing import NamedTuple
@@ -79,7 +82,11 @@ def add_plays(ridge, a, n, total):
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def mean_variance(ridge, first_arms, share):
-    """Return g W g (K,): all clients have the data of ridge, a share (n,) of them one play of first_arms (n,), too."""
+    """Return the variance g_k W g_k (K,) of each arm, where W is the mean over the clients of their A^-1.
+
+    All clients have the data of ridge in common. In addition, each has one play of its own first arm: a share share[b]
+    of the clients has played first_arms[b], for b = 0..n-1.
+    """
     variance = ridge.variance.copy()
     for b in range(len(first_arms)):
         h = covariance(ridge, first_arms[b])

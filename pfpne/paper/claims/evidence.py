@@ -53,7 +53,8 @@ class Study:
     n_runs : int
         Paired runs of the claims.
     figure_runs : int
-        Paired runs of the figures, the first of the claims'. Table 1, the deviations and what takes long have no more.
+        Paired runs of the figures. They are the first of the n_runs of the claims. Table 1, the deviations and other
+        measurements that take long use these runs only.
     regimes : tuple of Regime
         Where the claims are tested.
     shift : float

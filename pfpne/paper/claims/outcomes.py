@@ -26,9 +26,10 @@ def theory_settings(M: int) -> dict:
 class Comparison:
     """One inequality, one value per run: a slope or a difference, whose mean is claimed to be below its limit.
 
-    name: what it is called. values (n,): of each run. reference (n,): of a difference a - b, the b; the limit is then
-    that of a / b. is_above: the value is claimed to be above the limit instead. undecidable: why these runs cannot
-    decide it, if so. pair: the names of a and b, where each has one.
+    name: what it is called. values (n,): the slope or the difference of each run. reference (n,): if the values are
+    differences a - b, the b of each run; the limit is then one of the ratio a / b. None if they are slopes. is_above:
+    the value is claimed to be above the limit instead. undecidable: why these runs cannot decide it, if so. pair: the
+    names of a and b, where each has one.
     """
 
     name: str

@@ -139,9 +139,11 @@ def compare(runs: dict, p: Parameters) -> pd.DataFrame:
 def oracle_regret(experiment: Experiment, run: int, t: np.ndarray) -> np.ndarray:
     """R(t)/M (C,) at steps t (C,) of an oracle: a yardstick for algorithms that search cell by cell.
 
-    It is told all but which child of the cell of each depth holds f_m*, and pays no more than the gap of the best
-    centre so far; it samples the children only until a likelihood test of their values would err once in six,
-    (sigma / gap)^2 times 2 each, with all clients' samples as if they were its own, and not at all if T is too short.
+    The oracle goes down to the cell of f_m*, depth by depth. It knows everything but which child of a cell holds f_m*,
+    and learns that by samples of the children. Of each it takes 2 (sigma / gap)^2, where gap is the distance between
+    the values of the best and the worst child: a likelihood test of these values would then err once in six. All
+    clients' samples count as if they were its own. Each of its steps costs the gap of the best centre that it has seen
+    so far, no more. It does not go to a depth for which T is too short.
     """
     problem = experiment.problem(run)
     partition, T = experiment.partition(run), experiment.horizon

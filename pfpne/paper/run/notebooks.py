@@ -39,7 +39,8 @@ class Notebook:
     uses_claim_runs : bool
         Whether n_runs stands for the profile's claim_runs.
     narrows_grid : bool
-        Whether its scale, None by default, narrows the grid of pfpne.paper.exhibits.regimes.
+        Whether its parameters of scale (M, T, noise, ...) are None by default, which stands for every value in the grid
+        of pfpne.paper.exhibits.regimes. A value that is given leaves only that one in the grid.
     n_runs, horizon : int, optional
         At most so many, if the profile has more.
     needs_communication : bool

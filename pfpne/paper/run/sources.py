@@ -79,7 +79,11 @@ class Sources:
 
 @functools.lru_cache(maxsize=1)
 def _stamps(tick: int) -> frozenset:
-    """What tells whether a file of the package may have changed. Looked at once a tick: keys are made by thousands."""
+    """The name, the time of the last change and the size of each file of the package.
+
+    As long as these are the same, no file has changed. tick is the time in tenths of a second. Thousands of keys are
+    made in a row, and the files are looked at only once per tick.
+    """
     files = ((f"{path}", path.stat()) for path in PACKAGE.rglob("*.py"))
     return frozenset((name, stat.st_mtime_ns, stat.st_size) for name, stat in files)
 
