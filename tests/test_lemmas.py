@@ -259,6 +259,19 @@ def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift
     )
 
 
+def test_an_exponent_has_an_interval_around_it():
+    rows = [
+        {"objective": "garland", "noise": 1.0, "d": 0.0, "Delta": 0.1, "of_bound": 0.3, "idle": 0.1, "T": T, "run": run}
+        | {"regret": T ** (0.3 + 0.05 * run), "alone": T ** (0.6 + 0.02 * run)}
+        for T in (100, 1_000)
+        for run in range(6)
+    ]
+    row = rates.shrink_slopes(pd.DataFrame(rows), parameters()).iloc[0]
+    assert row["low"] < row["slope"] - 0.03 and row["slope"] + 0.03 < row["high"]
+    assert row["alone_low"] < row["alone_slope"] - 0.01 and row["alone_slope"] + 0.01 < row["alone_high"]
+    assert row["slope"] == pytest.approx(0.425) and row["alone_slope"] == pytest.approx(0.65)
+
+
 # --- Section A.1, and HOO ---------------------------------------------------------------------------
 
 

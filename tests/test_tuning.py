@@ -550,6 +550,20 @@ def test_values_that_were_read_and_not_called_for_are_counted(tmp_path):
     assert longer.n_read == 9 * n and f"{12 * n} evaluations, {9 * n} of them read from the history" in repr(longer)
 
 
+@pytest.mark.parametrize(("direction", "chosen"), [("maximize", 0), ("minimize", 2)])
+def test_a_value_that_is_less_sure_is_deployed_only_if_it_is_better_by_more(direction, chosen, monkeypatch):
+    believed, error = np.array([0.5, 0.6, 0.4, 0.3]), np.array([0.01, 0.3, 0.01, 0.3])
+    monkeypatch.setattr(pfpne.Search, "_believed", lambda *of: (believed, error, 0.1))
+    search = pfpne.Search(["a"], {"x": pfpne.Float(0, 1)}, 4, algorithm="random", direction=direction)
+    asked = []
+    while trials := search.ask():
+        for trial in trials:
+            asked.append(trial.parameters["x"])
+            search.tell(trial, 0.5)
+    result = search.result()
+    assert result.deploy["a"]["x"] == asked[chosen]
+
+
 def test_progress_is_true_or_false():
     with pytest.raises(ValueError, match="progress must be True or False; got 'no'"):
         pfpne.tune(objectives(), SPACE, 3, progress="no")
