@@ -93,9 +93,9 @@ def test_what_a_phase_leaves_open_is_counted_with_who_is_ahead():
     ratios = ((0.5, 1.4), (0.9, 0.8), (0.7, 1.1), (9.0, 1.0))
     compared = [{**p, "ratio": x} for p, pair in zip(places, ratios, strict=True) for x in pair]
     table = findings._Verdicts(pd.DataFrame(verdicts), pd.DataFrame(compared))
-    assert table.unfinished_in_words("smallest") == " An unfinished phase leaves 3 open; a rival is ahead in 2."
+    assert table.unfinished_in_words("smallest") == " 3 are open for such a phase alone; a rival is ahead in 2."
     table = findings._Verdicts(pd.DataFrame([verdicts[0], verdicts[3]]), pd.DataFrame(compared))
-    assert table.unfinished_in_words("smallest") == " An unfinished phase leaves 1 open; a rival is ahead in all."
+    assert table.unfinished_in_words("smallest") == " 1 are open for such a phase alone; a rival is ahead in all."
 
 
 def test_the_most_clients_that_lose_their_best_cell_with_either_Delta():

@@ -152,6 +152,11 @@ def test_a_domain_cannot_be_changed():
         Partition([[0, 1]]).domain[0, 1] = 2.0
 
 
+def test_another_kind_of_cells_is_refused():
+    with pytest.raises(ValueError, match="cells must be one of 'random', 'cyclic'; got 'round'"):
+        Partition([[0, 1]], cells="round")
+
+
 @pytest.mark.parametrize("h", [-1, 41])
 def test_a_depth_that_is_none_is_refused(h):
     with pytest.raises(ValueError, match=r"depth must be in 0\.\.40"):

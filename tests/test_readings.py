@@ -237,8 +237,8 @@ def test_the_answer_in_sentences_by_hand():
         and "Fed1-UCB and FN-UCB" in sentences[0]
         and "30 paired runs)" in sentences[0]
     )
-    assert sentences[1].endswith("it would be shown on Himmelblau, Rastrigin and Landmine.")
-    searched = " Of 5 readings tried, 1 do best, with 9 of 25 statements; it is the plainest."
+    assert sentences[1].endswith("for rivals, Himmelblau, Rastrigin and Landmine would stay shown.)")
+    searched = " It is the plainest of the 1 best of 5 readings: 9 of 25 statements."
     assert printed.in_short(table, tested, reading) == [sentences[0] + searched, sentences[1], "Refuted: nothing."]
     assert sentences[2:4] == ["Refuted: nothing.", "Open:\n  - Fed-PNE has twice PF-PNE's regret (Rastrigin)"]
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]

@@ -108,7 +108,7 @@ class _Verdicts(NamedTuple):
         ratios = self.on_topic(self.comparisons, topic).merge(cut[comparison]).groupby(comparison)["ratio"]
         ahead = (ratios.max() > 1).sum()
         return (
-            f" An unfinished phase leaves {len(cut)} open; a rival is ahead in {'all' if ahead == len(cut) else ahead}."
+            f" {len(cut)} are open for such a phase alone; a rival is ahead in {'all' if ahead == len(cut) else ahead}."
         )
 
     def eliminated_in_words(self, topic: str) -> str:
@@ -144,7 +144,7 @@ def scale_in_words() -> str:
     return (
         f"M = {p.n_clients}, T = {p.horizon:,}, clients shifted by {p.shift:g} of the domain's width,"
         f" {p.claim_runs} paired runs. A *comparison* is one objective, one noise (Bernoulli rewards, ±0.1 or ±2; none"
-        " on landmine) and one way to cut cells. Counts are shown/refuted/open comparisons."
+        " on landmine) and one way to cut cells. Counts are shown/refuted/open by a paired test."
     )
 
 

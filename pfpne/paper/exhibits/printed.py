@@ -94,8 +94,8 @@ def in_short(table: pd.DataFrame, tested: pd.DataFrame, printed: Reading) -> lis
         ratios = f": it has {listed([f'{ratio:.2f}' for ratio in rows['ratio']])} of its regret"
         subjects.append(f"{len(rows)} {subject} ({objectives}{ratios if subject == CLOSE else ''})")
     return [
-        f"{_reading_in_words(tested, printed)} Of {len(table):,} readings tried, {_count_best(table)} do best, with"
-        f" {table['held'].max()} of {len(SEARCHED)} statements; it is the plainest.",
+        f"{_reading_in_words(tested, printed)} It is the plainest of the {_count_best(table)} best of {len(table):,}"
+        f" readings: {table['held'].max()} of {len(SEARCHED)} statements.",
         _smallest_in_words(tested),
         f"Refuted: {listed(subjects) if subjects else 'nothing'}.",
     ]
@@ -124,8 +124,9 @@ def _smallest_in_words(tested: pd.DataFrame) -> str:
     if len(kept) == len(first):
         return sentence
     return (
-        f"{sentence} If a rival's unfinished phase of more than half of T left it open, as PF-PNE's own does, it would"
-        f" be shown on {listed(map(title, kept)) if len(kept) else 'none'}{' alone' if len(kept) == 1 else ''}."
+        f"{sentence} (A verdict is open if PF-PNE's last phase, which T cuts, takes more than half of T. If the same"
+        f" held for rivals, {listed(map(title, kept)) if len(kept) else 'none'}{' alone' if len(kept) == 1 else ''}"
+        " would stay shown.)"
     )
 
 
@@ -315,7 +316,7 @@ def model_in_words(statements: pd.DataFrame) -> str:
     counts = _counts_in_words(model[~model["by_design"].astype(bool)])
     return (
         f"*Model* has rewards in [0, 1], as the paper asks ({noise}; no noise on Landmine), and T ="
-        f" {reading.horizon:,}: {counts}. PF-PNE's lead over the paper's other four:"
+        f" {reading.horizon:,}: {counts}. PF-PNE's lead:"
         f" {_by_verdict(model[model['id'].map(_kind).eq('smallest')])}."
     )
 
