@@ -105,6 +105,7 @@ DROPPED = {
 # Functions whose arguments may be swapped, and how many of the first: none is given a NaN, for which max depends on the
 # order. np.clip takes the middle one of three numbers whichever of x and low is named first, since low <= high.
 SYMMETRIC = {"max": 99, "min": 99, "maximum": 2, "minimum": 2, "hypot": 2, "array_equal": 2, "clip": 2}
+SYMMETRIC |= {"stream": 99, "derive": 99}  # other names of random numbers or of a key give others, which are as good
 
 
 class _Ours(Operator):
