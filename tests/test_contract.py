@@ -10,9 +10,10 @@ from conftest import HORIZONS
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms.pf_pne import KeptIndex
 from pfpne.algorithms.secure import secured
-from pfpne.federation import Federation, Task
-from pfpne.messages import Message
+from pfpne.federation import EMPTY_BATCH, Batch, Client, Federation, Server, Task
+from pfpne.messages import Awaited, Message
 from pfpne.partition import Partition
 from pfpne.simulation.fast import fast_form
 from pfpne.tuning.searches import SEARCHES
@@ -254,3 +255,54 @@ def test_a_range_of_rewards_has_two_ends_in_order(reward_range):
 def test_what_is_asked_for_cannot_be_changed():
     batch = make_federation("hct", Task(Partition([[0, 1]]), 2, 10)).clients[0].ask()
     assert not batch.points.flags.writeable and not batch.counts.flags.writeable
+
+
+class UnevenClient(Client):
+    """Client m pulls 3 - m times, sends that number, and waits for the answer."""
+
+    takes = (KeptIndex,)
+
+    def __init__(self, task, m):
+        super().__init__(task)
+        self.n, self.round, self.waits = 3 - m, 0, False
+
+    def awaits(self):
+        return Awaited(self.round - 1, KeptIndex, range(self.round, self.round + 1)) if self.waits else Awaited(-1)
+
+    def _receive(self, message):
+        self.round, self.waits = self.round + 1, False
+
+    def _ask(self):
+        center = self.task.partition.domain.mean(axis=1)[None]
+        return EMPTY_BATCH if self.waits else Batch(center, np.array([min(self.n, self.task.horizon - self.t)]))
+
+    def _tell(self, batch, rewards):
+        self.waits = True
+        return KeptIndex(self.round, np.array([batch.size]))
+
+    def best(self):
+        return self.task.partition.domain.mean(axis=1)
+
+
+class AddingServer(Server):
+    """Answers the clients' numbers with their sum."""
+
+    takes = (KeptIndex,)
+    round = 0
+
+    def awaits(self, m):
+        return Awaited(self.round - 1, KeptIndex, range(self.round, self.round + 1))
+
+    def conclude(self, n):
+        self.round += 1
+        return KeptIndex(self.round - 1, n.sum(axis=0))
+
+
+def test_an_exchange_is_dated_by_the_sender_that_is_furthest_on():
+    task, dates = Task(Partition(LINE), 3, 9), []
+    run = Federation(AddingServer(task), [UnevenClient(task, m) for m in range(3)], (KeptIndex,), (KeptIndex,))
+    run.on_mail = lambda t, up, down: dates.append((t, [run.clients[m].t for m, _ in up]))
+    for _ in range(2):
+        for m, batch in run.ask():
+            run.tell(m, np.zeros(batch.size))
+    assert dates == [(3, [3, 2, 1]), (6, [6, 4, 2])]
