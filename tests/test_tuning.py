@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -440,6 +441,23 @@ def test_with_many_at_a_time_nothing_paid_for_is_lost():
     assert len(caught.value.result.history) == made
     assert len(tune(functions, 12, n_jobs=2, history=caught.value.result).history) == 24
     assert [len(f.calls) for f in functions.values()] == [12, 12]
+
+
+def test_of_two_that_fail_at_a_time_the_first_is_named():
+    oslo_fails = threading.Event()
+
+    def oslo(p):
+        oslo_fails.set()
+        raise OSError("no disk")
+
+    def rome(p):
+        assert oslo_fails.wait(10)
+        time.sleep(0.05)  # so that Oslo's error has come when this one is raised
+        raise OSError("no network")
+
+    with pytest.raises(pfpne.EvaluationError, match="client Oslo .* no disk") as caught:
+        pfpne.tune({"Oslo": oslo, "Rome": rome}, {"x": pfpne.Float(0, 1)}, 12, n_jobs=2, progress=False)
+    assert caught.value.result.history.empty
 
 
 def test_a_search_can_be_stopped_by_a_callback_or_a_clock():
