@@ -227,6 +227,21 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
     assert row["last_ratio"] == pytest.approx(3 * 10_000 ** (exponent - 0.5))
 
 
+@pytest.mark.parametrize(("exponents", "verdict"), [((0.2, 0.3, 0.5, 1.1), "open"), ((0.4, 0.45, 0.5, 0.55), "shown")])
+def test_an_exponent_is_shown_to_be_allowed_by_all_of_its_interval(exponents, verdict):
+    """Both means are below what is allowed. Where the runs differ much, the interval goes beyond it."""
+    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "idle": 0.1, "Delta": 0.1, "of_bound": 0.3}
+    rows = [
+        head | {"T": T, "run": run, "regret": T**exponent, "alone": T**0.5}
+        for T in (100, 1_000, 10_000)
+        for run, exponent in enumerate(exponents)
+    ]
+    row = rates.shrink_slopes(pd.DataFrame(rows), parameters(n_clients=20)).iloc[0]
+    assert row["slope"] == pytest.approx(np.mean(exponents)) and row["low"] < row["slope"] < row["allowed"]
+    assert (row["high"] <= row["allowed"]) == (verdict == "shown")
+    assert row["verdict"] == verdict
+
+
 def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift(monkeypatch):
     """d: the median over the runs of max(d_min, d_new), of random cells and the shift next to that of the profile."""
     dimensions = [(0.1, 0.5), (0.9, 0.2), (0.3, 0.7)]  # the larger ones: 0.5, 0.9, 0.7
