@@ -443,6 +443,47 @@ def test_an_older_copy_of_a_folder_does_not_evaluate_again(name, tmp_path):
     assert [state(tmp_path, m).t for m in range(M)] == [400] * M
 
 
+@pytest.mark.parametrize("name", ["pf-pne", "pf-pne+"])
+def test_an_older_copy_that_is_greeted_first_evaluates_nothing(name, tmp_path):
+    """As over Flower, where a site that is started again is first sent an empty text."""
+    more = {"secure": True, "least_clients": 3}
+    folder, older, kept = tmp_path / "client-1", tmp_path / "older", tmp_path / "kept"
+    in_one_process(name, tmp_path, 400, stop_after=6 if name == "pf-pne" else 9, **more)
+    shutil.copytree(folder, older)
+    in_one_process(name, tmp_path, 400, stop_after=9, **more)
+    shutil.copytree(folder, kept)
+    for _ in range(2):  # also if it is put back again
+        shutil.rmtree(folder)
+        shutil.copytree(older, folder)
+        server = LiveServer(name, task(M, 400), tmp_path / "server", deadline=600, **more)
+        client = LiveClient(name, task(M, 400), 1, lambda x: pytest.fail("it evaluated"), folder, **more)
+        text, journal = "", (folder / "evaluations.jsonl").read_bytes()
+        with pytest.raises(ValueError, match="this folder is an older copy"):
+            for _ in range(4):
+                server.take(1, client.answer(text))
+                text = server.mail(1)
+        assert (folder / "evaluations.jsonl").read_bytes() == journal
+    shutil.rmtree(folder)
+    kept.rename(folder)
+    client = LiveClient(name, task(M, 400), 1, lambda x: pytest.fail("it evaluated"), folder, **more)
+    assert '"GoOn"' in client.answer()  # nothing is evaluated before the server has said where it is
+    in_one_process(name, tmp_path, 400, **more)
+    assert [state(tmp_path, m).t for m in range(M)] == [400] * M
+
+
+def test_the_head_of_a_text_that_is_no_message_changes_nothing(tmp_path):
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
+    client = LiveClient("pf-pne", task(M, 60), 0, lambda x: 0.5, tmp_path / "client-0", secure=True)
+    before = (tmp_path / "client-0" / "state").read_bytes()
+    text = f'{{"plan": "{server.digest}", "kind": "Kept", "header": 77, "index": [{"1, " * 10**5}}}'
+    with pytest.raises(ValueError, match="not a message"):
+        client.answer(text)
+    assert (tmp_path / "client-0" / "state").read_bytes() == before
+    in_one_process("pf-pne", tmp_path, 60, secure=True)
+    assert [state(tmp_path, m).t for m in range(M)] == [60] * M
+
+
 def test_a_key_that_was_changed_is_noticed_while_the_state_is_there(tmp_path):
     """Afterwards it would be too late."""
     in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)

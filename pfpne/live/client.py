@@ -36,7 +36,7 @@ from pfpne.live.plan import (
     with_quorum,
 )
 from pfpne.live.states import save
-from pfpne.messages import Head, Message, read_head
+from pfpne.messages import MAX_CHARACTERS, Head, Message, read_head
 from pfpne.paths import write_atomically
 from pfpne.validation import check, check_integer, is_number, to_float
 
@@ -293,7 +293,9 @@ class LiveClient:
         Parameters
         ----------
         text
-            The server's text, or "" to go on. The first text names the run, and then every text has to name it.
+            The server's text, or "" to go on. The first text names the run, and then every text has to name it. With
+            masks and no quorum, a client that knows the run answers "" by asking where the server is: else an older
+            copy of its folder would evaluate again.
 
         Returns
         -------
@@ -309,6 +311,8 @@ class LiveClient:
         """
         with self._lock():
             self._restore()
+            if text == "" and self.run and self._needs_all():
+                return GoOn(0).to_json(self._plan_digest)  # without the run: the server then sends its newest message
             self._receive(text)
             while self.outgoing is None and (batch := self.client.ask()).size:
                 self.outgoing = self.client.tell(self._rewards(batch))
@@ -324,7 +328,8 @@ class LiveClient:
         # of a longer text that is late or early only the head is looked at; any other is refused as too long
         head, message = read_head(text, plan) if isinstance(text, str) and len(text) > longest else None, None
         is_other = head is not None and (awaited.is_late(*head) or awaited.is_early(head.header))
-        if head is None or not is_other or head.kind not in self.client.takes:
+        is_short = head is None or not is_other or head.kind not in self.client.takes
+        if is_short:
             message = Message.from_json(text, plan, longest)
             head = Head(type(message), message.header)
         check(run != "", "a text of the server", "one that names its run", text)
@@ -334,16 +339,20 @@ class LiveClient:
                 raise ValueError(f"client {self.m}: {another}.")
             logger.warning("client %d: %s", self.m, another)  # it is told where this client is, and cannot take it
             return
+        is_early = head.kind in self.client.takes and awaited.is_early(head.header)
+        if message is None and (not self.run or (is_early and self._needs_all())):
+            message = Message.from_json(text, plan, MAX_CHARACTERS)  # what is kept of it has to be of a message
         if not self.run:
             self.run = run
             self._save()
         if head.kind is GoOn:
             return
-        if head.kind in self.client.takes and awaited.is_early(head.header):
+        if is_early:
             logger.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, head.header)
-            self.server_header = max(self.server_header, head.header)
-            self._save()
-        elif message is None:
+            if self._needs_all():
+                self.server_header = max(self.server_header, head.header)
+                self._save()
+        elif not is_short:
             logger.warning("a long %s of header %d is late: ignored", head.kind.__name__, head.header)
         elif awaited.accepts(message, self.client.takes):
             if isinstance(message, PublicKeys):
@@ -396,14 +405,17 @@ class LiveClient:
         self._note(point, reward)
         return math.nan if reward is None else reward
 
+    def _needs_all(self) -> bool:
+        """Whether the server's sums always have numbers of this client: with masks, and without a quorum."""
+        return isinstance(self.client, SecureClient) and not isinstance(self.client, RecoveringClient)
+
     def _check_is_newest(self, t: int) -> None:
         """Raise a ValueError if the server's sums have numbers of this client that its journal does not know.
 
         Then the folder is an older copy, and other numbers would go out under masks that were used. With a quorum the
         server may as well have gone on without this client.
         """
-        needs_all = isinstance(self.client, SecureClient) and not isinstance(self.client, RecoveringClient)
-        if needs_all and self.server_header > self.client.awaits().last_header:
+        if self._needs_all() and self.server_header > self.client.awaits().last_header:
             after = f"after evaluation {t - 1}, where {self.journal.path} ends"
             remedy = f"this folder is an older copy. Put the newest back; without it, {ANEW}"
             raise ValueError(f"the server has sums with what client {self.m} sent {after}: {remedy}")
