@@ -120,7 +120,15 @@ def primary_cells(table: pd.DataFrame) -> pd.DataFrame:
 def without_phase_rule(table: pd.DataFrame) -> str:
     """Say in a sentence what the primary family would come to if an unfinished phase left nothing open.
 
-    table: as `primary_cells` takes it; its p-values are corrected.
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `primary_cells` takes it; its p-values are corrected.
+
+    Returns
+    -------
+    str
+        The sentence.
     """
     rows = table[table["objective"] != "all"]
     right, wrong = rows["p_right"] <= ALPHA, rows["p_wrong"] <= ALPHA
