@@ -159,8 +159,9 @@ class LyingGrid(FakeGrid):
         lambda mail: {"mail": {"client": 2, "text": ""}},
         lambda mail: {"mail": {"client": 2, "text": '{"kind":"NodeMeans","header":0,"means":["' + "a" * 9**5 + '"]}'}},
         lambda mail: {"mail": {"client": 1, "text": ""}},
+        lambda mail: {"mail": {"client": 2, "text": "\ud800\nall clients are done"}},
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_a_malformed_reply_is_refused_and_ends_nothing(content, tmp_path, monkeypatch):
     """The client is asked again, and the federation ends as if nothing had been."""

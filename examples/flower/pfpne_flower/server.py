@@ -64,7 +64,10 @@ class Mail:
             try:
                 m, text = self._read(reply, node, m)
             except Exception as error:  # whatever a reply may hold
-                print(f"client {'?' if m is None else m} (SuperNode {node}): refused: {str(error)[:300]}", flush=True)
+                print(
+                    f"client {'?' if m is None else m} (SuperNode {node}): refused: {ascii(str(error))[1:-1][:300]}",
+                    flush=True,
+                )
                 if m is not None:
                     came.append((m, None))
                 elif reply.has_error():
@@ -72,7 +75,7 @@ class Mail:
                 else:
                     self.refused.add(node)
                 continue
-            print(f"from client {m} (SuperNode {node}): {text[:LONGEST_SHOWN]}", flush=True)
+            print(f"from client {m} (SuperNode {node}): {ascii(text[:LONGEST_SHOWN])[1:-1]}", flush=True)
             self.nodes[m] = node
             self.waiting.pop(m, None)
             came.append((m, text))
