@@ -68,4 +68,8 @@ def _unsealed(text: bytes) -> dict | None:
     """Return the line that `_sealed` wrote; None for any other text."""
     text, _, crc = text.rpartition(b', "crc": "')
     text += b"}"
-    return json.loads(text) if crc == b'%08x"}' % zlib.crc32(text) else None
+    try:
+        line = json.loads(text) if crc == b'%08x"}' % zlib.crc32(text) else None
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) else None

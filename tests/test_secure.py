@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -469,6 +470,29 @@ def test_an_older_copy_that_is_greeted_first_evaluates_nothing(name, tmp_path):
     assert '"GoOn"' in client.answer()  # nothing is evaluated before the server has said where it is
     in_one_process(name, tmp_path, 400, **more)
     assert [state(tmp_path, m).t for m in range(M)] == [400] * M
+
+
+@pytest.mark.parametrize("text", ['{"x": 1}', '{"header": "a"}', '{"header": -1}', '{"header": ' + "[" * 10**5 + "}"])
+def test_a_forged_line_of_what_was_revealed_is_told_in_words(text, tmp_path):
+    def a_client():
+        more = {"secure": True, "quorum": 3}
+        return LiveClient("pf-pne", task(4, 60), 0, lambda x: 0.5, tmp_path / "client", **more)
+
+    a_client()
+    line = text.encode()
+    crc = b', "crc": "%08x"}\n' % zlib.crc32(line)
+    (tmp_path / "client" / "revealed.jsonl").write_bytes(line[:-1] + crc)
+    with pytest.raises(ValueError, match="revealed.jsonl"):
+        a_client()
+
+
+def test_a_folder_in_the_place_of_the_lock_is_told_in_words(tmp_path):
+    for name in ("client", "server"):
+        (tmp_path / name / "lock").mkdir(parents=True)
+    with pytest.raises(ValueError, match="lock is a folder, a pipe"):
+        LiveClient("pf-pne", task(M, 60), 0, lambda x: 0.5, tmp_path / "client")
+    with pytest.raises(ValueError, match="lock is a folder, a pipe"):
+        LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600)
 
 
 def test_the_head_of_a_text_that_is_no_message_changes_nothing(tmp_path):

@@ -38,7 +38,7 @@ from pfpne.live.plan import (
 from pfpne.live.states import save
 from pfpne.messages import MAX_CHARACTERS, Head, Message, read_head
 from pfpne.paths import write_atomically
-from pfpne.validation import check, check_integer, is_number, to_float
+from pfpne.validation import check, check_integer, is_integer, is_number, to_float
 
 logger = logging.getLogger(__name__)
 
@@ -166,6 +166,7 @@ class LiveClient:
             self._restore()
 
     def _lock(self) -> FileLock:
+        check_plain(self.folder / "lock")
         return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
 
     def _restore(self) -> None:
@@ -202,7 +203,12 @@ class LiveClient:
 
     def _restore_revealed(self, client: RecoveringClient) -> None:
         """Take the last exchange that shares were given in from their journal: the state may be old, or new."""
-        written = max((line["header"] for line in self._revealed.read()), default=0)
+        headers = [line.get("header") for line in self._revealed.read()]
+        wrong = [number for number, header in enumerate(headers, 1) if not is_integer(header) or header < 0]
+        if wrong:
+            what = f"line {wrong[0]} of {self._revealed.path} has no header of an exchange"
+            raise ValueError(f"{what}. Put it back from a copy; without one, {ANEW}")
+        written = max(headers, default=0)
         if client.revealed > written:
             what = f"{self._revealed.path} ends at exchange {written}, and the state beside it is at"
             remedy = f"lines were lost. Put it back from a copy; without one, {ANEW}"

@@ -27,6 +27,7 @@ from pfpne.algorithms.secure import (
 )
 from pfpne.disclosure import Disclosure
 from pfpne.federation import Task
+from pfpne.journal import check_plain
 from pfpne.live.plan import (
     Done,
     GoOn,
@@ -143,6 +144,7 @@ class LiveServer:
             self._save()
 
     def _lock(self) -> FileLock:
+        check_plain(self.path.with_name("lock"))
         return FileLock(self.path.with_name("lock"))
 
     def _first_line(self) -> bytes:
