@@ -13,6 +13,7 @@ from latex2mathml.converter import convert
 import pfpne
 
 HERE = Path(__file__).resolve().parent
+LINKED_PICTURE = re.compile(r"\[(<img [^>]*>)\]\([^)]*\)")
 PICTURE = re.compile(r'<img src="([^"]+)" alt="([^"]*)" width="(\d+)">')
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
@@ -124,6 +125,7 @@ def relinked(text: str, folder: Path) -> str:
             return words
         return f"{picture}[{words}]({to}{anchor})"
 
+    text = LINKED_PICTURE.sub(r"\1", text)  # a picture is shown as it is
     text = PICTURE.sub(r"![\2](\1){width=\3px}", text)  # HTML's own would be looked for beside the page
     parts = FENCED.split(text)  # code between two texts
     return "".join(part if i % 2 else LINK.sub(link, part) for i, part in enumerate(parts))
