@@ -8,6 +8,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from filelock import FileLock
@@ -203,7 +204,7 @@ class LiveClient:
 
     def _restore_revealed(self, client: RecoveringClient) -> None:
         """Take the last exchange that shares were given in from their journal: the state may be old, or new."""
-        headers = [line.get("header") for line in self._revealed.read()]
+        headers: list[Any] = [line.get("header") for line in self._revealed.read()]
         wrong = [number for number, header in enumerate(headers, 1) if not is_integer(header) or header < 0]
         if wrong:
             what = f"line {wrong[0]} of {self._revealed.path} has no header of an exchange"
@@ -332,7 +333,8 @@ class LiveClient:
         awaited, run = self.client.awaits(), run_named(text)
         plan, longest = self._plan_digest + run, awaited.max_characters()
         # of a longer text that is late or early only the head is looked at; any other is refused as too long
-        head, message = read_head(text, plan) if isinstance(text, str) and len(text) > longest else None, None
+        is_long = isinstance(text, str) and len(text) > longest
+        head, message = cast(Any, read_head(text, plan) if is_long else None), cast(Any, None)
         is_other = head is not None and (awaited.is_late(*head) or awaited.is_early(head.header))
         is_short = head is None or not is_other or head.kind not in self.client.takes
         if is_short:
