@@ -8,7 +8,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
@@ -333,12 +333,11 @@ class LiveClient:
         awaited, run = self.client.awaits(), run_named(text)
         plan, longest = self._plan_digest + run, awaited.max_characters()
         # of a longer text that is late or early only the head is looked at; any other is refused as too long
-        is_long = isinstance(text, str) and len(text) > longest
-        head, message = cast(Any, read_head(text, plan) if is_long else None), cast(Any, None)
-        is_other = head is not None and (awaited.is_late(*head) or awaited.is_early(head.header))
-        is_short = head is None or not is_other or head.kind not in self.client.takes
-        if is_short:
-            message = Message.from_json(text, plan, longest)
+        head: Head | None = read_head(text, plan) if isinstance(text, str) and len(text) > longest else None
+        is_short, message = False, None
+        takes = self.client.takes
+        if head is None or head.kind not in takes or not (awaited.is_late(*head) or awaited.is_early(head.header)):
+            is_short, message = True, Message.from_json(text, plan, longest)
             head = Head(type(message), message.header)
         check(run != "", "a text of the server", "one that names its run", text)
         if run != (self.run or run):
@@ -362,7 +361,7 @@ class LiveClient:
                 self._save()
         elif not is_short:
             logger.warning("a long %s of header %d is late: ignored", head.kind.__name__, head.header)
-        elif awaited.accepts(message, self.client.takes):
+        elif message is not None and awaited.accepts(message, self.client.takes):
             if isinstance(message, PublicKeys):
                 self._check_same_keys(message.keys)
             self.outgoing = self.client.receive(message)
