@@ -82,8 +82,11 @@ def name_changes(result_parameters: dict, usual: dict, reading_by_default: bool)
     name = "_".join([*numbers, *words, *profile]) or result_parameters["profile"]
     if len(name) <= MAX_NAME_CHARACTERS:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:HASH_CHARACTERS]
-    return f"{name[: MAX_NAME_CHARACTERS - HASH_CHARACTERS - 1]}_{digest}"
+    return f"{name[: MAX_NAME_CHARACTERS - HASH_CHARACTERS - 1]}_{_short_hash(name)}"
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:HASH_CHARACTERS]
 
 
 def _flatten(result_parameters: dict) -> dict:
@@ -97,8 +100,4 @@ def _as_text(value) -> str:
     if not isinstance(value, tuple):
         return f"{value}".removesuffix(".0")
     names = "+".join(value)
-    return (
-        names
-        if len(names) <= 60
-        else f"{len(value)}-algorithms-{hashlib.sha256(names.encode()).hexdigest()[:HASH_CHARACTERS]}"
-    )
+    return names if len(names) <= 60 else f"{len(value)}-algorithms-{_short_hash(names)}"
