@@ -172,10 +172,8 @@ class Elimination(PhasedAlgorithm):
 
     def pull_all_nodes(self, h: int, index: np.ndarray):
         """Pull each node of K^h ceil(tau_h / M) times; return the sums (S, n) of the rewards, and that number."""
-        self.index, n = (
-            index,
-            min(n_pulls_per_client(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1),
-        )
+        self.index = index
+        n = min(n_pulls_per_client(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
         owner = np.repeat(np.arange(self.S), len(index))
         sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n))
         return sums.reshape(self.S, -1), n

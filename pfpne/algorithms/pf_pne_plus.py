@@ -165,9 +165,8 @@ def heterogeneity_from_variance(
     share = 1 - 1 / n if binary else 1.0
     if M == 1 or share == 0:
         return 0.0, 0.0
-    return (variance_across_clients - variance / n) / share, (M - 1) * nodes / 2 * (
-        share / max(variance / n, MIN_ERROR)
-    ) ** 2
+    het2 = (variance_across_clients - variance / n) / share
+    return het2, (M - 1) * nodes / 2 * (share / max(variance / n, MIN_ERROR)) ** 2
 
 
 def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
