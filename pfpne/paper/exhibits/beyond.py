@@ -194,13 +194,13 @@ def sentences(table: pd.DataFrame) -> list[str]:
     tuned = ratio.index.get_level_values("objective").isin(TUNED_OBJECTIVES)
     text = [
         f"**PF-PNE+ against {len(RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
-        f"{len(ratio)} settings, and is within 10% of the best rival in {(ratio <= 1.1).sum()}. With identical "
+        f"{len(ratio)} settings, and is within 10% of the best rival in {(ratio <= NEAR_BEST).sum()}. With identical "
         f"clients it has at least 30% less regret than any rival in {(alike <= 0.7).sum()} of {len(alike)}. At its "
         f"worst ({setting}) it has {ratio.max():.2f} times the best rival's regret.",
         f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED_OBJECTIVES))}, with "
-        "another seed. "
-        f"There it is within 10% of the best rival in {(ratio[tuned] <= 1.1).sum()} of {tuned.sum()} settings. On the "
-        f"other objectives it is in {(ratio[~tuned] <= 1.1).sum()} of {(~tuned).sum()}.",
+        "another seed. There it is within 10% of the best rival in "
+        f"{(ratio[tuned] <= NEAR_BEST).sum()} of {tuned.sum()} settings. On the other objectives it is in"
+        f" {(ratio[~tuned] <= NEAR_BEST).sum()} of {(~tuned).sum()}.",
         f"**What each part is worth.** This is how many times larger the regret is without it (geometric mean over the "
         f"settings): {factors}.",
     ]
