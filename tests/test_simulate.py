@@ -50,6 +50,8 @@ def test_rewards():
     assert np.array_equal(draw_rewards(values, counts, "bernoulli", np.random.default_rng(5)), (u < mean).astype(float))
     uniform = draw_rewards(values, counts, 0.5, np.random.default_rng(5))
     np.testing.assert_allclose(uniform, mean + 0.5 * (2 * u - 1), rtol=1e-15)
+    wider = draw_rewards(values, counts, 0.5, np.random.default_rng(5), slope=2.0)
+    np.testing.assert_allclose(wider, mean + (0.5 + 2 * (1 - mean)) * (2 * u - 1), rtol=1e-15)
     rng = np.random.default_rng(5)
     assert np.array_equal(draw_rewards(values, counts, 0, rng), mean)
     assert rng.random() == u[0]  # nothing was drawn
@@ -295,3 +297,13 @@ def test_other_cells_change_what_searches_cells_and_nothing_else(name):
     problem, T = pfpne.make_problem("himmelblau", 2, shift=0.1), {"fn-ucb": 3, "gp": 12, "gp-shared": 12}.get(name, 90)
     regrets = [simulate(name, problem, T, partition=partition_of(problem, cells, 0, 0)).regret for cells in CELLS]
     assert np.array_equal(*regrets) == (not ALGORITHMS[name].on_cells)
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "pf-pne+", "hct"])
+def test_noise_that_depends_on_the_point_is_the_same_in_both_forms(name):
+    problem = pfpne.make_problem("garland", 3, noise=0.1, seed=3)
+    plain = simulate(name, problem, 400)
+    problem.noise_slope = 1.5
+    fast, objects = (simulate(name, problem, 400, objects=objects) for objects in (False, True))
+    assert np.array_equal(fast.regret, objects.regret)
+    assert not np.array_equal(fast.regret, plain.regret)

@@ -42,6 +42,8 @@ class Problem:
         M.
     noise
         "bernoulli", or the half-width of uniform noise.
+    noise_slope
+        By how much the half-width is larger where f_m = 0 than where f_m = 1; in between it is linear. Most often 0.
     shift, common
         The standard deviations of the clients' shifts, or None.
     seed, run
@@ -65,6 +67,7 @@ class Problem:
     candidates: np.ndarray | None = None
     max_cuts: int | None = None
     data_hash: str | None = None
+    noise_slope: float = 0.0
 
     def __init__(self, name, domain, n_clients, noise, seed, run, max_depth=MAX_DEPTH):
         for setting, value in (("n_clients", n_clients), ("seed", seed), ("run", run)):

@@ -122,7 +122,8 @@ class NeuralSimulation:
     """All clients at once: what they have in common is kept once, and no message is made."""
 
     def __init__(self, problem, task: Task, settings: FNUCBSettings, noise_streams: list):
-        self.noise, self.streams, self.settings = problem.noise, noise_streams, settings
+        self.noise, self.slope = problem.noise, problem.noise_slope
+        self.streams, self.settings = noise_streams, settings
         self.arms = arms = Arms(task, settings.width)
         self.values = problem.values(arms.points)  # (M, K), noiseless
         (M, K), p, g = self.values.shape, len(arms.theta_0), arms.g
@@ -161,7 +162,7 @@ class NeuralSimulation:
         arms = np.full(M, np.argmax(bounds, axis=-1))
         rewards = self.values[np.arange(M), arms]
         if self.noise != 0:
-            rewards = noisy(rewards, self.noise, np.array([rng.random() for rng in self.streams]))
+            rewards = noisy(rewards, self.noise, np.array([rng.random() for rng in self.streams]), self.slope)
         k = arms[0]  # of all, but for t = 1
         different, counts = np.unique(arms, return_counts=True)
         if self.t == 1:

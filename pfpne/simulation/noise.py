@@ -5,24 +5,26 @@ import numpy as np
 from pfpne.rng import stream
 
 
-def noisy(means: np.ndarray, noise, u: np.ndarray) -> np.ndarray:
+def noisy(means: np.ndarray, noise, u: np.ndarray, slope: float = 0.0) -> np.ndarray:
     """Return rewards, written over the uniforms u in [0, 1): u < mean (Bernoulli), or mean + a (2u - 1).
 
-    The means are broadcast to the shape of u.
+    a is the noise, plus slope (1 - mean). The means are broadcast to the shape of u.
     """
     if noise == "bernoulli":
         u[...] = u < means
         return u
     u -= 0.5  # exact, so the same as a (2u - 1), with one pass less over the array
-    u *= 2 * noise
+    u *= 2 * (noise + slope * (1 - means)) if slope else 2 * noise
     u += means
     return u
 
 
-def draw_rewards(values: np.ndarray, counts: np.ndarray, noise, rng: np.random.Generator) -> np.ndarray:
+def draw_rewards(
+    values: np.ndarray, counts: np.ndarray, noise, rng: np.random.Generator, slope: float = 0.0
+) -> np.ndarray:
     """Return rewards (sum of counts,): each of the values (n,) counts (n,) times, in order; noise 0 draws nothing."""
     means = np.repeat(values, counts)
-    return means if noise == 0 else noisy(means, noise, rng.random(len(means)))
+    return means if noise == 0 else noisy(means, noise, rng.random(len(means)), slope)
 
 
 def noise_streams(problem, seed: int, run: int) -> list[np.random.Generator]:

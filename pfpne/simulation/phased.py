@@ -25,7 +25,8 @@ class Evaluations:
         done (M,) is set for owners whom the horizon cuts: their sums mean nothing.
         """
         h, owner, index, counts = step
-        first, sums, noise = first_positions(owner), np.zeros(len(owner)), self.problem.noise
+        first, sums = first_positions(owner), np.zeros(len(owner))
+        noise, slope = self.problem.noise, self.problem.noise_slope
         budget = self.task.horizon - self.t[owner[first]]
         is_cut = np.add.reduceat(counts, first) > budget
         if is_cut.any():
@@ -38,7 +39,7 @@ class Evaluations:
         values, pulled_sums = self.problem.paired_values(owner, points), np.empty(len(pulled))
         for a, b, u in self._uniforms(owner, counts):
             means = values[a:b, None]
-            rewards = np.broadcast_to(means, u.shape) if noise == 0 else noisy(means, noise, u)
+            rewards = np.broadcast_to(means, u.shape) if noise == 0 else noisy(means, noise, u, slope)
             rewards.sum(axis=1, out=pulled_sums[a:b])
         self.recorder.record_pulls(owner, values, counts, points)
         np.add.at(self.t, owner, counts)

@@ -42,7 +42,8 @@ def run_objects(
             record_deployment(m, federation.clients[m])
             values = problem.client_values(m, batch.points)
             recorder.record_pulls(np.full(len(values), m), values, batch.counts, batch.points)
-            federation.tell(m, draw_rewards(values, batch.counts, problem.noise, noise_streams[m]))
+            rng, slope = noise_streams[m], problem.noise_slope
+            federation.tell(m, draw_rewards(values, batch.counts, problem.noise, rng, slope))
     for m, client in enumerate(federation.clients):
         record_deployment(m, client)
     return recorder.measurements()

@@ -51,7 +51,8 @@ class Draws(NamedTuple):
     clients: np.ndarray  # (S,): the columns of the values; these clients pull in turn
     uniform: np.ndarray  # (n, S): the uniform draw of each of their pulls
     bernoulli: bool  # whether rewards are 0 or 1
-    half_width: float  # of uniform noise; 0 with binary rewards
+    half_width: float  # of uniform noise where f = 1; 0 with binary rewards
+    slope: float  # by how much it is wider where f = 0
 
 
 @njit(cache=True)
@@ -75,7 +76,8 @@ def play_on(node, state, constants, cell, child, value, start, draws, pulled, be
                 return NO_VALUES, parent
             cell[v] = child[cell[parent]] + v - node[parent].child
         f, u = value[cell[v], draws.clients[m]], draws.uniform[t, m]
-        reward = (1.0 if u < f else 0.0) if draws.bernoulli else f + draws.half_width * (2.0 * u - 1.0)
+        half_width = draws.half_width + draws.slope * (1.0 - f)
+        reward = (1.0 if u < f else 0.0) if draws.bernoulli else f + half_width * (2.0 * u - 1.0)
         update_tree(node, state, constants, v, reward)
         pulled[t, m], best[t, m] = cell[v], cell[s.best]
         t, m = (t, m + 1) if m + 1 < S else (t + 1, 0)
@@ -89,7 +91,8 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
     for column, m in enumerate(clients):
         uniform[:, column] = noise_streams[m].random(n)
     is_binary = noise == "bernoulli"
-    draws = Draws(np.array(clients) - cells.clients[0], uniform, is_binary, 0.0 if is_binary else float(noise))
+    half_width, slope = 0.0 if is_binary else float(noise), cells.problem.noise_slope
+    draws = Draws(np.array(clients) - cells.clients[0], uniform, is_binary, half_width, slope)
     played = np.empty((2, *uniform.shape), dtype=np.int32)
     cell = np.zeros(len(tree.node), dtype=np.int64)
     for v in range(1, tree.state[0]["size"]):  # those that the tree starts with; play_on sees to the others

@@ -159,7 +159,7 @@ class Drifting(NeuralSimulation):
         arms = np.full(M, np.argmax(bounds, axis=-1))
         rewards = self.values[np.arange(M), arms]
         if self.noise != 0:
-            rewards = noisy(rewards, self.noise, np.array([rng.random() for rng in self.streams]))
+            rewards = noisy(rewards, self.noise, np.array([rng.random() for rng in self.streams]), self.slope)
         self.moments += rewards[:, None] * g[arms]
         if self.t == 1:
             different, counts = np.unique(arms, return_counts=True)
