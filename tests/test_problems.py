@@ -103,6 +103,27 @@ def test_in_unit_interval_before_the_clip(name):
     assert SYNTHETIC["rastrigin"].function(np.full((1, 10), 0.502)).item() < 1e-4
 
 
+@pytest.mark.parametrize("name", ["levy", "styblinski"])
+def test_smooth_objectives_fill_the_unit_interval_and_are_parabolas_at_their_top(name):
+    objective = SYNTHETIC[name]
+    (((top,),), _), x = objective.peaks, np.linspace(objective.low, objective.high, 1_000_001)[:, None]
+    values = objective.function(x)
+    assert values.min() == pytest.approx(0, abs=1e-9)
+    assert values.max() == pytest.approx(1, abs=1e-9)
+    assert x[values.argmax(), 0] == pytest.approx(top, abs=2e-5)
+    near, nearer = (1 - objective.function(np.array([[top + h]])).item() for h in (0.02, 0.01))
+    assert near / nearer == pytest.approx(4, rel=0.05)  # a quarter at half the distance
+
+
+def test_smooth_objectives_by_their_published_minima():
+    """Levy's function is 0 at 1, and Styblinski's and Tang's is -39.16599 at -2.903534; both are known at 0."""
+    levy, styblinski = (SYNTHETIC[name].function for name in ("levy", "styblinski"))
+    assert levy(np.array([[1.0]])) == 1
+    assert levy(np.array([[0.0]])) == pytest.approx(1 - (0.5 + 0.0625 * 2) / 15.625)  # w = 3/4: sin^2 = 1/2 and 1
+    assert styblinski(np.array([[-2.903534]])) == pytest.approx(1)
+    assert styblinski(np.array([[0.0]])) == pytest.approx(125 / (125 + 39.166166))
+
+
 def test_doublesine_at_its_centre_has_no_nan():
     u = np.array([0.5, 0.5 + 1e-16, 0.5 - 2**-54, 0.5 + 2**-53])[:, None]
     values = SYNTHETIC["doublesine"].function(u)

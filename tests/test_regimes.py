@@ -46,7 +46,7 @@ def test_parameters_that_are_given_narrow_it():
     assert len(grid.regimes()) == 6 * 3
     assert Grid.from_parameters(complete("8_regime_map", {})) == GRIDS["paper"]
     one = GRIDS["paper"].one_noise
-    assert (one.noises, one.horizons) == (("bernoulli",), (100_000,)) and len(one.regimes()) == 4 * 6 * 3 + 3
+    assert (one.noises, one.horizons) == (("bernoulli",), (100_000,)) and len(one.regimes()) == 6 * 6 * 3 + 3
 
 
 def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):

@@ -1,10 +1,10 @@
-"""The table of objectives: five synthetic functions, shifted and clipped, and the landmine grid.
+"""The table of objectives: seven synthetic functions, shifted and clipped, and the landmine grid.
 
 A new synthetic objective is a function (n, d) -> (n,) beside the others and a row here; a new family is a file with
 a kind of Problem, and a row. What every problem has is in base.py; how maxima are found, in maxima.py.
 """
 
-from pfpne.problems import synthetic
+from pfpne.problems import smooth, synthetic
 from pfpne.problems.base import Objective, Problem
 from pfpne.problems.functions import problem_from_functions
 from pfpne.problems.landmine import LandmineProblem, LogLandmineProblem
@@ -21,6 +21,10 @@ OBJECTIVES: dict[str, Objective] = {
     "himmelblau": Synthetic(synthetic.himmelblau, -5.0, 5.0, synthetic.HIMMELBLAU_PEAKS, d=2, problem=ShiftedProblem),
     "ackley": Synthetic(synthetic.ackley, -1.0, 1.0, synthetic.ORIGIN, d=2, problem=ShiftedProblem),
     "rastrigin": Synthetic(synthetic.rastrigin, -1.0, 1.0, synthetic.ORIGIN, d=10, any_d=True, problem=Rastrigin),
+    "levy": Synthetic(smooth.levy, -10.0, 10.0, smooth.LEVY_PEAKS, closed_form=False, d=1, problem=ShiftedProblem),
+    "styblinski": Synthetic(
+        smooth.styblinski, -5.0, 5.0, smooth.STYBLINSKI_PEAKS, closed_form=False, d=1, problem=ShiftedProblem
+    ),
     "landmine": Objective(problem=LandmineProblem, d=2),
     "landmine-log": Objective(problem=LogLandmineProblem, d=2),
 }
@@ -42,7 +46,8 @@ def make_problem(
     Parameters
     ----------
     name
-        "garland", "doublesine", "himmelblau", "ackley", "rastrigin", "landmine" or "landmine-log".
+        "garland", "doublesine", "himmelblau", "ackley", "rastrigin", "levy", "styblinski", "landmine" or
+        "landmine-log".
     n_clients
         M, in 1..10^6.
     shift

@@ -5,7 +5,15 @@ MAIN_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "landmine")  # the pape
 APPENDIX_OBJECTIVES = ("doublesine", "ackley")  # the figure of its appendix
 COMMUNICATION_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "ackley")  # its figure of communication
 ONE_PER_DIMENSION = ("garland", "himmelblau", "rastrigin")  # one objective of each dimension: 1, 2, 10
-MAP_OBJECTIVES = ("garland", "doublesine", "himmelblau", "ackley", "landmine")  # the objectives of the regime map
+MAP_OBJECTIVES = (
+    "garland",
+    "doublesine",
+    "levy",
+    "styblinski",
+    "himmelblau",
+    "ackley",
+    "landmine",
+)  # the objectives of the regime map
 
 PAPER_ALGORITHMS = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # the five that the paper compares
 COMPARED_ALGORITHMS = (*PAPER_ALGORITHMS, "hct", "pe")  # the paper's five, then ours
