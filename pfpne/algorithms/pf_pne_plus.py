@@ -6,20 +6,21 @@ What each client is guaranteed, and what is sent: docs/pf-pne-plus.md. HCT-noise
 
 | symbol  | here                | meaning                                                                              |
 |---------|---------------------|--------------------------------------------------------------------------------------|
-| sigma^2 | variance            | variance of a reward, from the pulls of the root; of a binary one, from kept nodes   |
+| sigma^2 | variance            | variance of a reward where the search is now                                         |
 | c_sigma | confidence_constant | the confidence constant that the noise asks for, in stage 2                          |
 | n       | n                   | a client's pulls of a node in stage 1                                                |
-| het^2   | het2                | variance across clients of their objectives at the nodes kept                        |
+| K^h     | index               | the nodes of depth h that stage 1 pulls                                              |
+| het^2   | het2                | variance across clients of their objectives at the nodes of K^h                      |
 | W       | equivalent_pulls    | how many pulls of its own the others' mean of a node is worth to a client            |
 
-Each part has a switch in the settings: noise_aware, heterogeneity_test, optimistic, shared_means, free_descent,
-early_descent. With all but shared_means off, this is PF-PNE.
+Each part has a switch in the settings: noise_aware, heterogeneity_test, optimistic, shared_means, own_check,
+free_descent, early_descent. With all but shared_means off, this is PF-PNE.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +36,6 @@ from pfpne.algorithms.hct import (
 )
 from pfpne.algorithms.pf_pne import (
     Elimination,
-    Kept,
-    NodeMeans,
     PFPNESettings,
     PhasedServer,
     n_pulls_per_client,
@@ -49,17 +48,24 @@ from pfpne.messages import Awaited, Message, integers, numbers
 from pfpne.validation import check, check_scale
 
 ROOT_PULLS = 8  # how many times more often than by PF-PNE the root is pulled: enough to estimate a variance
-MIN_C, C_PER_SIGMA = 0.05, 0.7
+PIECES = 8  # into so many parts the pulls of a node are split, whose means tell the noise
+PRIOR_PULLS = 4  # for so many pulls counts what was known of the noise at the depth above
+MIN_C, C_PER_SIGMA = 0.05, 0.5
 MIN_C_STAGE1, C_PER_SIGMA_STAGE1 = 0.02, 0.2  # in stage 1, whose eliminations stage 2 can undo
 EARLY_RHO = 0.7
 EARLY_RHO_STAGE1 = 0.65
-STANDARD_ERRORS = 3  # by which het^2 must exceed what is harmless
+STANDARD_ERRORS = 3  # by which het^2 must exceed what is harmless, and a client's mean must differ from the others'
 MIN_ERROR = 1e-12
+LOUD = 10  # times the variance of the quieter half: a client above it weighs less
+OWN_NOISE = 4  # times sigma^2, or a part of it: a client whose variance is beyond has a c_sigma of its own
+QUIET = 0.03  # sigma below which there is nothing to average
+FEW_CLIENTS = 3  # so many clients, or fewer, search together for T^(2/3) steps at most
 PARTS = {  # the switches, in words
     "noise_aware": "noise-aware constants",
     "heterogeneity_test": "heterogeneity test",
     "optimistic": "optimistic second stage",
     "shared_means": "shared means",
+    "own_check": "own check",
     "free_descent": "free descent",
     "early_descent": "early descent",
 }
@@ -67,18 +73,20 @@ PARTS = {  # the switches, in words
 
 @dataclass(frozen=True)
 class PlusSettings(PFPNESettings):
-    """Constants of pf-pne (Delta is used only without the heterogeneity test), and one switch for each part."""
+    """Constants of pf-pne (Delta is used only without the heterogeneity test), a switch for each part, and safe."""
 
     noise_aware: bool = True  # c follows the noise: max(0.02, 0.2 sigma) in stage 1, c_sigma in stage 2; else c
     heterogeneity_test: bool = True  # stage 1 ends where the clients differ; else at Delta's H_0
     optimistic: bool = True  # stage 2 is HCT; else PE
     shared_means: bool = True  # stage 2 begins with what the others measured; else with the client's own alone
+    own_check: bool = True  # but not at nodes where that differs from the client's own by three errors
     free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
     early_descent: bool = True  # stage 1 has 0.65 for rho, HCT's thresholds 0.7, if that is more; else rho
+    safe: bool = False  # no part: stage 1 has T^(2/3) steps at most, and stage 2 begins with the client's own alone
 
     def __post_init__(self):
         super().__post_init__()
-        for name in PARTS:
+        for name in (*PARTS, "safe"):
             check(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
 
 
@@ -96,20 +104,26 @@ class NoiseHCTSettings(TreeSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class RootStatistics(Message):
-    """Up, at depth 0: the client's mean (1,) of the root, and the sample variance (1,) of its rewards there."""
+class DepthStatistics(Message):
+    """Up: the client's mean of every node of K^h, the variance of its rewards, and 1 if all of them were 0 or 1."""
 
-    means: np.ndarray = numbers(1, statistic="mean")
+    means: np.ndarray = numbers("n", statistic="mean")
     variances: np.ndarray = numbers(1, low=0, statistic="variance")
+    binary: np.ndarray = integers(1, high=1)
 
 
 @dataclass(frozen=True, eq=False)
 class SharedStatistics(Message):
-    """Down: the nodes of K^h that stay, the global means of all of K^h, sigma^2 and het^2 so far, 1 to go on."""
+    """Down: the nodes of K^h that stay, the global means of all of K^h, and what the server has found.
+
+    variances: sigma^2, het^2 so far, and the variance above which a client weighs less, 0 if all weigh the same.
+    weights: the sum of the clients' weights. continues: 1 to go on together.
+    """
 
     index: np.ndarray = integers("kept")
     means: np.ndarray = numbers("n", statistic="mean")
-    variances: np.ndarray = numbers(2, low=0, statistic="variance")
+    variances: np.ndarray = numbers(3, low=0, statistic="variance")
+    weights: np.ndarray = numbers(1, low=0)
     continues: np.ndarray = integers(1, high=1)
 
 
@@ -138,35 +152,32 @@ def hct_constants_for(s: PlusSettings | NoiseHCTSettings, c: float, task: Task, 
     return plain._replace(threshold=early.threshold)
 
 
-def binary_variance(means: np.ndarray, n: int) -> float:
-    """Return sigma^2 of rewards that are 0 or 1, which follows from the clients' means (M, nodes) of n pulls each."""
-    pulls, mean = n * len(means), means.mean(axis=0)
-    return float(np.mean(mean * (1 - mean)) * pulls / max(1, pulls - 1))
+def binary_variance(mean: np.ndarray, pulls: int) -> float:
+    """Return sigma^2 of rewards that are 0 or 1, from the global means (nodes,) of so many pulls each.
 
-
-def heterogeneity(means: np.ndarray, n: int, variance: float, binary: bool) -> tuple[float, float]:
-    """Estimate het^2 from the clients' means (M, nodes) of n pulls each.
-
-    Returned are the estimate, the variance across clients less sigma^2 / n, and its precision: 1 / its variance where
-    het = 0.
+    It is never 0, as a few equal rewards do not tell that there is no noise. It is at least what Jeffreys' prior makes
+    of no success in all these pulls.
     """
-    M, nodes = means.shape
-    variance_across_clients = float(np.var(means, axis=0, ddof=1).mean()) if M > 1 else 0.0
-    return heterogeneity_from_variance(variance_across_clients, M, nodes, n, variance, binary)
+    rare = 0.5 / (pulls * len(mean) + 1)
+    return max(rare * (1 - rare), float(np.mean(mean * (1 - mean))) * pulls / max(1, pulls - 1))
 
 
-def heterogeneity_from_variance(
-    variance_across_clients: float, M: int, nodes: int, n: int, variance: float, binary: bool
-) -> tuple[float, float]:
-    """Do as `heterogeneity`, from the variance across M clients of their means, averaged over the nodes.
+def heterogeneity(spread: float, M: int, nodes: int, n: int, variance: float, binary: bool) -> tuple[float, float]:
+    """Estimate het^2 from the spread: the variance across M clients of their means of n pulls, averaged over the nodes.
 
+    Returned are the estimate, the spread less sigma^2 / n, and its precision: 1 / its variance where het = 0.
     `binary_variance` contains het^2, too, so that with binary rewards only the share 1 - 1/n of it is seen.
     """
     share = 1 - 1 / n if binary else 1.0
-    if M == 1 or share == 0:
+    if M < 2 or share == 0:
         return 0.0, 0.0
-    het2 = (variance_across_clients - variance / n) / share
+    het2 = (spread - variance / n) / share
     return het2, (M - 1) * nodes / 2 * (share / max(variance / n, MIN_ERROR)) ** 2
+
+
+def weights_of(variances: np.ndarray, limit: float) -> np.ndarray:
+    """Return the weights (M,) of clients with these variances: less than 1 above the limit, if there is one."""
+    return np.minimum(1.0, limit / np.maximum(variances, MIN_ERROR)) if limit > 0 else np.ones(len(variances))
 
 
 def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
@@ -194,6 +205,7 @@ class FinishedDepth(NamedTuple):
     parents: np.ndarray | None  # (n,): the positions of their parents in the depth above; None at the root
     means: np.ndarray  # (S, n): the clients' means
     n: int  # pulls of each node by each client
+    variances: np.ndarray  # (S,): of the clients' rewards, as far as they knew it then
     c: float  # the confidence constant there
     answer: SharedStatistics
 
@@ -204,11 +216,15 @@ class FinishedDepth(NamedTuple):
 
 
 def pull_root(S: int, n: int):
-    """Pull the root n times, pull by pull; return the clients' means (S, 1) and sample variances (S, 1)."""
+    """Pull the root n times, pull by pull; return the rewards (S, n)."""
     root = np.ones(S * n, dtype=np.int64)
     rewards = yield Pull(0, np.repeat(np.arange(S), n), root, root)
-    rewards = rewards.reshape(S, n)
-    return rewards.mean(axis=1, keepdims=True), rewards.var(axis=1, ddof=1, keepdims=True)
+    return rewards.reshape(S, n)
+
+
+def all_binary(rewards: np.ndarray) -> np.ndarray:
+    """Return which clients' rewards (S, n) are all 0 or 1, (S,)."""
+    return np.all((rewards == 0) | (rewards == 1), axis=1)
 
 
 class PFPNEPlus(Elimination):
@@ -227,16 +243,11 @@ class PFPNEPlus(Elimination):
         """Search together until the server ends it; return the depths gone through, and the next step's number."""
         s, task, depths, t = self.settings, self.task, [], 1
         (h, index), parents, continues = self.first_nodes(task), None, True
+        self.variances, self.binary = np.zeros(self.S), np.ones(self.S, dtype=bool)
         while continues:
-            if h == 0:
-                n = min(ROOT_PULLS * n_pulls_per_client(0, self.log, s, task.n_clients), task.horizon + 1)
-                means, variances = yield from pull_root(self.S, n)
-                answer = yield RootStatistics(0, means, variances)
-            else:
-                sums, n = yield from self.pull_all_nodes(h, index)
-                means = sums / n
-                answer = yield NodeMeans(h, means)
-            depth = FinishedDepth(index, parents, means, n, self.settings.c, answer)
+            means, n = yield from self.sample_root() if h == 0 else self.sample_in_pieces(h, index)
+            answer = yield DepthStatistics(h, means, self.variances[:, None], self.binary[:, None].astype(np.int64))
+            depth = FinishedDepth(index, parents, means, n, self.variances, self.settings.c, answer)
             depths.append(depth)
             t, continues = t + n * len(index), bool(answer.continues[0])
             self.settings = stage1_settings(s, answer.variances[0])
@@ -247,33 +258,83 @@ class PFPNEPlus(Elimination):
             index = task.partition.children(answer.index)
         return depths, t
 
+    def sample_root(self):
+        """Pull the root; return the clients' means (S, 1) and the number of pulls, and learn the noise there."""
+        n = ROOT_PULLS * n_pulls_per_client(0, self.log, self.settings, self.task.n_clients)
+        rewards = yield from pull_root(self.S, min(n, self.task.horizon + 1))
+        self.binary, self.variances = all_binary(rewards), rewards.var(axis=1, ddof=1)
+        return rewards.mean(axis=1, keepdims=True), rewards.shape[1]
+
+    def sample_in_pieces(self, h: int, index: np.ndarray):
+        """Pull each node of K^h in up to PIECES pieces; return the means (S, n nodes) and the pulls of each node.
+
+        The noise is learnt from how much the means of a node's pieces differ. Rewards are taken for binary as long as
+        the sums of all pieces are whole numbers that binary rewards could have; then the variance stays that of the
+        root, and the server finds sigma^2 from the means.
+        """
+        self.index = index
+        n = min(n_pulls_per_client(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
+        pieces = min(n, PIECES)
+        size = np.full(pieces, n // pieces) + (np.arange(pieces) < n % pieces)
+        owner, nodes = np.repeat(np.arange(self.S), len(index) * pieces), np.tile(np.repeat(index, pieces), self.S)
+        sums = yield Pull(h, owner, nodes, np.tile(size, self.S * len(index)))
+        sums = sums.reshape(self.S, len(index), pieces)
+        means = sums.sum(axis=2) / n
+        self.binary = self.binary & np.all((sums == np.round(sums)) & (sums >= 0) & (sums <= size), axis=(1, 2))
+        if pieces > 1:
+            deviations = (sums / size - means[:, :, None]) ** 2 * size
+            here = deviations.sum(axis=2).mean(axis=1) / (pieces - 1)  # the mean over the nodes of unbiased variances
+            degrees = len(index) * (pieces - 1)
+            updated = (degrees * here + PRIOR_PULLS * self.variances) / (degrees + PRIOR_PULLS)
+            low, high = self.task.reward_limits
+            self.variances = np.where(self.binary, self.variances, np.minimum(updated, (high - low) ** 2))
+        return means, n
+
     def stage_2_by_elimination(self, depths: list[FinishedDepth]):
         """Run PE, which spares what stage 1 kept if means are shared."""
         shared, own = {}, {}
-        for h, (index, _, means, n, c, answer) in enumerate(depths):
-            b = np.full(len(answer.index), radius(n * self.task.n_clients, self.log, c))
-            shared[h] = answer.index, answer.means[depths[h].kept_positions], b
-            own[h] = index, means * n, n
-        yield from self.pe(shared if self.settings.shared_means else {}, own)
+        for h, depth in enumerate(depths):
+            kept, n = depth.answer.index, depth.n
+            b = np.full(len(kept), radius(n * self.task.n_clients, self.log, depth.c))
+            shared[h] = kept, depth.answer.means[depth.kept_positions], b
+            own[h] = depth.index, depth.means * n, n
+        yield from self.pe(shared if self.settings.shared_means and not self.settings.safe else {}, own)
 
     def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], t: int) -> OwnTrees:
         """Return the clients' trees at step t, each with what is known of the nodes of stage 1."""
-        variance, het2 = depths[-1].answer.variances  # where the search now is
-        known = [(d.index, d.parents, *self.pool_with_global(d.means, d.n, d.answer, het2)) for d in depths]
-        constants = hct_constants_for(s, confidence_constant(variance) if s.noise_aware else s.c, self.task)
+        variance, het2, _ = depths[-1].answer.variances  # where the search now is
+        known = [(d.index, d.parents, *self.pool_with_global(d, het2)) for d in depths]
         index, _, means, _ = known[-1]
         self.best = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
-        return OwnTrees(warm_start_tree(self.task, constants, known, m, t, free=s.free_descent) for m in range(self.S))
 
-    def pool_with_global(
-        self, means: np.ndarray, n: int, answer: SharedStatistics, het2: float
-    ) -> tuple[np.ndarray, float]:
-        """Return what stage 2 begins with: pooled means (S, nodes), and how many pulls each of them counts for."""
-        M, variance = self.task.n_clients, answer.variances[0]
-        if not self.settings.shared_means or M == 1:
-            return means, n
-        others, W = (M * answer.means - means) / (M - 1), equivalent_pulls(n, M, variance, het2)
-        return (n * means + W * others) / (n + W), n + W
+        def tree(m: int) -> TreeClient:
+            own = float(self.variances[m])
+            differs = not self.binary[m] and not variance / OWN_NOISE <= own <= variance * OWN_NOISE
+            c = confidence_constant(own if differs else variance) if s.noise_aware else s.c
+            constants = hct_constants_for(s, c, self.task)
+            return warm_start_tree(self.task, constants, known, m, t, free=s.free_descent)
+
+        return OwnTrees(tree(m) for m in range(self.S))
+
+    def pool_with_global(self, depth: FinishedDepth, het2: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return what stage 2 begins with at a depth: means (S, nodes), and the pulls (S, nodes) that they count for.
+
+        They are pooled with the means of the other clients, except where these differ too much from the client's own.
+        """
+        s, M, n, means = self.settings, self.task.n_clients, depth.n, depth.means
+        variance, _, limit = depth.answer.variances
+        own_counts = np.full(means.shape, float(n))
+        if not s.shared_means or s.safe or M == 1:
+            return means, own_counts
+        weight, total = weights_of(depth.variances, limit)[:, None], depth.answer.weights[0]
+        others = (total * depth.answer.means - weight * means) / np.maximum(total - weight, MIN_ERROR)
+        W = equivalent_pulls(n, M, variance, het2)
+        pooled, counts = (n * means + W * others) / (n + W), own_counts + W
+        if s.own_check:
+            error = np.sqrt(np.maximum(variance, depth.variances)[:, None] / n + variance / (n * (M - 1)))
+            differs = np.abs(means - others) > STANDARD_ERRORS * error
+            pooled, counts = np.where(differs, means, pooled), np.where(differs, own_counts, counts)
+        return pooled, counts
 
 
 class HCTNoise(PhasedAlgorithm):
@@ -281,25 +342,28 @@ class HCTNoise(PhasedAlgorithm):
 
     def loop(self):
         s, task = self.settings, self.task
-        _, variances = yield from pull_root(self.S, ROOT_PULLS)
-        constants = (hct_constants_for(s, confidence_constant(x), task, delta=s.delta) for x in variances[:, 0])
+        rewards = yield from pull_root(self.S, ROOT_PULLS)
+        variances, binary = rewards.var(axis=1, ddof=1), all_binary(rewards)
+        least = np.where(binary, binary_variance(np.zeros(1), ROOT_PULLS), 0.0)  # where all are 0, or all are 1
+        variances = np.maximum(variances, least)
+        constants = (hct_constants_for(s, confidence_constant(x), task, delta=s.delta) for x in variances)
         yield OwnTrees(warm_start_tree(task, own, [], 0, 1 + ROOT_PULLS, free=False) for own in constants)
 
 
 def warm_start_tree(task: Task, constants: HCTConstants, depths: list, m: int, t: int, free: bool) -> TreeClient:
     """Return client m's tree at step t, which holds the nodes of some depths with what is known of them.
 
-    depths: (index, parents, means (S, n), count) for h = 0, 1, ..., each mean counting for so many pulls; parents (n,)
-    are positions in the depth above. free: the search goes deeper below the thresholds there. The node to deploy is the
-    best of those that HCT pulls itself: it does not pull every depth of stage 1 again.
+    depths: (index, parents, means (S, n), counts (S, n)) for h = 0, 1, ..., each mean counting for so many pulls;
+    parents (n,) are positions in the depth above. free: the search goes deeper below the thresholds there. The node to
+    deploy is the best of those that HCT pulls itself: it does not pull every depth of stage 1 again.
     """
     tree, k, first, first_above = TreeClient(task, constants), constants.k, 0, 0
     size = max(sum(len(index) for index, *_ in depths), tree.state[0]["size"])
     node = np.zeros(size + k, NODE)
     node[: len(tree.node)] = tree.node[: len(node)]
-    for h, (index, parents, means, count) in enumerate(depths):
+    for h, (index, parents, means, counts) in enumerate(depths):
         rows = node[first : first + len(index)]
-        rows["depth"], rows["index"], rows["count"], rows["total"] = h, index, count, count * means[m]
+        rows["depth"], rows["index"], rows["count"], rows["total"] = h, index, counts[m], counts[m] * means[m]
         if h > 0:
             rows["parent"], rows["child"] = first_above + parents, -1
             node["child"][rows["parent"][::k]] = np.arange(first, first + len(index), k)
@@ -337,56 +401,87 @@ class PlusClient(PhasedClient):
 # --- the server ----------------------------------------------------------------------------------------
 
 
-class PlusServer(PhasedServer):
-    """PF-PNE's server, which also learns the noise at the root, and ends stage 1 where the clients differ.
+class Pooled(NamedTuple):
+    """What the server makes of the clients' statistics at a depth, or is told of them where they are masked."""
 
-    root_variance: sigma^2 at the root. binary: whether all rewards there were 0 or 1. het_sums: over all depths so far,
-    the sum of het^2 times its precision, and that of the precisions. continues: False once stage 1 has ended.
+    mean: np.ndarray  # (n,): the global means of K^h
+    variance: float  # sigma^2: of a reward, times how much more a global mean varies where clients weigh differently
+    mean_variance: float  # the plain mean of the clients' variances
+    binary: bool  # whether all rewards of this depth were 0 or 1
+    spread: float  # the variance across clients of their means, averaged over the nodes
+    n_compared: int  # across how many clients
+    compared_variance: float  # the mean of these clients' variances
+    limit: float = 0.0  # the variance above which a client weighs less; 0 if all weigh the same
+    total_weight: float = 0.0  # the sum of the weights
+
+
+class PlusServer(PhasedServer):
+    """PF-PNE's server, which also learns the noise, and ends stage 1 where the clients differ or need no others.
+
+    binary: whether all rewards so far were 0 or 1. het_sums: over all depths so far, the sum of het^2 times its
+    precision, and that of the precisions. n_steps: a client's pulls so far. continues: False once stage 1 has ended.
     """
 
-    takes = (RootStatistics, NodeMeans)
+    takes = (DepthStatistics,)
     bears_missing = False
-    root_variance: Any = None
-    binary = False
+    binary = True
     het_sums = 0.0, 0.0
+    n_steps = 0
     continues = True
 
     def awaits(self, m: int) -> Awaited:
-        if not self.continues:
-            return Awaited(self.last_depth)
-        if self.root_variance is None:
-            return super().awaits(m)
-        return replace(super().awaits(m), kind=NodeMeans, ranges=self.task.statistic_ranges(NodeMeans))
+        return super().awaits(m) if self.continues else Awaited(self.last_depth)
 
     def rewards_in_means(self) -> int:
-        return super().rewards_in_means() * (ROOT_PULLS if self.root_variance is None else 1)
+        return super().rewards_in_means() * (ROOT_PULLS if self.h == 0 else 1)
 
     def last_federated_depth(self):
         return self.task.partition.max_depth
 
-    def conclude(self, means: np.ndarray, variances: np.ndarray | None = None) -> SharedStatistics:
-        """Conclude a phase, from the clients' means (M, n) of K^h, and their variances (M, 1) at the root."""
-        index, n = self.index, n_pulls_per_client(self.h, self.log, self.settings, self.task.n_clients)
-        if variances is not None:
-            n, self.root_variance = n * ROOT_PULLS, float(variances.mean())
-            if_binary = means * (1 - means) * n / (n - 1)  # the largest variance that rewards in [0, 1] can have
-            self.binary = bool(self.root_variance > 0 and np.allclose(variances, if_binary, atol=0))
-        kept = super().conclude(means)
-        kept_means = means[:, lookup_sorted(kept.index, index)[1]]
-        variance = binary_variance(kept_means, n) if self.binary else self.root_variance
-        return self.decide(kept, means.mean(axis=0), variance, *heterogeneity(kept_means, n, variance, self.binary))
+    def conclude(self, means: np.ndarray, variances: np.ndarray, binary: np.ndarray) -> SharedStatistics:
+        """Conclude a phase, from the clients' means (M, n) of K^h, variances (M, 1), and binary (M, 1)."""
+        variances, all_binary, M = variances[:, 0], bool(binary.all()), len(means)
+        weighs = self.settings.noise_aware and not (self.binary and all_binary)
+        limit = LOUD * float(np.sort(variances)[(M - 1) // 2]) if weighs else 0.0
+        weights = weights_of(variances, limit)
+        total, compared = float(weights.sum()), weights == 1
+        mean = (weights[:, None] * means).sum(axis=0) / total
+        variance = M * float((weights**2 * variances).sum()) / total**2
+        spread = float(np.var(means[compared], axis=0, ddof=1).mean()) if compared.sum() > 1 else 0.0
+        compared_variance = float(variances[compared].mean()) if compared.any() else 0.0
+        clients = spread, int(compared.sum()), compared_variance
+        return self.decide(Pooled(mean, variance, float(variances.mean()), all_binary, *clients, limit, total))
 
-    def decide(self, kept: Kept, mean: np.ndarray, variance: float, het2: float, precision: float) -> SharedStatistics:
-        """Decide whether the clients go on together, from het^2 as this depth shows it; return the broadcast."""
-        h, s, M = kept.header, self.settings, self.task.n_clients
-        weighted, precisions = self.het_sums[0] + het2 * precision, self.het_sums[1] + precision
-        self.het_sums = weighted, precisions
+    def decide(self, pooled: Pooled) -> SharedStatistics:
+        """Decide which nodes stay, and whether the clients go on together; return the broadcast."""
+        index, h, M, n = self.index, self.h, self.task.n_clients, self.rewards_in_means()
+        self.binary, self.n_steps = self.binary and pooled.binary, self.n_steps + n * len(index)
+        kept = super().conclude(pooled.mean[None])
+        variance, compared_variance = pooled.variance, pooled.compared_variance
+        if self.binary:
+            kept_means = pooled.mean[lookup_sorted(kept.index, index)[1]]
+            variance, compared_variance = (binary_variance(mean, n * M) for mean in (kept_means, pooled.mean))
+        het2, precision = heterogeneity(pooled.spread, pooled.n_compared, len(index), n, compared_variance, self.binary)
+        self.het_sums = self.het_sums[0] + het2 * precision, self.het_sums[1] + precision
+        weighted, precisions = self.het_sums
         estimate = weighted / precisions if precisions > 0 else 0.0
-        lower_bound = estimate - STANDARD_ERRORS / math.sqrt(precisions) if estimate > 0 else 0.0
-        goes_on = lower_bound <= (s.nu_1 * s.rho**h) ** 2
-        if not s.heterogeneity_test:
-            goes_on = h < transition_depth(s.Delta, s.nu_1, s.rho)
-        self.settings = stage1_settings(s, variance)
+        self.settings = stage1_settings(self.settings, variance)
+        goes_on = self.goes_on(h, estimate, precisions, pooled.mean_variance, len(kept.index))
         self.continues = goes_on and M > 1 and h < self.task.partition.max_depth
-        variances, continues = np.array([variance, max(0.0, estimate)]), np.array([int(self.continues)])
-        return SharedStatistics(h, kept.index, mean, variances, continues)
+        variances = np.array([variance, max(0.0, estimate), pooled.limit])
+        weights, continues = np.array([pooled.total_weight or M]), np.array([int(self.continues)])
+        return SharedStatistics(h, kept.index, pooled.mean, variances, weights, continues)
+
+    def goes_on(self, h: int, het2: float, precision: float, mean_variance: float, n_kept: int) -> bool:
+        """Return whether stage 1 goes on after depth h: clients may agree, rewards are noisy, and there is time."""
+        s, task = self.settings, self.task
+        if not s.heterogeneity_test:
+            agree = h < transition_depth(s.Delta, s.nu_1, s.rho)
+        else:
+            lower_bound = het2 - STANDARD_ERRORS / math.sqrt(precision) if het2 > 0 else 0.0
+            is_quiet = h == 0 and not self.binary and mean_variance < QUIET**2
+            agree = lower_bound <= (s.nu_1 * s.rho**h) ** 2 and not is_quiet
+        if s.safe or (s.heterogeneity_test and task.n_clients <= FEW_CLIENTS):
+            next_phase = task.partition.k * n_kept * n_pulls_per_client(h + 1, self.log, s, task.n_clients)
+            agree = agree and self.n_steps + next_phase <= task.horizon ** (2 / 3)
+        return agree

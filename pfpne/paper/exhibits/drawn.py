@@ -236,7 +236,7 @@ SCALES = {"uniform": (0.05, 0.1, 0.5, 1.0), "gaussian": (0.03, 0.1, 0.3, 0.6)}  
 
 @dataclass(frozen=True)
 class Setting:
-    """What is drawn: the family and d, how clients differ, the noise and its scale, M, and T; number names its draws."""
+    """What is drawn: family and d, how clients differ, the noise and its scale, M, and T. number names its streams."""
 
     seed: int
     number: int
