@@ -140,10 +140,10 @@ EMPTY_BATCH = Batch(np.empty((0, 0)), np.empty(0, dtype=np.int64))
 class Client(ABC):
     """One client of an algorithm. Every state of it can be pickled and restored.
 
-    t is the number of evaluations told so far, 0..horizon; takes are the kinds of message that it may receive.
+    t is the number of evaluations told so far, 0..horizon; receives are the kinds of message that it may be sent.
     """
 
-    takes: tuple[type[Message], ...] = ()
+    receives: tuple[type[Message], ...] = ()
 
     def __init__(self, task: Task):
         self.task, self.t = task, 0
@@ -186,7 +186,7 @@ class Client(ABC):
         One that is late or repeated is ignored, with a line in the log; a wrong one is a ValueError. Neither changes
         the state.
         """
-        return self._receive(message) if self.awaits().accepts(message, self.takes) else None
+        return self._receive(message) if self.awaits().accepts(message, self.receives) else None
 
     def awaits(self) -> Awaited:
         """Return a description of the message that the client waits for now, by which `receive` checks what comes."""
@@ -211,13 +211,14 @@ class Client(ABC):
 class Server:
     """The server of an algorithm; this one serves clients that send nothing.
 
-    takes are the kinds of message that it may be sent. bears_missing: whether a phase can be concluded with some of the
-    clients alone, if quorum, the number of clients that have to answer, allows it. present: how many clients have
-    answered in the phase that is being concluded. left_out: the clients that an exchange under way goes on without.
+    receives are the kinds of message that it may be sent. tolerates_missing: whether a phase can be concluded with the
+    messages of some of the clients, if quorum, the number of clients that have to answer, allows it. present: how many
+    clients have answered in the phase that is being concluded. left_out: the clients that an exchange under way goes on
+    without.
     """
 
-    takes: tuple[type[Message], ...] = ()
-    bears_missing = False
+    receives: tuple[type[Message], ...] = ()
+    tolerates_missing = False
     left_out: tuple[int, ...] = ()
 
     def __init__(self, task: Task, settings: Any = None):
@@ -240,7 +241,7 @@ class Server:
             check(is_integer(m) and 0 <= m <= last, "the sender of a message", f"a client, 0..{last}", m)
         if not messages:
             raise ValueError("there is no message to answer.")
-        taken = {m: message for m, message in messages.items() if self.awaits(m).accepts(message, self.takes)}
+        taken = {m: message for m, message in messages.items() if self.awaits(m).accepts(message, self.receives)}
         headers = sorted({message.header for message in taken.values()})
         check(len(headers) <= 1, "messages that are exchanged together", "of one header", headers)
         return self._exchange(taken) if taken else {}

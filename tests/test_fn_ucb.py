@@ -286,7 +286,7 @@ def test_when_one_client_wants_to_communicate_all_do():
         for _, up, down in mail:
             if isinstance(down[0][1], NewsRequest):
                 assert sorted([m for m, _ in up] + [m for m, _ in down]) == [0, 1, 2, 3]
-                assert all(message.numbers == 0 for _, message in down)
+                assert all(message.n_numbers == 0 for _, message in down)
                 asked += len(down)
     assert asked > 0
 

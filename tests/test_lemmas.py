@@ -82,7 +82,7 @@ def test_the_good_event_is_about_the_means_of_finished_phases(monkeypatch):
     problem, constants = make_problem("garland", 3, 0.1, 0.2), {"c": 0.1, "nu_1": 0.5, "Delta": 0.1}
     cells = partition_of(problem, "random", 0, 0)
     seen = watch("pf-pne", problem, 600, partition=cells, **constants)
-    assert [len(own) for own in seen.own] == [4, 4, 5] and len(seen.shared) == 4
+    assert [len(own) for own in seen.kept_alone] == [4, 4, 5] and len(seen.kept_by_server) == 4
     monkeypatch.setattr(kept_nodes, "watch", lambda *_, **__: seen)
 
     def good() -> dict:
@@ -96,7 +96,7 @@ def test_the_good_event_is_about_the_means_of_finished_phases(monkeypatch):
     assert good() == dict.fromkeys(every, True)
     for m, h, wrong in ((0, 4, []), (2, 4, [("A.4", 4)]), (0, 3, [("A.4", 3), ("A.4", 4)])):
         pulled = seen.clients[m].pulled
-        shared = seen.shared[h] if h < 4 else []
+        shared = seen.kept_by_server[h] if h < 4 else []
         node = next(node for node in pulled if node[0] == h and node[1] not in shared)
         (n, total), pulled[node] = pulled[node], (pulled[node][0], 9.0 * pulled[node][0])
         assert [place for place, so in sorted(good().items()) if not so] == wrong
@@ -163,13 +163,13 @@ def test_every_premise_holds_where_an_optimum_is_lost(n_clients):
 
     seen = watch("pf-pne", problem, 100_000, partition=CELLS, **s)
     assert transition_depth(s["Delta"], s["nu_1"], s["rho"]) == 2
-    assert [index.tolist() for index in seen.shared] == [[1], [1, 2], [3, 4]]
-    assert [index.tolist() for index in seen.own[0]] == [[1], [1, 2], [3, 4]]  # client 1's optimum is in (1, 1)
+    assert [index.tolist() for index in seen.kept_by_server] == [[1], [1, 2], [3, 4]]
+    assert [index.tolist() for index in seen.kept_alone[0]] == [[1], [1, 2], [3, 4]]  # client 1's optimum is in (1, 1)
     assert all(row["good"] for row in count_kept_nodes(problem, 100_000, CELLS, **s))
     alone = watch("pe", problem, 100_000, partition=CELLS, **{name: s[name] for name in s if name != "Delta"})
-    assert alone.own[0][-1].tolist() == [1, 2]
+    assert alone.kept_alone[0][-1].tolist() == [1, 2]
     wide = watch("pf-pne", problem, 100_000, partition=CELLS, **settings(n_clients, Delta=16 * UNIT))  # H_0 = 1
-    assert len(wide.shared) == 2 and wide.own[0][2].tolist() == [1, 2]
+    assert len(wide.kept_by_server) == 2 and wide.kept_alone[0][2].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("noise", [0.0, "bernoulli"])

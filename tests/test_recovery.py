@@ -193,7 +193,7 @@ def test_too_few_for_a_sum_are_refused():
     assert type(make(4, 4, "fed1-ucb").clients[0].start()) is PublicKey
     with pytest.raises(ValueError, match="quorum must be an integer in 2"):
         make(4, 1)
-    assert type(make(4, 4).clients[0].start()) is PublicKey and Masked in make(4, 4).server.takes
+    assert type(make(4, 4).clients[0].start()) is PublicKey and Masked in make(4, 4).server.receives
     assert [least_sum(4, 3), least_sum(5, 4), least_sum(6, 4), least_sum(20, 11)] == [3, 4, 3, 4]
 
 
@@ -426,4 +426,4 @@ def test_live_pf_pne_plus_needs_all_until_its_second_stage_and_nobody_then(tmp_p
     for _ in range(20):
         sites.ask({0, 1, 2} if server._needed() else {0, 1}, server)  # client 2 is gone in the second stage
     assert [sites.client(m).t for m in (0, 1)] == [200, 200] and server.wanted() == [2]
-    assert PublicKeys in sites.client(0).client.takes
+    assert PublicKeys in sites.client(0).client.receives

@@ -11,27 +11,27 @@ import numpy as np
 
 from pfpne.algorithms.hct import HCTSettings, TreeClient, hct_constants
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
-from pfpne.messages import Awaited, Message, numbers
+from pfpne.messages import Awaited, Message, number_array
 
 
 @dataclass(frozen=True, eq=False)
 class RewardReport(Message):
     """Up: the reward (1,) of the point received."""
 
-    reward: np.ndarray = numbers(1, statistic="mean")
+    reward: np.ndarray = number_array(1, statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
 class NextPoint(Message):
     """Down: the point (d,) to evaluate."""
 
-    point: np.ndarray = numbers("d")
+    point: np.ndarray = number_array("d")
 
 
 class CentralizedServer(Server):
     """One HCT for all M T evaluations; client j mod M makes evaluation j = 0, 1, ..."""
 
-    takes = (RewardReport,)
+    receives = (RewardReport,)
 
     def __init__(self, task: Task, settings: HCTSettings):
         super().__init__(task, settings)
@@ -60,7 +60,7 @@ class CentralizedServer(Server):
 class CentralizedClient(Client):
     """Evaluates what the server sends, and sends the reward; it would deploy the point that it evaluated last."""
 
-    takes = (NextPoint,)
+    receives = (NextPoint,)
 
     def __init__(self, task: Task, m: int):
         super().__init__(task)

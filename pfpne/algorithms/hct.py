@@ -71,7 +71,7 @@ class HCTConstants(NamedTuple):
     credit_path: bool = False  # HOO (hoo.py): a reward also counts at every node above the one pulled
 
 
-def epoch(t: int) -> int:
+def epoch_of(t: int) -> int:
     """Return e with 2^e = t^+, the smallest power of two >= t, for 1 <= t; PyXAB's floats agree for t < 2^29."""
     return (t - 1).bit_length()
 
@@ -90,7 +90,7 @@ def threshold_at(h: int, squared_width, s: HCTSettings):
 
 def hct_constants(s: HCTSettings, partition, T: int) -> HCTConstants:
     """Return the constants of HCT for steps 1..T."""
-    depths, powers = range(partition.max_depth + 1), [2**e for e in range(epoch(T) + 1)]
+    depths, powers = range(partition.max_depth + 1), [2**e for e in range(epoch_of(T) + 1)]
     squared_width = np.array([squared_width_at(t_plus, 1.0, s) for t_plus in powers])
     in_thresholds = np.array([squared_width_at(t_plus, 0.5, s) for t_plus in powers])
     threshold = np.stack([threshold_at(h, in_thresholds, s) for h in depths], axis=1)

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from pfpne.algorithms.hct import HCTConstants, TreeSettings, epoch
+from pfpne.algorithms.hct import HCTConstants, TreeSettings, epoch_of
 
 
 def truncation_depth(T: int, s: TreeSettings) -> int:
@@ -31,7 +31,7 @@ def truncation_depth(T: int, s: TreeSettings) -> int:
 
 def hoo_constants(s: TreeSettings, partition, T: int) -> HCTConstants:
     """Return the constants of HOO for steps 1..T, for the tree of hct.py."""
-    depths, epochs = range(partition.max_depth + 1), epoch(T) + 1
+    depths, epochs = range(partition.max_depth + 1), epoch_of(T) + 1
     threshold = np.zeros((epochs, len(depths)))
     threshold[:, min(partition.max_depth, max(1, truncation_depth(T, s) + 1)) :] = np.inf
     diameter = np.array([s.nu_1 * s.rho**h for h in depths])

@@ -29,7 +29,7 @@ from pfpne.algorithms.hct import (
     HCTSettings,
     TreeClient,
     TreeSettings,
-    epoch,
+    epoch_of,
     hct_constants,
     refresh,
 )
@@ -45,7 +45,7 @@ from pfpne.algorithms.pf_pne import (
 )
 from pfpne.algorithms.phases import PhasedAlgorithm, PhasedClient, Pull, lookup_sorted
 from pfpne.federation import Batch, Task
-from pfpne.messages import Awaited, Message, integers, numbers
+from pfpne.messages import Awaited, Message, integer_array, number_array
 from pfpne.validation import check, check_scale
 
 ROOT_PULLS = 8  # how many times more often than by PF-PNE the root is pulled: enough to estimate a variance
@@ -99,18 +99,18 @@ class NoiseHCTSettings(TreeSettings):
 class RootStatistics(Message):
     """Up, at depth 0: the client's mean (1,) of the root, and the sample variance (1,) of its rewards there."""
 
-    means: np.ndarray = numbers(1, statistic="mean")
-    variances: np.ndarray = numbers(1, low=0, statistic="variance")
+    means: np.ndarray = number_array(1, statistic="mean")
+    variances: np.ndarray = number_array(1, low=0, statistic="variance")
 
 
 @dataclass(frozen=True, eq=False)
 class SharedStatistics(Message):
     """Down: the nodes of K^h that stay, the global means of all of K^h, sigma^2 and het^2 so far, 1 to go on."""
 
-    index: np.ndarray = integers("kept")
-    means: np.ndarray = numbers("n", statistic="mean")
-    variances: np.ndarray = numbers(2, low=0, statistic="variance")
-    continues: np.ndarray = integers(1, high=1)
+    index: np.ndarray = integer_array("kept")
+    means: np.ndarray = number_array("n", statistic="mean")
+    variances: np.ndarray = number_array(2, low=0, statistic="variance")
+    continues: np.ndarray = integer_array(1, high=1)
 
 
 def confidence_constant(variance: float) -> float:
@@ -214,7 +214,7 @@ def pull_root(S: int, n: int):
 class PFPNEPlus(Elimination):
     """Federated elimination, then one HCT for each client, on the tree that is left."""
 
-    answers = (SharedStatistics,)
+    receives = (SharedStatistics,)
 
     def loop(self):
         s = self.settings
@@ -229,7 +229,7 @@ class PFPNEPlus(Elimination):
         (h, index), parents, continues = self.first_nodes(task), None, True
         while continues:
             if h == 0:
-                n = min(ROOT_PULLS * n_pulls_per_client(0, self.log, s, task.n_clients), task.horizon + 1)
+                n = min(ROOT_PULLS * n_pulls_per_client(0, self.log_term, s, task.n_clients), task.horizon + 1)
                 means, variances = yield from pull_root(self.S, n)
                 answer = yield RootStatistics(0, means, variances)
             else:
@@ -248,13 +248,13 @@ class PFPNEPlus(Elimination):
         return depths, t
 
     def stage_2_by_elimination(self, depths: list[FinishedDepth]):
-        """Run PE, which spares what stage 1 kept if means are shared."""
-        shared, own = {}, {}
+        """Run PE, which protects what stage 1 kept if means are shared."""
+        kept_by_server, drawn = {}, {}
         for h, (index, _, means, n, c, answer) in enumerate(depths):
-            b = np.full(len(answer.index), radius(n * self.task.n_clients, self.log, c))
-            shared[h] = answer.index, answer.means[depths[h].kept_positions], b
-            own[h] = index, means * n, n
-        yield from self.pe(shared if self.settings.shared_means else {}, own)
+            b = np.full(len(answer.index), radius(n * self.task.n_clients, self.log_term, c))
+            kept_by_server[h] = answer.index, answer.means[depths[h].kept_positions], b
+            drawn[h] = index, means * n, n
+        yield from self.pe(kept_by_server if self.settings.shared_means else {}, drawn)
 
     def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], t: int) -> OwnTrees:
         """Return the clients' trees at step t, each with what is known of the nodes of stage 1."""
@@ -306,7 +306,7 @@ def warm_start_tree(task: Task, constants: HCTConstants, depths: list, m: int, t
             node["free"][rows["parent"]] = free
         first_above, first = first, first + len(index)
     tree.node, tree.t = node, t - 1
-    tree.state[0] = (t, epoch(t), size, 0, -1, 0)
+    tree.state[0] = (t, epoch_of(t), size, 0, -1, 0)
     refresh(tree.node, tree.state, constants)
     return tree
 
@@ -344,8 +344,8 @@ class PlusServer(PhasedServer):
     the sum of het^2 times its precision, and that of the precisions. continues: False once stage 1 has ended.
     """
 
-    takes = (RootStatistics, NodeMeans)
-    bears_missing = False
+    receives = (RootStatistics, NodeMeans)
+    tolerates_missing = False
     root_variance: Any = None
     binary = False
     het_sums = 0.0, 0.0
@@ -353,7 +353,7 @@ class PlusServer(PhasedServer):
 
     def awaits(self, m: int) -> Awaited:
         if not self.continues:
-            return Awaited(self.last_depth)
+            return Awaited(self.concluded_depth)
         if self.root_variance is None:
             return super().awaits(m)
         return replace(super().awaits(m), kind=NodeMeans, ranges=self.task.statistic_ranges(NodeMeans))
@@ -366,7 +366,7 @@ class PlusServer(PhasedServer):
 
     def conclude(self, means: np.ndarray, variances: np.ndarray | None = None) -> SharedStatistics:
         """Conclude a phase, from the clients' means (M, n) of K^h, and their variances (M, 1) at the root."""
-        index, n = self.index, n_pulls_per_client(self.h, self.log, self.settings, self.task.n_clients)
+        index, n = self.index, n_pulls_per_client(self.h, self.log_term, self.settings, self.task.n_clients)
         if variances is not None:
             n, self.root_variance = n * ROOT_PULLS, float(variances.mean())
             if_binary = means * (1 - means) * n / (n - 1)  # the largest variance that rewards in [0, 1] can have

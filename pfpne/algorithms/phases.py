@@ -86,11 +86,11 @@ class PhasedAlgorithm:
         (S, d): the points that the clients would deploy; at first the domain's centre.
     index
         (n,): the nodes K^h whose means the server is sent.
-    answers
-        The kinds of message that the server answers with.
+    receives
+        The kinds of message that its clients may be sent.
     """
 
-    answers: tuple[type[Message], ...] = ()
+    receives: tuple[type[Message], ...] = ()
 
     def __init__(self, task: Task, settings, S: int):
         self.task, self.settings, self.S = task, settings, S
@@ -176,8 +176,8 @@ class PhasedClient(Client):
         return type(step)(step.header, *(rows[0] for rows in step.values)) if isinstance(step, Message) else None
 
     @property
-    def takes(self) -> tuple[type[Message], ...]:
-        return self._phases.answers
+    def receives(self) -> tuple[type[Message], ...]:
+        return self._phases.receives
 
     def awaits(self) -> Awaited:
         """Await the server's answer, once the means of K^h are sent: it names nodes of K^h alone."""
@@ -185,7 +185,7 @@ class PhasedClient(Client):
         if not isinstance(self._step, Message):
             return Awaited(last_header)
         h, index = self._step.header, self._phases.index
-        kind, ranges = self.takes[0], self.task.statistic_ranges(self.takes[0])
+        kind, ranges = self.receives[0], self.task.statistic_ranges(self.receives[0])
         return Awaited(last_header, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, ranges)
 
     def _receive(self, message: Message) -> None:

@@ -55,7 +55,7 @@ from pfpne.algorithms.recovery import (
 )
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.fixed_point import BITS, from_fixed, precision, sum_masked, to_fixed
-from pfpne.messages import Awaited, Message, integers
+from pfpne.messages import Awaited, Message, integer_array
 from pfpne.validation import check, check_integer, unknown_name
 
 LEAST_PRECISE = 20
@@ -121,28 +121,28 @@ class SecureFed1UCBSettings(SecureSettings, Fed1UCBSettings):
 class PublicKey(Message):
     """Up, before all else: the public key of the client, byte by byte."""
 
-    key: np.ndarray = integers(32, high=255)
+    key: np.ndarray = integer_array(32, high=255)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicKeys(Message):
     """Down: the public keys of all clients, a row each."""
 
-    keys: np.ndarray = integers("M", 32, high=255)
+    keys: np.ndarray = integer_array("M", 32, high=255)
 
 
 @dataclass(frozen=True, eq=False)
 class Masked(Message):
     """Up: the sums of the client's rewards in fixed point, and its masks, modulo 2^62."""
 
-    masked: np.ndarray = integers("n", high=2**BITS - 1)
+    masked: np.ndarray = integer_array("n", high=2**BITS - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedStatistics(Message):
     """Up (pf-pne+), once the nodes that stay are known: the statistics of `PlusSums`, likewise."""
 
-    masked: np.ndarray = integers("s", high=2**BITS - 1)
+    masked: np.ndarray = integer_array("s", high=2**BITS - 1)
 
 
 # With a quorum: see pfpne.algorithms.recovery. Bytes are packed four to a number.
@@ -155,23 +155,23 @@ class TwiceMasked(Message):
     The shares for each client in turn, encrypted for it.
     """
 
-    masked: np.ndarray = integers("n", high=2**BITS - 1)
-    shares: np.ndarray = integers("s", high=2**32 - 1)
+    masked: np.ndarray = integer_array("n", high=2**BITS - 1)
+    shares: np.ndarray = integer_array("s", high=2**32 - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Reveal(Message):
     """Down: whose numbers have come, 1 or 0 for each client, and the shares that these sent to the receiver."""
 
-    present: np.ndarray = integers("M", high=1)
-    shares: np.ndarray = integers("s", high=2**32 - 1)
+    present: np.ndarray = integer_array("M", high=1)
+    shares: np.ndarray = integer_array("s", high=2**32 - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Revealed(Message):
     """Up: of each pair of clients in turn, the receiver's share of what is to be taken off; zeros for all else."""
 
-    shares: np.ndarray = integers("s", high=2**32 - 1)
+    shares: np.ndarray = integer_array("s", high=2**32 - 1)
 
 
 # --- masks -----------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Sums:
 
     def conclude(self, server: Any, means: np.ndarray, n_present: int) -> Message:
         """Return the server's answer, from the means (n,) over so many clients."""
-        rows = n_present if server.takes == (ArmMeans,) else 1  # fed1-ucb counts them
+        rows = n_present if server.receives == (ArmMeans,) else 1  # fed1-ucb counts them
         return server.conclude(np.repeat(means[None], rows, axis=0))
 
 
@@ -316,7 +316,7 @@ class PlusSums(Sums):
     def conclude_with(self, server: Any, mean: np.ndarray, statistics: list[float]) -> Message:
         """Return the server's answer, from the means over the clients, and the sums of their statistics."""
         M, (squares, *at_root) = self.task.n_clients, statistics
-        index, n = server.index, n_pulls_per_client(server.h, server.log, server.settings, M)
+        index, n = server.index, n_pulls_per_client(server.h, server.log_term, server.settings, M)
         if at_root:
             n, server.root_variance = n * ROOT_PULLS, max(0.0, at_root[0] / M)
             server.binary = bool(server.root_variance > 0 and round(at_root[1]) == M)
@@ -359,8 +359,8 @@ class SecureClient(Client):
         pass  # which counts them itself
 
     @property
-    def takes(self) -> tuple[type[Message], ...]:
-        return (PublicKeys, *self.client.takes)
+    def receives(self) -> tuple[type[Message], ...]:
+        return (PublicKeys, *self.client.receives)
 
     @property
     def fingerprint(self) -> str:
@@ -426,7 +426,7 @@ class SecureClient(Client):
 class SecureServer(Server):
     """The server of the algorithm, which is told only sums over all clients. means (n,): the last over the clients."""
 
-    takes = (PublicKey, Masked)
+    receives = (PublicKey, Masked)
     means: Any = None
 
     def __init__(self, task: Task, server: Server, sums: Any):
@@ -496,8 +496,8 @@ class TwoRoundClient(SecureClient):
     in_second_round = False
 
     @property
-    def takes(self):
-        return (PublicKeys, KeptIndex, *self.client.takes)
+    def receives(self):
+        return (PublicKeys, KeptIndex, *self.client.receives)
 
     def hide_means(self, message, n):
         self.unmasked, self.n, self.in_second_round = message, n, False
@@ -539,7 +539,7 @@ class TwoRoundServer(SecureServer):
 
     in_second_round = False
     n_kept = 0
-    takes = (PublicKey, Masked, MaskedStatistics)
+    receives = (PublicKey, Masked, MaskedStatistics)
 
     def awaits(self, m: int) -> Awaited:
         """Await the client's public key; then its masked means; then its masked statistics."""
@@ -602,8 +602,8 @@ class RecoveringClient(SecureClient):
         self.quorum, self.revealed = quorum, 0
 
     @property
-    def takes(self):
-        return (PublicKeys, Reveal, *self.client.takes)
+    def receives(self):
+        return (PublicKeys, Reveal, *self.client.receives)
 
     def hide(self, header: int, numbers: np.ndarray) -> TwiceMasked:
         """Return what the client sends in round 1."""
@@ -655,8 +655,8 @@ class RecoveringServer(SecureServer):
     received: client -> its message of round 1, between the rounds.
     """
 
-    takes = (PublicKey, TwiceMasked, Revealed)
-    bears_missing = True
+    receives = (PublicKey, TwiceMasked, Revealed)
+    tolerates_missing = True
 
     def __init__(self, task: Task, server: Server, sums: Sums, quorum: int):
         super().__init__(task, server, sums)
@@ -716,7 +716,7 @@ class RecoveringServer(SecureServer):
 
 # --- the algorithms --------------------------------------------------------------------------------------
 
-# name -> (its settings, the sums that its server needs, the kinds of the server's answers)
+# name -> (its settings, the sums that its server needs, the kinds of message that its clients receive)
 SECURED: dict[str, tuple[type, type[Sums], tuple[type[Message], ...]]] = {
     "pf-pne": (SecurePFPNESettings, Sums, (Kept,)),
     "fed-pne": (SecurePhasedSettings, Sums, (KeptIndex,)),
@@ -760,9 +760,9 @@ def secured(name: str) -> Algorithm:
         nothing = f"{name} sends nothing, so that there is nothing to hide"
         why = WHY_NOT.get(name, f"{name} needs more than sums over the clients" if ALGORITHMS[name].up else nothing)
         raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
-    settings, sums, answers = SECURED[name]
+    settings, sums, receives = SECURED[name]
     make = partial(_make, ALGORITHMS[name].make, sums)
-    up, down = (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *answers)
+    up, down = (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *receives)
     return Algorithm(settings, make, up, down, name=f"{name}, secured")
 
 
@@ -797,9 +797,9 @@ def _make_recovering(
 ) -> tuple[RecoveringServer, list[RecoveringClient]]:
     """Make the server and the clients of one run; ValueError where fewer clients can make no exchange."""
     M = task.n_clients
-    check(server.bears_missing, "quorum", f"{M}: pf-pne+ cannot do without one of its clients", quorum)
+    check(server.tolerates_missing, "quorum", f"{M}: pf-pne+ cannot do without one of its clients", quorum)
     again = "is averaged again, and sums over other clients could be subtracted"
-    check(server.takes != (ArmMeans,), "quorum", f"{M} with masks: in fed1-ucb the mean of an arm {again}", quorum)
+    check(server.receives != (ArmMeans,), "quorum", f"{M} with masks: in fed1-ucb the mean of an arm {again}", quorum)
     odd = (
         f"{M} with masks and a partition of odd k: the centre of a node is that of its middle child, so that it {again}"
     )

@@ -111,8 +111,8 @@ class LiveServer:
         check(is_limit and last_deadline > 0, "last_deadline", "a number of seconds > 0, or math.inf", last_deadline)
         quorum = M if quorum is None else quorum
         check_integer("quorum", quorum, 1, M)
-        bears_missing = server.bears_missing or not server.takes
-        check(bears_missing or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
+        any_quorum = server.tolerates_missing or not server.receives
+        check(any_quorum or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
         D = getattr(server.settings, "D", 0)
         check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
         self.M, self.deadline, self.last_deadline, self.quorum = M, deadline, last_deadline, quorum
@@ -203,7 +203,7 @@ class LiveServer:
                 self._save()
             return
         is_ahead = message.header > max((awaited.last_header, *awaited.headers[-1:]))
-        is_ahead = is_ahead and type(message) in self.server.takes
+        is_ahead = is_ahead and type(message) in self.server.receives
         if run != self.run and not is_ahead:
             raise ValueError(f"client {m} is in another run of this plan: its folder is of an earlier one.")
         if isinstance(message, Done):
@@ -217,7 +217,7 @@ class LiveServer:
             logger.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
         elif is_ahead:
             self._refuse_ahead(m, message)
-        elif awaited.accepts(message, self.server.takes):
+        elif awaited.accepts(message, self.server.receives):
             if isinstance(message, PublicKey):  # later, it would end the whole federation
                 came = {u: key.key for u, key in self.inbox.items() if isinstance(key, PublicKey) and u != m}
                 check_public_keys({**came, m: message.key})

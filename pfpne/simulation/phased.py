@@ -94,7 +94,7 @@ def run_phases(
             result = evaluations.pull(step, clients.done)
         elif isinstance(step, Message):
             result = server.conclude(*step.values)
-            recorder.rounds[int(evaluations.t[0])] += (step.numbers, M * result.numbers)
+            recorder.rounds[int(evaluations.t[0])] += (step.n_numbers, M * result.n_numbers)
         else:
             return evaluations, step
     return evaluations, None

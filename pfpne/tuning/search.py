@@ -361,7 +361,7 @@ class Search:
     def _on_mail(self, t: int, up: list, down: list) -> None:
         self._disclosure.mail(t, up, down)
         single = sum(x in self._scores[m] for m, message in up for x in _possible_scores(message))
-        numbers = [sum(message.numbers for _, message in mail) for mail in (up, down)]
+        numbers = [sum(message.n_numbers for _, message in mail) for mail in (up, down)]
         self._rounds[t] += [*numbers, single]
 
     # --- the result ---

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms.fed1_ucb import reward_deviation
-from pfpne.algorithms.pf_pne import log_term, n_pulls_per_client, transition_depth
+from pfpne.algorithms.pf_pne import n_pulls_per_client, transition_depth
 from pfpne.paper.claims import depths, stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
 from pfpne.paper.claims.outcomes import (
@@ -318,17 +318,19 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
     The first term: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished depth h has tau_h <= MT.
     """
     s, per_depth = PAPER_SETTINGS, math.log(1 / PAPER_SETTINGS.rho)
-    log = log_term(T, s.c_1, 1 / M if s.delta is None else s.delta)
+    log_term = s.log_term(T, M)
     by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / per_depth) if Delta > 0 else math.inf
-    by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log))) / (2 * per_depth) if log else math.inf
+    by_samples = math.inf
+    if log_term:
+        by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log_term))) / (2 * per_depth)
     return max(1.0, min(by_depth, by_samples))
 
 
 def confidential(case: ClaimCase, *_) -> Outcome:
     """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
     T, M, s = case.study.horizon, case.study.n_clients, PAPER_SETTINGS
-    log, H_0 = log_term(T, s.c_1, 1 / M), transition_depth(s.Delta, s.nu_1, s.rho)
-    pulls = [n_pulls_per_client(h, log, s, M) for h in range(H_0 + 1)]
+    log_term, H_0 = s.log_term(T, M), transition_depth(s.Delta, s.nu_1, s.rho)
+    pulls = [n_pulls_per_client(h, log_term, s, M) for h in range(H_0 + 1)]
     single = [h for h, n in enumerate(pulls) if n == 1]
     reason = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
     measured = f"{reason or 'no mean sent is a single reward'} (depths 0 to {H_0})"
