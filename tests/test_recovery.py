@@ -127,6 +127,17 @@ def test_without_one_the_sum_is_that_of_the_others_and_no_message_says_more(gone
     assert run.clients[gone].receive(answer) is None and run.clients[gone].ask().size > 0  # it comes back
 
 
+def test_fewer_answers_than_a_quorum_open_no_mask():
+    run = four_sites()
+    asked = run.server.exchange(masked_numbers(run))
+    said = {m: client.receive(asked[m]).shares.reshape(4, 4, -1) for m, client in enumerate(run.clients)}
+    first = run.clients[0]
+    own = seeds(first.key, 0, first.keys, 1, first.heard)[0]
+    for n, opened in ((2, False), (3, True)):
+        for answered in itertools.combinations(range(4), n):
+            assert (combine({m: from_words(said[m][0, 0]) for m in answered}) == own) is opened
+
+
 def test_one_that_goes_between_the_rounds_is_in_the_sum():
     run = four_sites()
     asked = run.server.exchange(masked_numbers(run))
