@@ -290,6 +290,12 @@ def test_another_maximum_is_added_step_by_step(study, table):
     assert (deviations.maximum_on_grid(experiment.problem(0)) <= experiment.problem(0).optimum).all()
 
 
+def test_the_grid_has_1001_points_with_both_ends():
+    peaks = 0.0, 0.3, 0.3005, 1.0  # the third is in the middle between two points
+    problem = problem_from_functions([lambda x, peak=peak: 1 - np.abs(x[:, 0] - peak) for peak in peaks], [[0.0, 1.0]])
+    assert deviations.maximum_on_grid(problem) == pytest.approx([1, 1, 1 - 0.0005, 1])
+
+
 def test_measuring_again_reads_what_was_kept(study, table, monkeypatch):
     names = sorted(path.name for path in (study.folder / "summaries").iterdir())
     monkeypatch.setattr(evidence, "run_in_order", None)  # nothing is to be played
