@@ -247,7 +247,7 @@ def test_a_mean_over_all_beyond_the_range_ends_it():
     run = make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
     run.ask()
     sent = {m: client.tell(np.ones(client.ask().size)) for m, client in enumerate(run.clients)}
-    for lie in (2**52, 2**60):
+    for lie in (2**52, 2**60, -(2**52)):  # beyond either end
         false = Masked(1, (sent[0].masked + lie) & (2**BITS - 1))
         with pytest.raises(RuntimeError, match="one of them lies or is broken"):
             run.server.exchange({**sent, 0: false})
