@@ -90,6 +90,14 @@ def test_fixed_point_sums_are_right_to_the_resolution_and_never_overflow(M, most
     assert bits == 48 - math.ceil(math.log2(most))
 
 
+@pytest.mark.parametrize("M", [4_096, 4_097, 10**6])
+@pytest.mark.parametrize("largest", [1.0, -1.0])
+def test_a_sum_of_the_largest_numbers_fits_for_as_many_clients_as_there_may_be(M, largest):
+    bits = precision(1.0, M)
+    total = M * int(to_fixed(np.array([largest]), bits)[0]) % 2**BITS
+    assert from_fixed(np.array([total]), bits).tolist() == [M * largest]
+
+
 @pytest.mark.parametrize("name", SECURED)
 def test_the_rounding_of_the_parts_does_not_show_in_their_sum(name):
     """Sums of binary rewards are the same if their squares are, too, whoever has which part of them.
