@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from test_live import in_one_process, state
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
-from pfpne.algorithms.pf_pne import Kept
+from pfpne.algorithms.pf_pne import Kept, KeptIndex
 from pfpne.algorithms.pf_pne_plus import SharedStatistics
 from pfpne.algorithms.recovery import mask_from_seed, seeds
 from pfpne.algorithms.secure import (
@@ -162,6 +163,24 @@ def test_masks_do_not_cancel_where_clients_were_told_different_things(quorum):
 
     assert total([1] * 5).tolist() == [25, 25]
     assert np.abs(total([2, 1, 1, 1, 1])).min() > 100
+
+
+def test_statistics_do_not_add_up_where_clients_were_told_that_different_nodes_stay():
+    """PF-PNE+ sends a mean of squares over the nodes that stay: all rewards are 1, so it is 1 whichever they are."""
+
+    def total(told: list[int]) -> list[int]:
+        run = make_federation(secured("pf-pne+"), task(5, 2_000))
+        up = {m: client.start() for m, client in enumerate(run.clients)}
+        while True:
+            down = run.server.exchange(up)
+            if isinstance(down[0], KeptIndex) and len(down[0].index) > 1:
+                down = {m: replace(down[m], index=np.array([i])) for m, i in enumerate(told)}
+                return sum_masked([run.clients[m].receive(message).masked for m, message in down.items()]).tolist()
+            up = {m: run.clients[m].receive(message) for m, message in down.items()}
+            if up[0] is None:
+                up = {m: client.tell(np.ones(client.ask().size)) for m, client in enumerate(run.clients)}
+
+    assert total([1] * 5) == total([2] * 5) != total([2, 1, 1, 1, 1])
 
 
 def test_the_fingerprint_is_too_long_to_find_two_sets_of_keys_that_have_it():
