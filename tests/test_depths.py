@@ -273,6 +273,17 @@ def test_without_noise_every_interval_covers_and_pe_pulls_what_it_keeps():
         assert row["spent"] == pytest.approx(spent)
 
 
+def test_the_nodes_of_a_depth_are_of_the_clients_that_end_it():
+    problem, cells = problem_and_cells("garland", "bernoulli")
+    rows, seen, some = causes.count_phases("pe", problem, T, cells), watch("pe", problem, T, partition=cells), 0
+    for h, row in enumerate(rows):
+        pulled = [Counter(depth for depth, _ in client.pulled) for client in seen.clients]
+        ended = [nodes[h] for nodes in pulled if nodes[h + 1]]  # a client goes on to the next depth, then
+        assert row["nodes"] == pytest.approx(np.mean(ended) if ended else math.nan, nan_ok=True)
+        some += 0 < len(ended) < 3
+    assert some
+
+
 def test_the_words_say_what_the_table_says(tmp_path):
     p = replace(complete("9_why", {"profile": "smoke", "n_jobs": 1}), n_runs=1, horizon=T)
     table = causes.count_causes(p, tmp_path)
