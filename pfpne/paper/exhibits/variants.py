@@ -124,8 +124,8 @@ class LastOfEqual(PFPNE):
     """Deviation 10: of equal means the largest index wins. The server's b are equal: there a tie changes no pull."""
 
     @staticmethod
-    def arg_max(values, start):
-        ends = np.append(start[1:], len(values))
+    def arg_max(values, first):
+        ends = np.append(first[1:], len(values))
         return len(values) - 1 - PFPNE.arg_max(values[::-1], len(values) - ends[::-1])[::-1]
 
 
