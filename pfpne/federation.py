@@ -149,8 +149,8 @@ class Client(ABC):
         self.task, self.t = task, 0
         self._batch: Batch | None = None  # what was asked for, until it is told
 
-    def start(self) -> Message | None:
-        """Return a message that the client sends before anything else, or None."""
+    def first_message(self) -> Message | None:
+        """Return the message that the client sends before anything else, or None."""
         return None
 
     def ask(self) -> Batch:
@@ -225,7 +225,7 @@ class Server:
         self.task, self.settings = task, settings
         self.quorum = self.present = task.n_clients
 
-    def start(self) -> dict[int, Message]:
+    def first_messages(self) -> dict[int, Message]:
         """Return the messages (client -> message) that the server sends before any evaluation."""
         return {}
 
@@ -314,8 +314,9 @@ class Federation:
     def ask(self) -> list[tuple[int, Batch]]:
         """Return the (client, batch) pairs still to be evaluated in this sweep; asking twice changes nothing."""
         if self._pending is None:
-            self._outbox = {m: first for m, client in enumerate(self.clients) if (first := client.start()) is not None}
-            self._post({}, self.server.start())
+            first = {m: client.first_message() for m, client in enumerate(self.clients)}
+            self._outbox = {m: message for m, message in first.items() if message is not None}
+            self._post({}, self.server.first_messages())
             self._exchange()
         if not self._pending:
             self._pending = {m: batch for m, client in enumerate(self.clients) if (batch := client.ask()).size}

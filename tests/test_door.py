@@ -132,7 +132,7 @@ class Post:
 def test_wrong_messages_are_refused_and_late_ones_ignored_and_nothing_changes(name, caplog):
     run = make(name)
     post = Post(run, caplog, tries=3)
-    waiting = post.deliver(run.server.start())
+    waiting = post.deliver(run.server.first_messages())
     exchanges = 0
     while run.running:
         for m, client in enumerate(run.clients):

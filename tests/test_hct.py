@@ -233,7 +233,7 @@ def test_centralized_communication_is_one_row_a_step():
 
 def test_centralized_refuses_rewards_out_of_turn_or_no_numbers():
     server = CentralizedServer(Task(UNIT, 2, 2), HCTSettings())
-    server.start()
+    server.first_messages()
     for messages, match in (
         ({1: RewardReport(1, [0.5])}, "no message is awaited"),
         ({0: RewardReport(1, [math.nan])}, "nan"),

@@ -48,7 +48,7 @@ def four_sites(noise="bernoulli", horizon=60, **settings):
     """A federation of four, of whom three make an exchange, after the exchange of keys."""
     task = Task(LINE, 4, horizon, noise=noise)
     run = make_federation(secured("pf-pne"), task, **{"quorum": 3, "least_rewards": 1, **settings})
-    down = run.server.exchange({m: client.start() for m, client in enumerate(run.clients)})
+    down = run.server.exchange({m: client.first_message() for m, client in enumerate(run.clients)})
     for m, message in down.items():
         run.clients[m].receive(message)
     return run
@@ -201,10 +201,10 @@ def test_too_few_for_a_sum_are_refused():
         make(4, 3, "fed1-ucb")
     with pytest.raises(ValueError, match="4 with masks and a partition of odd k"):
         make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]], k=3), 4, 60, noise=0.1), quorum=3)
-    assert type(make(4, 4, "fed1-ucb").clients[0].start()) is PublicKey
+    assert type(make(4, 4, "fed1-ucb").clients[0].first_message()) is PublicKey
     with pytest.raises(ValueError, match="quorum must be an integer in 2"):
         make(4, 1)
-    assert type(make(4, 4).clients[0].start()) is PublicKey and Masked in make(4, 4).server.receives
+    assert type(make(4, 4).clients[0].first_message()) is PublicKey and Masked in make(4, 4).server.receives
     assert [least_sum(4, 3), least_sum(5, 4), least_sum(6, 4), least_sum(20, 11)] == [3, 4, 3, 4]
 
 
@@ -240,7 +240,7 @@ def decisions(name: str, M: int, quorum: int, seed: int, masks: bool) -> list:
     run = make_federation(secured(name) if masks else name, task, **more)
     run.server.quorum = quorum
     if masks:
-        keys = run.server.exchange({m: client.start() for m, client in enumerate(run.clients)})
+        keys = run.server.exchange({m: client.first_message() for m, client in enumerate(run.clients)})
         for m, client in enumerate(run.clients):
             client.receive(keys[m])
     decided, rewards = [], [np.random.default_rng([seed, m]) for m in range(M)]

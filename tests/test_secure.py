@@ -142,7 +142,7 @@ def test_masks_do_not_cancel_where_clients_were_told_different_things(quorum):
 
     def masked(told: list[int]) -> tuple[list, list]:
         run = make_federation(secured("pf-pne"), task(5, 200), quorum=quorum)
-        keys = PublicKeys(0, np.stack([client.start().key for client in run.clients]))
+        keys = PublicKeys(0, np.stack([client.first_message().key for client in run.clients]))
         for client in run.clients:
             client.receive(keys)
         for index in ([1], told):
@@ -186,7 +186,7 @@ def test_statistics_do_not_add_up_where_clients_were_told_that_different_nodes_s
 def test_the_fingerprint_is_too_long_to_find_two_sets_of_keys_that_have_it():
     """A server that lies would need two: it tries 2^(n/2) for n bits."""
     run = make_federation(secured("pf-pne"), task(3, 200))
-    keys = np.stack([client.start().key for client in run.clients])
+    keys = np.stack([client.first_message().key for client in run.clients])
     for client in run.clients:
         client.receive(PublicKeys(0, keys))
     fingerprints = {client.fingerprint for client in run.clients}
@@ -596,7 +596,7 @@ def test_a_public_key_has_header_0_and_a_masked_number_has_62_bits():
 def test_a_key_that_is_none_is_refused():
     run = make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
     client = run.clients[0]
-    own = client.start().key
+    own = client.first_message().key
     for others in ([np.zeros(32, int)] * 2, [own, own], [public_key(new_key()), np.zeros(32, int)]):
         with pytest.raises(ValueError):
             client.receive(PublicKeys(0, np.stack([own, *others])))

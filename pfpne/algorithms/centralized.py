@@ -38,7 +38,10 @@ class CentralizedServer(Server):
         whole = replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
         self.hct = TreeClient(whole, hct_constants(settings, whole.partition, whole.horizon))
 
-    def start(self) -> dict[int, Message]:
+    def first_messages(self) -> dict[int, Message]:
+        return self._next_point()
+
+    def _next_point(self) -> dict[int, Message]:
         """Return the next point, for the client whose turn it is; nothing after the last evaluation."""
         points = self.hct.ask().points
         return {self.hct.t % self.task.n_clients: NextPoint(self.hct.t, points[0])} if len(points) else {}
@@ -54,7 +57,7 @@ class CentralizedServer(Server):
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         for message in messages.values():  # one, from the client whose turn it is
             self.hct.tell(message.reward)
-        return self.start()
+        return self._next_point()
 
 
 class CentralizedClient(Client):

@@ -372,7 +372,7 @@ class SecureClient(Client):
         digits = hashlib.sha256(self.keys.astype(np.uint8).tobytes()).hexdigest()
         return " ".join(digits[i : i + 4] for i in range(0, 40, 4))
 
-    def start(self) -> PublicKey:
+    def first_message(self) -> PublicKey:
         self.key = new_key() if self.key is None else self.key
         return PublicKey(0, public_key(self.key))
 

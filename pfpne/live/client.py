@@ -183,7 +183,7 @@ class LiveClient:
             self.client, self.server_header = self._make(), -1  # the header of the server's message that was early
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key(begun=bool(lines))
-            self.outgoing, self.run = self.client.start(), ""
+            self.outgoing, self.run = self.client.first_message(), ""
         if isinstance(self.client, RecoveringClient):
             self._restore_revealed(self.client)
         if len(lines) < self.client.t:

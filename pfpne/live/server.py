@@ -135,7 +135,7 @@ class LiveServer:
             self.server = server
             self.inbox: dict[int, Message] = {}  # what has come for the next exchange
             self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
-            self._mail = {m: message.to_json(self.digest) for m, message in server.start().items()}
+            self._mail = {m: message.to_json(self.digest) for m, message in server.first_messages().items()}
             self._answers: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
             self.longest_text = 0  # that was allowed so far, as a text may come again, or late
             self.evaluated = 0  # by each client, up to the last exchange of an algorithm with equal phases
