@@ -46,7 +46,7 @@ class MadeUp(Study):
     tell: object = None
 
     def runs(self, objective, algorithms, noise, n_runs=None, **changes):
-        n_runs = self.n_runs if n_runs is None else n_runs
+        n_runs = self.claim_runs if n_runs is None else n_runs
         asked = {"objective": objective, "noise": noise, "n_clients": self.n_clients, "horizon": self.horizon}
         asked |= {"settings": {}, **changes}
         same = {"algorithm": algorithms, "simple_regret": 5e-10}
@@ -55,10 +55,10 @@ class MadeUp(Study):
 
     def per_run(self, function, experiment, *arguments):
         if function is depths.count_events:
-            return np.array([[9, 0, 0]] * self.n_runs)
+            return np.array([[9, 0, 0]] * self.claim_runs)
         if function is depths.gap_of_random_points:
-            return np.full(self.n_runs, 1_000.0 / self.horizon)
-        return np.full((self.n_runs, arguments[0] + 1 if arguments else self.n_clients), 1e-9)
+            return np.full(self.claim_runs, 1_000.0 / self.horizon)
+        return np.full((self.claim_runs, arguments[0] + 1 if arguments else self.n_clients), 1e-9)
 
 
 def made_up(tell, n_runs=30) -> MadeUp:
@@ -124,7 +124,7 @@ def test_the_smallest_is_smaller_than_each(hct, expected):
 def test_too_few_runs_decide_nothing():
     study = with_regrets(pf_pne=100, hct_pyxab=200, **ALL)
     assert [len(comparison.excess) for comparison in outcome("smallest-garland", study).comparisons] == [30] * 4
-    assert verdict("smallest-garland", replace(study, n_runs=3, figure_runs=3)) == "undecided"
+    assert verdict("smallest-garland", replace(study, claim_runs=3, figure_runs=3)) == "undecided"
 
 
 @pytest.mark.parametrize(("pf_pne", "expected"), [(100, "better than claimed"), (190, "holds"), (230, "does not hold")])
@@ -322,7 +322,7 @@ class Looked(MadeUp):
     chance: float = 0.0
 
     def per_run(self, function, experiment, *arguments):
-        return np.full(self.n_runs, self.chance) if function is depths.gap_of_random_points else np.asarray(self.gaps)
+        return np.full(self.claim_runs, self.chance) if function is depths.gap_of_random_points else np.asarray(self.gaps)
 
 
 def looked(tell=None, **more) -> Looked:
@@ -726,9 +726,9 @@ def test_the_numbers_of_a_run_by_hand():
 
 def test_the_scales_of_a_study():
     study = Study(20, 100_000, 31, 10, ())
-    assert study.clients == (5, 10, 20, 40, 80) and study.sweep_runs == 16
+    assert study.client_counts == (5, 10, 20, 40, 80) and study.sweep_runs == 16
     assert study.horizons == (3_125, 6_250, 12_500, 25_000, 50_000, 100_000)
-    assert Study(1, 8, 1, 1, ()).clients == (1, 2, 4) and Study(1, 8, 1, 1, ()).horizons == (1, 2, 4, 8)
+    assert Study(1, 8, 1, 1, ()).client_counts == (1, 2, 4) and Study(1, 8, 1, 1, ()).horizons == (1, 2, 4, 8)
 
 
 def test_exponents_of_table_1_are_logarithms_to_base_two():

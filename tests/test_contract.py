@@ -119,8 +119,8 @@ def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
         kinds[direction] |= {type(message) for message in mail.values()}
         return {m: Message.from_json(message.to_json()) for m, message in mail.items()}
 
-    start, exchange = wired.server.start, wired.server.exchange
-    wired.server.start = lambda: by_text(start(), "down")
+    first_messages, exchange = wired.server.first_messages, wired.server.exchange
+    wired.server.first_messages = lambda: by_text(first_messages(), "down")
     wired.server.exchange = lambda mail: by_text(exchange(by_text(mail, "up")), "down")
     while plain.running:
         assert sweep(plain) == sweep(wired)

@@ -76,7 +76,7 @@ def test_a_mean_regret_is_the_mean_over_the_runs():
     """Of FN-UCB at another horizon, of T/10, which is all that is read off its curve."""
     runs = np.array([1.0, 2.0, 6.0])
     study = SimpleNamespace(
-        n_runs=3,
+        claim_runs=3,
         horizon=100,
         runs=lambda objective, name, *what, **changes: (
             pd.DataFrame({"regret": 2 * runs, "early_regret": 7 * runs})
@@ -130,7 +130,7 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
     """Each curve, mark, bar and number of the figure, counted once more row by row."""
     monkeypatch.setattr(specification, "figure_exhibit", lambda *what: what)
     table = made_up_readings()
-    study = SimpleNamespace(n_clients=3, n_runs=4, horizon=60)
+    study = SimpleNamespace(n_clients=3, claim_runs=4, horizon=60)
     figure, stem, caption, csv = specification.draw(table, study)
     assert stem == "specification_curve" and "readings: 9 on Garland, 6 on Rastrigin." in caption
     assert "M = 3 clients, means of n = 4 runs" in caption
@@ -202,7 +202,7 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
 
 
 def test_the_figure_is_small_and_the_same_twice():
-    table, study = made_up_readings(), SimpleNamespace(n_clients=3, n_runs=4, horizon=60)
+    table, study = made_up_readings(), SimpleNamespace(n_clients=3, claim_runs=4, horizon=60)
     exhibit = specification.draw(table, study)
     assert exhibit == specification.draw(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
 

@@ -187,7 +187,7 @@ def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(
     cannot be decided on where `why_one_phase` gives a reason.
     """
     scales = {
-        "M": ("n_clients", case.study.clients, IDENTICAL_CLIENTS),
+        "M": ("n_clients", case.study.client_counts, IDENTICAL_CLIENTS),
         "T": ("horizon", case.study.horizons, {}),
     }
     (parameter, scale, changes), comparisons = scales[along], []

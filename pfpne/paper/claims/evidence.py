@@ -50,10 +50,10 @@ class Study:
     ----------
     n_clients, horizon : int
         M, and T: evaluations per client.
-    n_runs : int
+    claim_runs : int
         Paired runs of the claims.
     figure_runs : int
-        Paired runs of the figures. They are the first of the n_runs of the claims. Table 1, the deviations and other
+        Paired runs of the figures. They are the first of the claim_runs. Table 1, the deviations and other
         measurements that take long use these runs only.
     regimes : tuple of Regime
         Where the claims are tested.
@@ -68,13 +68,13 @@ class Study:
 
     Examples
     --------
-    >>> Study(4, 1_000, n_runs=3, figure_runs=3, regimes=()).clients
+    >>> Study(4, 1_000, claim_runs=3, figure_runs=3, regimes=()).client_counts
     (1, 2, 4, 8, 16)
     """
 
     n_clients: int
     horizon: int
-    n_runs: int
+    claim_runs: int
     figure_runs: int
     regimes: tuple[Regime, ...]
     shift: float = 0.1
@@ -107,8 +107,8 @@ class Study:
 
     @property
     def sweep_runs(self) -> int:
-        """The paired runs of a study of many M, T, shifts or settings: half of n_runs."""
-        return -(-self.n_runs // 2)
+        """The paired runs of a study of many M, T, shifts or settings: half of claim_runs."""
+        return -(-self.claim_runs // 2)
 
     @property
     def horizons(self) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ class Study:
         return tuple(sorted({max(1, self.horizon >> k) for k in range(6)}))
 
     @property
-    def clients(self) -> tuple[int, ...]:
+    def client_counts(self) -> tuple[int, ...]:
         """Five numbers of clients: M/4 to 4M."""
         return tuple(sorted({max(1, int(self.n_clients * factor)) for factor in (0.25, 0.5, 1, 2, 4)}))
 
@@ -125,8 +125,8 @@ class Study:
 
         changes: to n_clients, horizon, shift, common, cells, settings, ...
         """
-        scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "n_runs", "shift", "seed")}
-        scale |= {"n_runs": n_runs or self.n_runs, "noise": noise, **changes}
+        scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "shift", "seed")}
+        scale |= {"n_runs": n_runs or self.claim_runs, "noise": noise, **changes}
         return Experiment(objective, algorithms=(algorithm,), **scale)
 
     def runs(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> pd.DataFrame:

@@ -66,7 +66,7 @@ class Claim:
     objectives: Sequence[str]
     kind: str
     arguments: dict
-    runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {n_runs}"
+    runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {claim_runs}"
     by_Delta: bool = True
     family: str = ""
     ours: bool = False
@@ -155,8 +155,8 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
 
 def head_of_rows(claim: Claim, study: Study, regime: Regime, Delta: str) -> dict:
     """What the rows of a claim in one regime, with one Delta, have in common."""
-    clients, horizons = ", ".join(map(str, study.clients)), ", ".join(f"{T:,}" for T in study.horizons)
-    scale = vars(study) | {"clients": clients, "horizons": horizons, "sweep_runs": study.sweep_runs}
+    client_counts, horizons = ", ".join(map(str, study.client_counts)), ", ".join(f"{T:,}" for T in study.horizons)
+    scale = vars(study) | {"client_counts": client_counts, "horizons": horizons, "sweep_runs": study.sweep_runs}
     return vars(claim) | {
         "whose": "ours" if claim.ours else "the paper's",
         "once": "once" if claim.once else "",

@@ -34,7 +34,7 @@ def ratios(study: Study) -> pd.DataFrame:
             ours = study.runs(objective, "pf-pne", regime.noise, cells=regime.cells)["regret"].to_numpy()
             for rival in RIVALS:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
-                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.n_runs
+                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
                 runs = study.runs(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()
                 head = regime.name, regime.cells, objective, rival

@@ -81,7 +81,7 @@ def _row(study: Study, name: str, objective: str) -> dict:
 def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, str]:
     """Exponents (n,) of M in R(T)/M, with identical clients, and why they say little, if so: see `why_one_phase`."""
     noise, n = study.regimes[0].noise, study.figure_runs
-    clients = study.clients[:-1]  # the last takes as long as the others together
+    clients = study.client_counts[:-1]  # the last takes as long as the others together
     rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
     return stats.growth_exponents(clients, np.stack([table["regret"] for table in rows], axis=1)), why_one_phase(
         rows[-1]["last_phase"]
@@ -144,7 +144,7 @@ def table_caption(study: Study) -> str:
         "fair, because the server sees everything or the global objective is optimized. The other columns are "
         f"measured with {noise_in_words(study.regimes[0].noise)}, random cells, M = {study.n_clients} clients and T = "
         f"{study.horizon:,}. R(T)/M, local and global, is a mean (standard deviation) over n = {study.figure_runs} "
-        f"runs. The exponent of M in R(T)/M is over M = {', '.join(map(str, study.clients[:-1]))} identical clients. "
+        f"runs. The exponent of M in R(T)/M is over M = {', '.join(map(str, study.client_counts[:-1]))} identical clients. "
         "It is fitted to each run, and its mean has a bootstrap 95 % interval. "
         f"{NO_FIT} marks a fit for which more than {MAX_CUT_SHARE:.0%} of T is one unfinished phase at the largest M; "
         "the claims call it not decidable. Rounds are exchanges between the server and all clients; the paper counts "

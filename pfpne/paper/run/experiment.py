@@ -167,9 +167,9 @@ class Experiment(ProblemSetup):
         """(algorithm, run) of all runs."""
         return [(algorithm, run) for algorithm in self.algorithms for run in range(self.n_runs)]
 
-    def is_small(self, n_runs: int) -> bool:
-        """Return whether so many runs are done in this process sooner than workers start."""
-        return n_runs * self.n_clients * self.horizon < FEW_PULLS
+    def is_small(self, n_simulations: int) -> bool:
+        """Return whether so many simulations are done in this process sooner than workers start."""
+        return n_simulations * self.n_clients * self.horizon < FEW_PULLS
 
     def settings_for(self, algorithm: str | Algorithm) -> dict:
         """Return the settings given here that this algorithm takes."""
