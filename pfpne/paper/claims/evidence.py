@@ -33,8 +33,11 @@ IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
 
 
 @dataclass(frozen=True)
-class Regime:
-    """Where claims are tested: a noise (and its name), a kind of cells, and the objectives that are run there."""
+class ClaimSetting:
+    """Where claims are tested: a noise (and its name), a kind of cells, and the objectives that are run there.
+
+    Its name stands in the column "regime" of the tables.
+    """
 
     name: str
     noise: float | str
@@ -55,7 +58,7 @@ class Study:
     figure_runs : int
         Paired runs of the figures. They are the first of the claim_runs. Table 1, the deviations and other
         measurements that take long use these runs only.
-    regimes : tuple of Regime
+    claim_settings : tuple of ClaimSetting
         Where the claims are tested.
     shift : float
         The standard deviation of the clients' shifts, in widths of the domain.
@@ -68,7 +71,7 @@ class Study:
 
     Examples
     --------
-    >>> Study(4, 1_000, claim_runs=3, figure_runs=3, regimes=()).client_counts
+    >>> Study(4, 1_000, claim_runs=3, figure_runs=3, claim_settings=()).client_counts
     (1, 2, 4, 8, 16)
     """
 
@@ -76,7 +79,7 @@ class Study:
     horizon: int
     claim_runs: int
     figure_runs: int
-    regimes: tuple[Regime, ...]
+    claim_settings: tuple[ClaimSetting, ...]
     shift: float = 0.1
     seed: int = 0
     n_jobs: int | str | None = None
@@ -97,13 +100,13 @@ class Study:
             At their scale, under each noise of their profile, on both kinds of cells.
         """
         profile = PROFILES[p.profile]
-        regimes = [Regime(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
-        regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
-        for regime in (*regimes,):  # in one dimension the two kinds of cells are the same
-            wide = tuple(f for f in regime.objectives if OBJECTIVES[f].d > 1)
-            regimes.append(replace(regime, objectives=wide, cells="cyclic"))
+        settings = [ClaimSetting(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
+        settings.append(ClaimSetting("landmine", profile.landmine_noise, ("landmine",)))
+        for setting in (*settings,):  # in one dimension the two kinds of cells are the same
+            wide = tuple(f for f in setting.objectives if OBJECTIVES[f].d > 1)
+            settings.append(replace(setting, objectives=wide, cells="cyclic"))
         figure_runs = min(p.n_runs, profile.n_runs)
-        return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(regimes), p.shift, p.seed, p.n_jobs)
+        return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(settings), p.shift, p.seed, p.n_jobs)
 
     @property
     def sweep_runs(self) -> int:

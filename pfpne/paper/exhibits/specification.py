@@ -57,10 +57,8 @@ def compare_readings(study: Study, most: int | None = None) -> pd.DataFrame:
     pandas.DataFrame
         One row per objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
     """
-    regimes = [
-        regime for regime in study.regimes if regime.cells == "random" and ONE_PER_DIMENSION[0] in regime.objectives
-    ]
-    noises, rows = [regime.noise for regime in regimes], []
+    settings = [one for one in study.claim_settings if one.cells == "random" and ONE_PER_DIMENSION[0] in one.objectives]
+    noises, rows = [setting.noise for setting in settings], []
     for objective in ONE_PER_DIMENSION:
         horizons = [max(1, round(part * study.horizon)) for part in CHOICES["T"]]
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same
