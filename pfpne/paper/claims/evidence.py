@@ -136,13 +136,13 @@ class Study:
         """One row per run of one algorithm, columns as in RUN_COLUMNS; arguments as those of `experiment`."""
         return summarize(self.experiment(objective, algorithm, noise, n_runs, **changes), self.n_jobs, self.folder)
 
-    def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, **changes) -> np.ndarray:
-        """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
+    def variant(self, objective, base: str, algorithm, partition_class: type, noise, n_runs, **changes) -> np.ndarray:
+        """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of that class.
 
         algorithm: what simulate runs.
         """
         experiment = self.experiment(objective, base, noise, n_runs, **changes)
-        return self.per_run(_regret_of, experiment, algorithm, partition, label=f"a variant of {base}")
+        return self.per_run(_regret_of, experiment, algorithm, partition_class, label=f"a variant of {base}")
 
     def per_run(self, function: Callable, experiment: Experiment, *arguments, label: str | None = None) -> np.ndarray:
         """What function(experiment, run, *arguments) returns for each run (n_runs, ...), in plain numbers.
@@ -247,5 +247,5 @@ def last_phase_share(result: Run) -> float:
     return float(1 - last.mean() / result.t[-1])
 
 
-def _regret_of(experiment: Experiment, run: int, algorithm: str | Algorithm, partition: type) -> float:
-    return float(experiment.simulate(algorithm, run, partition).regret[:, -1].mean())
+def _regret_of(experiment: Experiment, run: int, algorithm: str | Algorithm, partition_class: type) -> float:
+    return float(experiment.simulate(algorithm, run, partition_class).regret[:, -1].mean())

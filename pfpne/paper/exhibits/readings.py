@@ -214,14 +214,14 @@ def measure_stored(experiment: Experiment, run: int, variant: str, horizons: tup
     It is read where the measurement or the run itself is stored; else the run is simulated now.
     """
     (name,) = experiment.algorithms
-    base, algorithm, partition = variants.VARIANTS[variant] if variant else (name, name, Partition)
+    base, algorithm, partition_class = variants.VARIANTS[variant] if variant else (name, name, Partition)
     key = experiment.key(base, run)
     content = {"run": key, "variant": variant, "horizons": horizons}
 
     def make() -> list:
         result = None if variant else cache.load(key, folder)
         if result is None:
-            result = experiment.simulate(algorithm, run, partition)
+            result = experiment.simulate(algorithm, run, partition_class)
         return [measure_run(result, T) for T in horizons]
 
     return cache.stored_rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)

@@ -190,7 +190,7 @@ class Experiment(ProblemSetup):
         row = ALGORITHMS[algorithm]
         return cache.key(content, Experiment, row, fast_form(row), OBJECTIVES[self.objective])
 
-    def simulate(self, algorithm: str | Algorithm, run: int, partition: type[Partition] = Partition) -> Run:
+    def simulate(self, algorithm: str | Algorithm, run: int, partition_class: type[Partition] = Partition) -> Run:
         """Simulate one run now.
 
         Parameters
@@ -199,7 +199,7 @@ class Experiment(ProblemSetup):
             A name, or an Algorithm of one's own: a variant.
         run : int
             The number of the run, which names its random streams.
-        partition : type
+        partition_class : type
             The class of the cells.
 
         Returns
@@ -208,4 +208,5 @@ class Experiment(ProblemSetup):
             What was measured; it is not stored.
         """
         changes = {**self.settings_for(algorithm), "global_regret": self.global_regret}
-        return simulate(algorithm, self.problem(run), self.horizon, partition=self.partition(run, partition), **changes)
+        partition = self.partition(run, partition_class)
+        return simulate(algorithm, self.problem(run), self.horizon, partition=partition, **changes)
