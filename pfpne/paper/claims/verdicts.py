@@ -1,18 +1,32 @@
 """Every claim of the paper that runs can test, from claims.toml, and its verdict.
 
-The rule. A *tested* claim is one or more comparisons, each one value per paired run (the same clients and noise for
-every algorithm) that is on the declared side of its limit where the claim is right. Sign-flip tests give p-values
-of "the claim is false" and "the claim is true". One of these two is true, and only an error about that one is an error:
-so of a family of k claims, k hypotheses can be rejected wrongly, and each p-value times k (Bonferroni's correction,
-which supposes nothing of how the claims depend on each other) keeps the chance of any wrong verdict in the family at
-ALPHA. Families are declared in claims.toml, and hold in one column: a noise, a kind of cells, a Delta for PF-PNE.
-"Holds": "it is false" is rejected. "Does not hold": "it is true" is; "better than claimed", if a limit is missed only
-on the better side, which counts as refuted. "Undecided": neither. A *counted* claim says what happens in every run, and
-needs no test: one run refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable":
-what the claim as tested supposes fails, nothing moves, or the runs are of a kind that cannot tell. A claim supposes
-what its statement says: "whatever Delta" waives the premise that Delta is valid, in every claim that quotes it.
+No verdict is written down: `evaluate_claims` makes all of them from the runs (pfpne.paper.claims.evidence).
 
-No verdict is written down: all come from the runs (pfpne.paper.claims.evidence) through `evaluate_claims`.
+A *tested* claim is one or more comparisons. A comparison has one value per paired run, in which every algorithm meets
+the same clients and the same noise. The claim is right if the mean of these values is on the declared side of a limit.
+Two sign-flip tests give two p-values, which have these names in every table:
+
+- p_right is the p-value of "the claim is false". If it is small, the claim is right.
+- p_wrong is the p-value of "the claim is true". If it is small, the claim is wrong.
+
+One of these two hypotheses is true, and only to reject that one is an error. So a family of k claims has k hypotheses
+that can be rejected wrongly. Each p-value is multiplied by k (Bonferroni's correction, which supposes nothing of how
+the claims depend on each other). This keeps the chance of any wrong verdict in the family at ALPHA. Families are
+declared in claims.toml. They hold within one noise, one kind of cells and one Delta for PF-PNE.
+
+A *counted* claim says what happens in every run. It needs no test: one run refutes it.
+
+| verdict              | when                                                                                       |
+|----------------------|--------------------------------------------------------------------------------------------|
+| holds                | p_right is at most ALPHA; or every run is as claimed                                       |
+| does not hold        | p_wrong of a comparison is at most ALPHA; or one run is not as claimed                     |
+| better than claimed  | the same, where only limits on the better side are missed; it counts as refuted            |
+| undecided            | neither p-value is small                                                                   |
+| true by construction | it holds, and the algorithm's design leaves nothing else                                   |
+| not decidable        | a premise of the claim fails, nothing moves, or the runs are of a kind that cannot tell    |
+
+The premises are those that the claim's statement names. "Whatever Delta" waives the premise that Delta is valid, in
+every claim that quotes it.
 """
 
 import itertools
@@ -194,7 +208,7 @@ def judge_tested(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
         verdict = {"verdict": "not decidable", "decided_by": excuse or undecidable}
         return verdict | {"k": k, "p_right": math.nan, "p_wrong": math.nan}
     p_right, p_wrong = (min(1.0, k * x) for x in stats.combine_p_values(p))
-    numbers = {"k": k, "p_right": p_right, "p_wrong": p_wrong}
+    corrected = {"k": k, "p_right": p_right, "p_wrong": p_wrong}
     is_refuted = k * len(p) * p[:, 1] <= ALPHA
     refuted = [comparison for comparison, wrong in zip(outcome.decidable, is_refuted, strict=True) if wrong]
     furthest = max(refuted or outcome.decidable, key=lambda comparison: comparison.margin)
@@ -202,10 +216,10 @@ def judge_tested(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
         better = claim.better_low and all(comparison.is_above for comparison in refuted)
         verdict = "better than claimed" if better else "does not hold"
     elif undecidable:
-        return {"verdict": "not decidable", "decided_by": undecidable, **numbers}
+        return {"verdict": "not decidable", "decided_by": undecidable, **corrected}
     else:
         verdict = "undecided" if p_right > ALPHA else _verdict_if_right(claim, outcome)
-    return {"verdict": verdict, "decided_by": furthest.brief, **numbers}
+    return {"verdict": verdict, "decided_by": furthest.brief, **corrected}
 
 
 def _verdict_if_right(claim: Claim, outcome: Outcome) -> str:
