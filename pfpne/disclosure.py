@@ -224,3 +224,14 @@ def what_each_could_learn(messages: list, n_clients: int, exact: bool = False) -
     for exchange in exchanges:
         disclosure.mail(*exchange)
     return disclosure.table()
+
+
+def communication_table(rounds, *more: str) -> pd.DataFrame:
+    """Return a table with one row for each round: t, round, numbers up, numbers down, bytes.
+
+    rounds: one row (t, numbers up, numbers down) for each; and what else was counted, in columns with these names.
+    """
+    table = pd.DataFrame(rounds, columns=["t", "numbers up", "numbers down", *more])
+    table.insert(1, "round", np.arange(1, len(table) + 1))
+    table.insert(4, "bytes", 8 * (table["numbers up"] + table["numbers down"]))
+    return table

@@ -12,7 +12,7 @@ import pandas as pd
 from pfpne.algorithms import ALGORITHMS, make_federation, settings_of
 from pfpne.algorithms.gp import GPClient
 from pfpne.algorithms.pf_pne_plus import PlusClient
-from pfpne.disclosure import Disclosure
+from pfpne.disclosure import Disclosure, communication_table
 from pfpne.federation import Federation, Task
 from pfpne.gaussian import MAX_MODEL_VALUES, GaussianProcess, Hyper, Values, with_local_noise
 from pfpne.partition import Partition
@@ -406,9 +406,6 @@ class Search:
                 row = {"value": float(value[best]), "error": float(errors[best]), "evaluations": int(count[best])}
                 summary.append({"client": name, "choice": choice, **chosen[name], **row})
         rounds = [(t, *self._rounds[t]) for t in sorted(self._rounds)]
-        communication = pd.DataFrame(rounds, columns=["t", "numbers up", "numbers down", "single scores"])
-        communication.insert(1, "round", np.arange(1, len(rounds) + 1))
-        communication.insert(4, "bytes", 8 * (communication["numbers up"] + communication["numbers down"]))
         rows = [*self.history.rows]
         return Tuned(
             self.request,
@@ -416,7 +413,7 @@ class Search:
             best_mean,
             pd.DataFrame(summary),
             self._table(rows),
-            communication,
+            communication_table(rounds, "single scores"),
             rows,
             self.saved,
             self._disclosure.table(),
