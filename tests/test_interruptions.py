@@ -14,6 +14,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -320,9 +321,9 @@ def test_a_notebook_is_executed_again_where_anything_is_damaged(tmp_path, damage
     made = {"inputs": "inputs", "files": {"picture": batch.file_hashes(tmp_path, "picture")}}
     executed = tmp_path / "executed.ipynb"
     executed.write_text(json.dumps({"metadata": {"pfpne": made}}))
-    assert batch.made_before(executed, "inputs", tmp_path) == ["picture"]
+    assert batch.is_unchanged(SimpleNamespace(target=executed, inputs="inputs", folder=tmp_path))
     damage(tmp_path / place)
-    assert batch.made_before(executed, "inputs", tmp_path) is None
+    assert not batch.is_unchanged(SimpleNamespace(target=executed, inputs="inputs", folder=tmp_path))
 
 
 def test_notebooks_at_once_are_known_by_what_they_are_known_by_alone(monkeypatch):
