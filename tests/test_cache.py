@@ -277,6 +277,6 @@ def test_a_variant_is_played_once(tmp_path, monkeypatch):
     problem = pfpne.make_problem("garland", 2, run=1)
     mirrored = pfpne.simulate(algorithm, problem, 60, partition=partition(problem.domain, max_depth=problem.max_depth))
     assert regrets[1] == mirrored.regret[:, -1].mean()
-    monkeypatch.setattr(evidence, "run_in_order", None)
+    monkeypatch.setattr("pfpne.paper.run.rows._make_rows", None)
     assert scale.variant("garland", base, algorithm, partition, "bernoulli", 2).tolist() == regrets
     assert pickle.loads(pickle.dumps(deviations.VARIANTS)).keys() == deviations.VARIANTS.keys()  # for workers

@@ -19,7 +19,6 @@ from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import hoo_and_hct, kept_nodes, lemmas, rates
 from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, UNIT, biased_problem, count_kept_nodes, lemma_case
-from pfpne.paper.run import workers
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.profiles import PROFILES
@@ -351,22 +350,6 @@ def test_what_each_part_of_hoo_does_is_said_in_multiples_of_hct_s_regret_and_bac
         *("1.20", "1.70", "0.80", "0.15", "1.30", "0.55"),
         *("9.5", "2.5", "1,700", "1,000"),
     ]
-
-
-def test_the_mixtures_come_in_order_whichever_ends_first(monkeypatch, tmp_path):
-    given = []
-    backwards = lambda f, jobs, *how: reversed([(n, f(*job)) for n, job in enumerate(jobs)])  # noqa: E731
-    monkeypatch.setattr(workers, "run_unordered", backwards)
-
-    def play(experiment, run, search):
-        given.append((experiment.objective, experiment.noise, run))
-        return [len(search), 1.0, 2, 3]
-
-    monkeypatch.setattr(hoo_and_hct, "_stored_trees", lambda experiment, search, folder: play(experiment, 0, search))
-    table = hoo_and_hct.vary_trees(parameters(), tmp_path)
-    assert table["search"].tolist() == [*hoo_and_hct.MIXTURES] and set(given) == {("rastrigin", "bernoulli", 0)}
-    assert table["regret"].tolist() == [len(search) for search in hoo_and_hct.MIXTURES]
-    assert [*table.columns[1:]] == ["regret", "depth", "deepest", "nodes"] and (table["nodes"] == 3).all()
 
 
 def test_what_client_1_loses_is_per_pull_and_of_the_last_quarter(monkeypatch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import run_experiment
+from pfpne.paper.run.rows import rows_of_runs
 from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
 from pfpne.paper.run.workers import run_in_order
 from pfpne.problems import OBJECTIVES
@@ -149,14 +151,8 @@ class Study:
 
         It is kept, and read the next time. label: what the progress bar says, if not the name of the function.
         """
-        small = experiment.is_small(experiment.n_runs)
-        bar = None if small else progress(f"{experiment.objective}, {label or function.__name__}")
-
-        def make() -> list:
-            jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
-            return run_in_order(function, jobs, self.n_jobs, bar, small)
-
-        return np.array(cache.stored_rows(_key(experiment, function, *arguments), make, self.folder))
+        label = f"{experiment.objective}, {label or function.__name__}"
+        return np.array(rows_of_runs(function, [experiment], self.n_jobs, self.folder, label, [arguments]))
 
 
 RUN_COLUMNS = {
@@ -176,9 +172,11 @@ RUN_COLUMNS = {
 }
 
 
-def _key(experiment: Experiment, *parts) -> str:
-    """The key of what a function, the first part, makes of the runs of an experiment, with the others for arguments."""
-    return cache.key({"runs": [experiment.key(*pair) for pair in experiment.pairs]}, *parts)
+def _summary(experiment: Experiment, rows_of: Callable[[], list[list]], folder: Path) -> pd.DataFrame:
+    """The table of an experiment, columns as in RUN_COLUMNS, read where it is kept, else made of rows_of() now."""
+    first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
+    key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
+    return pd.DataFrame(cache.stored_rows(key, rows_of, folder), columns=list(RUN_COLUMNS))
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
@@ -189,7 +187,7 @@ def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: P
         runs = run_experiment(experiment, n_jobs, bar, folder, reduce=summary_row).runs
         return [[*pair, *numbers] for pair, numbers in runs.items()]
 
-    return pd.DataFrame(cache.stored_rows(_key(experiment, summary_row), rows, folder), columns=list(RUN_COLUMNS))
+    return _summary(experiment, rows, folder)
 
 
 def summarize_many(
@@ -207,15 +205,9 @@ def summarize_many(
 
 def _summarize_group(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
     def rows(experiment: Experiment) -> list[list]:
-        first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
-        key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
+        return [[*pair, *summary_row(experiment.simulate(*pair))] for pair in experiment.pairs]
 
-        def make() -> list[list]:
-            return [[*pair, *summary_row(experiment.simulate(*pair))] for pair in experiment.pairs]
-
-        return cache.stored_rows(key, make, folder)
-
-    return [pd.DataFrame(rows(experiment), columns=list(RUN_COLUMNS)) for experiment in group]
+    return [_summary(experiment, partial(rows, experiment), folder) for experiment in group]
 
 
 def summary_row(result: Run) -> list:
