@@ -33,7 +33,7 @@ from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.selections import APPENDIX_OBJECTIVES, MAIN_OBJECTIVES, PAPER_ALGORITHMS
 from pfpne.paper.run.workers import run_in_order
 from pfpne.partition import Partition
-from pfpne.problems import OBJECTIVES, make_problem
+from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
 
 STATEMENTS_FILE = Path(__file__).with_name("statements.toml")
@@ -250,9 +250,9 @@ def _key(reading: Reading, objective: str, name: str) -> tuple:
     """What of a reading decides the runs of an algorithm: two readings with one key have the same runs."""
     experiment = reading.experiment(objective, name, SEARCH_SEED, n_runs_of(reading))
     settings = tuple(sorted(experiment.settings.items()))
-    cells = experiment.cells if OBJECTIVES[experiment.objective].d > 1 and name not in ("fed1-ucb", "fn-ucb") else ""
-    problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common, cells
-    return (*problem, experiment.horizon, experiment.n_runs, name, settings, reading.variant(name))
+    problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common
+    scale = experiment.cells_for(*experiment.algorithms), experiment.horizon, experiment.n_runs
+    return (*problem, *scale, name, settings, reading.variant(name))
 
 
 def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS) -> dict:

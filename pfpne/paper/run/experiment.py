@@ -176,11 +176,15 @@ class Experiment(ProblemSetup):
         known = settings_of(algorithm)
         return {name: value for name, value in self.settings.items() if name in known}
 
+    def cells_for(self, algorithm: str) -> str | None:
+        """Return the kind of cells, or None where it decides nothing: in one dimension, or off the cells."""
+        return self.cells if self.d > 1 and get_algorithm(algorithm).on_cells else None
+
     def key(self, algorithm: str, run: int) -> str:
         """Return the key of one run in the store: see `pfpne.paper.run.cache.key`."""
         content = {
             "algorithm": algorithm,
-            "cells": self.cells if self.d > 1 and get_algorithm(algorithm).on_cells else None,
+            "cells": self.cells_for(algorithm),
             "settings": self.settings_for(algorithm),
             "problem": self._problem_arguments(run),
             "horizon": self.horizon,
