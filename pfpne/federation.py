@@ -254,6 +254,17 @@ class Server:
         """Return how many of its rewards are in each of a client's means in the exchange that the server waits for."""
         return 1
 
+    def phase_evaluations(self) -> int:
+        """Return how many evaluations a client makes from one exchange to the next; 0 where that is not known."""
+        return 0
+
+    def is_due(self, m: int, evaluated: int) -> bool:
+        """Whether client m has evaluations enough left for the message awaited, so that it cannot be done yet.
+
+        evaluated: by each client, up to the last exchange of an algorithm with equal phases.
+        """
+        return 0 < self.phase_evaluations() <= self.task.horizon - evaluated
+
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         """Answer awaited messages, one or more: here those of a quorum, who all get the same answer."""
         M, senders = self.task.n_clients, sorted(messages)

@@ -54,6 +54,9 @@ class CentralizedServer(Server):
         ranges = self.task.statistic_ranges(RewardReport)
         return Awaited(rounds, RewardReport, range(rounds + 1, rounds + 2), ranges=ranges)
 
+    def is_due(self, m: int, evaluated: int) -> bool:
+        return len(self.awaits(m).headers) > 0  # a message for each evaluation
+
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         for message in messages.values():  # one, from the client whose turn it is
             self.hct.tell(message.reward)

@@ -98,6 +98,9 @@ class Fed1UCBServer(Server):
     def rewards_in_means(self) -> int:
         return self.phase * self.pulls
 
+    def phase_evaluations(self) -> int:
+        return self.pulls * len(self.active)
+
     def conclude(self, means: np.ndarray) -> SurvivingArms:
         """Conclude a phase: from the clients' means (M, n) of the active arms to the arms that are kept."""
         mean, phase = means.mean(axis=0), self.phase  # server: average of the local means

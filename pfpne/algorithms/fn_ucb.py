@@ -199,6 +199,9 @@ class FNUCBServer(Server):
         p = self.settings.width * (len(self.task.partition.domain) + 2) + 1
         return Awaited(self.synced, NeuralStatistics, headers, {"p": p})
 
+    def is_due(self, m: int, evaluated: int) -> bool:
+        return len(self.awaits(m).headers) > 0  # a message for each evaluation
+
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         self.inbox.update(messages)
         header, clients = max(message.header for message in messages.values()), range(self.task.n_clients)

@@ -234,6 +234,10 @@ class GPServer(Server):
         sizes = {"g": grid_points(len(self.task.partition.domain))}
         return Awaited(self.exchanges - 1, Beliefs, range(self.exchanges, self.exchanges + 1), sizes)
 
+    def is_due(self, m: int, evaluated: int) -> bool:
+        next_exchange = first_points(len(self.task.partition.domain)) * 2**self.exchanges
+        return self.task.n_clients > 1 and next_exchange < self.task.horizon
+
     def conclude(self, means: np.ndarray, counts: np.ndarray) -> AllBeliefs:
         """Return the weighted means over the clients, from their means and counts (M, g)."""
         total = counts.sum(axis=0)

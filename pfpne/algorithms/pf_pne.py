@@ -297,6 +297,9 @@ class PhasedServer(Server):
     def rewards_in_means(self) -> int:
         return n_pulls_per_client(self.h, self.log_term, self.settings, self.task.n_clients)
 
+    def phase_evaluations(self) -> int:
+        return self.rewards_in_means() * len(self.index)
+
     def awaits(self, m: int) -> Awaited:
         """Await the client's means of K^h, down to the last federated depth (line 3; the clients see to T)."""
         if self.concluded_depth >= self.last_federated_depth():

@@ -445,6 +445,12 @@ class SecureServer(Server):
     def rewards_in_means(self) -> int:
         return self.server.rewards_in_means()
 
+    def phase_evaluations(self) -> int:
+        return self.server.phase_evaluations()
+
+    def is_due(self, m: int, evaluated: int) -> bool:
+        return self.server.is_due(m, evaluated)
+
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         M = self.task.n_clients
         if len(messages) != M:

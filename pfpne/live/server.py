@@ -11,11 +11,6 @@ import pandas as pd
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.centralized import CentralizedServer
-from pfpne.algorithms.fed1_ucb import Fed1UCBServer
-from pfpne.algorithms.fn_ucb import FNUCBServer
-from pfpne.algorithms.gp import GPServer, first_points
-from pfpne.algorithms.pf_pne import PhasedServer
 from pfpne.algorithms.secure import (
     PublicKey,
     RecoveringServer,
@@ -208,7 +203,7 @@ class LiveServer:
             raise ValueError(f"client {m} is in another run of this plan: its folder is of an earlier one.")
         if isinstance(message, Done):
             self._check_possible(m, message)
-            due = message.header < self.server.task.horizon or self._is_due(m)
+            due = message.header < self.server.task.horizon or self.server.is_due(m, self.evaluated)
             if awaited.kind is not None and m not in self.inbox and due:
                 claim = f"client {m} says that it is done, after {message.header} evaluations"
                 raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
@@ -258,22 +253,6 @@ class LiveServer:
         """The server of the algorithm itself."""
         return self.server.server if isinstance(self.server, SecureServer) else self.server
 
-    def _phase_evaluations(self) -> int:
-        """Return how many evaluations a client makes from one exchange to the next; 0 where that is not known."""
-        server = self._inner_server()
-        if isinstance(server, PhasedServer):
-            return server.rewards_in_means() * len(server.index)
-        return server.pulls * len(server.active) if isinstance(server, Fed1UCBServer) else 0
-
-    def _is_due(self, m: int) -> bool:
-        """Whether client m has evaluations enough left for the message awaited, so that it cannot be done yet."""
-        server, horizon = self._inner_server(), self.server.task.horizon
-        if isinstance(server, GPServer):
-            return self.M > 1 and first_points(len(server.task.partition.domain)) * 2**server.exchanges < horizon
-        if isinstance(server, CentralizedServer | FNUCBServer):  # a message for each evaluation
-            return len(server.awaits(m).headers) > 0
-        return self._phase_evaluations() > 0 and self.evaluated + self._phase_evaluations() <= horizon
-
     def _refuse_ahead(self, m: int, message: Message) -> None:
         """Refuse a client that is ahead: it lies, or the state here was lost. It is asked again after the deadline."""
         kind, last_header = type(message).__name__, self.server.awaits(m).last_header
@@ -297,7 +276,7 @@ class LiveServer:
     def _exchange(self) -> None:
         messages, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
         n_rewards, present = self.server.rewards_in_means(), self._senders(messages)
-        evaluations, header_before = self._phase_evaluations(), self._inner_server().awaits(0).last_header
+        evaluations, header_before = self.server.phase_evaluations(), self._inner_server().awaits(0).last_header
         down = self.server.exchange(messages)
         if self._inner_server().awaits(0).last_header > header_before:
             self.evaluated += evaluations
@@ -311,8 +290,8 @@ class LiveServer:
             self.idle.pop(m, None)
         self.idle.update({m: True for m in messages if m not in answers})
         if messages.keys() <= answers.keys() and not between_rounds:
-            if not isinstance(self.server, PhasedServer | Fed1UCBServer | SecureServer):
-                self._answers.clear()  # with these algorithms, nobody can be more than one exchange behind
+            if evaluations == 0:
+                self._answers.clear()  # without equal phases, nobody can be more than one exchange behind
             sender, message = next(iter(messages.items()))
             self._answers[message.header] = answers[sender]
 
