@@ -16,7 +16,7 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.claim_tests import (
     COUNTING,
     LARGE_FACTOR,
-    MOST_RUNS,
+    MOST_RUNS_SHARE,
     c_of_noise,
     inequalities,
     last_depth,
@@ -557,7 +557,11 @@ def test_statements_say_what_the_tests_are_given():
         for name, (low, high) in given.get("ranges", {}).items():
             assert f"{name} to {low:g} or {high:g}" in said
         if claim.kind == "count_times":
-            assert f" {LARGE_FACTOR:g} times" in said and f"{MOST_RUNS:.0%}" in said and f"{1 - MOST_RUNS:.0%}" in said
+            assert (
+                f" {LARGE_FACTOR:g} times" in said
+                and f"{MOST_RUNS_SHARE:.0%}" in said
+                and f"{1 - MOST_RUNS_SHARE:.0%}" in said
+            )
     assert f"Delta = {claims.GIVEN_DELTAS[0]} " in CLAIMS["delta-bounds-garland"].statement
     H_0 = [last_depth(pd.DataFrame({"Delta": [Delta]}))[0] for Delta in CLAIMS["any-Delta-garland"].arguments["deltas"]]
     assert H_0 == [*range(10), math.inf]

@@ -125,8 +125,8 @@ def test_every_verdict_counts_once(verdict):
 
 
 def test_the_runs_are_the_profiles():
-    assert "M = 20, T = 100,000" in findings.scale_in_words()
-    assert "30 paired runs" in findings.scale_in_words()
+    assert "M = 20, T = 100,000" in findings.claims_scale_in_words()
+    assert "30 paired runs" in findings.claims_scale_in_words()
 
 
 def test_what_changes_with_T_is_a_ratio_an_objective():

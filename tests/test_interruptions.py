@@ -340,7 +340,7 @@ def test_a_flipped_bit_of_a_stored_run_changes_nothing_or_is_seen(tmp_path):
     wanted = experiment.Experiment("garland", 2, 20, algorithms=("pf-pne",), n_runs=1)
     key = wanted.key("pf-pne", 0)
     first = wanted.simulate("pf-pne", 0)
-    cache.save(key, first, tmp_path)
+    cache.save_run(key, first, tmp_path)
     path = cache.path_of(key, tmp_path)
     content, seen = path.read_bytes(), 0
     for bit in range(8 * len(content)):
@@ -349,7 +349,7 @@ def test_a_flipped_bit_of_a_stored_run_changes_nothing_or_is_seen(tmp_path):
         path.write_bytes(flipped)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = cache.load(key, tmp_path)
+            found = cache.load_run(key, tmp_path)
         seen += found is None
         same = found is None or all(np.array_equal(getattr(found, name), value) for name, value in vars(first).items())
         assert same, bit

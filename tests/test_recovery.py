@@ -10,12 +10,12 @@ import pytest
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.recovery import (
     Envelopes,
-    combine,
     from_words,
+    join_shares,
     least_sum,
     mask_from_seed,
     seeds,
-    split,
+    split_secret,
     to_words,
 )
 from pfpne.algorithms.secure import (
@@ -63,10 +63,10 @@ def masked_numbers(run, values=(0.0, 1.0, 1.0, 0.0)) -> dict[int, TwiceMasked]:
 
 def test_a_quorum_of_shares_gives_a_secret_back_and_fewer_do_not():
     secret = bytes(range(16))
-    shares = dict(enumerate(split(secret, 3, 5)))
+    shares = dict(enumerate(split_secret(secret, 3, 5)))
     for some in itertools.combinations(range(5), 3):
-        assert combine({m: shares[m] for m in some}) == secret
-    assert combine({m: shares[m] for m in (0, 3)}) != secret
+        assert join_shares({m: shares[m] for m in some}) == secret
+    assert join_shares({m: shares[m] for m in (0, 3)}) != secret
 
 
 def test_a_seed_is_known_to_a_pair_alone_and_is_new_in_each_exchange():
@@ -158,7 +158,7 @@ def test_the_number_of_a_client_that_is_said_to_be_gone_stays_masked_by_its_own(
     said = {m: run.clients[m].receive(asked[m]) for m in (0, 1, 2)}
     left = sent[3].masked
     for u in (0, 1, 2):
-        pair = combine({m: from_words(message.shares.reshape(4, 4, 4)[u, 3]) for m, message in said.items()})
+        pair = join_shares({m: from_words(message.shares.reshape(4, 4, 4)[u, 3]) for m, message in said.items()})
         left = (left + signed_mask(pair, u, 3, 1)) & (2**BITS - 1)
         own = [message.shares.reshape(4, 4, 4)[3] for message in said.values()]
         assert not np.any(own)  # no share of what it shared itself

@@ -41,15 +41,15 @@ from pfpne.algorithms.recovery import (
     SEED,
     Envelopes,
     agree,
-    combine,
     derive,
     from_words,
     join_keys,
+    join_shares,
     least_sum,
     mask_from_seed,
     random_numbers,
     seeds,
-    split,
+    split_secret,
     to_words,
     words_for,
 )
@@ -616,7 +616,7 @@ class RecoveringClient(SecureClient):
         M, m, n = self.task.n_clients, self.m, len(numbers)
         own = seeds(self.key, m, self.keys, header, self.heard)
         masked = sum_masked([numbers, *(signed_mask(seed, m, v, n) for v, seed in enumerate(own))])
-        shares = [split(seed, self.quorum, M) for seed in own]
+        shares = [split_secret(seed, self.quorum, M) for seed in own]
         envelopes = Envelopes(self.key, m, self.keys, header)
         sealed = [envelopes.seal(v, b"".join(seed_shares[v] for seed_shares in shares)) for v in range(M)]
         return TwiceMasked(header, masked, np.concatenate(sealed))
@@ -712,7 +712,7 @@ class RecoveringServer(SecureServer):
         n = len(parts[0])
         for u in received:
             for v in (u, *self.left_out):
-                seed = combine({w: from_words(revealed[u, v]) for w, revealed in shares.items()})
+                seed = join_shares({w: from_words(revealed[u, v]) for w, revealed in shares.items()})
                 parts.append(-signed_mask(seed, u, v, n) & (2**BITS - 1))
         self.present = self.server.present = len(received)
         answer = self.conclude_sum(sum_masked(parts), len(received))
@@ -815,7 +815,7 @@ def _make_recovering(
     expected = f"at least {least} of {M} clients, so that no sum is over fewer than {least_clients} (least_clients)"
     check(quorum >= least, "quorum with secure aggregation", expected, quorum)
     try:
-        split(bytes(SEED), 2, 2)
+        split_secret(bytes(SEED), 2, 2)
     except ImportError:
         raise ValueError('a quorum needs the package pycryptodome: pip install "pfpne[secure]".') from None
     return RecoveringServer(task, server, sums, quorum), [

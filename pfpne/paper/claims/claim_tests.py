@@ -35,7 +35,7 @@ from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.style import Delta_in_words, label, title
 
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
-MOST_RUNS, FEW_RUNS = 0.8, 0.2  # of the runs, for what is measured with error: times
+MOST_RUNS_SHARE, FEW_RUNS_SHARE = 0.8, 0.2  # of the runs, for what is measured with error: times
 MAX_RANDOM_SHARE = 0.8  # of the regret of random points: beyond, an algorithm has learnt next to nothing
 CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # what regret they have at T depends on the phase that T cuts
 
@@ -351,10 +351,10 @@ def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
 def count_times(*cases: ClaimCase, quantity: str) -> Outcome:
     """In how many runs on each objective FN-UCB is "slower", or the others are "alike": see `measure_times`.
 
-    As claimed on an objective if it is so in MOST_RUNS, refuted if it is so in FEW_RUNS at most, else not decided.
+    As claimed on an objective if the share is MOST_RUNS_SHARE at least, refuted if FEW_RUNS_SHARE at most, else open.
     """
     shares = [measure_times(case)[quantity] for case in cases]
-    as_claimed = [True if share >= MOST_RUNS else False if share <= FEW_RUNS else None for share in shares]
+    as_claimed = [True if share >= MOST_RUNS_SHARE else False if share <= FEW_RUNS_SHARE else None for share in shares]
     return Outcome(as_claimed=as_claimed, measured="see claims_times.csv")  # as times are not the same twice
 
 

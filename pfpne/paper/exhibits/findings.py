@@ -128,7 +128,7 @@ class _Verdicts(NamedTuple):
         return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
 
 
-def scale_in_words() -> str:
+def claims_scale_in_words() -> str:
     """Say which runs the findings and tables are about, and what their words mean.
 
     Returns

@@ -219,7 +219,7 @@ def measure_stored(experiment: Experiment, run: int, variant: str, horizons: tup
     content = {"run": key, "variant": variant, "horizons": horizons}
 
     def make() -> list:
-        result = None if variant else cache.load(key, folder)
+        result = None if variant else cache.load_run(key, folder)
         if result is None:
             result = experiment.simulate(algorithm, run, partition_class)
         return [measure_run(result, T) for T in horizons]

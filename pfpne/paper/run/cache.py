@@ -104,7 +104,7 @@ def locked(key: str, folder: Path = RESULTS) -> Iterator[None]:
     Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def save(key: str, run: Run, folder: Path = RESULTS) -> None:
+def save_run(key: str, run: Run, folder: Path = RESULTS) -> None:
     """Store a run."""
     arrays = {name: value for name, value in vars(run).items() if isinstance(value, np.ndarray)}
     rest = {name: value for name, value in vars(run).items() if name not in arrays}
@@ -113,7 +113,7 @@ def save(key: str, run: Run, folder: Path = RESULTS) -> None:
     _write(path_of(key, folder), buffer.getvalue())
 
 
-def load(key: str, folder: Path = RESULTS) -> Run | None:
+def load_run(key: str, folder: Path = RESULTS) -> Run | None:
     """Return the stored run, or None. A damaged file is reported with a DamagedResult warning, and is None."""
 
     def read(path: Path) -> Run:
@@ -128,7 +128,7 @@ def load(key: str, folder: Path = RESULTS) -> Run | None:
 
 
 def load_rows(key: str, folder: Path = RESULTS):
-    """Return the plain numbers and names stored under a key, or None; a damaged file as in `load`."""
+    """Return the plain numbers and names stored under a key, or None; a damaged file as in `load_run`."""
 
     def read(path: Path):
         stored = json.loads(read_whole(path))
