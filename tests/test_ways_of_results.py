@@ -74,7 +74,7 @@ def test_from_a_row_of_the_claims_to_the_readme_it_is_ten_calls_at_most(monkeypa
 def test_the_numbers_of_a_run_are_asked_for_in_one_way():
     """Study.runs, one row per run; nothing else of a study gives regret."""
     doors = {name for name, member in vars(Study).items() if callable(member) and not name.startswith("_")}
-    assert doors == {"experiment", "runs", "variant", "per_run"}
+    assert doors == {"experiment", "runs", "variant_regrets", "per_run"}
     study = Study(2, 60, 2, 2, (), n_jobs=1)
     assert set(inspect.signature(study.runs).parameters) == set(inspect.signature(study.experiment).parameters)
     assert "regret" in RUN_COLUMNS and np.isscalar(study.sweep_runs)

@@ -138,7 +138,9 @@ class Study:
         """One row per run of one algorithm, columns as in RUN_COLUMNS; arguments as those of `experiment`."""
         return summarize(self.experiment(objective, algorithm, noise, n_runs, **changes), self.n_jobs, self.folder)
 
-    def variant(self, objective, base: str, algorithm, partition_class: type, noise, n_runs, **changes) -> np.ndarray:
+    def variant_regrets(
+        self, objective, base: str, algorithm, partition_class: type, noise, n_runs, **changes
+    ) -> np.ndarray:
         """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of that class.
 
         algorithm: what simulate runs.

@@ -95,7 +95,7 @@ def _mean_regret(
         ].mean()
     changes["horizon"] = T
     if variant:
-        return study.variant(objective, *variants.VARIANTS[variant], noise, n, **changes).mean()
+        return study.variant_regrets(objective, *variants.VARIANTS[variant], noise, n, **changes).mean()
     return study.runs(objective, name, noise, n, **changes)["regret"].mean()
 
 
