@@ -135,7 +135,7 @@ def test_fewer_answers_than_a_quorum_open_no_mask():
     own = seeds(first.key, 0, first.keys, 1, first.heard)[0]
     for n, opened in ((2, False), (3, True)):
         for answered in itertools.combinations(range(4), n):
-            assert (combine({m: from_words(said[m][0, 0]) for m in answered}) == own) is opened
+            assert (join_shares({m: from_words(said[m][0, 0]) for m in answered}) == own) is opened
 
 
 def test_one_that_goes_between_the_rounds_is_in_the_sum():

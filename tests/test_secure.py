@@ -170,7 +170,7 @@ def test_statistics_do_not_add_up_where_clients_were_told_that_different_nodes_s
 
     def total(told: list[int]) -> list[int]:
         run = make_federation(secured("pf-pne+"), task(5, 2_000))
-        up = {m: client.start() for m, client in enumerate(run.clients)}
+        up = {m: client.first_message() for m, client in enumerate(run.clients)}
         while True:
             down = run.server.exchange(up)
             if isinstance(down[0], KeptIndex) and len(down[0].index) > 1:
