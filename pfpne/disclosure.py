@@ -24,6 +24,7 @@ from pfpne.messages import Message
 
 SERVER, ONE, OTHERS = "the server", "one other site", "all other sites together"
 PARTIES = SERVER, ONE, OTHERS
+MASKED = "Masked", "MaskedStatistics"  # the kinds of message that all clients' masks cancel in
 
 
 def _count_others(message: Message | None) -> int:
@@ -139,7 +140,7 @@ class Disclosure:
 
     def _unmasked(self, up: dict[int, Message], n: int) -> np.ndarray | None:
         """Return the means over all clients that follow from masked sums of n rewards; None if there are none."""
-        masked = [message.masked for message in up.values() if type(message).__name__ == "Masked"]  # type: ignore
+        masked = [message.masked for message in up.values() if type(message).__name__ in MASKED]  # type: ignore
         if len(masked) < self.M:
             return None
         return from_fixed(sum_masked(masked), precision(n * max(map(abs, self.ends)), self.M)) / (n * self.M)
@@ -224,3 +225,14 @@ def what_each_could_learn(messages: list, n_clients: int, exact: bool = False) -
     for exchange in exchanges:
         disclosure.mail(*exchange)
     return disclosure.table()
+
+
+def communication_table(rounds, *more: str) -> pd.DataFrame:
+    """Return a table with one row for each round: t, round, numbers up, numbers down, bytes.
+
+    rounds: one row (t, numbers up, numbers down) for each; and what else was counted, in columns with these names.
+    """
+    table = pd.DataFrame(rounds, columns=["t", "numbers up", "numbers down", *more])
+    table.insert(1, "round", np.arange(1, len(table) + 1))
+    table.insert(4, "bytes", 8 * (table["numbers up"] + table["numbers down"]))
+    return table

@@ -140,17 +140,17 @@ EMPTY_BATCH = Batch(np.empty((0, 0)), np.empty(0, dtype=np.int64))
 class Client(ABC):
     """One client of an algorithm. Every state of it can be pickled and restored.
 
-    t is the number of evaluations told so far, 0..horizon; takes are the kinds of message that it may receive.
+    t is the number of evaluations told so far, 0..horizon; receives are the kinds of message that it may be sent.
     """
 
-    takes: tuple[type[Message], ...] = ()
+    receives: tuple[type[Message], ...] = ()
 
     def __init__(self, task: Task):
         self.task, self.t = task, 0
         self._batch: Batch | None = None  # what was asked for, until it is told
 
-    def start(self) -> Message | None:
-        """Return a message that the client sends before anything else, or None."""
+    def first_message(self) -> Message | None:
+        """Return the message that the client sends before anything else, or None."""
         return None
 
     def ask(self) -> Batch:
@@ -186,7 +186,7 @@ class Client(ABC):
         One that is late or repeated is ignored, with a line in the log; a wrong one is a ValueError. Neither changes
         the state.
         """
-        return self._receive(message) if self.awaits().accepts(message, self.takes) else None
+        return self._receive(message) if self.awaits().accepts(message, self.receives) else None
 
     def awaits(self) -> Awaited:
         """Return a description of the message that the client waits for now, by which `receive` checks what comes."""
@@ -211,20 +211,21 @@ class Client(ABC):
 class Server:
     """The server of an algorithm; this one serves clients that send nothing.
 
-    takes are the kinds of message that it may be sent. bears_missing: whether a phase can be concluded with some of the
-    clients alone, if quorum, the number of clients that have to answer, allows it. present: how many clients have
-    answered in the phase that is being concluded. left_out: the clients that an exchange under way goes on without.
+    receives are the kinds of message that it may be sent. tolerates_missing: whether a phase can be concluded with the
+    messages of some of the clients, if quorum, the number of clients that have to answer, allows it. present: how many
+    clients have answered in the phase that is being concluded. left_out: the clients that an exchange under way goes on
+    without.
     """
 
-    takes: tuple[type[Message], ...] = ()
-    bears_missing = False
+    receives: tuple[type[Message], ...] = ()
+    tolerates_missing = False
     left_out: tuple[int, ...] = ()
 
     def __init__(self, task: Task, settings: Any = None):
         self.task, self.settings = task, settings
         self.quorum = self.present = task.n_clients
 
-    def start(self) -> dict[int, Message]:
+    def first_messages(self) -> dict[int, Message]:
         """Return the messages (client -> message) that the server sends before any evaluation."""
         return {}
 
@@ -240,7 +241,7 @@ class Server:
             check(is_integer(m) and 0 <= m <= last, "the sender of a message", f"a client, 0..{last}", m)
         if not messages:
             raise ValueError("there is no message to answer.")
-        taken = {m: message for m, message in messages.items() if self.awaits(m).accepts(message, self.takes)}
+        taken = {m: message for m, message in messages.items() if self.awaits(m).accepts(message, self.receives)}
         headers = sorted({message.header for message in taken.values()})
         check(len(headers) <= 1, "messages that are exchanged together", "of one header", headers)
         return self._exchange(taken) if taken else {}
@@ -252,6 +253,17 @@ class Server:
     def rewards_in_means(self) -> int:
         """Return how many of its rewards are in each of a client's means in the exchange that the server waits for."""
         return 1
+
+    def phase_evaluations(self) -> int:
+        """Return how many evaluations a client makes from one exchange to the next; 0 where that is not known."""
+        return 0
+
+    def is_due(self, m: int, evaluated: int) -> bool:
+        """Whether client m has evaluations enough left for the message awaited, so that it cannot be done yet.
+
+        evaluated: by each client, up to the last exchange of an algorithm with equal phases.
+        """
+        return 0 < self.phase_evaluations() <= self.task.horizon - evaluated
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         """Answer awaited messages, one or more: here those of a quorum, who all get the same answer."""
@@ -313,8 +325,9 @@ class Federation:
     def ask(self) -> list[tuple[int, Batch]]:
         """Return the (client, batch) pairs still to be evaluated in this sweep; asking twice changes nothing."""
         if self._pending is None:
-            self._outbox = {m: first for m, client in enumerate(self.clients) if (first := client.start()) is not None}
-            self._post({}, self.server.start())
+            first = {m: client.first_message() for m, client in enumerate(self.clients)}
+            self._outbox = {m: message for m, message in first.items() if message is not None}
+            self._post({}, self.server.first_messages())
             self._exchange()
         if not self._pending:
             self._pending = {m: batch for m, client in enumerate(self.clients) if (batch := client.ask()).size}

@@ -24,7 +24,7 @@ NUMBER_CHARACTERS = 32  # of one number in it: 17 digits, sign, point, exponent,
 HEAD_CHARACTERS = 300  # of everything else
 
 
-def numbers(*shape: int | str, low: float = -MAX_MAGNITUDE, statistic: str = ""):
+def number_array(*shape: int | str, low: float = -MAX_MAGNITUDE, statistic: str = ""):
     """Declare an array of finite numbers as a field of a message.
 
     Parameters
@@ -39,8 +39,8 @@ def numbers(*shape: int | str, low: float = -MAX_MAGNITUDE, statistic: str = "")
     return field(metadata={"kinds": "iuf", "shape": shape, "low": low, "high": MAX_MAGNITUDE, "statistic": statistic})
 
 
-def integers(*shape: int | str, high: int = 2**62):
-    """Declare an array of integers in 0..high as a field of a message; shape as in `numbers`."""
+def integer_array(*shape: int | str, high: int = 2**62):
+    """Declare an array of integers in 0..high as a field of a message; shape as in `number_array`."""
     return field(metadata={"kinds": "i", "shape": shape, "low": 0, "high": high, "statistic": ""})
 
 
@@ -48,7 +48,7 @@ def integers(*shape: int | str, high: int = 2**62):
 class Message:
     """What passes between a client and the server: a header, and the arrays that a subclass declares; no more.
 
-    The arrays, its payload, are declared by `numbers` and `integers`. They are copied, and read-only.
+    The arrays, its payload, are declared by `number_array` and `integer_array`. They are copied, and read-only.
     """
 
     header: int  # the depth, phase or step that it is about; it is not counted as a number sent
@@ -70,7 +70,7 @@ class Message:
         return tuple(getattr(self, name) for name in self.payload())
 
     @property
-    def numbers(self) -> int:
+    def n_numbers(self) -> int:
         """How many numbers the message carries."""
         return sum(value.size for value in self.values)
 
@@ -208,13 +208,13 @@ class Awaited:
     def max_characters(self) -> int:
         """How many characters the text of this message may have."""
         lengths = {**self.sizes, **{name: len(allowed) for name, allowed in self.subset_of.items()}}
-        numbers = 0
+        n_numbers = 0
         for f in dataclasses.fields(self.kind)[1:] if self.kind is not None else ():
             shape: list[Any] = [n if isinstance(n, int) else lengths.get(n) for n in f.metadata["shape"]]
             if None in shape:  # as long as the array that it must be a part of
                 shape = [max(lengths.values(), default=0) if n is None else n for n in shape]
-            numbers += math.prod(shape)
-        return HEAD_CHARACTERS + NUMBER_CHARACTERS * numbers
+            n_numbers += math.prod(shape)
+        return HEAD_CHARACTERS + NUMBER_CHARACTERS * n_numbers
 
     def is_late(self, kind: type[Message], header: int) -> bool:
         """Whether a message of this kind and header is late or repeated."""

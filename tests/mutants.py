@@ -84,7 +84,8 @@ NAMES = (
     "floor ceil",
     "sum mean",
 )
-NAMES += ("low high", "first last", "up down", "ours theirs", "own shared", "left right", "append prepend", "log log2")
+NAMES += ("low high", "first last", "up down", "ours theirs", "kept_by_server kept_alone", "left right")
+NAMES += ("append prepend", "log log2")
 SWAPPED = {a: b for pair in NAMES for a, b in (pair.split(), pair.split()[::-1])} | {"sum": "mean"}
 DROPPED = {
     "axis",

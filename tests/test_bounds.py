@@ -18,7 +18,7 @@ def test_the_logarithm_is_of_c_1_T_over_delta_and_never_negative():
 
 
 @pytest.mark.parametrize(
-    ("h", "log", "c", "nu_1", "rho", "wanted"),
+    ("h", "log_term", "c", "nu_1", "rho", "wanted"),
     [
         (0, 1.5, 2.0, 1.0, 0.5, 6),  # 4 x 1.5
         (1, 1.5, 2.0, 1.0, 0.5, 24),  # 4 x 1.5 x 4
@@ -34,8 +34,8 @@ def test_the_logarithm_is_of_c_1_T_over_delta_and_never_negative():
         (400, 14.5, 1e5, 1.0, 0.5, 2**62),
     ],
 )
-def test_tau(h, log, c, nu_1, rho, wanted):
-    assert tau(h, log, c, nu_1, rho) == wanted
+def test_tau(h, log_term, c, nu_1, rho, wanted):
+    assert tau(h, log_term, c, nu_1, rho) == wanted
 
 
 def test_radius():

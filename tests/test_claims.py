@@ -16,14 +16,14 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.claim_tests import (
     COUNTING,
     LARGE_FACTOR,
-    MOST_RUNS,
+    MOST_RUNS_SHARE,
     c_of_noise,
     inequalities,
     last_depth,
     rank_among,
     rounds_bound,
 )
-from pfpne.paper.claims.evidence import RUN_COLUMNS, Regime, Study, summarize
+from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimSetting, Study, summarize
 from pfpne.paper.claims.outcomes import ClaimCase, Comparison, Outcome
 from pfpne.paper.exhibits import forest, table1
 from pfpne.paper.run import batch
@@ -46,7 +46,7 @@ class MadeUp(Study):
     tell: object = None
 
     def runs(self, objective, algorithms, noise, n_runs=None, **changes):
-        n_runs = self.n_runs if n_runs is None else n_runs
+        n_runs = self.claim_runs if n_runs is None else n_runs
         asked = {"objective": objective, "noise": noise, "n_clients": self.n_clients, "horizon": self.horizon}
         asked |= {"settings": {}, **changes}
         same = {"algorithm": algorithms, "simple_regret": 5e-10}
@@ -55,19 +55,19 @@ class MadeUp(Study):
 
     def per_run(self, function, experiment, *arguments):
         if function is depths.count_events:
-            return np.array([[9, 0, 0]] * self.n_runs)
+            return np.array([[9, 0, 0]] * self.claim_runs)
         if function is depths.gap_of_random_points:
-            return np.full(self.n_runs, 1_000.0 / self.horizon)
-        return np.full((self.n_runs, arguments[0] + 1 if arguments else self.n_clients), 1e-9)
+            return np.full(self.claim_runs, 1_000.0 / self.horizon)
+        return np.full((self.claim_runs, arguments[0] + 1 if arguments else self.n_clients), 1e-9)
 
 
 def made_up(tell, n_runs=30) -> MadeUp:
-    regimes = (
-        Regime("bernoulli", "bernoulli", SYNTHETIC_OBJECTIVES),
-        Regime("landmine", 0.0, ("landmine",)),
-        Regime("bernoulli", "bernoulli", ("rastrigin",), "cyclic"),
+    settings = (
+        ClaimSetting("bernoulli", "bernoulli", SYNTHETIC_OBJECTIVES),
+        ClaimSetting("landmine", 0.0, ("landmine",)),
+        ClaimSetting("bernoulli", "bernoulli", ("rastrigin",), "cyclic"),
     )
-    return MadeUp(20, 100_000, n_runs, min(10, n_runs), regimes, tell=tell)
+    return MadeUp(20, 100_000, n_runs, min(10, n_runs), settings, tell=tell)
 
 
 def with_regrets(**means) -> MadeUp:
@@ -85,7 +85,7 @@ CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 
 def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
     """What one claim's test finds under Bernoulli rewards."""
-    return CLAIMS[claim_id].test(study, study.regimes[0], claims.GIVEN_DELTAS[own_Delta])
+    return CLAIMS[claim_id].test(study, study.claim_settings[0], claims.GIVEN_DELTAS[own_Delta])
 
 
 def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
@@ -97,7 +97,7 @@ def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
 def test_a_case_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     asked = []
     study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
-    paper, own = (ClaimCase(study, study.regimes[0], "garland", own_Delta) for own_Delta in (False, True))
+    paper, own = (ClaimCase(study, study.claim_settings[0], "garland", own_Delta) for own_Delta in (False, True))
     for case in (paper, own):
         case.runs()
         case.runs("fed-pne")
@@ -124,7 +124,7 @@ def test_the_smallest_is_smaller_than_each(hct, expected):
 def test_too_few_runs_decide_nothing():
     study = with_regrets(pf_pne=100, hct_pyxab=200, **ALL)
     assert [len(comparison.excess) for comparison in outcome("smallest-garland", study).comparisons] == [30] * 4
-    assert verdict("smallest-garland", replace(study, n_runs=3, figure_runs=3)) == "undecided"
+    assert verdict("smallest-garland", replace(study, claim_runs=3, figure_runs=3)) == "undecided"
 
 
 @pytest.mark.parametrize(("pf_pne", "expected"), [(100, "better than claimed"), (190, "holds"), (230, "does not hold")])
@@ -243,7 +243,7 @@ def test_fed_pne_is_better_against_the_global_optimum(shared, expected):
         return {"regret": 100.0 + np.sin(run), "global_regret": shared + np.sin(run)}
 
     assert verdict("fed-local-garland", made_up(tell)) == expected
-    assert CLAIMS["fed-local-rastrigin"].test(made_up(tell), made_up(tell).regimes[2], "0.01") is None  # cyclic
+    assert CLAIMS["fed-local-rastrigin"].test(made_up(tell), made_up(tell).claim_settings[2], "0.01") is None  # cyclic
 
 
 @pytest.mark.parametrize(("mine", "expected"), [(0.5, "holds"), (2.0, "does not hold")])
@@ -322,25 +322,27 @@ class Looked(MadeUp):
     chance: float = 0.0
 
     def per_run(self, function, experiment, *arguments):
-        return np.full(self.n_runs, self.chance) if function is depths.gap_of_random_points else np.asarray(self.gaps)
+        return (
+            np.full(self.claim_runs, self.chance) if function is depths.gap_of_random_points else np.asarray(self.gaps)
+        )
 
 
 def looked(tell=None, **more) -> Looked:
-    return Looked(20, 100_000, 2, 2, made_up(None).regimes, tell=tell, **more)
+    return Looked(20, 100_000, 2, 2, made_up(None).claim_settings, tell=tell, **more)
 
 
 def test_assumptions_are_held_against_the_papers_constants():
-    paper = ClaimCase(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).regimes[0], "garland")
+    paper = ClaimCase(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).claim_settings[0], "garland")
     assert claim_tests.near_optimal(paper).as_claimed == [True, False]  # Delta = 0.01, of the worst client
     gaps = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
-    smooth = claim_tests.smooth(ClaimCase(looked(gaps=gaps), made_up(None).regimes[0], "garland"), 3)
+    smooth = claim_tests.smooth(ClaimCase(looked(gaps=gaps), made_up(None).claim_settings[0], "garland"), 3)
     assert smooth[:2] == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
     assert outcomes.theory_settings(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
 
 
 def test_what_a_shared_point_loses_is_the_mean_over_the_clients():
     study = looked(lambda algorithm, run, asked: {"simple_regret": 2.0}, gaps=[[1.0, 2.0, 9.0], [2.0, 2.0, 8.0]])
-    (found,) = claim_tests.finds_own(ClaimCase(study, study.regimes[0], "garland")).comparisons
+    (found,) = claim_tests.finds_own(ClaimCase(study, study.claim_settings[0], "garland")).comparisons
     assert found.value == 0.5 and found.reference.tolist() == [4.0, 4.0]
 
 
@@ -362,9 +364,9 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
     def tell(algorithm, run, asked):
         return {"seconds": 2.0 if algorithm == "fn-ucb" and run < 10 * share else 1.0}
 
-    case = ClaimCase(made_up(tell), made_up(tell).regimes[0], "garland")
+    case = ClaimCase(made_up(tell), made_up(tell).claim_settings[0], "garland")
     one_slow = made_up(lambda name, *_: {"seconds": {"hct-pyxab": 2.1, "fn-ucb": 4.0}.get(name, 1.0)})
-    shares = claim_tests.measure_times(ClaimCase(one_slow, one_slow.regimes[0], "garland"))
+    shares = claim_tests.measure_times(ClaimCase(one_slow, one_slow.claim_settings[0], "garland"))
     assert (shares["alike"], shares["slower"]) == (0.0, 0.0)  # than each of the others, and none more than another
     assert claim_tests.count_times(case, quantity="slower").as_claimed == [expected]
     assert claim_tests.measure_times(case)["alike"] == 1.0 and claim_tests.measure_times(case)[
@@ -427,7 +429,7 @@ def test_single_rewards_are_counted():
 @pytest.mark.parametrize(("noise", "expected"), [(0.0, "true by construction"), (0.5, "holds"), (2.0, "not decidable")])
 def test_without_noise_every_mean_is_what_it_estimates(noise, expected):
     study, claim = made_up(lambda *asked: {}), CLAIMS["good-event"]
-    found = claim.test(study, replace(study.regimes[0], noise=noise), "0.01")
+    found = claim.test(study, replace(study.claim_settings[0], noise=noise), "0.01")
     assert claims.judge(claim, found, found.p_values(rng()), k=1)["verdict"] == expected
 
 
@@ -555,7 +557,11 @@ def test_statements_say_what_the_tests_are_given():
         for name, (low, high) in given.get("ranges", {}).items():
             assert f"{name} to {low:g} or {high:g}" in said
         if claim.kind == "count_times":
-            assert f" {LARGE_FACTOR:g} times" in said and f"{MOST_RUNS:.0%}" in said and f"{1 - MOST_RUNS:.0%}" in said
+            assert (
+                f" {LARGE_FACTOR:g} times" in said
+                and f"{MOST_RUNS_SHARE:.0%}" in said
+                and f"{1 - MOST_RUNS_SHARE:.0%}" in said
+            )
     assert f"Delta = {claims.GIVEN_DELTAS[0]} " in CLAIMS["delta-bounds-garland"].statement
     H_0 = [last_depth(pd.DataFrame({"Delta": [Delta]}))[0] for Delta in CLAIMS["any-Delta-garland"].arguments["deltas"]]
     assert H_0 == [*range(10), math.inf]
@@ -726,9 +732,9 @@ def test_the_numbers_of_a_run_by_hand():
 
 def test_the_scales_of_a_study():
     study = Study(20, 100_000, 31, 10, ())
-    assert study.clients == (5, 10, 20, 40, 80) and study.sweep_runs == 16
+    assert study.client_counts == (5, 10, 20, 40, 80) and study.sweep_runs == 16
     assert study.horizons == (3_125, 6_250, 12_500, 25_000, 50_000, 100_000)
-    assert Study(1, 8, 1, 1, ()).clients == (1, 2, 4) and Study(1, 8, 1, 1, ()).horizons == (1, 2, 4, 8)
+    assert Study(1, 8, 1, 1, ()).client_counts == (1, 2, 4) and Study(1, 8, 1, 1, ()).horizons == (1, 2, 4, 8)
 
 
 def test_exponents_of_table_1_are_logarithms_to_base_two():
@@ -749,7 +755,7 @@ def _exponents_but_for(study):
 
 def test_what_is_read_off_a_curve_by_hand(monkeypatch):
     """Three clients, regret t, 2 t and 9 t, of which 4 t is the mean; a round at each of T/2 and T."""
-    study = Study(3, 80, 1, 1, made_up(None).regimes, n_jobs=1)
+    study = Study(3, 80, 1, 1, made_up(None).claim_settings, n_jobs=1)
     t = np.arange(1, 81)
     sent = pd.DataFrame({"t": [1, 40, 80], "numbers up": [1, 2, 3], "numbers down": [10, 20, 30]})
     run = SimpleNamespace(
@@ -812,14 +818,14 @@ def test_what_is_read_off_a_curve_does_not_depend_on_the_horizon(tmp_path):
 
 def test_the_primary_family_by_hand(monkeypatch):
     """Two comparisons of eight runs: one whose every difference is below 0, one in which a phase decides."""
-    regimes = (Regime("bernoulli", "bernoulli", ("garland",)), Regime("2.0", 2.0, ("garland",)))
-    study = Study(2, 100, 6, 4, (*regimes, Regime("2.0", 2.0, ("garland",), "cyclic")))
+    settings = (ClaimSetting("bernoulli", "bernoulli", ("garland",)), ClaimSetting("2.0", 2.0, ("garland",)))
+    study = Study(2, 100, 6, 4, (*settings, ClaimSetting("2.0", 2.0, ("garland",), "cyclic")))
 
     def runs(self, algorithm="pf-pne", **changes):
         level = {"pf-pne": 1.0, "hct-pyxab": 2.0, "fn-ucb": 1.6}.get(algorithm, 3.0)
         regret = level + np.linspace(0.0, 0.5, 8)
         regret[-1] += 20.0 * (algorithm == "fn-ucb")  # of the rivals the smallest median, and the largest mean
-        return pd.DataFrame({"regret": regret, "last_phase": 0.6 if self.regime.noise == 2.0 else 0.1})
+        return pd.DataFrame({"regret": regret, "last_phase": 0.6 if self.setting.noise == 2.0 else 0.1})
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
     table = claims.primary_family(study)
@@ -842,7 +848,7 @@ def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, last_phase
         )
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
-    case = ClaimCase(Study(2, 100, 6, 4, ()), Regime("bernoulli", "bernoulli", ("garland",)), "garland")
+    case = ClaimCase(Study(2, 100, 6, 4, ()), ClaimSetting("bernoulli", "bernoulli", ("garland",)), "garland")
     assert [one.undecidable for one in claim_tests.compare(case, ["hct"], below=1).comparisons] == [why]
     assert [one.undecidable for one in claim_tests.compare(case, ["hct"], below=1, quantity="numbers").comparisons] == [
         ""

@@ -119,8 +119,8 @@ def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
         kinds[direction] |= {type(message) for message in mail.values()}
         return {m: Message.from_json(message.to_json()) for m, message in mail.items()}
 
-    start, exchange = wired.server.start, wired.server.exchange
-    wired.server.start = lambda: by_text(start(), "down")
+    first_messages, exchange = wired.server.first_messages, wired.server.exchange
+    wired.server.first_messages = lambda: by_text(first_messages(), "down")
     wired.server.exchange = lambda mail: by_text(exchange(by_text(mail, "up")), "down")
     while plain.running:
         assert sweep(plain) == sweep(wired)
@@ -215,7 +215,7 @@ def test_communication_is_the_sum_of_the_messages(name):
     run = pfpne.simulate(name, pfpne.make_problem("garland", n_clients=2), 100, messages=True)
     sent = {}
     for t, direction, _, message in run.messages:
-        sent[t, direction] = sent.get((t, direction), 0) + message.numbers
+        sent[t, direction] = sent.get((t, direction), 0) + message.n_numbers
     for t, up, down in run.rounds.tolist():
         assert (sent.get((t, "up"), 0), sent.get((t, "down"), 0)) == (up, down)
     assert {t for t, _ in sent} == set(run.rounds[:, 0].tolist())
@@ -260,7 +260,7 @@ def test_what_is_asked_for_cannot_be_changed():
 class UnevenClient(Client):
     """Client m pulls 3 - m times, sends that number, and waits for the answer."""
 
-    takes = (KeptIndex,)
+    receives = (KeptIndex,)
 
     def __init__(self, task, m):
         super().__init__(task)
@@ -287,7 +287,7 @@ class UnevenClient(Client):
 class AddingServer(Server):
     """Answers the clients' numbers with their sum."""
 
-    takes = (KeptIndex,)
+    receives = (KeptIndex,)
     round = 0
 
     def awaits(self, m):

@@ -203,7 +203,7 @@ def test_a_mean_is_off_by_more_than_its_half_width():
     """Two clients, 4 pulls each: b = c sqrt(log / 8) for the server's mean; alone, c sqrt(log / n) of one's own n."""
     found = watched([hill(0.2), hill(0.2)], 200, c=0.5, Delta=0.1)
     found.errors.clear()
-    b, values = 0.5 * np.sqrt(found.log / 8), found.problem.mean_values(np.array([[0.25], [0.75]]))
+    b, values = 0.5 * np.sqrt(found.log_term / 8), found.problem.mean_values(np.array([[0.25], [0.75]]))
     pulled = Pull(1, np.array([0, 0, 1, 1]), np.array([1, 2, 1, 2]), np.full(4, 4))
     found.check_server_means(pulled, values + np.array([[0.99 * b, 0.0], [0.99 * b, -2.02 * b]]))
     assert found.errors[0].tolist() == [False, True]  # off by 0.99 b, and by 1.01 b
@@ -241,7 +241,7 @@ def test_to_watch_changes_nothing(name):
     seen = watch(name, problem, T, partition=cells)
     np.testing.assert_array_equal(seen.run.regret, simulate(name, problem, T).regret)
     assert all(sum(n for n, _ in client.pulled.values()) == T for client in seen.clients)
-    for h, index in enumerate(nodes_before_elimination(cells, seen.shared)):
+    for h, index in enumerate(nodes_before_elimination(cells, seen.kept_by_server)):
         assert h not in seen.means or seen.means[h].shape == (3, len(index))
 
 
@@ -264,12 +264,24 @@ def test_without_noise_every_interval_covers_and_pe_pulls_what_it_keeps():
     problem, cells = problem_and_cells("garland", 0)
     rows = causes.count_phases("pe", problem, T, cells)
     seen = watch("pe", problem, T, partition=cells)
-    s, log = seen.server.settings, seen.server.settings.log_term(seen.server.task)
+    s, task = seen.server.settings, seen.server.task
+    log_term = s.log_term(task.horizon, task.n_clients)
     for h, row in enumerate(rows[:-2]):
-        K = [nodes_before_elimination(cells, own)[h] for own in seen.own]
+        K = [nodes_before_elimination(cells, own)[h] for own in seen.kept_alone]
         assert row["own"] == 1 and row["nodes"] == np.mean([len(index) for index in K])
-        spent = row["nodes"] * s.tau(h, log) / T
+        spent = row["nodes"] * s.tau(h, log_term) / T
         assert row["spent"] == pytest.approx(spent)
+
+
+def test_the_nodes_of_a_depth_are_of_the_clients_that_end_it():
+    problem, cells = problem_and_cells("garland", "bernoulli")
+    rows, seen, some = causes.count_phases("pe", problem, T, cells), watch("pe", problem, T, partition=cells), 0
+    for h, row in enumerate(rows):
+        pulled = [Counter(depth for depth, _ in client.pulled) for client in seen.clients]
+        ended = [nodes[h] for nodes in pulled if nodes[h + 1]]  # a client goes on to the next depth, then
+        assert row["nodes"] == pytest.approx(np.mean(ended) if ended else math.nan, nan_ok=True)
+        some += 0 < len(ended) < 3
+    assert some
 
 
 def test_the_words_say_what_the_table_says(tmp_path):
@@ -338,8 +350,8 @@ def test_coverage_is_counted_with_the_half_width_that_the_algorithm_uses(name):
         held = []
         for m, client in enumerate(seen.clients):
             for (depth, i), (n, total) in client.pulled.items():
-                protected = seen.shared[h] if h < len(seen.shared) else ()
-                if depth == h and h < len(seen.own[m]) and i not in protected:
+                protected = seen.kept_by_server[h] if h < len(seen.kept_by_server) else ()
+                if depth == h and h < len(seen.kept_alone[m]) and i not in protected:
                     value = problem.client_values(m, cells.centers(h, i))[0]
                     held.append(abs(total / n - value) <= 0.1 * np.sqrt(np.log(3 * T) / n))
         assert row["own"] == pytest.approx(np.mean(held) if held else math.nan, nan_ok=True)

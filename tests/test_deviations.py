@@ -98,10 +98,10 @@ def test_pulls_by_hand(row, T, wanted):
 def test_the_best_of_the_clients_own_nodes():
     """At depth 1 the server keeps node 2; of a client's own nodes, 1 is then the only one, and cannot go."""
     b = np.array([0.1])
-    shared = {0: (np.array([1]), np.array([0.5]), b), 1: (np.array([2]), np.array([1.0]), b)}
-    own = {0: (np.array([1]), np.array([[0.5]]), 1), 1: (np.array([1, 2]), np.array([[0.0, 1.0]]), 1)}
+    kept_by_server = {0: (np.array([1]), np.array([0.5]), b), 1: (np.array([2]), np.array([1.0]), b)}
+    drawn = {0: (np.array([1]), np.array([[0.5]]), 1), 1: (np.array([1, 2]), np.array([[0.0, 1.0]]), 1)}
     for phases, stays in ((PFPNE, [3, 4]), (OwnBest, [1, 2, 3, 4])):  # 0 + 0.2 + 1/2 < 1 - 0.1
-        want = next(phases(Task(UNIT, 1, 25), line(25), 1).pe(shared, own))
+        want = next(phases(Task(UNIT, 1, 25), line(25), 1).pe(kept_by_server, drawn))
         assert (want.h, want.index.tolist()) == (2, stays)
 
 
@@ -131,7 +131,7 @@ def test_variants_whose_difference_cannot_matter():
 def test_b_of_tau_samples_is_wider():
     task, settings = Task(UNIT, 20, 100_000), PFPNESettings()
     b = [server(task, settings).conclude(np.zeros((20, 1))).half_widths[0] for server in (PhasedServer, TauServer)]
-    assert tau(0, settings.log_term(task), 0.1, 1.0, 0.5) == 1  # of which each of 20 clients drew one
+    assert tau(0, settings.log_term(100_000, 20), 0.1, 1.0, 0.5) == 1  # of which each of 20 clients drew one
     assert b[1] == pytest.approx(b[0] * math.sqrt(20))
 
 
@@ -288,6 +288,12 @@ def test_another_maximum_is_added_step_by_step(study, table):
     row = table[table["deviation"] == 14].iloc[0]
     assert row["ratio"] == pytest.approx((ours + more).mean() / ours.mean())
     assert (deviations.maximum_on_grid(experiment.problem(0)) <= experiment.problem(0).optimum).all()
+
+
+def test_the_grid_has_1001_points_with_both_ends():
+    peaks = 0.0, 0.3, 0.3005, 1.0  # the third is in the middle between two points
+    problem = problem_from_functions([lambda x, peak=peak: 1 - np.abs(x[:, 0] - peak) for peak in peaks], [[0.0, 1.0]])
+    assert deviations.maximum_on_grid(problem) == pytest.approx([1, 1, 1 - 0.0005, 1])
 
 
 def test_measuring_again_reads_what_was_kept(study, table, monkeypatch):

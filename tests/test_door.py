@@ -13,7 +13,7 @@ from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex
 from pfpne.algorithms.pf_pne_plus import RootStatistics
 from pfpne.federation import Task
-from pfpne.messages import Awaited, Message, numbers
+from pfpne.messages import Awaited, Message, number_array
 from pfpne.partition import Partition
 
 M = 3
@@ -132,7 +132,7 @@ class Post:
 def test_wrong_messages_are_refused_and_late_ones_ignored_and_nothing_changes(name, caplog):
     run = make(name)
     post = Post(run, caplog, tries=3)
-    waiting = post.deliver(run.server.start())
+    waiting = post.deliver(run.server.first_messages())
     exchanges = 0
     while run.running:
         for m, client in enumerate(run.clients):
@@ -330,7 +330,7 @@ def test_a_reward_lies_in_the_range_of_the_task():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_array_of_a_message_is_declared(kind):
-    assert all(set(kind.__dataclass_fields__[name].metadata) == set(numbers().metadata) for name in kind.payload())
+    assert all(set(kind.__dataclass_fields__[name].metadata) == set(number_array().metadata) for name in kind.payload())
 
 
 def test_a_mean_is_in_the_range_of_rewards_and_a_variance_in_the_square_of_its_width():
@@ -343,10 +343,10 @@ def test_a_mean_is_in_the_range_of_rewards_and_a_variance_in_the_square_of_its_w
     for variance, taken in ((24.9, True), (25.1, False)):
         message = RootStatistics(0, [1.5], [variance])
         if taken:
-            assert server.awaits(0).accepts(message, server.takes)
+            assert server.awaits(0).accepts(message, server.receives)
             continue
         with pytest.raises(ValueError, match="RootStatistics's variances must be in 0.0..25.0"):
-            server.awaits(0).accepts(message, server.takes)
+            server.awaits(0).accepts(message, server.receives)
 
 
 def test_a_text_may_be_as_long_as_the_longest_list_that_it_may_hold():

@@ -112,7 +112,7 @@ def test_another_runs_file_is_reported_and_not_taken(tmp_path):
     with pytest.warns(cache.DamagedResult, match="holds another run"):
         again = run_experiment(experiment, folder=tmp_path)
     assert all(same(first.runs[pair], again.runs[pair]) for pair in first.runs)
-    assert same(cache.load(experiment.key("pf-pne", 1), tmp_path), first.runs["pf-pne", 1])
+    assert same(cache.load_run(experiment.key("pf-pne", 1), tmp_path), first.runs["pf-pne", 1])
 
 
 def under_way(code: str, folder) -> subprocess.Popen:

@@ -50,7 +50,7 @@ def by_hand(m, x):
 
 
 def counted(mail):
-    return [(t, sum(x.numbers for _, x in up), sum(x.numbers for _, x in down)) for t, up, down in mail]
+    return [(t, sum(x.n_numbers for _, x in up), sum(x.n_numbers for _, x in down)) for t, up, down in mail]
 
 
 def three_arms(horizon, noise=None):

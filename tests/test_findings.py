@@ -8,8 +8,8 @@ from pfpne.paper.exhibits import findings, specification
 from pfpne.paper.exhibits.findings import SHORT, SIGNS, sentences, sign_table
 from pfpne.paper.show.style import DASH, title
 
-SCALE = {"n_clients": 20, "horizon": 100_000, "shift": 0.1, "n_runs": 30, "figure_runs": 10, "sweep_runs": 15}
-SCALE |= {"clients": "5, 20", "horizons": "10, 100"}
+SCALE = {"n_clients": 20, "horizon": 100_000, "shift": 0.1, "claim_runs": 30, "figure_runs": 10, "sweep_runs": 15}
+SCALE |= {"client_counts": "5, 20", "horizons": "10, 100"}
 REGIMES = (("bernoulli", "random"), ("2.0", "random"), ("2.0", "cyclic"))
 
 
@@ -125,8 +125,8 @@ def test_every_verdict_counts_once(verdict):
 
 
 def test_the_runs_are_the_profiles():
-    assert "M = 20, T = 100,000" in findings.scale_in_words()
-    assert "30 paired runs" in findings.scale_in_words()
+    assert "M = 20, T = 100,000" in findings.claims_scale_in_words()
+    assert "30 paired runs" in findings.claims_scale_in_words()
 
 
 def test_what_changes_with_T_is_a_ratio_an_objective():

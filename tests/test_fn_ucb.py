@@ -74,6 +74,8 @@ def test_arms_of_the_whole_domain(d, K):
     assert not np.array_equal(arms, draw_arms(make_task(make_problem(d, run=1), 10)))
     if d == 2:
         assert len(np.unique(arms[:, 0])) == len(np.unique(arms[:, 1])) == 20
+        first, last = arms.reshape(20, 20, 2).transpose(2, 0, 1)
+        assert (first == first[:, :1]).all() and (last == last[:1]).all()  # the last dimension varies fastest
 
 
 def test_arms_are_drawn_from_the_candidates():
@@ -286,7 +288,7 @@ def test_when_one_client_wants_to_communicate_all_do():
         for _, up, down in mail:
             if isinstance(down[0][1], NewsRequest):
                 assert sorted([m for m, _ in up] + [m for m, _ in down]) == [0, 1, 2, 3]
-                assert all(message.numbers == 0 for _, message in down)
+                assert all(message.n_numbers == 0 for _, message in down)
                 asked += len(down)
     assert asked > 0
 

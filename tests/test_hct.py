@@ -13,7 +13,7 @@ from pfpne.algorithms.centralized import CentralizedServer, NextPoint, RewardRep
 from pfpne.algorithms.hct import (
     HCTSettings,
     TreeClient,
-    epoch,
+    epoch_of,
     hct_constants,
     pyxab_constants,
     squared_width_at,
@@ -51,8 +51,8 @@ def pulls(client, f, n):
 
 def test_t_plus_is_pyxabs_for_all_horizons_in_use():
     for t in [1, 3, 5, 6, 7, *(2**e + s for e in range(2, 29) for s in (-1, 0, 1))]:
-        assert 2 ** epoch(t) == compute_t_plus(t)
-    assert [epoch(t) for t in (1, 2, 3, 4, 5, 8, 9)] == [0, 1, 2, 2, 3, 3, 4]
+        assert 2 ** epoch_of(t) == compute_t_plus(t)
+    assert [epoch_of(t) for t in (1, 2, 3, 4, 5, 8, 9)] == [0, 1, 2, 2, 3, 3, 4]
 
 
 def test_thresholds_by_hand():
@@ -233,7 +233,7 @@ def test_centralized_communication_is_one_row_a_step():
 
 def test_centralized_refuses_rewards_out_of_turn_or_no_numbers():
     server = CentralizedServer(Task(UNIT, 2, 2), HCTSettings())
-    server.start()
+    server.first_messages()
     for messages, match in (
         ({1: RewardReport(1, [0.5])}, "no message is awaited"),
         ({0: RewardReport(1, [math.nan])}, "nan"),

@@ -14,6 +14,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -320,9 +321,9 @@ def test_a_notebook_is_executed_again_where_anything_is_damaged(tmp_path, damage
     made = {"inputs": "inputs", "files": {"picture": batch.file_hashes(tmp_path, "picture")}}
     executed = tmp_path / "executed.ipynb"
     executed.write_text(json.dumps({"metadata": {"pfpne": made}}))
-    assert batch.made_before(executed, "inputs", tmp_path) == ["picture"]
+    assert batch.is_unchanged(SimpleNamespace(target=executed, inputs="inputs", folder=tmp_path))
     damage(tmp_path / place)
-    assert batch.made_before(executed, "inputs", tmp_path) is None
+    assert not batch.is_unchanged(SimpleNamespace(target=executed, inputs="inputs", folder=tmp_path))
 
 
 def test_notebooks_at_once_are_known_by_what_they_are_known_by_alone(monkeypatch):
@@ -339,7 +340,7 @@ def test_a_flipped_bit_of_a_stored_run_changes_nothing_or_is_seen(tmp_path):
     wanted = experiment.Experiment("garland", 2, 20, algorithms=("pf-pne",), n_runs=1)
     key = wanted.key("pf-pne", 0)
     first = wanted.simulate("pf-pne", 0)
-    cache.save(key, first, tmp_path)
+    cache.save_run(key, first, tmp_path)
     path = cache.path_of(key, tmp_path)
     content, seen = path.read_bytes(), 0
     for bit in range(8 * len(content)):
@@ -348,7 +349,7 @@ def test_a_flipped_bit_of_a_stored_run_changes_nothing_or_is_seen(tmp_path):
         path.write_bytes(flipped)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = cache.load(key, tmp_path)
+            found = cache.load_run(key, tmp_path)
         seen += found is None
         same = found is None or all(np.array_equal(getattr(found, name), value) for name, value in vars(first).items())
         assert same, bit

@@ -19,7 +19,6 @@ from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import hoo_and_hct, kept_nodes, lemmas, rates
 from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, UNIT, biased_problem, count_kept_nodes, lemma_case
-from pfpne.paper.run import workers
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.profiles import PROFILES
@@ -82,7 +81,7 @@ def test_the_good_event_is_about_the_means_of_finished_phases(monkeypatch):
     problem, constants = make_problem("garland", 3, 0.1, 0.2), {"c": 0.1, "nu_1": 0.5, "Delta": 0.1}
     cells = partition_of(problem, "random", 0, 0)
     seen = watch("pf-pne", problem, 600, partition=cells, **constants)
-    assert [len(own) for own in seen.own] == [4, 4, 5] and len(seen.shared) == 4
+    assert [len(own) for own in seen.kept_alone] == [4, 4, 5] and len(seen.kept_by_server) == 4
     monkeypatch.setattr(kept_nodes, "watch", lambda *_, **__: seen)
 
     def good() -> dict:
@@ -96,7 +95,7 @@ def test_the_good_event_is_about_the_means_of_finished_phases(monkeypatch):
     assert good() == dict.fromkeys(every, True)
     for m, h, wrong in ((0, 4, []), (2, 4, [("A.4", 4)]), (0, 3, [("A.4", 3), ("A.4", 4)])):
         pulled = seen.clients[m].pulled
-        shared = seen.shared[h] if h < 4 else []
+        shared = seen.kept_by_server[h] if h < 4 else []
         node = next(node for node in pulled if node[0] == h and node[1] not in shared)
         (n, total), pulled[node] = pulled[node], (pulled[node][0], 9.0 * pulled[node][0])
         assert [place for place, so in sorted(good().items()) if not so] == wrong
@@ -163,13 +162,13 @@ def test_every_premise_holds_where_an_optimum_is_lost(n_clients):
 
     seen = watch("pf-pne", problem, 100_000, partition=CELLS, **s)
     assert transition_depth(s["Delta"], s["nu_1"], s["rho"]) == 2
-    assert [index.tolist() for index in seen.shared] == [[1], [1, 2], [3, 4]]
-    assert [index.tolist() for index in seen.own[0]] == [[1], [1, 2], [3, 4]]  # client 1's optimum is in (1, 1)
+    assert [index.tolist() for index in seen.kept_by_server] == [[1], [1, 2], [3, 4]]
+    assert [index.tolist() for index in seen.kept_alone[0]] == [[1], [1, 2], [3, 4]]  # client 1's optimum is in (1, 1)
     assert all(row["good"] for row in count_kept_nodes(problem, 100_000, CELLS, **s))
     alone = watch("pe", problem, 100_000, partition=CELLS, **{name: s[name] for name in s if name != "Delta"})
-    assert alone.own[0][-1].tolist() == [1, 2]
+    assert alone.kept_alone[0][-1].tolist() == [1, 2]
     wide = watch("pf-pne", problem, 100_000, partition=CELLS, **settings(n_clients, Delta=16 * UNIT))  # H_0 = 1
-    assert len(wide.shared) == 2 and wide.own[0][2].tolist() == [1, 2]
+    assert len(wide.kept_by_server) == 2 and wide.kept_alone[0][2].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("noise", [0.0, "bernoulli"])
@@ -351,22 +350,6 @@ def test_what_each_part_of_hoo_does_is_said_in_multiples_of_hct_s_regret_and_bac
         *("1.20", "1.70", "0.80", "0.15", "1.30", "0.55"),
         *("9.5", "2.5", "1,700", "1,000"),
     ]
-
-
-def test_the_mixtures_come_in_order_whichever_ends_first(monkeypatch, tmp_path):
-    given = []
-    backwards = lambda f, jobs, *how: reversed([(n, f(*job)) for n, job in enumerate(jobs)])  # noqa: E731
-    monkeypatch.setattr(workers, "run_unordered", backwards)
-
-    def play(experiment, run, search):
-        given.append((experiment.objective, experiment.noise, run))
-        return [len(search), 1.0, 2, 3]
-
-    monkeypatch.setattr(hoo_and_hct, "_stored_trees", lambda experiment, search, folder: play(experiment, 0, search))
-    table = hoo_and_hct.vary_trees(parameters(), tmp_path)
-    assert table["search"].tolist() == [*hoo_and_hct.MIXTURES] and set(given) == {("rastrigin", "bernoulli", 0)}
-    assert table["regret"].tolist() == [len(search) for search in hoo_and_hct.MIXTURES]
-    assert [*table.columns[1:]] == ["regret", "depth", "deepest", "nodes"] and (table["nodes"] == 3).all()
 
 
 def test_what_client_1_loses_is_per_pull_and_of_the_last_quarter(monkeypatch):

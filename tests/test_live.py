@@ -160,7 +160,7 @@ def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_th
         )
         serve(server, clients)
     settings, up = PFPNESettings(Delta=0.2), {}
-    log_term = settings.log_term(task(M, T))
+    log_term = settings.log_term(T, M)
     answers = 0
     for way, m, text in clients.traffic:
         message = Message.from_json(text) if text else None

@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pandas as pd
@@ -508,12 +509,12 @@ def test_a_notebook_is_executed_again_only_if_something_changed(tmp_path):
     (tmp_path / "picture.csv").write_bytes(b"csv")
     (tmp_path / "picture.json").write_text(json.dumps({"files": {"picture.csv": "as in the manifest"}}))
     executed = tmp_path / "executed.ipynb"
-    assert batch.made_before(executed, "inputs", tmp_path) is None
+    assert not batch.is_unchanged(SimpleNamespace(target=executed, inputs="inputs", folder=tmp_path))
     made = {"inputs": "inputs", "files": {"picture": batch.file_hashes(tmp_path, "picture")}}
     executed.write_text(json.dumps({"metadata": {"pfpne": made}}))
-    assert batch.made_before(executed, "inputs", tmp_path) == ["picture"]
-    assert batch.made_before(executed, "other inputs", tmp_path) is None
+    assert batch.is_unchanged(SimpleNamespace(target=executed, inputs="inputs", folder=tmp_path))
+    assert not batch.is_unchanged(SimpleNamespace(target=executed, inputs="other inputs", folder=tmp_path))
     (tmp_path / "picture.csv").write_bytes(b"edited")
-    assert batch.made_before(executed, "inputs", tmp_path) is None
+    assert not batch.is_unchanged(SimpleNamespace(target=executed, inputs="inputs", folder=tmp_path))
     (tmp_path / "picture.csv").unlink()
-    assert batch.made_before(executed, "inputs", tmp_path) is None
+    assert not batch.is_unchanged(SimpleNamespace(target=executed, inputs="inputs", folder=tmp_path))

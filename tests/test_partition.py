@@ -147,6 +147,14 @@ def test_the_last_cell_ends_where_the_domain_does(low, width, k):
     assert low <= partition.centers(39, k**39)[0, 0] <= high
 
 
+@pytest.mark.parametrize(("k", "h"), [(2, 61), (3, 39)])
+def test_the_deepest_centres_are_in_the_domain_where_its_width_is_rounded_up(k, h):
+    low, high = -0.1, 0.3
+    assert low + (high - low) > high
+    partition = Partition([[low, high]], k, max_depth=h)
+    assert (partition.centers(h, [1, k**h])[:, 0] == [low, high]).all()  # to rounding, the cells are points
+
+
 def test_a_domain_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
         Partition([[0, 1]]).domain[0, 1] = 2.0

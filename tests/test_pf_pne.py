@@ -168,12 +168,12 @@ def test_the_server_averages_three_clients():
 
 
 @pytest.mark.parametrize(("b", "kept"), [(0.1, [3, 4]), (0.25, [1, 2, 3, 4])])
-def test_a_spared_node_has_the_server_s_half_width(b, kept):
+def test_a_protected_node_has_the_server_s_half_width(b, kept):
     # depth 1: both nodes were drawn 4 times, 0.2 / sqrt 4 = 0.1. The first, 0 + 0.1 + 0.5 = 0.6, is held against the
-    # spared one, 0.8 - b: its own half-width, 0.1, would always eliminate the first.
+    # protected one, 0.8 - b: its own half-width, 0.1, would always eliminate the first.
     clients = pf_pne.PFPNE(Task(UNIT, 1, 50), pf_pne.PFPNESettings(**LINE, c_1=math.e / 50), 1)
-    shared = {1: (np.array([2]), np.array([0.8]), np.array([b]))}
-    loop = clients.pe(shared, {1: (np.array([1, 2]), np.array([[0.0, 3.9]]), 4)})
+    kept_by_server = {1: (np.array([2]), np.array([0.8]), np.array([b]))}
+    loop = clients.pe(kept_by_server, {1: (np.array([1, 2]), np.array([[0.0, 3.9]]), 4)})
     assert next(loop).h == 0  # the root is pulled; at depth 1 there is enough
     following = loop.send(np.array([0.5]))
     assert following.h == 2 and following.index.tolist() == kept
@@ -182,7 +182,7 @@ def test_a_spared_node_has_the_server_s_half_width(b, kept):
 
 def test_a_client_deploys_its_own_best_of_the_last_depth_that_it_shared():
     # H_0 = 1. Means at 1/4 and 3/4: 0.8 and 0.5, 0 and 1: global 0.4, 0.75; b = 0.0919, so (1,1) goes: 0.592 < 0.658.
-    # PE, depth 1: client 1 has 0.8 at 1/4, more than the spared 0.75; client 2 has 0. Depth 2 is cut.
+    # PE, depth 1: client 1 has 0.8 at 1/4, more than the protected 0.75; client 2 has 0. Depth 2 is cut.
     functions = [lambda x: np.where(x < 0.5, 0.8, 0.5), lambda x: (x >= 0.5) * 1.0]
     federation = make_federation("pf-pne", Task(UNIT, 2, 50), **PAIR, c_1=math.e / 50, Delta=0.15)
     play(federation, functions)
@@ -247,15 +247,15 @@ def test_K_is_inside_K_m_and_the_budget_is_exact(seed, M, T, Delta, k, max_depth
     seen = []
 
     class Spy(pf_pne.PFPNE):
-        def pe(self, shared, own):
-            self.shared = shared
-            return super().pe(shared, own)
+        def pe(self, kept_by_server, drawn):
+            self.kept_by_server = kept_by_server
+            return super().pe(kept_by_server, drawn)
 
-        def draw_lacking(self, h, owner, index, protected, sums, n):  # index: K_m^h as PE holds it
-            if h in self.shared:
-                kept = self.shared[h][0]
+        def draw_lacking(self, h, owner, index, protected, sums, n_samples):  # index: K_m^h as PE holds it
+            if h in self.kept_by_server:
+                kept = self.kept_by_server[h][0]
                 seen.append(len(kept) > 0 and np.isin(kept, index).all())
-            return super().draw_lacking(h, owner, index, protected, sums, n)
+            return super().draw_lacking(h, owner, index, protected, sums, n_samples)
 
     task, settings = Task(Partition([[0, 1]], k, max_depth), M, T), pf_pne.PFPNESettings(Delta=Delta)
     made = phases.make_phased(Spy, pf_pne.PhasedServer, task, settings)
@@ -308,9 +308,9 @@ def test_only_one_mean_a_node_leaves_a_client(name):
     for t, direction, _, message in run.messages:
         assert isinstance(message, algorithm.up if direction == "up" else algorithm.down)
         if direction == "up":
-            assert message.means.shape == (message.numbers,)  # a mean a node, and nothing else
+            assert message.means.shape == (message.n_numbers,)  # a mean a node, and nothing else
             pulled = max(pulled, t)
-    ups = [message.numbers for _, direction, client, message in run.messages if direction == "up" and client == 0]
+    ups = [message.n_numbers for _, direction, client, message in run.messages if direction == "up" and client == 0]
     assert sum(ups) < max(pulled, 1)  # far fewer numbers than rewards
 
 

@@ -89,7 +89,7 @@ def test_binary_rewards_are_seen_to_be_binary():
         server.conclude(rewards.mean(axis=1, keepdims=True), rewards.var(axis=1, ddof=1, keepdims=True))
         return server
 
-    n = ROOT_PULLS * n_pulls_per_client(0, PlusSettings().log_term(Task(LINE, 2, 1_000)), PlusSettings(), 2)
+    n = ROOT_PULLS * n_pulls_per_client(0, PlusSettings().log_term(1_000, 2), PlusSettings(), 2)
     rng = np.random.default_rng(0)
     zeros_and_ones, others = rng.integers(0, 2, (2, n)).astype(float), rng.random((2, n))
     assert server(zeros_and_ones).binary and not server(others).binary and not server(np.ones((2, n))).binary
@@ -110,7 +110,7 @@ def test_what_depths_show_of_het_is_weighted_by_how_surely_they_do():
     # 0.01 and 0.04, less 0.04 / n; twice as many nodes, (n / 0.04)^2 each.
     server = make_federation("pf-pne+", Task(LINE, 3, 1_000), nu_1=2.0).server
     server.conclude(np.array([[0.1], [0.5], [0.9]]), np.full((3, 1), 0.04))
-    n = n_pulls_per_client(1, server.log, server.settings, 3)
+    n = n_pulls_per_client(1, server.log_term, server.settings, 3)
     answer = server.conclude(np.array([[0.4, 0.3], [0.5, 0.5], [0.6, 0.7]]))
     weight = 2 * (n / 0.04) ** 2
     het2 = (0.155 * 40_000 + (0.025 - 0.04 / n) * weight) / (40_000 + weight)
@@ -257,9 +257,9 @@ def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for(
     problem = pfpne.make_problem("himmelblau", n_clients=4, shift=0.0, common=0.1, noise="bernoulli")
     every = pfpne.simulate("pf-pne+", problem, 20_000, messages=True).messages
     mail = [(t, message) for t, way, m, message in every if way == "down" and m == 0]
-    log, noises = settings.log_term(Task(Partition(problem.domain), 4, 20_000)), set()
+    log_term, noises = settings.log_term(20_000, 4), set()
     for (before, answer), (after, _) in itertools.pairwise(mail):
-        n = n_pulls_per_client(answer.header + 1, log, stage1_settings(settings, answer.variances[0]), 4)
+        n = n_pulls_per_client(answer.header + 1, log_term, stage1_settings(settings, answer.variances[0]), 4)
         assert after - before == 2 * len(answer.index) * n
         noises.add(answer.variances[0])
     assert len(mail) > 5 and len(noises) > 5 and n > 1
@@ -270,8 +270,8 @@ def test_what_is_sent():
     for depth, (_, up, down) in enumerate(mail):
         assert [type(m).__name__ for m in up] == ["RootStatistics" if depth == 0 else "NodeMeans"] * 2
         n = len(up[0].means)
-        assert up[0].numbers == (2 if depth == 0 else n)
-        assert down[0].numbers == len(down[0].index) + n + 3
+        assert up[0].n_numbers == (2 if depth == 0 else n)
+        assert down[0].n_numbers == len(down[0].index) + n + 3
 
 
 @pytest.mark.parametrize("name", ["pf-pne+", "hct-noise"])

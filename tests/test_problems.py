@@ -441,6 +441,18 @@ def test_own_functions_in_more_dimensions():
     assert problem.global_maximiser == pytest.approx(peak + 0.05, abs=1e-4)
 
 
+def test_a_maximum_that_was_searched_for_is_raised_but_not_above_1():
+    problem = problem_from_functions([lambda x: np.full(len(x), 0.5), lambda x: np.ones(len(x))], [[0, 1]])
+    assert problem.optimum.tolist() == [0.5 + 1e-9, 1.0] and problem.global_optimum == 0.75 + 1e-9
+
+
+@pytest.mark.parametrize("beside", [-0.3, 0.3])
+def test_a_maximum_between_two_points_of_the_grid_is_found_on_either_side(beside):
+    peak = 0.25 + beside / 2**14  # in units of the grid's step
+    (x,), value = maxima.search_maximum(lambda x: 1 - (x[:, 0] - peak) ** 2, np.array([[0.0, 1.0]]))
+    assert x == pytest.approx(peak, abs=1e-7) and value == pytest.approx(1, abs=1e-14)
+
+
 def test_given_maxima_are_used():
     function = lambda x: 0.5 * x[:, 0]  # noqa: E731
     problem = problem_from_functions([function, function], [[0, 1]], optimum=[0.5, 0.6], global_optimum=0.55)

@@ -831,7 +831,7 @@ def test_a_stored_run_is_read_unless_it_is_of_a_variant(monkeypatch, tmp_path, v
         for step, x in ((11, 2.0), (50, 8.0))
     )
     loaded, played, parts = [], [], []
-    monkeypatch.setattr(cache, "load", lambda key, folder: loaded.append((key, folder)) or stored)
+    monkeypatch.setattr(cache, "load_run", lambda key, folder: loaded.append((key, folder)) or stored)
     monkeypatch.setattr(cache, "key", lambda content, *rest: parts.append((content, *rest)) or f"{len(parts)}")
     made_up = SimpleNamespace(
         algorithms=("fed-pne",),
@@ -844,7 +844,7 @@ def test_a_stored_run_is_read_unless_it_is_of_a_variant(monkeypatch, tmp_path, v
     assert loaded == ([] if variant else [("fed-pne 3", tmp_path)])
     content = {"run": "pe 3" if variant else "fed-pne 3", "variant": variant, "horizons": (40, 20)}
     assert parts == [(content, readings.measure_run, variants.VARIANTS.get(variant))]
-    monkeypatch.setattr(cache, "load", lambda key, folder: None)
+    monkeypatch.setattr(cache, "load_run", lambda key, folder: None)
     assert readings.measure_stored(made_up, 2, variant, (40,), tmp_path) == [[6.5, 0, 0]]
     assert played[-1] == (("hct", 2, variants.Mirrored) if variant else ("fed-pne", 2, Partition))
 

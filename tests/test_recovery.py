@@ -10,12 +10,12 @@ import pytest
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.recovery import (
     Envelopes,
-    combine,
     from_words,
+    join_shares,
     least_sum,
     mask_from_seed,
     seeds,
-    split,
+    split_secret,
     to_words,
 )
 from pfpne.algorithms.secure import (
@@ -48,7 +48,7 @@ def four_sites(noise="bernoulli", horizon=60, **settings):
     """A federation of four, of whom three make an exchange, after the exchange of keys."""
     task = Task(LINE, 4, horizon, noise=noise)
     run = make_federation(secured("pf-pne"), task, **{"quorum": 3, "least_rewards": 1, **settings})
-    down = run.server.exchange({m: client.start() for m, client in enumerate(run.clients)})
+    down = run.server.exchange({m: client.first_message() for m, client in enumerate(run.clients)})
     for m, message in down.items():
         run.clients[m].receive(message)
     return run
@@ -63,10 +63,10 @@ def masked_numbers(run, values=(0.0, 1.0, 1.0, 0.0)) -> dict[int, TwiceMasked]:
 
 def test_a_quorum_of_shares_gives_a_secret_back_and_fewer_do_not():
     secret = bytes(range(16))
-    shares = dict(enumerate(split(secret, 3, 5)))
+    shares = dict(enumerate(split_secret(secret, 3, 5)))
     for some in itertools.combinations(range(5), 3):
-        assert combine({m: shares[m] for m in some}) == secret
-    assert combine({m: shares[m] for m in (0, 3)}) != secret
+        assert join_shares({m: shares[m] for m in some}) == secret
+    assert join_shares({m: shares[m] for m in (0, 3)}) != secret
 
 
 def test_a_seed_is_known_to_a_pair_alone_and_is_new_in_each_exchange():
@@ -127,6 +127,17 @@ def test_without_one_the_sum_is_that_of_the_others_and_no_message_says_more(gone
     assert run.clients[gone].receive(answer) is None and run.clients[gone].ask().size > 0  # it comes back
 
 
+def test_fewer_answers_than_a_quorum_open_no_mask():
+    run = four_sites()
+    asked = run.server.exchange(masked_numbers(run))
+    said = {m: client.receive(asked[m]).shares.reshape(4, 4, -1) for m, client in enumerate(run.clients)}
+    first = run.clients[0]
+    own = seeds(first.key, 0, first.keys, 1, first.heard)[0]
+    for n, opened in ((2, False), (3, True)):
+        for answered in itertools.combinations(range(4), n):
+            assert (join_shares({m: from_words(said[m][0, 0]) for m in answered}) == own) is opened
+
+
 def test_one_that_goes_between_the_rounds_is_in_the_sum():
     run = four_sites()
     asked = run.server.exchange(masked_numbers(run))
@@ -147,7 +158,7 @@ def test_the_number_of_a_client_that_is_said_to_be_gone_stays_masked_by_its_own(
     said = {m: run.clients[m].receive(asked[m]) for m in (0, 1, 2)}
     left = sent[3].masked
     for u in (0, 1, 2):
-        pair = combine({m: from_words(message.shares.reshape(4, 4, 4)[u, 3]) for m, message in said.items()})
+        pair = join_shares({m: from_words(message.shares.reshape(4, 4, 4)[u, 3]) for m, message in said.items()})
         left = (left + signed_mask(pair, u, 3, 1)) & (2**BITS - 1)
         own = [message.shares.reshape(4, 4, 4)[3] for message in said.values()]
         assert not np.any(own)  # no share of what it shared itself
@@ -190,10 +201,10 @@ def test_too_few_for_a_sum_are_refused():
         make(4, 3, "fed1-ucb")
     with pytest.raises(ValueError, match="4 with masks and a partition of odd k"):
         make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]], k=3), 4, 60, noise=0.1), quorum=3)
-    assert type(make(4, 4, "fed1-ucb").clients[0].start()) is PublicKey
+    assert type(make(4, 4, "fed1-ucb").clients[0].first_message()) is PublicKey
     with pytest.raises(ValueError, match="quorum must be an integer in 2"):
         make(4, 1)
-    assert type(make(4, 4).clients[0].start()) is PublicKey and Masked in make(4, 4).server.takes
+    assert type(make(4, 4).clients[0].first_message()) is PublicKey and Masked in make(4, 4).server.receives
     assert [least_sum(4, 3), least_sum(5, 4), least_sum(6, 4), least_sum(20, 11)] == [3, 4, 3, 4]
 
 
@@ -229,7 +240,7 @@ def decisions(name: str, M: int, quorum: int, seed: int, masks: bool) -> list:
     run = make_federation(secured(name) if masks else name, task, **more)
     run.server.quorum = quorum
     if masks:
-        keys = run.server.exchange({m: client.start() for m, client in enumerate(run.clients)})
+        keys = run.server.exchange({m: client.first_message() for m, client in enumerate(run.clients)})
         for m, client in enumerate(run.clients):
             client.receive(keys[m])
     decided, rewards = [], [np.random.default_rng([seed, m]) for m in range(M)]
@@ -426,4 +437,4 @@ def test_live_pf_pne_plus_needs_all_until_its_second_stage_and_nobody_then(tmp_p
     for _ in range(20):
         sites.ask({0, 1, 2} if server._needed() else {0, 1}, server)  # client 2 is gone in the second stage
     assert [sites.client(m).t for m in (0, 1)] == [200, 200] and server.wanted() == [2]
-    assert PublicKeys in sites.client(0).client.takes
+    assert PublicKeys in sites.client(0).client.receives

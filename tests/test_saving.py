@@ -97,7 +97,7 @@ def array(dtype: str, shape: list, content: bytes = b"A" * 8) -> list:
         (sealed(["dict", [["a", array("f8", [-1])]]]), "the size of an array must be that of what is there"),
         (sealed(["dict", [["a", array("f8", [2])]]]), "the size of an array must be that of what is there"),
         (sealed(an("federation.Server", exchange=1)), "what an object holds must be a value"),
-        (sealed(an("federation.Server", takes=["tuple", []])), "what an object holds must be a value"),
+        (sealed(an("federation.Server", receives=["tuple", []])), "what an object holds must be a value"),
         (sealed(an("federation.Server", __class__=1)), "what an object holds must be a value"),
         (sealed(["class", "pfpne.federation.Server"]), "is no saved client"),
         (sealed(an("algorithms.pf_pne.NodeMeans", header=0, means=["list", ["a" * 100, ""]])), "must be arrays"),

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from test_live import in_one_process, state
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
-from pfpne.algorithms.pf_pne import Kept
+from pfpne.algorithms.pf_pne import Kept, KeptIndex
 from pfpne.algorithms.pf_pne_plus import SharedStatistics
 from pfpne.algorithms.recovery import mask_from_seed, seeds
 from pfpne.algorithms.secure import (
@@ -90,6 +91,14 @@ def test_fixed_point_sums_are_right_to_the_resolution_and_never_overflow(M, most
     assert bits == 48 - math.ceil(math.log2(most))
 
 
+@pytest.mark.parametrize("M", [4_096, 4_097, 10**6])
+@pytest.mark.parametrize("largest", [1.0, -1.0])
+def test_a_sum_of_the_largest_numbers_fits_for_as_many_clients_as_there_may_be(M, largest):
+    bits = precision(1.0, M)
+    total = M * int(to_fixed(np.array([largest]), bits)[0]) % 2**BITS
+    assert from_fixed(np.array([total]), bits).tolist() == [M * largest]
+
+
 @pytest.mark.parametrize("name", SECURED)
 def test_the_rounding_of_the_parts_does_not_show_in_their_sum(name):
     """Sums of binary rewards are the same if their squares are, too, whoever has which part of them.
@@ -133,7 +142,7 @@ def test_masks_do_not_cancel_where_clients_were_told_different_things(quorum):
 
     def masked(told: list[int]) -> tuple[list, list]:
         run = make_federation(secured("pf-pne"), task(5, 200), quorum=quorum)
-        keys = PublicKeys(0, np.stack([client.start().key for client in run.clients]))
+        keys = PublicKeys(0, np.stack([client.first_message().key for client in run.clients]))
         for client in run.clients:
             client.receive(keys)
         for index in ([1], told):
@@ -156,10 +165,28 @@ def test_masks_do_not_cancel_where_clients_were_told_different_things(quorum):
     assert np.abs(total([2, 1, 1, 1, 1])).min() > 100
 
 
+def test_statistics_do_not_add_up_where_clients_were_told_that_different_nodes_stay():
+    """PF-PNE+ sends a mean of squares over the nodes that stay: all rewards are 1, so it is 1 whichever they are."""
+
+    def total(told: list[int]) -> list[int]:
+        run = make_federation(secured("pf-pne+"), task(5, 2_000))
+        up = {m: client.first_message() for m, client in enumerate(run.clients)}
+        while True:
+            down = run.server.exchange(up)
+            if isinstance(down[0], KeptIndex) and len(down[0].index) > 1:
+                down = {m: replace(down[m], index=np.array([i])) for m, i in enumerate(told)}
+                return sum_masked([run.clients[m].receive(message).masked for m, message in down.items()]).tolist()
+            up = {m: run.clients[m].receive(message) for m, message in down.items()}
+            if up[0] is None:
+                up = {m: client.tell(np.ones(client.ask().size)) for m, client in enumerate(run.clients)}
+
+    assert total([1] * 5) == total([2] * 5) != total([2, 1, 1, 1, 1])
+
+
 def test_the_fingerprint_is_too_long_to_find_two_sets_of_keys_that_have_it():
     """A server that lies would need two: it tries 2^(n/2) for n bits."""
     run = make_federation(secured("pf-pne"), task(3, 200))
-    keys = np.stack([client.start().key for client in run.clients])
+    keys = np.stack([client.first_message().key for client in run.clients])
     for client in run.clients:
         client.receive(PublicKeys(0, keys))
     fingerprints = {client.fingerprint for client in run.clients}
@@ -247,7 +274,7 @@ def test_a_mean_over_all_beyond_the_range_ends_it():
     run = make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
     run.ask()
     sent = {m: client.tell(np.ones(client.ask().size)) for m, client in enumerate(run.clients)}
-    for lie in (2**52, 2**60):
+    for lie in (2**52, 2**60, -(2**52)):  # beyond either end
         false = Masked(1, (sent[0].masked + lie) & (2**BITS - 1))
         with pytest.raises(RuntimeError, match="one of them lies or is broken"):
             run.server.exchange({**sent, 0: false})
@@ -569,7 +596,7 @@ def test_a_public_key_has_header_0_and_a_masked_number_has_62_bits():
 def test_a_key_that_is_none_is_refused():
     run = make_federation(secured("pf-pne"), Task(Partition([[0.0, 1.0]]), M, 60, noise="bernoulli"))
     client = run.clients[0]
-    own = client.start().key
+    own = client.first_message().key
     for others in ([np.zeros(32, int)] * 2, [own, own], [public_key(new_key()), np.zeros(32, int)]):
         with pytest.raises(ValueError):
             client.receive(PublicKeys(0, np.stack([own, *others])))

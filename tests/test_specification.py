@@ -39,7 +39,7 @@ def test_every_combination_once(study, monkeypatch):
 
 def test_a_reading_is_run_as_it_says(study, monkeypatch):
     monkeypatch.setattr(specification, "ONE_PER_DIMENSION", ("garland",))
-    study = replace(study, regimes=study.regimes[:1])
+    study = replace(study, claim_settings=study.claim_settings[:1])
     first = {name: values[:1] for name, values in CHOICES.items()} | {"noise": ("bernoulli",)}
 
     def mean(name, **changes):
@@ -52,7 +52,7 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     assert garland.loc[usual, "pf-pne"] == mean("pf-pne", shift=0.1) and garland.loc[usual, "pe"] == mean("pe")
     other = (6, "bernoulli", "alike", "true", 0.05, "not begun", "by noise")
     on = {"horizon": 6, **IDENTICAL_CLIENTS, "settings": {"c": 0.05, "Delta": "true"}}
-    whole = study.variant("garland", *deviations.VARIANTS["whole phases"], "bernoulli", 1, **on)
+    whole = study.variant_regrets("garland", *deviations.VARIANTS["whole phases"], "bernoulli", 1, **on)
     assert garland.loc[other, "pf-pne"] == whole.mean()
     assert garland.loc[other, "hct-pyxab"] == mean(
         "hct-pyxab", horizon=6, **IDENTICAL_CLIENTS, settings={"c": c_of_noise("bernoulli")}
@@ -76,14 +76,14 @@ def test_a_mean_regret_is_the_mean_over_the_runs():
     """Of FN-UCB at another horizon, of T/10, which is all that is read off its curve."""
     runs = np.array([1.0, 2.0, 6.0])
     study = SimpleNamespace(
-        n_runs=3,
+        claim_runs=3,
         horizon=100,
         runs=lambda objective, name, *what, **changes: (
             pd.DataFrame({"regret": 2 * runs, "early_regret": 7 * runs})
             if name == "fn-ucb"
             else pd.DataFrame({"regret": runs * (changes["horizon"] / 100)})
         ),
-        variant=lambda *what, **changes: 5 * runs,
+        variant_regrets=lambda *what, **changes: 5 * runs,
     )
     on = "random", 100, "bernoulli", 0.1, ()
     assert specification._mean_regret(study, "garland", "pe", *on, "") == 3.0
@@ -130,7 +130,7 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
     """Each curve, mark, bar and number of the figure, counted once more row by row."""
     monkeypatch.setattr(specification, "figure_exhibit", lambda *what: what)
     table = made_up_readings()
-    study = SimpleNamespace(n_clients=3, n_runs=4, horizon=60)
+    study = SimpleNamespace(n_clients=3, claim_runs=4, horizon=60)
     figure, stem, caption, csv = specification.draw(table, study)
     assert stem == "specification_curve" and "readings: 9 on Garland, 6 on Rastrigin." in caption
     assert "M = 3 clients, means of n = 4 runs" in caption
@@ -202,7 +202,7 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
 
 
 def test_the_figure_is_small_and_the_same_twice():
-    table, study = made_up_readings(), SimpleNamespace(n_clients=3, n_runs=4, horizon=60)
+    table, study = made_up_readings(), SimpleNamespace(n_clients=3, claim_runs=4, horizon=60)
     exhibit = specification.draw(table, study)
     assert exhibit == specification.draw(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
 

@@ -12,7 +12,7 @@ import pytest
 from pfpne import make_problem, simulate
 from pfpne.algorithms import NAMES
 from pfpne.paper.claims import stats
-from pfpne.paper.claims.evidence import Regime, Study
+from pfpne.paper.claims.evidence import ClaimSetting, Study
 from pfpne.paper.claims.outcomes import why_one_phase
 from pfpne.paper.exhibits import deviations, pages, table1, verdict_tables
 from pfpne.paper.show.export import Exhibit, in_latex
@@ -24,12 +24,12 @@ EVIDENCE = SimpleNamespace(
     n_clients=20,
     horizon=100_000,
     horizons=(50_000, 100_000),
-    clients=(5, 10, 20, 40, 80),
-    n_runs=30,
+    client_counts=(5, 10, 20, 40, 80),
+    claim_runs=30,
     sweep_runs=15,
     figure_runs=10,
     shift=0.1,
-    regimes=(SimpleNamespace(noise="bernoulli"),),
+    claim_settings=(SimpleNamespace(noise="bernoulli"),),
 )
 FIRST, SECOND, THIRD = (
     ("smallest", "Figure 1", "PF-PNE | 50%"),
@@ -215,9 +215,16 @@ class MadeUpStudy(SimpleNamespace):
 
 
 def made_up_study(n_runs: int, **changes) -> MadeUpStudy:
-    regimes = (SimpleNamespace(noise=0.5), SimpleNamespace(noise="bernoulli"))
-    scale = {"regimes": regimes, "figure_runs": n_runs, "n_runs": 7, "seed": 3, "horizon": 60, "horizons": (15, 30, 60)}
-    return MadeUpStudy(**scale | {"clients": (2, 3, 5, 11), "n_clients": 3, "silent": (), "asked": []} | changes)
+    settings = (SimpleNamespace(noise=0.5), SimpleNamespace(noise="bernoulli"))
+    scale = {
+        "claim_settings": settings,
+        "figure_runs": n_runs,
+        "claim_runs": 7,
+        "seed": 3,
+        "horizon": 60,
+        "horizons": (15, 30, 60),
+    }
+    return MadeUpStudy(**scale | {"client_counts": (2, 3, 5, 11), "n_clients": 3, "silent": (), "asked": []} | changes)
 
 
 def test_table_1_has_a_row_for_each_algorithm_and_objective(monkeypatch):
@@ -233,7 +240,7 @@ def test_table_1_has_a_row_for_each_algorithm_and_objective(monkeypatch):
     ("name", "n_runs", "changes", "has_slopes", "talks"),
     [
         ("fed-pne", 4, {}, True, True),
-        ("pf-pne", 3, {"clients": (2, 3, 5, 7, 9)}, True, True),
+        ("pf-pne", 3, {"client_counts": (2, 3, 5, 7, 9)}, True, True),
         ("pf-pne", 1, {"horizons": (30, 60)}, True, True),
         ("centralized", 4, {"silent": ("centralized",)}, True, False),  # one run of four has no round
         ("fed1-ucb", 4, {"horizons": (60,)}, False, False),  # not in the paper's table; T is never doubled
@@ -257,7 +264,7 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
         expected |= {kind: mean, f"{kind}_sd": spread**0.5}
     expected |= {"M_slope": np.nan, "M_low": np.nan, "M_high": np.nan, "one_phase": ""}
     if has_slopes:
-        clients = study.clients[:-1]
+        clients = study.client_counts[:-1]
         at_M = [study.runs("garland", name, 0.5, n_runs, n_clients=M, shift=0.0, common=0.1) for M in clients]
         regrets = np.stack([table["regret"] for table in at_M], axis=1)
         slopes = stats.growth_exponents(clients, regrets)
@@ -276,7 +283,7 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
 def test_a_fit_of_one_phase_is_marked():
     """Of five runs each, at the largest M that is fitted: 9 clients here, and 2 there."""
     marks = {
-        name: table1._slopes_of_M(made_up_study(5, clients=clients), "himmelblau", name)[1]
+        name: table1._slopes_of_M(made_up_study(5, client_counts=clients), "himmelblau", name)[1]
         for name, clients in (("pf-pne", (2, 9, 40)), ("fed-pne", (1, 2, 9)))
     }
     assert marks["fed-pne"] == "" and marks["pf-pne"].endswith("of T is one phase")
@@ -285,7 +292,7 @@ def test_a_fit_of_one_phase_is_marked():
 @pytest.mark.parametrize("name", ["fed-pne", "fn-ucb"])
 def test_what_table_1_shows_at_each_horizon_is_what_is_simulated(tmp_path, name):
     """FN-UCB's numbers at shorter horizons are read off the run to the longest."""
-    study = Study(2, 40, 3, 2, (Regime("0.5", 0.5, ("garland",)),), shift=0.2, seed=3, n_jobs=1, folder=tmp_path)
+    study = Study(2, 40, 3, 2, (ClaimSetting("0.5", 0.5, ("garland",)),), shift=0.2, seed=3, n_jobs=1, folder=tmp_path)
     study = replace(study, horizon=24)
     found = table1._at_horizons(study, "garland", name)
     assert set(found) == {"local", "global", "rounds", "numbers"} and study.horizons == (1, 3, 6, 12, 24)

@@ -472,7 +472,7 @@ def test_a_search_can_be_stopped_by_a_callback_or_a_clock():
         seen.clear()
         result = tune(objectives(), 40, callbacks=[watch], n_jobs=n_jobs)
         assert (
-            9 <= len(result.history) <= 10
+            9 <= len(result.history) <= 8 + n_jobs  # an evaluation under way is told; none begins
             and result.history["value"].tolist() == seen
             and set(result.deploy) == {*PEAKS}
             and repr(result).startswith(f"gp, {len(result.history)} of 80 evaluations\n")

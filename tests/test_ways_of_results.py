@@ -12,7 +12,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from pfpne.paper.claims import evidence
-from pfpne.paper.claims.evidence import RUN_COLUMNS, Regime, Study
+from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimSetting, Study
 from pfpne.paper.exhibits import findings, pages, regret, verdict_tables
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import Results, run_experiment
@@ -61,7 +61,7 @@ def test_from_a_stored_result_to_a_line_on_the_axes_it_is_seven_calls_at_most(re
 
 
 def test_from_a_row_of_the_claims_to_the_readme_it_is_ten_calls_at_most(monkeypatch, tmp_path):
-    study = Study(2, 60, 2, 2, (Regime("bernoulli", "bernoulli", ("garland",)),), n_jobs=1, folder=tmp_path)
+    study = Study(2, 60, 2, 2, (ClaimSetting("bernoulli", "bernoulli", ("garland",)),), n_jobs=1, folder=tmp_path)
     monkeypatch.setattr(evidence, "summarize", stop)
     to_the_runs = way(verdict_tables.tabulate_claims, study)
     monkeypatch.setattr(findings, "sentences", stop)
@@ -74,7 +74,7 @@ def test_from_a_row_of_the_claims_to_the_readme_it_is_ten_calls_at_most(monkeypa
 def test_the_numbers_of_a_run_are_asked_for_in_one_way():
     """Study.runs, one row per run; nothing else of a study gives regret."""
     doors = {name for name, member in vars(Study).items() if callable(member) and not name.startswith("_")}
-    assert doors == {"experiment", "runs", "variant", "per_run"}
+    assert doors == {"experiment", "runs", "variant_regrets", "per_run"}
     study = Study(2, 60, 2, 2, (), n_jobs=1)
     assert set(inspect.signature(study.runs).parameters) == set(inspect.signature(study.experiment).parameters)
     assert "regret" in RUN_COLUMNS and np.isscalar(study.sweep_runs)

@@ -70,7 +70,7 @@ def _phased(
     settings: type, algorithm_class: type[PhasedAlgorithm], server_class: type[Server], client=PhasedClient, **fields
 ) -> Algorithm:
     make = partial(make_phased, algorithm_class, server_class, client=client)
-    return Algorithm(settings, make, server_class.takes, algorithm_class.answers, **fields)
+    return Algorithm(settings, make, server_class.receives, algorithm_class.receives, **fields)
 
 
 _GP = {
@@ -88,27 +88,27 @@ _ROWS = {
     "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_constants), ignores_horizon=True),
     "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_constants), ignores_horizon=True),
     "centralized": Algorithm(
-        hct.HCTSettings, make_centralized, CentralizedServer.takes, CentralizedClient.takes, ignores_horizon=True
+        hct.HCTSettings, make_centralized, CentralizedServer.receives, CentralizedClient.receives, ignores_horizon=True
     ),
     "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_constants)),
     "blin": Algorithm(blin.BLiNSettings, blin.make_blin, on_cells=False),
     "fed1-ucb": Algorithm(
         fed1_ucb.Fed1UCBSettings,
         fed1_ucb.make_fed1_ucb,
-        fed1_ucb.Fed1UCBServer.takes,
-        fed1_ucb.Fed1UCBClient.takes,
+        fed1_ucb.Fed1UCBServer.receives,
+        fed1_ucb.Fed1UCBClient.receives,
         on_cells=False,
     ),
     "fn-ucb": Algorithm(
         fn_ucb.FNUCBSettings,
         fn_ucb.make_fn_ucb,
-        fn_ucb.FNUCBServer.takes,
-        fn_ucb.FNUCBClient.takes,
+        fn_ucb.FNUCBServer.receives,
+        fn_ucb.FNUCBClient.receives,
         on_cells=False,
         ignores_horizon=True,
     ),
     "gp": Algorithm(gp.GPSettings, gp.make_gp, **_GP),
-    "gp-shared": Algorithm(gp.GPSettings, gp.make_shared_gp, gp.GPServer.takes, gp.SharedGPClient.takes, **_GP),
+    "gp-shared": Algorithm(gp.GPSettings, gp.make_shared_gp, gp.GPServer.receives, gp.SharedGPClient.receives, **_GP),
 }
 ALGORITHMS = {name: dataclasses.replace(row, name=name) for name, row in _ROWS.items()}
 NAMES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.max_evaluations is None)

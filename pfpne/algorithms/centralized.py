@@ -11,34 +11,37 @@ import numpy as np
 
 from pfpne.algorithms.hct import HCTSettings, TreeClient, hct_constants
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
-from pfpne.messages import Awaited, Message, numbers
+from pfpne.messages import Awaited, Message, number_array
 
 
 @dataclass(frozen=True, eq=False)
 class RewardReport(Message):
     """Up: the reward (1,) of the point received."""
 
-    reward: np.ndarray = numbers(1, statistic="mean")
+    reward: np.ndarray = number_array(1, statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
 class NextPoint(Message):
     """Down: the point (d,) to evaluate."""
 
-    point: np.ndarray = numbers("d")
+    point: np.ndarray = number_array("d")
 
 
 class CentralizedServer(Server):
     """One HCT for all M T evaluations; client j mod M makes evaluation j = 0, 1, ..."""
 
-    takes = (RewardReport,)
+    receives = (RewardReport,)
 
     def __init__(self, task: Task, settings: HCTSettings):
         super().__init__(task, settings)
         whole = replace(task, n_clients=1, horizon=task.n_clients * task.horizon)
         self.hct = TreeClient(whole, hct_constants(settings, whole.partition, whole.horizon))
 
-    def start(self) -> dict[int, Message]:
+    def first_messages(self) -> dict[int, Message]:
+        return self._next_point()
+
+    def _next_point(self) -> dict[int, Message]:
         """Return the next point, for the client whose turn it is; nothing after the last evaluation."""
         points = self.hct.ask().points
         return {self.hct.t % self.task.n_clients: NextPoint(self.hct.t, points[0])} if len(points) else {}
@@ -51,16 +54,19 @@ class CentralizedServer(Server):
         ranges = self.task.statistic_ranges(RewardReport)
         return Awaited(rounds, RewardReport, range(rounds + 1, rounds + 2), ranges=ranges)
 
+    def is_due(self, m: int, evaluated: int) -> bool:
+        return len(self.awaits(m).headers) > 0  # a message for each evaluation
+
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         for message in messages.values():  # one, from the client whose turn it is
             self.hct.tell(message.reward)
-        return self.start()
+        return self._next_point()
 
 
 class CentralizedClient(Client):
     """Evaluates what the server sends, and sends the reward; it would deploy the point that it evaluated last."""
 
-    takes = (NextPoint,)
+    receives = (NextPoint,)
 
     def __init__(self, task: Task, m: int):
         super().__init__(task)

@@ -23,7 +23,7 @@ import numpy as np
 from pfpne.algorithms.arms import draw_arms
 from pfpne.algorithms.phases import clip_to_budget, node_sums
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
-from pfpne.messages import Awaited, Message, integers, numbers
+from pfpne.messages import Awaited, Message, integer_array, number_array
 from pfpne.validation import check_amount, check_scale
 
 
@@ -44,7 +44,7 @@ class Fed1UCBSettings:
 class ArmMeans(Message):
     """Up: the client's mean (n,) of every active arm, in increasing order. Header: the phase, from 1."""
 
-    means: np.ndarray = numbers("n", statistic="mean")
+    means: np.ndarray = number_array("n", statistic="mean")
 
     def rewards_in_means(self, evaluations: int) -> int:
         """Return those of all phases so far."""
@@ -55,7 +55,7 @@ class ArmMeans(Message):
 class SurvivingArms(Message):
     """Down: the arms (n,) that stay active, in increasing order. Header: the phase, from 1."""
 
-    arms: np.ndarray = integers("kept")
+    arms: np.ndarray = integer_array("kept")
 
 
 def reward_deviation(noise: float | str | None) -> float:
@@ -81,8 +81,8 @@ def is_kept(mean: np.ndarray, width: float) -> np.ndarray:
 class Fed1UCBServer(Server):
     """Averages the clients' means of the active arms, and drops arms; phase, from 1, is the one under way."""
 
-    takes = (ArmMeans,)
-    bears_missing = True
+    receives = (ArmMeans,)
+    tolerates_missing = True
 
     def __init__(self, task: Task, n_arms: int, pulls: int, sigma: float):
         super().__init__(task)
@@ -98,6 +98,9 @@ class Fed1UCBServer(Server):
     def rewards_in_means(self) -> int:
         return self.phase * self.pulls
 
+    def phase_evaluations(self) -> int:
+        return self.pulls * len(self.active)
+
     def conclude(self, means: np.ndarray) -> SurvivingArms:
         """Conclude a phase: from the clients' means (M, n) of the active arms to the arms that are kept."""
         mean, phase = means.mean(axis=0), self.phase  # server: average of the local means
@@ -109,7 +112,7 @@ class Fed1UCBServer(Server):
 class Fed1UCBClient(Client):
     """Pulls every active arm equally often, and sends its means; arms (K, d) are in the order of play."""
 
-    takes = (SurvivingArms,)
+    receives = (SurvivingArms,)
 
     def __init__(self, task: Task, arms: np.ndarray, pulls: int):
         super().__init__(task)

@@ -32,7 +32,7 @@ import numpy as np
 from pfpne.algorithms.arms import draw_arms
 from pfpne.compiled import njit
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
-from pfpne.messages import Awaited, Message, numbers
+from pfpne.messages import Awaited, Message, number_array
 from pfpne.validation import check_amount, check_integer, check_scale
 
 
@@ -69,10 +69,10 @@ class FNUCBSettings:
 class NeuralStatistics(Message):
     """Up: the sums of one client. Down: the sums over all data of all clients, and means over clients."""
 
-    gram: np.ndarray = numbers("p", "p")  # (p, p): sum of g g^T, for one client since the last communication
-    moment: np.ndarray = numbers("p")  # (p,): sum of r g, likewise
-    weights: np.ndarray = numbers("p")  # (p,): those of the client's own network
-    inverse: np.ndarray = numbers(
+    gram: np.ndarray = number_array("p", "p")  # (p, p): sum of g g^T, for one client since the last communication
+    moment: np.ndarray = number_array("p")  # (p,): sum of r g, likewise
+    weights: np.ndarray = number_array("p")  # (p,): those of the client's own network
+    inverse: np.ndarray = number_array(
         "p", "p"
     )  # (p, p): the inverse of lambda I + the sum of g g^T over the client's own data
 
@@ -181,7 +181,7 @@ class FNUCBServer(Server):
     synced is the step of the last communication, inbox what clients have sent for the next one.
     """
 
-    takes = (NeuralStatistics,)
+    receives = (NeuralStatistics,)
     gram: Any
     moment: Any
     inbox: dict[int, Any]
@@ -198,6 +198,9 @@ class FNUCBServer(Server):
             return Awaited(self.inbox[m].header)
         p = self.settings.width * (len(self.task.partition.domain) + 2) + 1
         return Awaited(self.synced, NeuralStatistics, headers, {"p": p})
+
+    def is_due(self, m: int, evaluated: int) -> bool:
+        return len(self.awaits(m).headers) > 0  # a message for each evaluation
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         self.inbox.update(messages)
@@ -216,7 +219,7 @@ class FNUCBServer(Server):
 class FNUCBClient(Client):
     """Plays the arm of the largest bound alpha_t UCB_a + (1 - alpha_t) UCB_b, one evaluation at a time."""
 
-    takes = (NeuralStatistics, NewsRequest)
+    receives = (NeuralStatistics, NewsRequest)
 
     def __init__(self, task: Task, settings: FNUCBSettings, arms: Arms):
         super().__init__(task)

@@ -30,7 +30,7 @@ from scipy.stats import qmc
 
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
-from pfpne.messages import Awaited, Message, numbers
+from pfpne.messages import Awaited, Message, number_array
 from pfpne.rng import stream
 from pfpne.validation import check
 
@@ -79,16 +79,16 @@ def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, sigma: flo
 class Beliefs(Message):
     """Up: the client's posterior means on the grid (g,), less their average, and how many evaluations each is worth."""
 
-    means: np.ndarray = numbers("g")
-    counts: np.ndarray = numbers("g", low=0)
+    means: np.ndarray = number_array("g")
+    counts: np.ndarray = number_array("g", low=0)
 
 
 @dataclass(frozen=True, eq=False)
 class AllBeliefs(Message):
     """Down: the means of all clients' beliefs (g,), weighted by their counts, and the sums of the counts."""
 
-    means: np.ndarray = numbers("g")
-    counts: np.ndarray = numbers("g", low=0)
+    means: np.ndarray = number_array("g")
+    counts: np.ndarray = number_array("g", low=0)
 
 
 class GPClient(Client):
@@ -172,7 +172,7 @@ class SharedGPClient(GPClient):
     exchanges: how often it has exchanged beliefs. own_hyper: of the process of its own rewards, from which they come.
     """
 
-    takes = (AllBeliefs,)
+    receives = (AllBeliefs,)
 
     def __init__(self, task: Task, settings: GPSettings, m: int):
         super().__init__(task, settings, m)
@@ -224,7 +224,7 @@ class SharedGPClient(GPClient):
 class GPServer(Server):
     """Adds up what the clients believe; exchanges: how often it has."""
 
-    takes = (Beliefs,)
+    receives = (Beliefs,)
 
     def __init__(self, task: Task, settings: GPSettings):
         super().__init__(task, settings)
@@ -233,6 +233,10 @@ class GPServer(Server):
     def awaits(self, m: int) -> Awaited:
         sizes = {"g": grid_points(len(self.task.partition.domain))}
         return Awaited(self.exchanges - 1, Beliefs, range(self.exchanges, self.exchanges + 1), sizes)
+
+    def is_due(self, m: int, evaluated: int) -> bool:
+        next_exchange = first_points(len(self.task.partition.domain)) * 2**self.exchanges
+        return self.task.n_clients > 1 and next_exchange < self.task.horizon
 
     def conclude(self, means: np.ndarray, counts: np.ndarray) -> AllBeliefs:
         """Return the weighted means over the clients, from their means and counts (M, g)."""

@@ -71,36 +71,37 @@ class HCTConstants(NamedTuple):
     credit_path: bool = False  # HOO (hoo.py): a reward also counts at every node above the one pulled
 
 
-def epoch(t: int) -> int:
+def epoch_of(t: int) -> int:
     """Return e with 2^e = t^+, the smallest power of two >= t, for 1 <= t; PyXAB's floats agree for t < 2^29."""
     return (t - 1).bit_length()
 
 
-def squared_width_at(t_plus: int, max_delta: float, s: HCTSettings) -> float:
+def squared_width_at(t_plus: int, max_delta: float, settings: HCTSettings) -> float:
     """Return c^2 log(1/delta~(t^+)), delta~(t^+) = min(max_delta, c_1 delta / t^+), c_1 = (rho / (3 nu_1))^(1/8)."""
-    c_1 = np.power(s.rho / (3 * s.nu_1), 1.0 / 8)
-    return s.c**2 * math.log(1 / min(max_delta, c_1 * s.delta / t_plus))
+    c_1 = np.power(settings.rho / (3 * settings.nu_1), 1.0 / 8)
+    return settings.c**2 * math.log(1 / min(max_delta, c_1 * settings.delta / t_plus))
 
 
-def threshold_at(h: int, squared_width, s: HCTSettings):
+def threshold_at(h: int, squared_width, settings: HCTSettings):
     """Return tau_h = ceil(squared_width rho^(-2h) / nu_1^2), for each squared_width; 0 at the root, never pulled."""
     with np.errstate(over="ignore"):
-        return np.ceil(squared_width * np.float64(s.rho) ** (-2 * h) / s.nu_1**2) * (h > 0)
+        return np.ceil(squared_width * np.float64(settings.rho) ** (-2 * h) / settings.nu_1**2) * (h > 0)
 
 
-def hct_constants(s: HCTSettings, partition, T: int) -> HCTConstants:
+def hct_constants(settings: HCTSettings, partition, T: int) -> HCTConstants:
     """Return the constants of HCT for steps 1..T."""
-    depths, powers = range(partition.max_depth + 1), [2**e for e in range(epoch(T) + 1)]
-    squared_width = np.array([squared_width_at(t_plus, 1.0, s) for t_plus in powers])
-    in_thresholds = np.array([squared_width_at(t_plus, 0.5, s) for t_plus in powers])
-    threshold = np.stack([threshold_at(h, in_thresholds, s) for h in depths], axis=1)
+    depths, powers = range(partition.max_depth + 1), [2**e for e in range(epoch_of(T) + 1)]
+    squared_width = np.array([squared_width_at(t_plus, 1.0, settings) for t_plus in powers])
+    in_thresholds = np.array([squared_width_at(t_plus, 0.5, settings) for t_plus in powers])
+    threshold = np.stack([threshold_at(h, in_thresholds, settings) for h in depths], axis=1)
     threshold[:, -1] = np.inf
-    return HCTConstants(threshold, squared_width, np.array([s.nu_1 * s.rho**h for h in depths]), partition.k)
+    diameter = np.array([settings.nu_1 * settings.rho**h for h in depths])
+    return HCTConstants(threshold, squared_width, diameter, partition.k)
 
 
-def pyxab_constants(s: HCTSettings, partition, T: int) -> HCTConstants:
+def pyxab_constants(settings: HCTSettings, partition, T: int) -> HCTConstants:
     """Return HCT's constants, with PyXAB's re-expansion switched on."""
-    return hct_constants(s, partition, T)._replace(split_again=True)
+    return hct_constants(settings, partition, T)._replace(split_again=True)
 
 
 # --- the algorithm ----------------------------------------------------------------------------------
@@ -135,28 +136,29 @@ def traverse(node, state, constants):
 @part_of_step
 def update_tree(node, state, constants, v, reward):
     """Update the tree with the reward of node v: refresh it at t = t^+, update v and the B-values above, split v."""
-    s, n = state[0], node[v]
-    whole_tree = s.split >= 0 or s.t == 1 << s.epoch  # B-values that are not above v change, or all thresholds do
-    if s.t == 1 << s.epoch:
+    tree, pulled = state[0], node[v]
+    at_t_plus = tree.t == 1 << tree.epoch
+    whole_tree = tree.split >= 0 or at_t_plus  # B-values that are not above v change, or all thresholds do
+    if at_t_plus:
         refresh(node, state, constants)
-    if s.split >= 0:
-        update_B(node, s.split, constants)
-        s.split = -1
+    if tree.split >= 0:
+        update_B(node, tree.split, constants)
+        tree.split = -1
     u = v
     while u >= 0:
         node[u].count += 1
         node[u].total += reward
-        node[u].U = upper_bound(node[u], s.epoch, constants)
+        node[u].U = upper_bound(node[u], tree.epoch, constants)
         u = node[u].parent if constants.credit_path else -1
     highest_turn = update_B(node, v, constants)
-    s.top = 0 if whole_tree else highest_turn
-    best = node[s.best]  # the most pulled of the deepest ever pulled, forgotten ones too
-    if (n.depth, n.count, -n.index) > (best.depth, best.count, -best.index):
-        s.best = v
-    if n.count >= constants.threshold[s.epoch, n.depth] and (n.child < 0 or constants.split_again):
+    tree.top = 0 if whole_tree else highest_turn
+    best = node[tree.best]  # the most pulled of the deepest ever pulled, forgotten ones too
+    if (pulled.depth, pulled.count, -pulled.index) > (best.depth, best.count, -best.index):
+        tree.best = v
+    if pulled.count >= constants.threshold[tree.epoch, pulled.depth] and (pulled.child < 0 or constants.split_again):
         split(node, state, constants, v)
-    s.t += 1
-    s.epoch += s.t > 1 << s.epoch
+    tree.t += 1
+    tree.epoch += tree.t > 1 << tree.epoch
 
 
 @njit(cache=True)
@@ -168,24 +170,24 @@ def refresh(node, state, constants):
 
 
 @part_of_step
-def upper_bound(n, epoch, constants):
+def upper_bound(row, epoch, constants):
     """Return U = mean + nu_1 rho^h + sqrt(c^2 log(1/delta~(t^+)) / T_{h,i}); infinity before the first pull."""
-    if n.count == 0:
+    if row.count == 0:
         return np.inf
-    mean, diameter = n.total / n.count, constants.diameter[n.depth]
-    width = math.sqrt(constants.squared_width[epoch] / n.count)
+    mean, diameter = row.total / row.count, constants.diameter[row.depth]
+    width = math.sqrt(constants.squared_width[epoch] / row.count)
     return mean + width + diameter if constants.credit_path else mean + diameter + width  # to PyXAB's last bit
 
 
 @part_of_step
 def set_B(node, v, k):
     """Set B = min(U, the largest B of the children), or U at a leaf, and which child has the largest."""
-    n = node[v]
-    n.largest = n.child
-    for u in range(n.child + 1, n.child + k if n.child >= 0 else 0):
-        if node[u].B >= node[n.largest].B:  # the last of equal children
-            n.largest = u
-    n.B = min(n.U, node[n.largest].B) if n.child >= 0 else n.U
+    parent = node[v]
+    parent.largest = parent.child
+    for u in range(parent.child + 1, parent.child + k if parent.child >= 0 else 0):
+        if node[u].B >= node[parent.largest].B:  # the last of equal children
+            parent.largest = u
+    parent.B = min(parent.U, node[parent.largest].B) if parent.child >= 0 else parent.U
 
 
 @part_of_step
@@ -210,13 +212,13 @@ def update_B(node, v, constants):
 @njit(cache=True)
 def split(node, state, constants, v):
     """Give v k new children, never pulled; old children are forgotten, with all nodes below them."""
-    s, n, k = state[0], node[v], constants.k
-    n.child, n.largest, s.split = s.size, s.size + k - 1, v
+    tree, parent, k = state[0], node[v], constants.k
+    parent.child, parent.largest, tree.split = tree.size, tree.size + k - 1, v
     for j in range(k):
-        child = node[s.size + j]
-        child.depth, child.index = n.depth + 1, k * (n.index - 1) + 1 + j
+        child = node[tree.size + j]
+        child.depth, child.index = parent.depth + 1, k * (parent.index - 1) + 1 + j
         child.parent, child.child, child.largest, child.U, child.B = v, -1, -1, np.inf, np.inf
-    s.size += k
+    tree.size += k
 
 
 # --- clients and server -----------------------------------------------------------------------------

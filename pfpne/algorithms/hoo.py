@@ -21,18 +21,18 @@ import math
 
 import numpy as np
 
-from pfpne.algorithms.hct import HCTConstants, TreeSettings, epoch
+from pfpne.algorithms.hct import HCTConstants, TreeSettings, epoch_of
 
 
-def truncation_depth(T: int, s: TreeSettings) -> int:
+def truncation_depth(T: int, settings: TreeSettings) -> int:
     """Return D_{n_0} = ceil((ln(n_0) / 2 - ln(1/nu_1)) / ln(1/rho)), with n_0 = T."""
-    return int(np.ceil((np.log(T) / 2 - np.log(1 / s.nu_1)) / np.log(1 / s.rho)))
+    return int(np.ceil((np.log(T) / 2 - np.log(1 / settings.nu_1)) / np.log(1 / settings.rho)))
 
 
-def hoo_constants(s: TreeSettings, partition, T: int) -> HCTConstants:
+def hoo_constants(settings: TreeSettings, partition, T: int) -> HCTConstants:
     """Return the constants of HOO for steps 1..T, for the tree of hct.py."""
-    depths, epochs = range(partition.max_depth + 1), epoch(T) + 1
+    depths, epochs = range(partition.max_depth + 1), epoch_of(T) + 1
     threshold = np.zeros((epochs, len(depths)))
-    threshold[:, min(partition.max_depth, max(1, truncation_depth(T, s) + 1)) :] = np.inf
-    diameter = np.array([s.nu_1 * s.rho**h for h in depths])
+    threshold[:, min(partition.max_depth, max(1, truncation_depth(T, settings) + 1)) :] = np.inf
+    diameter = np.array([settings.nu_1 * settings.rho**h for h in depths])
     return HCTConstants(threshold, np.full(epochs, 2 * math.log(T)), diameter, partition.k, credit_path=True)

@@ -10,10 +10,10 @@ loop runs S clients in step. finish_depth is not in the paper: it notes the poin
 | paper                           | here                 | meaning                                                |
 |---------------------------------|----------------------|--------------------------------------------------------|
 | (h, i)                          | h, index             | node: depth and index, 1-based                         |
-| K^h                             | index, shared[h]     | the server's active nodes of depth h                   |
+| K^h                             | kept_by_server[h]    | the server's active nodes of depth h                   |
 | K_m^h                           | owner, index in pe   | the client's own active nodes of depth h               |
 | E^h, E_m^h                      | ~keep                | what the server, the client eliminates                 |
-| T_{m,h,i}                       | n                    | the client's own samples of a node                     |
+| T_{m,h,i}                       | n_samples in pe      | the client's own samples of a node                     |
 | mu-hat_{m,h,i}, b_{m,h,i}       | mean, b in pe        | the client's mean of a node and its half-width         |
 | mu-bar_{h,i}, b_{h,i}           | mean, b in conclude  | the global mean of a node and its half-width           |
 | tau_h, H_0                      | tau, H_0             | samples wanted at depth h; last federated depth        |
@@ -28,7 +28,7 @@ import numpy as np
 
 from pfpne.algorithms.phases import PhasedAlgorithm, Pull, first_positions, lookup_sorted
 from pfpne.federation import Server, Task
-from pfpne.messages import Awaited, Message, integers, numbers
+from pfpne.messages import Awaited, Message, integer_array, number_array
 from pfpne.validation import check_amount, check_rho, check_scale
 
 
@@ -37,16 +37,16 @@ def log_term(T: int, c_1: float, delta: float) -> float:
     return max(0.0, math.log(c_1 * T / delta))
 
 
-def tau(h: int, log: float, c: float, nu_1: float, rho: float) -> int:
-    """Return tau_h = ceil(c^2 log rho^(-2h) / nu_1^2), the samples that a node needs, in 1..2^62 (Section 3.1)."""
+def tau(h: int, log_term: float, c: float, nu_1: float, rho: float) -> int:
+    """Return tau_h = ceil(c^2 log_term rho^(-2h) / nu_1^2), the samples that a node needs, in 1..2^62 (Section 3.1)."""
     if -2 * h * math.log2(rho) > 900:  # the power would overflow; 2^62 is more than any horizon
         return 2**62
-    return max(1, math.ceil(min(2.0**62, c**2 * log * rho ** (-2 * h) / nu_1**2)))
+    return max(1, math.ceil(min(2.0**62, c**2 * log_term * rho ** (-2 * h) / nu_1**2)))
 
 
-def radius(n, log: float, c: float):
-    """Return b = c sqrt(log / n), the half-width for a mean of n >= 1 samples (paper, Section 3.1)."""
-    return c * np.sqrt(log / n)
+def radius(n, log_term: float, c: float):
+    """Return b = c sqrt(log_term / n), the half-width for a mean of n >= 1 samples (paper, Section 3.1)."""
+    return c * np.sqrt(log_term / n)
 
 
 def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
@@ -98,13 +98,13 @@ class PhasedSettings:
         if self.delta is not None:
             check_scale("delta", self.delta, also=", or None for 1/M")
 
-    def log_term(self, task: Task) -> float:
-        """Return log(c_1 T / delta) of the bounds."""
-        return log_term(task.horizon, self.c_1, 1 / task.n_clients if self.delta is None else self.delta)
+    def log_term(self, T: int, M: int) -> float:
+        """Return log(c_1 T / delta) of the bounds, for T evaluations of each of M clients."""
+        return log_term(T, self.c_1, 1 / M if self.delta is None else self.delta)
 
-    def tau(self, h: int, log: float) -> int:
+    def tau(self, h: int, log_term: float) -> int:
         """Return tau_h, the samples that a node of depth h needs, from the log(c_1 T / delta) of the bounds."""
-        return tau(h, log, self.c, self.nu_1, self.rho)
+        return tau(h, log_term, self.c, self.nu_1, self.rho)
 
 
 @dataclass(frozen=True)
@@ -122,39 +122,39 @@ class PFPNESettings(PhasedSettings):
 class NodeMeans(Message):
     """Up: the client's mean of every node of K^h, in increasing index."""
 
-    means: np.ndarray = numbers("n", statistic="mean")
+    means: np.ndarray = number_array("n", statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
 class Kept(Message):
     """Down (pf-pne): the nodes that stay, their global means and half-widths."""
 
-    index: np.ndarray = integers("kept")
-    means: np.ndarray = numbers("kept", statistic="mean")
-    half_widths: np.ndarray = numbers("kept", low=0)
+    index: np.ndarray = integer_array("kept")
+    means: np.ndarray = number_array("kept", statistic="mean")
+    half_widths: np.ndarray = number_array("kept", low=0)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptIndex(Message):
     """Down (fed-pne): the nodes that stay."""
 
-    index: np.ndarray = integers("kept")
+    index: np.ndarray = integer_array("kept")
 
 
 # --- the steps -----------------------------------------------------------------------------------------
 
 
-def n_pulls_per_client(h: int, log: float, s: PhasedSettings, M: int) -> int:
+def n_pulls_per_client(h: int, log_term: float, settings: PhasedSettings, M: int) -> int:
     """Return how often each of M clients pulls a node of depth h: ceil(tau_h / M), at least least_rewards times.
 
     Algorithm 2, line 6.
     """
-    return max(s.least_rewards, -(-s.tau(h, log) // M))
+    return max(settings.least_rewards, -(-settings.tau(h, log_term) // M))
 
 
-def expand(task: Task, s: PhasedSettings, log: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
+def expand(task: Task, settings: PhasedSettings, log_term: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
     """Go deeper while |K| tau_h <= M, as one pull of each client would be too many (Fed-PNE, deviation 11)."""
-    while h < task.partition.max_depth and len(index) * s.tau(h, log) <= task.n_clients:
+    while h < task.partition.max_depth and len(index) * settings.tau(h, log_term) <= task.n_clients:
         h, index = h + 1, task.partition.children(index)
     return h, index
 
@@ -166,33 +166,34 @@ class Elimination(PhasedAlgorithm):
     """What the paper's three algorithms share: to sample the nodes of a depth, and Algorithm 3."""
 
     @property
-    def log(self) -> float:
+    def log_term(self) -> float:
         """log(c_1 T / delta)."""
-        return self.settings.log_term(self.task)
+        return self.settings.log_term(self.task.horizon, self.task.n_clients)
 
     def pull_all_nodes(self, h: int, index: np.ndarray):
         """Pull each node of K^h ceil(tau_h / M) times; return the sums (S, n) of the rewards, and that number."""
         self.index = index
-        n = min(n_pulls_per_client(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
+        n_pulls = n_pulls_per_client(h, self.log_term, self.settings, self.task.n_clients)
+        n_pulls = min(n_pulls, self.task.horizon + 1)  # no client pulls more often
         owner = np.repeat(np.arange(self.S), len(index))
-        sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n))
-        return sums.reshape(self.S, -1), n
+        sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n_pulls))
+        return sums.reshape(self.S, -1), n_pulls
 
-    def pe(self, shared: dict, own: dict):
-        """Algorithm 3, PE, from the root: each client eliminates alone, and spares what the federation kept.
+    def pe(self, kept_by_server: dict, drawn: dict):
+        """Algorithm 3, PE, from the root: each client eliminates alone; what the federation kept is protected.
 
-        shared: h -> (index, mean, b), K^h after elimination and its global statistics; nothing beyond H_0.
-        own: h -> (index, sums (S, n nodes), n), what each client drew of K^h before elimination, n pulls a node.
+        kept_by_server: h -> (index, mean, b), K^h after elimination and its global statistics; nothing beyond H_0.
+        drawn: h -> (index, sums (S, nodes), n_pulls), what each client drew of K^h before elimination.
         """
         none = np.empty(0, dtype=np.int64)
         h, root = self.first_nodes(self.task)  # line 2
         owner, index = np.repeat(np.arange(self.S), len(root)), np.tile(root, self.S)
         while len(owner):  # line 3: until the horizon has cut every client's phase
-            kept_index, global_mean, global_b = shared.get(h, (none, none, none))
+            kept_index, global_mean, global_b = kept_by_server.get(h, (none, none, none))
             protected, position = lookup_sorted(index, kept_index)
-            sums, n = self.stage_1_samples(owner, index, *own.get(h, (none, none, 0)))
-            yield from self.draw_lacking(h, owner, index, protected, sums, n)  # lines 4-6
-            mean, b = sums / n, radius(n, self.log, self.settings.c)  # line 7
+            sums, n_samples = self.stage_1_samples(owner, index, *drawn.get(h, (none, none, 0)))
+            yield from self.draw_lacking(h, owner, index, protected, sums, n_samples)  # lines 4-6
+            mean, b = sums / n_samples, radius(n_samples, self.log_term, self.settings.c)  # line 7
             mean[protected], b[protected] = global_mean[position], global_b[position]  # Algorithm 2, line 11
             best, keep = self.eliminate(h, owner, mean, b)  # lines 8-9
             yield from self.finish_depth(h, owner[best], index[best])
@@ -201,22 +202,22 @@ class Elimination(PhasedAlgorithm):
             h, index = h + 1, self.task.partition.children(index[keep])  # lines 10-11
 
     @staticmethod
-    def stage_1_samples(owner, index, drawn_index, drawn_sums, drawn_n) -> tuple[np.ndarray, np.ndarray]:
+    def stage_1_samples(owner, index, drawn_index, drawn_sums, n_pulls: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the sums (N,) and the numbers (N,) of the samples that the clients drew of their nodes in stage 1."""
-        sums, n = np.zeros(len(index)), np.zeros(len(index), dtype=np.int64)
-        drawn, column = lookup_sorted(index, drawn_index)
+        sums, n_samples = np.zeros(len(index)), np.zeros(len(index), dtype=np.int64)
+        is_drawn, column = lookup_sorted(index, drawn_index)
         if len(column):
-            sums[drawn], n[drawn] = drawn_sums[owner[drawn], column], drawn_n
-        return sums, n
+            sums[is_drawn], n_samples[is_drawn] = drawn_sums[owner[is_drawn], column], n_pulls
+        return sums, n_samples
 
-    def draw_lacking(self, h: int, owner, index, protected, sums, n):
-        """Draw what the nodes that are not protected lack to tau_h samples, and add it to sums and n (deviation 5)."""
-        enough = min(self.settings.tau(h, self.log), self.task.horizon + 1)  # no client pulls more often
-        lacking = np.where(protected, 0, np.maximum(0, enough - n))
+    def draw_lacking(self, h: int, owner, index, protected, sums, n_samples):
+        """Draw what the nodes that are not protected lack to tau_h samples, and add it to the two (deviation 5)."""
+        enough = min(self.settings.tau(h, self.log_term), self.task.horizon + 1)  # no client pulls more often
+        lacking = np.where(protected, 0, np.maximum(0, enough - n_samples))
         short = np.flatnonzero(lacking)
         if len(short):
             sums[short] += yield Pull(h, owner[short], index[short], lacking[short])
-            n[short] += lacking[short]
+            n_samples[short] += lacking[short]
 
     def eliminate(self, h: int, owner, mean, b) -> tuple[np.ndarray, np.ndarray]:
         """Return the position (S,) of each client's best node, over K_m^h (deviation 7), and which nodes stay."""
@@ -229,40 +230,41 @@ class Elimination(PhasedAlgorithm):
 class PFPNE(Elimination):
     """Algorithm 2: evaluate K^h with the others down to depth H_0, then run PE alone."""
 
-    answers = (Kept,)
+    receives = (Kept,)
 
     def loop(self):
-        shared, own = {}, {}
+        kept_by_server, drawn = {}, {}
         H_0 = transition_depth(self.settings.Delta, self.settings.nu_1, self.settings.rho)  # line 2
         h, index = self.first_nodes(self.task)  # line 2, K^0
         while h <= H_0:  # lines 3-4 (deviation 4); the horizon cuts whoever asks for more (deviation 9)
-            sums, n = yield from self.pull_all_nodes(h, index)  # lines 5-7
-            answer = yield NodeMeans(h, sums / n)  # lines 8-10
-            own[h], shared[h] = (index, sums, n), (answer.index, answer.means, answer.half_widths)  # line 11
+            sums, n_pulls = yield from self.pull_all_nodes(h, index)  # lines 5-7
+            answer = yield NodeMeans(h, sums / n_pulls)  # lines 8-10
+            drawn[h] = index, sums, n_pulls
+            kept_by_server[h] = answer.index, answer.means, answer.half_widths  # line 11
             best = answer.index[np.argmax(answer.means)]
             yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best))
             h, index = h + 1, self.task.partition.children(answer.index)  # lines 12-13
-        yield from self.pe(shared, own)  # lines 15-17
+        yield from self.pe(kept_by_server, drawn)  # lines 15-17
 
 
 class FedPNE(Elimination):
     """Fed-PNE's client: stage 1 of PF-PNE without end, with the expansion criterion (deviation 11)."""
 
-    answers = (KeptIndex,)
+    receives = (KeptIndex,)
 
     def loop(self):
         h, index = self.first_nodes(self.task)
         while True:
-            h, index = expand(self.task, self.settings, self.log, h, index)
-            sums, n = yield from self.pull_all_nodes(h, index)
-            answer = yield NodeMeans(h, sums / n)
-            means = (sums / n)[:, lookup_sorted(index, answer.index)[0]]
+            h, index = expand(self.task, self.settings, self.log_term, h, index)
+            sums, n_pulls = yield from self.pull_all_nodes(h, index)
+            answer = yield NodeMeans(h, sums / n_pulls)
+            means = (sums / n_pulls)[:, lookup_sorted(index, answer.index)[0]]
             yield from self.finish_depth(h, np.arange(self.S), answer.index[np.argmax(means, axis=1)])
             h, index = h + 1, self.task.partition.children(answer.index)
 
 
 class PE(Elimination):
-    """Algorithm 3 alone, no node spared: phased elimination from the root (deviation 18)."""
+    """Algorithm 3 alone, no node protected: phased elimination from the root (deviation 18)."""
 
     def loop(self):
         return self.pe({}, {})
@@ -271,14 +273,14 @@ class PE(Elimination):
 class PhasedServer(Server):
     """Algorithm 1: average the clients' means, eliminate, broadcast what stays. K^h goes on as the clients' does."""
 
-    takes = (NodeMeans,)
-    bears_missing = True
+    receives = (NodeMeans,)
+    tolerates_missing = True
     first_nodes = staticmethod(PhasedAlgorithm.first_nodes)
 
     def __init__(self, task: Task, settings: PhasedSettings):
         super().__init__(task, settings)
-        self.last_depth = -1  # that was concluded
-        self.log = settings.log_term(task)
+        self.concluded_depth = -1  # the last depth whose phase was concluded
+        self.log_term = settings.log_term(task.horizon, task.n_clients)
         self.h, self.index = self._begin(*self.first_nodes(task))  # line 2
 
     def _begin(self, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
@@ -290,30 +292,34 @@ class PhasedServer(Server):
 
         If clients are missing, it is what those who have answered have drawn.
         """
-        return self.present * n_pulls_per_client(h, self.log, self.settings, self.task.n_clients)
+        return self.present * n_pulls_per_client(h, self.log_term, self.settings, self.task.n_clients)
 
     def rewards_in_means(self) -> int:
-        return n_pulls_per_client(self.h, self.log, self.settings, self.task.n_clients)
+        return n_pulls_per_client(self.h, self.log_term, self.settings, self.task.n_clients)
+
+    def phase_evaluations(self) -> int:
+        return self.rewards_in_means() * len(self.index)
 
     def awaits(self, m: int) -> Awaited:
         """Await the client's means of K^h, down to the last federated depth (line 3; the clients see to T)."""
-        if self.last_depth >= self.last_federated_depth():
-            return Awaited(self.last_depth)
-        kind, ranges = self.takes[0], self.task.statistic_ranges(self.takes[0])
-        return Awaited(self.last_depth, kind, range(self.h, self.h + 1), {"n": len(self.index)}, ranges=ranges)
+        if self.concluded_depth >= self.last_federated_depth():
+            return Awaited(self.concluded_depth)
+        kind, ranges = self.receives[0], self.task.statistic_ranges(self.receives[0])
+        return Awaited(self.concluded_depth, kind, range(self.h, self.h + 1), {"n": len(self.index)}, ranges=ranges)
 
     def last_federated_depth(self) -> float:
         """Return the last depth whose means the clients send: H_0 (line 5), or that of the partition."""
-        s = self.settings
-        return min(self.task.partition.max_depth, transition_depth(s.Delta, s.nu_1, s.rho))
+        settings = self.settings
+        H_0 = transition_depth(settings.Delta, settings.nu_1, settings.rho)
+        return min(self.task.partition.max_depth, H_0)
 
     def conclude(self, means: np.ndarray) -> Kept:
         """Conclude a phase: from the clients' means (M, n) of K^h (line 6) to the broadcast; K^{h+1} is next."""
-        h, s = self.h, self.settings
+        h, settings = self.h, self.settings
         mean = means.mean(axis=0)  # lines 7-9
-        b = np.full(len(mean), radius(self.samples(h), self.log, s.c))
-        keep = is_kept(mean, b, np.argmax(mean), h, s.nu_1, s.rho)  # lines 10-11
-        index, self.last_depth = self.index[keep], h  # line 12
+        b = np.full(len(mean), radius(self.samples(h), self.log_term, settings.c))
+        keep = is_kept(mean, b, np.argmax(mean), h, settings.nu_1, settings.rho)  # lines 10-11
+        index, self.concluded_depth = self.index[keep], h  # line 12
         if h < self.task.partition.max_depth:
             self.h, self.index = self._begin(h + 1, self.task.partition.children(index))  # lines 14, 4
         return Kept(h, index, mean[keep], b[keep])  # line 13
@@ -326,7 +332,7 @@ class FedPNEServer(PhasedServer):
         return self.task.partition.max_depth
 
     def _begin(self, h, index):
-        return expand(self.task, self.settings, self.log, h, index)
+        return expand(self.task, self.settings, self.log_term, h, index)
 
     def conclude(self, means):
         answer = super().conclude(means)

@@ -30,7 +30,7 @@ from pfpne.algorithms.hct import (
     HCTSettings,
     TreeClient,
     TreeSettings,
-    epoch,
+    epoch_of,
     hct_constants,
     refresh,
 )
@@ -44,7 +44,7 @@ from pfpne.algorithms.pf_pne import (
 )
 from pfpne.algorithms.phases import PhasedAlgorithm, PhasedClient, Pull, lookup_sorted
 from pfpne.federation import Batch, Task
-from pfpne.messages import Awaited, Message, integers, numbers
+from pfpne.messages import Awaited, Message, integer_array, number_array
 from pfpne.validation import check, check_scale
 
 ROOT_PULLS = 8  # how many times more often than by PF-PNE the root is pulled: enough to estimate a variance
@@ -107,9 +107,9 @@ class NoiseHCTSettings(TreeSettings):
 class DepthStatistics(Message):
     """Up: the client's mean of every node of K^h, the variance of its rewards, and 1 if all of them were 0 or 1."""
 
-    means: np.ndarray = numbers("n", statistic="mean")
-    variances: np.ndarray = numbers(1, low=0, statistic="variance")
-    binary: np.ndarray = integers(1, high=1)
+    means: np.ndarray = number_array("n", statistic="mean")
+    variances: np.ndarray = number_array(1, low=0, statistic="variance")
+    binary: np.ndarray = integer_array(1, high=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +120,11 @@ class SharedStatistics(Message):
     weights: the sum of the clients' weights. continues: 1 to go on together.
     """
 
-    index: np.ndarray = integers("kept")
-    means: np.ndarray = numbers("n", statistic="mean")
-    variances: np.ndarray = numbers(3, low=0, statistic="variance")
-    weights: np.ndarray = numbers(1, low=0)
-    continues: np.ndarray = integers(1, high=1)
+    index: np.ndarray = integer_array("kept")
+    means: np.ndarray = number_array("n", statistic="mean")
+    variances: np.ndarray = number_array(3, low=0, statistic="variance")
+    weights: np.ndarray = number_array(1, low=0)
+    continues: np.ndarray = integer_array(1, high=1)
 
 
 def confidence_constant(variance: float) -> float:
@@ -230,7 +230,7 @@ def all_binary(rewards: np.ndarray) -> np.ndarray:
 class PFPNEPlus(Elimination):
     """Federated elimination, then one HCT for each client, on the tree that is left."""
 
-    answers = (SharedStatistics,)
+    receives = (SharedStatistics,)
 
     def loop(self):
         s = self.settings
@@ -260,7 +260,7 @@ class PFPNEPlus(Elimination):
 
     def sample_root(self):
         """Pull the root; return the clients' means (S, 1) and the number of pulls, and learn the noise there."""
-        n = ROOT_PULLS * n_pulls_per_client(0, self.log, self.settings, self.task.n_clients)
+        n = ROOT_PULLS * n_pulls_per_client(0, self.log_term, self.settings, self.task.n_clients)
         rewards = yield from pull_root(self.S, min(n, self.task.horizon + 1))
         self.binary, self.variances = all_binary(rewards), rewards.var(axis=1, ddof=1)
         return rewards.mean(axis=1, keepdims=True), rewards.shape[1]
@@ -273,7 +273,7 @@ class PFPNEPlus(Elimination):
         root, and the server finds sigma^2 from the means.
         """
         self.index = index
-        n = min(n_pulls_per_client(h, self.log, self.settings, self.task.n_clients), self.task.horizon + 1)
+        n = min(n_pulls_per_client(h, self.log_term, self.settings, self.task.n_clients), self.task.horizon + 1)
         pieces = min(n, PIECES)
         size = np.full(pieces, n // pieces) + (np.arange(pieces) < n % pieces)
         owner, nodes = np.repeat(np.arange(self.S), len(index) * pieces), np.tile(np.repeat(index, pieces), self.S)
@@ -291,14 +291,14 @@ class PFPNEPlus(Elimination):
         return means, n
 
     def stage_2_by_elimination(self, depths: list[FinishedDepth]):
-        """Run PE, which spares what stage 1 kept if means are shared."""
-        shared, own = {}, {}
+        """Run PE, which protects what stage 1 kept if means are shared."""
+        kept_by_server, drawn = {}, {}
         for h, depth in enumerate(depths):
             kept, n = depth.answer.index, depth.n
-            b = np.full(len(kept), radius(n * self.task.n_clients, self.log, depth.c))
-            shared[h] = kept, depth.answer.means[depth.kept_positions], b
-            own[h] = depth.index, depth.means * n, n
-        yield from self.pe(shared if self.settings.shared_means and not self.settings.safe else {}, own)
+            b = np.full(len(kept), radius(n * self.task.n_clients, self.log_term, depth.c))
+            kept_by_server[h] = kept, depth.answer.means[depth.kept_positions], b
+            drawn[h] = depth.index, depth.means * n, n
+        yield from self.pe(kept_by_server if self.settings.shared_means and not self.settings.safe else {}, drawn)
 
     def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], t: int) -> OwnTrees:
         """Return the clients' trees at step t, each with what is known of the nodes of stage 1."""
@@ -370,7 +370,7 @@ def warm_start_tree(task: Task, constants: HCTConstants, depths: list, m: int, t
             node["free"][rows["parent"]] = free
         first_above, first = first, first + len(index)
     tree.node, tree.t = node, t - 1
-    tree.state[0] = (t, epoch(t), size, 0, -1, 0)
+    tree.state[0] = (t, epoch_of(t), size, 0, -1, 0)
     refresh(tree.node, tree.state, constants)
     return tree
 
@@ -422,15 +422,15 @@ class PlusServer(PhasedServer):
     precision, and that of the precisions. n_steps: a client's pulls so far. continues: False once stage 1 has ended.
     """
 
-    takes = (DepthStatistics,)
-    bears_missing = False
+    receives = (DepthStatistics,)
+    tolerates_missing = False
     binary = True
     het_sums = 0.0, 0.0
     n_steps = 0
     continues = True
 
     def awaits(self, m: int) -> Awaited:
-        return super().awaits(m) if self.continues else Awaited(self.last_depth)
+        return super().awaits(m) if self.continues else Awaited(self.concluded_depth)
 
     def rewards_in_means(self) -> int:
         return super().rewards_in_means() * (ROOT_PULLS if self.h == 0 else 1)
@@ -482,6 +482,6 @@ class PlusServer(PhasedServer):
             is_quiet = h == 0 and not self.binary and mean_variance < QUIET**2
             agree = lower_bound <= (s.nu_1 * s.rho**h) ** 2 and not is_quiet
         if s.safe or (s.heterogeneity_test and task.n_clients <= FEW_CLIENTS):
-            next_phase = task.partition.k * n_kept * n_pulls_per_client(h + 1, self.log, s, task.n_clients)
+            next_phase = task.partition.k * n_kept * n_pulls_per_client(h + 1, self.log_term, s, task.n_clients)
             agree = agree and self.n_steps + next_phase <= task.horizon ** (2 / 3)
         return agree

@@ -86,11 +86,11 @@ class PhasedAlgorithm:
         (S, d): the points that the clients would deploy; at first the domain's centre.
     index
         (n,): the nodes K^h whose means the server is sent.
-    answers
-        The kinds of message that the server answers with.
+    receives
+        The kinds of message that its clients may be sent.
     """
 
-    answers: tuple[type[Message], ...] = ()
+    receives: tuple[type[Message], ...] = ()
 
     def __init__(self, task: Task, settings, S: int):
         self.task, self.settings, self.S = task, settings, S
@@ -143,13 +143,13 @@ class PhasedClient(Client):
         self.__setstate__({"_made_of": (algorithm_class, settings), "_sent": []})
 
     def __getstate__(self):
-        return {name: value for name, value in vars(self).items() if name not in ("_phases", "_loop", "_step")}
+        return {name: value for name, value in vars(self).items() if name not in ("_algorithm", "_loop", "_step")}
 
     def __setstate__(self, state):
         vars(self).update(state)
         algorithm_class, settings = self._made_of
-        self._phases = algorithm_class(self.task, settings, 1)
-        self._loop = self._phases.loop()
+        self._algorithm = algorithm_class(self.task, settings, 1)
+        self._loop = self._algorithm.loop()
         self._step = next(self._loop)
         for value in self._sent:
             self._step = self._loop.send(value)
@@ -176,16 +176,16 @@ class PhasedClient(Client):
         return type(step)(step.header, *(rows[0] for rows in step.values)) if isinstance(step, Message) else None
 
     @property
-    def takes(self) -> tuple[type[Message], ...]:
-        return self._phases.answers
+    def receives(self) -> tuple[type[Message], ...]:
+        return self._algorithm.receives
 
     def awaits(self) -> Awaited:
         """Await the server's answer, once the means of K^h are sent: it names nodes of K^h alone."""
         last_header = max((value.header for value in self._sent if isinstance(value, Message)), default=-1)
         if not isinstance(self._step, Message):
             return Awaited(last_header)
-        h, index = self._step.header, self._phases.index
-        kind, ranges = self.takes[0], self.task.statistic_ranges(self.takes[0])
+        h, index = self._step.header, self._algorithm.index
+        kind, ranges = self.receives[0], self.task.statistic_ranges(self.receives[0])
         return Awaited(last_header, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, ranges)
 
     def _receive(self, message: Message) -> None:
@@ -193,7 +193,7 @@ class PhasedClient(Client):
 
     def best(self) -> np.ndarray:
         """Return the centre (d,) of the best node of the deepest finished depth; at first that of the domain."""
-        return self._phases.best[0].copy()
+        return self._algorithm.best[0].copy()
 
 
 def make_phased(

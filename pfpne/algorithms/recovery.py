@@ -96,14 +96,14 @@ def mask_from_seed(seed: bytes, n: int, bits: int) -> np.ndarray:
     return random_numbers(derive(seed, b"", b"stream", 0, 32), n, bits)
 
 
-def split(secret: bytes, quorum: int, M: int) -> list[bytes]:
+def split_secret(secret: bytes, quorum: int, M: int) -> list[bytes]:
     """Return shares of a secret, one for each client; a quorum of them gives it back, and fewer say nothing of it."""
     from Crypto.Protocol.SecretSharing import Shamir  # pyright: ignore[reportMissingImports]  pfpne[secure]
 
     return [share for _, share in sorted(Shamir.split(quorum, M, secret))]
 
 
-def combine(shares: dict[int, bytes]) -> bytes:
+def join_shares(shares: dict[int, bytes]) -> bytes:
     """Return the secret, from the shares (client -> share) of exactly a quorum of clients."""
     from Crypto.Protocol.SecretSharing import Shamir  # pyright: ignore[reportMissingImports]  pfpne[secure]
 

@@ -37,21 +37,21 @@ from pfpne.algorithms.recovery import (
     SEED,
     Envelopes,
     agree,
-    combine,
     derive,
     from_words,
     join_keys,
+    join_shares,
     least_sum,
     mask_from_seed,
     random_numbers,
     seeds,
-    split,
+    split_secret,
     to_words,
     words_for,
 )
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.fixed_point import BITS, from_fixed, precision, sum_masked, to_fixed
-from pfpne.messages import Awaited, Message, integers
+from pfpne.messages import Awaited, Message, integer_array
 from pfpne.validation import check, check_integer, unknown_name
 
 LEAST_PRECISE = 20
@@ -116,29 +116,29 @@ class SecureFed1UCBSettings(SecureSettings, Fed1UCBSettings):
 class PublicKey(Message):
     """Up, before all else: the public key of the client, byte by byte."""
 
-    key: np.ndarray = integers(32, high=255)
+    key: np.ndarray = integer_array(32, high=255)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicKeys(Message):
     """Down: the public keys of all clients, a row each."""
 
-    keys: np.ndarray = integers("M", 32, high=255)
+    keys: np.ndarray = integer_array("M", 32, high=255)
 
 
 @dataclass(frozen=True, eq=False)
 class Masked(Message):
     """Up: the sums of the client's rewards in fixed point, and its masks, modulo 2^62."""
 
-    masked: np.ndarray = integers("n", high=2**BITS - 1)
+    masked: np.ndarray = integer_array("n", high=2**BITS - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedStatistics(Message):
     """Up (pf-pne+): the same, and the statistics of `PlusSums`, likewise."""
 
-    masked: np.ndarray = integers("n", high=2**BITS - 1)
-    statistics: np.ndarray = integers(3, high=2**BITS - 1)
+    masked: np.ndarray = integer_array("n", high=2**BITS - 1)
+    statistics: np.ndarray = integer_array(3, high=2**BITS - 1)
 
 
 # With a quorum: see pfpne.algorithms.recovery. Bytes are packed four to a number.
@@ -151,23 +151,23 @@ class TwiceMasked(Message):
     The shares for each client in turn, encrypted for it.
     """
 
-    masked: np.ndarray = integers("n", high=2**BITS - 1)
-    shares: np.ndarray = integers("s", high=2**32 - 1)
+    masked: np.ndarray = integer_array("n", high=2**BITS - 1)
+    shares: np.ndarray = integer_array("s", high=2**32 - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Reveal(Message):
     """Down: whose numbers have come, 1 or 0 for each client, and the shares that these sent to the receiver."""
 
-    present: np.ndarray = integers("M", high=1)
-    shares: np.ndarray = integers("s", high=2**32 - 1)
+    present: np.ndarray = integer_array("M", high=1)
+    shares: np.ndarray = integer_array("s", high=2**32 - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Revealed(Message):
     """Up: of each pair of clients in turn, the receiver's share of what is to be taken off; zeros for all else."""
 
-    shares: np.ndarray = integers("s", high=2**32 - 1)
+    shares: np.ndarray = integer_array("s", high=2**32 - 1)
 
 
 # --- masks -----------------------------------------------------------------------------------------------
@@ -267,13 +267,17 @@ class Sums:
         """Return the numbers of a client's message, of n rewards a mean, in fixed point."""
         return to_fixed(n * message.means, precision(n * self.limit, self.task.n_clients))
 
+    def to_message(self, header: int, masked: np.ndarray) -> Message:
+        """Return the message that carries these masked numbers."""
+        return Masked(header, masked)
+
     def conclude(self, server: Any, total: np.ndarray, n_present: int) -> tuple[np.ndarray, Message]:
         """Return the means (n,) over so many clients, and the server's answer, from the sum of the clients' numbers.
 
         ValueError if it cannot be their sum.
         """
         means = self.means_of(server, total, n_present)
-        rows = n_present if server.takes == (ArmMeans,) else 1  # fed1-ucb counts them
+        rows = n_present if server.receives == (ArmMeans,) else 1  # fed1-ucb counts them
         return means, server.conclude(np.repeat(means[None], rows, axis=0))
 
     def means_of(self, server: Any, total: np.ndarray, n_present: int) -> np.ndarray:
@@ -291,10 +295,12 @@ class PlusSums(Sums):
 
     They are the mean of the squares of its means, over the nodes of K^h; the variance of its rewards; and 1 if these
     are binary. The squares are one number, as the sum and the sum of the squares of each node would tell the means of
-    three clients. No client weighs less than another, since the server knows no client's variance.
+    three clients. No client weighs less than another, since the server knows no client's variance. root_pulls: of a
+    client, known once the root is.
     """
 
     sent = MaskedStatistics
+    root_pulls = ROOT_PULLS
 
     @property
     def limits(self):
@@ -317,9 +323,8 @@ class PlusSums(Sums):
             (scale, precision(scale * limit, M)) for scale, limit in zip(scales, self.statistics_limits, strict=True)
         ]
 
-    root_pulls = ROOT_PULLS
-
     def to_sum(self, message, n):
+        self.root_pulls = n if message.header == 0 else self.root_pulls
         statistics = [float(np.mean(message.means**2)), float(message.variances[0]), float(message.binary[0])]
         scaled = [
             to_fixed(np.array([scale * x]), bits)
@@ -327,8 +332,12 @@ class PlusSums(Sums):
         ]
         return np.concatenate([super().to_sum(message, n), *scaled])
 
+    def to_message(self, header, masked):
+        return MaskedStatistics(header, masked[:-3], masked[-3:])
+
     def conclude(self, server, total, n_present):
         M, n, n_nodes = self.task.n_clients, server.rewards_in_means(), len(total) - 3
+        self.root_pulls = n if server.h == 0 else self.root_pulls
         mean = self.means_of(server, total[:-3], n_present)
         sums = [
             float(from_fixed(x[None], bits)[0]) / scale
@@ -373,8 +382,8 @@ class SecureClient(Client):
         pass  # which counts them itself
 
     @property
-    def takes(self) -> tuple[type[Message], ...]:
-        return (PublicKeys, *self.client.takes)
+    def receives(self) -> tuple[type[Message], ...]:
+        return (PublicKeys, *self.client.receives)
 
     @property
     def fingerprint(self) -> str:
@@ -386,7 +395,7 @@ class SecureClient(Client):
         digits = hashlib.sha256(self.keys.astype(np.uint8).tobytes()).hexdigest()
         return " ".join(digits[i : i + 4] for i in range(0, 40, 4))
 
-    def start(self) -> PublicKey:
+    def first_message(self) -> PublicKey:
         self.key = new_key() if self.key is None else self.key
         return PublicKey(0, public_key(self.key))
 
@@ -405,12 +414,8 @@ class SecureClient(Client):
 
     def hide(self, header: int, numbers: np.ndarray) -> Message:
         """Return the message in which the numbers (n,), modulo 2^62, are sent."""
-        masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers), self.heard) & (2**BITS - 1)
-        return (
-            MaskedStatistics(header, masked[:-3], masked[-3:])
-            if self.sums.sent is MaskedStatistics
-            else Masked(header, masked)
-        )
+        masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers), self.heard)
+        return self.sums.to_message(header, masked & (2**BITS - 1))
 
     def awaits(self) -> Awaited:
         """Await the keys of all clients; then what the client within awaits."""
@@ -443,7 +448,7 @@ class SecureClient(Client):
 class SecureServer(Server):
     """The server of the algorithm, which is told only sums over all clients. means (n,): the last over the clients."""
 
-    takes = (PublicKey, Masked, MaskedStatistics)
+    receives = (PublicKey, Masked, MaskedStatistics)
     means: Any = None
 
     def __init__(self, task: Task, server: Server, sums: Any):
@@ -461,6 +466,12 @@ class SecureServer(Server):
 
     def rewards_in_means(self) -> int:
         return self.server.rewards_in_means()
+
+    def phase_evaluations(self) -> int:
+        return self.server.phase_evaluations()
+
+    def is_due(self, m: int, evaluated: int) -> bool:
+        return self.server.is_due(m, evaluated)
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         M = self.task.n_clients
@@ -524,15 +535,15 @@ class RecoveringClient(SecureClient):
         self.quorum, self.revealed = quorum, 0
 
     @property
-    def takes(self):
-        return (PublicKeys, Reveal, *self.client.takes)
+    def receives(self):
+        return (PublicKeys, Reveal, *self.client.receives)
 
     def hide(self, header: int, numbers: np.ndarray) -> TwiceMasked:
         """Return what the client sends in round 1."""
         M, m, n = self.task.n_clients, self.m, len(numbers)
         own = seeds(self.key, m, self.keys, header, self.heard)
         masked = sum_masked([numbers, *(signed_mask(seed, m, v, n) for v, seed in enumerate(own))])
-        shares = [split(seed, self.quorum, M) for seed in own]
+        shares = [split_secret(seed, self.quorum, M) for seed in own]
         envelopes = Envelopes(self.key, m, self.keys, header)
         sealed = [envelopes.seal(v, b"".join(seed_shares[v] for seed_shares in shares)) for v in range(M)]
         return TwiceMasked(header, masked, np.concatenate(sealed))
@@ -577,8 +588,8 @@ class RecoveringServer(SecureServer):
     received: client -> its message of round 1, between the rounds.
     """
 
-    takes = (PublicKey, TwiceMasked, Revealed)
-    bears_missing = True
+    receives = (PublicKey, TwiceMasked, Revealed)
+    tolerates_missing = True
 
     def __init__(self, task: Task, server: Server, sums: Sums, quorum: int):
         super().__init__(task, server, sums)
@@ -628,7 +639,7 @@ class RecoveringServer(SecureServer):
         n = len(parts[0])
         for u in received:
             for v in (u, *self.left_out):
-                seed = combine({w: from_words(revealed[u, v]) for w, revealed in shares.items()})
+                seed = join_shares({w: from_words(revealed[u, v]) for w, revealed in shares.items()})
                 parts.append(-signed_mask(seed, u, v, n) & (2**BITS - 1))
         self.present = self.server.present = len(received)
         answer = self.conclude_sum(sum_masked(parts), len(received))
@@ -638,7 +649,7 @@ class RecoveringServer(SecureServer):
 
 # --- the algorithms --------------------------------------------------------------------------------------
 
-# name -> (its settings, the sums that its server needs, the kinds of the server's answers)
+# name -> (its settings, the sums that its server needs, the kinds of message that its clients receive)
 SECURED: dict[str, tuple[type, type[Sums], tuple[type[Message], ...]]] = {
     "pf-pne": (SecurePFPNESettings, Sums, (Kept,)),
     "fed-pne": (SecurePhasedSettings, Sums, (KeptIndex,)),
@@ -682,9 +693,9 @@ def secured(name: str) -> Algorithm:
         nothing = f"{name} sends nothing, so that there is nothing to hide"
         why = WHY_NOT.get(name, f"{name} needs more than sums over the clients" if ALGORITHMS[name].up else nothing)
         raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
-    settings, sums, answers = SECURED[name]
+    settings, sums, receives = SECURED[name]
     make = partial(_make, ALGORITHMS[name].make, sums)
-    up, down = (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *answers)
+    up, down = (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *receives)
     return Algorithm(settings, make, up, down, name=f"{name}, secured")
 
 
@@ -718,9 +729,9 @@ def _make_recovering(
 ) -> tuple[RecoveringServer, list[RecoveringClient]]:
     """Make the server and the clients of one run; ValueError where fewer clients can make no exchange."""
     M = task.n_clients
-    check(server.bears_missing, "quorum", f"{M}: pf-pne+ cannot do without one of its clients", quorum)
+    check(server.tolerates_missing, "quorum", f"{M}: pf-pne+ cannot do without one of its clients", quorum)
     again = "is averaged again, and sums over other clients could be subtracted"
-    check(server.takes != (ArmMeans,), "quorum", f"{M} with masks: in fed1-ucb the mean of an arm {again}", quorum)
+    check(server.receives != (ArmMeans,), "quorum", f"{M} with masks: in fed1-ucb the mean of an arm {again}", quorum)
     odd = (
         f"{M} with masks and a partition of odd k: the centre of a node is that of its middle child, so that it {again}"
     )
@@ -730,7 +741,7 @@ def _make_recovering(
     expected = f"at least {least} of {M} clients, so that no sum is over fewer than {least_clients} (least_clients)"
     check(quorum >= least, "quorum with secure aggregation", expected, quorum)
     try:
-        split(bytes(SEED), 2, 2)
+        split_secret(bytes(SEED), 2, 2)
     except ImportError:
         raise ValueError('a quorum needs the package pycryptodome: pip install "pfpne[secure]".') from None
     return RecoveringServer(task, server, sums, quorum), [

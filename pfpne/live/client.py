@@ -183,7 +183,7 @@ class LiveClient:
             self.client, self.server_header = self._make(), -1  # the header of the server's message that was early
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key(begun=bool(lines))
-            self.outgoing, self.run = self.client.start(), ""
+            self.outgoing, self.run = self.client.first_message(), ""
         if isinstance(self.client, RecoveringClient):
             self._restore_revealed(self.client)
         if len(lines) < self.client.t:
@@ -334,8 +334,8 @@ class LiveClient:
         plan, longest = self._plan_digest + run, awaited.max_characters()
         # of a longer text that is late or early only the head is looked at; any other is refused as too long
         head: Head | None = read_head(text, plan) if isinstance(text, str) and len(text) > longest else None
-        is_short, message, takes = False, None, self.client.takes
-        if head is None or head.kind not in takes or not (awaited.is_late(*head) or awaited.is_early(head.header)):
+        is_short, message, receives = False, None, self.client.receives
+        if head is None or head.kind not in receives or not (awaited.is_late(*head) or awaited.is_early(head.header)):
             is_short, message = True, Message.from_json(text, plan, longest)
             head = Head(type(message), message.header)
         check(run != "", "a text of the server", "one that names its run", text)
@@ -345,7 +345,7 @@ class LiveClient:
                 raise ValueError(f"client {self.m}: {another}.")
             logger.warning("client %d: %s", self.m, another)  # it is told where this client is, and cannot take it
             return
-        is_early = head.kind in takes and awaited.is_early(head.header)
+        is_early = head.kind in receives and awaited.is_early(head.header)
         if message is None and (not self.run or (is_early and self._needs_all())):
             message = Message.from_json(text, plan, MAX_CHARACTERS)  # what is kept of it has to be of a message
         if not self.run:
@@ -360,7 +360,7 @@ class LiveClient:
                 self._save()
         elif not is_short:
             logger.warning("a long %s of header %d is late: ignored", head.kind.__name__, head.header)
-        elif message is not None and awaited.accepts(message, takes):
+        elif message is not None and awaited.accepts(message, receives):
             if isinstance(message, PublicKeys):
                 self._check_same_keys(message.keys)
             self.outgoing = self.client.receive(message)

@@ -11,11 +11,6 @@ import pandas as pd
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.centralized import CentralizedServer
-from pfpne.algorithms.fed1_ucb import Fed1UCBServer
-from pfpne.algorithms.fn_ucb import FNUCBServer
-from pfpne.algorithms.gp import GPServer, first_points
-from pfpne.algorithms.pf_pne import PhasedServer
 from pfpne.algorithms.secure import (
     PublicKey,
     RecoveringServer,
@@ -111,8 +106,8 @@ class LiveServer:
         check(is_limit and last_deadline > 0, "last_deadline", "a number of seconds > 0, or math.inf", last_deadline)
         quorum = M if quorum is None else quorum
         check_integer("quorum", quorum, 1, M)
-        bears_missing = server.bears_missing or not server.takes
-        check(bears_missing or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
+        any_quorum = server.tolerates_missing or not server.receives
+        check(any_quorum or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
         D = getattr(server.settings, "D", 0)
         check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
         self.M, self.deadline, self.last_deadline, self.quorum = M, deadline, last_deadline, quorum
@@ -135,7 +130,7 @@ class LiveServer:
             self.server = server
             self.inbox: dict[int, Message] = {}  # what has come for the next exchange
             self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
-            self._mail = {m: message.to_json(self.digest) for m, message in server.start().items()}
+            self._mail = {m: message.to_json(self.digest) for m, message in server.first_messages().items()}
             self._answers: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
             self.longest_text = 0  # that was allowed so far, as a text may come again, or late
             self.evaluated = 0  # by each client, up to the last exchange of an algorithm with equal phases
@@ -203,12 +198,12 @@ class LiveServer:
                 self._save()
             return
         is_ahead = message.header > max((awaited.last_header, *awaited.headers[-1:]))
-        is_ahead = is_ahead and type(message) in self.server.takes
+        is_ahead = is_ahead and type(message) in self.server.receives
         if run != self.run and not is_ahead:
             raise ValueError(f"client {m} is in another run of this plan: its folder is of an earlier one.")
         if isinstance(message, Done):
             self._check_possible(m, message)
-            due = message.header < self.server.task.horizon or self._is_due(m)
+            due = message.header < self.server.task.horizon or self.server.is_due(m, self.evaluated)
             if awaited.kind is not None and m not in self.inbox and due:
                 claim = f"client {m} says that it is done, after {message.header} evaluations"
                 raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
@@ -217,7 +212,7 @@ class LiveServer:
             logger.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
         elif is_ahead:
             self._refuse_ahead(m, message)
-        elif awaited.accepts(message, self.server.takes):
+        elif awaited.accepts(message, self.server.receives):
             if isinstance(message, PublicKey):  # later, it would end the whole federation
                 came = {u: key.key for u, key in self.inbox.items() if isinstance(key, PublicKey) and u != m}
                 check_public_keys({**came, m: message.key})
@@ -258,22 +253,6 @@ class LiveServer:
         """The server of the algorithm itself."""
         return self.server.server if isinstance(self.server, SecureServer) else self.server
 
-    def _phase_evaluations(self) -> int:
-        """Return how many evaluations a client makes from one exchange to the next; 0 where that is not known."""
-        server = self._inner_server()
-        if isinstance(server, PhasedServer):
-            return server.rewards_in_means() * len(server.index)
-        return server.pulls * len(server.active) if isinstance(server, Fed1UCBServer) else 0
-
-    def _is_due(self, m: int) -> bool:
-        """Whether client m has evaluations enough left for the message awaited, so that it cannot be done yet."""
-        server, horizon = self._inner_server(), self.server.task.horizon
-        if isinstance(server, GPServer):
-            return self.M > 1 and first_points(len(server.task.partition.domain)) * 2**server.exchanges < horizon
-        if isinstance(server, CentralizedServer | FNUCBServer):  # a message for each evaluation
-            return len(server.awaits(m).headers) > 0
-        return self._phase_evaluations() > 0 and self.evaluated + self._phase_evaluations() <= horizon
-
     def _refuse_ahead(self, m: int, message: Message) -> None:
         """Refuse a client that is ahead: it lies, or the state here was lost. It is asked again after the deadline."""
         kind, last_header = type(message).__name__, self.server.awaits(m).last_header
@@ -297,7 +276,7 @@ class LiveServer:
     def _exchange(self) -> None:
         messages, self.inbox, self._since = dict(sorted(self.inbox.items())), {}, time.monotonic()
         n_rewards, present = self.server.rewards_in_means(), self._senders(messages)
-        evaluations, header_before = self._phase_evaluations(), self._inner_server().awaits(0).last_header
+        evaluations, header_before = self.server.phase_evaluations(), self._inner_server().awaits(0).last_header
         down = self.server.exchange(messages)
         if self._inner_server().awaits(0).last_header > header_before:
             self.evaluated += evaluations
@@ -311,8 +290,8 @@ class LiveServer:
             self.idle.pop(m, None)
         self.idle.update({m: True for m in messages if m not in answers})
         if messages.keys() <= answers.keys() and not between_rounds:
-            if not isinstance(self.server, PhasedServer | Fed1UCBServer | SecureServer):
-                self._answers.clear()  # with these algorithms, nobody can be more than one exchange behind
+            if evaluations == 0:
+                self._answers.clear()  # without equal phases, nobody can be more than one exchange behind
             sender, message = next(iter(messages.items()))
             self._answers[message.header] = answers[sender]
 

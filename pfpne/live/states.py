@@ -31,7 +31,7 @@ from pfpne.messages import Message
 from pfpne.paths import write_atomically
 from pfpne.validation import brief, check
 
-FORMAT = 8  # the names of classes are part of it
+FORMAT = 9  # the names of classes are part of it
 SAVED = (Client, Server, Federation, dict)
 KINDS = "biuf"  # of arrays, but for the records of a tree
 PLAIN = (type(None), bool, int, float, str)
@@ -115,14 +115,14 @@ def _numbers_made(state: dict) -> int:
     for value in sent:
         if isinstance(value, Message):
             value.check()
-            total += value.numbers
+            total += value.n_numbers
         else:
             is_row = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == float
             check(is_row and np.isfinite(value).all(), "what a client in phases was sent", "sums or messages", value)
             total += len(value)
     made = (1 + k) * total
     if issubclass(kind, plus.PFPNEPlus):
-        made += min(T + 1, plus.ROOT_PULLS * pf_pne.n_pulls_per_client(0, settings.log_term(task), settings, M))
+        made += min(T + 1, plus.ROOT_PULLS * pf_pne.n_pulls_per_client(0, settings.log_term(T, M), settings, M))
     elif issubclass(kind, blin.BLiN):
         first = blin.pulls_of_cube(0, T, settings.c_pulls)
         made += min(T + 1, max(first, 4 * 2**task.partition.d * total if sent else 0))
@@ -134,10 +134,9 @@ def _numbers_made(state: dict) -> int:
 
 def _expanded(task: Task, settings: Any, h: int, size: int) -> int:
     """Return how many nodes `pfpne.algorithms.pf_pne.expand` makes of so many of depth h."""
-    tau, log = import_module("pfpne.algorithms.pf_pne").tau, settings.log_term(task)
-    while (
-        h < task.partition.max_depth and size * tau(h, log, settings.c, settings.nu_1, settings.rho) <= task.n_clients
-    ):
+    tau, log_term = import_module("pfpne.algorithms.pf_pne").tau, settings.log_term(task.horizon, task.n_clients)
+    c, nu_1, rho = settings.c, settings.nu_1, settings.rho
+    while h < task.partition.max_depth and size * tau(h, log_term, c, nu_1, rho) <= task.n_clients:
         h, size = h + 1, size * task.partition.k
     return size
 
@@ -149,15 +148,15 @@ def _expanded(task: Task, settings: Any, h: int, size: int) -> int:
 
 class _Writer:
     def __init__(self):
-        self.known, self.numbers, self.kept = classes(), {}, []
+        self.known, self.positions, self.kept = classes(), {}, []
 
     def write(self, x):
         if type(x) in PLAIN:
             return x
-        if id(x) in self.numbers:
-            return ["again", self.numbers[id(x)]]
+        if id(x) in self.positions:
+            return ["again", self.positions[id(x)]]
         written = self._written(x)
-        self.numbers[id(x)] = len(self.kept)
+        self.positions[id(x)] = len(self.kept)
         self.kept.append(x)  # so that no other object gets its address
         return written
 
@@ -318,7 +317,7 @@ class _Reader:
     @staticmethod
     def _field(kind: type, name) -> str:
         """Return the name of a value that an object holds; ValueError for what its class defines, such as a method."""
-        is_name = isinstance(name, str) and not name.startswith("__") and name != "takes"
+        is_name = isinstance(name, str) and not name.startswith("__") and name != "receives"
         defined = getattr(kind, name, None) if is_name else None
         is_value = is_name and not callable(defined) and not isinstance(defined, property)
         check(is_value, "what an object holds", "a value", name)

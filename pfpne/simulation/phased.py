@@ -94,7 +94,7 @@ def run_phases(
             result = evaluations.pull(step, clients.done)
         elif isinstance(step, Message):
             result = server.conclude(*step.values)
-            recorder.rounds[int(evaluations.t[0])] += (step.numbers, M * result.numbers)
+            recorder.rounds[int(evaluations.t[0])] += (step.n_numbers, M * result.n_numbers)
         else:
             return evaluations, step
     return evaluations, None
@@ -107,11 +107,13 @@ def simulate_phases(
     evaluations, own_trees = run_phases(
         algorithm_class, server_class, problem, task, settings, noise_streams, t, global_regret
     )
-    before, start = evaluations.recorder.measurements(), int(evaluations.t[0])
-    if own_trees is None or start == task.horizon:
+    before, t_before = evaluations.recorder.measurements(), int(evaluations.t[0])
+    if own_trees is None or t_before == task.horizon:
         return before
-    trees, regret_before = own_trees.trees, evaluations.recorder.total  # all clients have made `start` pulls
-    regret, simple, best = play_trees(trees, problem, task, noise_streams, t, start, regret_before)
-    shared = np.hstack([before.global_regret[:, t < start], regret[1]]) if global_regret else None
-    simple = np.hstack([before.simple_regret[:, t <= start], simple])
-    return Measurements(np.hstack([before.regret[:, t < start], regret[0]]), shared, simple, before.rounds, best)
+    trees, regret_before = own_trees.trees, evaluations.recorder.total  # all clients have made t_before pulls
+    regret, simple, best = play_trees(trees, problem, task, noise_streams, t, t_before, regret_before)
+    local, against_f_bar = np.hstack([before.regret[:, t < t_before], regret[0]]), None
+    if before.global_regret is not None:
+        against_f_bar = np.hstack([before.global_regret[:, t < t_before], regret[1]])
+    simple = np.hstack([before.simple_regret[:, t <= t_before], simple])
+    return Measurements(local, against_f_bar, simple, before.rounds, best)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.compiled import njit
-from pfpne.disclosure import what_each_could_learn
+from pfpne.disclosure import communication_table, what_each_could_learn
 from pfpne.validation import check
 
 SLACK = 1e-9  # how far above its optimum a value may be by rounding; beyond, the optimum is wrong
@@ -67,9 +67,7 @@ class Run(Measurements):
     @property
     def communication(self) -> pd.DataFrame:
         """A table with one row per round: t, round, numbers up, numbers down, bytes."""
-        table = pd.DataFrame(self.rounds, columns=["t", "numbers up", "numbers down"])
-        table.insert(1, "round", np.arange(1, len(table) + 1))
-        return table.assign(bytes=8 * (table["numbers up"] + table["numbers down"]))
+        return communication_table(self.rounds)
 
     @property
     def disclosure(self) -> pd.DataFrame:

@@ -31,7 +31,7 @@ def run_objects(
         recorder.deployments.append(([m], [client.t], client.best()[None]))
 
     def on_mail(step, up, down):
-        recorder.rounds[step] += [sum(message.numbers for _, message in sent) for sent in (up, down)]
+        recorder.rounds[step] += [sum(message.n_numbers for _, message in sent) for sent in (up, down)]
         if mail is not None:
             mail.extend((step, "up", m, message) for m, message in up)
             mail.extend((step, "down", m, message) for m, message in down)

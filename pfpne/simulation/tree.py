@@ -56,18 +56,19 @@ class Draws(NamedTuple):
 
 
 @njit(cache=True)
-def play_on(node, state, constants, cell, child, value, start, draws, pulled, best):
+def play_on(node, state, constants, cell, child, value, steps_before, draws, pulled, best):
     """Make steps up to the last evaluation, or until something is lacking; return (why it stopped, row).
 
     It stops with DONE; with NO_ROOM, where nodes lack room; or with NO_VALUES, where the children of the cell in that
-    row have no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in Cells. start: the steps of
-    the tree before the first of these. pulled, best (n, S): the cell of each pull, and of the node to deploy after it.
+    row have no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in Cells.
+    steps_before: the steps of the tree before the first of these. pulled, best (n, S): the cell of each pull, and of
+    the node to deploy after it.
     """
-    s = state[0]
+    tree = state[0]
     n, S = draws.uniform.shape
-    t, m = (s.t - 1 - start) // S, (s.t - 1 - start) % S
+    t, m = divmod(tree.t - 1 - steps_before, S)
     while t < n:
-        if s.size + constants.k > len(node):
+        if tree.size + constants.k > len(node):
             return NO_ROOM, 0
         v = traverse(node, state, constants)
         if cell[v] == 0 and v > 0:
@@ -79,14 +80,14 @@ def play_on(node, state, constants, cell, child, value, start, draws, pulled, be
         half_width = draws.half_width + draws.slope * (1.0 - f)
         reward = (1.0 if u < f else 0.0) if draws.bernoulli else f + half_width * (2.0 * u - 1.0)
         update_tree(node, state, constants, v, reward)
-        pulled[t, m], best[t, m] = cell[v], cell[s.best]
+        pulled[t, m], best[t, m] = cell[v], cell[tree.best]
         t, m = (t, m + 1) if m + 1 < S else (t + 1, 0)
     return DONE, 0
 
 
 def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) -> np.ndarray:
     """Play a tree, n pulls of each client in turn; return the cells (2, S, n) pulled and, after each pull, deployed."""
-    noise, start = cells.problem.noise, int(tree.state[0]["t"]) - 1
+    noise, steps_before = cells.problem.noise, int(tree.state[0]["t"]) - 1
     uniform = np.empty((n, len(clients)))
     for column, m in enumerate(clients):
         uniform[:, column] = noise_streams[m].random(n)
@@ -103,7 +104,7 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
         cell[v] = cells.child[cell[parent]] + v - above["child"]
     while True:
         state = tree.node, tree.state, tree.constants, cell, cells.child, cells.value
-        status, row = play_on(*state, start, draws, *played)
+        status, row = play_on(*state, steps_before, draws, *played)
         if status == DONE:
             return played.transpose(0, 2, 1)
         tree.node = grow_rows(tree.node, tree.state[0]["size"] + tree.constants.k)
@@ -112,37 +113,37 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
             cells.look_below(int(cell[row]), int(tree.node[row]["depth"]), int(tree.node[row]["index"]))
 
 
-def measure_played(cells: Cells, pulled, deployed, steps: np.ndarray, before: np.ndarray) -> tuple:
+def measure_played(cells: Cells, pulled, deployed, steps: np.ndarray, regret_before: np.ndarray) -> tuple:
     """Measure what the cells (S, n) that are pulled, and those deployed after each pull, cost.
 
-    steps (C,): after how many of the pulls. before (1 or 2, S): the regret up to them, local and, if it is measured,
-    global. Returns such regrets (., S, C), the simple regret (S, C) at the steps > 0, and the points (S, d) deployed in
-    the end.
+    steps (C,): after how many of the pulls. regret_before (1 or 2, S): the regret up to them, local and, if it is
+    measured, global. Returns such regrets (., S, C), the simple regret (S, C) at the steps > 0, and the points (S, d)
+    deployed in the end.
     """
     problem, clients = cells.problem, cells.clients
     gap = [gaps(problem.optimum[clients], cells.value[: cells.n]).T]
-    if len(before) == 2:
-        shared = gaps(problem.global_optimum, problem.mean_values(cells.point[: cells.n]))
-        gap.append(np.broadcast_to(shared, gap[0].shape))
+    if len(regret_before) == 2:
+        global_gap = gaps(problem.global_optimum, problem.mean_values(cells.point[: cells.n]))
+        gap.append(np.broadcast_to(global_gap, gap[0].shape))
     regret = [
-        [np.cumsum(np.append(b, own[w]))[steps] for b, own, w in zip(starts, table, pulled, strict=True)]
-        for starts, table in zip(before, gap, strict=True)
+        [np.cumsum(np.append(b, costs[w]))[steps] for b, costs, w in zip(before, table, pulled, strict=True)]
+        for before, table in zip(regret_before, gap, strict=True)
     ]
     simple = np.take_along_axis(gap[0], deployed[:, steps[steps > 0] - 1], axis=1)
     return np.array(regret), simple, cells.point[deployed[:, -1]]
 
 
-def play_trees(trees, problem, task, noise_streams, t: np.ndarray, start: int, before: np.ndarray) -> tuple:
-    """Play each client's tree from evaluation `start` < T on; return what `measure_played` says of all."""
+def play_trees(trees, problem, task, noise_streams, t: np.ndarray, t_before: int, regret_before: np.ndarray) -> tuple:
+    """Play each client's tree after t_before < T evaluations; return what `measure_played` says of all."""
     M, parts = task.n_clients, []
     size = min(BLOCK, max(1, MAX_PULLS // task.horizon))
-    if len(before) == 2:  # means over all clients are computed once for each cell, so that all share the cells
+    if len(regret_before) == 2:  # means over all clients are computed once for each cell, so that all share the cells
         size = M
     for clients in (range(a, min(a + size, M)) for a in range(0, M, size)):
         cells = Cells(problem, task.partition, clients)
-        played = [play(cells, next(trees), task.horizon - start, range(m, m + 1), noise_streams) for m in clients]
+        played = [play(cells, next(trees), task.horizon - t_before, range(m, m + 1), noise_streams) for m in clients]
         pulled, deployed = np.concatenate(played, axis=1)
-        parts.append(measure_played(cells, pulled, deployed, t[t >= start] - start, before[:, clients]))
+        parts.append(measure_played(cells, pulled, deployed, t[t >= t_before] - t_before, regret_before[:, clients]))
     regret, simple, best = zip(*parts, strict=True)
     return np.concatenate(regret, axis=1), np.concatenate(simple), np.concatenate(best)
 
@@ -151,8 +152,8 @@ def simulate_alone(constants_of, problem, task, settings, noise_streams, t, glob
     """Simulate what make_alone makes."""
     constants = constants_of(settings, task.partition, task.horizon)
     trees = (TreeClient(task, constants) for _ in range(task.n_clients))
-    before = np.zeros((1 + global_regret, task.n_clients))
-    regret, simple, best = play_trees(trees, problem, task, noise_streams, t, 0, before)
+    no_regret = np.zeros((1 + global_regret, task.n_clients))
+    regret, simple, best = play_trees(trees, problem, task, noise_streams, t, 0, no_regret)
     return Measurements(regret[0], regret[1] if global_regret else None, simple, np.empty((0, 3), dtype=np.int64), best)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from pfpne.algorithms import ALGORITHMS, make_federation, settings_of
 from pfpne.algorithms.gp import GPClient
 from pfpne.algorithms.pf_pne_plus import PlusClient
-from pfpne.disclosure import Disclosure
+from pfpne.disclosure import Disclosure, communication_table
 from pfpne.federation import Federation, Task
 from pfpne.gaussian import MAX_MODEL_VALUES, GaussianProcess, Hyper, Values, with_local_noise
 from pfpne.partition import Partition
@@ -361,7 +361,7 @@ class Search:
     def _on_mail(self, t: int, up: list, down: list) -> None:
         self._disclosure.mail(t, up, down)
         single = sum(x in self._scores[m] for m, message in up for x in _possible_scores(message))
-        numbers = [sum(message.numbers for _, message in mail) for mail in (up, down)]
+        numbers = [sum(message.n_numbers for _, message in mail) for mail in (up, down)]
         self._rounds[t] += [*numbers, single]
 
     # --- the result ---
@@ -406,9 +406,6 @@ class Search:
                 row = {"value": float(value[best]), "error": float(errors[best]), "evaluations": int(count[best])}
                 summary.append({"client": name, "choice": choice, **chosen[name], **row})
         rounds = [(t, *self._rounds[t]) for t in sorted(self._rounds)]
-        communication = pd.DataFrame(rounds, columns=["t", "numbers up", "numbers down", "single scores"])
-        communication.insert(1, "round", np.arange(1, len(rounds) + 1))
-        communication.insert(4, "bytes", 8 * (communication["numbers up"] + communication["numbers down"]))
         rows = [*self.history.rows]
         return Tuned(
             self.request,
@@ -416,7 +413,7 @@ class Search:
             best_mean,
             pd.DataFrame(summary),
             self._table(rows),
-            communication,
+            communication_table(rounds, "single scores"),
             rows,
             self.saved,
             self._disclosure.table(),

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms.fed1_ucb import reward_deviation
-from pfpne.algorithms.pf_pne import log_term, n_pulls_per_client, transition_depth
+from pfpne.algorithms.pf_pne import n_pulls_per_client, transition_depth
 from pfpne.paper.claims import depths, stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
 from pfpne.paper.claims.outcomes import (
@@ -35,7 +35,7 @@ from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.style import Delta_in_words, label, title
 
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
-MOST_RUNS, FEW_RUNS = 0.8, 0.2  # of the runs, for what is measured with error: times
+MOST_RUNS_SHARE, FEW_RUNS_SHARE = 0.8, 0.2  # of the runs, for what is measured with error: times
 MAX_RANDOM_SHARE = 0.8  # of the regret of random points: beyond, an algorithm has learnt next to nothing
 CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # what regret they have at T depends on the phase that T cuts
 
@@ -88,7 +88,7 @@ def compare(
         changes["horizon"] = max(1, round(times_T * case.study.horizon))
     if on_figure_runs:
         changes["n_runs"] = case.study.figure_runs
-    other_settings = {"c": c_of_noise(case.regime.noise)} if tuned_c else {}
+    other_settings = {"c": c_of_noise(case.setting.noise)} if tuned_c else {}
     runs = case.runs(algorithm, settings, **changes)
     undecidable = why_regret_undecided(algorithm, quantity, runs)
     for other in others:
@@ -187,7 +187,7 @@ def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(
     cannot be decided on where `why_one_phase` gives a reason.
     """
     scales = {
-        "M": ("n_clients", case.study.clients, IDENTICAL_CLIENTS),
+        "M": ("n_clients", case.study.client_counts, IDENTICAL_CLIENTS),
         "T": ("horizon", case.study.horizons, {}),
     }
     (parameter, scale, changes), comparisons = scales[along], []
@@ -318,17 +318,19 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
     The first term: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished depth h has tau_h <= MT.
     """
     s, per_depth = PAPER_SETTINGS, math.log(1 / PAPER_SETTINGS.rho)
-    log = log_term(T, s.c_1, 1 / M if s.delta is None else s.delta)
+    log_term = s.log_term(T, M)
     by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / per_depth) if Delta > 0 else math.inf
-    by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log))) / (2 * per_depth) if log else math.inf
+    by_samples = math.inf
+    if log_term:
+        by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log_term))) / (2 * per_depth)
     return max(1.0, min(by_depth, by_samples))
 
 
 def confidential(case: ClaimCase, *_) -> Outcome:
     """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
     T, M, s = case.study.horizon, case.study.n_clients, PAPER_SETTINGS
-    log, H_0 = log_term(T, s.c_1, 1 / M), transition_depth(s.Delta, s.nu_1, s.rho)
-    pulls = [n_pulls_per_client(h, log, s, M) for h in range(H_0 + 1)]
+    log_term, H_0 = s.log_term(T, M), transition_depth(s.Delta, s.nu_1, s.rho)
+    pulls = [n_pulls_per_client(h, log_term, s, M) for h in range(H_0 + 1)]
     single = [h for h, n in enumerate(pulls) if n == 1]
     reason = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
     measured = f"{reason or 'no mean sent is a single reward'} (depths 0 to {H_0})"
@@ -341,7 +343,7 @@ def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
     Without noise every mean is what it estimates. as_in_theory: with its c and c_1, not the paper's.
     """
     settings = theory_settings(cases[0].study.n_clients) if as_in_theory else {}
-    outcome, noise = count(within_width, *cases, settings=settings), cases[0].regime.noise
+    outcome, noise = count(within_width, *cases, settings=settings), cases[0].setting.noise
     wide = noise != "bernoulli" and noise > 0.5
     return replace(outcome, excuse="rewards are not in [0, 1]" if wide else "", by_design=not noise)
 
@@ -349,10 +351,10 @@ def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
 def count_times(*cases: ClaimCase, quantity: str) -> Outcome:
     """In how many runs on each objective FN-UCB is "slower", or the others are "alike": see `measure_times`.
 
-    As claimed on an objective if it is so in MOST_RUNS, refuted if it is so in FEW_RUNS at most, else not decided.
+    As claimed on an objective if the share is MOST_RUNS_SHARE at least, refuted if FEW_RUNS_SHARE at most, else open.
     """
     shares = [measure_times(case)[quantity] for case in cases]
-    as_claimed = [True if share >= MOST_RUNS else False if share <= FEW_RUNS else None for share in shares]
+    as_claimed = [True if share >= MOST_RUNS_SHARE else False if share <= FEW_RUNS_SHARE else None for share in shares]
     return Outcome(as_claimed=as_claimed, measured="see claims_times.csv")  # as times are not the same twice
 
 
@@ -362,7 +364,7 @@ def measure_times(case: ClaimCase) -> dict:
     slower, alike: the share of these runs in which FN-UCB takes at least LARGE_FACTOR times as long as each of the
     others, and in which none of the others takes more than LARGE_FACTOR times as long as another.
     """
-    n, head = case.study.figure_runs, {"regime": case.regime.name, "cells": case.regime.cells}
+    n, head = case.study.figure_runs, {"regime": case.setting.name, "cells": case.setting.cells}
     seconds = pd.DataFrame({name: case.runs(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
     others = seconds.drop(columns="fn-ucb")
     longest, shortest = others.max(axis=1), others.min(axis=1)

@@ -236,15 +236,16 @@ class WatchedClient(PhasedClient):
 class Watched(NamedTuple):
     """What was seen of a run.
 
-    shared: the nodes kept at each depth 0, 1, ... by the server, or passed on by Fed-PNE's expansion. own: for each
-    client, those that it kept alone. means: {h: the clients' means (M, n) of K^h}, as they were sent.
+    kept_by_server: the nodes kept at each depth 0, 1, ... by the server, or passed on by Fed-PNE's expansion.
+    kept_alone: for each client, those that it kept alone. means: {h: the clients' means (M, n) of K^h}, as they were
+    sent.
     """
 
     run: Run
     server: Server
     clients: list[WatchedClient]
-    shared: list[np.ndarray]
-    own: list[list[np.ndarray]]
+    kept_by_server: list[np.ndarray]
+    kept_alone: list[list[np.ndarray]]
     means: dict[int, np.ndarray]
 
     @property
@@ -266,9 +267,9 @@ def watch(name: str, problem: Problem, horizon: int, **options) -> Watched:
     server, clients = made
     up = [message for _, direction, _, message in run.messages if direction == "up"]
     means = {h: np.stack([message.means for message in up if message.header == h]) for h in {m.header for m in up}}
-    n_shared = max(means, default=-1) + 1  # the depths that the server decided on, expanded ones among them
+    n_federated = max(means, default=-1) + 1  # the depths that the server decided on, expanded ones among them
     kept = [client.cells.kept for client in clients]
-    return Watched(run, server, clients, kept[0][:n_shared], [own[n_shared:] for own in kept], means)
+    return Watched(run, server, clients, kept[0][:n_federated], [nodes[n_federated:] for nodes in kept], means)
 
 
 def nodes_before_elimination(partition: Partition, kept: list[np.ndarray]) -> list[np.ndarray]:
@@ -290,7 +291,7 @@ class CheckedPFPNE(PFPNE):
         super().__init__(task, settings, S)
         self.problem, self.errors, self.lost = problem, [], np.zeros(S, dtype=bool)
         self.maxima = cells_on_path(task.partition, problem.maximisers, task.partition.max_depth)
-        self.shared = self.own = None  # what PE is given
+        self.kept_by_server = self.drawn = None  # what PE is given
 
     def loop(self):
         loop, result, pulled = super().loop(), None, None
@@ -299,17 +300,17 @@ class CheckedPFPNE(PFPNE):
             result = yield step
             if not isinstance(step, Pull):
                 self.check_server_means(pulled, step.means)
-            elif self.shared is not None and step.h < self.task.partition.max_depth:  # else it plays the best to T
+            elif self.drawn is not None and step.h < self.task.partition.max_depth:  # else it plays the best to T
                 self.check_client_means(step, result, before)
             pulled = step
 
-    def pe(self, shared, own):
-        self.shared, self.own = shared, own
-        return super().pe(shared, own)
+    def pe(self, kept_by_server, drawn):
+        self.kept_by_server, self.drawn = kept_by_server, drawn
+        return super().pe(kept_by_server, drawn)
 
     def note_errors(self, mean: np.ndarray, value: np.ndarray, n) -> None:
         """Note of each mean of n rewards whether its half-width misses the value."""
-        self.errors.append(np.abs(mean - value) > radius(n, self.log, self.settings.c))
+        self.errors.append(np.abs(mean - value) > radius(n, self.log_term, self.settings.c))
 
     def check_server_means(self, pulled: Pull, means: np.ndarray) -> None:
         """Check the means (S, n) that the clients send of the nodes that they have pulled."""
@@ -319,17 +320,17 @@ class CheckedPFPNE(PFPNE):
     def check_client_means(self, pulled: Pull, sums: np.ndarray, before: np.ndarray) -> None:
         """Check the means of one depth of PE. before (S,): whom the horizon had not cut then."""
         h, owner, index, n = pulled
-        s, sums, n, spared = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
-        if h in self.own:
-            nodes, drawn, pulls_before = self.own[h]
+        s, sums, n, protected = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
+        if h in self.drawn:
+            nodes, sums_before, pulls_before = self.drawn[h]
             known, column = lookup_sorted(index, nodes)
-            sums[known] += drawn[owner[known], column]
+            sums[known] += sums_before[owner[known], column]
             n[known] += pulls_before
-            spared, _ = lookup_sorted(self.maxima[h], self.shared[h][0])
-            if pulls_before >= s.tau(h, self.log):
+            protected, _ = lookup_sorted(self.maxima[h], self.kept_by_server[h][0])
+            if pulls_before >= s.tau(h, self.log_term):
                 return  # nodes that were sampled enough together are not pulled, and not seen here
         present = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
-        self.lost |= before & ~present & ~spared
+        self.lost |= before & ~present & ~protected
         whole = ~self.done[owner]  # what the horizon has not cut
         value = self.problem.paired_values(owner[whole], self.task.partition.centers(h, index[whole]))
         self.note_errors(sums[whole] / n[whole], value, n[whole])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import run_experiment
+from pfpne.paper.run.rows import rows_of_runs
 from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
 from pfpne.paper.run.workers import run_in_order
 from pfpne.problems import OBJECTIVES
@@ -33,8 +35,11 @@ IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
 
 
 @dataclass(frozen=True)
-class Regime:
-    """Where claims are tested: a noise (and its name), a kind of cells, and the objectives that are run there."""
+class ClaimSetting:
+    """Where claims are tested: a noise (and its name), a kind of cells, and the objectives that are run there.
+
+    Its name stands in the column "regime" of the tables.
+    """
 
     name: str
     noise: float | str
@@ -50,12 +55,12 @@ class Study:
     ----------
     n_clients, horizon : int
         M, and T: evaluations per client.
-    n_runs : int
+    claim_runs : int
         Paired runs of the claims.
     figure_runs : int
-        Paired runs of the figures. They are the first of the n_runs of the claims. Table 1, the deviations and other
+        Paired runs of the figures. They are the first of the claim_runs. Table 1, the deviations and other
         measurements that take long use these runs only.
-    regimes : tuple of Regime
+    claim_settings : tuple of ClaimSetting
         Where the claims are tested.
     shift : float
         The standard deviation of the clients' shifts, in widths of the domain.
@@ -68,15 +73,15 @@ class Study:
 
     Examples
     --------
-    >>> Study(4, 1_000, n_runs=3, figure_runs=3, regimes=()).clients
+    >>> Study(4, 1_000, claim_runs=3, figure_runs=3, claim_settings=()).client_counts
     (1, 2, 4, 8, 16)
     """
 
     n_clients: int
     horizon: int
-    n_runs: int
+    claim_runs: int
     figure_runs: int
-    regimes: tuple[Regime, ...]
+    claim_settings: tuple[ClaimSetting, ...]
     shift: float = 0.1
     seed: int = 0
     n_jobs: int | str | None = None
@@ -97,18 +102,18 @@ class Study:
             At their scale, under each noise of their profile, on both kinds of cells.
         """
         profile = PROFILES[p.profile]
-        regimes = [Regime(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
-        regimes.append(Regime("landmine", profile.landmine_noise, ("landmine",)))
-        for regime in (*regimes,):  # in one dimension the two kinds of cells are the same
-            wide = tuple(f for f in regime.objectives if OBJECTIVES[f].d > 1)
-            regimes.append(replace(regime, objectives=wide, cells="cyclic"))
+        settings = [ClaimSetting(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
+        settings.append(ClaimSetting("landmine", profile.landmine_noise, ("landmine",)))
+        for setting in (*settings,):  # in one dimension the two kinds of cells are the same
+            wide = tuple(f for f in setting.objectives if OBJECTIVES[f].d > 1)
+            settings.append(replace(setting, objectives=wide, cells="cyclic"))
         figure_runs = min(p.n_runs, profile.n_runs)
-        return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(regimes), p.shift, p.seed, p.n_jobs)
+        return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(settings), p.shift, p.seed, p.n_jobs)
 
     @property
     def sweep_runs(self) -> int:
-        """The paired runs of a study of many M, T, shifts or settings: half of n_runs."""
-        return -(-self.n_runs // 2)
+        """The paired runs of a study of many M, T, shifts or settings: half of claim_runs."""
+        return -(-self.claim_runs // 2)
 
     @property
     def horizons(self) -> tuple[int, ...]:
@@ -116,7 +121,7 @@ class Study:
         return tuple(sorted({max(1, self.horizon >> k) for k in range(6)}))
 
     @property
-    def clients(self) -> tuple[int, ...]:
+    def client_counts(self) -> tuple[int, ...]:
         """Five numbers of clients: M/4 to 4M."""
         return tuple(sorted({max(1, int(self.n_clients * factor)) for factor in (0.25, 0.5, 1, 2, 4)}))
 
@@ -125,35 +130,31 @@ class Study:
 
         changes: to n_clients, horizon, shift, common, cells, settings, ...
         """
-        scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "n_runs", "shift", "seed")}
-        scale |= {"n_runs": n_runs or self.n_runs, "noise": noise, **changes}
+        scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "shift", "seed")}
+        scale |= {"n_runs": n_runs or self.claim_runs, "noise": noise, **changes}
         return Experiment(objective, algorithms=(algorithm,), **scale)
 
     def runs(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> pd.DataFrame:
         """One row per run of one algorithm, columns as in RUN_COLUMNS; arguments as those of `experiment`."""
         return summarize(self.experiment(objective, algorithm, noise, n_runs, **changes), self.n_jobs, self.folder)
 
-    def variant(self, objective, base: str, algorithm, partition: type, noise, n_runs, **changes) -> np.ndarray:
-        """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of the class `partition`.
+    def variant_regrets(
+        self, objective, base: str, algorithm, partition_class: type, noise, n_runs, **changes
+    ) -> np.ndarray:
+        """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of that class.
 
         algorithm: what simulate runs.
         """
         experiment = self.experiment(objective, base, noise, n_runs, **changes)
-        return self.per_run(_regret_of, experiment, algorithm, partition, label=f"a variant of {base}")
+        return self.per_run(_regret_of, experiment, algorithm, partition_class, label=f"a variant of {base}")
 
     def per_run(self, function: Callable, experiment: Experiment, *arguments, label: str | None = None) -> np.ndarray:
         """What function(experiment, run, *arguments) returns for each run (n_runs, ...), in plain numbers.
 
         It is kept, and read the next time. label: what the progress bar says, if not the name of the function.
         """
-        small = experiment.is_small(experiment.n_runs)
-        bar = None if small else progress(f"{experiment.objective}, {label or function.__name__}")
-
-        def make() -> list:
-            jobs = [(experiment, run, *arguments) for run in range(experiment.n_runs)]
-            return run_in_order(function, jobs, self.n_jobs, bar, small)
-
-        return np.array(cache.stored_rows(_key(experiment, function, *arguments), make, self.folder))
+        label = f"{experiment.objective}, {label or function.__name__}"
+        return np.array(rows_of_runs(function, [experiment], self.n_jobs, self.folder, label, [arguments]))
 
 
 RUN_COLUMNS = {
@@ -173,9 +174,11 @@ RUN_COLUMNS = {
 }
 
 
-def _key(experiment: Experiment, *parts) -> str:
-    """The key of what a function, the first part, makes of the runs of an experiment, with the others for arguments."""
-    return cache.key({"runs": [experiment.key(*pair) for pair in experiment.pairs]}, *parts)
+def _summary(experiment: Experiment, rows_of: Callable[[], list[list]], folder: Path) -> pd.DataFrame:
+    """The table of an experiment, columns as in RUN_COLUMNS, read where it is kept, else made of rows_of() now."""
+    first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
+    key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
+    return pd.DataFrame(cache.stored_rows(key, rows_of, folder), columns=list(RUN_COLUMNS))
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
@@ -186,7 +189,7 @@ def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: P
         runs = run_experiment(experiment, n_jobs, bar, folder, reduce=summary_row).runs
         return [[*pair, *numbers] for pair, numbers in runs.items()]
 
-    return pd.DataFrame(cache.stored_rows(_key(experiment, summary_row), rows, folder), columns=list(RUN_COLUMNS))
+    return _summary(experiment, rows, folder)
 
 
 def summarize_many(
@@ -204,15 +207,9 @@ def summarize_many(
 
 def _summarize_group(group: list[Experiment], folder: Path) -> list[pd.DataFrame]:
     def rows(experiment: Experiment) -> list[list]:
-        first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
-        key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
+        return [[*pair, *summary_row(experiment.simulate(*pair))] for pair in experiment.pairs]
 
-        def make() -> list[list]:
-            return [[*pair, *summary_row(experiment.simulate(*pair))] for pair in experiment.pairs]
-
-        return cache.stored_rows(key, make, folder)
-
-    return [pd.DataFrame(rows(experiment), columns=list(RUN_COLUMNS)) for experiment in group]
+    return [_summary(experiment, partial(rows, experiment), folder) for experiment in group]
 
 
 def summary_row(result: Run) -> list:
@@ -244,5 +241,5 @@ def last_phase_share(result: Run) -> float:
     return float(1 - last.mean() / result.t[-1])
 
 
-def _regret_of(experiment: Experiment, run: int, algorithm: str | Algorithm, partition: type) -> float:
-    return float(experiment.simulate(algorithm, run, partition).regret[:, -1].mean())
+def _regret_of(experiment: Experiment, run: int, algorithm: str | Algorithm, partition_class: type) -> float:
+    return float(experiment.simulate(algorithm, run, partition_class).regret[:, -1].mean())

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfpne.algorithms.pf_pne import PFPNESettings
 from pfpne.paper.claims import depths, stats
-from pfpne.paper.claims.evidence import Regime, Study
+from pfpne.paper.claims.evidence import ClaimSetting, Study
 from pfpne.paper.show.style import label
 
 PAPER_SETTINGS = PFPNESettings()
@@ -107,13 +107,13 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class ClaimCase:
-    """One case in which a claim is tested: the runs of one objective in one regime, with one Delta for PF-PNE.
+    """One case in which a claim is tested: the runs of one objective in one setting, with one Delta for PF-PNE.
 
     own_Delta: whether PF-PNE is given the clients' own Delta, instead of the paper's.
     """
 
     study: Study
-    regime: Regime
+    setting: ClaimSetting
     objective: str
     own_Delta: bool = False
 
@@ -122,8 +122,8 @@ class ClaimCase:
 
         settings: the algorithm's, before the case's Delta. changes: as Study.experiment takes them.
         """
-        changes = {"cells": self.regime.cells, "settings": self.settings_for(algorithm, settings), **changes}
-        return self.study.runs(self.objective, algorithm, self.regime.noise, **changes)
+        changes = {"cells": self.setting.cells, "settings": self.settings_for(algorithm, settings), **changes}
+        return self.study.runs(self.objective, algorithm, self.setting.noise, **changes)
 
     def settings_for(self, algorithm: str, settings: dict | None = None) -> dict:
         """The settings that an algorithm is given here: these, and for PF-PNE the case's Delta."""
@@ -134,13 +134,13 @@ class ClaimCase:
 
     def events(self, settings: dict | None = None) -> pd.DataFrame:
         """One row per run of PF-PNE, columns as in pfpne.paper.claims.depths.EVENTS."""
-        changes = {"cells": self.regime.cells, "settings": self.settings_for("pf-pne", settings)}
-        experiment = self.study.experiment(self.objective, "pf-pne", self.regime.noise, **changes)
+        changes = {"cells": self.setting.cells, "settings": self.settings_for("pf-pne", settings)}
+        experiment = self.study.experiment(self.objective, "pf-pne", self.setting.noise, **changes)
         return pd.DataFrame(self.study.per_run(depths.count_events, experiment), columns=[*depths.EVENTS])
 
     def per_run(self, function: Callable, *arguments) -> np.ndarray:
         """What function(experiment, run, *arguments) says of the problem and the cells of each run (n_runs, ...)."""
-        experiment = self.study.experiment(self.objective, "pe", "bernoulli", cells=self.regime.cells)
+        experiment = self.study.experiment(self.objective, "pe", "bernoulli", cells=self.setting.cells)
         return self.study.per_run(function, experiment, *arguments)  # the same with any algorithm and noise
 
     @property

@@ -1,18 +1,32 @@
 """Every claim of the paper that runs can test, from claims.toml, and its verdict.
 
-The rule. A *tested* claim is one or more comparisons, each one value per paired run (the same clients and noise for
-every algorithm) that is on the declared side of its limit where the claim is right. Sign-flip tests give p-values
-of "the claim is false" and "the claim is true". One of these two is true, and only an error about that one is an error:
-so of a family of k claims, k hypotheses can be rejected wrongly, and each p-value times k (Bonferroni's correction,
-which supposes nothing of how the claims depend on each other) keeps the chance of any wrong verdict in the family at
-ALPHA. Families are declared in claims.toml, and hold in one column: a noise, a kind of cells, a Delta for PF-PNE.
-"Holds": "it is false" is rejected. "Does not hold": "it is true" is; "better than claimed", if a limit is missed only
-on the better side, which counts as refuted. "Undecided": neither. A *counted* claim says what happens in every run, and
-needs no test: one run refutes it. "True by construction": the algorithm's design leaves nothing else. "Not decidable":
-what the claim as tested supposes fails, nothing moves, or the runs are of a kind that cannot tell. A claim supposes
-what its statement says: "whatever Delta" waives the premise that Delta is valid, in every claim that quotes it.
+No verdict is written down: `evaluate_claims` makes all of them from the runs (pfpne.paper.claims.evidence).
 
-No verdict is written down: all come from the runs (pfpne.paper.claims.evidence) through `evaluate_claims`.
+A *tested* claim is one or more comparisons. A comparison has one value per paired run, in which every algorithm meets
+the same clients and the same noise. The claim is right if the mean of these values is on the declared side of a limit.
+Two sign-flip tests give two p-values, which have these names in every table:
+
+- p_right is the p-value of "the claim is false". If it is small, the claim is right.
+- p_wrong is the p-value of "the claim is true". If it is small, the claim is wrong.
+
+One of these two hypotheses is true, and only to reject that one is an error. So a family of k claims has k hypotheses
+that can be rejected wrongly. Each p-value is multiplied by k (Bonferroni's correction, which supposes nothing of how
+the claims depend on each other). This keeps the chance of any wrong verdict in the family at ALPHA. Families are
+declared in claims.toml. They hold within one noise, one kind of cells and one Delta for PF-PNE.
+
+A *counted* claim says what happens in every run. It needs no test: one run refutes it.
+
+| verdict              | when                                                                                       |
+|----------------------|--------------------------------------------------------------------------------------------|
+| holds                | p_right is at most ALPHA; or every run is as claimed                                       |
+| does not hold        | p_wrong of a comparison is at most ALPHA; or one run is not as claimed                     |
+| better than claimed  | the same, where only limits on the better side are missed; it counts as refuted            |
+| undecided            | neither p-value is small                                                                   |
+| true by construction | it holds, and the algorithm's design leaves nothing else                                   |
+| not decidable        | a premise of the claim fails, nothing moves, or the runs are of a kind that cannot tell    |
+
+The premises are those that the claim's statement names. "Whatever Delta" waives the premise that Delta is valid, in
+every claim that quotes it.
 """
 
 import itertools
@@ -29,7 +43,7 @@ import pandas as pd
 
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.claim_tests import CLAIM_TESTS, measure_times
-from pfpne.paper.claims.evidence import Regime, Study
+from pfpne.paper.claims.evidence import ClaimSetting, Study
 from pfpne.paper.claims.outcomes import (
     MAX_CUT_SHARE,
     PAPER_SETTINGS,
@@ -66,7 +80,7 @@ class Claim:
     objectives: Sequence[str]
     kind: str
     arguments: dict
-    runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {n_runs}"
+    runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {claim_runs}"
     by_Delta: bool = True
     family: str = ""
     ours: bool = False
@@ -77,10 +91,10 @@ class Claim:
     by_design: bool = False
     excuse: str = ""
 
-    def test(self, study: Study, regime: Regime, Delta: str) -> Outcome | None:
+    def test(self, study: Study, setting: ClaimSetting, Delta: str) -> Outcome | None:
         """The outcome of its test, with one of GIVEN_DELTAS; None where nothing is tested, or the other Delta tells."""
-        cases = [ClaimCase(study, regime, f, Delta == "true") for f in self.objectives if f in regime.objectives]
-        tested_here = self.noise in ("", regime.noise) and self.cells in ("", regime.cells)
+        cases = [ClaimCase(study, setting, f, Delta == "true") for f in self.objectives if f in setting.objectives]
+        tested_here = self.noise in ("", setting.noise) and self.cells in ("", setting.cells)
         if cases and tested_here and (self.by_Delta or Delta == GIVEN_DELTAS[0]):
             return CLAIM_TESTS[self.kind](*cases, **self.arguments)
 
@@ -109,7 +123,7 @@ TABLE_COLUMNS = [  # of the three tables that `evaluate_claims` makes
 
 
 def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Test every claim in every regime, with either Delta.
+    """Test every claim in every setting, with either Delta.
 
     Parameters
     ----------
@@ -121,7 +135,7 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
     Returns
     -------
     verdicts : pandas.DataFrame
-        One row per claim, regime and Delta ("0.01", "true", or "" where it makes no difference). decided_by: the
+        One row per claim, setting and Delta ("0.01", "true", or "" where it makes no difference). decided_by: the
         comparison furthest from the claim, or what refutes a counted one, or why nothing is decided. k: the claims of
         its family that are tested there. p_right, p_wrong: of "it is false" and "it is true", times k; nan for counted
         claims.
@@ -133,18 +147,18 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         One row per decidable comparison. excess: by how much each run fails, below 0 where it is right: what the tests
         are given.
     """
-    tests = itertools.product(claims, study.regimes, GIVEN_DELTAS)
-    results = {(claim, regime, Delta): claim.test(study, regime, Delta) for claim, regime, Delta in tests}
+    tests = itertools.product(claims, study.claim_settings, GIVEN_DELTAS)
+    results = {(claim, setting, Delta): claim.test(study, setting, Delta) for claim, setting, Delta in tests}
     outcomes = {test: outcome for test, outcome in results.items() if outcome}
     compared = [test for test, outcome in outcomes.items() if outcome.comparisons]
-    family_sizes = Counter((claim.family, regime, Delta) for claim, regime, Delta in compared)
+    family_sizes = Counter((claim.family, setting, Delta) for claim, setting, Delta in compared)
     verdicts, comparisons = [], []
-    for (claim, regime, Delta), outcome in outcomes.items():
-        random = partial(stream, study.seed, "claims", claim.id, regime.name, regime.cells, Delta)
+    for (claim, setting, Delta), outcome in outcomes.items():
+        random = partial(stream, study.seed, "claims", claim.id, setting.name, setting.cells, Delta)
         p = outcome.p_values(random())
-        head = head_of_rows(claim, study, regime, Delta)
+        head = head_of_rows(claim, study, setting, Delta)
         rows = comparison_rows(outcome, p, random("interval"))
-        verdict = judge(claim, outcome, p, family_sizes[claim.family, regime, Delta])
+        verdict = judge(claim, outcome, p, family_sizes[claim.family, setting, Delta])
         measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))
         verdicts.append(head | verdict | {"measured": measured})
         comparisons += [head | row for row in rows]
@@ -153,15 +167,15 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
     return tuple(pd.DataFrame(rows, columns=names.split()) for rows, names in tables)
 
 
-def head_of_rows(claim: Claim, study: Study, regime: Regime, Delta: str) -> dict:
-    """What the rows of a claim in one regime, with one Delta, have in common."""
-    clients, horizons = ", ".join(map(str, study.clients)), ", ".join(f"{T:,}" for T in study.horizons)
-    scale = vars(study) | {"clients": clients, "horizons": horizons, "sweep_runs": study.sweep_runs}
+def head_of_rows(claim: Claim, study: Study, setting: ClaimSetting, Delta: str) -> dict:
+    """What the rows of a claim in one setting, with one Delta, have in common."""
+    client_counts, horizons = ", ".join(map(str, study.client_counts)), ", ".join(f"{T:,}" for T in study.horizons)
+    scale = vars(study) | {"client_counts": client_counts, "horizons": horizons, "sweep_runs": study.sweep_runs}
     return vars(claim) | {
         "whose": "ours" if claim.ours else "the paper's",
         "once": "once" if claim.once else "",
-        "regime": regime.name,
-        "cells": regime.cells,
+        "regime": setting.name,
+        "cells": setting.cells,
         "Delta": Delta if claim.by_Delta else "",
         "runs": claim.runs.format_map(scale),
     }
@@ -194,7 +208,7 @@ def judge_tested(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
         verdict = {"verdict": "not decidable", "decided_by": excuse or undecidable}
         return verdict | {"k": k, "p_right": math.nan, "p_wrong": math.nan}
     p_right, p_wrong = (min(1.0, k * x) for x in stats.combine_p_values(p))
-    numbers = {"k": k, "p_right": p_right, "p_wrong": p_wrong}
+    corrected = {"k": k, "p_right": p_right, "p_wrong": p_wrong}
     is_refuted = k * len(p) * p[:, 1] <= ALPHA
     refuted = [comparison for comparison, wrong in zip(outcome.decidable, is_refuted, strict=True) if wrong]
     furthest = max(refuted or outcome.decidable, key=lambda comparison: comparison.margin)
@@ -202,10 +216,10 @@ def judge_tested(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
         better = claim.better_low and all(comparison.is_above for comparison in refuted)
         verdict = "better than claimed" if better else "does not hold"
     elif undecidable:
-        return {"verdict": "not decidable", "decided_by": undecidable, **numbers}
+        return {"verdict": "not decidable", "decided_by": undecidable, **corrected}
     else:
         verdict = "undecided" if p_right > ALPHA else _verdict_if_right(claim, outcome)
-    return {"verdict": verdict, "decided_by": furthest.brief, **numbers}
+    return {"verdict": verdict, "decided_by": furthest.brief, **corrected}
 
 
 def _verdict_if_right(claim: Claim, outcome: Outcome) -> str:
@@ -281,21 +295,21 @@ def primary_family(study: Study) -> pd.DataFrame:
         `decide_by_holm`, which gives the verdict. phase: the share of T in PF-PNE's last phase.
     """
     rows, pairs = [], []
-    regimes = [regime for regime in study.regimes if regime.cells == "random"]
-    for regime, objective in ((regime, f) for regime in regimes for f in regime.objectives if f in MAIN_OBJECTIVES):
-        case = ClaimCase(study, regime, objective)
+    settings = [setting for setting in study.claim_settings if setting.cells == "random"]
+    for case in _main_cases(study, settings):
+        setting, objective = case.setting, case.objective
         runs = case.runs()
         ours, phase = runs["regret"].to_numpy(), runs["last_phase"].mean()
         theirs = {name: case.runs(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
         rival = min(theirs, key=lambda name: theirs[name].mean())
-        random = partial(stream, study.seed, "primary", objective, regime.name)
+        random = partial(stream, study.seed, "primary", objective, setting.name)
         p = np.array([stats.sign_flip(ours - regret, random()) for regret in theirs.values()])
         p_right, p_wrong = stats.combine_p_values(p)
         ratio, low, high = stats.ratio_interval(ours, theirs[rival], random("ratio"))
         improvement_low, improvement_high = stats.improvement_interval([(ours, theirs[rival])], random("improvement"))
         rows.append(
             {
-                **{"objective": objective, "regime": regime.name, "n": len(ours), "rival": rival, "phase": phase},
+                **{"objective": objective, "regime": setting.name, "n": len(ours), "rival": rival, "phase": phase},
                 **{"ratio": ratio, "low": low, "high": high},
                 "improvement": stats.probability_of_improvement(ours, theirs[rival]),
                 **{"improvement_low": improvement_low, "improvement_high": improvement_high},
@@ -311,6 +325,11 @@ def primary_family(study: Study) -> pd.DataFrame:
 
 
 def times_by_objective(study: Study) -> pd.DataFrame:
-    """The seconds behind the claims on time, which are not the same twice: one row per regime and objective."""
-    cases = [ClaimCase(study, regime, f) for regime in study.regimes for f in MAIN_OBJECTIVES if f in regime.objectives]
-    return pd.DataFrame([measure_times(case) for case in cases])
+    """The seconds behind the claims on time, which are not the same twice: one row per setting and objective."""
+    return pd.DataFrame([measure_times(case) for case in _main_cases(study, study.claim_settings)])
+
+
+def _main_cases(study: Study, settings: Sequence[ClaimSetting]) -> list[ClaimCase]:
+    """The cases of the objectives of the main figure."""
+    pairs = [(setting, f) for setting in settings for f in setting.objectives if f in MAIN_OBJECTIVES]
+    return [ClaimCase(study, *pair) for pair in pairs]

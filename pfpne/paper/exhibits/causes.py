@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from pfpne.algorithms import make_settings
-from pfpne.algorithms.hct import epoch
+from pfpne.algorithms.hct import epoch_of
 from pfpne.algorithms.pf_pne import PhasedSettings, radius
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
@@ -59,20 +59,20 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
     """One row per depth (CAUSES) of a run of pf-pne, fed-pne or pe."""
     watched = watch(name, problem, horizon, partition=partition)
     M, s = problem.n_clients, watched.server.settings
-    log = s.log_term(watched.server.task)
-    kept = [watched.shared] * M if name == "fed-pne" else watched.own
+    log_term = s.log_term(horizon, problem.n_clients)
+    kept = [watched.kept_by_server] * M if name == "fed-pne" else watched.kept_alone
     table = watched.pulls
     H = table["depth"].max()
     optima, deployed = (
         np.transpose(cells_on_path(partition, points, H)) for points in (problem.maximisers, watched.run.best)
     )
-    K, rows = nodes_before_elimination(partition, watched.shared), []
+    K, rows = nodes_before_elimination(partition, watched.kept_by_server), []
     for h in range(H + 1):
         nodes = table[table["depth"] == h]  # nothing where Fed-PNE expands
         row, protected = NO_COUNTS | {"depth": h}, ()
         if h in watched.means:
-            mean, b = watched.means[h].mean(axis=0), radius(watched.server.samples(h), log, s.c)
-            f, protected = problem.values(partition.centers(h, K[h])), watched.shared[h]
+            mean, b = watched.means[h].mean(axis=0), radius(watched.server.samples(h), log_term, s.c)
+            f, protected = problem.values(partition.centers(h, K[h])), watched.kept_by_server[h]
             row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
             row["borrowed"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
@@ -84,7 +84,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
         own = nodes[is_done & ~nodes["index"].isin(protected)]
         if name != "fed-pne" and len(own):
             f = problem.paired_values(own["m"].to_numpy(), partition.centers(h, own["index"].to_numpy()))
-            row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= radius(own["n"], log, s.c))
+            row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= radius(own["n"], log_term, s.c))
         rows.append(row | {"spent": nodes["n"].sum() / M / horizon, "cut": nodes["n"][~is_done].sum() / M / horizon})
     return rows
 
@@ -124,7 +124,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
         node = tree.node[: tree.state[0]["size"]]
         made = node["count"] - np.pad(before, (0, len(node) - size))
         table = pd.DataFrame({"m": m, "depth": node["depth"], "index": node["index"], "made": made})
-        table["b"] = np.sqrt(tree.constants.squared_width[epoch(horizon)] / np.maximum(node["count"], 1))
+        table["b"] = np.sqrt(tree.constants.squared_width[epoch_of(horizon)] / np.maximum(node["count"], 1))
         table["mean"] = node["total"] / np.maximum(node["count"], 1)
         parts.append(table[node["count"] > 0])
     table, rows = pd.concat(parts), []
@@ -273,7 +273,7 @@ def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         values = [means.at[(noise, name), column] for noise in noises]
         return listed(DASH if np.isnan(x) else form.format(x) for x in values)
 
-    log = settings.log_term(Task(Partition([[0, 1]]), p.n_clients, p.horizon))
+    log_term = settings.log_term(p.horizon, p.n_clients)
     order = f"In this order: {', '.join(map(noise_in_words, noises))}. " if len(noises) > 1 else ""
     paragraphs = [
         f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {order}"
@@ -282,8 +282,8 @@ def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         f" {by_noise('removed', 'pf-pne')} of PF-PNE's clients. Under Fed-PNE that is so for"
         f" {by_noise('removed', 'fed-pne')}, under PE for {by_noise('removed', 'pe')}.",
         "**The intervals are too narrow for the noise, or the cells vary by more than nu_1 rho^h.** With c ="
-        f" {settings.c:g} and log(c_1 T / delta) = {log:.1f}, {by_noise('own', 'pf-pne')} of the intervals of clients'"
-        " own means contain the value at the centre of the cell. (For Fed-PNE, and f-bar, it is"
+        f" {settings.c:g} and log(c_1 T / delta) = {log_term:.1f}, {by_noise('own', 'pf-pne')} of the intervals of"
+        " clients' own means contain the value at the centre of the cell. (For Fed-PNE, and f-bar, it is"
         f" {by_noise('global', 'fed-pne')}.) The theory asks for c >= 2, and then all contain it except with"
         " probability 2 delta / T^6. If nearly all contain it and optima are lost all the same, then it is the"
         " smoothness that fails.",

@@ -45,7 +45,7 @@ class OtherReading:
         """R(T)/M (runs,) under this reading, run by run paired with ours."""
         n_runs = study.figure_runs
         if self.variant:
-            return study.variant(objective, *VARIANTS[self.variant], self.noise, n_runs)
+            return study.variant_regrets(objective, *VARIANTS[self.variant], self.noise, n_runs)
         settings = self.settings(study.n_clients) if callable(self.settings) else self.settings
         noise, other = self.noise if self.other_noise is None else self.other_noise, self.other or self.algorithm
         runs = study.runs(objective, other, noise, n_runs, settings=settings, cells=self.cells)

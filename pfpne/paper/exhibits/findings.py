@@ -79,10 +79,6 @@ class _Verdicts(NamedTuple):
             "of": len(verdicts)
         }
 
-    def count_in_words(self, topic: str) -> str:
-        """The count in words: "3 shown, 12 refuted and 2 open, of 17"."""
-        return "{shown} shown, {refuted} refuted and {open} open, of {of}".format(**self.count(topic))
-
     def count_in_brief(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
         """The count without words: "3/12/2"."""
         return "{shown}/{refuted}/{open}".format(**self.count(topic, Delta))
@@ -132,7 +128,7 @@ class _Verdicts(NamedTuple):
         return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
 
 
-def scale_in_words() -> str:
+def claims_scale_in_words() -> str:
     """Say which runs the findings and tables are about, and what their words mean.
 
     Returns

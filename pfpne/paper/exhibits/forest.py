@@ -25,19 +25,19 @@ def ratios(study: Study) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per regime, cells, objective and algorithm: n (runs), ratio (of the means), and the ends low and high of
-        its 95 % bootstrap interval.
+        One row per setting, cells, objective and algorithm: n (runs), ratio (of the means), and the ends low and high
+        of its 95 % bootstrap interval.
     """
     rows = []
-    for regime in study.regimes:
-        for objective in regime.objectives:
-            ours = study.runs(objective, "pf-pne", regime.noise, cells=regime.cells)["regret"].to_numpy()
+    for setting in study.claim_settings:
+        for objective in setting.objectives:
+            ours = study.runs(objective, "pf-pne", setting.noise, cells=setting.cells)["regret"].to_numpy()
             for rival in RIVALS:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
-                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.n_runs
-                runs = study.runs(objective, name, regime.noise, n, cells=regime.cells, settings=settings)
+                n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
+                runs = study.runs(objective, name, setting.noise, n, cells=setting.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()
-                head = regime.name, regime.cells, objective, rival
+                head = setting.name, setting.cells, objective, rival
                 rows.append((*head, n, *stats.ratio_interval(theirs, ours[:n], stream(study.seed, "ratios", *head))))
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
@@ -87,7 +87,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
         The figure, and the table as CSV.
     """
     names, runs = in_order(table["algorithm"]), sorted(set(table["n"]))
-    noises = list(dict.fromkeys(regime.name for regime in study.regimes if regime.name != "landmine"))
+    noises = list(dict.fromkeys(setting.name for setting in study.claim_settings if setting.name != "landmine"))
     row_names = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
     table = table.assign(row=row_names)
     order = [row for f in TITLES for row in (title(f), f"{title(f)}, cyclic") if row in set(row_names)]

@@ -8,12 +8,10 @@ import pandas as pd
 from pfpne.algorithms.hct import HCTConstants, HCTSettings, TreeClient, hct_constants
 from pfpne.algorithms.hoo import hoo_constants
 from pfpne.federation import Task
-from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
-from pfpne.paper.run.progress import progress
-from pfpne.paper.run.workers import run_in_order
+from pfpne.paper.run.rows import rows_of_runs
 from pfpne.partition import Partition
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.tree import Cells, play
@@ -64,16 +62,11 @@ def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
     return np.mean(totals, axis=0).tolist()
 
 
-def _stored_trees(experiment: Experiment, search: str, folder: Path) -> list[float]:
-    key = cache.key({"run": experiment.key("hct", 0), "search": search}, _play_trees)
-    return cache.stored_rows(key, lambda: _play_trees(experiment, 0, search), folder)
-
-
 def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """Run each of MIXTURES once, on rastrigin with Bernoulli rewards: one row each, means over the clients."""
     experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
-    jobs, small = [(experiment, search, folder) for search in MIXTURES], experiment.is_small(len(MIXTURES))
-    rows = run_in_order(_stored_trees, jobs, p.n_jobs, None if small else progress("HOO and HCT"), small)
+    searches = [(search,) for search in MIXTURES]
+    rows = rows_of_runs(_play_trees, [experiment], p.n_jobs, folder, "HOO and HCT", searches)
     table = pd.DataFrame(rows, columns=["regret", "depth", "deepest", "nodes"])
     return table.assign(search=[*MIXTURES])[["search", *table.columns]]
 

@@ -54,12 +54,12 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
     """
     watched = watch("pf-pne", problem, horizon, partition=partition, **settings)
     s, M = watched.server.settings, problem.n_clients
-    log, shared = s.log_term(watched.server.task), watched.shared
-    depths = max(len(shared), *map(len, watched.own), 1)
+    log_term, shared = s.log_term(horizon, problem.n_clients), watched.kept_by_server
+    depths = max(len(shared), *map(len, watched.kept_alone), 1)
     optima, K = np.append(problem.optimum, problem.global_optimum), nodes_before_elimination(partition, shared)
     paths = np.array(cells_on_path(partition, np.vstack([problem.maximisers, problem.global_maximiser]), depths - 1))
     pulled = watched.pulls
-    ends = np.array([len(own) for own in watched.own])  # how many depths each client has finished alone
+    ends = np.array([len(own) for own in watched.kept_alone])  # how many depths each client has finished alone
 
     good = np.ones((2, depths), dtype=bool)  # the means of the server, of the clients
     smooth = np.empty((2, depths), dtype=bool)  # f-bar, every f_m
@@ -71,14 +71,15 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
         smooth[:, h] = near[M], near[:M].all()
         protected = shared[h] if h < len(shared) else np.empty(0, dtype=np.int64)
         if h < len(shared):
-            f_bar, b = problem.mean_values(partition.centers(h, K[h])), radius(watched.server.samples(h), log, s.c)
+            f_bar, b = problem.mean_values(partition.centers(h, K[h])), radius(watched.server.samples(h), log_term, s.c)
             good[0, h] = (np.abs(watched.means[h].mean(axis=0) - f_bar) <= b).all()
             gaps["A.3", h] = problem.global_optimum - f_bar[np.isin(K[h], protected)]
         decided = pulled[(pulled["depth"] == h) & ~pulled["index"].isin(protected)]
         decided = decided[ends[decided["m"]] > h]
         f = problem.paired_values(decided["m"].to_numpy(), partition.centers(h, decided["index"].to_numpy()))
-        good[1, h] = (np.abs(decided["total"] / decided["n"] - f) <= radius(decided["n"], log, s.c)).all()
-        alone = [(m, i) for m, own in enumerate(watched.own) if len(own) > h for i in np.setdiff1d(own[h], protected)]
+        good[1, h] = (np.abs(decided["total"] / decided["n"] - f) <= radius(decided["n"], log_term, s.c)).all()
+        kept = {m: nodes[h] for m, nodes in enumerate(watched.kept_alone) if len(nodes) > h}
+        alone = [(m, i) for m in kept for i in np.setdiff1d(kept[m], protected)]
         owner, index = np.array(alone, dtype=np.int64).reshape(-1, 2).T
         gaps["A.4", h] = problem.optimum[owner] - problem.paired_values(owner, partition.centers(h, index))
 

@@ -72,7 +72,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     primary = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
     readings = pd.read_csv(folder / "specification_curve.csv")
     sources = ("claims.csv", "claims_comparisons.csv", "specification_curve.csv")
-    scale = f"{findings.scale_in_words()}\n\n"
+    scale = f"{findings.claims_scale_in_words()}\n\n"
     counts = (
         f"{scale}PF-PNE is given the paper's Delta = {GIVEN_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
         "The table"

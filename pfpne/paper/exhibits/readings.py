@@ -33,7 +33,7 @@ from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.selections import APPENDIX_OBJECTIVES, MAIN_OBJECTIVES, PAPER_ALGORITHMS
 from pfpne.paper.run.workers import run_in_order
 from pfpne.partition import Partition
-from pfpne.problems import OBJECTIVES, make_problem
+from pfpne.problems import make_problem
 from pfpne.simulation.record import Run
 
 STATEMENTS_FILE = Path(__file__).with_name("statements.toml")
@@ -214,14 +214,14 @@ def measure_stored(experiment: Experiment, run: int, variant: str, horizons: tup
     It is read where the measurement or the run itself is stored; else the run is simulated now.
     """
     (name,) = experiment.algorithms
-    base, algorithm, partition = variants.VARIANTS[variant] if variant else (name, name, Partition)
+    base, algorithm, partition_class = variants.VARIANTS[variant] if variant else (name, name, Partition)
     key = experiment.key(base, run)
     content = {"run": key, "variant": variant, "horizons": horizons}
 
     def make() -> list:
-        result = None if variant else cache.load(key, folder)
+        result = None if variant else cache.load_run(key, folder)
         if result is None:
-            result = experiment.simulate(algorithm, run, partition)
+            result = experiment.simulate(algorithm, run, partition_class)
         return [measure_run(result, T) for T in horizons]
 
     return cache.stored_rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
@@ -250,9 +250,9 @@ def _key(reading: Reading, objective: str, name: str) -> tuple:
     """What of a reading decides the runs of an algorithm: two readings with one key have the same runs."""
     experiment = reading.experiment(objective, name, SEARCH_SEED, n_runs_of(reading))
     settings = tuple(sorted(experiment.settings.items()))
-    cells = experiment.cells if OBJECTIVES[experiment.objective].d > 1 and name not in ("fed1-ucb", "fn-ucb") else ""
-    problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common, cells
-    return (*problem, experiment.horizon, experiment.n_runs, name, settings, reading.variant(name))
+    problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common
+    scale = experiment.cells_for(*experiment.algorithms), experiment.horizon, experiment.n_runs
+    return (*problem, *scale, name, settings, reading.variant(name))
 
 
 def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS) -> dict:

@@ -57,10 +57,8 @@ def compare_readings(study: Study, most: int | None = None) -> pd.DataFrame:
     pandas.DataFrame
         One row per objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
     """
-    regimes = [
-        regime for regime in study.regimes if regime.cells == "random" and ONE_PER_DIMENSION[0] in regime.objectives
-    ]
-    noises, rows = [regime.noise for regime in regimes], []
+    settings = [one for one in study.claim_settings if one.cells == "random" and ONE_PER_DIMENSION[0] in one.objectives]
+    noises, rows = [setting.noise for setting in settings], []
     for objective in ONE_PER_DIMENSION:
         horizons = [max(1, round(part * study.horizon)) for part in CHOICES["T"]]
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same
@@ -68,7 +66,7 @@ def compare_readings(study: Study, most: int | None = None) -> pd.DataFrame:
         regrets = functools.cache(functools.partial(_mean_regret, study, objective))
         for chosen in itertools.product(*(of_one[:most] for of_one in values.values())):
             choice = dict(zip(values, chosen, strict=True))
-            rows.append({"objective": objective, "n": study.n_runs, **choice, **_regrets(regrets, choice)})
+            rows.append({"objective": objective, "n": study.claim_runs, **choice, **_regrets(regrets, choice)})
     return pd.DataFrame(rows)
 
 
@@ -89,7 +87,7 @@ def _regrets(regret: Callable, choice: dict) -> dict[str, float]:
 def _mean_regret(
     study: Study, objective: str, name: str, cells, T, noise, clients, settings: tuple, variant: str
 ) -> float:
-    n, clients = study.n_runs, IDENTICAL_CLIENTS if clients == "alike" else {"shift": clients}
+    n, clients = study.claim_runs, IDENTICAL_CLIENTS if clients == "alike" else {"shift": clients}
     changes = {"cells": cells, "settings": dict(settings), **clients}
     if name == "fn-ucb":  # whose choices do not depend on T
         return study.runs(objective, name, noise, n, **changes)[
@@ -97,7 +95,7 @@ def _mean_regret(
         ].mean()
     changes["horizon"] = T
     if variant:
-        return study.variant(objective, *variants.VARIANTS[variant], noise, n, **changes).mean()
+        return study.variant_regrets(objective, *variants.VARIANTS[variant], noise, n, **changes).mean()
     return study.runs(objective, name, noise, n, **changes)["regret"].mean()
 
 
@@ -157,7 +155,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     caption = (
         f"The main comparison under every combination of choices, which makes this many readings: {counts}. The"
         " choices of Delta and of the cut phase are PF-PNE's. The choice of c is also Fed-PNE's and PE's. M ="
-        f" {study.n_clients} clients, means of n = {study.n_runs} runs, no test. Above: PF-PNE's regret over the"
+        f" {study.n_clients} clients, means of n = {study.claim_runs} runs, no test. Above: PF-PNE's regret over the"
         " smallest of the other four's, in increasing order, one curve per noise; below the line PF-PNE is first."
         " Middle: the share of readings with this choice in which PF-PNE is first. Below: the share of readings in"
         " which each statement holds."

@@ -56,9 +56,9 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
         The run, the cells and the messages.
     """
     cells, watched = [], watch("pf-pne", problem, horizon, seed=seed, **settings)
-    run, server, shared = watched.run, watched.server, watched.shared
+    run, server, shared = watched.run, watched.server, watched.kept_by_server
     sent = [
-        (message.header, t, message.numbers * (direction == "up"), message.numbers * (direction == "down"))
+        (message.header, t, message.n_numbers * (direction == "up"), message.n_numbers * (direction == "down"))
         for t, direction, _, message in run.messages
     ]
     sent = pd.DataFrame(sent, columns=["depth", "t", "up", "down"]).groupby(["depth", "t"], as_index=False).sum()
@@ -68,7 +68,7 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
         fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
         drawn = {"pulls": server.samples(h), "mean": watched.means[h].mean(axis=0)}
         cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **drawn})
-    for m, (client, own) in enumerate(zip(watched.clients, watched.own, strict=True)):
+    for m, (client, own) in enumerate(zip(watched.clients, watched.kept_alone, strict=True)):
         # own: by PE, from the root; empty if the horizon came before
         kept = [*own, *shared[len(own) : -1]] if own else shared
         for h, index in enumerate(nodes_before_elimination(partition, kept)):

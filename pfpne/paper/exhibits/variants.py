@@ -35,17 +35,17 @@ class DepthOneServer(PhasedServer):
 class Fresh(PFPNE):
     """Deviation 5: PE takes tau_h new samples of every node that the server eliminated."""
 
-    def pe(self, shared, own):
-        protected = {h: lookup_sorted(index, shared[h][0])[0] for h, (index, *_) in own.items()}
-        drawn = {h: (index[protected[h]], sums[:, protected[h]], n) for h, (index, sums, n) in own.items()}
-        return super().pe(shared, drawn)
+    def pe(self, kept_by_server, drawn):
+        protected = {h: lookup_sorted(index, kept_by_server[h][0])[0] for h, (index, *_) in drawn.items()}
+        reused = {h: (index[protected[h]], sums[:, protected[h]], n) for h, (index, sums, n) in drawn.items()}
+        return super().pe(kept_by_server, reused)
 
 
 class TauServer(PhasedServer):
     """Deviation 6: b takes tau_h for the number of samples, not M ceil(tau_h / M)."""
 
     def samples(self, h):
-        return self.settings.tau(h, self.log)
+        return self.settings.tau(h, self.log_term)
 
 
 class TauFedPNEServer(TauServer, FedPNEServer):
@@ -55,9 +55,9 @@ class TauFedPNEServer(TauServer, FedPNEServer):
 class OwnBest(PFPNE):
     """Deviation 7: PE's arg max leaves out the protected nodes. A mean of -inf is never the largest, and they stay."""
 
-    def pe(self, shared, own):
-        never = {h: (index, np.full(len(mean), -np.inf), b) for h, (index, mean, b) in shared.items()}
-        return super().pe(never, own)
+    def pe(self, kept_by_server, drawn):
+        never = {h: (index, np.full(len(mean), -np.inf), b) for h, (index, mean, b) in kept_by_server.items()}
+        return super().pe(never, drawn)
 
 
 class NoCutPhase(PhasedAlgorithm):
@@ -124,8 +124,8 @@ class LastOfEqual(PFPNE):
     """Deviation 10: of equal means the largest index wins. The server's b are equal: there a tie changes no pull."""
 
     @staticmethod
-    def arg_max(values, start):
-        ends = np.append(start[1:], len(values))
+    def arg_max(values, first):
+        ends = np.append(first[1:], len(values))
         return len(values) - 1 - PFPNE.arg_max(values[::-1], len(values) - ends[::-1])[::-1]
 
 

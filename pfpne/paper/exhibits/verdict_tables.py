@@ -45,8 +45,8 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
     """
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift {study.shift:g} "
-        f"and up to {study.n_runs} paired runs ({study.sweep_runs} where many values are swept). Sign-flip tests of "
-        f"paired differences, at level {ALPHA:g} for the k claims of one family in one column (one noise, one "
+        f"and up to {study.claim_runs} paired runs ({study.sweep_runs} where many values are swept). Sign-flip tests"
+        f" of paired differences, at level {ALPHA:g} for the k claims of one family in one column (one noise, one "
         "kind of cells, one Delta for PF-PNE): each p-value is multiplied by k, because one of the two hypotheses of "
         "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
         "claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. "
@@ -80,9 +80,9 @@ def tabulate_primary(study: Study) -> Exhibit:
     low, high = overall["improvement_low"], overall["improvement_high"]
     caption = (
         f"Whether PF-PNE has the smallest regret of the paper's five: M = {study.n_clients} clients, T ="
-        f" {study.horizon:,}, random cells, {study.n_runs} paired runs, sign-flip tests with Holm's correction over the"
-        " rows. The ratio is that of mean regrets to the rival with the smallest, with a 95 % bootstrap interval; the"
-        " probability is that of a run of PF-PNE having less regret than one of that rival. Over all rows it is"
+        f" {study.horizon:,}, random cells, {study.claim_runs} paired runs, sign-flip tests with Holm's correction over"
+        " the rows. The ratio is that of mean regrets to the rival with the smallest, with a 95 % bootstrap interval;"
+        " the probability is that of a run of PF-PNE having less regret than one of that rival. Over all rows it is"
         f" {overall['improvement']:.2f} [{low:.2f}, {high:.2f}], by a bootstrap over runs within each row."
     )
     return table_exhibit("claims_primary", caption, primary_cells(table), {"claims_primary": table})

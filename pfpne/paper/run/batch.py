@@ -373,14 +373,9 @@ def file_hashes(folder: Path, stem: str) -> dict[str, str]:
 
 def is_unchanged(execution: Execution) -> bool:
     """Return whether the executed copy is of the same inputs, and all the files that it made are as it left them."""
-    return made_before(execution.target, execution.inputs, execution.folder) is not None
-
-
-def made_before(target: Path, inputs: str, folder: Path) -> list[str] | None:
-    """Return what the executed copy made, or None if its inputs were others or a file is not as it left it."""
     try:
-        made = json.loads(read_whole(target))["metadata"]["pfpne"]
-        intact = made["files"] and all(file_hashes(folder, stem) == files for stem, files in made["files"].items())
-        return list(made["files"]) if intact and made["inputs"] == inputs else None
+        made = json.loads(read_whole(execution.target))["metadata"]["pfpne"]
+        intact = all(file_hashes(execution.folder, stem) == files for stem, files in made["files"].items())
+        return bool(made["files"]) and intact and made["inputs"] == execution.inputs
     except Exception:  # a file is missing or damaged, in whatever way: all of them are made again
-        return None
+        return False

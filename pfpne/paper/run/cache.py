@@ -104,7 +104,7 @@ def locked(key: str, folder: Path = RESULTS) -> Iterator[None]:
     Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def save(key: str, run: Run, folder: Path = RESULTS) -> None:
+def save_run(key: str, run: Run, folder: Path = RESULTS) -> None:
     """Store a run."""
     arrays = {name: value for name, value in vars(run).items() if isinstance(value, np.ndarray)}
     rest = {name: value for name, value in vars(run).items() if name not in arrays}
@@ -113,7 +113,7 @@ def save(key: str, run: Run, folder: Path = RESULTS) -> None:
     _write(path_of(key, folder), buffer.getvalue())
 
 
-def load(key: str, folder: Path = RESULTS) -> Run | None:
+def load_run(key: str, folder: Path = RESULTS) -> Run | None:
     """Return the stored run, or None. A damaged file is reported with a DamagedResult warning, and is None."""
 
     def read(path: Path) -> Run:
@@ -127,34 +127,39 @@ def load(key: str, folder: Path = RESULTS) -> Run | None:
     return _read(path_of(key, folder), read)
 
 
-def stored_rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
-    """Return the rows of plain numbers and names stored under a key, or else those that make() returns now.
+def load_rows(key: str, folder: Path = RESULTS):
+    """Return the plain numbers and names stored under a key, or None; a damaged file as in `load_run`."""
 
-    Parameters
-    ----------
-    key : str
-        As made by `key`.
-    make : callable
-        make() computes the rows, which are then stored.
-    folder : Path
-        Where results are stored.
-    """
-    path = folder / "summaries" / f"{key[:32]}.json"
-
-    def digest(rows: list) -> str:
-        return hashlib.sha256(json.dumps([key, rows]).encode()).hexdigest()
-
-    def read(path: Path) -> list:
+    def read(path: Path):
         stored = json.loads(read_whole(path))
-        if stored["sha256"] != digest(stored["rows"]):
+        if stored["sha256"] != _digest(key, stored["rows"]):
             raise ValueError("its rows are not the ones written, or another's")
         return stored["rows"]
 
-    rows = _read(path, read)
+    return _read(_path_of_rows(key, folder), read)
+
+
+def save_rows(key: str, rows, folder: Path = RESULTS) -> None:
+    """Store plain numbers and names, one or lists of them."""
+    content = {"key": key, "rows": rows, "sha256": _digest(key, rows)}
+    _write(_path_of_rows(key, folder), json.dumps(content).encode())
+
+
+def stored_rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
+    """Return the rows stored under a key, or else those that make() returns now, which are then stored."""
+    rows = load_rows(key, folder)
     if rows is None:
         rows = make()
-        _write(path, json.dumps({"key": key, "rows": rows, "sha256": digest(rows)}).encode())
+        save_rows(key, rows, folder)
     return rows
+
+
+def _path_of_rows(key: str, folder: Path) -> Path:
+    return folder / "summaries" / f"{key[:32]}.json"
+
+
+def _digest(key: str, rows) -> str:
+    return hashlib.sha256(json.dumps([key, rows]).encode()).hexdigest()
 
 
 def _read(path: Path, read: Callable[[Path], object]):

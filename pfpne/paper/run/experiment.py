@@ -167,20 +167,24 @@ class Experiment(ProblemSetup):
         """(algorithm, run) of all runs."""
         return [(algorithm, run) for algorithm in self.algorithms for run in range(self.n_runs)]
 
-    def is_small(self, n_runs: int) -> bool:
-        """Return whether so many runs are done in this process sooner than workers start."""
-        return n_runs * self.n_clients * self.horizon < FEW_PULLS
+    def is_small(self, n_simulations: int) -> bool:
+        """Return whether so many simulations are done in this process sooner than workers start."""
+        return n_simulations * self.n_clients * self.horizon < FEW_PULLS
 
     def settings_for(self, algorithm: str | Algorithm) -> dict:
         """Return the settings given here that this algorithm takes."""
         known = settings_of(algorithm)
         return {name: value for name, value in self.settings.items() if name in known}
 
+    def cells_for(self, algorithm: str) -> str | None:
+        """Return the kind of cells, or None where it decides nothing: in one dimension, or off the cells."""
+        return self.cells if self.d > 1 and get_algorithm(algorithm).on_cells else None
+
     def key(self, algorithm: str, run: int) -> str:
         """Return the key of one run in the store: see `pfpne.paper.run.cache.key`."""
         content = {
             "algorithm": algorithm,
-            "cells": self.cells if self.d > 1 and get_algorithm(algorithm).on_cells else None,
+            "cells": self.cells_for(algorithm),
             "settings": self.settings_for(algorithm),
             "problem": self._problem_arguments(run),
             "horizon": self.horizon,
@@ -190,7 +194,7 @@ class Experiment(ProblemSetup):
         row = ALGORITHMS[algorithm]
         return cache.key(content, Experiment, row, fast_form(row), OBJECTIVES[self.objective])
 
-    def simulate(self, algorithm: str | Algorithm, run: int, partition: type[Partition] = Partition) -> Run:
+    def simulate(self, algorithm: str | Algorithm, run: int, partition_class: type[Partition] = Partition) -> Run:
         """Simulate one run now.
 
         Parameters
@@ -199,7 +203,7 @@ class Experiment(ProblemSetup):
             A name, or an Algorithm of one's own: a variant.
         run : int
             The number of the run, which names its random streams.
-        partition : type
+        partition_class : type
             The class of the cells.
 
         Returns
@@ -208,4 +212,5 @@ class Experiment(ProblemSetup):
             What was measured; it is not stored.
         """
         changes = {**self.settings_for(algorithm), "global_regret": self.global_regret}
-        return simulate(algorithm, self.problem(run), self.horizon, partition=self.partition(run, partition), **changes)
+        partition = self.partition(run, partition_class)
+        return simulate(algorithm, self.problem(run), self.horizon, partition=partition, **changes)

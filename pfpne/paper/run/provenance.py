@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from pfpne.paper.run import sources
-from pfpne.paper.run.folders import FIGURES, NOTEBOOKS_FOLDER, read_whole, short_path
+from pfpne.paper.run.folders import FIGURES, NOTEBOOKS_FOLDER, read_whole
 from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
 from pfpne.paths import LANDMINE_TABLE, ROOT, write_atomically
 
@@ -82,25 +82,10 @@ def write(made_by: str, digests: dict[str, str]) -> None:
         for name in digests:
             made.pop(name, None)
     commits[made_by] = dict(sorted({**commits[made_by], **digests}.items()))
-    content = {"python": _python(), "commits": {old: made for old, made in commits.items() if made}}
+    content = {"python": python_version(), "commits": {old: made for old, made in commits.items() if made}}
     write_atomically(PATH, f"{json.dumps(content, indent=2)}\n".encode())
 
 
-def moved_on(digests: dict[str, str]) -> dict[str, list[str]]:
-    """Return {commit: executions whose numbers depend on something that has changed since that commit}.
-
-    Raises NoCommit where it cannot be told: there is no such file, or another version of Python wrote it.
-    """
-    noted = read()
-    if noted["python"] != _python():
-        python = noted["python"] and f"Python {noted['python']} wrote it"
-        raise NoCommit(f"{short_path(PATH)}: {python or '`make figures` has not written it yet'}")
-    moved = {
-        old: [name for name, digest in made.items() if digests.get(name) != digest]
-        for old, made in noted["commits"].items()
-    }
-    return {old: names for old, names in moved.items() if names}
-
-
-def _python() -> str:
+def python_version() -> str:
+    """Return the version of Python, without its last part: another one may give other digests."""
     return ".".join(platform.python_version_tuple()[:2])

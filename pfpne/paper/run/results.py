@@ -104,7 +104,7 @@ def run_experiment(
     """
     runs = {}
     for pair in experiment.pairs:
-        run = cache.load(experiment.key(*pair), folder)
+        run = cache.load_run(experiment.key(*pair), folder)
         runs[pair] = run if run is None or reduce is None else reduce(run)
     missing = [pair for pair in runs if runs[pair] is None]
     missing.sort(key=lambda pair: pair[0] != "fn-ucb")  # the slow ones first, so that no worker is left alone with one
@@ -128,10 +128,10 @@ def _simulate_and_store(experiment: Experiment, algorithm: str, number: int, red
     key = experiment.key(algorithm, number)
     with warnings.catch_warnings(), cache.locked(key, folder):
         warnings.simplefilter("ignore", cache.DamagedResult)  # reported before
-        run = cache.load(key, folder)
+        run = cache.load_run(key, folder)
         if run is None:
             run = experiment.simulate(algorithm, number)
-            cache.save(key, run, folder)
+            cache.save_run(key, run, folder)
     return run if reduce is None else reduce(run)
 
 

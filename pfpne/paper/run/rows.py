@@ -1,6 +1,6 @@
 """Rows of plain numbers that a function makes of each run of some experiments, kept beside the runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pfpne.paper.run import cache
@@ -16,13 +16,15 @@ def rows_of_runs(
     n_jobs: int | str | None = None,
     folder: Path = RESULTS,
     label: str | None = None,
-) -> list[list]:
+    arguments: Sequence[tuple] = ((),),
+) -> list:
     """Return what a function makes of each run of each experiment: read where it is kept, else computed and kept.
 
     Parameters
     ----------
     function : callable
-        function(experiment, run) returns rows of plain numbers and names. It must be one that workers can import.
+        function(experiment, run, *more) returns plain numbers and names, one or lists of them. It must be one that
+        workers can import.
     experiments : list of Experiment
         One or more, each of one algorithm.
     n_jobs : int or str, optional
@@ -31,18 +33,32 @@ def rows_of_runs(
         Where rows are kept.
     label : str, optional
         What the progress bar says; the name of the function if it is not given.
+    arguments : sequence of tuple
+        What else the function is given: it is called once for each of these `more`.
 
     Returns
     -------
-    list of list
-        The rows of each run, run by run and experiment by experiment.
+    list
+        What it returned, run by run and experiment by experiment.
     """
-    jobs = [(function, experiment, run, folder) for experiment in experiments for run in range(experiment.n_runs)]
-    is_small = experiments[0].is_small(len(jobs))
+    runs = [(experiment, run) for experiment in experiments for run in range(experiment.n_runs)]
+    calls = [(function, *pair, *more) for pair in runs for more in arguments]
+    keys = [_key(*call) for call in calls]
+    rows = [cache.load_rows(key, folder) for key in keys]
+    missing = [position for position, kept in enumerate(rows) if kept is None]
+    is_small = experiments[0].is_small(len(missing))
     bar = None if is_small else progress(label or function.__name__.strip("_").replace("_", " "))
-    return run_in_order(_stored_rows, jobs, n_jobs, bar, is_small)
+    jobs = [(keys[position], folder, *calls[position]) for position in missing]
+    for position, made in zip(missing, run_in_order(_make_rows, jobs, n_jobs, bar, is_small), strict=True):
+        rows[position] = made
+    return rows
 
 
-def _stored_rows(function: Callable, experiment: Experiment, run: int, folder: Path) -> list:
-    key = cache.key({"run": experiment.key(experiment.algorithms[0], run)}, function)
-    return cache.stored_rows(key, lambda: function(experiment, run), folder)
+def _key(function: Callable, experiment: Experiment, run: int, *more) -> str:
+    return cache.key({"run": experiment.key(experiment.algorithms[0], run)}, function, *more)
+
+
+def _make_rows(key: str, folder: Path, function: Callable, *arguments):
+    rows = function(*arguments)
+    cache.save_rows(key, rows, folder)
+    return rows
