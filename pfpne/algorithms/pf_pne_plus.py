@@ -56,6 +56,7 @@ EARLY_RHO = 0.7
 EARLY_RHO_STAGE1 = 0.65
 STANDARD_ERRORS = 3  # by which het^2 must exceed what is harmless, and a client's mean must differ from the others'
 MIN_ERROR = 1e-12
+DECIMALS = 12  # of het^2 as it is sent, so that it is the same where only sums are known
 LOUD = 10  # times the variance of the quieter half: a client above it weighs less
 OWN_NOISE = 4  # times sigma^2, or a part of it: a client whose variance is beyond has a c_sigma of its own
 QUIET = 0.03  # sigma below which there is nothing to average
@@ -468,7 +469,7 @@ class PlusServer(PhasedServer):
         self.settings = stage1_settings(self.settings, variance)
         goes_on = self.goes_on(h, estimate, precisions, pooled.mean_variance, len(kept.index))
         self.continues = goes_on and M > 1 and h < self.task.partition.max_depth
-        variances = np.array([variance, max(0.0, estimate), pooled.limit])
+        variances = np.array([variance, round(max(0.0, estimate), DECIMALS), pooled.limit])
         weights, continues = np.array([pooled.total_weight or M]), np.array([int(self.continues)])
         return SharedStatistics(h, kept.index, pooled.mean, variances, weights, continues)
 
