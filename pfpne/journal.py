@@ -5,6 +5,8 @@ import os
 import zlib
 from pathlib import Path
 
+from pfpne.paths import not_written
+
 
 def check_plain(path: Path) -> None:
     """Raise a ValueError unless the path is free or that of a plain file: reading a pipe might never end."""
@@ -48,14 +50,19 @@ class Journal:
 
     def append(self, **line) -> None:
         """Write one more line; OSError if somebody else has changed the file."""
-        with self.path.open("ab") as file:
-            if file.tell() != self._size:
-                raise OSError(f"{self.path} was changed by somebody else while it was in use.")
-            file.truncate(self._end)
-            file.write(_sealed(line))
-            file.flush()
-            os.fsync(file.fileno())
-            self._size = self._end = file.tell()
+        try:
+            with self.path.open("ab") as file:
+                if file.tell() != self._size:
+                    raise OSError(f"{self.path} was changed by somebody else while it was in use.")
+                file.truncate(self._end)
+                file.write(_sealed(line))
+                file.flush()
+                os.fsync(file.fileno())
+                self._size = self._end = file.tell()
+        except OSError as error:
+            if error.errno is not None and error.filename is None:
+                raise not_written(self.path, error) from None
+            raise
 
 
 def _sealed(line: dict) -> bytes:

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import errno
 import importlib
 import json
 import logging
@@ -686,6 +687,23 @@ def test_a_pipe_a_device_and_a_folder_are_no_journal_and_no_state(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="cannot be a folder to keep a state in"):
         a_client(tmp_path / "file")
+
+
+def test_a_full_disk_names_the_file_and_nothing_is_lost(tmp_path, monkeypatch):
+    def a_client(folder) -> LiveClient:
+        return LiveClient("pf-pne", task(M, T), 0, lambda x: 0.5, tmp_path / folder)
+
+    def is_full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    client, advice = a_client("full"), "No space left on device: it was not written, and .* Make room, and start again"
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", is_full)
+        with pytest.raises(OSError, match=f"{advice}: '.*evaluations.jsonl'"):
+            client.answer()
+        with pytest.raises(OSError, match=f"{advice}: '.*state'"):
+            LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=60)
+    assert client.answer() == a_client("other").answer()
 
 
 def test_whoever_evaluates_may_change_the_working_folder(tmp_path, monkeypatch):

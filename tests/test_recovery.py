@@ -34,6 +34,7 @@ from pfpne.algorithms.secure import (
     sum_masked,
 )
 from pfpne.federation import Task
+from pfpne.journal import Journal
 from pfpne.live import LiveClient, LiveServer
 from pfpne.live.states import from_bytes, to_bytes
 from pfpne.partition import Partition
@@ -414,13 +415,45 @@ def test_live_a_line_that_says_what_was_revealed_is_missed_by_the_state(tmp_path
         sites.ask({0, 1, 2, 3}, server)
     path = tmp_path / "client-0" / "revealed.jsonl"
     whole = path.read_bytes()
-    assert whole.count(b"\n") == sites.client(0).client.revealed == 1
-    for damaged in (whole[:-1] + b"\x0b", whole[:-1], b""):
+    assert whole.count(b"\n") - 1 == sites.client(0).client.revealed == 1  # it begins with a line for none
+    for damaged in (whole[:-1] + b"\x0b", whole[:-1]):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="ends at exchange 0, and the state .* is at 1: lines were lost"):
             sites.client(0)
     path.write_bytes(whole)
     assert sites.client(0).client.revealed == 1
+
+
+def test_live_what_was_revealed_under_an_earlier_key_holds_nobody_up(tmp_path):
+    """A file that was left behind says that shares were given in exchanges that are still to come."""
+    sites = Sites(tmp_path, "pf-pne", 4, 3, 60, secure=True, least_rewards=1)
+    sites.client(0)
+    revealed = tmp_path / "client-0" / "revealed.jsonl"
+    journal = Journal(revealed)
+    journal.read()
+    journal.append(header=99)
+    assert sites.client(0).client.revealed == 0
+    revealed.unlink()
+    revealed.mkdir()
+    with pytest.raises(ValueError, match="revealed.jsonl is a folder"):
+        sites.client(0)
+
+
+@pytest.mark.parametrize("lost", [("revealed.jsonl",), ("revealed.jsonl", "state")])
+def test_live_a_client_that_lost_what_it_revealed_reveals_nothing_any_more(lost, tmp_path):
+    """Without it and without the state, it would give shares again: those of masks that it kept back before."""
+    sites = Sites(tmp_path, "pf-pne", 4, 3, 60, secure=True, least_rewards=1)
+    server = sites.server()
+    for _ in range(3):
+        sites.ask({0, 1, 2, 3}, server)
+    assert sites.client(0).client.revealed == 1
+    for name in lost:
+        (tmp_path / "client-0" / name).unlink()
+    with pytest.raises(ValueError, match="revealed.jsonl is lost, which says .* Put it back from a copy; without one,"):
+        sites.client(0)
+    (tmp_path / "client-0" / "revealed.jsonl").write_bytes(b"\n")
+    with pytest.raises(ValueError, match="line 1 is not what was written .* Put it back from a copy; without one,"):
+        sites.client(0)
 
 
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne"])

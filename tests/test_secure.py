@@ -125,6 +125,17 @@ def test_the_rounding_of_the_parts_does_not_show_in_their_sum(name):
     assert totals[0] == totals[1]
 
 
+@pytest.mark.parametrize("n", [5, 7, 12])
+def test_scores_of_a_step_that_is_a_power_of_two_have_no_last_bits(n):
+    """As the page on trust advises: other steps are rounded at each site, and the last bits tell of these roundings."""
+    rng, bits = np.random.default_rng(n), precision(n * 1.1, 3)
+    steps = rng.integers(0, 129, (200, n))
+    exact = (steps.sum(axis=1) << (bits - 7)) & (2**BITS - 1)
+    assert np.array_equal(to_fixed(n * np.mean(steps / 128, axis=1), bits), exact)
+    hundredths = np.ldexp(n * np.mean(steps / 100, axis=1), bits)
+    assert np.any(hundredths != np.rint(hundredths))
+
+
 def test_masks_cancel_in_the_sum_of_all_and_in_no_other():
     keys = [new_key() for _ in range(4)]
     public = np.stack([public_key(key) for key in keys])
@@ -505,7 +516,7 @@ def test_a_forged_line_of_what_was_revealed_is_told_in_words(text, tmp_path):
         more = {"secure": True, "quorum": 3}
         return LiveClient("pf-pne", task(4, 60), 0, lambda x: 0.5, tmp_path / "client", **more)
 
-    a_client()
+    a_client().answer()
     line = text.encode()
     crc = b', "crc": "%08x"}\n' % zlib.crc32(line)
     (tmp_path / "client" / "revealed.jsonl").write_bytes(line[:-1] + crc)

@@ -788,6 +788,10 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
     elsewhere = {"u": [0.1, 0.1], "parameters": pfpne.Space(SPACE).point([0.1, 0.1])}
     for changed, message in (
         ([{**head, "pfpne": "99"}, *rows], "pfpne was '99'"),
+        ([{**head, "space": [1, 2, 3]}, *rows], "space was [1, 2, 3], and is"),
+        ([{**head, "space": [["C", {}, 3], "n"]}, *rows], "space was [['C', {}, 3], 'n'], and is"),
+        ([{**head, "known": [1, 2]}, *rows], "known was [1, 2], and is"),
+        ([{**head, "clients": "a" * 10**6}, *rows], f"clients was '{299 * 'a'}, and is"),
         ([head, rows[0], {**rows[1], "u": [0.1, 0.1]}], "evaluation 2 of the history must be of {'C'"),
         ([head, rows[0], {**rows[1], "u": [0.1]}], "at a point of"),
         ([head, rows[0], {**rows[1], "client": "Bonn"}], "evaluation 2 of the history must be of one of"),

@@ -152,4 +152,5 @@ class Envelopes:
         try:
             return self._cipher(sender, self.m).decrypt(content[:12], content[12:], None)
         except InvalidTag:
-            raise ValueError(f"the shares of client {sender} are not those that it sent for this exchange.") from None
+            what = f"the shares of client {sender} are not those that it sent for this exchange"
+            raise ValueError(f"{what}: the text is another client's, or was changed on its way.") from None

@@ -185,7 +185,7 @@ class LiveClient:
                 self.client.key = self._key(begun=bool(lines))
             self.outgoing, self.run = self.client.first_message(), ""
         if isinstance(self.client, RecoveringClient):
-            self._restore_revealed(self.client)
+            self._restore_revealed(self.client, begun=bool(lines))
         if len(lines) < self.client.t:
             advice = "remove the state: the client then goes on from the journal, and evaluates again what is missing."
             raise ValueError(
@@ -202,18 +202,27 @@ class LiveClient:
         for line in lines[: self.client.t]:
             self._note(line["point"], line["reward"])
 
-    def _restore_revealed(self, client: RecoveringClient) -> None:
-        """Take the last exchange that shares were given in from their journal: the state may be old, or new."""
-        headers: list[Any] = [line.get("header") for line in self._revealed.read()]
+    def _restore_revealed(self, client: RecoveringClient, begun: bool) -> None:
+        """Take the last exchange that shares were given in from their journal: the state may be old, or new.
+
+        ValueError if the journal is damaged, or lost although the client has begun to evaluate.
+        """
+        remedy = f"Put it back from a copy; without one, {ANEW}"
+        try:
+            headers: list[Any] = [line.get("header") for line in self._revealed.read()]
+        except ValueError as error:
+            raise ValueError(f"{error} {remedy}") from None
         wrong = [number for number, header in enumerate(headers, 1) if not is_integer(header) or header < 0]
         if wrong:
             what = f"line {wrong[0]} of {self._revealed.path} has no header of an exchange"
-            raise ValueError(f"{what}. Put it back from a copy; without one, {ANEW}")
+            raise ValueError(f"{what}. {remedy}")
+        if begun and not headers:  # a line of header 0 is written with the key
+            what = f"{self._revealed.path} is lost, which says in which exchanges this client gave shares"
+            raise ValueError(f"{what}. {remedy}")
         written = max(headers, default=0)
         if client.revealed > written:
             what = f"{self._revealed.path} ends at exchange {written}, and the state beside it is at"
-            remedy = f"lines were lost. Put it back from a copy; without one, {ANEW}"
-            raise ValueError(f"{what} {client.revealed}: {remedy}")
+            raise ValueError(f"{what} {client.revealed}: lines were lost. {remedy}")
         client.revealed = written
 
     def _key(self, begun: bool) -> np.ndarray:
@@ -228,6 +237,10 @@ class LiveClient:
             self._agreed.unlink(missing_ok=True)  # it is about the key that was there
             self.folder.chmod(0o700)  # the state holds it, too
             write_atomically(path, new_key().tobytes(), durable=True)
+            if isinstance(self.client, RecoveringClient):
+                self._revealed.check_plain()
+                self._revealed.path.unlink(missing_ok=True)  # it is about exchanges under the key that was there
+                self._note_revealed(0)
         if not os.path.lexists(path):
             raise ValueError(f"{path} is lost, and so is the state, which had it, too. Put one back; else {ANEW}")
         return self._read_key(path)

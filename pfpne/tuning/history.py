@@ -13,6 +13,7 @@ from pfpne.tuning.result import Tuned
 from pfpne.tuning.searches import DEFAULT_FOR_FEW, DEFAULT_FOR_MANY, FEW_EVALUATIONS, SEARCHES
 from pfpne.validation import check, is_number
 
+LONGEST_QUOTED = 300  # characters of what a file says
 ROW_FIELDS = {"client", "u", "parameters", "value", "seconds", "why"}  # of a history
 
 
@@ -168,19 +169,28 @@ class History:
 def _difference(name: str, old, value) -> str:
     """Return how a search differs from that of its history, and what to do."""
     advice = "Give what was given then, or another history."
-    if name == "space" and isinstance(old, list) and dict(old) != dict(value):
+    if name == "space" and _is_pairs(old) and dict(old) != dict(value):
         before, now = dict(old), dict(value)
         pairs = {key: (before.get(key, "not there"), now.get(key, "not there")) for key in {**before, **now}}
-        changes = [f"{key} was {was}, and is {is_now} here" for key, (was, is_now) in pairs.items() if was != is_now]
+        changes = [
+            f"{key[:80]} was {str(was)[:LONGEST_QUOTED]}, and is {is_now} here"
+            for key, (was, is_now) in pairs.items()
+            if was != is_now
+        ]
         return f"in the space, {'; '.join(changes)}. {advice} A new search can have the old values that fit as known=."
-    if name == "known" and isinstance(old, list):
+    if name == "known" and isinstance(old, list) and all(isinstance(pairs, list) for pairs in old):
         n_before, n_now = (sum(map(len, pairs)) for pairs in (old, value))
         counts = f"{n_before} values were known, and {n_now} are here, or others"
         return f"{counts}. {advice} A new search can have the old values, too, as known=."
     if name == "algorithm" and all(x in (DEFAULT_FOR_FEW, DEFAULT_FOR_MANY) for x in (old, value)):
         default = f"{DEFAULT_FOR_FEW} up to {FEW_EVALUATIONS:,} evaluations, and {DEFAULT_FOR_MANY} beyond"
         advice += f" A call that names no algorithm takes {default}."
-    return f"{name} was {old!r}, and is {value!r} here. {advice}"
+    return f"{name} was {repr(old)[:LONGEST_QUOTED]}, and is {value!r} here. {advice}"
+
+
+def _is_pairs(x) -> bool:
+    """Whether x is a list of pairs, a text first: the head of a file may have been written by anyone."""
+    return isinstance(x, list) and all(isinstance(y, list) and len(y) == 2 and isinstance(y[0], str) for y in x)
 
 
 def _not_writable(error: Exception) -> str:
