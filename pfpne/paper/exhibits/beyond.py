@@ -20,7 +20,7 @@ from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import cells_on_path
 from pfpne.paper.claims.evidence import COMMON_SHIFT
-from pfpne.paper.exhibits import sites
+from pfpne.paper.exhibits import sites, untuned
 from pfpne.paper.exhibits.guide import NEAR_BEST, TUNED_OBJECTIVES, ratio_to_others
 from pfpne.paper.exhibits.panels import scale_in_words
 from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
@@ -284,11 +284,13 @@ def _draw_column_names(ax: Axes, columns: list[tuple]) -> None:
         start += width
 
 
-def in_short(held_out: pd.DataFrame) -> list[str]:
+def in_short(drawn: pd.DataFrame, held_out: pd.DataFrame) -> list[str]:
     """Say in a few sentences how PF-PNE+ does.
 
     Parameters
     ----------
+    drawn : pandas.DataFrame
+        The settings drawn at random, as `pfpne.paper.exhibits.untuned.measure` returns them.
     held_out : pandas.DataFrame
         The held-out settings, as `pfpne.paper.exhibits.regimes.held_out` returns them.
 
@@ -303,9 +305,11 @@ def in_short(held_out: pd.DataFrame) -> list[str]:
     shares = [(ratio_to_others(held_out, name) <= NEAR_BEST).mean() for name in rivals]
     identical = ratio[held_out["shift"].eq(0) & held_out["objective"].ne("landmine")]
     return [
+        untuned.in_short(drawn),
         (
-            f"Before any run we fixed {len(held_out)} settings, {held_out['objective'].isin(TUNED_OBJECTIVES).sum()} on"
-            f" objectives that it was tuned on. In {(ratio <= NEAR_BEST).mean():.0%} PF-PNE+ is within"
+            f"Earlier we fixed {len(held_out)} settings before any run,"
+            f" {held_out['objective'].isin(TUNED_OBJECTIVES).sum()} on objectives that it was tuned on. In"
+            f" {(ratio <= NEAR_BEST).mean():.0%} PF-PNE+ is within"
             f" {NEAR_BEST - 1:.0%} of the best of six rivals (HOO and BLiN are not among them); the best rival is, in"
             f" {max(shares):.0%}."
         ),

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms import get_algorithm, make_settings
-from pfpne.federation import Task
+from pfpne.federation import Federation, Task
 from pfpne.problems.base import Problem
 from pfpne.problems.maxima import search_maximum
 from pfpne.rng import stream
 from pfpne.simulation.fast import fast_form
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.record import Measurements, checkpoints
-from pfpne.simulation.simulate import partition_of
+from pfpne.simulation.simulate import partition_of, run_objects
 
 MOST_PULLS = 500_000  # M T: a longer horizon is shortened
 CLIENTS = (2, 5, 10, 20, 50)
@@ -373,7 +373,8 @@ def simulate_drawn(name: str, setting: Setting, run: int, cells: str = "random",
     algorithm = get_algorithm(name)
     partition = partition_of(problem, cells, setting.seed, run)
     task = Task(partition, problem.n_clients, setting.horizon, None, None, setting.seed, key=(problem.name, run))
-    fast = fast_form(algorithm)
-    assert fast is not None, f"{name} has no fast form"
-    t = checkpoints(setting.horizon)
-    return fast(problem, task, make_settings(name, settings), problem.streams(), t, False)
+    fast, made_settings, t = fast_form(algorithm), make_settings(name, settings), checkpoints(setting.horizon)
+    if fast is not None:
+        return fast(problem, task, made_settings, problem.streams(), t, False)
+    federation = Federation(*algorithm.make(task, made_settings), algorithm.up, algorithm.down)
+    return run_objects(federation, problem, problem.streams(), t, False, None)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from pfpne.paper.claims.verdicts import GIVEN_DELTAS
-from pfpne.paper.exhibits import beyond, confirmation, deviations, findings, printed, sites, verdict_tables
+from pfpne.paper.exhibits import beyond, confirmation, deviations, findings, printed, sites, untuned, verdict_tables
 from pfpne.paper.run.folders import FIGURES
 from pfpne.paper.show.export import as_list, as_markdown
 from pfpne.paper.show.style import TITLES, title
@@ -43,11 +43,12 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
     blocks = claim_blocks(folder)
     if (folder / "readings.csv").exists():
         blocks += printed_blocks(folder)
-    if (folder / "beyond.csv").exists() and (folder / "held_out.csv").exists():
-        table, held_out = pd.read_csv(folder / "beyond.csv"), pd.read_csv(folder / "held_out.csv")
-        short = as_list(beyond.in_short(held_out))
-        blocks.append(Block("README.md", "beyond", ("held_out.csv",), short))
-        blocks.append(Block("docs/pf-pne-plus.md", "beyond", ("beyond.csv",), as_list(beyond.sentences(table))))
+    names = "untuned.csv", "held_out.csv", "beyond.csv"
+    if all((folder / name).exists() for name in names):
+        drawn, held_out, table = (pd.read_csv(folder / name) for name in names)
+        blocks.append(Block("README.md", "beyond", names[:2], as_list(beyond.in_short(drawn, held_out))))
+        words = as_list([*untuned.sentences(drawn), *beyond.sentences(table)])
+        blocks.append(Block("docs/pf-pne-plus.md", "beyond", ("untuned.csv", "beyond.csv"), words))
     if (folder / "tune_your_own.csv").exists():
         table = pd.read_csv(folder / "tune_your_own.csv")
         if set(sites.SITE_COLUMNS) <= set(table):  # else it is of an earlier form, and its page stays as it is

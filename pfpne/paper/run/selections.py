@@ -19,7 +19,16 @@ PAPER_ALGORITHMS = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")  # t
 COMPARED_ALGORITHMS = (*PAPER_ALGORITHMS, "hct", "pe")  # the paper's five, then ours
 SINGLE_CLIENT_ALGORITHMS = ("hoo", "blin")  # single-client searches of the paper's Table 1, which its figures leave out
 RANKED_ALGORITHMS = (*COMPARED_ALGORITHMS, *SINGLE_CLIENT_ALGORITHMS)
-BEYOND_ALGORITHMS = ("pf-pne+", "hct-noise", "hct", "pe", "fed-pne", "pf-pne")  # ours, and what it is compared with
+BEYOND_ALGORITHMS = (
+    "pf-pne+",
+    "hct-noise",
+    "hct",
+    "pe",
+    "fed-pne",
+    "pf-pne",
+    "hoo",
+    "blin",
+)  # ours, and what it is compared with
 SPECIFICATION_ALGORITHMS = (*PAPER_ALGORITHMS, "pe")  # the algorithms of the specification curve
 MAP_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # the algorithms of the regime map
 WATCHED_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe")  # the algorithms that are watched depth by depth

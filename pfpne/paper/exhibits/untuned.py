@@ -1,0 +1,207 @@
+"""PF-PNE+ and its rivals on settings that were drawn at random, and on which nothing was tuned.
+
+The families and the draw are in pfpne.paper.exhibits.drawn. What it is judged by was fixed before the settings were
+drawn: the ratio of PF-PNE+'s mean regret to that of the best of six rivals; how often it is at most NEAR_BEST, and how
+often above FAR; its quantiles; and, of the RERUN settings of the largest ratios, the same ratio in as many fresh runs,
+so that the luck of the draw is not taken for a weakness. HOO and BLiN stand beside the six.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.lines import Line2D
+
+from pfpne.algorithms import ALGORITHMS
+from pfpne.paper.exhibits.drawn import KINDS, MOST_PULLS, NOISES, Setting, draw_settings, simulate_drawn
+from pfpne.paper.exhibits.guide import NEAR_BEST
+from pfpne.paper.exhibits.regimes import MAP_VARIANTS, RANKED_ON_MAP
+from pfpne.paper.run import cache
+from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.parameters import Parameters
+from pfpne.paper.run.progress import progress
+from pfpne.paper.run.workers import run_in_order
+from pfpne.paper.show.export import Exhibit
+from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
+from pfpne.paper.show.style import PAGE, label, rounded
+from pfpne.simulation.fast import fast_form
+
+OURS = "pf-pne+"
+RIVALS = [name for name in RANKED_ON_MAP if name != OURS]  # the six
+BESIDE = ("hoo", "blin")
+COMPARED = {**{name: MAP_VARIANTS[name] for name in RANKED_ON_MAP}, **{name: (name, {}) for name in BESIDE}}
+SCALES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # how many settings and runs, and the most M T
+FAR = 1.3
+RERUN = 10
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+    """Run PF-PNE+ and its rivals in every setting that is drawn by the notebook's seed.
+
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters; of these only the profile, the seed and the workers count.
+    folder : Path
+        Where what was measured before is kept.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per setting: what was drawn; the mean R(T)/M of PF-PNE+, of the six rivals, of HOO and of BLiN; ratio,
+        PF-PNE+'s over the smallest of the six; and again, the same in fresh runs, of the settings of the largest
+        ratios, NaN for the others.
+    """
+    n_settings, n_runs, most_pulls = SCALES[p.profile]
+    settings = [
+        dataclasses.replace(s, horizon=min(s.horizon, most_pulls // s.n_clients))
+        for s in draw_settings(n_settings, p.seed)
+    ]
+    table = pd.DataFrame([dataclasses.asdict(s) for s in settings]).drop(columns="seed")
+    table = table.join(_means(settings, 0, n_runs, p, folder, COMPARED))
+    table["ratio"] = table[OURS] / table[RIVALS].min(axis=1)
+    worst = table["ratio"].nlargest(RERUN).index
+    names = [OURS, *RIVALS]
+    fresh = _means([settings[i] for i in worst], n_runs, n_runs, p, folder, {name: COMPARED[name] for name in names})
+    fresh.index = worst
+    return table.assign(again=fresh[OURS] / fresh[RIVALS].min(axis=1))
+
+
+def _means(
+    settings: list[Setting], first: int, n_runs: int, p: Parameters, folder: Path, variants: dict
+) -> pd.DataFrame:
+    """The mean R(T)/M over runs first, first + 1, ...: one row per setting, one column per variant."""
+    jobs = [(s, name, given, first, n_runs, folder) for s in settings for name, given in variants.values()]
+    regrets = run_in_order(_mean_regret, jobs, p.n_jobs, progress("settings"))
+    return pd.DataFrame(np.reshape(regrets, (len(settings), len(variants))), columns=[*variants])
+
+
+def _mean_regret(setting: Setting, name: str, given: dict, first: int, n_runs: int, folder: Path) -> float:
+    row = ALGORITHMS[name]
+    content = {"setting": dataclasses.asdict(setting), "settings": given, "first": first, "n_runs": n_runs}
+    key = cache.key(content, simulate_drawn, row, fast_form(row))
+
+    def make() -> list[list]:
+        runs = range(first, first + n_runs)
+        return [[float(simulate_drawn(name, setting, run, **given).regret[:, -1].mean())] for run in runs]
+
+    return float(np.mean(cache.stored_rows(key, make, folder)))
+
+
+def sentences(table: pd.DataFrame) -> list[str]:
+    """Say in sentences how PF-PNE+ does in the settings that were drawn.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `measure` returns it.
+
+    Returns
+    -------
+    list of str
+        The sentences, in Markdown.
+    """
+    ratio, everything = table["ratio"], table[[*RIVALS, *BESIDE]].min(axis=1)
+    again = table["again"].dropna()
+    flat = table["d"].eq(1)
+    shares = {name: (table[name] <= NEAR_BEST * table[RIVALS].min(axis=1)).mean() for name in RIVALS}
+    best = max(shares, key=lambda name: shares[name])
+    by_kind = (ratio <= NEAR_BEST).groupby(table["kind"]).mean()
+    quantiles = ", ".join(f"{rounded(ratio.quantile(q))} ({q:.0%})" for q in QUANTILES)
+    return [
+        (
+            f"**Drawn at random.** {in_short(table)} With HOO and BLiN among the rivals it is within"
+            f" {NEAR_BEST - 1:.0%} of the best in {(table[OURS] <= NEAR_BEST * everything).mean():.0%}."
+        ),
+        f"**Quantiles of its regret over that of the best of the six.** {quantiles}.",
+        (
+            f"**Where.** It is within {NEAR_BEST - 1:.0%} in {_share(ratio[flat])} in one dimension, and in"
+            f" {_share(ratio[~flat])} in more. By kind of clients the share is smallest with {by_kind.idxmin()}"
+            f" ({by_kind.min():.0%}) and largest with {by_kind.idxmax()} ({by_kind.max():.0%})."
+        ),
+        (
+            f"**The rivals.** Of the six, {label(best)} is most often within {NEAR_BEST - 1:.0%} of the best of them,"
+            f" in {shares[best]:.0%}. Its stage 2 alone ({label(RIVALS[-1])}) has"
+            f" {_mean_ratio(table[RIVALS[-1]] / table[OURS])} times PF-PNE+'s regret (geometric mean)."
+        ),
+        (
+            f"**The worst again.** We ran the {len(again)} settings of the largest ratios again, with fresh runs. There"
+            f" the ratio is {rounded(again.median())} in the median and {rounded(again.max())} at most;"
+            f" {(again > FAR).sum()} of them are above {FAR:g} again."
+        ),
+    ]
+
+
+def in_short(table: pd.DataFrame) -> str:
+    """Say in one sentence how often PF-PNE+ is near the best, and how often far from it."""
+    ratio = table["ratio"]
+    return (
+        f"In {len(table)} settings drawn at random, on which nothing was tuned, PF-PNE+ is within"
+        f" {NEAR_BEST - 1:.0%} of the best of six rivals in {(ratio <= NEAR_BEST).mean():.0%}, and above {FAR:g}"
+        f" times its regret in {(ratio > FAR).mean():.0%}; at worst, in fresh runs,"
+        f" {rounded(table['again'].max())} times."
+    )
+
+
+def _share(ratio: pd.Series) -> str:
+    return f"{(ratio <= NEAR_BEST).sum()} of {len(ratio)} settings"
+
+
+def _mean_ratio(ratio: pd.Series) -> str:
+    return f"{np.exp(np.log(ratio).mean()):.2f}"
+
+
+@our_style()
+def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
+    """Draw PF-PNE+'s regret over that of the best rival in every setting, by kind of clients and by noise.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `measure` returns it.
+    p : Parameters
+        The notebook's parameters.
+
+    Returns
+    -------
+    Exhibit
+        The figure, and the table as CSV.
+    """
+    n_runs = SCALES[p.profile][1]
+    caption = (
+        f"PF-PNE+'s mean R(T)/M over the smallest of six rivals, in {len(table)} settings that were drawn at random,"
+        f" with n = {n_runs} paired runs each. A dot is a setting, a cross the same setting in fresh runs (of the"
+        f" {table['again'].notna().sum()} largest), a bar the median. The settings are the same in both panels."
+    )
+    figure, ((*axes,),) = new_figure((PAGE, 2.6), columns=2, sharex=True)
+    for ax, column, order, title in zip(
+        axes, ("kind", "noise"), (KINDS, NOISES), ("by kind of clients", "by noise"), strict=True
+    ):
+        for row, name in enumerate(order[::-1]):
+            group = table[table[column] == name].sort_values("ratio")
+            spread = (
+                np.linspace(-0.25, 0.25, max(2, len(group)))[: len(group)] if len(group) > 1 else np.zeros(len(group))
+            )
+            ax.plot(group["ratio"], row + spread, "o", color="0.35", markersize=2.4, alpha=0.8, markeredgewidth=0)
+            ax.plot(group["again"], row + spread, "x", color="C3", markersize=3.2, markeredgewidth=0.8)
+            if len(group):
+                ax.plot([group["ratio"].median()] * 2, [row - 0.38, row + 0.38], color="C0", linewidth=1.6)
+        ax.axvline(1, color="0.4", linewidth=0.6)
+        ax.axvline(NEAR_BEST, color="0.4", linewidth=0.6, linestyle=":")
+        ax.set_yticks(range(len(order)), order[::-1])
+        ax.set(xscale="log", title=title)
+    ticks = [x for x in (0.1, 0.2, 0.5, 1, 2, 5, 10) if table["ratio"].min() / 1.3 <= x <= 1.3 * table["ratio"].max()]
+    axes[0].set_xticks(ticks, labels=[f"{x:g}" for x in ticks])
+    for ax in axes:
+        ax.minorticks_off()
+    figure.supxlabel("\N{LEFTWARDS ARROW} less regret: PF-PNE+ / best of six (dotted: 1.1)", fontsize=8.5)
+    looks = {"marker": "o", "color": "0.35", "markersize": 3}, {"marker": "x", "color": "C3", "markersize": 4}
+    names = "a setting", "the same, fresh runs"
+    handles = [Line2D([], [], linestyle="none", label=name, **look) for name, look in zip(names, looks, strict=True)]
+    handles.append(Line2D([], [], color="C0", linewidth=1.6, label="median"))
+    figure.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=7)
+    return figure_exhibit(figure, "untuned", caption, table)
