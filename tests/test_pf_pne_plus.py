@@ -480,3 +480,30 @@ def test_the_fast_form_is_the_objects(name, noise):
 def test_switches_are_booleans():
     with pytest.raises(ValueError, match="optimistic"):
         PlusSettings(optimistic=1)
+
+
+def test_safe_starts_from_its_own_pulls_and_pulls_nodes_up_to_their_thresholds():
+    problem, trees = pfpne.make_problem("garland", n_clients=4, shift=0.0, common=0.1, noise=1.0), {}
+    for safe in (False, True):
+        run, sums = make_federation("pf-pne+", Task(LINE, 4, 3_000), safe=safe), {}
+        rng = np.random.default_rng(1)
+        while run.running:
+            for m, batch in run.ask():
+                client = run.clients[m]
+                if client.tree is not None and (safe, m) not in trees:
+                    trees[safe, m] = client.tree.node[: client.tree.state[0]["size"]].copy(), dict(sums)
+                rewards = np.repeat(problem.client_values(m, batch.points), batch.counts)
+                rewards = rewards + rng.uniform(-1, 1, len(rewards))
+                if m == 0:
+                    for x, part in zip(
+                        batch.points[:, 0], np.split(rewards, np.cumsum(batch.counts)[:-1]), strict=True
+                    ):
+                        total, count = sums.get(x, (0.0, 0))
+                        sums[x] = total + part.sum(), count + len(part)
+                run.tell(m, rewards)
+    node, sums = trees[True, 0]
+    pulled = node[node["count"] > 0]
+    assert len(pulled) > 5 and not node["free"].any() and trees[False, 0][0]["free"].any()
+    for row in pulled:
+        total, count = sums[LINE.centers(row["depth"], row["index"])[0, 0]]
+        assert row["count"] == count and row["total"] == pytest.approx(total)

@@ -83,7 +83,9 @@ class PlusSettings(PFPNESettings):
     own_check: bool = True  # but not at nodes where that differs from the client's own by three errors
     free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
     early_descent: bool = True  # stage 1 has 0.65 for rho, HCT's thresholds 0.7, if that is more; else rho
-    safe: bool = False  # no part: stage 1 has T^(2/3) steps at most, and stage 2 begins with the client's own alone
+    safe: bool = (
+        False  # no part: stage 1 has T^(2/3) steps at most, and stage 2 begins with the client's own pulls alone
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -313,7 +315,7 @@ class PFPNEPlus(Elimination):
             differs = not self.binary[m] and not variance / OWN_NOISE <= own <= variance * OWN_NOISE
             c = confidence_constant(own if differs else variance) if s.noise_aware else s.c
             constants = hct_constants_for(s, c, self.task)
-            return warm_start_tree(self.task, constants, known, m, t, free=s.free_descent)
+            return warm_start_tree(self.task, constants, known, m, t, free=s.free_descent and not s.safe)
 
         return OwnTrees(tree(m) for m in range(self.S))
 
