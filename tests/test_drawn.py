@@ -1,0 +1,144 @@
+"""Settings drawn at random: their objectives, clients and noise, and the report on them."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfpne.paper.exhibits import untuned
+from pfpne.paper.exhibits.drawn import (
+    FAMILIES,
+    KINDS,
+    LOUD,
+    MOST_PULLS,
+    NOISES,
+    DrawnProblem,
+    Setting,
+    draw_settings,
+    simulate_drawn,
+)
+from pfpne.paper.run.parameters import complete
+
+PLAIN = Setting(0, 0, "levy", 1, "alike", "uniform", 0.5, 4, 200)
+
+
+@pytest.mark.parametrize(("family", "d"), [(name, d) for name, (_, dims) in FAMILIES.items() for d in dims])
+def test_an_objective_is_largest_where_it_says_and_has_values_between_0_and_1(family, d):
+    setting = dataclasses.replace(PLAIN, family=family, d=d)
+    problem, rng = DrawnProblem(setting, 0), np.random.default_rng(0)
+    top = problem.maximisers[0]
+    near = np.clip(top + 0.03 * rng.standard_normal((4_000, d)), 0, 1)
+    values = problem.client_values(0, np.concatenate([rng.random((20_000, d)), near]))
+    assert values.min() >= 0 and values.max() <= problem.optimum[0] + 1e-9
+    assert problem.client_values(0, top[None])[0] == pytest.approx(problem.optimum[0], abs=1e-6)
+    assert values.max() > 0.9 * problem.optimum[0] and np.ptp(values) > 0.3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_client_is_largest_where_it_says(kind):
+    setting = dataclasses.replace(PLAIN, family="branin", d=2, kind=kind, n_clients=6)
+    problem, x = DrawnProblem(setting, 3), np.random.default_rng(1).random((4_000, 2))
+    at_top = problem.paired_values(np.arange(6), problem.maximisers)
+    assert at_top == pytest.approx(problem.optimum, abs=1e-6)
+    values = problem.values(x)
+    assert (values.max(axis=1) <= problem.optimum + 1e-9).all()
+    same = np.all(values == values[0])
+    assert same == (kind in ("alike", "one loud")) == problem.identical
+    if kind in ("halves", "one outlier"):
+        mirrored = problem.client_values(0, 1 - x)
+        assert np.allclose(mirrored, values[-1]) and not np.allclose(values[0], values[-1])
+        assert np.allclose(values[1], values[0]) == (kind == "halves")
+    assert (
+        not np.array_equal(values, DrawnProblem(setting, 4).values(x))
+        or problem.identical
+        or "h" in kind[:1] + kind[4:5]
+    )
+
+
+def noise_of(noise: str, scale: float, kind: str = "alike") -> np.ndarray:
+    """Many draws of what is added to the value 0.5, of clients 0 and 1."""
+    setting = dataclasses.replace(PLAIN, noise=noise, scale=scale, kind=kind)
+    problem = DrawnProblem(setting, 0)
+    streams = problem.streams()
+    half_width = problem.noise + problem.noise_slope * 0.5
+    return np.array([half_width * (2 * rng.random(400_000) - 1) for rng in streams[:2]])
+
+
+@pytest.mark.parametrize(
+    ("noise", "scale", "sigma"),
+    [
+        ("uniform", 0.5, 0.5 / 3**0.5),
+        ("gaussian", 0.3, 0.3),
+        ("sparse", 0.1, 0.1 * (0.02 * 100) ** 0.5),
+        ("heteroscedastic", 0.1, (0.05 + 1.5 * 0.5) / 3**0.5),
+    ],
+)
+def test_noise_is_as_wide_as_it_says_and_a_loud_client_has_more(noise, scale, sigma):
+    draws = noise_of(noise, scale)
+    assert draws.mean() == pytest.approx(0, abs=4 * sigma / 800) and draws.std() == pytest.approx(sigma, rel=0.02)
+    loud = noise_of(noise, scale, "one loud").std(axis=1)
+    assert loud.tolist() == pytest.approx([LOUD * sigma, sigma], rel=0.03)
+
+
+def test_heavy_tails_are_heavy():
+    draws = np.abs(noise_of("heavy tails", 0.1)).ravel() / 0.1
+    assert np.median(draws) == pytest.approx(0.7649, rel=0.02)  # of Student's t with three degrees of freedom
+    assert np.mean(draws > 5.841) == pytest.approx(0.01, rel=0.1)
+
+
+def test_what_fills_an_array_is_what_is_returned():
+    one, other = (DrawnProblem(dataclasses.replace(PLAIN, noise="gaussian"), 0).streams()[1] for _ in range(2))
+    filled = np.empty(5)
+    assert one.random(out=filled) is filled and filled.tolist() == other.random(5).tolist()
+    assert one.random() == other.random(1)[0]
+
+
+def test_settings_are_drawn_one_by_one_and_within_bounds():
+    drawn = draw_settings(60, 3)
+    assert draw_settings(20, 3) == drawn[:20] and draw_settings(20, 4) != drawn[:20]
+    assert all(s.n_clients * s.horizon <= MOST_PULLS for s in drawn)
+    assert not any(s.noise == "bernoulli" and s.kind == "one loud" for s in draw_settings(400, 5))
+    for field, names in (("family", FAMILIES), ("kind", KINDS), ("noise", NOISES)):
+        assert {getattr(s, field) for s in draw_settings(400, 5)} == set(names)
+    assert all(s.d in FAMILIES[s.family][1] for s in drawn)
+
+
+@pytest.mark.parametrize("name", ["pf-pne+", "hct", "blin"])
+def test_a_run_is_the_same_again_and_another_in_another_run(name):
+    setting = dataclasses.replace(PLAIN, noise="gaussian", kind="halves")
+    one, again, other = (simulate_drawn(name, setting, run).regret for run in (0, 0, 1))
+    assert np.array_equal(one, again) and not np.array_equal(one, other)
+    assert (np.diff(one, axis=1) >= 0).all() and one.shape == (4, 200)
+
+
+def test_the_report_by_hand(monkeypatch, tmp_path):
+    """PF-PNE+ has half the best rival's regret in the first setting, and more in each that follows."""
+    n_runs = untuned.SCALES["smoke"][1]
+
+    def mean_regret(setting, name, given, first, n, folder):
+        assert (n, folder) == (n_runs, tmp_path) and first in (0, n_runs)
+        if name != "pf-pne+":
+            return {"hct": 2.0, "hoo": 1.0}.get(name, 3.0)
+        return (1.0 if first else 2.0) * (0.5 + setting.number)
+
+    monkeypatch.setattr(untuned, "_mean_regret", mean_regret)
+    p = complete("7_beyond", {"profile": "smoke", "n_jobs": 1})
+    table = untuned.measure(p, tmp_path)
+    assert table["ratio"].tolist() == [0.5, 1.5, 2.5, 3.5] and table["again"].tolist() == [0.25, 0.75, 1.25, 1.75]
+    words = " ".join(untuned.sentences(table))
+    assert "within 10% of the best of six rivals in 25%" in words and "1.3 times its regret in 75%" in words
+    assert "at worst, in fresh runs, 1.8 times" in words and "HCT is most often within 10%" in words
+    assert "HOO and BLiN among the rivals it is within 10% of the best in 25%" in words
+    assert "ran the 4 settings" in words and "1 of them are above 1.3 again" in words
+    exhibit = untuned.draw(table, p)
+    assert {"untuned.pdf", "untuned.png", "untuned.csv"} <= set(exhibit.files)
+    assert len(exhibit.files["untuned.csv"].splitlines()) == 5
+
+
+def test_only_the_settings_of_the_largest_ratios_are_run_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(untuned, "RERUN", 2)
+    monkeypatch.setattr(untuned, "_mean_regret", lambda s, name, *_: 1.0 + s.number * (name == "pf-pne+"))
+    table = untuned.measure(complete("7_beyond", {"profile": "smoke", "n_jobs": 1}), tmp_path)
+    assert table["again"].notna().tolist() == [False, False, True, True]
+    assert isinstance(table, pd.DataFrame)
