@@ -103,8 +103,9 @@ class Disclosure:
         theirs if there is one other, or if it is at an end.
         """
         own = np.array([_means(up[m]) for m in present]) if all(m in up for m in present) else np.empty((1, 0))
-        is_sent = np.isin(own.mean(axis=0).astype(np.float32), means.astype(np.float32))  # the same but for rounding
-        own = own[:, is_sent]  # nodes of equal means have all been kept, or none
+        if own.shape[1] > len(means):  # some are sent; of nodes of equal means, all have been kept, or none
+            is_sent = np.isin(own.mean(axis=0).astype(np.float32), means.astype(np.float32))  # equal but for rounding
+            own = own[:, is_sent]
         if own.shape[1] != len(means):  # masked
             for m in present:
                 self._count(OTHERS, m, np.full(len(means), np.nan), n)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex
-from pfpne.algorithms.pf_pne_plus import RootStatistics
+from pfpne.algorithms.pf_pne_plus import DepthStatistics
 from pfpne.federation import Task
 from pfpne.messages import Awaited, Message, number_array
 from pfpne.partition import Partition
@@ -335,17 +335,17 @@ def test_every_array_of_a_message_is_declared(kind):
 
 def test_a_mean_is_in_the_range_of_rewards_and_a_variance_in_the_square_of_its_width():
     task = Task(Partition([[0.0, 1.0]]), 3, 60, reward_range=(-1, 4))
-    assert {name: pytest.approx(bounds) for name, bounds in task.statistic_ranges(RootStatistics).items()} == {
+    assert {name: pytest.approx(bounds) for name, bounds in task.statistic_ranges(DepthStatistics).items()} == {
         "means": (-1.0, 4.0),
         "variances": (0.0, 25.0),
     }
     server = make_federation("pf-pne+", task).server
     for variance, taken in ((24.9, True), (25.1, False)):
-        message = RootStatistics(0, [1.5], [variance])
+        message = DepthStatistics(0, [1.5], [variance], [0])
         if taken:
             assert server.awaits(0).accepts(message, server.receives)
             continue
-        with pytest.raises(ValueError, match="RootStatistics's variances must be in 0.0..25.0"):
+        with pytest.raises(ValueError, match="DepthStatistics's variances must be in 0.0..25.0"):
             server.awaits(0).accepts(message, server.receives)
 
 

@@ -17,7 +17,7 @@ from test_live import in_one_process, state
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
-from pfpne.algorithms.pf_pne import Kept, KeptIndex
+from pfpne.algorithms.pf_pne import Kept
 from pfpne.algorithms.pf_pne_plus import SharedStatistics
 from pfpne.algorithms.recovery import mask_from_seed, seeds
 from pfpne.algorithms.secure import (
@@ -48,16 +48,22 @@ from pfpne.paths import SHIPPED as CHECKOUT
 
 pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
 M = 3
+SITES = {"pf-pne+": 4}  # which asks for four with masks, and goes less deep with three
 FED1 = {"c_pulls": 1.0, "sigma": 0.15}  # that arms go within a small horizon
+
+
+def until_it_sends(client, evaluate):
+    """Return the client's next message; evaluate: points (n,) -> rewards (n,)."""
+    message = None
+    while message is None:
+        batch = client.ask()
+        message = client.tell(evaluate(np.repeat(batch.points[:, 0], batch.counts)))
+    return message
 
 
 def decisions(messages: list) -> dict[int, list]:
     """Header of the algorithm -> the nodes or arms kept, of what a simulation kept of its messages."""
     down = [message for _, way, m, message in messages if way == "down" and m == 0]
-    if any(isinstance(message, SharedStatistics) for message in down):  # with masks there is a round before it
-        masked = isinstance(down[0], PublicKeys)
-        kept = [message for message in down if isinstance(message, SharedStatistics)]
-        return {message.header // 2 - 1 if masked else message.header: message.values[0].tolist() for message in kept}
     shift = isinstance(down[0], PublicKeys)
     return {message.header - shift: message.values[0].tolist() for message in down[shift:]}
 
@@ -68,16 +74,16 @@ def test_the_same_nodes_are_kept_as_without(name, noise):
     """For 1,000 runs: benchmarks/secure_aggregation.py."""
     settings = FED1 if name == "fed1-ucb" else {}
     for run in range(3):
-        problem = pfpne.make_problem("garland", M, shift=0.1, noise=noise, run=run)
+        problem = pfpne.make_problem("garland", SITES.get(name, M), shift=0.1, noise=noise, run=run)
         kept = [
             pfpne.simulate(algorithm, problem, 600, messages=True, **settings, **more)
-            for algorithm, more in ((name, {}), (secured(name), {"least_rewards": 1, "least_clients": 3}))
+            for algorithm, more in ((name, {}), (secured(name), {"least_rewards": 1}))
         ]
         plain, masked = (decisions(each.messages) for each in kept)
         assert plain == masked and len(plain) >= 2
         assert np.array_equal(kept[0].regret, kept[1].regret)
         up = {type(message) for _, way, _, message in kept[1].messages if way == "up"}
-        assert up == {PublicKey, Masked, MaskedStatistics} if name == "pf-pne+" else {PublicKey, Masked}
+        assert up == {PublicKey, MaskedStatistics if name == "pf-pne+" else Masked}
 
 
 @settings(deadline=None, max_examples=60)
@@ -107,21 +113,28 @@ def test_the_rounding_of_the_parts_does_not_show_in_their_sum(name):
     """
     totals = []
     for parts in ((0, 3, 3), (1, 1, 4)):  # of five
-        settings = {"c_pulls": 1.0} if name == "fed1-ucb" else {}
-        run = make_federation(
-            secured(name), Task(Partition([[0.0, 1.0]]), M, 200, noise="bernoulli"), least_clients=3, **settings
-        )
-        sent = {}
-        for m, batch in run.ask():
-            n_nodes = len(np.unique(batch.points))
-            n = batch.size // n_nodes
-            assert n % 5 == 0
-            sent[m] = run.clients[m].tell(np.tile(np.arange(n) < parts[m] * n // 5, n_nodes).astype(float))
-        totals.append(sum_masked([message.masked for message in sent.values()]).tolist())
+        settings, T, rounds = {"c_pulls": 1.0} if name == "fed1-ucb" else {}, 200, 1
         if name == "pf-pne+":
-            answers = run.server.exchange(sent)
-            squares = [run.clients[m].receive(answer) for m, answer in answers.items()]
-            totals[-1] += sum_masked([message.masked for message in squares]).tolist()
+            T, rounds = 2_000, 2  # the root, and a depth below
+        run = make_federation(
+            secured(name), Task(Partition([[0.0, 1.0]]), M, T, noise="bernoulli"), least_clients=3, **settings
+        )
+        run.ask()  # the keys pass
+        totals.append([])
+        for _ in range(rounds):
+            sent = {}
+            for m, client in enumerate(run.clients):
+
+                def evaluate(x, part=parts[m]):
+                    n = len(x) // (n_nodes := len(np.unique(x)))
+                    assert n % 5 == 0
+                    return np.tile(np.arange(n) < part * n // 5, n_nodes).astype(float)
+
+                sent[m] = until_it_sends(client, evaluate)
+            totals[-1] += sum_masked([np.concatenate(message.values) for message in sent.values()]).tolist()
+            for m, answer in run.server.exchange(sent).items() if rounds > 1 else ():
+                run.clients[m].receive(answer)
+        assert rounds == 1 or len(totals[-1]) == 1 + 3 + 2 + 3
     assert totals[0] == totals[1]
 
 
@@ -176,22 +189,61 @@ def test_masks_do_not_cancel_where_clients_were_told_different_things(quorum):
     assert np.abs(total([2, 1, 1, 1, 1])).min() > 100
 
 
-def test_statistics_do_not_add_up_where_clients_were_told_that_different_nodes_stay():
-    """PF-PNE+ sends a mean of squares over the nodes that stay: all rewards are 1, so it is 1 whichever they are."""
+def test_nothing_adds_up_where_pf_pne_plus_was_told_that_different_nodes_stay():
+    """All rewards are 1, so that means and statistics are the same whichever nodes stay."""
 
     def total(told: list[int]) -> list[int]:
         run = make_federation(secured("pf-pne+"), task(5, 2_000))
         up = {m: client.first_message() for m, client in enumerate(run.clients)}
-        while True:
+        has_lied = False
+        while not has_lied:
             down = run.server.exchange(up)
-            if isinstance(down[0], KeptIndex) and len(down[0].index) > 1:
+            if isinstance(down[0], SharedStatistics) and len(down[0].index) > 1:
                 down = {m: replace(down[m], index=np.array([i])) for m, i in enumerate(told)}
-                return sum_masked([run.clients[m].receive(message).masked for m, message in down.items()]).tolist()
-            up = {m: run.clients[m].receive(message) for m, message in down.items()}
-            if up[0] is None:
-                up = {m: client.tell(np.ones(client.ask().size)) for m, client in enumerate(run.clients)}
+                has_lied = True
+            for m, message in down.items():
+                run.clients[m].receive(message)
+            up = {m: until_it_sends(client, lambda x: np.ones(len(x))) for m, client in enumerate(run.clients)}
+        return sum_masked([np.concatenate(message.values) for message in up.values()]).tolist()
 
-    assert total([1] * 5) == total([2] * 5) != total([2, 1, 1, 1, 1])
+    right, wrong = total([1] * 5), total([2, 1, 1, 1, 1])
+    assert right == total([2] * 5) and len(right) == 2 + 3
+    assert not np.isin(wrong, right).any()
+
+
+@pytest.mark.parametrize("least", [1, 5])
+def test_statistics_of_binary_rewards_are_whole_numbers_at_each_depth(least):
+    """So that no rounding of the parts shows in the sums: of n rewards, the sums k, the squares k^2, and n k - k^2."""
+    run = make_federation(
+        secured("pf-pne+"), Task(Partition([[0.0, 1.0]]), 5, 2_000, noise="bernoulli"), least_rewards=least
+    )
+    run.ask()
+    rng, root = np.random.default_rng(least), 0
+    for h in range(3):
+        sent, counted = {}, []
+        for m, client in enumerate(run.clients):
+            rewards = {}
+
+            def evaluate(x, rewards=rewards):
+                rewards.update(points=x, values=(rng.random(len(x)) < 0.3 + 0.4 * x).astype(float))
+                return rewards["values"]
+
+            sent[m] = until_it_sends(client, evaluate)
+            nodes = np.unique(rewards["points"])
+            k, n = [int(rewards["values"][rewards["points"] == x].sum()) for x in nodes], len(rewards["points"])
+            counted.append((k, sum(successes**2 for successes in k)))
+            if h == 0:
+                root += n * k[0] - k[0] ** 2
+        n //= len(nodes)
+        *sums, squares, variance, binary = sum_masked([np.concatenate(message.values) for message in sent.values()])
+        limits = n, n**2 * len(nodes), 8 * least * (8 * least - 1), 1
+        bits = [precision(limit, 5) for limit in limits]
+        assert [x >> bits[0] for x in sums] == [sum(of_all) for of_all in zip(*(k for k, _ in counted), strict=True)]
+        assert squares == sum(of_one for _, of_one in counted) << bits[1]
+        assert (variance, binary) == (root << bits[2], 5 << bits[3])
+        assert all(x % 2 ** bits[0] == 0 for x in sums)
+        for m, answer in run.server.exchange(sent).items():
+            run.clients[m].receive(answer)
 
 
 def test_the_fingerprint_is_too_long_to_find_two_sets_of_keys_that_have_it():
@@ -264,11 +316,9 @@ def test_least_numbers_of_clients_and_of_rewards():
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pf-pne+"])
 @pytest.mark.parametrize("least", [1, 5])
 def test_no_mean_is_of_fewer_rewards(name, least):
-    run = make_federation(
-        secured(name), Task(Partition([[0.0, 1.0]]), M, 200, noise="bernoulli"), least_rewards=least, least_clients=3
-    )
+    run = make_federation(secured(name), Task(Partition([[0.0, 1.0]]), 4, 200, noise="bernoulli"), least_rewards=least)
     fewest, sent = math.inf, []
-    run.on_mail = lambda t, up, down: sent.extend(message for _, message in up if isinstance(message, Masked))
+    run.on_mail = lambda t, up, down: sent.extend(message for _, message in up if not isinstance(message, PublicKey))
     while run.running:
         for m, batch in run.ask():
             before = run.clients[m].awaits().last_header
@@ -277,7 +327,7 @@ def test_no_mean_is_of_fewer_rewards(name, least):
             if awaited.kind is not None or awaited.last_header > before:  # a message was made of these rewards
                 points = np.repeat(batch.points[:, 0], batch.counts)
                 fewest = min(fewest, *np.unique(points, return_counts=True)[1])
-    assert len(sent) >= 2 * M and fewest >= least and (least > 1 or fewest < 5)
+    assert len(sent) >= 2 * 4 and fewest >= least and (least > 1 or fewest < 5)
 
 
 def test_a_mean_over_all_beyond_the_range_ends_it():
@@ -290,6 +340,69 @@ def test_a_mean_over_all_beyond_the_range_ends_it():
         with pytest.raises(RuntimeError, match="one of them lies or is broken"):
             run.server.exchange({**sent, 0: false})
     assert run.server.exchange(sent)[0].means.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("statistic", [0, 1, 2])
+def test_statistics_over_all_beyond_the_range_end_pf_pne_plus(statistic, depth):
+    """The mean of the squares, the variance, and whether rewards are binary: none below 0, none above its limit."""
+    run = make_federation(secured("pf-pne+"), Task(Partition([[0.0, 1.0]]), 4, 2_000, reward_range=(-1, 4)))
+    run.ask()
+    rng = np.random.default_rng(statistic)
+    for h in range(depth + 1):
+        sent = {m: until_it_sends(client, lambda x: rng.uniform(-1, 4, len(x))) for m, client in enumerate(run.clients)}
+        for lie in (2**52, 2**60, -(2**52)) if h == depth else ():
+            statistics = sent[0].statistics.copy()
+            statistics[statistic] = (statistics[statistic] + lie) & (2**BITS - 1)
+            with pytest.raises(RuntimeError, match=f"of phase {h} is beyond .*: one of them lies or is broken"):
+                run.server.exchange({**sent, 0: replace(sent[0], statistics=statistics)})
+        for m, answer in run.server.exchange(sent).items():
+            run.clients[m].receive(answer)
+
+
+@pytest.mark.parametrize("n", [2, 3, 100])
+def test_a_clients_variance_stays_within_the_range_however_its_rewards_fall(n):
+    """Pieces of a node's pulls that are at one end each tell of a variance beyond it; its masked number would not fit.
+
+    Twice its pulls of the root are at one end, too.
+    """
+    task = Task(Partition([[0.0, 1.0]]), 4, 20_000, reward_range=(-1, 4))
+    hidden, plain = (make_federation(secured("pf-pne+"), task, least_rewards=n) for _ in range(2))
+    hidden.ask(), plain.ask()
+    for h in range(2):
+        messages = []
+        for run in (hidden, plain):
+            clients = run.clients if run is hidden else [client.client for client in run.clients]
+
+            def at_the_ends(x, h=h):
+                per_node = len(x) // len(np.unique(x))
+                piece = max(1, -(-per_node // 8)) if h else 1
+                return np.tile(np.where(np.arange(per_node) // piece % 2, 4.0, -1.0), len(np.unique(x)))
+
+            messages.append({m: until_it_sends(client, at_the_ends) for m, client in enumerate(clients)})
+        variance = messages[1][0].variances[0]
+        assert 0 < variance <= 25 and (variance == 25) == (h == 1 and n == 100)
+        answers = hidden.server.exchange(messages[0])
+        assert answers[0].variances[0] == pytest.approx(variance)
+        for m, answer in answers.items():
+            hidden.clients[m].receive(answer)
+            plain.clients[m].client.receive(replace(answer, header=h))
+
+
+def test_masks_of_pf_pne_plus_are_used_once(monkeypatch):
+    """One for each header, of one exchange; header 0 is a look at the keys, and nothing is sent under it."""
+    used, whole = [], mask
+
+    def counted(key, own, keys, header, n, heard=""):
+        used.append((own, header))
+        return whole(key, own, keys, header, n, heard)
+
+    monkeypatch.setattr("pfpne.algorithms.secure.mask", counted)
+    problem = pfpne.make_problem("garland", 4, shift=0.1, noise="bernoulli")
+    run = pfpne.simulate(secured("pf-pne+"), problem, 600, messages=True)
+    sent = [(m, message.header) for _, way, m, message in run.messages if way == "up"]
+    assert sorted(used) == sorted(sent) and len(set(used)) == len(used)
+    assert {header for _, header in sent} == set(range(len(sent) // 4)) and len(sent) >= 3 * 4
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
@@ -459,43 +572,51 @@ def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
         client.answer(PublicKeys(0, server.server.keys).to_json(server.digest))
 
 
-@pytest.mark.parametrize("name", ["pf-pne", "pf-pne+"])
-def test_an_older_copy_of_a_folder_does_not_evaluate_again(name, tmp_path):
+EXCHANGING = ("pf-pne", 400, 9), ("pf-pne+", 600, 6)  # after so many answers more, masked numbers are still sent
+
+
+def is_good(m: int, x) -> float:
+    """Binary rewards, so that pf-pne+ does not take them for exact and end its first stage at the root."""
+    return float(objective(m, x) > 0.5)
+
+
+@pytest.mark.parametrize(("name", "T", "further"), EXCHANGING)
+def test_an_older_copy_of_a_folder_does_not_evaluate_again(name, T, further, tmp_path):
     """Other rewards under the same masks would show their difference to the server."""
-    more = {"secure": True, "least_clients": 3}
-    in_one_process(name, tmp_path, 400, stop_after=6 if name == "pf-pne" else 9, **more)
+    more = {"evaluate": is_good, "secure": True, "least_clients": 3}
+    in_one_process(name, tmp_path, T, stop_after=6, **more)
     folder, older, newest = tmp_path / "client-1", tmp_path / "older", tmp_path / "newest"
     shutil.copytree(folder, older)
-    in_one_process(name, tmp_path, 400, stop_after=9, **more)
+    in_one_process(name, tmp_path, T, stop_after=further, **more)
     shutil.copytree(folder, newest)
     shutil.rmtree(folder)
     older.rename(folder)
     journal = (folder / "evaluations.jsonl").read_bytes()
     for _ in range(2):  # and it stays so
         with pytest.raises(ValueError, match="ends: this folder is an older copy. Put the newest back"):
-            in_one_process(name, tmp_path, 400, evaluate=lambda m, x: 0.5, **more)
+            in_one_process(name, tmp_path, T, **{**more, "evaluate": lambda m, x: 0.5})
     assert (folder / "evaluations.jsonl").read_bytes() == journal
     shutil.rmtree(folder)
     newest.rename(folder)
     (folder / "state").unlink()
-    in_one_process(name, tmp_path, 400, **more)
-    assert [state(tmp_path, m).t for m in range(M)] == [400] * M
+    in_one_process(name, tmp_path, T, **more)
+    assert [state(tmp_path, m).t for m in range(M)] == [T] * M
 
 
-@pytest.mark.parametrize("name", ["pf-pne", "pf-pne+"])
-def test_an_older_copy_that_is_greeted_first_evaluates_nothing(name, tmp_path):
+@pytest.mark.parametrize(("name", "T", "further"), EXCHANGING)
+def test_an_older_copy_that_is_greeted_first_evaluates_nothing(name, T, further, tmp_path):
     """As over Flower, where a site that is started again is first sent an empty text."""
     more = {"secure": True, "least_clients": 3}
     folder, older, kept = tmp_path / "client-1", tmp_path / "older", tmp_path / "kept"
-    in_one_process(name, tmp_path, 400, stop_after=6 if name == "pf-pne" else 9, **more)
+    in_one_process(name, tmp_path, T, stop_after=6, evaluate=is_good, **more)
     shutil.copytree(folder, older)
-    in_one_process(name, tmp_path, 400, stop_after=9, **more)
+    in_one_process(name, tmp_path, T, stop_after=further, evaluate=is_good, **more)
     shutil.copytree(folder, kept)
     for _ in range(2):  # also if it is put back again
         shutil.rmtree(folder)
         shutil.copytree(older, folder)
-        server = LiveServer(name, task(M, 400), tmp_path / "server", deadline=600, **more)
-        client = LiveClient(name, task(M, 400), 1, lambda x: pytest.fail("it evaluated"), folder, **more)
+        server = LiveServer(name, task(M, T), tmp_path / "server", deadline=600, **more)
+        client = LiveClient(name, task(M, T), 1, lambda x: pytest.fail("it evaluated"), folder, **more)
         text, journal = "", (folder / "evaluations.jsonl").read_bytes()
         with pytest.raises(ValueError, match="this folder is an older copy"):
             for _ in range(4):
@@ -504,10 +625,10 @@ def test_an_older_copy_that_is_greeted_first_evaluates_nothing(name, tmp_path):
         assert (folder / "evaluations.jsonl").read_bytes() == journal
     shutil.rmtree(folder)
     kept.rename(folder)
-    client = LiveClient(name, task(M, 400), 1, lambda x: pytest.fail("it evaluated"), folder, **more)
+    client = LiveClient(name, task(M, T), 1, lambda x: pytest.fail("it evaluated"), folder, **more)
     assert '"GoOn"' in client.answer()  # nothing is evaluated before the server has said where it is
-    in_one_process(name, tmp_path, 400, **more)
-    assert [state(tmp_path, m).t for m in range(M)] == [400] * M
+    in_one_process(name, tmp_path, T, evaluate=is_good, **more)
+    assert [state(tmp_path, m).t for m in range(M)] == [T] * M
 
 
 @pytest.mark.parametrize("text", ['{"x": 1}', '{"header": "a"}', '{"header": -1}', '{"header": ' + "[" * 10**5 + "}"])
@@ -570,15 +691,20 @@ def test_a_quorum_of_two_is_refused_as_each_would_have_the_others_mean(tmp_path)
 
 @pytest.mark.parametrize("name", SECURED)
 def test_it_is_saved_and_restored(name):
-    settings = FED1 if name == "fed1-ucb" else {}
-    plain, apart = (make_federation(secured(name), task(M, 200), least_clients=3, **settings) for _ in range(2))
+    settings, all_means = FED1 if name == "fed1-ucb" else {}, set()
+    plain, apart = (make_federation(secured(name), task(SITES.get(name, M), 200), **settings) for _ in range(2))
     while plain.running:
         for run in (plain, apart):
             for m, batch in run.ask():
-                run.tell(m, np.repeat([objective(m, x) for x in batch.points], batch.counts))
+                run.tell(m, np.repeat([is_good(m, x) for x in batch.points], batch.counts))
+        means = [run.server.means for run in (plain, apart)]
+        assert means[0] is means[1] is None or np.array_equal(*means)
+        if means[0] is not None:
+            all_means.add(tuple(means[0].tolist()))
         apart = from_bytes(to_bytes(apart))
         for mine, other in zip(apart.clients, plain.clients, strict=True):
             assert mine.t == other.t and np.array_equal(mine.best(), other.best())
+    assert len(all_means) >= 2  # it was saved between exchanges
 
 
 def test_the_page_on_trust_runs_as_it_stands():
@@ -644,15 +770,15 @@ def test_wrong_settings_of_the_algorithm_are_refused_with_masks_too(name):
         make_federation(secured(name), some, **own)
 
 
-def test_pf_pne_plus_sends_one_number_besides_the_means():
+def test_pf_pne_plus_sends_three_numbers_besides_the_means():
     """Of a depth whose nodes are many: with the squares of each, three means would be known at nearly every node."""
-    problem = pfpne.make_problem("garland", M, shift=0.1, noise="bernoulli")
-    run = pfpne.simulate(secured("pf-pne+"), problem, 600, messages=True, least_clients=3)
+    problem = pfpne.make_problem("garland", 4, shift=0.1, noise="bernoulli")
+    run = pfpne.simulate(secured("pf-pne+"), problem, 600, messages=True)
     sent = [message for _, way, m, message in run.messages if way == "up" and m == 0][1:]
-    nodes = {message.header: len(message.masked) for message in sent if isinstance(message, Masked)}
-    squares = {message.header: len(message.masked) for message in sent if isinstance(message, MaskedStatistics)}
-    assert squares == {2 * h + 2: 3 if h == 0 else 1 for h in range(len(nodes))} and max(nodes.values()) >= 4
-    assert list(nodes) == [2 * h + 1 for h in range(len(nodes))] and nodes[1] == 1
+    assert {type(message) for message in sent} == {MaskedStatistics}
+    assert [message.header for message in sent] == list(range(1, len(sent) + 1))
+    assert {len(message.statistics) for message in sent} == {3} and len(sent[0].masked) == 1
+    assert all(len(message.masked) >= 2 for message in sent[1:]) and max(len(message.masked) for message in sent) >= 4
 
 
 def test_known_rewards_do_not_pass_a_second_time_under_masks(tmp_path):
