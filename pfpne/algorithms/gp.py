@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import qmc
 
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
@@ -64,6 +63,8 @@ def grid_points(d: int) -> int:
 
 def sobol(task: Task, role: str, n: int) -> np.ndarray:
     """Return the first n points (n, d) of a scrambled Sobol sequence in the unit cube, the same for all clients."""
+    from scipy.stats import qmc  # slow, so not before it is needed
+
     engine = qmc.Sobol(len(task.partition.domain), rng=task.stream(role))
     return engine.random(2 ** math.ceil(math.log2(max(2, n))))[:n].copy()
 

@@ -4,7 +4,6 @@ import argparse
 import os
 import sys
 
-from pfpne.paper.exhibits.pages import update_pages
 from pfpne.paper.run import batch
 from pfpne.paper.run.notebooks import NOTEBOOK_GROUPS, NOTEBOOKS
 from pfpne.paper.run.profiles import PROFILES
@@ -34,6 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
         code = batch.figures(args.profile, {"n_jobs": args.n_jobs, "scheduler": args.scheduler}, args.only, args.group)
     has_pages = (ROOT / "docs" / "claims.md").exists()  # a folder of one's own, with an installed wheel, has none
     if code == 0 and (args.command == "readme" or (args.profile == "paper" and has_pages)):
+        from pfpne.paper.exhibits.pages import update_pages  # slow, with all that draws, so not before it is needed
+
         try:
             update_pages()
         except (OSError, ValueError, KeyError) as error:
