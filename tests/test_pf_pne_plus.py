@@ -323,9 +323,16 @@ def test_a_client_of_another_noise_has_a_c_of_its_own(own, expected):
     depths = [finished(np.full((3, 1), 0.5), shared(0, [1], [0.5], 0.0, going=0))]
     first, second, _ = (tree.constants.squared_width[-1] for tree in algorithm.stage_2(PlusSettings(), depths, 5).trees)
     assert first / second == pytest.approx(expected / 0.4)
+    safe = PlusSettings(safe=True)  # then each has the c of its own noise
+    first, second, _ = (tree.constants.squared_width[-1] for tree in algorithm.stage_2(safe, depths, 5).trees)
+    assert first / second == pytest.approx(own / 0.4)
     algorithm.binary[:] = True  # the variance of binary rewards follows from where they are
     first, second, _ = (tree.constants.squared_width[-1] for tree in algorithm.stage_2(PlusSettings(), depths, 5).trees)
     assert first == second
+    algorithm.variances = np.zeros(3)  # all four rewards at the root were equal: that is no lack of noise
+    tree, *_ = algorithm.stage_2(safe, depths, 5).trees
+    expected = hct_constants(HCTSettings(c=0.5 * np.sqrt(0.1 * 0.9)), LINE, 100)
+    assert tree.constants.squared_width[-1] == pytest.approx(expected.squared_width[-1])
 
 
 def test_how_far_the_clients_differ_at_the_last_depth_decides_for_all_depths():
@@ -507,3 +514,13 @@ def test_safe_starts_from_its_own_pulls_and_pulls_nodes_up_to_their_thresholds()
     for row in pulled:
         total, count = sums[LINE.centers(row["depth"], row["index"])[0, 0]]
         assert row["count"] == count and row["total"] == pytest.approx(total)
+
+
+def test_the_limit_of_the_weights_is_one_that_clients_take():
+    """Nearly binary rewards of a known range: ten times their variance is more than any can be."""
+    task, rng = Task(LINE, 5, 200, reward_range=(0, 1)), np.random.default_rng(0)
+    run = make_federation("pf-pne+", task)
+    while run.running:
+        for m, batch in run.ask():
+            run.tell(m, rng.choice([0.0, 0.5, 1.0], batch.size, p=[0.45, 0.1, 0.45]))
+    assert all(client.t == 200 for client in run.clients)

@@ -313,7 +313,9 @@ class PFPNEPlus(Elimination):
         def tree(m: int) -> TreeClient:
             own = float(self.variances[m])
             differs = not self.binary[m] and not variance / OWN_NOISE <= own <= variance * OWN_NOISE
-            c = confidence_constant(own if differs else variance) if s.noise_aware else s.c
+            if s.safe and self.binary[m]:
+                own = max(own, binary_variance(np.zeros(1), depths[0].n))
+            c = confidence_constant(own if differs or s.safe else variance) if s.noise_aware else s.c
             constants = hct_constants_for(s, c, self.task)
             return warm_start_tree(self.task, constants, known, m, t, free=s.free_descent and not s.safe)
 
@@ -445,7 +447,8 @@ class PlusServer(PhasedServer):
         """Conclude a phase, from the clients' means (M, n) of K^h, variances (M, 1), and binary (M, 1)."""
         variances, all_binary, M = variances[:, 0], bool(binary.all()), len(means)
         weighs = self.settings.noise_aware and not (self.binary and all_binary)
-        limit = LOUD * float(np.sort(variances)[(M - 1) // 2]) if weighs else 0.0
+        low, high = self.task.reward_limits
+        limit = min(LOUD * float(np.sort(variances)[(M - 1) // 2]), (high - low) ** 2) if weighs else 0.0
         weights = weights_of(variances, limit)
         total, compared = float(weights.sum()), weights == 1
         mean = (weights[:, None] * means).sum(axis=0) / total
