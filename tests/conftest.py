@@ -29,7 +29,10 @@ HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 20}
 
 
 # The files that take longest come first: the last ones are short, so that no worker waits for another at the end.
-LONGEST = ("notebooks", "compiled", "tuning", "contract", "developing", "claims", "batch", "fn_ucb", "experiment")
+LONGEST = (
+    *("notebooks", "compiled", "tuning", "contract", "secure", "developing", "listing", "live"),
+    *("claims", "batch", "fn_ucb", "experiment", "cache"),
+)
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist, which may be switched off
