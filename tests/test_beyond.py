@@ -74,21 +74,6 @@ def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
     assert (table["lower"] == 12.0).all() and (table["n"] == 5).all() and table.loc["pf-pne+", "ratio"] == 1
 
 
-def test_the_shares_of_the_held_out_settings_by_hand():
-    """PF-PNE+ over the best of its rivals: 0.5, 0.6, ..., 2.5; identical clients at the first nine, but landmine's."""
-    ratio = np.arange(5, 26) / 10
-    table = pd.DataFrame({name: np.full(21, 3.0) for name in RANKED_ON_MAP} | {"hct": 2.0, "pf-pne+": 2 * ratio})
-    table = table.assign(shift=np.where(np.arange(21) < 9, 0.0, 0.1), objective="garland")
-    table.loc[1, "objective"] = "landmine"
-    table.loc[15:, "objective"] = "himmelblau"  # from 2 on
-    table.loc[10:, "objective"] = table.loc[10:, "objective"].replace("garland", "rastrigin")
-    said = beyond.in_short(table)
-    of_all, worst, identical = (re.findall(r"\d+(?:\.\d+)?%?", words.replace("1,000", "1")) for words in said)
-    assert of_all == ["21", "15", "33%", "10%", "76%"]  # HCT is near the best where PF-PNE+'s ratio is 1 or more
-    assert worst == ["62%", "1.2", "2.5", "0%", "10%", "0.1", "5", "1"] and "on Himmelblau (0% within" in said[1]
-    assert identical == ["30%", "2", "8"]
-
-
 def test_the_curves_are_means_over_the_runs_at_the_same_steps_as_the_oracle_s(monkeypatch):
     monkeypatch.setattr(beyond, "oracle_regret", lambda experiment, run, t: t * (1.0 + 9 * (run == 2)))  # no median
 
@@ -174,15 +159,3 @@ def test_what_a_part_adds_at_the_sites_is_the_row_of_all_sites(monkeypatch):
     )
     latex = exhibit.files["beyond_sites.tex"].decode()
     assert "+0.0125 [+0.0010, +0.0300]" in latex and "-0.0200 [-0.0400, -0.0100]" in latex and "0.5000" not in latex
-
-
-def test_where_pf_pne_plus_does_worst_on_the_map_is_what_readme_says():
-    """In each of the three ways it is more often far from the best rival at the low end than anywhere else."""
-    path = CHECKOUT / "figures" / "regime_best.csv"
-    if not path.exists():
-        pytest.skip("no figures here")
-    table = pd.read_csv(path)
-    is_far = guide.ratio_to_others(table) > beyond.FAR_FROM_BEST
-    shares = [is_far.groupby(table[name].astype(str)).mean() for name in ("noise", "clients", "horizon")]
-    noise, clients, horizon = (share.sort_values().index.tolist() for share in shares)
-    assert {*noise[-2:]} == {"0.05", "0.1"} and (clients[-1], horizon[-1]) == ("5", "1000")

@@ -20,10 +20,9 @@ from pfpne.algorithms.pf_pne_plus import PARTS
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import cells_on_path
 from pfpne.paper.claims.evidence import COMMON_SHIFT
-from pfpne.paper.exhibits import sites, untuned
-from pfpne.paper.exhibits.guide import NEAR_BEST, TUNED_OBJECTIVES, ratio_to_others
+from pfpne.paper.exhibits import sites
+from pfpne.paper.exhibits.guide import NEAR_BEST, TUNED_OBJECTIVES
 from pfpne.paper.exhibits.panels import scale_in_words
-from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
 from pfpne.paper.exhibits.regret import draw_regret
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.notebooks import SITES_PARAMETERS
@@ -49,7 +48,6 @@ from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.rng import stream
 
-FAR_FROM_BEST = 1.2  # times the best rival's regret
 OURS, *NAMED = BEYOND_ALGORITHMS
 RIVALS = [HCT_NOISE_EARLY, *NAMED]
 CLIENT_SHIFTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
@@ -282,47 +280,6 @@ def _draw_column_names(ax: Axes, columns: list[tuple]) -> None:
         else:  # its name is wider than its column
             ax.annotate(title(objective), (start + width, 0), (0, -11 - 8 * (start > 0)), ha="right", **below)
         start += width
-
-
-def in_short(drawn: pd.DataFrame, held_out: pd.DataFrame) -> list[str]:
-    """Say in a few sentences how PF-PNE+ does.
-
-    Parameters
-    ----------
-    drawn : pandas.DataFrame
-        The settings drawn at random, as `pfpne.paper.exhibits.untuned.measure` returns them.
-    held_out : pandas.DataFrame
-        The held-out settings, as `pfpne.paper.exhibits.regimes.held_out` returns them.
-
-    Returns
-    -------
-    list of str
-        The sentences.
-    """
-    ratio = ratio_to_others(held_out)
-    near = (ratio <= NEAR_BEST).groupby(held_out["objective"]).mean()
-    rivals = [name for name in RANKED_ON_MAP if name != OURS]
-    shares = [(ratio_to_others(held_out, name) <= NEAR_BEST).mean() for name in rivals]
-    identical = ratio[held_out["shift"].eq(0) & held_out["objective"].ne("landmine")]
-    return [
-        untuned.in_short(drawn),
-        (
-            f"Earlier we fixed {len(held_out)} settings before any run,"
-            f" {held_out['objective'].isin(TUNED_OBJECTIVES).sum()} on objectives that it was tuned on. In"
-            f" {(ratio <= NEAR_BEST).mean():.0%} PF-PNE+ is within"
-            f" {NEAR_BEST - 1:.0%} of the best of six rivals (HOO and BLiN are not among them); the best rival is, in"
-            f" {max(shares):.0%}."
-        ),
-        (
-            f"In {(ratio > FAR_FROM_BEST).mean():.0%} it has more than {FAR_FROM_BEST:g} times the best rival's regret,"
-            f" at worst {ratio.max():.2g} times. It does worst on {title(near.idxmin())} ({near.min():.0%} within"
-            f" {NEAR_BEST - 1:.0%}) and, outside these settings, with noise of 0.1 or less, M = 5 and T = 1,000."
-        ),
-        (
-            f"With identical clients it has at least 30% less regret than every rival in {(identical <= 0.7).sum()} of"
-            f" {len(identical)}."
-        ),
-    ]
 
 
 def measure_curves(runs: dict) -> pd.DataFrame:
