@@ -195,7 +195,7 @@ def _needle(d: int, rng) -> Objective:
 
 def _steps(d: int, rng) -> Objective:
     top = 0.2 + 0.6 * rng.random(d)
-    return Objective(lambda x: np.floor(7 * np.maximum(0, 1 - 1.5 * _distance(x, top) ** 0.7)) / 7, top, 1.0)
+    return Objective(lambda x: np.floor(7 * np.clip(1.1 - 1.5 * _distance(x, top) ** 0.7, 0, 1)) / 7, top, 1.0)
 
 
 def _border(d: int, rng) -> Objective:
