@@ -1,19 +1,16 @@
 """The ablation's table, sentences and lower curve."""
 
 import itertools
-import re
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pfpne.paper.exhibits import beyond, guide
-from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
+from pfpne.paper.exhibits import beyond
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.partition import Partition
-from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import problem_from_functions
 
 
