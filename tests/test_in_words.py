@@ -205,7 +205,7 @@ def test_the_grid_of_the_map_in_words():
         "1,000",
     ]
     whole = maps.grid_in_words(complete("8_regime_map", {}))
-    assert whole.startswith("The map has 1,425 regimes")
+    assert whole.startswith("The map has 2,109 regimes")
     assert "If M T is 10,000,000 or more, a regime has only this noise: Bernoulli rewards." in whole
     narrow = {"noise": 0.3, "n_clients": 8, "objective": "garland"}
     assert maps.grid_in_words(complete("8_regime_map", narrow)).startswith("The map has 18 regimes, ")
