@@ -9,7 +9,6 @@ here. Their cells are ours, so nothing is drawn from a global random state.
 """
 
 import argparse
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from PyXAB.algos.StroquOOL import StroquOOL
 from PyXAB.algos.VHCT import VHCT
 
 import pfpne
+from pfpne.paper.exhibits.pages import update_block
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import gaps
 from pfpne.simulation.simulate import partition_of
@@ -148,13 +148,6 @@ def what_it_shows(regrets: dict[str, np.ndarray]) -> str:
     )
 
 
-def write(page: Path, mark: str, lines: list[str]) -> None:
-    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    text = page.read_text(encoding="utf-8")
-    block = "\n".join([begin, *lines, end])
-    page.write_text(re.sub(f"{begin}.*?{end}", lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=N_RUNS, help="of each comparison, at least 2")
@@ -165,8 +158,9 @@ def main() -> None:
     regrets = {label: np.array([each[label] for each in compared]) for label in compared[0]}
     made_by = "*Made by `python benchmarks/pyxab_rivals.py`; do not edit.*"
     lines = [f"{made_by} {what_was_run(arguments.runs)}", "", *table(regrets, noise_of), "", what_it_shows(regrets)]
-    print("\n".join(lines))
-    write(arguments.page, "pyxab", lines)
+    block = "\n".join(lines)
+    print(block)
+    update_block(arguments.page, "pyxab", f"{block}\n")
 
 
 if __name__ == "__main__":

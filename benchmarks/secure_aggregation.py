@@ -6,7 +6,6 @@ Writes the two tables of the page docs/trust.md, between its marks.
 """
 
 import argparse
-import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, PublicKey, PublicKeys, secured
+from pfpne.paper.exhibits.pages import update_block
 
 SITES, HORIZON = {"pf-pne+": 4}, {"fed1-ucb": 300}  # of the runs that are compared; else 3 sites, 100 evaluations
 M, T, N_RUNS = 20, 10_000, 10  # of those whose regret is measured
@@ -59,13 +59,6 @@ def cost(name: str, noise) -> str:
     return f"| {name} | {noise} | {cells} |"
 
 
-def write(page: Path, mark: str, lines: list[str]) -> None:
-    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    text = page.read_text(encoding="utf-8")
-    block = "\n".join([begin, *lines, end])
-    page.write_text(re.sub(f"{begin}.*?{end}", lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=250, help="of each algorithm, in the first table")
@@ -82,14 +75,15 @@ def write_equal(arguments) -> None:
     rows = [equal(name, arguments.runs) for name in SECURED]
     print("\n".join(rows), flush=True)
     heads = "| algorithm | runs | exchanges | runs with the same decisions |"
-    write(arguments.page, "equal", [heads, "|---|---|---|---|", *rows])
+    update_block(arguments.page, "equal", "\n".join([heads, "|---|---|---|---|", *rows, ""]))
 
 
 def write_cost(arguments) -> None:
     rows = [cost(name, noise) for name in ("pf-pne", "fed-pne", "pf-pne+") for noise in NOISES]
     print("\n".join(rows), flush=True)
     heads = " | ".join(f"n = {least}" for least in LEAST)
-    write(arguments.page, "cost", [f"| algorithm | noise | {heads} |", "|---" * (2 + len(LEAST)) + "|", *rows])
+    head = f"| algorithm | noise | {heads} |"
+    update_block(arguments.page, "cost", "\n".join([head, "|---" * (2 + len(LEAST)) + "|", *rows, ""]))
 
 
 if __name__ == "__main__":

@@ -16,16 +16,12 @@ from pathlib import Path
 import numpy as np
 
 import pfpne
-from pfpne.algorithms import Algorithm, get_algorithm, make_settings
+from pfpne.algorithms import Algorithm, get_algorithm
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusClient, PlusServer
 from pfpne.algorithms.phases import make_phased
-from pfpne.federation import Task
-from pfpne.paper.exhibits.drawn import Transformed
+from pfpne.paper.exhibits.drawn import Transformed, simulate_with
 from pfpne.paper.exhibits.pages import update_block
-from pfpne.simulation.fast import fast_form
 from pfpne.simulation.noise import noise_streams
-from pfpne.simulation.record import checkpoints
-from pfpne.simulation.simulate import partition_of
 
 UNIT = [[0.0, 1.0]]
 COMMON, OWN = (0.6, 0.17), (1.0, 0.85)  # height and place of the common cone, and of the outlier's; their slope is 2
@@ -72,20 +68,15 @@ def outlier(M: int, run: int, sigma: float):
     )
 
 
-def alike(M: int, run: int):
-    return pfpne.make_problem("garland", M, shift=0.0, noise=0.5, seed=5, run=run, common=0.1)
+def alike(M: int, run: int, sigma: float):
+    return pfpne.make_problem("garland", M, shift=0.0, noise=sigma * 3**0.5, seed=5, run=run, common=0.1)
 
 
 def regret(name: str | Algorithm, problem, T: int, loud: float = 1.0, **settings) -> np.ndarray:
     """R_m(T) of each client (M,). loud: how many times wider the noise of client 0 is."""
-    algorithm, streams = get_algorithm(name), noise_streams(problem, problem.seed, problem.run)
-    if loud != 1:
-        streams[0] = Transformed(streams[0], lambda u: 0.5 + loud * (u - 0.5))
-    partition = partition_of(problem, "random", problem.seed, problem.run)
-    task = Task(partition, problem.n_clients, T, problem.noise, None, problem.seed, key=(problem.name, problem.run))
-    fast = fast_form(algorithm)
-    assert fast is not None
-    return fast(problem, task, make_settings(name, settings), streams, checkpoints(T), False).regret[:, -1]
+    streams = noise_streams(problem, problem.seed, problem.run)
+    streams[0] = Transformed(streams[0], lambda u: 0.5 + loud * (u - 0.5)) if loud != 1 else streams[0]
+    return simulate_with(streams, name, problem, T, noise=problem.noise, **settings).regret[:, -1]
 
 
 ALONE = {"name": "hct-noise", "early_descent": True}
@@ -138,7 +129,7 @@ def main() -> None:
                 f"a client that lies, M = {M}, T = 50,000",
                 50_000,
                 given.runs,
-                functools.partial(alike, M),
+                functools.partial(alike, M, sigma=0.5 / 3**0.5),
                 others,
                 1.0,
                 (0.0, -1.0, -100.0),
@@ -150,7 +141,7 @@ def main() -> None:
                 f"a client with 50 times the noise, M = {M}, T = 50,000",
                 50_000,
                 given.runs,
-                functools.partial(quiet, M),
+                functools.partial(alike, M, sigma=0.02),
                 others,
                 50.0,
             )
@@ -161,11 +152,6 @@ def main() -> None:
     table = head + "".join(f"{row(*job)}\n" for job in jobs)
     print(table)
     update_block(given.page, "unlike", table)
-
-
-def quiet(M: int, run: int):
-    """Identical clients with little noise: sigma = 0.02, of which the first gets 50 times as much."""
-    return pfpne.make_problem("garland", M, shift=0.0, noise=0.02 * 3**0.5, seed=5, run=run, common=0.1)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfpne.algorithms import get_algorithm, make_settings
+from pfpne.algorithms import Algorithm, get_algorithm, make_settings
 from pfpne.federation import Federation, Task
 from pfpne.problems.base import Problem
 from pfpne.problems.maxima import search_maximum
@@ -370,11 +370,21 @@ def _sparse(u: np.ndarray) -> np.ndarray:
 def simulate_drawn(name: str, setting: Setting, run: int, cells: str = "random", **settings) -> Measurements:
     """Simulate an algorithm in one run of a setting: problem, cells and noise are the same for every algorithm."""
     problem = DrawnProblem(setting, run)
-    algorithm = get_algorithm(name)
-    partition = partition_of(problem, cells, setting.seed, run)
-    task = Task(partition, problem.n_clients, setting.horizon, None, None, setting.seed, key=(problem.name, run))
-    fast, made_settings, t = fast_form(algorithm), make_settings(name, settings), checkpoints(setting.horizon)
+    return simulate_with(problem.streams(), name, problem, setting.horizon, cells=cells, **settings)
+
+
+def simulate_with(
+    streams: list, name: str | Algorithm, problem: Problem, horizon: int, noise=None, cells: str = "random", **settings
+) -> Measurements:
+    """Simulate an algorithm as `pfpne.simulate` does, with these streams in the place of the problem's own.
+
+    noise: what the algorithm is told of it.
+    """
+    algorithm, seed, run = get_algorithm(name), problem.seed, problem.run
+    partition = partition_of(problem, cells, seed, run)
+    task = Task(partition, problem.n_clients, horizon, noise, None, seed, key=(problem.name, run))
+    fast, made_settings, t = fast_form(algorithm), make_settings(name, settings), checkpoints(horizon)
     if fast is not None:
-        return fast(problem, task, made_settings, problem.streams(), t, False)
+        return fast(problem, task, made_settings, streams, t, False)
     federation = Federation(*algorithm.make(task, made_settings), algorithm.up, algorithm.down)
-    return run_objects(federation, problem, problem.streams(), t, False, None)
+    return run_objects(federation, problem, streams, t, False, None)

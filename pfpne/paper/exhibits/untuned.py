@@ -108,7 +108,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     ratio, everything = table["ratio"], table[[*RIVALS, *BESIDE]].min(axis=1)
     again = table["again"].dropna()
     flat = table["d"].eq(1)
-    shares = {name: (table[name] <= NEAR_BEST * table[RIVALS].min(axis=1)).mean() for name in RIVALS}
+    shares = {name: _near_the_six(table, name) for name in RIVALS}
     best = max(shares, key=lambda name: shares[name])
     by_kind = (ratio <= NEAR_BEST).groupby(table["kind"]).mean()
     quantiles = ", ".join(f"{rounded(ratio.quantile(q))} ({q:.0%})" for q in QUANTILES)
@@ -150,12 +150,12 @@ def in_short(table: pd.DataFrame) -> list[str]:
         The sentences.
     """
     alone = RIVALS[-1]
-    near = (table[alone] <= NEAR_BEST * table[RIVALS].min(axis=1)).mean()
     return [
         _how_near(table),
         (
             f"Its second stage alone, which sends nothing, is within {NEAR_BEST - 1:.0%} of the best of the six in"
-            f" {near:.0%}, and has {_mean_ratio(table[alone] / table[OURS])} times PF-PNE+'s regret (geometric mean)."
+            f" {_near_the_six(table, alone):.0%}, and has"
+            f" {_mean_ratio(table[alone] / table[OURS])} times PF-PNE+'s regret (geometric mean)."
         ),
     ]
 
@@ -169,6 +169,11 @@ def _how_near(table: pd.DataFrame) -> str:
         f" times its regret in {(ratio > FAR).mean():.0%}; at worst, in fresh runs,"
         f" {rounded(table['again'].max())} times."
     )
+
+
+def _near_the_six(table: pd.DataFrame, name: str) -> float:
+    """In which share of the settings an algorithm is near the best of the six."""
+    return (table[name] <= NEAR_BEST * table[RIVALS].min(axis=1)).mean()
 
 
 def _share(ratio: pd.Series) -> str:
