@@ -83,9 +83,7 @@ class PlusSettings(PFPNESettings):
     own_check: bool = True  # but not at nodes where that differs from the client's own by three errors
     free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
     early_descent: bool = True  # stage 1 has 0.65 for rho, HCT's thresholds 0.7, if that is more; else rho
-    safe: bool = (
-        False  # no part: stage 1 has T^(2/3) steps at most, and stage 2 begins with the client's own pulls alone
-    )
+    safe: bool = False  # no part: stage 1 has T^(2/3) steps at most; stage 2 begins with the client's own pulls alone
 
     def __post_init__(self):
         super().__post_init__()
@@ -445,8 +443,8 @@ class PlusServer(PhasedServer):
 
     def conclude(self, means: np.ndarray, variances: np.ndarray, binary: np.ndarray) -> SharedStatistics:
         """Conclude a phase, from the clients' means (M, n) of K^h, variances (M, 1), and binary (M, 1)."""
-        variances, all_binary, M = variances[:, 0], bool(binary.all()), len(means)
-        weighs = self.settings.noise_aware and not (self.binary and all_binary)
+        variances, is_binary, M = variances[:, 0], bool(binary.all()), len(means)
+        weighs = self.settings.noise_aware and not (self.binary and is_binary)
         low, high = self.task.reward_limits
         limit = min(LOUD * float(np.sort(variances)[(M - 1) // 2]), (high - low) ** 2) if weighs else 0.0
         weights = weights_of(variances, limit)
@@ -456,7 +454,7 @@ class PlusServer(PhasedServer):
         spread = float(np.var(means[compared], axis=0, ddof=1).mean()) if compared.sum() > 1 else 0.0
         compared_variance = float(variances[compared].mean()) if compared.any() else 0.0
         clients = spread, int(compared.sum()), compared_variance
-        return self.decide(Pooled(mean, variance, float(variances.mean()), all_binary, *clients, limit, total))
+        return self.decide(Pooled(mean, variance, float(variances.mean()), is_binary, *clients, limit, total))
 
     def decide(self, pooled: Pooled) -> SharedStatistics:
         """Decide which nodes stay, and whether the clients go on together; return the broadcast."""
