@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from pfpne.paper.exhibits.regimes import RANKED_ON_MAP, REGIME_COLUMNS
+from pfpne.paper.exhibits.regimes import RANKED_ON_MAP, REGIME_COLUMNS, identical_clients
 from pfpne.paper.show.export import Exhibit, text_exhibit
 from pfpne.paper.show.style import HCT_NOISE_EARLY, OWN_DELTA, label, rounded
 
@@ -66,7 +66,7 @@ def write_guide(table: pd.DataFrame, break_even: pd.DataFrame, held_out: pd.Data
 
 def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:
     """The share of regimes in which a federated search has less regret than the same one alone: one row per pair."""
-    identical, rows = table["shift"].eq(0) & table["objective"].ne("landmine"), []
+    identical, rows = identical_clients(table), []
     for name, other in (("pf-pne+", HCT_NOISE_EARLY), ("pf-pne", "pe"), (OWN_DELTA, "pe"), ("fed-pne", "pe")):
         counted = table["noise"].ne("bernoulli") | (name != "pf-pne+")  # there it knows more of the noise, too
         less = table[name] < table[other]
@@ -80,9 +80,7 @@ def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:
 
 def _words_on_ours(table: pd.DataFrame) -> str:
     """How near PF-PNE+ comes to the best of the others, where it was tuned and where not."""
-    lead = ratio_to_others(table)[
-        table["shift"].eq(0) & table["objective"].ne("landmine") & table["sigma"].gt(STRONG_NOISE)
-    ]
+    lead = ratio_to_others(table)[identical_clients(table) & table["sigma"].gt(STRONG_NOISE)]
     return (
         f"**{label('pf-pne+')} on the whole map.** It is within {NEAR_BEST - 1:.0%} of the best of the others "
         f"{_near_the_best(table, [])} With identical clients and noise above {STRONG_NOISE}, it has at least 30% "
@@ -93,7 +91,7 @@ def _words_on_ours(table: pd.DataFrame) -> str:
 
 def _words_on_held_out(held_out: pd.DataFrame) -> str:
     """How near PF-PNE+ comes to the best of the others in the regimes that were held out."""
-    lead = ratio_to_others(held_out)[held_out["shift"].eq(0) & held_out["objective"].ne("landmine")]
+    lead = ratio_to_others(held_out)[identical_clients(held_out)]
     return (
         f"**Held out.** {len(held_out)} regimes were fixed before any of them was run. They have another seed, and M "
         "and T that are not on the map. Their shifts and noises are not on the map either, except 0 and Bernoulli "

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pfpne.paper.claims.evidence import COMMON_SHIFT
-from pfpne.paper.exhibits.regimes import LARGE_RUN, RANKED_ON_MAP, Grid
+from pfpne.paper.exhibits.regimes import LARGE_RUN, RANKED_ON_MAP, Grid, identical_clients
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.show.export import Exhibit, as_markdown
 from pfpne.paper.show.plot import figure_exhibit, log_ticks, new_figure, our_style
@@ -219,7 +219,7 @@ def in_words(table: pd.DataFrame) -> str:
     """
     n, best = len(table), table["best"].value_counts()
     counts = listed([f"{spoken(name)} in {count}" for name, count in best.items()])
-    identical = table["shift"].eq(0) & table["objective"].ne("landmine")
+    identical = identical_clients(table)
     less = table["pf-pne"] < table["pe"]
     parts = [
         f"{less[mask].sum()} of {mask.sum()} with {clients} clients"

@@ -206,6 +206,11 @@ def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def identical_clients(table: pd.DataFrame) -> pd.Series:
+    """In which rows of a table of regimes all clients have one objective function; landmine's clients never have."""
+    return table["shift"].eq(0) & table["objective"].ne("landmine")
+
+
 def _is_clear(regret: pd.DataFrame, best: str) -> bool:
     """Whether the best leads every other by more than two standard errors.
 
