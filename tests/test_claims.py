@@ -741,7 +741,7 @@ def test_exponents_of_table_1_are_logarithms_to_base_two():
     study = made_up(
         lambda algorithm, run, asked: {"regret": asked["horizon"] ** 0.75 * (1 + run), "global_regret": 1.0}, 2
     )
-    table = table1.exponents(replace(study, folder=None)) if table1.READ_OFF == () else _exponents_but_for(study)
+    table = table1.exponents(replace(study, folder=None)) if table1.INTERPOLATED == () else _exponents_but_for(study)
     assert set(table["T"]) == set(study.horizons[1:]) and (table["n"] == 2).all()
     np.testing.assert_allclose(table[["exponent", "low", "high"]], 0.75, rtol=0.01)
 
@@ -749,7 +749,7 @@ def test_exponents_of_table_1_are_logarithms_to_base_two():
 def _exponents_but_for(study):
     """The exponents, those that are read off curves as if they were not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table1, "READ_OFF", ())
+        patch.setattr(table1, "INTERPOLATED", ())
         return table1.exponents(study)
 
 
@@ -762,7 +762,7 @@ def test_what_is_read_off_a_curve_by_hand(monkeypatch):
         t=t, regret=np.outer([1.0, 2, 9], t), global_regret=np.outer([2.0, 4, 18], t), communication=sent
     )
     monkeypatch.setattr(table1, "run_experiment", lambda *of, **how: SimpleNamespace(runs={("fn-ucb", 0): run}))
-    found = table1._read_off(study, "garland", "fn-ucb")
+    found = table1._interpolated(study, "garland", "fn-ucb")
     assert study.horizons == (2, 5, 10, 20, 40, 80)
     assert found["local"].tolist() == [[8, 20, 40, 80, 160, 320]] and (found["global"] == 2 * found["local"]).all()
     assert found["rounds"].tolist() == [[1, 1, 1, 1, 2, 3]] and found["numbers"].tolist() == [[11] * 4 + [33, 66]]
@@ -809,7 +809,7 @@ def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
 
 @pytest.mark.skipif("fn-ucb" not in NAMES, reason="not registered")
 def test_what_is_read_off_a_curve_does_not_depend_on_the_horizon(tmp_path):
-    for name in table1.READ_OFF:
+    for name in table1.INTERPOLATED:
         short, long = (pfpne.simulate(name, pfpne.make_problem("garland", n_clients=2), T) for T in (20, 40))
         assert long.t.tolist() == list(range(1, 41))
         np.testing.assert_array_equal(long.regret[:, :20], short.regret)

@@ -44,7 +44,7 @@ NO_FIT = "\N{DAGGER}"
 # FN-UCB ignores the horizon, so that its regret at a shorter one is read off the curves of the longest: running it
 # again would take longer than everything else. A curve has 500 points, and between two of them the regret is
 # interpolated. So the faster algorithms that ignore the horizon, too, are run again, which is exact.
-READ_OFF = ("fn-ucb",)
+INTERPOLATED = ("fn-ucb",)
 
 
 def measure(study: Study) -> pd.DataFrame:
@@ -114,15 +114,15 @@ def exponents(study: Study) -> pd.DataFrame:
 
 def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
     """Local and global regret, rounds and numbers, (n, k), at each of the study's k horizons."""
-    if name in READ_OFF:
-        return _read_off(study, objective, name)
+    if name in INTERPOLATED:
+        return _interpolated(study, objective, name)
     noise, n = study.claim_settings[0].noise, study.figure_runs
     tables = [study.runs(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
     columns = {"local": "regret", "global": "global_regret", "rounds": "rounds", "numbers": "numbers"}
     return {kind: np.stack([table[column] for table in tables], axis=1) for kind, column in columns.items()}
 
 
-def _read_off(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
+def _interpolated(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
     """Local and global regret, rounds and numbers at each horizon, read off the curves of the runs to the longest."""
     noise, n, T = study.claim_settings[0].noise, study.figure_runs, np.array(study.horizons)
     experiment = study.experiment(objective, name, noise, n, global_regret=True)
