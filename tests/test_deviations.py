@@ -268,7 +268,7 @@ def table(study) -> pd.DataFrame:
 
 
 def test_every_reading_is_measured(table):
-    assert list(table.columns) == list(deviations.TABLE_COLUMNS)
+    assert list(table.columns) == list(deviations.DEVIATION_COLUMNS)
     assert len(table) == sum(len(reading.objectives) for reading in OTHER_READINGS)
     assert (table["runs"] == 2).all() and (table["ratio"] > 0).all()
     assert ((table["low"] <= table["ratio"] + 1e-12) & (table["ratio"] <= table["high"] + 1e-12)).all()

@@ -115,7 +115,7 @@ def read_claims() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read_claims())
-TABLE_COLUMNS = [  # of the three tables that `evaluate_claims` makes
+CLAIM_TABLE_COLUMNS = [  # of the three tables that `evaluate_claims` makes
     "id whose once family place statement regime cells Delta verdict decided_by measured runs k p_right p_wrong",
     "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong why_not",
     "id regime cells Delta what side excess",
@@ -163,7 +163,7 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         verdicts.append(head | verdict | {"measured": measured})
         comparisons += [head | row for row in rows]
     runs = [row for row in comparisons if "excess" in row]
-    tables = zip((verdicts, comparisons, runs), TABLE_COLUMNS, strict=True)
+    tables = zip((verdicts, comparisons, runs), CLAIM_TABLE_COLUMNS, strict=True)
     return tuple(pd.DataFrame(rows, columns=names.split()) for rows, names in tables)
 
 

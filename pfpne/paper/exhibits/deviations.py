@@ -121,7 +121,7 @@ OTHER_READINGS = (
     ),
     OtherReading(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings=lambda M: {"delta": 1 / M}),
 )
-TABLE_COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
+DEVIATION_COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
 
 
 def measure_deviations(study: Study) -> pd.DataFrame:
@@ -139,7 +139,7 @@ def measure_deviations(study: Study) -> pd.DataFrame:
                 reading.regret(study, objective), ours, stream(study.seed, "deviations", *head)
             )
             rows.append((*head, len(ours), *ratio))
-    return pd.DataFrame(rows, columns=TABLE_COLUMNS)
+    return pd.DataFrame(rows, columns=DEVIATION_COLUMNS)
 
 
 def tabulate(study: Study) -> Exhibit:
