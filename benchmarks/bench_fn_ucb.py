@@ -38,7 +38,7 @@ def seconds_a_round(run: NeuralSimulation, rounds: int) -> float:
     return (time.perf_counter() - begin) / rounds
 
 
-def compare(phase: str, t: int, rounds: int, wanted: float, objects: float) -> None:
+def print_times(phase: str, t: int, rounds: int, wanted: float, objects: float) -> None:
     """Print a round's time from step t on; wanted: milliseconds. objects: seconds that a round takes them."""
     run = start(OBJECTIVE, M)
     run.play(t)
@@ -93,8 +93,8 @@ def main() -> None:
             run.play(PORTION)
         print(f"fn-ucb, {OBJECTIVE}, M = {M}: peak memory {peak_megabytes():.0f} MB after {run.t} rounds")
     objects = seconds_of_objects(12)
-    compare("training", TRAINING, 20, 20, objects)
-    compare("after training", SETTLED, 2_000, 1, objects)
+    print_times("training", TRAINING, 20, 20, objects)
+    print_times("after training", SETTLED, 2_000, 1, objects)
     for objective in ("garland", "himmelblau", OBJECTIVE):
         run = start(objective, 20)
         first = seconds_a_round(run, 2_000)

@@ -51,7 +51,7 @@ def pyxab_regret(algorithm: Callable, problem, horizon: int) -> float:
     return float(gaps(problem.optimum[0], np.array(values)).sum())
 
 
-def compare(objective: str, noise, n_runs: int, horizon: int = T, seed: int = 0) -> dict[str, np.ndarray]:
+def final_regrets(objective: str, noise, n_runs: int, horizon: int = T, seed: int = 0) -> dict[str, np.ndarray]:
     """Return the regret (runs,) of each algorithm at the horizon."""
     regrets = {label: np.empty(n_runs) for label in (*PYXAB, *OURS)}
     for run in range(n_runs):
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=Path("docs/baselines.md"))
     arguments = parser.parse_args()
     noise_of = np.array([str(noise) for noise in NOISES for _ in OBJECTIVES])
-    compared = [compare(objective, noise, arguments.runs) for noise in NOISES for objective in OBJECTIVES]
+    compared = [final_regrets(objective, noise, arguments.runs) for noise in NOISES for objective in OBJECTIVES]
     regrets = {label: np.array([each[label] for each in compared]) for label in compared[0]}
     made_by = "*Made by `python benchmarks/pyxab_rivals.py`; do not edit.*"
     lines = [f"{made_by} {what_was_run(arguments.runs)}", "", *table(regrets, noise_of), "", what_it_shows(regrets)]

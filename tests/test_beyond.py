@@ -65,7 +65,7 @@ def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
         return SimpleNamespace(experiment=experiment, runs=regret)
 
     variants = {"pf-pne+": runs("pf-pne+", 10, 20, 30, 40, 50), "pe": runs("pe", 21, 42, 63, 84, 105)}
-    table = beyond.compare({("garland", 0.1, "alike"): variants}, SimpleNamespace(seed=0)).set_index("variant")
+    table = beyond.compare_variants({("garland", 0.1, "alike"): variants}, SimpleNamespace(seed=0)).set_index("variant")
     assert table.loc["pe", "ratio"] == pytest.approx(2.1) and table.loc["pe", "regret"] == pytest.approx(63)
     assert (table.loc["pe", "p_better"], table.loc["pe", "p_worse"]) == (1.0, 1 / 32)
     assert (table["lower"] == 12.0).all() and (table["n"] == 5).all() and table.loc["pf-pne+", "ratio"] == 1

@@ -101,7 +101,7 @@ def regrets(results: Results, variant: str) -> np.ndarray:
     return np.array([results.runs[name, run].regret[:, -1].mean() for run in range(n_runs)])
 
 
-def compare(runs: dict, p: Parameters) -> pd.DataFrame:
+def compare_variants(runs: dict, p: Parameters) -> pd.DataFrame:
     """Compare each variant with PF-PNE+ in the same runs.
 
     Parameters
@@ -166,12 +166,12 @@ def _client_curve(problem: Problem, partition: Partition, m: int, T: int, t: np.
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
-    """Say in sentences what the table of `compare` says.
+    """Say in sentences what the table of `compare_variants` says.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        As `compare` returns it.
+        As `compare_variants` returns it.
 
     Returns
     -------
@@ -214,12 +214,12 @@ def sentences(table: pd.DataFrame) -> list[str]:
 
 @our_style()
 def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw the ratios of `compare`: one row per variant, one column per setting.
+    """Draw the ratios of `compare_variants`: one row per variant, one column per setting.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        The ratios, as `compare` returns them.
+        The ratios, as `compare_variants` returns them.
     p : Parameters
         The notebook's parameters.
 
