@@ -74,7 +74,7 @@ PLAUSIBLE = re.compile(  # of the operators: those whose change keeps the types,
     r"|ComparisonOperator_(Lt_LtE|Lt_Gt|LtE_Lt|LtE_GtE|Gt_GtE|Gt_Lt|GtE_Gt|GtE_LtE|Eq_NotEq|NotEq_Eq|Is_IsNot|IsNot_Is)$"
     r"|UnaryOperator_(USub_UAdd|Delete_Not|Invert_Delete)|AddNot|True|AndWithOr|OrWithAnd|Break|Continue|NumberReplacer$"
 )
-NAMES = (
+NAME_PAIRS = (
     "mean median",
     "min max",
     "argmin argmax",
@@ -84,9 +84,9 @@ NAMES = (
     "floor ceil",
     "sum mean",
 )
-NAMES += ("low high", "first last", "up down", "ours theirs", "kept_by_server kept_alone", "left right")
-NAMES += ("append prepend", "log log2")
-SWAPPED = {a: b for pair in NAMES for a, b in (pair.split(), pair.split()[::-1])} | {"sum": "mean"}
+NAME_PAIRS += ("low high", "first last", "up down", "ours theirs", "kept_by_server kept_alone", "left right")
+NAME_PAIRS += ("append prepend", "log log2")
+SWAPPED = {a: b for pair in NAME_PAIRS for a, b in (pair.split(), pair.split()[::-1])} | {"sum": "mean"}
 DROPPED = {
     "axis",
     "ddof",

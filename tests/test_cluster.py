@@ -24,8 +24,8 @@ from pfpne.paper.run.workers import WorkersError, run_unordered
 from pfpne.paths import SHIPPED as CHECKOUT
 
 TLS_CERTIFICATE, TLS_KEY = (f"DASK_DISTRIBUTED__COMM__TLS__CLIENT__{name}" for name in ("CERT", "KEY"))
-NAMES = ("pf-pne", "fed-pne", "hct", "fn-ucb")
-WANTED = Experiment("himmelblau", 4, 300, algorithms=NAMES, n_runs=4, noise=0.3, global_regret=True)
+CLUSTERED = ("pf-pne", "fed-pne", "hct", "fn-ucb")
+WANTED = Experiment("himmelblau", 4, 300, algorithms=CLUSTERED, n_runs=4, noise=0.3, global_regret=True)
 
 
 def dask(*arguments: str) -> subprocess.Popen:

@@ -27,7 +27,7 @@ from pfpne.pyxab import PyXABPartition
 from pfpne.simulation import tree
 
 UNIT = Partition([[0, 1]])
-NAMES = ("hct", "hct-pyxab", "centralized", "hoo")
+TREES = ("hct", "hct-pyxab", "centralized", "hoo")
 
 
 def client(T: int, theory=hct_constants, partition=UNIT, **settings) -> TreeClient:
@@ -158,14 +158,14 @@ def both(name, problem, T, **given):
     assert (np.diff(fast.regret, axis=1) >= 0).all() and (np.diff(fast.global_regret, axis=1) >= 0).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize(("objective", "noise", "T"), [("garland", "bernoulli", 400), ("rastrigin", 2.0, 150)])
 def test_the_compiled_form_equals_the_objects(name, objective, noise, T):
     """Runs of other noise, and of one step and two: test_contract.py."""
     both(name, pfpne.make_problem(objective, n_clients=3, noise=noise, seed=4), T)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TREES)
 def test_so_it_does_on_other_partitions_and_with_other_settings(name):
     problem = pfpne.make_problem("himmelblau", n_clients=2, noise=0.1)
     both(name, problem, 150, partition=Partition(problem.domain, k=3, max_depth=20))

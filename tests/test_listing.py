@@ -12,7 +12,7 @@ from pfpne.federation import Federation, Task
 from pfpne.rng import stream
 
 HORIZONS = (1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 400, 511, 512, 513, 1000)
-NAMES = ("pf-pne", "pf-pne", "fed-pne", "pe", "fed1-ucb")  # the paper's own twice as often
+DRAWN = ("pf-pne", "pf-pne", "fed-pne", "pe", "fed1-ucb")  # the paper's own twice as often
 
 
 class Peaks:
@@ -41,7 +41,7 @@ class Case:
 
     def __init__(self, number: int):
         rng = np.random.default_rng(number)
-        self.name, self.noise = NAMES[number % len(NAMES)], ["bernoulli", 0.1, 2.0, 0][rng.integers(4)]
+        self.name, self.noise = DRAWN[number % len(DRAWN)], ["bernoulli", 0.1, 2.0, 0][rng.integers(4)]
         M, T, d, k = (
             int(rng.integers(1, 7)),
             int(rng.choice(HORIZONS)),
@@ -104,7 +104,7 @@ def cases() -> list:
 
 
 def test_the_settings_reach_every_corner(cases):
-    names = {name for name in NAMES if any(mail and case.name == name for case, _, mail in cases)}
+    names = {name for name in DRAWN if any(mail and case.name == name for case, _, mail in cases)}
     assert names == {"pf-pne", "fed-pne", "fed1-ucb"}
     drawn = {(case.world.k, case.partition.cells, case.noise) for case, _, _ in cases}
     assert len(drawn) == 16 and {case.world.M for case, _, _ in cases} == set(range(1, 7))

@@ -17,7 +17,7 @@ from pfpne.partition import Partition
 from pfpne.problems import problem_from_functions
 from pfpne.simulation.simulate import simulate
 
-NAMES = ("pf-pne", "fed-pne", "pe")
+PHASED = ("pf-pne", "fed-pne", "pe")
 UNIT = Partition([[0, 1]])
 
 
@@ -290,7 +290,7 @@ def test_declared_messages():
         pf_pne.Kept: ("header", "index", "means", "half_widths"),
         pf_pne.KeptIndex: ("header", "index"),
     }
-    declared = {name: (get_algorithm(name).up, get_algorithm(name).down) for name in NAMES}
+    declared = {name: (get_algorithm(name).up, get_algorithm(name).down) for name in PHASED}
     assert declared == {
         "pf-pne": ((pf_pne.NodeMeans,), (pf_pne.Kept,)),
         "fed-pne": ((pf_pne.NodeMeans,), (pf_pne.KeptIndex,)),
@@ -298,7 +298,7 @@ def test_declared_messages():
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PHASED)
 def test_only_one_mean_a_node_leaves_a_client(name):
     problem = pfpne.make_problem("garland", n_clients=3)
     run = simulate(name, problem, 2000, messages=True)

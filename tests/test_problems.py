@@ -17,7 +17,7 @@ from PyXAB.synthetic_obj.Rastrigin import Rastrigin
 from scipy.optimize import minimize
 
 from pfpne.partition import CELLS
-from pfpne.problems import NAMES, OBJECTIVES, landmine, make_problem, maxima, problem_from_functions
+from pfpne.problems import OBJECTIVES, landmine, make_problem, maxima, problem_from_functions
 from pfpne.problems.maxima import scan_points
 from pfpne.problems.synthetic import ShiftedProblem, Synthetic
 from pfpne.simulation.simulate import partition_of, simulate
@@ -288,7 +288,7 @@ def test_shifts_are_normal_with_the_stated_spread():
 
 def test_global_random_states_are_untouched():
     numpy_before, python_before = np.random.get_state(), random.getstate()
-    for name in NAMES:
+    for name in OBJECTIVES:
         problem = make_problem(name, 2, shift=0.5)
         problem.global_optimum, problem.Delta, problem.values(problem.maximisers)
     problem_from_functions([lambda x: 1 - x.max(axis=1)], [[0, 1]] * 3).optimum

@@ -21,7 +21,7 @@ from pfpne.paper.show.style import TITLES
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES
 
-NAMES = sorted(path.stem for path in NOTEBOOKS_FOLDER.glob("*.ipynb"))
+NOTEBOOK_NAMES = sorted(path.stem for path in NOTEBOOKS_FOLDER.glob("*.ipynb"))
 CONDA_NAMES = {"matplotlib-base": "matplotlib"}  # conda-forge's matplotlib without a window toolkit
 
 
@@ -69,7 +69,7 @@ def test_what_is_installed_is_what_was_locked():
     assert len(install) == 1 and "--require-hashes" in install[0] and "--no-deps" in install[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NOTEBOOK_NAMES)
 def test_notebook_is_committed_clean(name):
     content = json.loads((NOTEBOOKS_FOLDER / f"{name}.ipynb").read_text())
     code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
@@ -166,7 +166,7 @@ def test_every_deviation_cited_is_listed():
 def test_the_first_page_of_jupyterlab_shows_every_notebook_and_its_links_lead_somewhere():
     content = json.loads((CHECKOUT / "index.ipynb").read_text())
     text = "".join("".join(cell["source"]) for cell in content["cells"])
-    assert all(f"(notebooks/{name}.ipynb)" in text for name in NAMES)
+    assert all(f"(notebooks/{name}.ipynb)" in text for name in NOTEBOOK_NAMES)
     links = re.findall(r"\]\(([^)#:]+)\)", text)
     assert [link for link in links if not (CHECKOUT / link).exists() and not link.startswith("figures/")] == []
 

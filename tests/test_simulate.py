@@ -15,7 +15,7 @@ from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Recorder, checkpoints, gaps
 from pfpne.simulation.simulate import partition_of, simulate
 
-NAMES = ("pf-pne", "fed-pne", "pe")
+PHASED = ("pf-pne", "fed-pne", "pe")
 
 
 def assert_equal_runs(a, b):
@@ -101,8 +101,8 @@ def test_another_client_or_another_order_of_algorithms_changes_nothing_else():
         problem = pfpne.make_problem("garland", n_clients=M)
         return {name: simulate(name, problem, 1500, delta=0.1) for name in names}
 
-    forwards, backwards = runs(NAMES, 2), runs(NAMES[::-1], 2)
-    for name in NAMES:
+    forwards, backwards = runs(PHASED, 2), runs(PHASED[::-1], 2)
+    for name in PHASED:
         assert_equal_runs(forwards[name], backwards[name])
     more = runs(["pe"], 3)["pe"]  # each client alone: the third concerns no one
     assert np.array_equal(more.regret[:2], forwards["pe"].regret)
@@ -146,7 +146,7 @@ def test_a_seed_and_a_run_that_are_given_decide_all_that_is_drawn(name, T):
 # --- the fast form ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PHASED)
 @pytest.mark.parametrize("noise", ["bernoulli", 0.1, 2.0, 0])
 @pytest.mark.parametrize("objective", ["garland", "himmelblau", "rastrigin"])
 def test_fast_equals_the_objects_bit_for_bit(name, noise, objective):
@@ -159,7 +159,7 @@ def test_fast_equals_the_objects_bit_for_bit(name, noise, objective):
         assert_equal_runs(simulate(name, problem, T, **options), simulate(name, problem, T, objects=True, **options))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PHASED)
 @pytest.mark.parametrize("settings", [{"c": 1.0}, {"rho": 0.7, "nu_1": 0.3}, {"c_1": 1e-9}, {"delta": 0.5, "c": 0.02}])
 def test_fast_equals_the_objects_with_other_settings(name, settings):
     problem = pfpne.make_problem("doublesine", n_clients=4, noise=0.3)
@@ -168,7 +168,7 @@ def test_fast_equals_the_objects_with_other_settings(name, settings):
     assert_equal_runs(fast, objects)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PHASED)
 def test_fast_equals_the_objects_on_other_partitions_and_own_functions(name):
     from PyXAB.partition.RandomBinaryPartition import RandomBinaryPartition
 
@@ -193,7 +193,7 @@ def test_slope_of_the_regret():
         regret = [np.mean([simulate(name, problem, T).regret[:, -1] for problem in problems]) for T in horizons]
         return np.polyfit(np.log(horizons), np.log(regret), 1)[0]
 
-    for name in NAMES:  # all clients alike
+    for name in PHASED:  # all clients alike
         assert 0.5 < slope(name, shift=0.0) < 0.85
     assert 0.5 < slope("pe", shift=0.1) < 0.85
     assert slope("fed-pne", shift=0.1) > 0.9  # clients differ, and it looks for one point for all
