@@ -147,12 +147,12 @@ def _draw_maps(stem: str, subject: str, table: pd.DataFrame, rows: list, p: Para
     objectives = [name for name in TITLES if name in set(table["objective"])]
     noises = [*table.sort_values("sigma", kind="stable")["noise"].unique()]
 
-    widths = [1.0 if name != "landmine" else 0.9 for name in objectives]
+    number_size = 6 if len(objectives) <= 5 else 5  # in points: numbers side by side must not touch
     size = (PAGE, 0.8 + height * len(rows))
-    figure, axes = new_figure(size, len(rows), len(objectives), width_ratios=widths)
+    figure, axes = new_figure(size, len(rows), len(objectives))
     for (name, regimes, quantity), line in zip(rows, axes, strict=True):
         for ax, objective in zip(line, objectives, strict=True):
-            _draw_map(ax, regimes[regimes["objective"] == objective], quantity, noises)
+            _draw_map(ax, regimes[regimes["objective"] == objective], quantity, noises, number_size)
             ax.set_title(title(objective) if ax in axes[0] else "")
             ax.set_xlabel("noise" if ax in axes[-1] else "", fontsize=7)
             ax.set_ylabel(f"{name}\nclients' shift" if ax is line[0] else "", fontsize=7)
@@ -174,7 +174,7 @@ def _draw_maps(stem: str, subject: str, table: pd.DataFrame, rows: list, p: Para
     return figure_exhibit(figure, stem, caption, table)
 
 
-def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> None:
+def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list, number_size: float) -> None:
     """Draw one map: rows the shifts, the largest on top; columns the noises, blank where they were not run."""
     values = table["best"] if quantity == "best" else quantity_ratio(table, quantity)
     cells, clear = (
@@ -194,9 +194,8 @@ def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list) -> Non
         sns.heatmap(numbers, annot=letters, cmap=ListedColormap(shades), annot_kws={"fontsize": 6.5}, **limits, **look)
         return
     words = cells.map(in_few_digits)
-    sns.heatmap(
-        cells, annot=words, cmap="vlag", norm=LogNorm(LOWEST_RATIO, HIGHEST_RATIO), annot_kws={"fontsize": 6}, **look
-    )
+    ratios = LogNorm(LOWEST_RATIO, HIGHEST_RATIO)
+    sns.heatmap(cells, annot=words, cmap="vlag", norm=ratios, annot_kws={"fontsize": number_size}, **look)
 
 
 def _pale(color: str) -> np.ndarray:
