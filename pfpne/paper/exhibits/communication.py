@@ -71,7 +71,7 @@ def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Para
         more.append(last_round)
         caption += f" The dotted line is {OF_LAST_ROUND}: it differs from run to run."
     label_panels(axes, [experiments], ["numbers sent so far"])
-    legend(figure, in_order(table["algorithm"]), legend_columns(*axes.shape), more=more)
+    legend(figure, in_order(table["algorithm"]), legend_columns(axes.shape[1]), more=more)
     return figure_exhibit(figure, stem, caption, table)
 
 

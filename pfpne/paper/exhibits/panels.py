@@ -64,24 +64,26 @@ def panel_figure(rows: int, columns: int) -> tuple[Figure, np.ndarray]:
     """A figure of curves side by side, and its axes (rows, columns); a single one is as wide as a column of a page."""
     if rows == columns == 1:
         return new_figure((COLUMN, 2.7))
-    return new_figure((PAGE if columns > 2 else 0.62 * PAGE, 0.5 + 1.6 * rows), rows, columns)
+    return new_figure((PAGE, 0.5 + 1.6 * rows if columns > 2 else 0.3 + 2.1 * rows), rows, columns)
 
 
 def label_panels(axes: np.ndarray, experiments: list[list[Experiment | None]], ylabels: list[str]) -> None:
     """Give each axes (rows, columns) its title and the labels of its own axis; None leaves a place empty.
 
-    ylabels: one for each row, shown on the left.
+    ylabels: one for each row, shown on the left. Where there is room, a title names the noise, and has a letter.
     """
-    for (i, j), ax in np.ndenumerate(axes):
+    wide = axes.shape[1] <= 2
+    for k, ((i, j), ax) in enumerate(np.ndenumerate(axes)):
         experiment = experiments[i][j]
         if experiment is None:
             ax.set_axis_off()
             continue
         ax.set(xlabel="evaluations per client $t$", ylabel="" if j else ylabels[i])
-        named = axes.size == 1 or experiment.objective == "landmine"
-        ax.set_title(problem_in_words(experiment) if named else TITLES[experiment.objective])
+        letter = f"({'abcd'[k]}) " if wide and axes.size > 1 else ""
+        with_noise = wide or experiment.objective == "landmine"
+        ax.set_title(letter + (problem_in_words(experiment) if with_noise else TITLES[experiment.objective]))
 
 
-def legend_columns(rows: int, columns: int) -> int:
-    """How many names stand side by side in the legend of such a figure."""
-    return 7 if columns > 2 else 3 if rows == columns == 1 else 4
+def legend_columns(columns: int) -> int:
+    """How many names stand side by side in the legend of a figure with so many panels side by side."""
+    return 7 if columns > 2 else 3

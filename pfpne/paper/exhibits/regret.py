@@ -1,7 +1,7 @@
 """Curves of regret, one figure per objective or panels of several, and the ranking of all algorithms.
 
-They are drawn from `Results.regret` of pfpne.paper.run.experiment. A curve on its own, and the panels of the paper's
-reward model, have a legend. Under the reading "printed" each line is named at its end, and the bands are fewer.
+They are drawn from `Results.regret` of pfpne.paper.run.results. Each line is named at its end. Where more than two
+panels stand side by side, there is no room for names, and the figure has a legend.
 """
 
 from collections.abc import Collection, Iterable
@@ -40,13 +40,10 @@ from pfpne.paper.show.plot import (
     linear_ticks,
     log_ticks,
     name_line_ends,
-    new_figure,
     our_style,
 )
 from pfpne.paper.show.style import (
-    COLUMN,
     LOOKS,
-    PAGE,
     label,
     listed,
     noise_in_name,
@@ -61,6 +58,7 @@ from pfpne.rng import stream
 # Of a ranking the paper's five are drawn, and, thinner, two that its figures leave out; and two bands.
 DRAWN_ALGORITHMS, THIN_ALGORITHMS = PAPER_ALGORITHMS, ("pe", "hoo")
 BANDED_ALGORITHMS = ("pf-pne", "hct-pyxab")
+PANEL_POINTS = {"printed": 100, "model": 60}  # of each curve in a figure of several objectives
 FEW_RUNS = 10  # fewer say little of chance
 MAX_BANDS = 4  # that can be told apart
 HCT_OF_THE_PAPER = "HCT (PyXAB) is HCT in the version that the paper ran."
@@ -83,9 +81,7 @@ def draw(results: Results, p: Parameters) -> Exhibit:
     """
     experiment = results.experiment
     stem, subject = f"regret_{name_of_file(experiment, p)}", f" on {problem_in_words(experiment)}"
-    if p.reading_in_name(experiment):
-        return _draw_with_named_lines([results], stem, subject, p, n_points=250)
-    return _draw_with_legend([[results]], stem, subject, p, n_points=250)
+    return _draw([[results]], stem, subject, p, n_points=250)
 
 
 def main_panels(synthetic: dict, landmine: Results, p: Parameters) -> list[Exhibit]:
@@ -105,19 +101,14 @@ def main_panels(synthetic: dict, landmine: Results, p: Parameters) -> list[Exhib
     list of Exhibit
         The main figure under the first noise; the appendix's under each; the main one under all, if there are several.
     """
-    noises = _noises_of(synthetic)
-    main = [synthetic[objective, noises[0]] for objective in MAIN_OBJECTIVES if objective != "landmine"] + [landmine]
-    appendix = {noise: [synthetic[objective, noise] for objective in APPENDIX_OBJECTIVES] for noise in noises}
-    if p.reading == "printed":
-        return [
-            _printed_panel(main, "main", p),
-            *(_printed_panel(panels, "appendix", p) for panels in appendix.values()),
-        ]
-    return [
-        _panel([main], f"main_{noise_in_name(noises[0])}", p),
-        *(_panel([panels], f"appendix_{noise_in_name(noise)}", p) for noise, panels in appendix.items()),
-        _panel(_rows_by_noise(synthetic, landmine), "main_regimes", p),
-    ]
+    rows = _rows_by_noise(synthetic, landmine)
+    marks = {noise: "printed" if p.reading == "printed" else noise_in_name(noise) for noise in _noises_of(synthetic)}
+    figures = [_panel(_two_by_two(rows[0]), f"main_{next(iter(marks.values()))}", p)]
+    for noise, mark in marks.items():
+        figures.append(
+            _panel([[synthetic[objective, noise] for objective in APPENDIX_OBJECTIVES]], f"appendix_{mark}", p)
+        )
+    return figures + ([_panel(rows, "main_regimes", p)] if len(rows) > 1 else [])
 
 
 def cells_panel(results: list[Results], cells: str, p: Parameters) -> Exhibit:
@@ -137,9 +128,7 @@ def cells_panel(results: list[Results], cells: str, p: Parameters) -> Exhibit:
     Exhibit
         The figure, and its curves as CSV.
     """
-    if p.reading == "printed":
-        return _printed_panel(results, f"main_{cells}", p)
-    return _panel([results], f"main_{cells}", p)
+    return _panel(_two_by_two(results), f"main_{cells}{'_printed' * (p.reading == 'printed')}", p)
 
 
 def simple_panel(synthetic: dict, landmine: Results, p: Parameters) -> Exhibit:
@@ -160,8 +149,8 @@ def simple_panel(synthetic: dict, landmine: Results, p: Parameters) -> Exhibit:
         The figure, and its curves as CSV.
     """
     rows = _rows_by_noise(synthetic, landmine)
-    if p.reading == "printed":
-        return _printed_panel(rows[0], "simple", p, simple=True)
+    if len(rows) == 1:
+        return _panel(_two_by_two(rows[0]), f"simple_{p.reading}", p, simple=True)
     return _panel(rows, "simple_regimes", p, simple=True)
 
 
@@ -176,18 +165,27 @@ def _rows_by_noise(synthetic: dict, landmine: Results) -> list[list[Results | No
     return rows
 
 
-# --- with a legend ------------------------------------------------------------------------------------
+def _two_by_two(results: list[Results]) -> list[list[Results]]:
+    """The results of one noise, in rows of two."""
+    return [results[k : k + 2] for k in range(0, len(results), 2)]
+
+
+# --- drawing ------------------------------------------------------------------------------------------
 
 
 def _panel(rows: list[list[Results | None]], name: str, p: Parameters, simple: bool = False) -> Exhibit:
-    """Several objectives side by side: one row for each noise, None for an empty place."""
-    noises = ", ".join(noise_in_words(row[0].experiment.noise) for row in rows)
-    landmine = any(results and results.experiment.objective == "landmine" for row in rows for results in row)
-    subject = f", {noises}{' (landmine: no noise)' if landmine else ''}"
-    return _draw_with_legend(rows, f"panel_{name}", subject, p, n_points=60, simple=simple)
+    """Several objectives side by side, None for an empty place: in rows of two, or in one row per noise."""
+    noises = list(dict.fromkeys(row[0].experiment.noise for row in rows))
+    subject = f' under the reading "{p.reading}": {", ".join(map(noise_in_words, noises))}'
+    landmine = [
+        cell.experiment.noise for row in rows for cell in row if cell and cell.experiment.objective == "landmine"
+    ]
+    if landmine and landmine[0] not in noises:
+        subject += f" (landmine: {noise_in_words(landmine[0])})"
+    return _draw(rows, f"panel_{name}", subject, p, PANEL_POINTS[p.reading], simple)
 
 
-def _draw_with_legend(
+def _draw(
     rows: list[list[Results | None]], stem: str, subject: str, p: Parameters, n_points: int, simple: bool = False
 ) -> Exhibit:
     column = "simple_regret" if simple else "regret"
@@ -207,32 +205,48 @@ def draw_curves(
     p: Parameters,
     simple: bool,
 ) -> Exhibit:
-    """Draw tables of `regret_curves`, one panel per experiment; None leaves a place empty."""
+    """Draw tables of `regret_curves`, one panel per experiment; None leaves a place empty.
+
+    More than two panels side by side are one row per noise.
+    """
     table = pd.concat([part for row in curves for part in row if part is not None], ignore_index=True)
-    names = in_order(table["algorithm"])
+    names = _drawn_names(table["algorithm"], p)
     banded = _banded(names)
-    quantity = "Simple regret of the point deployed" if simple else "Average cumulative regret"
-    bands = "2 standard errors of these means" if simple else "1 standard deviation over the runs"
+    left_out = ", ".join(label(name) for name in in_order(table["algorithm"]) if name not in names)
     caption = (
-        f"{quantity}{subject}: {scale_in_words(p, table['runs'].max())}, {experiments[0][0].cells} cells. "
-        f"Lines are means over the runs. Bands, for {_bands_in_words(banded, names)}, are "
-        f"\N{PLUS-MINUS SIGN}{bands}, and are cut where they leave the range of the lines."
+        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{subject}. "
+        f"{scale_in_words(p, table['runs'].max())}, {experiments[0][0].cells} cells. Lines are means over the runs. "
+        f"Bands, for {_bands_in_words(banded, names)}, are \N{PLUS-MINUS SIGN}1 standard "
+        "deviation over the runs. They are cut where they leave the range of the lines."
         + (f" {HCT_OF_THE_PAPER}" if "hct-pyxab" in names else "")
+        + (f" The CSV also has {left_out}." if left_out else "")
     )
-    symbol = "simple regret" if simple else "regret $R(t)/M$"
-    ylabels = [f"{noise_in_words(row[0].noise)}\n{symbol}" for row in experiments]
-    if len(experiments[0]) == 1:
-        ylabels = [f"average cumulative {symbol}"]
+    thin = THIN_ALGORITHMS if left_out else ()
+    widths = {name: 0.8 if name in thin else 1.6 if name == "pf-pne" else 1.2 for name in names}
+    by_noise = len(curves[0]) > 2
 
     figure, axes = panel_figure(len(curves), len(curves[0]))
     for (i, j), ax in np.ndenumerate(axes):
         if curves[i][j] is not None:
-            draw_simple_regret(ax, curves[i][j], banded) if simple else draw_regret(ax, curves[i][j], banded)
-    if simple:
-        _share_limits(axes)
-    label_panels(axes, experiments, ylabels)
-    legend(figure, names, legend_columns(*axes.shape))
+            draw_regret(ax, curves[i][j], banded, widths, log_scale=simple)
+    if by_noise:
+        symbol = "simple regret" if simple else "regret $R(t)/M$"
+        label_panels(axes, experiments, [f"{noise_in_words(row[0].noise)}\n{symbol}" for row in experiments])
+        if simple:
+            _share_limits(axes)
+        legend(figure, names, legend_columns(axes.shape[1]))
+    else:
+        quantity = "simple regret" if simple else "average cumulative regret $R(t)/M$"
+        label_panels(axes, experiments, [quantity] * len(experiments))
+        for (i, j), ax in np.ndenumerate(axes):
+            name_line_ends(ax, curves[i][j].groupby("algorithm")["mean"].last()[names].to_dict())
     return figure_exhibit(figure, stem, caption, table)
+
+
+def _drawn_names(algorithms: Iterable[str], p: Parameters) -> list[str]:
+    """The algorithms that have a line: all that were asked for, or those of the usual ones that are drawn."""
+    usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
+    return [name for name in in_order(algorithms) if not usual or name in (*DRAWN_ALGORITHMS, *THIN_ALGORITHMS)]
 
 
 def _banded(names: list[str]) -> list[str]:
@@ -269,120 +283,33 @@ def regret_curves(table: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
     return groups.agg(runs="count", mean="mean", std="std").reset_index().fillna({"std": 0.0})  # of one run
 
 
-def draw_regret(ax: Axes, curves: pd.DataFrame, banded: Collection[str]) -> None:
-    """Draw a table of `regret_curves`: mean lines, and bands of one standard deviation for these algorithms."""
-    _draw_lines(ax, curves, banded, curves["std"])
-    ax.set_ylim(0, 1.08 * curves["mean"].max() or None)  # a wide band hides no line
-    linear_ticks(ax.yaxis, 6)
+def draw_regret(
+    ax: Axes, curves: pd.DataFrame, banded: Collection[str], widths: dict | None = None, log_scale: bool = False
+) -> None:
+    """Draw a table of `regret_curves`: mean lines against t, and bands of one standard deviation for some algorithms.
 
-
-def draw_simple_regret(ax: Axes, curves: pd.DataFrame, banded: Collection[str]) -> None:
-    """Draw a table of `regret_curves` of simple regret: mean lines, and bands of two standard errors for these."""
-    _draw_lines(ax, curves, banded, 2 * curves["std"] / np.sqrt(curves["runs"]))
-    means = curves["mean"]
-    low, high = means[means > 0].min() if (means > 0).any() else 1, means.max()
-    ax.set(yscale="log", ylim=(0.8 * low, 1.25 * high or None))
-
-
-def _draw_lines(ax: Axes, curves: pd.DataFrame, banded: Collection[str], widths: pd.Series) -> None:
-    """Mean lines against t, with bands of these half widths for some."""
-    names, spacing = in_order(curves["algorithm"]), max(1, curves["t"].nunique() // 6)
+    widths: {algorithm: width of its line}, of those that are drawn; if it is not given, all are, equally wide.
+    """
+    names = in_order(curves["algorithm"] if widths is None else widths)
+    drawn, spacing = curves[curves["algorithm"].isin(names)], max(1, curves["t"].nunique() // 6)
     for k, name in enumerate(names):
-        look, line = LOOKS[name], curves[curves["algorithm"] == name]
-        t, mean, width = line["t"].to_numpy(), line["mean"].to_numpy(), widths[line.index].to_numpy()
-        marks = {"marker": look.marker, "markevery": (k * spacing // len(names), spacing)}  # none hides another
-        ax.plot(t, mean, color=look.color, linestyle=look.linestyle, clip_on=False, zorder=3 - k / 100, **marks)
+        look, line = LOOKS[name], drawn[drawn["algorithm"] == name]
+        t, mean, std = (line[column].to_numpy() for column in ("t", "mean", "std"))
+        shape = {"marker": look.marker, "markevery": (k * spacing // len(names), spacing)}  # no mark hides another
+        shape |= {"linestyle": look.linestyle, "linewidth": widths and widths[name]}
+        ax.plot(t, mean, color=look.color, clip_on=False, zorder=3 - k / 100, **shape)
         if name in banded:
             edges = {"facecolor": (look.color, 0.12), "edgecolor": (look.color, 0.5), "linewidth": 0.3}
-            ax.fill_between(t, mean - width, mean + width, **edges)
+            ax.fill_between(t, mean - std, mean + std, **edges)
     ax.set_xlim(0, curves["t"].max())
     linear_ticks(ax.xaxis, 4)
-
-
-# --- with each line named at its end ------------------------------------------------------------------
-
-
-def _printed_panel(results: list[Results], name: str, p: Parameters, simple: bool = False) -> Exhibit:
-    """Several objectives under one reading, two side by side."""
-    noise = results[0].experiment.noise
-    subject = f' under the reading "{p.reading}": {noise_in_words(noise)}'
-    landmine = [result.experiment.noise for result in results if result.experiment.objective == "landmine"]
-    if landmine and landmine[0] != noise:
-        subject += f" (landmine: {noise_in_words(landmine[0])})"
-    return _draw_with_named_lines(results, f"panel_{name}_{p.reading}", subject, p, n_points=100, simple=simple)
-
-
-def _draw_with_named_lines(
-    results: list[Results], stem: str, subject: str, p: Parameters, n_points: int, simple: bool = False
-) -> Exhibit:
-    column = "simple_regret" if simple else "regret"
-    parts = [regret_curves(_thinned(result.regret, n_points), column) for result in results]
-    curves, experiments = pd.concat(parts, ignore_index=True), [result.experiment for result in results]
-    return draw_named_curves(curves, experiments, stem, subject, p, simple)
-
-
-@our_style()
-def draw_named_curves(
-    curves: pd.DataFrame, experiments: list[Experiment], stem: str, subject: str, p: Parameters, simple: bool
-) -> Exhibit:
-    """Draw a table of `regret_curves`, one panel per experiment, with each line named at its end."""
-    usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
-    names = _drawn_names(curves["algorithm"], usual)
-    banded = _banded(names)
-    left_out = ", ".join(label(name) for name in in_order(curves["algorithm"]) if name not in names)
-    caption = (
-        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{subject}. "
-        f"{scale_in_words(p, curves['runs'].max())}, {experiments[0].cells} cells. Lines are means over the runs. "
-        f"Bands, for {_bands_in_words(banded, names)}, are \N{PLUS-MINUS SIGN}1 standard "
-        "deviation over the runs. They are cut where they leave the range of the lines."
-        + (f" {HCT_OF_THE_PAPER}" if "hct-pyxab" in names else "")
-        + (f" The CSV also has {left_out}." if left_out else "")
-    )
-    widths = {name: 0.8 if usual and name in THIN_ALGORITHMS else 1.6 if name == "pf-pne" else 1.2 for name in names}
-    columns = min(2, len(experiments))
-    rows = -(-len(experiments) // columns)
-
-    figure, axes = new_figure((COLUMN, 2.4) if len(experiments) == 1 else (PAGE, 0.3 + 2.1 * rows), rows, columns)
-    for ax in axes.flat[len(experiments) :]:
-        ax.set_axis_off()
-    for letter, ax, experiment in zip("abcd", axes.flat, experiments, strict=False):
-        mean_lines = curves[curves["objective"] == experiment.objective]
-        _draw_named_lines(ax, mean_lines, widths, banded, log_scale=simple)
-        ax.set_title(f"{f'({letter}) ' if len(experiments) > 1 else ''}{problem_in_words(experiment)}")
-        ax.set_xlabel("evaluations per client $t$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("simple regret" if simple else "average cumulative regret $R(t)/M$")
-    return figure_exhibit(figure, stem, caption, curves)
-
-
-def _drawn_names(algorithms: Iterable[str], usual: bool) -> list[str]:
-    """The algorithms that have a line: all that were asked for, or those of the usual ones that are drawn."""
-    return [name for name in in_order(algorithms) if not usual or name in (*DRAWN_ALGORITHMS, *THIN_ALGORITHMS)]
-
-
-def _draw_named_lines(ax: Axes, curves: pd.DataFrame, widths: dict, banded: list[str], log_scale: bool) -> None:
-    """Mean lines of one objective, of these widths, with bands of some, and the algorithm's name at each end."""
-    last_values, positive = {}, []
-    for name, width in widths.items():
-        look, line = LOOKS[name], curves[curves["algorithm"] == name]
-        t, mean = line["t"].to_numpy(), line["mean"].to_numpy()
-        spacing = max(1, len(t) // 5)
-        marks = {"marker": look.marker, "markevery": (spacing // 2, spacing), "markersize": 3}
-        ax.plot(t, mean, color=look.color, linestyle=look.linestyle, linewidth=width, clip_on=False, **marks)
-        if name in banded:
-            low, high = mean - line["std"].to_numpy(), mean + line["std"].to_numpy()
-            ax.fill_between(t, low, high, color=look.color, alpha=0.15, linewidth=0)
-        last_values[name] = mean[-1]
-        positive += mean[mean > 0].tolist()
-    ax.set_xlim(0, curves["t"].max())
+    positive = drawn["mean"][drawn["mean"] > 0]
     if log_scale:
-        ax.set(yscale="log", ylim=(0.8 * min(positive), None))
+        ax.set(yscale="log", ylim=(0.8 * positive.min(), 1.25 * positive.max()) if len(positive) else None)
         log_ticks(ax.yaxis)
     else:
-        ax.set_ylim(0, 1.05 * max(last_values.values()))
-        linear_ticks(ax.yaxis, 5)
-    linear_ticks(ax.xaxis, 4)
-    name_line_ends(ax, last_values)
+        ax.set_ylim(0, 1.08 * drawn["mean"].max() or None)  # a wide band hides no line
+        linear_ticks(ax.yaxis, 6)
 
 
 # --- in words -----------------------------------------------------------------------------------------
@@ -406,8 +333,7 @@ def in_words(results: Results, p: Parameters) -> str:
     """
     T = results.experiment.horizon
     last = regret_curves(results.regret[results.regret["t"] == T]).set_index("algorithm")
-    usual = bool(p.reading_in_name(results.experiment)) and set(p.algorithms) == set(RANKED_ALGORITHMS)
-    names = _drawn_names(last.index, usual)
+    names = _drawn_names(last.index, p)
     sentences = [compared_in_words(last.loc[names], T)]
     runs = {name: [run for (other, _), run in results.runs.items() if other == name] for name in ("pf-pne", OWN_DELTA)}
     if runs["pf-pne"]:
