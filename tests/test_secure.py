@@ -667,6 +667,21 @@ def test_the_head_of_a_text_that_is_no_message_changes_nothing(tmp_path):
     assert [state(tmp_path, m).t for m in range(M)] == [60] * M
 
 
+def test_a_header_beyond_the_plan_is_refused_and_does_not_stop_a_client_for_good(tmp_path):
+    """A client with masks remembers how far ahead its server is, and evaluates nothing for one that has its sums."""
+    in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)
+    server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
+    client = LiveClient("pf-pne", task(M, 60), 0, lambda x: 0.5, tmp_path / "client-0", secure=True)
+    before = (tmp_path / "client-0" / "state").read_bytes()
+    kept = Kept(10**17, np.array([1]), np.array([0.5]), np.array([0.5]))
+    latest = M * 60 + client._task.partition.max_depth + 1
+    with pytest.raises(ValueError, match=f"the header of the server's Kept must be at most {latest}, the last in this"):
+        client.answer(kept.to_json(server.digest))
+    assert (tmp_path / "client-0" / "state").read_bytes() == before
+    in_one_process("pf-pne", tmp_path, 60, secure=True)
+    assert [state(tmp_path, m).t for m in range(M)] == [60] * M
+
+
 def test_a_key_that_was_changed_is_noticed_while_the_state_is_there(tmp_path):
     """Afterwards it would be too late."""
     in_one_process("pf-pne", tmp_path, 60, stop_after=9, secure=True)

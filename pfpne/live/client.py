@@ -359,6 +359,10 @@ class LiveClient:
             logger.warning("client %d: %s", self.m, another)  # it is told where this client is, and cannot take it
             return
         is_early = head.kind in receives and awaited.is_early(head.header)
+        # an exchange takes evaluations, or goes deeper
+        latest = self._task.n_clients * self._task.horizon + self._task.partition.max_depth + 1
+        came = f"the header of the server's {head.kind.__name__}"
+        check(not is_early or head.header <= latest, came, f"at most {latest}, the last in this plan", head.header)
         if message is None and (not self.run or (is_early and self._needs_all())):
             message = Message.from_json(text, plan, MAX_CHARACTERS)  # what is kept of it has to be of a message
         if not self.run:
