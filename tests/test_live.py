@@ -757,3 +757,32 @@ def test_a_state_of_the_right_plan_without_its_entries_is_refused(tmp_path):
         LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path / "client")
     with pytest.raises(ValueError, match="lacks answers, .*, server. Put it back from a copy; without one, begin anew"):
         LiveServer("pf-pne", task(3, 60), tmp_path / "server", deadline=9)
+
+
+@pytest.mark.parametrize("entry", ["client", "outgoing", "run", "server_header"])
+def test_a_made_up_state_of_a_client_is_refused_in_a_sentence(entry, tmp_path):
+    """Its checksum is right, and its plan; loading it runs nothing, and using it says what to do."""
+    client = LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path)
+    client.answer()
+    saved = pfpne.load(tmp_path / "state")
+    for nonsense in (5.0, [None], make_federation("hct", task(3, 60)).clients[0]):
+        pfpne.save(tmp_path / "state", {**saved, entry: nonsense})
+        with pytest.raises(ValueError, match="holds what no run has saved .* without one, remove it"):
+            LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path)
+    del saved["client"].__dict__["t"]
+    pfpne.save(tmp_path / "state", saved)
+    with pytest.raises(ValueError, match="holds what no run has saved .* without one, remove it"):
+        LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "entry", ["server", "inbox", "idle", "disclosure", "evaluated", "mail", "answers", "longest_text"]
+)
+def test_a_made_up_state_of_a_server_is_refused_in_a_sentence(entry, tmp_path):
+    """Where it would have ended in an error without advice, at the start or later."""
+    LiveServer("pf-pne", task(3, 60), tmp_path, deadline=9)
+    saved = pfpne.load(tmp_path / "state")
+    for nonsense in (5.5, {"a": 1}, [None]):
+        pfpne.save(tmp_path / "state", {**saved, entry: nonsense})
+        with pytest.raises(ValueError, match="holds what no run has saved .* begin anew"):
+            LiveServer("pf-pne", task(3, 60), tmp_path, deadline=9)

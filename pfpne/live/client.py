@@ -32,6 +32,7 @@ from pfpne.live.plan import (
     load_state,
     make_folder,
     plan_digest,
+    refuse_nonsense,
     run_named,
     with_masks,
     with_quorum,
@@ -152,7 +153,7 @@ class LiveClient:
         settings = with_quorum(secure, settings, quorum, task.n_clients)
         algorithm, agreed = with_masks(name, secure, settings)
         self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
-        self._make()  # what is wrong with the plan is told before anything is written
+        self._kind = type(self._make())  # what is wrong with the plan is told before anything is written
         own = {**agreed, "client": m, "missing": float(missing)}  # what decides what this client sends
         self.folder, self.plan = make_folder(folder), describe_plan(name, task, own)
         self._plan_digest, self.run = plan_digest(describe_plan(name, task, agreed)), ""  # run: as the server named it
@@ -171,7 +172,11 @@ class LiveClient:
         return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
 
     def _restore(self) -> None:
-        saved = load_state(self.folder / "state", self.plan, ENTRIES, ANEW if self._secure else WITHOUT_STATE)
+        advice = ANEW if self._secure else WITHOUT_STATE
+        saved = load_state(self.folder / "state", self.plan, ENTRIES, advice)
+        if saved:
+            with refuse_nonsense(self.folder / "state", advice):
+                self._check_saved(saved)
         lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         self._check_agreed(bool(lines), saved["client"] if saved else None)
         if saved:
@@ -201,6 +206,18 @@ class LiveClient:
         self._rewards_at = defaultdict(list)  # point -> the rewards there so far
         for line in lines[: self.client.t]:
             self._note(line["point"], line["reward"])
+
+    def _check_saved(self, saved: dict) -> None:
+        """Raise a ValueError, or whatever else it causes, if the entries of a state are not what they have to be."""
+        client, outgoing = saved["client"], saved["outgoing"]
+        check(type(client) is self._kind, "the client in a state", self._kind.__name__, client)
+        check(outgoing is None or isinstance(outgoing, Message), "what a client sends next", "a message", outgoing)
+        check(isinstance(saved["run"], str), "the run in a state", "a text", saved["run"])
+        check(is_integer(saved["server_header"]), "a header in a state", "an integer", saved["server_header"])
+        check(is_integer(client.t), "the evaluations in a state", "an integer", client.t)
+        client.awaits()
+        if isinstance(client, SecureClient) and client.keys is not None:
+            self._digests(client.keys)
 
     def _restore_revealed(self, client: RecoveringClient, begun: bool) -> None:
         """Take the last exchange that shares were given in from their journal: the state may be old, or new.

@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from pfpne.algorithms import Algorithm
 from pfpne.algorithms.secure import secured
 from pfpne.federation import Task
 from pfpne.live.states import load
-from pfpne.messages import Message
+from pfpne.messages import MALFORMED, Message
 from pfpne.validation import check
 
 
@@ -74,6 +76,16 @@ def load_state(path: Path, plan: str, entries: set[str], advice: str) -> dict | 
     if missing := sorted(entries - saved.keys()):
         raise ValueError(f"{path} lacks {', '.join(missing)}. {remedy}")
     return saved
+
+
+@contextmanager
+def refuse_nonsense(path: Path, advice: str) -> Iterator[None]:
+    """Tell as a ValueError, with what to do, whatever a made-up state raises where it is used for the first time."""
+    try:
+        yield
+    except (*MALFORMED, IndexError) as error:
+        nonsense = f"{path} holds what no run has saved ({type(error).__name__}: {str(error)[:200]})"
+        raise ValueError(f"{nonsense}. Put it back from a copy; without one, {advice}") from None
 
 
 def make_folder(folder: str | Path) -> Path:

@@ -30,6 +30,7 @@ from pfpne.live.plan import (
     load_state,
     make_folder,
     plan_digest,
+    refuse_nonsense,
     run_named,
     with_masks,
     with_quorum,
@@ -119,13 +120,11 @@ class LiveServer:
         is_known = task.reward_range is not None or task.noise == "bernoulli"
         self._disclosure = Disclosure(M, exact=task.noise == 0, ends=task.reward_limits if is_known else (0.0, 1.0))
         self.run = saved["run"] if saved else secrets.token_hex(8)  # what tells this run from others of the same plan
-        self.digest = plan_digest(self.plan) + self.run
+        self.digest = f"{plan_digest(self.plan)}{self.run}"
         self._go_on = GoOn(0).to_json(self.digest)
         if saved:
-            self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
-            self._mail, self._answers = saved["mail"], saved["answers"]
-            self.longest_text, self.evaluated = saved["longest_text"], saved["evaluated"]
-            self._disclosure.restore(saved["disclosure"])
+            with refuse_nonsense(self.path, WITHOUT_STATE):
+                self._take_saved(saved, type(server))
         else:
             self.server = server
             self.inbox: dict[int, Message] = {}  # what has come for the next exchange
@@ -137,6 +136,24 @@ class LiveServer:
         self.server.quorum = quorum
         if not saved:
             self._save()
+
+    def _take_saved(self, saved: dict, kind: type) -> None:
+        """Go on from a state. ValueError, or whatever else it causes, if it is not that of such a server."""
+        self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
+        self._mail, self._answers = saved["mail"], saved["answers"]
+        self.longest_text, self.evaluated = saved["longest_text"], saved["evaluated"]
+        check(isinstance(self.run, str), "the run in a state", "a text", self.run)
+        check(type(self.server) is kind, "the server in a state", kind.__name__, self.server)
+        for name, held in (("inbox", Message), ("idle", bool), ("mail", str), ("answers", str)):
+            right = isinstance(saved[name], dict) and all(isinstance(x, held) for x in saved[name].values())
+            right = right and all(is_integer(key) for key in saved[name])
+            check(right, f"{name} in a state", f"a dict of {held.__name__}", saved[name])
+        for name in ("longest_text", "evaluated"):
+            check(is_integer(saved[name]) and saved[name] >= 0, f"{name} in a state", "an integer >= 0", saved[name])
+        self._disclosure.restore(saved["disclosure"])
+        self._disclosure.table()
+        for m in range(self.M):
+            self.server.awaits(m)
 
     def _lock(self) -> FileLock:
         check_plain(self.path.with_name("lock"))
