@@ -211,6 +211,45 @@ def test_nothing_adds_up_where_pf_pne_plus_was_told_that_different_nodes_stay():
     assert not np.isin(wrong, right).any()
 
 
+def test_sites_that_conspire_can_let_what_stays_tell_the_last_ones_rewards():
+    """fed-pne tells no mean. Of three sites two send such means that one set of the third's rewards alone decides."""
+
+    def n_kept(of_the_third: list[int]) -> int:
+        """How many of the first four nodes stay. of_the_third: its five rewards at one of them; 0 at the others."""
+        run, up = make_federation(secured("fed-pne"), Task(Partition([[0.0, 1.0]]), M, 300, noise="bernoulli")), {}
+        run.ask()  # the keys pass
+        for m, at_the_first in enumerate(([1, 0, 0, 0, 0], [0] * 5, of_the_third)):
+            rewards = np.array([*at_the_first, *[0] * 15], dtype=float)
+            up[m] = until_it_sends(run.clients[m], lambda x, rewards=rewards: rewards)
+        return len(run.server.exchange(up)[0].values[0])
+
+    assert n_kept([1, 1, 1, 1, 1]) == 1  # so both know all of its twenty rewards there
+    assert n_kept([1, 1, 1, 1, 0]) == 4
+
+
+def test_all_sites_but_one_have_the_variance_of_the_last_ones_rewards():
+    """Of scores of a known step, and noise of half a step, mean and variance tell which rewards there were."""
+    sites, step = 4, 128
+    plan = Task(Partition([[0.0, 1.0]]), sites, 2_000, reward_range=(0, 1))
+    run, rng, rewards = make_federation(secured("pf-pne+"), plan), np.random.default_rng(0), []
+    run.ask()  # the keys pass
+
+    def evaluate(x):
+        rewards.append(rng.integers(60, 62, len(x)) / step)
+        return rewards[-1]
+
+    up = {m: until_it_sends(client, evaluate) for m, client in enumerate(run.clients)}
+    answer, drawn = run.server.exchange(up)[0], np.array(rewards)
+    mean = sites * answer.means[0] - drawn[:3].mean(axis=1).sum()
+    variance = sites * answer.variances[0] - drawn[:3].var(axis=1, ddof=1).sum()
+    n = drawn.shape[1]
+    squares = (n - 1) * variance + n * mean**2
+    assert np.isclose(mean, drawn[3].mean()) and np.isclose(variance, drawn[3].var(ddof=1))
+    high = round(n * mean * step - 60 * n)  # so many are 61/128, and the others 60/128: no other set has these two
+    assert high == np.sum(drawn[3] == 61 / step)
+    assert np.isclose(squares * step**2, high * 61**2 + (n - high) * 60**2)
+
+
 @pytest.mark.parametrize("least", [1, 5])
 def test_statistics_of_binary_rewards_are_whole_numbers_at_each_depth(least):
     """So that no rounding of the parts shows in the sums: of n rewards, the sums k, the squares k^2, and n k - k^2."""
