@@ -39,9 +39,9 @@ from pfpne.paper.show.style import (
     TITLES,
     in_few_digits,
     label,
+    noise_in_brief,
     noise_in_words,
     rounded,
-    short_decimal,
     title,
 )
 from pfpne.partition import Partition
@@ -266,7 +266,7 @@ def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 def _draw_column_names(ax: Axes, columns: list[tuple]) -> None:
     """Name the columns (objective, noise) of a heat map: noises, and below them each objective once."""
-    noises = ["B" if noise == "bernoulli" else short_decimal(f"{noise:g}") for _, noise in columns]
+    noises = [noise_in_brief(noise) for _, noise in columns]
     ax.set_xticks(np.arange(len(columns)) + 0.5, noises, rotation=0, fontsize=6)
     ax.tick_params(axis="x", length=0, pad=1)
     below = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "top", "fontsize": 7}

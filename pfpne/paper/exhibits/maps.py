@@ -22,6 +22,7 @@ from pfpne.paper.show.style import (
     in_few_digits,
     label,
     listed,
+    noise_in_brief,
     noise_in_words,
     short_decimal,
     spoken,
@@ -181,7 +182,7 @@ def _draw_map(ax: Axes, table: pd.DataFrame, quantity: str, noises: list, number
         table.assign(value=values).pivot(index="shift", columns="noise", values=name).reindex(columns=noises).iloc[::-1]
         for name in ("value", "clear")
     )
-    names = {"xticklabels": ["B" if x == "bernoulli" else short_decimal(f"{x:g}") for x in noises]}
+    names = {"xticklabels": [noise_in_brief(noise) for noise in noises]}
     names["yticklabels"] = [short_decimal(f"{x:g}") for x in cells.index]
     look = {"ax": ax, "cbar": False, "linewidths": 0.4, "linecolor": "white", "fmt": "", **names}
     if quantity == "best":

@@ -150,6 +150,11 @@ def short_decimal(number: str) -> str:
     return number[1:] if number.startswith("0.") else number
 
 
+def noise_in_brief(noise: float | str) -> str:
+    """A noise as narrow columns show it: B for Bernoulli rewards, .1 for uniform noise of half-width 0.1."""
+    return "B" if noise == "bernoulli" else short_decimal(f"{noise:g}")
+
+
 def in_few_digits(x: float) -> str:
     """A ratio in two or three characters: .07, .98, 1.0, 12."""
     return short_decimal(f"{x:.2f}" if x < 0.995 else f"{x:.1f}" if x < 9.95 else f"{x:.0f}")
