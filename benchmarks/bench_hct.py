@@ -15,6 +15,7 @@ from functools import partial
 from statistics import median
 
 import numpy as np
+from bench_pf_pne import draw
 from PyXAB.algos.HCT import HCT as PyXABHCT
 
 import pfpne
@@ -63,19 +64,12 @@ def time_ours(name: str, problem, horizon: int) -> tuple[float, np.ndarray]:
     return median(taken[1:]), traces.regret
 
 
-def draw() -> None:
-    """Draw the uniform values of a long run with numpy, one client after another."""
-    rng = np.random.default_rng(0)
-    for _ in range(LONG_M):
-        rng.random(LONG_T)
-
-
 def compare_long(objective: str, noise) -> None:
     """Print the nanoseconds per pull of long runs, and their ratio to drawing."""
     problem = pfpne.make_problem(objective, LONG_M, noise=noise)
     problem.optimum  # found once a problem, not once a run  # noqa: B018
     names = ("hct", "hct-pyxab", "hoo")
-    jobs = [draw, *(partial(pfpne.simulate, name, problem, LONG_T) for name in names)]
+    jobs = [partial(draw, LONG_M, LONG_T), *(partial(pfpne.simulate, name, problem, LONG_T) for name in names)]
     seconds = [[] for _ in jobs]
     for name in names:  # compiled, or read from the disk
         pfpne.simulate(name, problem, 1_000)
