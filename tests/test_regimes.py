@@ -109,6 +109,16 @@ def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     assert "At worst it has 2 times the regret of the best" in words and "than any other in 8 of 8 regimes." in words
 
 
+def test_how_near_ours_comes_on_each_objective():
+    """Over the best of the others PF-PNE+ has 1, 1.2, 1.4 and 2 times on one objective, and 1 on the other."""
+    table = pd.DataFrame({name: np.full(5, 1.0) for name in RANKED_ON_MAP})
+    table["objective"] = ["garland"] * 4 + ["levy"]
+    table["pf-pne+"] = [1.0, 1.2, 1.4, 2.0, 1.0]
+    (words,) = guide._words_by_objective(table)
+    assert words.endswith("1.3 times the regret: 100% (0%) on Levy and 25% (50%) on Garland.")
+    assert guide._words_by_objective(table[:4]) == []
+
+
 def test_how_often_a_federation_adds_is_counted_where_both_know_as_much():
     """Four regimes with identical clients, three of them of PF-PNE+; landmine's clients differ. All others tie."""
     table = pd.DataFrame({name: np.full(6, 2.0) for name in (*RANKED_ON_MAP, OWN_DELTA)})

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pfpne.paper.exhibits.regimes import RANKED_ON_MAP, REGIME_COLUMNS, identical_clients
 from pfpne.paper.show.export import Exhibit, text_exhibit
-from pfpne.paper.show.style import HCT_NOISE_EARLY, OWN_DELTA, label, rounded
+from pfpne.paper.show.style import HCT_NOISE_EARLY, OWN_DELTA, label, listed, rounded, title
 
 KNOWN_IN_ADVANCE = {  # what a person may know, in words
     "sigma": "noise",
@@ -18,6 +18,7 @@ KNOWN_IN_ADVANCE = {  # what a person may know, in words
     "horizon": "T",
 }
 NEAR_BEST = 1.1  # as good as the best
+FAR_BEHIND = 1.3  # clearly not as good
 STRONG_NOISE = 0.18  # noise that is not small
 TUNED_OBJECTIVES = (
     "garland",
@@ -47,7 +48,8 @@ def write_guide(table: pd.DataFrame, break_even: pd.DataFrame, held_out: pd.Data
         The text, in Markdown.
     """
     rules, trust = _rules(table)
-    sentences = [*trust, _words_on_ours(table), _words_on_held_out(held_out), _which_Delta(break_even)]
+    ours = [_words_on_ours(table), *_words_by_objective(table), _words_on_held_out(held_out)]
+    sentences = [*trust, *ours, _which_Delta(break_even)]
     parts = [
         (
             "The last three columns compare each choice with the best algorithm of each regime. They are the"
@@ -87,6 +89,20 @@ def _words_on_ours(table: pd.DataFrame) -> str:
         "less regret "
         f"than any other in {(lead <= 0.7).sum()} of {len(lead)} regimes."
     )
+
+
+def _words_by_objective(table: pd.DataFrame) -> list[str]:
+    """How near PF-PNE+ comes to the best of the others on each objective, the best first; nothing on one objective."""
+    ratios = ratio_to_others(table).groupby(table["objective"])
+    near = ratios.agg(lambda ratio: (ratio <= NEAR_BEST).mean()).sort_values(ascending=False, kind="stable")
+    far = ratios.agg(lambda ratio: (ratio > FAR_BEHIND).mean())
+    if len(near) == 1:
+        return []
+    shares = [f"{share:.0%} ({far[objective]:.0%}) on {title(objective)}" for objective, share in near.items()]
+    return [
+        f"**{label('pf-pne+')} by objective.** This is how often it is within {NEAR_BEST - 1:.0%} of the best of the "
+        f"others, and in brackets how often it has more than {FAR_BEHIND} times the regret: {listed(shares)}."
+    ]
 
 
 def _words_on_held_out(held_out: pd.DataFrame) -> str:
