@@ -75,7 +75,7 @@ def test_the_sentences_count_in_threes(readings):
     assert "1/11/0; with" in said and said.endswith("has 2 to 50 times a rival's regret.")
 
 
-def test_of_a_refuted_comparison_the_worst_rival_is_told():
+def test_of_a_refuted_case_the_worst_rival_is_told():
     place = {"id": "smallest-garland", "regime": "bernoulli", "cells": "random", "Delta": "0.01"}
     other = place | {"id": "smallest-rastrigin"}
     verdicts = pd.DataFrame([{**place, "verdict": "does not hold"}, {**other, "verdict": "does not hold"}])
@@ -84,7 +84,7 @@ def test_of_a_refuted_comparison_the_worst_rival_is_told():
 
 
 def test_what_a_phase_leaves_open_is_counted_with_who_is_ahead():
-    """Four comparisons: one is refuted; of the three that a phase leaves open, a rival is ahead in two."""
+    """Four cases: one is refuted; of the three that a phase leaves open, a rival is ahead in two."""
     place = {"id": "smallest-garland", "regime": "bernoulli", "cells": "random", "Delta": "0.01"}
     places = [place, place | {"cells": "cyclic"}, place | {"regime": "0.1"}, place | {"id": "smallest-rastrigin"}]
     cut = {"verdict": "not decidable", "decided_by": "62% of T is one phase"}

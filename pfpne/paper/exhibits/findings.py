@@ -73,7 +73,7 @@ class _Verdicts(NamedTuple):
         return table[(table["id"].map(TOPICS) == topic) & table["Delta"].isin((Delta, ""))]
 
     def count(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> dict[str, int]:
-        """In how many comparisons the claim is shown, refuted, open; and of how many."""
+        """In how many cases the claim is shown, refuted, open; and of how many."""
         verdicts = self.on_topic(self.verdicts, topic, Delta)["verdict"]
         return {three: int(verdicts.isin(names).sum()) for three, names in VERDICT_GROUPS.items()} | {
             "of": len(verdicts)
@@ -84,24 +84,24 @@ class _Verdicts(NamedTuple):
         return "{shown}/{refuted}/{open}".format(**self.count(topic, Delta))
 
     def range_in_words(self, topic: str, column: str, refuted: bool = False) -> str:
-        """From the smallest to the largest of a column of the comparisons, or of the largest of each refuted one."""
+        """From the smallest to the largest of a column of the comparisons, or of the largest in each refuted case."""
         rows = self.on_topic(self.comparisons, topic).dropna(subset=column)
         if refuted:
-            comparison, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
-            rows = rows.merge(verdicts.loc[verdicts["verdict"] == "does not hold", comparison])
-            rows = rows.loc[rows.groupby(comparison)[column].idxmax()]
+            case_columns, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
+            rows = rows.merge(verdicts.loc[verdicts["verdict"] == "does not hold", case_columns])
+            rows = rows.loc[rows.groupby(case_columns)[column].idxmax()]
         if rows.empty:
             return ""
         low, high = rows[column].min(), rows[column].max()
         return f"{low:.2g} to {high:.2g}"
 
     def unfinished_in_words(self, topic: str) -> str:
-        """How many comparisons are open because of an unfinished phase, and in how many of them a rival is ahead."""
-        comparison, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
+        """How many cases are open because of an unfinished phase, and in how many of them a rival is ahead."""
+        case_columns, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
         cut = verdicts[verdicts["decided_by"].str.endswith("of T is one phase")]
         if cut.empty:
             return ""
-        ratios = self.on_topic(self.comparisons, topic).merge(cut[comparison]).groupby(comparison)["ratio"]
+        ratios = self.on_topic(self.comparisons, topic).merge(cut[case_columns]).groupby(case_columns)["ratio"]
         ahead = (ratios.max() > 1).sum()
         return (
             f" {len(cut)} are open for such a phase alone; a rival is ahead in {'all' if ahead == len(cut) else ahead}."
@@ -139,7 +139,7 @@ def claims_scale_in_words() -> str:
     p = PROFILES["paper"]
     return (
         f"M = {p.n_clients}, T = {p.horizon:,}, clients shifted by {p.shift:g} of the domain's width,"
-        f" {p.claim_runs} paired runs. A *comparison* is one objective, one noise (Bernoulli rewards, ±0.1 or ±2; none"
+        f" {p.claim_runs} paired runs. A *case* is one objective, one noise (Bernoulli rewards, ±0.1 or ±2; none"
         " on landmine) and one way to cut cells. Counts are shown/refuted/open by a paired test."
     )
 

@@ -63,7 +63,7 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
 
 
 def tabulate_primary(study: Study) -> Exhibit:
-    """Tabulate the ten comparisons of the main figure on random cells: see pfpne.paper.claims.verdicts.primary_family.
+    """Tabulate the ten cases of the main figure on random cells: see pfpne.paper.claims.verdicts.primary_family.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def tabulate_primary(study: Study) -> Exhibit:
     Returns
     -------
     Exhibit
-        The table, and as CSV one row per comparison and one for all.
+        The table, and as CSV one row per case and one for all.
     """
     table = primary_family(study)
     overall = table[table["objective"] == "all"].iloc[0]
