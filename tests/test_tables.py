@@ -80,7 +80,7 @@ def rows_of_latex(text: str) -> list[list[str]]:
 
 
 def test_verdicts_are_shown_a_row_a_claim():
-    table = verdict_tables.claim_cells(VERDICTS)
+    table = verdict_tables.claims_as_strings(VERDICTS)
     headings = ["Bernoulli rewards", "noise \N{PLUS-MINUS SIGN}0.1", "landmine, no noise"]
     assert list(table.columns) == ["In the paper", "Claim, as tested", *headings]
     assert table.to_numpy().tolist() == SHOWN
@@ -99,7 +99,7 @@ def test_verdicts_are_shown_a_row_a_claim():
 
 def test_the_files_of_the_claims_agree(exhibit):
     kept = pd.read_csv(BytesIO(exhibit.files["claims.csv"]), dtype=str, keep_default_na=False)
-    assert verdict_tables.claim_cells(kept).to_numpy().tolist() == SHOWN and verdict_tables.tally(
+    assert verdict_tables.claims_as_strings(kept).to_numpy().tolist() == SHOWN and verdict_tables.tally(
         kept
     ) == verdict_tables.tally(VERDICTS)
     assert rows_of_markdown(exhibit.shown["text/markdown"]) == SHOWN
@@ -167,7 +167,7 @@ def test_times_and_ratios_are_shown(monkeypatch):
     cells = [(1, "pf-pne", "one", "garland", 1.5, 1.25, np.nan), (1, "pf-pne", "one", "ackley", 1.0, 1.0, 1.0)]
     cells += [(2, "pe", "two", "ackley", 0.5, 0.25, 0.75), (1, "pe", "one", "garland", 0.5, np.nan, np.nan)]
     names = ["deviation", "algorithm", "other reading", "objective", "ratio", "low", "high"]
-    assert deviations.table_cells(pd.DataFrame(cells, columns=names)).to_numpy().tolist() == [
+    assert deviations.as_strings(pd.DataFrame(cells, columns=names)).to_numpy().tolist() == [
         ["*1*", "pf-pne", "one", "1.500 [1.250, nan]", "1 in every run"],
         ["*2*", "pe", "two", DASH, "0.500 [0.250, 0.750]"],
         ["*1*", "pe", "one", "0.500", DASH],

@@ -161,10 +161,10 @@ def tabulate(study: Study) -> Exhibit:
         f"M = {study.n_clients}, T = {study.horizon:,}, {study.figure_runs} paired runs, Bernoulli rewards unless "
         "another noise is named."
     )
-    return table_exhibit("deviations", caption, table_cells(table), {"deviations": table})
+    return table_exhibit("deviations", caption, as_strings(table), {"deviations": table})
 
 
-def table_cells(table: pd.DataFrame) -> pd.DataFrame:
+def as_strings(table: pd.DataFrame) -> pd.DataFrame:
     """Put the table of `measure_deviations` into strings.
 
     Parameters
@@ -178,9 +178,9 @@ def table_cells(table: pd.DataFrame) -> pd.DataFrame:
         One row per reading, one column per objective.
     """
     names = {"deviation": "#", "algorithm": "Algorithm", "other reading": "Other reading"}
-    cells = table.assign(deviation=table["deviation"].map("*{}*".format), cell=table.apply(_ratio_in_words, axis=1))
-    cells = cells.set_index([*names, "objective"])["cell"].unstack(sort=False, fill_value=DASH)
-    return cells[table["objective"].unique()].rename_axis(columns=None).reset_index().rename(columns=names)
+    strings = table.assign(deviation=table["deviation"].map("*{}*".format), text=table.apply(_ratio_in_words, axis=1))
+    strings = strings.set_index([*names, "objective"])["text"].unstack(sort=False, fill_value=DASH)
+    return strings[table["objective"].unique()].rename_axis(columns=None).reset_index().rename(columns=names)
 
 
 def _ratio_in_words(row: pd.Series) -> str:

@@ -39,8 +39,8 @@ def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
         a slash, the sign on cyclic cells, if it differs.
     """
     paper = verdicts[verdicts["Delta"] != "true"]
-    cells = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
-    signs = cells.agg(lambda column: "/".join(dict.fromkeys(column))).unstack(sort=False)
+    by_claim = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
+    signs = by_claim.agg(lambda column: "/".join(dict.fromkeys(column))).unstack(sort=False)
     signs = signs.reindex(index=paper["id"].unique(), columns=paper["regime"].unique())
     topics = [TOPICS[claim] for claim in signs.index]
     table = signs.groupby(topics, sort=False).agg(lambda row: " ".join(row.dropna()) or DASH)

@@ -80,15 +80,17 @@ def claim_blocks(folder: Path) -> list[Block]:
         f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the"
         f" verdict, that verdict follows. {verdict_tables.HOW_TO_READ}\n\n"
     )
-    page, measured = "docs/claims.md", deviations.table_cells(pd.read_csv(folder / "deviations.csv"))
+    page, measured = "docs/claims.md", deviations.as_strings(pd.read_csv(folder / "deviations.csv"))
     measured = measured.rename(columns={"Other reading": "Other choice"} | {name: title(name) for name in TITLES})
-    in_panels = f"{as_markdown(verdict_tables.primary_cells(primary))}\n{verdict_tables.without_phase_rule(primary)}\n"
+    in_panels = (
+        f"{as_markdown(verdict_tables.primary_as_strings(primary))}\n{verdict_tables.without_phase_rule(primary)}\n"
+    )
     in_words = as_list(findings.sentences(verdicts, comparisons, readings))
     return [
         Block("README.md", "findings", sources, scale + in_words),
         Block(page, "primary", ("claims_primary.csv",), in_panels),
         Block(page, "grid", ("claims.csv",), as_markdown(findings.sign_table(verdicts))),
-        Block(page, "claims", ("claims.csv",), counts + as_markdown(verdict_tables.claim_cells(verdicts))),
+        Block(page, "claims", ("claims.csv",), counts + as_markdown(verdict_tables.claims_as_strings(verdicts))),
         Block("docs/deviations.md", "measured", ("deviations.csv",), as_markdown(measured)),
     ]
 

@@ -524,7 +524,7 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
                 statement, verdict
             )
         rows.append(row)
-    cells = pd.DataFrame(rows)
+    strings = pd.DataFrame(rows)
     all_tested = pd.concat([table.assign(reading=name) for name, table in tested.items()], ignore_index=True)
     all_comparisons = pd.concat([table.assign(reading=name) for name, table in comparisons.items()], ignore_index=True)
     counts = []
@@ -541,7 +541,7 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
         ' ratio of mean regrets, in the comparison that is furthest from what is stated. "Ours" is what the paper'
         " does not say and we had to decide."
     )
-    markdown = cells.to_markdown(index=False)
+    markdown = strings.to_markdown(index=False)
     files = {"statements.csv": as_csv(all_tested), "statements_comparisons.csv": as_csv(all_comparisons)}
     files["statements.md"] = f"{markdown}\n\n{caption}\n".encode()
     return Exhibit("statements", caption, files, {"text/markdown": markdown})

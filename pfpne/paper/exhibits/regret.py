@@ -470,20 +470,21 @@ def ranking(results: list[Results], p: Parameters) -> Exhibit:
         "first by average"
         " rank."
     )
-    markdown = ranking_cells(table).to_markdown(index=False)
+    markdown = ranking_as_strings(table).to_markdown(index=False)
     stem = f"ranking_{p.reading}"
     files = {f"{stem}.csv": as_csv(table, digits=10), f"{stem}.md": f"{markdown}\n\n{caption}\n".encode()}
     return Exhibit(stem, caption, files, {"text/markdown": markdown})
 
 
-def ranking_cells(table: pd.DataFrame) -> pd.DataFrame:
+def ranking_as_strings(table: pd.DataFrame) -> pd.DataFrame:
     """The table of `ranking` as strings: one row per algorithm, one column per objective."""
     order = table.groupby("algorithm")["rank"].mean().sort_values(kind="stable").index
-    cells = table.assign(
-        cell=[
+    strings = table.assign(
+        text=[
             f"{float(f'{mean:.3g}'):,.0f} \N{PLUS-MINUS SIGN} {float(f'{std:.2g}'):,.0f} ({rank})"
             for mean, std, rank in zip(table["mean"], table["std"].fillna(0), table["rank"], strict=True)
         ]
     )
-    cells = cells.pivot(index="algorithm", columns="objective", values="cell").loc[order, table["objective"].unique()]
-    return cells.rename(index=label, columns=title).rename_axis(index="Algorithm", columns=None).reset_index()
+    strings = strings.pivot(index="algorithm", columns="objective", values="text")
+    strings = strings.loc[order, table["objective"].unique()]
+    return strings.rename(index=label, columns=title).rename_axis(index="Algorithm", columns=None).reset_index()

@@ -155,7 +155,7 @@ def table_caption(study: Study) -> str:
     )
 
 
-def table_cells(table: pd.DataFrame) -> pd.DataFrame:
+def as_strings(table: pd.DataFrame) -> pd.DataFrame:
     """The table as strings, with formulas in LaTeX; each column is named by a pair (group or "", heading)."""
     stated = table[list(Stated._fields)].map(lambda x: f"${x}$" if x.startswith("\\") else x or DASH)
     stated.insert(0, "system", table["algorithm"].map(label) + np.where(table["personalized"] == "no", "*", ""))
@@ -193,8 +193,8 @@ def tabulate(study: Study) -> Exhibit:
         The table, as Markdown and LaTeX, and what `measure` returns as CSV.
     """
     table, caption = measure(study), table_caption(study)
-    cells = table_cells(table)
-    tabular = as_latex(cells, "lllll rrl rr r", multicolumn_format="c")
+    strings = as_strings(table)
+    tabular = as_latex(strings, "lllll rrl rr r", multicolumn_format="c")
     latex = (
         "% Needs \\usepackage{booktabs,graphicx}. As wide as a page of two columns.\n"
         "\\begin{table*}\n\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n"
@@ -202,7 +202,7 @@ def tabulate(study: Study) -> Exhibit:
         f"\\resizebox{{\\textwidth}}{{!}}{{{tabular}}}\n"
         "\\end{table*}\n"
     )
-    plain = cells.set_axis([", ".join(filter(None, pair)) for pair in cells.columns], axis=1)
+    plain = strings.set_axis([", ".join(filter(None, pair)) for pair in strings.columns], axis=1)
     return table_exhibit("table1", caption, plain, {"table1": table}, latex)
 
 

@@ -57,9 +57,9 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
     measured = verdicts[columns].assign(regime=verdicts["regime"].map(noise_in_words))
     details = as_markdown(measured.rename(columns=str.capitalize).rename(columns={"Id": "Claim"}))
-    cells, page = claim_cells(verdicts), f"\n## What was measured\n\n{details}"
+    strings, page = claims_as_strings(verdicts), f"\n## What was measured\n\n{details}"
     numbers = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
-    return table_exhibit("claims", caption, cells, numbers, claims_in_latex(cells, caption), page, details)
+    return table_exhibit("claims", caption, strings, numbers, claims_in_latex(strings, caption), page, details)
 
 
 def tabulate_primary(study: Study) -> Exhibit:
@@ -85,10 +85,10 @@ def tabulate_primary(study: Study) -> Exhibit:
         " the probability is that of a run of PF-PNE having less regret than one of that rival. Over all rows it is"
         f" {overall['improvement']:.2f} [{low:.2f}, {high:.2f}], by a bootstrap over runs within each row."
     )
-    return table_exhibit("claims_primary", caption, primary_cells(table), {"claims_primary": table})
+    return table_exhibit("claims_primary", caption, primary_as_strings(table), {"claims_primary": table})
 
 
-def primary_cells(table: pd.DataFrame) -> pd.DataFrame:
+def primary_as_strings(table: pd.DataFrame) -> pd.DataFrame:
     """Put the primary family into strings, as the page on the claims shows it.
 
     Parameters
@@ -123,7 +123,7 @@ def without_phase_rule(table: pd.DataFrame) -> str:
     Parameters
     ----------
     table : pandas.DataFrame
-        As `primary_cells` takes it; its p-values are corrected.
+        As `primary_as_strings` takes it; its p-values are corrected.
 
     Returns
     -------
@@ -139,12 +139,12 @@ def without_phase_rule(table: pd.DataFrame) -> str:
     )
 
 
-def claims_in_latex(cells: pd.DataFrame, caption: str) -> str:
+def claims_in_latex(strings: pd.DataFrame, caption: str) -> str:
     """The table of the claims in LaTeX, on as many pages as it needs, with columns of fixed widths."""
-    regimes, caption = len(cells.columns) - 2, in_latex(caption)
+    regimes, caption = len(strings.columns) - 2, in_latex(caption)
     widths = (0.09, 0.27, *[round(0.56 / regimes, 3)] * regimes)
     columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{width}\textwidth}}" for width in widths)
-    latex = as_latex(cells, columns, longtable=True, caption=caption, label="tab:claims")
+    latex = as_latex(strings, columns, longtable=True, caption=caption, label="tab:claims")
     latex = latex.replace(rf"\caption[]{{{caption}}}", r"\caption[]{The same, continued.}")
     return (
         "% Needs \\usepackage{booktabs,longtable,array}. A longtable wants pages of one column: hence \\onecolumn,\n"
@@ -175,12 +175,12 @@ def tabulate_times(study: Study) -> Exhibit:
     )
     names = {name: label(name) for name in PAPER_ALGORITHMS} | {"slower": "FN-UCB slower", "alike": "Others similar"}
     formats = dict.fromkeys(PAPER_ALGORITHMS, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
-    cells = table.apply(lambda column: column.map(formats.get(column.name, "{}").format))
-    cells = cells.rename(columns=lambda name: names.get(name, name.capitalize()))
-    return table_exhibit("claims_times", caption, cells, {"claims_times": table})
+    strings = table.apply(lambda column: column.map(formats.get(column.name, "{}").format))
+    strings = strings.rename(columns=lambda name: names.get(name, name.capitalize()))
+    return table_exhibit("claims_times", caption, strings, {"claims_times": table})
 
 
-def claim_cells(verdicts: pd.DataFrame) -> pd.DataFrame:
+def claims_as_strings(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Put the verdicts into strings: one row per claim, one column per noise.
 
     Parameters
@@ -196,9 +196,9 @@ def claim_cells(verdicts: pd.DataFrame) -> pd.DataFrame:
     ours = verdicts["whose"] == "ours"
     verdicts = verdicts.assign(place=verdicts["place"].mask(ours, OURS_PREFIX + verdicts["place"]))
     by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
-    cells = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_verdicts_in_words)
-    cells = cells.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
-    table = cells.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
+    strings = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_verdicts_in_words)
+    strings = strings.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
+    table = strings.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
     return table.rename(columns={"place": "In the paper", "statement": "Claim, as tested"})
 
 

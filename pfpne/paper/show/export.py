@@ -49,14 +49,15 @@ class Exhibit:
 
 
 def table_exhibit(
-    stem: str, caption: str, cells: pd.DataFrame, numbers: dict[str, pd.DataFrame], latex="", page="", details=""
+    stem: str, caption: str, strings: pd.DataFrame, numbers: dict[str, pd.DataFrame], latex="", page="", details=""
 ) -> Exhibit:
     """A table as Markdown, and the numbers behind it as CSV files.
 
-    cells: the table as strings. numbers: {name: table} of the CSV files. latex: the LaTeX file; without it neither a
-    LaTeX nor a Markdown file is written. page: Markdown that the Markdown file ends with. details: as in `Exhibit`.
+    strings: the table, every value a string. numbers: {name: table} of the CSV files. latex: the LaTeX file; without it
+    neither a LaTeX nor a Markdown file is written. page: Markdown that the Markdown file ends with. details: as in
+    `Exhibit`.
     """
-    markdown = as_markdown(cells)
+    markdown = as_markdown(strings)
     files = {f"{name}.csv": as_csv(table) for name, table in numbers.items()}
     if latex:
         files |= {f"{stem}.md": f"{markdown}\n{caption}\n{page}".encode(), f"{stem}.tex": latex.encode()}
@@ -92,21 +93,21 @@ def in_latex(text: str) -> str:
     return _FORMULA_OR_SYMBOL.sub(lambda match: IN_LATEX.get(match[0], match[0]), text)
 
 
-def as_latex(cells: pd.DataFrame, columns: str, **options) -> str:
+def as_latex(strings: pd.DataFrame, columns: str, **options) -> str:
     """A table of strings in LaTeX (booktabs).
 
     columns: as tabular takes them. A row whose first cell is filled is set off from one above whose first is empty.
     options: as `DataFrame.to_latex` takes them.
     """
-    escaped, first = cells.map(in_latex).rename(columns=in_latex), cells.iloc[:, 0]
+    escaped, first = strings.map(in_latex).rename(columns=in_latex), strings.iloc[:, 0]
     set_off = (first != "") & (first.shift() == "")
     escaped.iloc[:, 0] = escaped.iloc[:, 0].mask(set_off, r"\addlinespace " + escaped.iloc[:, 0])
     return escaped.to_latex(index=False, escape=False, column_format=columns, **options)
 
 
-def as_markdown(cells: pd.DataFrame) -> str:
+def as_markdown(strings: pd.DataFrame) -> str:
     """A table of strings in Markdown."""
-    escaped = cells.map(lambda cell: f"{cell}".replace("|", r"\|"))
+    escaped = strings.map(lambda cell: f"{cell}".replace("|", r"\|"))
     return escaped.to_markdown(index=False, disable_numparse=True, stralign=None) + "\n"
 
 
