@@ -282,7 +282,7 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
         ax.set(xscale="log", yscale="log", xlabel="given $\\Delta$", title=title(objective))
         ax.set_ylim(lowest / 1.15, 1.15 * highest)
     axes[0].set_ylabel(f"regret / PE's, $M = {M}$")
-    axes[0].set_xticks([at_zero, 1e-3, 1e-2, 1e-1, 1], labels=["0", ".001", "", ".1", "1"])  # one less: they would touch
+    axes[0].set_xticks([at_zero, 1e-3, 1e-2, 1e-1, 1], labels=["0", ".001", "", ".1", "1"])  # not all: they touch
     log_ticks(axes[0].yaxis)
     for ax in axes:
         ax.minorticks_off()
