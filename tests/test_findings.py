@@ -32,7 +32,7 @@ def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.fixture
-def readings():
+def specifications():
     names = ("pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe")
     rows = [("garland", 1, 2, 3, 4, 5, 6), ("garland", 3, 2, 3, 4, 5, 6), ("rastrigin", 1, 2, 3, 4, 5, 6)]
     phases = {"cut phase": ["played", "not begun", "played"]}
@@ -58,9 +58,9 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     assert len(set(SIGNS.values())) == len(claims.VERDICTS)
 
 
-def test_the_sentences_count_in_threes(readings):
+def test_the_sentences_count_in_threes(specifications):
     verdicts, compared = made_up("does not hold")
-    said = sentences(verdicts, compared, readings)
+    said = sentences(verdicts, compared, specifications)
     assert "0/12/0; with the true Delta: 0/12/0." in said[0] and "unfinished" not in said[0]
     assert "it has 2 to 8 times a rival's regret" in said[0]
     assert "Garland 50%; Rastrigin 100%" in said[1] and "fail on 6 of 6 objectives" in said[3]
@@ -71,7 +71,7 @@ def test_the_sentences_count_in_threes(readings):
     compared.loc[garland, "ratio"] = 99.0  # not among those that are refuted
     worst = compared["id"].eq("smallest-rastrigin") & compared["regime"].eq("2.0") & compared["cells"].eq("random")
     compared.loc[worst, "ratio"] = 50.0
-    said = sentences(verdicts, compared, readings)[0]
+    said = sentences(verdicts, compared, specifications)[0]
     assert "1/11/0; with" in said and said.endswith("has 2 to 50 times a rival's regret.")
 
 
@@ -110,8 +110,8 @@ def test_the_most_clients_that_lose_their_best_cell_with_either_Delta():
     assert words == "the best cells of up to 2.5 of 20 clients on average (12.1 with the true Delta)"
 
 
-def test_where_all_is_shown_nothing_is_said_of_refutations(readings):
-    said = sentences(*made_up("holds"), readings)
+def test_where_all_is_shown_nothing_is_said_of_refutations(specifications):
+    said = sentences(*made_up("holds"), specifications)
     assert said[6].endswith("**Privacy** holds.") and "fail on 0 of 6 objectives" in said[3]
     assert "12/0/0; with" in said[0] and "Where refuted" not in said[0]
 
@@ -140,9 +140,9 @@ def test_what_changes_with_T_is_a_ratio_an_objective():
     assert found == "; ".join(f"{title(f)} {ratios}" for f, ratios in each.items())
 
 
-def test_shares_of_readings(readings):
-    shares = specification.shares(readings)
+def test_shares_of_readings(specifications):
+    shares = specification.shares(specifications)
     assert list(shares) == ["garland", "rastrigin"] and shares.iloc[0].tolist() == [0.5, 1.0]
-    held = specification.claims_held(readings)
+    held = specification.claims_held(specifications)
     assert held["PF-PNE has less regret than PE alone"].all()
     assert not held[list(specification.COMPARISONS)[-1]].any()  # Fed-PNE is behind all three

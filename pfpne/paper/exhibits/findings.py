@@ -144,7 +144,7 @@ def claims_scale_in_words() -> str:
     )
 
 
-def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.DataFrame) -> list[str]:
+def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications: pd.DataFrame) -> list[str]:
     """Say the findings in sentences.
 
     Parameters
@@ -153,7 +153,7 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
         As in claims.csv, every column a string.
     comparisons : pandas.DataFrame
         As in claims_comparisons.csv.
-    readings : pandas.DataFrame
+    specifications : pandas.DataFrame
         As in specification_curve.csv.
 
     Returns
@@ -165,8 +165,8 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, readings: pd.Da
     Delta, own = GIVEN_DELTAS
     worse = table.range_in_words("smallest", "ratio", refuted=True)
     worse = worse and f" Where refuted, it has {worse} times a rival's regret."
-    held = specification.claims_held(readings)[specification.MAIN_CLAIM]
-    first = held.groupby([readings["objective"], readings["noise"]], sort=False).mean()
+    held = specification.claims_held(specifications)[specification.MAIN_CLAIM]
+    first = held.groupby([specifications["objective"], specifications["noise"]], sort=False).mean()
     noises = ", ".join(noise_in_words(noise) for noise in first.unstack(sort=False).columns)
     by_noise = "; ".join(
         f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"

@@ -70,7 +70,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     comparisons = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     primary = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
-    readings = pd.read_csv(folder / "specification_curve.csv")
+    specifications = pd.read_csv(folder / "specification_curve.csv")
     sources = ("claims.csv", "claims_comparisons.csv", "specification_curve.csv")
     scale = f"{findings.claims_scale_in_words()}\n\n"
     counts = (
@@ -85,7 +85,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     in_panels = (
         f"{as_markdown(verdict_tables.primary_as_strings(primary))}\n{verdict_tables.without_phase_rule(primary)}\n"
     )
-    in_words = as_list(findings.sentences(verdicts, comparisons, readings))
+    in_words = as_list(findings.sentences(verdicts, comparisons, specifications))
     return [
         Block("README.md", "findings", sources, scale + in_words),
         Block(page, "primary", ("claims_primary.csv",), in_panels),
