@@ -26,12 +26,15 @@ def test_the_lower_curve_by_hand():
     assert beyond.oracle_regret(noisy, 0, np.array([1_000])) > curve[1]
 
 
-@pytest.mark.parametrize(("noise", "M", "first"), [(1.0, 1, 16 / 3), (1.0, 2, 8 / 3), ("bernoulli", 1, 3.0)])
+@pytest.mark.parametrize(
+    ("noise", "M", "first"), [(1.0, 1, 16 / 3), (1.0, 2, 8 / 3), (2.0, 1, 64 / 3), ("bernoulli", 1, 3.0)]
+)
 def test_the_lower_curve_pays_for_the_noise_by_hand(noise, M, first):
     """f(x) = x: depth 1 has 0.25 and 0.75, a gap of 1/2, depth 2 0.625 and 0.875, a gap of 1/4.
 
-    Noise on +-1 has the variance 1/3: 2 x 2 / 3 / (1/2)^2 = 16/3 samples in all, then 2 x 2 / 3 / (1/4)^2 = 64/3. Of
-    binary rewards it is 0.1875, the mean of f (1 - f): 2 x 0.375 x 4 = 3; then 0.1719: 2 x 0.34375 x 16 = 11.
+    Noise on +-1 has the variance 1/3: 2 x 2 / 3 / (1/2)^2 = 16/3 samples in all, then 2 x 2 / 3 / (1/4)^2 = 64/3. On
+    +-2 the variance is 4/3, and all samples are four times as many. Of binary rewards it is 0.1875, the mean of
+    f (1 - f): 2 x 0.375 x 4 = 3; then 0.1719: 2 x 0.34375 x 16 = 11.
     """
     problem = problem_from_functions([lambda x: x[:, 0]] * M, [[0, 1]], noise=noise, optimum=1.0)
     problem.maximisers = np.ones((M, 1))
