@@ -243,6 +243,17 @@ def test_a_loud_client_weighs_less_and_is_not_compared():
     assert answer.weights.tolist() == [3] and answer.means.tolist() == pytest.approx([1.9 / 3])
 
 
+@pytest.mark.parametrize("quieter", [[0.02], [0.01, 0.02, 0.03]])
+def test_with_an_even_number_of_clients_the_limit_is_ten_times_the_lower_variance_in_the_middle(quieter):
+    """The middle of 0.02 and 0.8 is 0.02, as that of 0.01, 0.02, 0.03 and 0.8: the last client weighs 0.2 / 0.8."""
+    M = len(quieter) + 1
+    server = make_federation("pf-pne+", Task(LINE, M, 1_000)).server
+    means, variances = np.array([[0.4]] * (M - 1) + [[0.9]]), np.array([[v] for v in (*quieter, 0.8)])
+    answer = server.conclude(means, variances, binary([0] * M))
+    assert answer.variances[2] == pytest.approx(0.2) and answer.weights.tolist() == [M - 0.75]
+    assert answer.means.tolist() == pytest.approx([(0.4 * (M - 1) + 0.9 / 4) / (M - 0.75)])
+
+
 @pytest.mark.parametrize(("sigma", "going"), [(0.029, 0), (0.031, 1)])
 def test_where_there_is_next_to_no_noise_clients_do_not_search_together(sigma, going):
     server = make_federation("pf-pne+", Task(LINE, 4, 1_000)).server
