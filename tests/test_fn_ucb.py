@@ -217,6 +217,17 @@ def test_the_fast_form_is_the_objects_on_the_landmine_grid():
     assert_forms_agree(pfpne.make_problem("landmine", n_clients=3, noise=0), 60, {"ramp": 20, "stop": 40})
 
 
+@pytest.mark.parametrize("schedule", [{"ramp": 60, "stop": 30}, {"ramp": 10, "stop": 35}])
+def test_both_forms_train_their_networks_equally_often(schedule):
+    """One training more or less may change no arm; it does change the weights."""
+    problem = make_problem(1, 3, 0.5)
+    run = simulation(problem, 40, **schedule)
+    run.play(40)
+    _, _, federation = play_objects(problem, 40, **schedule)
+    np.testing.assert_allclose(run.theta, [client.theta for client in federation.clients], rtol=1e-9)
+    assert np.abs(run.theta - run.arms.theta_0).max() > 0.01
+
+
 def test_clients_differ_in_the_second_step():
     """The paper's clients part at t = 1 alone, which is what the common inverse is corrected for."""
     played = simulation(make_problem(1, 8, 2.0), 4).play(4)
