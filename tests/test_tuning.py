@@ -257,6 +257,19 @@ def test_a_deployed_point_is_believed_by_a_model_and_not_by_luck():
     assert np.mean(np.abs(errors) < 3 * claimed) > 0.7 and np.mean(found) > 0.2
 
 
+def test_the_error_of_what_was_found_is_that_of_a_mean_of_its_values():
+    """Noise on +-0.3 has the deviation 0.3 / sqrt(3), and the mean of n such values that over the root of n."""
+    rng = np.random.default_rng(0)
+
+    def f(p):
+        return 0.5 + 0.3 * rng.uniform(-1, 1)
+
+    result = pfpne.tune([f], {"n": pfpne.Int(1, 40)}, 300, algorithm="random", progress=False)
+    found = result.summary.query("choice == 'found'").iloc[0]
+    assert found["evaluations"] >= 4
+    assert found["error"] == pytest.approx(0.3 / math.sqrt(3 * found["evaluations"]), rel=0.2)
+
+
 def test_the_final_model_is_made_of_the_points_that_were_evaluated_most(monkeypatch):
     given, local = [], tuning_search.with_local_noise
     monkeypatch.setattr(tuning_search, "MAX_MODEL_VALUES", 5)
