@@ -58,7 +58,7 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     assert len(set(SIGNS.values())) == len(claims.VERDICTS)
 
 
-def test_the_sentences_count_in_threes(specifications):
+def test_the_sentences_count_groups_of_verdicts(specifications):
     verdicts, compared = made_up("does not hold")
     said = sentences(verdicts, compared, specifications)
     assert "0/12/0; with the true Delta: 0/12/0." in said[0] and "unfinished" not in said[0]

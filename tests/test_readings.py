@@ -196,7 +196,7 @@ def comparisons(ratio: float, p_right: float, p_wrong: float, phase: float = 0.1
     return pd.DataFrame(rows)
 
 
-def test_verdicts_in_threes():
+def test_statements_are_shown_refuted_or_open():
     N = len(readings.STATEMENTS)
     assert set(confirmation.decide_statements(comparisons(0.9, 0.02 / N, 1.0))["verdict"]) == {"shown"}
     assert set(confirmation.decide_statements(comparisons(0.9, 1.0, 0.02 / N))["verdict"]) == {"refuted"}

@@ -59,7 +59,7 @@ from pfpne.rng import stream
 ALPHA = 0.05  # the chance, at most, of any false verdict in one family
 GIVEN_DELTAS = (f"{PAPER_SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
 VERDICTS = ("holds", "better than claimed", "true by construction", "does not hold", "undecided", "not decidable")
-SHOWN, REFUTED, OPEN = "shown", "refuted", "open"  # verdicts in threes
+SHOWN, REFUTED, OPEN = "shown", "refuted", "open"  # the groups of verdicts
 CLAIMS_FILE = Path(__file__).with_name("claims.toml")
 
 

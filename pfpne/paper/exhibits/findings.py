@@ -52,13 +52,18 @@ def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
 
 
-# What a verdict counts as. A claim that can come out no other way is shown. One that two algorithms are similar is
-# refuted by either being far better, whichever it is.
+# The group that a verdict counts in. A claim that can come out no other way is shown. One that two algorithms are
+# similar is refuted by either being far better, whichever it is.
 VERDICT_GROUPS = {
     "shown": ("holds", "true by construction"),
     "refuted": ("does not hold", "better than claimed"),
     "open": ("undecided", "not decidable"),
 }
+
+
+def count_groups(verdicts: pd.Series) -> dict[str, int]:
+    """How many of these verdicts are shown, refuted and open."""
+    return {group: int(verdicts.isin(names).sum()) for group, names in VERDICT_GROUPS.items()}
 
 
 class _Verdicts(NamedTuple):
@@ -75,9 +80,7 @@ class _Verdicts(NamedTuple):
     def count(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> dict[str, int]:
         """In how many cases the claim is shown, refuted, open; and of how many."""
         verdicts = self.on_topic(self.verdicts, topic, Delta)["verdict"]
-        return {three: int(verdicts.isin(names).sum()) for three, names in VERDICT_GROUPS.items()} | {
-            "of": len(verdicts)
-        }
+        return count_groups(verdicts) | {"of": len(verdicts)}
 
     def count_in_brief(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
         """The count without words: "3/12/2"."""

@@ -6,7 +6,7 @@ from pfpne.paper.claims.claim_tests import LARGE_FACTOR
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
 from pfpne.paper.claims.verdicts import ALPHA, GIVEN_DELTAS, evaluate_claims, primary_family, times_by_objective
-from pfpne.paper.exhibits.findings import VERDICT_GROUPS
+from pfpne.paper.exhibits.findings import VERDICT_GROUPS, count_groups
 from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
@@ -242,20 +242,15 @@ def tally(verdicts: pd.DataFrame) -> str:
         The sentences.
     """
     sentences = []
-    for whose, group in counted(verdicts).groupby("whose", sort=False):
-        reached, designed = _in_threes(group), int((group["verdict"] == "true by construction").sum())
+    for whose, rows in counted(verdicts).groupby("whose", sort=False):
+        reached, designed = count_groups(rows["verdict"]), int((rows["verdict"] == "true by construction").sum())
         subject = "questions of ours" if whose == "ours" else "claims of the paper"
         by_design = f" ({designed} of them true by construction)" if designed else ""
         sentences.append(
-            f"Of {len(group)} verdicts on {subject}, {reached['shown']} are shown{by_design}, {reached['refuted']} "
+            f"Of {len(rows)} verdicts on {subject}, {reached['shown']} are shown{by_design}, {reached['refuted']} "
             f"refuted, {reached['open']} open."
         )
     return " ".join(sentences)
-
-
-def _in_threes(verdicts: pd.DataFrame) -> dict[str, int]:
-    """How many of these verdicts are shown, refuted and open."""
-    return {three: int(verdicts["verdict"].isin(names).sum()) for three, names in VERDICT_GROUPS.items()}
 
 
 def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -271,8 +266,9 @@ def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         In a cell those on the paper's claims + those on ours.
     """
-    rows = []
-    for column, group in counted(verdicts).groupby("column", sort=False):
-        ours, theirs = (_in_threes(group[(group["whose"] == "ours") == own]) for own in (True, False))
-        rows.append({"Column": column} | {three: f"{theirs[three]} + {ours[three]}" for three in VERDICT_GROUPS})
-    return pd.DataFrame(rows)
+    counts = []
+    for column, rows in counted(verdicts).groupby("column", sort=False):
+        is_ours = rows["whose"] == "ours"
+        ours, theirs = (count_groups(rows.loc[chosen, "verdict"]) for chosen in (is_ours, ~is_ours))
+        counts.append({"Column": column} | {group: f"{theirs[group]} + {ours[group]}" for group in VERDICT_GROUPS})
+    return pd.DataFrame(counts)
