@@ -541,9 +541,9 @@ def test_every_claim_has_an_id_of_its_own_and_a_place_in_the_paper():
         assert all(re.fullmatch(PLACE, where) for where in claim.place.split(", "))
 
 
-def test_statements_say_what_the_tests_are_given():
+def test_what_is_tested_says_what_the_tests_are_given():
     for claim in claims.CLAIMS:
-        given, said = claim.arguments, claim.statement.replace("half of", "0.5 times").replace("twice", "2 times")
+        given, said = claim.arguments, claim.tested.replace("half of", "0.5 times").replace("twice", "2 times")
         compared = claim.kind.startswith(("compare", "any"))
         bounds = [given.get("within"), *(given.get(side) for side in ("below", "above") if compared)]
         for bound in {max(x, 1 / x) if x != 0.5 else x for x in bounds if x} - {1}:
@@ -562,7 +562,7 @@ def test_statements_say_what_the_tests_are_given():
                 and f"{MOST_RUNS_SHARE:.0%}" in said
                 and f"{1 - MOST_RUNS_SHARE:.0%}" in said
             )
-    assert f"Delta = {claims.GIVEN_DELTAS[0]} " in CLAIMS["delta-bounds-garland"].statement
+    assert f"Delta = {claims.GIVEN_DELTAS[0]} " in CLAIMS["delta-bounds-garland"].tested
     H_0 = [last_depth(pd.DataFrame({"Delta": [Delta]}))[0] for Delta in CLAIMS["any-Delta-garland"].arguments["deltas"]]
     assert H_0 == [*range(10), math.inf]
 

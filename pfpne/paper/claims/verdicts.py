@@ -25,8 +25,8 @@ A *counted* claim says what happens in every run. It needs no test: one run refu
 | true by construction | it holds, and the algorithm's design leaves nothing else                                   |
 | not decidable        | a premise of the claim fails, nothing moves, or the runs are of a kind that cannot tell    |
 
-The premises are those that the claim's statement names. "Whatever Delta" waives the premise that Delta is valid, in
-every claim that quotes it.
+The premises are those that the claim names in what is tested. "Whatever Delta" waives the premise that Delta is valid,
+in every claim that quotes it.
 """
 
 import itertools
@@ -75,7 +75,7 @@ class Claim:
     topic: str
     place: str
     quote: str
-    statement: str
+    tested: str
     short: str
     objectives: Sequence[str]
     kind: str
@@ -109,7 +109,7 @@ def read_claims() -> Iterator[Claim]:
             whole["topic"] = whole["id"]
             if objective:
                 whole |= {"id": f"{whole['id']}-{objective}", "objectives": [objective]}
-                whole["statement"] = whole["statement"].replace("$objective", title(objective))
+                whole["tested"] = whole["tested"].replace("$objective", title(objective))
             arguments = {name: value for name, value in whole.items() if name not in names}
             yield Claim(**{name: whole[name] for name in whole.keys() & names}, arguments=arguments)
 
@@ -172,6 +172,7 @@ def head_of_rows(claim: Claim, study: Study, setting: ClaimSetting, Delta: str) 
     client_counts, horizons = ", ".join(map(str, study.client_counts)), ", ".join(f"{T:,}" for T in study.horizons)
     scale = vars(study) | {"client_counts": client_counts, "horizons": horizons, "sweep_runs": study.sweep_runs}
     return vars(claim) | {
+        "statement": claim.tested,
         "whose": "ours" if claim.ours else "the paper's",
         "once": "once" if claim.once else "",
         "regime": setting.name,
