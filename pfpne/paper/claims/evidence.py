@@ -36,9 +36,10 @@ IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
 
 @dataclass(frozen=True)
 class ClaimSetting:
-    """Where claims are tested: a noise (and its name), a kind of cells, and the objectives that are run there.
+    """The condition in which claims are tested: a noise (and its name), a kind of cells, the objectives run there.
 
-    Its name stands in the column "regime" of the tables.
+    It is no setting of an algorithm: those are called settings. Its name, that of the noise or "landmine", stands in
+    the column "regime" of the tables of claims, which is no regime of the map.
     """
 
     name: str

@@ -109,7 +109,8 @@ class Counted(NamedTuple):
 class ClaimCase:
     """One case in which a claim is tested: the runs of one objective in one setting, with one Delta for PF-PNE.
 
-    own_Delta: whether PF-PNE is given the clients' own Delta, instead of the paper's.
+    setting: the noise and the kind of cells; what an algorithm is given is called settings. own_Delta: whether PF-PNE
+    is given the clients' own Delta, instead of the paper's.
     """
 
     study: Study

@@ -67,7 +67,10 @@ def count_groups(verdicts: pd.Series) -> dict[str, int]:
 
 
 class _Verdicts(NamedTuple):
-    """The verdicts and comparisons of every claim, as claims.csv and claims_comparisons.csv have them."""
+    """The verdicts and comparisons of every claim, as claims.csv and claims_comparisons.csv have them.
+
+    The column "regime" of both has the name of the noise, or "landmine".
+    """
 
     verdicts: pd.DataFrame
     comparisons: pd.DataFrame
@@ -120,11 +123,14 @@ class _Verdicts(NamedTuple):
             f" ({worst_of_true['lost'].item():.3g} with the true Delta)"
         )
 
-    def against(self, rival: str, topics: tuple[str, ...], regime: str) -> str:
-        """PF-PNE's regret over a rival's on random cells, by objective, in the claims of each topic in turn."""
+    def against(self, rival: str, topics: tuple[str, ...], noise: str) -> str:
+        """PF-PNE's regret over a rival's on random cells, by objective, in the claims of each topic in turn.
+
+        noise: as the column "regime" has it.
+        """
         rows = self.comparisons
         rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN_DELTAS[0])]
-        rows = rows[(rows["regime"] == regime) & (rows["cells"] == "random")].drop_duplicates("id")
+        rows = rows[(rows["regime"] == noise) & (rows["cells"] == "random")].drop_duplicates("id")
         ratio = {(TOPICS[row.id], OBJECTIVES[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
         ratios = (", ".join(f"{ratio[topic, name]:.2f}" for topic in topics) for name in objectives)

@@ -1,4 +1,7 @@
-"""The verdicts on the claims as tables: every claim, the primary family, the times behind the claims on time."""
+"""The verdicts on the claims as tables: every claim, the primary family, the times behind the claims on time.
+
+The column "regime" of what is read here has the name of the noise, or "landmine"; it is no regime of the map.
+"""
 
 import pandas as pd
 
@@ -141,8 +144,8 @@ def without_phase_rule(table: pd.DataFrame) -> str:
 
 def claims_in_latex(strings: pd.DataFrame, caption: str) -> str:
     """The table of the claims in LaTeX, on as many pages as it needs, with columns of fixed widths."""
-    regimes, caption = len(strings.columns) - 2, in_latex(caption)
-    widths = (0.09, 0.27, *[round(0.56 / regimes, 3)] * regimes)
+    n_noises, caption = len(strings.columns) - 2, in_latex(caption)
+    widths = (0.09, 0.27, *[round(0.56 / n_noises, 3)] * n_noises)
     columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{width}\textwidth}}" for width in widths)
     latex = as_latex(strings, columns, longtable=True, caption=caption, label="tab:claims")
     latex = latex.replace(rf"\caption[]{{{caption}}}", r"\caption[]{The same, continued.}")
