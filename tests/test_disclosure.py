@@ -1,6 +1,7 @@
 """What each party could learn of a client: by hand for two and three sites, and the same in live use and in `tune`."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from pfpne.algorithms.pf_pne_plus import DepthStatistics, SharedStatistics
 from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, Revealed, secured
 from pfpne.disclosure import ONE, OTHERS, SERVER, Disclosure, what_each_could_learn
 from pfpne.fixed_point import precision, to_fixed
-from pfpne.live import LiveServer
+from pfpne.live import LiveClient, LiveServer, drive
 from pfpne.paths import SHIPPED as CHECKOUT
 
 
@@ -223,6 +224,25 @@ def test_in_live_use_it_is_as_in_a_simulation_and_is_kept(tmp_path):
         for m, batch in run.ask():
             run.tell(m, np.repeat([0.5 + math.sin(7 * x[0] + m) / 3 for x in batch.points], batch.counts))
     assert server.disclosure().equals(disclosure.table()) and server.disclosure()["means"].tolist()[0] > 5
+
+
+@pytest.mark.parametrize("name", ["pf-pne", "fed1-ucb"])
+def test_in_live_use_with_masks_sums_are_read_as_the_server_reads_them(name, tmp_path):
+    """With a noise of known width, fixed point is coarser than for rewards in [0, 1]; sums of ones are ones there."""
+    pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+    known, settings = {}, {"c_pulls": 1.0, "sigma": 0.5} if name == "fed1-ucb" else {}
+    for reward_range in (None, (0.0, 1.0)):
+        plan, answers = replace(task(3, 250), noise=0.7, reward_range=reward_range), []
+        folder = tmp_path / str(reward_range)
+        server = LiveServer(name, plan, folder / "server", deadline=600, secure=True, **settings)
+        sites = [LiveClient(name, plan, m, lambda x: 1.0, folder / str(m), secure=True, **settings) for m in range(3)]
+        drive(
+            server,
+            lambda m, text, sites=sites, answers=answers: answers.append((m, sites[m].answer(text))),
+            lambda answers=answers: [answers.pop(0)] if answers else [],
+        )
+        known[reward_range] = rows(server.disclosure())
+    assert known[None] == known[0.0, 1.0] and known[None][SERVER][3] > 20
 
 
 def test_tune_reports_it():

@@ -12,6 +12,8 @@ from filelock import FileLock
 
 from pfpne.algorithms import make_federation
 from pfpne.algorithms.secure import (
+    Masked,
+    MaskedStatistics,
     PublicKey,
     RecoveringServer,
     Reveal,
@@ -297,8 +299,8 @@ class LiveServer:
         down = self.server.exchange(messages)
         if self._inner_server().awaits(0).last_header > header_before:
             self.evaluated += evaluations
-        is_last_round = any(isinstance(message, Revealed) for message in messages.values())
-        means = self.server.means if is_last_round and isinstance(self.server, SecureServer) else None
+        is_sum = any(isinstance(message, (Masked, MaskedStatistics, Revealed)) for message in messages.values())
+        means = self.server.means if is_sum and isinstance(self.server, SecureServer) else None
         self._disclosure.add(messages, down, n_rewards, present, means)
         answers = {m: message.to_json(self.digest) for m, message in down.items()}
         between_rounds = any(isinstance(message, Reveal) for message in down.values())
