@@ -769,6 +769,11 @@ def test_a_made_up_state_of_a_client_is_refused_in_a_sentence(entry, tmp_path):
         pfpne.save(tmp_path / "state", {**saved, entry: nonsense})
         with pytest.raises(ValueError, match="holds what no run has saved .* without one, remove it"):
             LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path)
+    saved["client"]._batch, batch = 6.0, saved["client"]._batch
+    pfpne.save(tmp_path / "state", saved)
+    with pytest.raises(ValueError, match="what a client evaluates next must be a batch"):
+        LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path)
+    saved["client"]._batch = batch
     del saved["client"].__dict__["t"]
     pfpne.save(tmp_path / "state", saved)
     with pytest.raises(ValueError, match="holds what no run has saved .* without one, remove it"):

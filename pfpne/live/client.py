@@ -215,6 +215,8 @@ class LiveClient:
         check(isinstance(saved["run"], str), "the run in a state", "a text", saved["run"])
         check(is_integer(saved["server_header"]), "a header in a state", "an integer", saved["server_header"])
         check(is_integer(client.t), "the evaluations in a state", "an integer", client.t)
+        batch = (client.client if isinstance(client, SecureClient) else client)._batch
+        check(batch is None or isinstance(batch, Batch), "what a client evaluates next", "a batch", batch)
         client.awaits()
         if isinstance(client, SecureClient) and client.keys is not None:
             self._digests(client.keys)
