@@ -791,3 +791,54 @@ def test_a_made_up_state_of_a_server_is_refused_in_a_sentence(entry, tmp_path):
         pfpne.save(tmp_path / "state", {**saved, entry: nonsense})
         with pytest.raises(ValueError, match="holds what no run has saved .* begin anew"):
             LiveServer("pf-pne", task(3, 60), tmp_path, deadline=9)
+
+
+def hostile_texts(text: str) -> list:
+    """What a client may send in the place of this text: too much, of a wrong type, cut, of a wrong kind or length."""
+    content = json.loads(text)
+    texts = ["x", "[]", b"bytes", 5, text[:-1], text + text, "x" * 10**8, text[:-1] + " " * 10**8 + "}"]
+    wrong = [{"header": h} for h in (10**17, 2**62, -1, 1.0, True, "0", content["header"] + 1)]
+    wrong += [
+        {"plan": "0" * 40},
+        {"extra": [1]},
+        *({"kind": kind} for kind in ("Done", "Kept", "Masked", "a" * 10**6, 5)),
+    ]
+    for name, numbers in content.items():
+        if isinstance(numbers, list):
+            n = len(numbers)
+            wrong += [{name: x} for x in (numbers[:-1], [*numbers, numbers[0]], numbers * 50, [numbers], [], 5, None)]
+            wrong += [{name: [x] * n} for x in (-1, 2**70, 1e308, math.nan, "1", None, 10**400)]
+            texts.append(json.dumps({**content, name: "@"}).replace('"@"', "[" * 5000 + "]" * 5000))
+    return texts + [json.dumps({**content, **change}) for change in wrong]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("settings", [{}, {"secure": True}, {"secure": True, "quorum": 3}])
+def test_hostile_texts_of_one_client_cost_the_others_nothing(settings, when, tmp_path, caplog):
+    """They come before or after what the client had to send, of each kind; all is refused, and all ends as without."""
+    if settings:
+        pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+        pytest.importorskip("Crypto", reason="pfpne[secure] is not installed")
+    ends = []
+    for hostile in (False, True):
+        folder, came, kinds = tmp_path / str(hostile), [], set()
+        server = LiveServer("pf-pne", task(4, 40), folder / "server", deadline=600, **settings)
+        clients = [
+            LiveClient("pf-pne", task(4, 40), m, lambda x, m=m: objective(m, x), folder / str(m), **settings)
+            for m in range(4)
+        ]
+
+        def send(m, text, clients=clients, came=came, kinds=kinds, hostile=hostile):
+            answer = clients[m].answer(text)
+            kind, others = json.loads(answer)["kind"], []
+            if hostile and m == 1 and kind not in kinds:
+                kinds.add(kind)
+                others = [*((m, x) for x in hostile_texts(answer)), *((x, answer) for x in (-1, 4, "x", 1.5, None))]
+            came.extend([*others, (m, answer)] if when == "before" else [(m, answer), *others])
+
+        drive(server, send, lambda came=came: [came.pop(0)] if came else [])
+        best = [client.client.best().tolist() for client in clients]
+        ends.append(([client.t for client in clients], best, server.disclosure().to_csv()))
+    assert ends[0] == ends[1] and ends[0][0] == [40] * 4 and {"Done"} < kinds
+    refused = [record.getMessage() for record in caplog.records if ": refused: " in record.getMessage()]
+    assert len(refused) > 50 and max(map(len, refused)) < 700

@@ -237,6 +237,7 @@ class LiveServer:
                 check_public_keys({**came, m: message.key})
             self.inbox[m] = message
             self.idle.pop(m, None)
+            self.ahead.pop(m, None)
         elif request := self._request_again(m, message):
             self._mail[m] = request
         elif message.header in self._answers:  # it has been away: it is sent what answered its message then
@@ -302,6 +303,8 @@ class LiveServer:
         is_sum = any(isinstance(message, (Masked, MaskedStatistics, Revealed)) for message in messages.values())
         means = self.server.means if is_sum and isinstance(self.server, SecureServer) else None
         self._disclosure.add(messages, down, n_rewards, present, means)
+        for m in messages:
+            self.ahead.pop(m, None)  # whatever it said besides
         answers = {m: message.to_json(self.digest) for m, message in down.items()}
         between_rounds = any(isinstance(message, Reveal) for message in down.values())
         self._mail = answers
