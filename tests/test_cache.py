@@ -1,8 +1,10 @@
 """What a key covers: all that a result can depend on, nothing else. What a stored file may look like: anything."""
 
+import io
 import os
 import pickle
 import sys
+import zipfile
 from dataclasses import dataclass
 from functools import partial
 
@@ -258,6 +260,50 @@ def test_a_damaged_run_is_made_again(tmp_path, damage):
     with pytest.warns(cache.DamagedResult, match="is damaged"):
         again = run_experiment(experiment, folder=tmp_path).runs["pe", 0]
     assert (again.regret == first.regret).all() and again.rounds.shape == first.rounds.shape
+
+
+class Opens:
+    """Unpickling it makes a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def object_array(entry) -> bytes:
+    file, array = io.BytesIO(), np.empty(1, dtype=object)
+    array[0] = entry
+    np.lib.format.write_array(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("member", ["regret.npy", "meta.npy", "more.npy"])
+def test_a_made_up_run_is_not_unpickled_and_not_believed(tmp_path, member):
+    experiment = Experiment("garland", 2, 20, algorithms=("pe",), n_runs=1)
+    key, opened = experiment.key("pe", 0), Opens(tmp_path / "opened")
+    cache.save_run(key, experiment.simulate("pe", 0), tmp_path)
+    path = cache.path_of(key, tmp_path)
+    with zipfile.ZipFile(path) as file:
+        right = {name: file.read(name) for name in file.namelist()}
+    for wrong in (object_array(opened), pickle.dumps(opened), b"no array"):
+        with zipfile.ZipFile(path, "w") as file:
+            for name, content in {**right, member: wrong}.items():
+                file.writestr(name, content)
+        with pytest.warns(cache.DamagedResult, match="is damaged"):
+            assert cache.load_run(key, tmp_path) is None
+    assert not opened.path.exists()
+
+
+def test_another_runs_file_is_not_taken(tmp_path):
+    experiment = Experiment("garland", 2, 20, algorithms=("pe",), n_runs=2)
+    one, other = (experiment.key("pe", run) for run in range(2))
+    cache.save_run(one, experiment.simulate("pe", 0), tmp_path)
+    cache.path_of(other, tmp_path).parent.mkdir(exist_ok=True)
+    cache.path_of(other, tmp_path).write_bytes(cache.path_of(one, tmp_path).read_bytes())
+    with pytest.warns(cache.DamagedResult, match="it holds another run"):
+        assert cache.load_run(other, tmp_path) is None
 
 
 def test_another_results_file_is_not_taken(tmp_path):

@@ -3,7 +3,8 @@
 Runs, and rows of numbers made of runs, have one kind of key. It covers what was asked for, the code that computes it
 (see pfpne.paper.run.sources), and what else decides its last bits (see pfpne.paper.run.versions): the versions of
 Python and of the numerical libraries, and the processor. A change in any of them computes the result again; a file that
-is damaged, or holds another's result, is reported and not used.
+is damaged, or holds another's result, is reported and not used. Nothing in a file is run, but it is not signed: whoever
+may write to the folder can put other numbers there.
 """
 
 import contextlib
@@ -122,6 +123,8 @@ def load_run(key: str, folder: Path = RESULTS) -> Run | None:
         meta = json.loads(str(arrays.pop("meta")))
         if meta.pop("key") != key:
             raise ValueError("it holds another run")
+        if not all(isinstance(x, np.ndarray) and x.dtype.kind in "iuf" for x in arrays.values()):
+            raise ValueError("it holds what is no array of numbers")
         return Run(**arrays, **meta)
 
     return _read(path_of(key, folder), read)
