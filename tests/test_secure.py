@@ -227,6 +227,30 @@ def test_sites_that_conspire_can_let_what_stays_tell_the_last_ones_rewards():
     assert n_kept([1, 1, 1, 1, 0]) == 4
 
 
+def test_with_fed1_ucb_the_arms_that_stay_can_tell_them_too():
+    """From the second phase on: two of three sites send such sums that an arm goes only if the third has ten ones."""
+
+    def n_kept(ones_of_the_third: tuple[int, int]) -> int:
+        """How many of twenty arms stay. Ones: of five rewards at the first arm, in each phase; 0 at the others."""
+        plan = Task(Partition([[0.0, 1.0]]), M, 300, noise="bernoulli")
+        run, kept = make_federation(secured("fed1-ucb"), plan, c_pulls=1.0), 0
+        run.ask()  # the keys pass
+        for phase in (0, 1):
+            up = {}
+            for m, ones in enumerate(((5, 5), (5, 2), ones_of_the_third)):
+                rewards = np.zeros(100)
+                rewards[: ones[phase]] = 1
+                up[m] = until_it_sends(run.clients[m], lambda x, rewards=rewards: rewards)
+            down = run.server.exchange(up)
+            for m, client in enumerate(run.clients):
+                client.receive(down[m])
+            kept = len(down[0].values[0])
+        return kept
+
+    assert n_kept((5, 5)) == 1  # so both know all of its 200 rewards
+    assert n_kept((5, 4)) == 20
+
+
 def test_all_sites_but_one_have_the_variance_of_the_last_ones_rewards():
     """Of scores of a known step, and noise of half a step, mean and variance tell which rewards there were."""
     sites, step = 4, 128
