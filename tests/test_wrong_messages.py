@@ -1,4 +1,4 @@
-"""Messages at the door, of every algorithm: what is wrong is refused, what is late is ignored, and nothing changes."""
+"""Wrong and late messages to every algorithm: the wrong are refused, the late are ignored, and nothing changes."""
 
 import json
 import pickle
