@@ -23,8 +23,8 @@ MAY = {
     "tuning": {"base", "algorithms", "tuning"},
     "paper": set(ROOMS),
 }
-# The floors of paper/, from the ground: a module may import from its own floor and from those below it.
-FLOORS = ("run", "show", "claims", "exhibits", "__main__")
+# The rooms of paper/, the lowest first: a module may import from its own room and from those below it.
+PAPER_ROOMS = ("run", "show", "claims", "exhibits", "__main__")
 STATISTICS = (
     *("claims.stats", "claims.verdicts", "claims.evidence", "claims.depths"),
     *("exhibits.regimes", "exhibits.variants", "exhibits.deviations", "exhibits.readings"),
@@ -73,20 +73,21 @@ def points_back(of: dict[str, set[str]]) -> list[str]:
     ]
 
 
-def floor_of(module: str) -> str:
-    """The floor of a module of paper/; the package itself, which holds nothing, counts as the ground."""
+def paper_room_of(module: str) -> str:
+    """The room of a module of paper/; the package itself, which holds nothing, counts as the lowest."""
     parts = module.split(".")
-    return parts[2] if len(parts) > 2 and parts[2] != "__init__" else FLOORS[0]
+    return parts[2] if len(parts) > 2 and parts[2] != "__init__" else PAPER_ROOMS[0]
 
 
 def climbs(graph: dict[str, set[str]]) -> list[str]:
-    """The imports in paper/ that point to a floor above."""
+    """The imports in paper/ that point to a room above."""
     return [
         f"{name} imports {other}"
         for name, others in sorted(graph.items())
         if room_of(name) == "paper"
         for other in sorted(others)
-        if room_of(other) == "paper" and FLOORS.index(floor_of(other)) > FLOORS.index(floor_of(name))
+        if room_of(other) == "paper"
+        and PAPER_ROOMS.index(paper_room_of(other)) > PAPER_ROOMS.index(paper_room_of(name))
     ]
 
 
@@ -106,9 +107,9 @@ def test_imports_point_one_way_and_never_in_a_circle():
     assert not any(name.startswith("pfpne.paper") for name in graph()[FRONT_DOOR])
 
 
-def test_paper_has_four_floors_and_the_command_on_top_and_imports_point_down():
-    on_floors = {floor_of(name) for name in graph() if room_of(name) == "paper"}
-    assert on_floors == set(FLOORS)
+def test_paper_has_four_rooms_and_the_command_on_top_and_imports_point_down():
+    rooms = {paper_room_of(name) for name in graph() if room_of(name) == "paper"}
+    assert rooms == set(PAPER_ROOMS)
     assert climbs(graph()) == []
 
 
