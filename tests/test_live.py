@@ -793,6 +793,40 @@ def test_a_made_up_state_of_a_server_is_refused_in_a_sentence(entry, tmp_path):
             LiveServer("pf-pne", task(3, 60), tmp_path, deadline=9)
 
 
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_state_whose_client_or_server_is_not_whole_is_refused_at_once(secure, tmp_path):
+    """Whatever of it is lacking, also of the client or server of the algorithm that is within, with masks."""
+    if secure:
+        pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
+    plan, folder = task(3, 60), tmp_path / "client"
+
+    def open_server():
+        return LiveServer("pf-pne", plan, tmp_path, deadline=9, secure=secure)
+
+    def open_client():
+        return LiveClient("pf-pne", plan, 0, lambda x: 0.5, folder, secure=secure)
+
+    open_client().answer(open_server().mail(0))
+    for path, entry, within, opened in (
+        (folder, "client", "client", open_client),
+        (tmp_path, "server", "server", open_server),
+    ):
+        right = (path / "state").read_bytes()
+        kept = pfpne.load(path / "state")[entry]
+        for part in (False, True)[: 1 + secure]:
+            for name in vars(getattr(kept, within) if part else kept):
+                saved = pfpne.load(path / "state")
+                del vars(getattr(saved[entry], within) if part else saved[entry])[name]
+                pfpne.save(path / "state", saved)
+                if name not in ("_algorithm", "_loop", "_step", "heard", "quorum"):  # which are made, or a class has
+                    with pytest.raises(
+                        ValueError, match="(holds what no run has saved|cannot be read).* without one, "
+                    ):
+                        opened()
+                (path / "state").write_bytes(right)
+        opened()
+
+
 def hostile_texts(text: str) -> list:
     """What a client may send in the place of this text: too much, of a wrong type, cut, of a wrong kind or length."""
     content = json.loads(text)

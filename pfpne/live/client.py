@@ -28,6 +28,7 @@ from pfpne.journal import Journal, check_plain
 from pfpne.live.plan import (
     Done,
     GoOn,
+    check_complete,
     describe_plan,
     load_state,
     make_folder,
@@ -153,7 +154,7 @@ class LiveClient:
         settings = with_quorum(secure, settings, quorum, task.n_clients)
         algorithm, agreed = with_masks(name, secure, settings)
         self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
-        self._kind = type(self._make())  # what is wrong with the plan is told before anything is written
+        self._new = self._make()  # what is wrong with the plan is told before anything is written
         own = {**agreed, "client": m, "missing": float(missing)}  # what decides what this client sends
         self.folder, self.plan = make_folder(folder), describe_plan(name, task, own)
         self._plan_digest, self.run = plan_digest(describe_plan(name, task, agreed)), ""  # run: as the server named it
@@ -210,7 +211,7 @@ class LiveClient:
     def _check_saved(self, saved: dict) -> None:
         """Raise a ValueError, or whatever else it causes, if the entries of a state are not what they have to be."""
         client, outgoing = saved["client"], saved["outgoing"]
-        check(type(client) is self._kind, "the client in a state", self._kind.__name__, client)
+        check_complete(client, self._new)
         check(outgoing is None or isinstance(outgoing, Message), "what a client sends next", "a message", outgoing)
         check(isinstance(saved["run"], str), "the run in a state", "a text", saved["run"])
         check(is_integer(saved["server_header"]), "a header in a state", "an integer", saved["server_header"])

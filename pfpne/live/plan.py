@@ -12,7 +12,7 @@ from pathlib import Path
 from pfpne import __version__
 from pfpne.algorithms import Algorithm
 from pfpne.algorithms.secure import secured
-from pfpne.federation import Task
+from pfpne.federation import Client, Server, Task
 from pfpne.live.states import load
 from pfpne.messages import MALFORMED, Message
 from pfpne.validation import check
@@ -86,6 +86,17 @@ def refuse_nonsense(path: Path, advice: str) -> Iterator[None]:
     except (*MALFORMED, IndexError) as error:
         nonsense = f"{path} holds what no run has saved ({type(error).__name__}: {str(error)[:200]})"
         raise ValueError(f"{nonsense}. Put it back from a copy; without one, {advice}") from None
+
+
+def check_complete(restored, new: Client | Server) -> None:
+    """Raise a ValueError unless a client or a server has all that a new one has; and so what is in it, with masks."""
+    kind = type(new)
+    check(type(restored) is kind, "what a state is of", kind.__name__, restored)
+    lacking = sorted(vars(new).keys() - vars(restored).keys())
+    check(not lacking, f"a {kind.__name__} in a state", "complete", f"one without {', '.join(lacking)}")
+    for name, part in vars(new).items():
+        if isinstance(part, (Client, Server)):
+            check_complete(getattr(restored, name), part)
 
 
 def make_folder(folder: str | Path) -> Path:

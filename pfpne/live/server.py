@@ -23,11 +23,12 @@ from pfpne.algorithms.secure import (
     check_public_keys,
 )
 from pfpne.disclosure import Disclosure
-from pfpne.federation import Task
+from pfpne.federation import Server, Task
 from pfpne.journal import check_plain
 from pfpne.live.plan import (
     Done,
     GoOn,
+    check_complete,
     describe_plan,
     load_state,
     make_folder,
@@ -126,7 +127,7 @@ class LiveServer:
         self._go_on = GoOn(0).to_json(self.digest)
         if saved:
             with refuse_nonsense(self.path, WITHOUT_STATE):
-                self._take_saved(saved, type(server))
+                self._take_saved(saved, server)
         else:
             self.server = server
             self.inbox: dict[int, Message] = {}  # what has come for the next exchange
@@ -139,13 +140,13 @@ class LiveServer:
         if not saved:
             self._save()
 
-    def _take_saved(self, saved: dict, kind: type) -> None:
+    def _take_saved(self, saved: dict, new: Server) -> None:
         """Go on from a state. ValueError, or whatever else it causes, if it is not that of such a server."""
         self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
         self._mail, self._answers = saved["mail"], saved["answers"]
         self.longest_text, self.evaluated = saved["longest_text"], saved["evaluated"]
         check(isinstance(self.run, str), "the run in a state", "a text", self.run)
-        check(type(self.server) is kind, "the server in a state", kind.__name__, self.server)
+        check_complete(self.server, new)
         for name, held in (("inbox", Message), ("idle", bool), ("mail", str), ("answers", str)):
             right = isinstance(saved[name], dict) and all(isinstance(x, held) for x in saved[name].values())
             right = right and all(is_integer(key) for key in saved[name])
