@@ -70,7 +70,7 @@ def draw(results: Results, p: Parameters) -> Exhibit:
     Parameters
     ----------
     results : Results
-        The runs of several algorithms on one objective, as `Parameters.run_compared` gives them.
+        The runs of several algorithms on one objective, as `Parameters.run_with_own_Delta` gives them.
     p : Parameters
         The notebook's parameters.
 

@@ -128,7 +128,7 @@ class Parameters:
         experiment = self.experiment(objective, noise, algorithms, **changes)
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
 
-    def run_compared(self, objective: str | None = None, noise=None, **changes) -> Results:
+    def run_with_own_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
         """Return the same with PF-PNE once more, given the clients' own Delta, as OWN_DELTA.
 
         Nothing is added if Delta was requested.
