@@ -490,7 +490,7 @@ def test_the_fast_form_is_the_objects(name, noise):
     tries += [{}, {"partition": Partition(problem.domain, k=3, max_depth=20)}]
     tries += [{part: False} for part in PARTS if name == "pf-pne+"]
     for given in tries:
-        fast, slow = (pfpne.simulate(name, problem, 300, global_regret=True, objects=o, **given) for o in (False, True))
+        fast, slow = (pfpne.simulate(name, problem, 200, global_regret=True, objects=o, **given) for o in (False, True))
         for field in ("regret", "global_regret", "simple_regret", "rounds", "best"):
             assert np.array_equal(getattr(fast, field), getattr(slow, field)), (given, field)
 
