@@ -5,7 +5,8 @@ Honorio and Lin, "Federated X-armed Bandit" (2022). Where a listing is silent or
 names the entry of docs/deviations.md that says what is done here and why.
 
 A client's loop yields a Pull, and is sent the sums of its rewards; or a message, and is sent the server's answer. One
-loop runs S clients in step. finish_depth is not in the paper: it notes the point that each would deploy after a depth.
+loop runs S clients in step. finish_depth is not in the paper: it notes the point that each would deploy after a depth,
+and at max_depth pulls to the horizon.
 
 | paper                           | here                 | meaning                                                |
 |---------------------------------|----------------------|--------------------------------------------------------|

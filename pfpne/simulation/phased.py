@@ -79,8 +79,9 @@ def run_phases(
 ) -> tuple:
     """Run the loop until all clients are done, or until it yields what is neither a Pull nor a Message: OwnTrees.
 
-    The server is asked directly; the messages that would pass are counted. evaluations_class is Evaluations, or a
-    subclass that also watches what is pulled. Returns the evaluations, and the OwnTrees, or None.
+    The server is asked directly; the messages that would pass are counted. t (C,): the checkpoints, the steps at which
+    regret is measured. evaluations_class is Evaluations, or a subclass that also watches what is pulled. Returns the
+    evaluations, and the OwnTrees, or None.
     """
     M, server = task.n_clients, server_class(task, settings)
     clients = algorithm_class(task, settings, M)
@@ -103,7 +104,10 @@ def run_phases(
 def simulate_phases(
     algorithm_class, server_class, problem, task, settings, noise_streams, t, global_regret: bool
 ) -> Measurements:
-    """Run the loop of all clients to the horizon, or up to its OwnTrees; then play each of these to the horizon."""
+    """Run the loop of all clients to the horizon, or up to its OwnTrees; then play each of these to the horizon.
+
+    t (C,): the checkpoints.
+    """
     evaluations, own_trees = run_phases(
         algorithm_class, server_class, problem, task, settings, noise_streams, t, global_regret
     )

@@ -80,7 +80,7 @@ class Claim:
     objectives: Sequence[str]
     kind: str
     arguments: dict
-    runs: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {claim_runs}"
+    runs_in_words: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {claim_runs}"
     by_Delta: bool = True
     family: str = ""
     ours: bool = False
@@ -180,7 +180,7 @@ def head_of_rows(claim: Claim, study: Study, setting: ClaimSetting, Delta: str) 
         "regime": setting.name,
         "cells": setting.cells,
         "Delta": Delta if claim.by_Delta else "",
-        "runs": claim.runs.format_map(scale),
+        "runs": claim.runs_in_words.format_map(scale),
     }
 
 
