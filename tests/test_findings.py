@@ -16,7 +16,10 @@ REGIMES = (("bernoulli", "random"), ("2.0", "random"), ("2.0", "cyclic"))
 def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Every claim with this verdict in three columns and, where it may, with either Delta; one comparison a cell."""
     heads = [
-        {"id": claim.id, "regime": regime, "cells": cells, "Delta": Delta, "runs": claim.runs_in_words.format_map(SCALE)}
+        {
+            **{"id": claim.id, "regime": regime, "cells": cells, "Delta": Delta},
+            "runs": claim.runs_in_words.format_map(SCALE),
+        }
         for claim in claims.CLAIMS
         for regime, cells in REGIMES
         for Delta in (claims.GIVEN_DELTAS if claim.by_Delta else ("",))
