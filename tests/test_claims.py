@@ -683,7 +683,7 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
         return {"regret": (base if not asked["settings"] else 25) * (1 + 0.1 * np.sin(run))}
 
     table = forest.ratios(made_up(tell)).query("regime == 'bernoulli' and cells == 'random' and objective == 'garland'")
-    wanted = {forest.OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
+    wanted = {forest.PF_PNE_OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
     assert dict(zip(table["algorithm"], table["ratio"], strict=True)) == pytest.approx(wanted)
     assert (table["n"] == 30).all() and (forest.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12).all()
     ackley = (

@@ -9,7 +9,7 @@ from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import Results
-from pfpne.paper.run.selections import OWN_DELTA, RANKED_ALGORITHMS
+from pfpne.paper.run.selections import PF_PNE_OWN_DELTA, RANKED_ALGORITHMS
 from pfpne.paper.show.style import HCT_NOISE_EARLY, listed, rounded, spoken, times_as_much
 
 
@@ -239,7 +239,11 @@ def test_which_choice_moves_most():
 
 def test_who_has_less_regret_than_pf_pne():
     nan = float("nan")
-    rows = [("random", "pe", 0.5, 0.4, 0.6), ("random", "pe", 1.0, 0.9, 1.1), ("random", OWN_DELTA, 2.0, 1.5, 2.5)]
+    rows = [
+        ("random", "pe", 0.5, 0.4, 0.6),
+        ("random", "pe", 1.0, 0.9, 1.1),
+        ("random", PF_PNE_OWN_DELTA, 2.0, 1.5, 2.5),
+    ]
     rows += [("cyclic", "pe", 0.5, 0.4, 0.6), ("random", "fn-ucb", 3.0, nan, nan)]  # other cells; one run
     table = pd.DataFrame(rows, columns=["cells", "algorithm", "ratio", "low", "high"])
     assert forest.in_words(table) == (

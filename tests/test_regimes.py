@@ -9,7 +9,7 @@ from pfpne.paper.exhibits import guide, maps, regimes
 from pfpne.paper.exhibits.regimes import GRIDS, LARGE_RUN, RANKED_ON_MAP, REGIME_COLUMNS, Grid
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
-from pfpne.paper.show.style import HCT_NOISE_EARLY, OWN_DELTA
+from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_OWN_DELTA
 from pfpne.problems import make_problem
 
 TINY = {"profile": "smoke", "objective": "garland", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
@@ -76,7 +76,7 @@ def made_up(behind: dict) -> pd.DataFrame:
     for objective in ("garland", "ackley"):
         for sigma in (0.05, 0.1, 0.5, 1.0):
             for M in (5, 20):
-                values = dict.fromkeys([*RANKED_ON_MAP, OWN_DELTA], 2.0) | {behind[sigma > 0.2]: 1.0}
+                values = dict.fromkeys([*RANKED_ON_MAP, PF_PNE_OWN_DELTA], 2.0) | {behind[sigma > 0.2]: 1.0}
                 place = {"objective": objective, "noise": sigma, "shift": 0.1 * (M == 5), "clients": M, "horizon": 100}
                 rows.append({**place, **values, "sigma": sigma, "spread": 0.1, "Delta": 0.1})
     return pd.DataFrame(rows)
@@ -121,12 +121,12 @@ def test_how_near_ours_comes_on_each_objective():
 
 def test_how_often_a_federation_adds_is_counted_where_both_know_as_much():
     """Four regimes with identical clients, three of them of PF-PNE+; landmine's clients differ. All others tie."""
-    table = pd.DataFrame({name: np.full(6, 2.0) for name in (*RANKED_ON_MAP, OWN_DELTA)})
+    table = pd.DataFrame({name: np.full(6, 2.0) for name in (*RANKED_ON_MAP, PF_PNE_OWN_DELTA)})
     table = table.assign(objective=["garland"] * 5 + ["landmine"], shift=[0.0, 0.0, 0.0, 0.0, 0.1, 0.0])
     table["noise"] = ["bernoulli", 0.1, 0.5, 1.0, 0.1, 0.1]
     table["pf-pne+"] = [3.0, 1.0, 1.0, 3.0, 1.0, 3.0]
     table["pf-pne"] = [1.0, 3.0, 3.0, 3.0, 3.0, 3.0]
-    table[OWN_DELTA] = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    table[PF_PNE_OWN_DELTA] = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     shares = guide._federation_adds(table)[["Identical clients", "Differing clients"]]
     assert shares.values.tolist() == [["67%", "50%"], ["25%", "0%"], ["75%", "100%"], ["0%", "0%"]]
 

@@ -8,10 +8,10 @@ from pfpne.paper.claims.evidence import Study
 from pfpne.paper.run.selections import APPENDIX_OBJECTIVES
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, log_ticks, new_figure, our_style
-from pfpne.paper.show.style import LOOKS, OWN_DELTA, PAGE, TITLES, listed, noise_in_words, spoken, title
+from pfpne.paper.show.style import LOOKS, PAGE, PF_PNE_OWN_DELTA, TITLES, listed, noise_in_words, spoken, title
 from pfpne.rng import stream
 
-RIVALS = (OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
+RIVALS = (PF_PNE_OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
 
 
 def ratios(study: Study) -> pd.DataFrame:
@@ -33,7 +33,7 @@ def ratios(study: Study) -> pd.DataFrame:
         for objective in setting.objectives:
             ours = study.runs(objective, "pf-pne", setting.noise, cells=setting.cells)["regret"].to_numpy()
             for rival in RIVALS:
-                name, settings = ("pf-pne", {"Delta": "true"}) if rival == OWN_DELTA else (rival, {})
+                name, settings = ("pf-pne", {"Delta": "true"}) if rival == PF_PNE_OWN_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
                 runs = study.runs(objective, name, setting.noise, n, cells=setting.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()

@@ -23,7 +23,7 @@ from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
 from pfpne.paper.run.profiles import PROFILES, READINGS, default_noise
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import Results, run_experiment
-from pfpne.paper.run.selections import OWN_DELTA
+from pfpne.paper.run.selections import PF_PNE_OWN_DELTA
 from pfpne.paper.run.workers import end_with_parent
 
 # The fields of Parameters, besides the settings, that decide a number.
@@ -129,7 +129,7 @@ class Parameters:
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
 
     def run_with_own_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
-        """Return the same with PF-PNE once more, given the clients' own Delta, as OWN_DELTA.
+        """Return the same with PF-PNE once more, given the clients' own Delta, as PF_PNE_OWN_DELTA.
 
         Nothing is added if Delta was requested.
         """
@@ -138,7 +138,7 @@ class Parameters:
             return results
         changes["settings"] = {**self.settings, "Delta": "true"}
         informed = self.run(objective, noise, ("pf-pne",), **changes).runs
-        renamed = {(OWN_DELTA, run): informed[name, run] for name, run in informed}
+        renamed = {(PF_PNE_OWN_DELTA, run): informed[name, run] for name, run in informed}
         return Results(results.experiment, {**results.runs, **renamed})
 
 

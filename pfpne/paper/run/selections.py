@@ -33,4 +33,4 @@ SPECIFICATION_ALGORITHMS = (*PAPER_ALGORITHMS, "pe")  # the algorithms of the sp
 MAP_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # the algorithms of the regime map
 WATCHED_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe")  # the algorithms that are watched depth by depth
 
-OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own Delta, shown beside PF-PNE with the paper's
+PF_PNE_OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own Delta, shown beside PF-PNE with the paper's
