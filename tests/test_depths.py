@@ -467,7 +467,7 @@ def test_the_optimality_difference_dimension_is_that_of_each_client_s_own_cells(
 def test_each_problem_is_measured_on_each_kind_of_cells_in_order(monkeypatch, tmp_path):
     few = {name: assumptions.OBJECTIVES[name] for name in ("himmelblau", "garland")}
     monkeypatch.setattr(assumptions, "OBJECTIVES", few)
-    monkeypatch.setattr(assumptions, "MAX_DEPTH", {"smoke": 2})
+    monkeypatch.setattr(assumptions, "DEEPEST_MEASURED", {"smoke": 2})
     p = complete("9_why", {"profile": "smoke", "n_clients": 2, "n_runs": 2, "n_jobs": 1})
     problems, depths = assumptions.measure_assumptions(p, tmp_path)
     shifts = assumptions.GRIDS["smoke"].shifts

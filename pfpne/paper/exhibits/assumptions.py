@@ -35,7 +35,7 @@ from pfpne.partition import CELLS
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 
-MAX_DEPTH = {"smoke": 7, "paper": 10}  # PF-PNE reaches depth 8 or 9 in the paper's
+DEEPEST_MEASURED = {"smoke": 7, "paper": 10}  # the depth of the smallest cells; PF-PNE reaches 8 or 9 in the paper's
 SMOOTHNESS = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
 PROBLEM_COLUMNS = ["objective", "shift", "cells", "run"]
 ASSUMPTIONS = {  # the columns of one problem
@@ -114,7 +114,7 @@ def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataF
         for cells in (CELLS if row.d > 1 else CELLS[:1])  # in one dimension both kinds are the same
         for run in range(p.n_runs)
     ]
-    scale = folder, MAX_DEPTH[p.profile]
+    scale = folder, DEEPEST_MEASURED[p.profile]
     jobs = [(*scale, objective, p.n_clients, shift, cells, p.seed, run) for objective, shift, cells, run in places]
     measured = run_in_order(_stored_problem, jobs, p.n_jobs, progress("assumptions"))
     problems = [[*place, *first] for place, (first, *_) in zip(places, measured, strict=True)]
@@ -191,7 +191,7 @@ def tabulate_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
     """
     caption = (
         f"Medians over {p.n_runs} problems of M = {p.n_clients} clients, cells down to depth "
-        f"{MAX_DEPTH[p.profile]}. Delta is the smallest that satisfies Assumption 3. Delta (4) is the "
+        f"{DEEPEST_MEASURED[p.profile]}. Delta is the smallest that satisfies Assumption 3. Delta (4) is the "
         "smallest that satisfies Assumption 4 with any omega. The two omega are the smallest with Delta (or none) "
         "and with Delta (4). nu_1 and rho are what the cells of the worst client satisfy, rho by least squares, with "
         "a dash if cells do not shrink. The dimensions are counted with 1 and 0.5, which the algorithms are given: "
