@@ -19,7 +19,7 @@ SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
 
 # The topic of each claim, and the objective that it is tested on, if it is one of several such claims.
 TOPICS = {claim.id: claim.topic for claim in CLAIMS}
-OBJECTIVES = {claim.id: claim.objectives[0] if claim.id != claim.topic else "" for claim in CLAIMS}
+OBJECTIVE_OF_CLAIM = {claim.id: claim.objectives[0] if claim.id != claim.topic else "" for claim in CLAIMS}
 SHORT = {claim.topic: claim.short for claim in CLAIMS}
 OURS = {claim.topic for claim in CLAIMS if claim.ours}
 
@@ -47,7 +47,7 @@ def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
     names = []
     for topic in table.index:
         claims = [claim for claim in signs.index if TOPICS[claim] == topic]
-        objectives = ", ".join(title(OBJECTIVES[claim]) for claim in claims if OBJECTIVES[claim])
+        objectives = ", ".join(title(OBJECTIVE_OF_CLAIM[claim]) for claim in claims if OBJECTIVE_OF_CLAIM[claim])
         names.append(f"{SHORT[topic]}{' (ours)' * (topic in OURS)}{objectives and f' · {objectives}'}")
     return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
 
@@ -131,7 +131,7 @@ class _Verdicts(NamedTuple):
         rows = self.comparisons
         rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN_DELTAS[0])]
         rows = rows[(rows["regime"] == noise) & (rows["cells"] == "random")].drop_duplicates("id")
-        ratio = {(TOPICS[row.id], OBJECTIVES[row.id]): row.ratio for row in rows.itertuples()}
+        ratio = {(TOPICS[row.id], OBJECTIVE_OF_CLAIM[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
         ratios = (", ".join(f"{ratio[topic, name]:.2f}" for topic in topics) for name in objectives)
         return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
@@ -184,7 +184,7 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications:
     longer = table.against("hct-pyxab", ("smallest", "later"), "bernoulli")
     bounded = table.on_topic(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
     smooth = table.on_topic(verdicts, "smoothness").drop_duplicates("id")
-    broken = [set(rows.loc[rows["verdict"] != "holds", "id"].map(OBJECTIVES)) for rows in (bounded, smooth)]
+    broken = [set(rows.loc[rows["verdict"] != "holds", "id"].map(OBJECTIVE_OF_CLAIM)) for rows in (bounded, smooth)]
     broken = set.intersection(*broken)
     sent = table.on_topic(verdicts, "confidential").iloc[0]
     private = "holds" if sent["verdict"] == "holds" else f"is refuted: {sent['decided_by']}"
