@@ -51,7 +51,7 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     assert list(table) == ["Claim", "Bernoulli rewards", "noise ±2"] and len(table) == len(SHORT)
     ours = {name for name in table["Claim"] if " (ours)" in name}
     assert f"{SHORT['beats-pe']} (ours) · Garland, Himmelblau, Rastrigin, DoubleSine, Ackley, Landmine" in ours
-    assert len(ours) == len(findings.OURS)
+    assert len(ours) == len(findings.OUR_TOPICS)
     signs = table.set_index("Claim")
     first = f"{SHORT['smallest']} · Garland, Himmelblau, Rastrigin, Landmine"
     assert signs.loc[first].tolist() == ["✓ ✓ ✓ ✓", "✓ ✗ ✓ ✓"]
