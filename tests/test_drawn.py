@@ -109,7 +109,7 @@ def test_a_run_is_the_same_again_and_another_in_another_run(name):
 
 def test_the_report_by_hand(monkeypatch, tmp_path):
     """PF-PNE+ has half the best rival's regret in the first setting, and more in each that follows."""
-    n_runs = untuned.SCALES["smoke"][1]
+    n_runs = untuned.REPORT_SIZES["smoke"][1]
 
     def mean_regret(setting, name, given, first, n, folder):
         assert (n, folder) == (n_runs, tmp_path) and first in (0, n_runs)

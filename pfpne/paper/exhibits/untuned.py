@@ -33,7 +33,7 @@ OURS = "pf-pne+"
 RIVALS = [name for name in RANKED_ON_MAP if name != OURS]  # the six
 BESIDE = ("hoo", "blin")
 COMPARED = {**{name: MAP_VARIANTS[name] for name in RANKED_ON_MAP}, **{name: (name, {}) for name in BESIDE}}
-SCALES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # how many settings and runs, and the most M T
+REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # how many settings, runs; the most M T
 RERUN = 10
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -55,7 +55,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
         PF-PNE+'s over the smallest of the six; and again, the same in fresh runs, of the settings of the largest
         ratios, NaN for the others.
     """
-    n_settings, n_runs, most_pulls = SCALES[p.profile]
+    n_settings, n_runs, most_pulls = REPORT_SIZES[p.profile]
     settings = [
         dataclasses.replace(s, horizon=min(s.horizon, most_pulls // s.n_clients))
         for s in draw_settings(n_settings, p.seed)
@@ -199,7 +199,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     Exhibit
         The figure, and the table as CSV.
     """
-    n_runs = SCALES[p.profile][1]
+    n_runs = REPORT_SIZES[p.profile][1]
     caption = (
         f"PF-PNE+'s mean R(T)/M over the smallest of six rivals, in {len(table)} settings that were drawn at random,"
         f" with n = {n_runs} paired runs each. A dot is a setting, a cross the same setting in fresh runs (of the"
