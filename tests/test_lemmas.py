@@ -18,7 +18,7 @@ from pfpne.paper.claims.depths import optima, watch
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import hoo_and_hct, kept_nodes, lemmas, rates
-from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, UNIT, biased_problem, count_kept_nodes, lemma_case
+from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, SIXTY_FOURTH, biased_problem, count_kept_nodes, lemma_case
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.profiles import PROFILES
@@ -50,9 +50,9 @@ def test_kept_nodes_are_counted_as_by_hand():
     rows = count_kept_nodes(biased_problem(4), T, CELLS, **settings(4))
     assert columns(rows, "lemma", "depth", "bound", "kept", "within", "worst") == [
         ("A.3", 0, 6.0, 1, 1, 0.0),
-        ("A.3", 1, 6 / 4, 2, 2, (45 - 50 / 4) * UNIT),
+        ("A.3", 1, 6 / 4, 2, 2, (45 - 50 / 4) * SIXTY_FOURTH),
         ("A.3", 2, 6 / 16, 2, 2, 0.0),
-        ("A.4", 3, 24 * UNIT, 16, 12, 26 * UNIT),
+        ("A.4", 3, 24 * SIXTY_FOURTH, 16, 12, 26 * SIXTY_FOURTH),
     ]
     assert all(row["good"] and row["smooth"] and row["valid"] for row in rows)
     assert [lemma_case(row) for row in rows] == [
@@ -65,7 +65,7 @@ def test_kept_nodes_are_counted_as_by_hand():
 
 def test_a_premise_that_fails_excuses():
     """With a Delta that is too small, or intervals that are, the same nodes are kept and the lemma says nothing."""
-    invalid = count_kept_nodes(biased_problem(4), T, CELLS, **settings(4, Delta=12 * UNIT))
+    invalid = count_kept_nodes(biased_problem(4), T, CELLS, **settings(4, Delta=12 * SIXTY_FOURTH))
     assert columns(invalid[-1:], "lemma", "kept", "within", "valid") == [("A.4", 16, 12, False)]
     assert lemma_case(invalid[-1]) == kept_nodes.EXCUSED and invalid[0]["valid"]  # Lemma A.3 has no Delta
     narrow = count_kept_nodes(biased_problem(3, "bernoulli"), 3_000, CELLS, **settings(3, c=0.05))
@@ -167,7 +167,7 @@ def test_every_premise_holds_where_an_optimum_is_lost(n_clients):
     assert all(row["good"] for row in count_kept_nodes(problem, 100_000, CELLS, **s))
     alone = watch("pe", problem, 100_000, partition=CELLS, **{name: s[name] for name in s if name != "Delta"})
     assert alone.kept_alone[0][-1].tolist() == [1, 2]
-    wide = watch("pf-pne", problem, 100_000, partition=CELLS, **settings(n_clients, Delta=16 * UNIT))  # H_0 = 1
+    wide = watch("pf-pne", problem, 100_000, partition=CELLS, **settings(n_clients, Delta=16 * SIXTY_FOURTH))  # H_0 = 1
     assert len(wide.kept_by_server) == 2 and wide.kept_alone[0][2].tolist() == [1, 2]
 
 
@@ -179,7 +179,7 @@ def test_what_is_lost_is_lost_at_every_pull(noise):
         run = simulate("pf-pne", problem, horizon, partition=CELLS, **settings(n_clients))
         start = np.searchsorted(run.t, horizon // 2)
         rate = np.diff(run.regret[:, [start, -1]])[:, 0] / (run.t[-1] - run.t[start])
-        assert rate[0] == pytest.approx(13 * (n_clients - 2) * UNIT)
+        assert rate[0] == pytest.approx(13 * (n_clients - 2) * SIXTY_FOURTH)
 
 
 # --- Corollary 3.1 ----------------------------------------------------------------------------------

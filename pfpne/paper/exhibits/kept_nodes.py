@@ -153,8 +153,8 @@ def count_cases(nodes: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-UNIT = 1 / 64  # values that are exact in binary
-BIASED_SETTINGS = {"nu_1": 1.0, "rho": 0.25, "Delta": 13 * UNIT}  # with which the premises below hold
+SIXTY_FOURTH = 1 / 64  # the unit of the values below, which are exact in binary
+BIASED_SETTINGS = {"nu_1": 1.0, "rho": 0.25, "Delta": 13 * SIXTY_FOURTH}  # with which the premises below hold
 LONGEST_HORIZON = 1_200_000  # T of the last of the runs below
 
 
@@ -174,12 +174,12 @@ def biased_problem(n_clients: int, noise: float | str = 0.0) -> Problem:
     first, second = 32, 32 - 13 * (n_clients - 2)
 
     def halves(left: float, right: float):
-        return lambda x: np.where(x[:, 0] < 0.5, left, right) * UNIT
+        return lambda x: np.where(x[:, 0] < 0.5, left, right) * SIXTY_FOURTH
 
     functions = [halves(first, second), *[halves(6, 58)] * (n_clients - 1)]
-    optimum = np.array([first, *[58] * (n_clients - 1)]) * UNIT
+    optimum = np.array([first, *[58] * (n_clients - 1)]) * SIXTY_FOURTH
     problem = problem_from_functions(
-        functions, [[0.0, 1.0]], noise, optimum, 45 * UNIT, name=f"biased comparison, M = {n_clients}"
+        functions, [[0.0, 1.0]], noise, optimum, 45 * SIXTY_FOURTH, name=f"biased comparison, M = {n_clients}"
     )
     problem.maximisers = np.array([[0.25], *[[0.75]] * (n_clients - 1)])
     problem.global_maximiser = np.array([0.75])
