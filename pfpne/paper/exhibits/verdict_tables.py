@@ -220,7 +220,7 @@ def _verdicts_in_words(verdicts: pd.DataFrame) -> str:
     return "; ".join(words)
 
 
-def counted(verdicts: pd.DataFrame) -> pd.DataFrame:
+def verdicts_that_count(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The verdicts that are counted, with the column that they are in.
 
     They are those with the paper's Delta. Facts that do not depend on the noise are counted once.
@@ -245,7 +245,7 @@ def tally(verdicts: pd.DataFrame) -> str:
         The sentences.
     """
     sentences = []
-    for whose, rows in counted(verdicts).groupby("whose", sort=False):
+    for whose, rows in verdicts_that_count(verdicts).groupby("whose", sort=False):
         reached, designed = count_groups(rows["verdict"]), int((rows["verdict"] == "true by construction").sum())
         subject = "questions of ours" if whose == "ours" else "claims of the paper"
         by_design = f" ({designed} of them true by construction)" if designed else ""
@@ -270,7 +270,7 @@ def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
         In a cell those on the paper's claims + those on ours.
     """
     counts = []
-    for column, rows in counted(verdicts).groupby("column", sort=False):
+    for column, rows in verdicts_that_count(verdicts).groupby("column", sort=False):
         is_ours = rows["whose"] == "ours"
         ours, theirs = (count_groups(rows.loc[chosen, "verdict"]) for chosen in (is_ours, ~is_ours))
         counts.append({"Column": column} | {group: f"{theirs[group]} + {ours[group]}" for group in VERDICT_GROUPS})
