@@ -18,7 +18,7 @@ SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
 
 
 # The topic of each claim, and the objective that it is tested on, if it is one of several such claims.
-TOPICS = {claim.id: claim.topic for claim in CLAIMS}
+TOPIC_OF_CLAIM = {claim.id: claim.topic for claim in CLAIMS}
 OBJECTIVE_OF_CLAIM = {claim.id: claim.objectives[0] if claim.id != claim.topic else "" for claim in CLAIMS}
 SHORT = {claim.topic: claim.short for claim in CLAIMS}
 OUR_TOPICS = {claim.topic for claim in CLAIMS if claim.ours}
@@ -42,11 +42,11 @@ def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
     by_claim = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
     signs = by_claim.agg(lambda column: "/".join(dict.fromkeys(column))).unstack(sort=False)
     signs = signs.reindex(index=paper["id"].unique(), columns=paper["regime"].unique())
-    topics = [TOPICS[claim] for claim in signs.index]
+    topics = [TOPIC_OF_CLAIM[claim] for claim in signs.index]
     table = signs.groupby(topics, sort=False).agg(lambda row: " ".join(row.dropna()) or DASH)
     names = []
     for topic in table.index:
-        claims = [claim for claim in signs.index if TOPICS[claim] == topic]
+        claims = [claim for claim in signs.index if TOPIC_OF_CLAIM[claim] == topic]
         objectives = ", ".join(title(OBJECTIVE_OF_CLAIM[claim]) for claim in claims if OBJECTIVE_OF_CLAIM[claim])
         names.append(f"{SHORT[topic]}{' (ours)' * (topic in OUR_TOPICS)}{objectives and f' · {objectives}'}")
     return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
@@ -78,7 +78,7 @@ class _Verdicts(NamedTuple):
     @staticmethod
     def on_topic(table: pd.DataFrame, topic: str, Delta: str = GIVEN_DELTAS[0]) -> pd.DataFrame:
         """The rows of the claims of one topic, with one Delta for PF-PNE ("0.01", "true")."""
-        return table[(table["id"].map(TOPICS) == topic) & table["Delta"].isin((Delta, ""))]
+        return table[(table["id"].map(TOPIC_OF_CLAIM) == topic) & table["Delta"].isin((Delta, ""))]
 
     def count(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> dict[str, int]:
         """In how many cases the claim is shown, refuted, open; and of how many."""
@@ -131,7 +131,7 @@ class _Verdicts(NamedTuple):
         rows = self.comparisons
         rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN_DELTAS[0])]
         rows = rows[(rows["regime"] == noise) & (rows["cells"] == "random")].drop_duplicates("id")
-        ratio = {(TOPICS[row.id], OBJECTIVE_OF_CLAIM[row.id]): row.ratio for row in rows.itertuples()}
+        ratio = {(TOPIC_OF_CLAIM[row.id], OBJECTIVE_OF_CLAIM[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
         ratios = (", ".join(f"{ratio[topic, name]:.2f}" for topic in topics) for name in objectives)
         return "; ".join(f"{title(name)} {numbers}" for name, numbers in zip(objectives, ratios, strict=True))
