@@ -5,7 +5,7 @@ import pytest
 
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import findings, specification
-from pfpne.paper.exhibits.findings import SHORT, SIGNS, sentences, sign_table
+from pfpne.paper.exhibits.findings import SIGNS, TOPICS_IN_WORDS, sentences, sign_table
 from pfpne.paper.show.style import DASH, title
 
 SCALE = {"n_clients": 20, "horizon": 100_000, "shift": 0.1, "claim_runs": 30, "figure_runs": 10, "sweep_runs": 15}
@@ -48,16 +48,18 @@ def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     verdicts.loc[(verdicts["id"] == "smallest-himmelblau") & (verdicts["regime"] == "2.0"), "verdict"] = "does not hold"
     verdicts = verdicts[(verdicts["id"] != "bounded") | (verdicts["regime"] == "2.0")]
     table = sign_table(verdicts)
-    assert list(table) == ["Claim", "Bernoulli rewards", "noise ±2"] and len(table) == len(SHORT)
+    assert list(table) == ["Claim", "Bernoulli rewards", "noise ±2"] and len(table) == len(TOPICS_IN_WORDS)
     ours = {name for name in table["Claim"] if " (ours)" in name}
-    assert f"{SHORT['beats-pe']} (ours) · Garland, Himmelblau, Rastrigin, DoubleSine, Ackley, Landmine" in ours
+    assert (
+        f"{TOPICS_IN_WORDS['beats-pe']} (ours) · Garland, Himmelblau, Rastrigin, DoubleSine, Ackley, Landmine" in ours
+    )
     assert len(ours) == len(findings.OUR_TOPICS)
     signs = table.set_index("Claim")
-    first = f"{SHORT['smallest']} · Garland, Himmelblau, Rastrigin, Landmine"
+    first = f"{TOPICS_IN_WORDS['smallest']} · Garland, Himmelblau, Rastrigin, Landmine"
     assert signs.loc[first].tolist() == ["✓ ✓ ✓ ✓", "✓ ✗ ✓ ✓"]
-    assert signs.loc[SHORT["pf-stops"]].tolist() == ["✓", "✓/?"]
-    assert signs.loc[SHORT["bounded"]].tolist() == [DASH, "✓"]
-    assert {claim.topic for claim in claims.CLAIMS} == set(SHORT)
+    assert signs.loc[TOPICS_IN_WORDS["pf-stops"]].tolist() == ["✓", "✓/?"]
+    assert signs.loc[TOPICS_IN_WORDS["bounded"]].tolist() == [DASH, "✓"]
+    assert {claim.topic for claim in claims.CLAIMS} == set(TOPICS_IN_WORDS)
     assert len(set(SIGNS.values())) == len(claims.VERDICTS)
 
 

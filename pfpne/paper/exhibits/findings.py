@@ -20,7 +20,7 @@ SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
 # The topic of each claim, and the objective that it is tested on, if it is one of several such claims.
 TOPIC_OF_CLAIM = {claim.id: claim.topic for claim in CLAIMS}
 OBJECTIVE_OF_CLAIM = {claim.id: claim.objectives[0] if claim.id != claim.topic else "" for claim in CLAIMS}
-SHORT = {claim.topic: claim.short for claim in CLAIMS}
+TOPICS_IN_WORDS = {claim.topic: claim.short for claim in CLAIMS}
 OUR_TOPICS = {claim.topic for claim in CLAIMS if claim.ours}
 
 
@@ -48,7 +48,7 @@ def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
     for topic in table.index:
         claims = [claim for claim in signs.index if TOPIC_OF_CLAIM[claim] == topic]
         objectives = ", ".join(title(OBJECTIVE_OF_CLAIM[claim]) for claim in claims if OBJECTIVE_OF_CLAIM[claim])
-        names.append(f"{SHORT[topic]}{' (ours)' * (topic in OUR_TOPICS)}{objectives and f' · {objectives}'}")
+        names.append(f"{TOPICS_IN_WORDS[topic]}{' (ours)' * (topic in OUR_TOPICS)}{objectives and f' · {objectives}'}")
     return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
 
 
