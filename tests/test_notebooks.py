@@ -22,7 +22,7 @@ from pfpne.algorithms import NAMES
 from pfpne.paper.__main__ import main
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import table1
-from pfpne.paper.exhibits.maps import PAGES
+from pfpne.paper.exhibits.maps import MAPPED_QUANTITIES
 from pfpne.paper.run import batch
 from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, NOTEBOOKS_FOLDER
@@ -180,7 +180,8 @@ def test_panels_and_times(execute):
 def test_the_map_of_one_regime(execute):
     execute, project, _ = execute
     stems = [stem for stem, _ in batch.figure_times(execute("8_regime_map"), total=1.0)]
-    assert stems == ["regime_map", *(f"regime_{page}" for page in PAGES), "break_even", "held_out", "regime_guide"]
+    maps = [f"regime_{quantity}" for quantity in MAPPED_QUANTITIES]
+    assert stems == ["regime_map", *maps, "break_even", "held_out", "regime_guide"]
     manifest = check_files(project / "figures-custom", "regime_map")
     assert manifest["parameters"]["n_clients"] == 2 and manifest["parameters"]["objective"] == "garland"
 

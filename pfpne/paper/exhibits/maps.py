@@ -31,7 +31,7 @@ from pfpne.paper.show.style import (
 
 LETTERS = dict(zip(RANKED_ON_MAP, "P+FEHND", strict=True))
 LOWEST_RATIO, HIGHEST_RATIO = 0.25, 4.0  # of the ratios that shades tell apart
-PAGES = ("best", "pf_pne_plus", "federated")  # each has a row of the overview, and a figure of the whole map
+MAPPED_QUANTITIES = ("best", "pf_pne_plus", "federated")  # each has a row of the overview, and a whole map
 
 
 # What a heat map may show but the best: what it is called, whose regret, and over whose, the least of these.
@@ -87,7 +87,7 @@ def quantity_ratio(table: pd.DataFrame, quantity: str) -> pd.Series:
 
 
 def draw_overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw the quantities of PAGES for one M and T, the middle one and the longest.
+    """Draw the quantities of MAPPED_QUANTITIES for one M and T, the middle one and the longest.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def draw_overview(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """
     M, T = sorted(table["clients"].unique())[table["clients"].nunique() // 2], table["horizon"].max()
     regimes = table[(table["clients"] == M) & (table["horizon"] == T)]
-    rows = [(QUANTITY_NAMES[quantity], regimes, quantity) for quantity in PAGES]
+    rows = [(QUANTITY_NAMES[quantity], regimes, quantity) for quantity in MAPPED_QUANTITIES]
     subject = f"Who has the smallest regret, and by how much: M = {M}, T = {T:,}. "
     return _draw_maps("regime_map", subject, regimes, rows, p, 1.6)
 
@@ -116,7 +116,7 @@ def draw_quantity(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
     table : pandas.DataFrame
         As `pfpne.paper.exhibits.regimes.measure` returns it.
     quantity : str
-        Of PAGES.
+        Of MAPPED_QUANTITIES.
     p : Parameters
         The notebook's parameters.
 
