@@ -382,7 +382,7 @@ def test_the_lemmas_are_judged_as_by_hand():
     counts = dict.fromkeys(kept_nodes.LEMMA_CASES, 0)
     told = {kept_nodes.HOLDS: 3, kept_nodes.HOLDS_ANYWAY: 2, kept_nodes.REFUTING: 1, kept_nodes.VACUOUS: 7}
     head = {"good": 4, "smooth": 0, "valid": 5, "share": 0.75}
-    fates = [
+    case_counts = [
         {"lemma": "A.3", "constants": "the theory's", "Delta": "0.01", **counts, **told, **head, "verdict": "refuted"},
         {"lemma": "A.4", "constants": "the theory's", "Delta": "own", **counts, **head, "verdict": "open"},
     ]
@@ -405,7 +405,7 @@ def test_the_lemmas_are_judged_as_by_hand():
         for f, verdict in zip(("garland", "ackley"), verdicts, strict=True)
     ]
     speed = pd.DataFrame(speed).assign(unspent=[0.02, 0.05, 0.12, 0.03, 0.03, 0.03])
-    table = lemmas.judge_lemmas(pd.DataFrame(fates), lost, slopes, speed)
+    table = lemmas.judge_lemmas(pd.DataFrame(case_counts), lost, slopes, speed)
     assert table["verdict"].tolist() == [
         *("refuted", "open"),
         *("refuted", "refuted", "shown", "open"),  # with 3 clients, with 4: the bound; growth like T
@@ -420,7 +420,8 @@ def test_the_lemmas_are_judged_as_by_hand():
     assert measured[6] == ["0.50", "0.40", "0.61", "0.72"] and measured[7] == ["0.50", "0.40", "1.20"] * 2
     assert measured[-1] == ["2.000%", "12.000%", "10%"]
     assert (
-        lemmas.judge_lemmas(pd.DataFrame(fates), lost, slopes, speed.assign(unspent=0.1))["verdict"].iloc[-1] == "shown"
+        lemmas.judge_lemmas(pd.DataFrame(case_counts), lost, slopes, speed.assign(unspent=0.1))["verdict"].iloc[-1]
+        == "shown"
     )
 
 

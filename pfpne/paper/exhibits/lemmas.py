@@ -41,13 +41,15 @@ from pfpne.paper.show.style import label, noise_in_words, title
 MANAGEABLE_SHARE = 0.1  # of T: what "manageable" means here, for the paper gives no number
 
 
-def judge_lemmas(fates: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame) -> pd.DataFrame:
+def judge_lemmas(
+    case_counts: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame
+) -> pd.DataFrame:
     """One row per statement: statement, runs (on which), verdict, measured; of the tables that are made above.
 
-    fates: by lemma, constants and Delta.
+    case_counts: what `count_cases` returns by lemma, constants and Delta.
     """
     rows = []
-    for row in fates.to_dict("records"):
+    for row in case_counts.to_dict("records"):
         decided = sum(row[name] for name in LEMMA_CASES if name != VACUOUS)
         fails = ", ".join(f"{name} at {row[key]}" for key, name in PREMISES.items() if row[key])
         words = f"{row['share']:.0%} of the nodes kept are within the bound. Of {decided} depths with a bound below 1, "
