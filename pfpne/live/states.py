@@ -33,7 +33,7 @@ from pfpne.validation import brief, check
 
 FORMAT = 9  # the names of classes are part of it
 SAVED = (Client, Server, Federation, dict)
-KINDS = "biuf"  # of arrays, but for the records of a tree
+ARRAY_KINDS = "biuf"  # of numpy, but for the records of a tree
 PLAIN = (type(None), bool, int, float, str)
 ROOM = 10**7  # numbers that restoring may make beside what the file holds: 80 MB
 PER_CHARACTER = 64  # and how many more for each character of the file
@@ -166,11 +166,11 @@ class _Writer:
             return [kind.__name__, [self.write(value) for value in x]]
         if kind is dict:
             return ["dict", [[self.write(key), self.write(value)] for key, value in x.items()]]
-        if isinstance(x, np.generic) and x.dtype.kind in KINDS:
+        if isinstance(x, np.generic) and x.dtype.kind in ARRAY_KINDS:
             return ["number", x.dtype.str, base64.b64encode(x.tobytes()).decode()]
         if isinstance(x, np.ndarray):
             named = [name for name, dtype in records().items() if dtype == x.dtype]
-            if named or x.dtype.kind in KINDS:
+            if named or x.dtype.kind in ARRAY_KINDS:
                 content = base64.b64encode(x.tobytes()).decode()
                 return ["array", named[0] if named else x.dtype.str, list(x.shape), x.flags.writeable, content]
         name = _name(x if isinstance(x, type) else kind)
@@ -257,7 +257,7 @@ class _Reader:
         is_name = isinstance(dtype, str) and len(dtype) <= 8 and type(shape) is list and len(shape) <= 4
         check(is_name, "an array in a state", "of numbers, in four dimensions at most", dtype)
         kind, values = records().get(dtype) or np.dtype(dtype), base64.b64decode(content, validate=True)
-        is_known = dtype in records() or (kind.kind in KINDS and kind.fields is None and kind.subdtype is None)
+        is_known = dtype in records() or (kind.kind in ARRAY_KINDS and kind.fields is None and kind.subdtype is None)
         check(is_known, "an array in a state", "of numbers", dtype)
         right_size = all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) * kind.itemsize == len(values)
         check(right_size, "the size of an array", f"that of what is there, {len(values)} bytes", shape)
