@@ -110,12 +110,12 @@ def test_the_sentences_say_what_the_table_says():
         cell = {"objective": "garland", "noise": 0.1, "clients": clients, "lower": 2.0}
         rows += [{**cell, "variant": "pf-pne+", "regret": ours, "ratio": 1.0}]
         rows += [{**cell, "variant": name, "regret": rival, "ratio": rival / ours} for name in beyond.RIVALS]
-        rows += [{**cell, "variant": part, "regret": 2 * ours, "ratio": 2.0} for part in beyond.PARTS]
+        rows += [{**cell, "variant": part, "regret": 2 * ours, "ratio": 2.0} for part in beyond.PARTS_IN_WORDS]
     first, tuned, second, third = beyond.sentences(pd.DataFrame(rows))
     assert "in 1 of 2 settings" in first and "best rival in 1." in first and "any rival in 1 of 1." in first
     assert "At its worst (Garland, noise ±0.1, shifted clients) it has 1.25 times" in first
     assert "in 1 of 2 settings" in tuned and "it is in 0 of 0." in tuned
-    assert second.count("2.00") == len(beyond.PARTS)
+    assert second.count("2.00") == len(beyond.PARTS_IN_WORDS)
     assert "is 4, the range 3 to 5." in third and "in 0 of 2 settings" in third
 
 
@@ -127,12 +127,12 @@ def test_each_variant_is_run_with_its_one_change():
     assert list(runs) == [tuple(setting[:3]) for setting in beyond.comparison_settings(p)] and len(runs) > 3
     for objective, noise, clients, changes in beyond.comparison_settings(p):
         variants = runs[objective, noise, clients]
-        assert list(variants) == [*beyond.BEYOND_ALGORITHMS, beyond.HCT_NOISE_EARLY, *beyond.PARTS]
+        assert list(variants) == [*beyond.BEYOND_ALGORITHMS, beyond.HCT_NOISE_EARLY, *beyond.PARTS_IN_WORDS]
         for name in beyond.BEYOND_ALGORITHMS:
             assert variants[name] == ((objective, noise, beyond.BEYOND_ALGORITHMS), changes)
         early = {**changes, "settings": {"delta": 0.2, "early_descent": True}}
         assert variants[beyond.HCT_NOISE_EARLY] == ((objective, noise, ("hct-noise",)), early)
-        for part in beyond.PARTS:
+        for part in beyond.PARTS_IN_WORDS:
             without = {**changes, "settings": {"delta": 0.2, part: False}}
             assert variants[part] == ((objective, noise, ("pf-pne+",)), without)
     shifts = {clients: changes.get("shift") for *_, clients, changes in beyond.comparison_settings(p)}

@@ -11,7 +11,7 @@ from pfpne.algorithms import make_federation
 from pfpne.algorithms.hct import HCTSettings, hct_constants
 from pfpne.algorithms.pf_pne import n_pulls_per_client
 from pfpne.algorithms.pf_pne_plus import (
-    PARTS,
+    PARTS_IN_WORDS,
     PIECES,
     PRIOR_PULLS,
     ROOT_PULLS,
@@ -431,7 +431,7 @@ def test_a_tree_is_handed_over_with_its_bounds():
 
 
 def test_without_its_parts_it_is_pf_pne_save_for_the_root():
-    off = dict.fromkeys([part for part in PARTS if part != "shared_means"], False)
+    off = dict.fromkeys([part for part in PARTS_IN_WORDS if part != "shared_means"], False)
     for Delta in (0.1, 0.01):
         plain, _ = pulls("pf-pne", 2_000, c=0.3, Delta=Delta)
         ours, _ = pulls("pf-pne+", 2_000, c=0.3, Delta=Delta, **off)
@@ -442,7 +442,7 @@ def test_without_its_parts_it_is_pf_pne_save_for_the_root():
 def test_every_part_matters():
     problem = pfpne.make_problem("garland", n_clients=6, shift=0.05, noise=1.0)
     whole = pfpne.simulate("pf-pne+", problem, 3_000).regret
-    for part in PARTS:
+    for part in PARTS_IN_WORDS:
         assert not np.array_equal(whole, pfpne.simulate("pf-pne+", problem, 3_000, **{part: False}).regret), part
 
 
@@ -456,8 +456,8 @@ def test_stage_1_ends_where_clients_are_seen_to_differ_and_goes_on_where_they_ar
 def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for():
     settings = PlusSettings()
     assert (
-        stage1_settings(settings, 0.09) == replace(settings, c=0.2 * 0.3, rho=0.65)
-        and stage1_settings(settings, 0.0).c == 0.02
+        stage1_settings(settings, 0.09) == replace(settings, c=0.2 * 0.3, rho=0.63)
+        and stage1_settings(settings, 0.0).c == 0.01
     )
     assert stage1_settings(replace(settings, noise_aware=False, early_descent=False), 0.09) == replace(
         settings, noise_aware=False, early_descent=False
@@ -488,7 +488,7 @@ def test_the_fast_form_is_the_objects(name, noise):
     problem = pfpne.make_problem("himmelblau", n_clients=3, shift=0.02, noise=noise)
     tries = [{"partition": Partition(problem.domain, max_depth=depth)} for depth in (0, 1, 5)]
     tries += [{}, {"partition": Partition(problem.domain, k=3, max_depth=20)}]
-    tries += [{part: False} for part in PARTS if name == "pf-pne+"]
+    tries += [{part: False} for part in PARTS_IN_WORDS if name == "pf-pne+"]
     for given in tries:
         fast, slow = (pfpne.simulate(name, problem, 200, global_regret=True, objects=o, **given) for o in (False, True))
         for field in ("regret", "global_regret", "simple_regret", "rounds", "best"):

@@ -51,9 +51,9 @@ ROOT_PULLS = 8  # how many times more often than by PF-PNE the root is pulled: e
 PIECES = 8  # into so many parts the pulls of a node are split, whose means tell the noise
 PRIOR_PULLS = 4  # for so many pulls counts what was known of the noise at the depth above
 MIN_C, C_PER_SIGMA = 0.05, 0.5
-MIN_C_STAGE1, C_PER_SIGMA_STAGE1 = 0.02, 0.2  # in stage 1, whose eliminations stage 2 can undo
+MIN_C_STAGE1, C_PER_SIGMA_STAGE1 = 0.01, 0.2  # in stage 1, whose eliminations stage 2 can undo
 EARLY_RHO = 0.7
-EARLY_RHO_STAGE1 = 0.65
+EARLY_RHO_STAGE1 = 0.63
 STANDARD_ERRORS = 3  # by which het^2 must exceed what is harmless, and a client's mean must differ from the others'
 MIN_ERROR = 1e-12
 DECIMALS = 12  # of het^2 as it is sent, so that it is the same where only sums are known
@@ -61,7 +61,7 @@ LOUD = 10  # times the variance of the quieter half: a client above it weighs le
 OWN_NOISE = 4  # times sigma^2, or a part of it: a client whose variance is beyond has a c_sigma of its own
 QUIET = 0.03  # sigma below which there is nothing to average
 FEW_CLIENTS = 3  # so many clients, or fewer, search together for T^(2/3) steps at most
-PARTS = {  # the switches, in words
+PARTS_IN_WORDS = {  # the switches
     "noise_aware": "noise-aware constants",
     "heterogeneity_test": "heterogeneity test",
     "optimistic": "optimistic second stage",
@@ -76,18 +76,18 @@ PARTS = {  # the switches, in words
 class PlusSettings(PFPNESettings):
     """Constants of pf-pne (Delta is used only without the heterogeneity test), a switch for each part, and safe."""
 
-    noise_aware: bool = True  # c follows the noise: max(0.02, 0.2 sigma) in stage 1, c_sigma in stage 2; else c
+    noise_aware: bool = True  # c follows the noise: max(0.01, 0.2 sigma) in stage 1, c_sigma in stage 2; else c
     heterogeneity_test: bool = True  # stage 1 ends where the clients differ; else at Delta's H_0
     optimistic: bool = True  # stage 2 is HCT; else PE
     shared_means: bool = True  # stage 2 begins with what the others measured; else with the client's own alone
     own_check: bool = True  # but not at nodes where that differs from the client's own by three errors
     free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
-    early_descent: bool = True  # stage 1 has 0.65 for rho, HCT's thresholds 0.7, if that is more; else rho
+    early_descent: bool = True  # stage 1 has 0.63 for rho, HCT's thresholds 0.7, if that is more; else rho
     safe: bool = False  # no part: stage 1 has T^(2/3) steps at most; stage 2 begins with the client's own pulls alone
 
     def __post_init__(self):
         super().__post_init__()
-        for name in (*PARTS, "safe"):
+        for name in (*PARTS_IN_WORDS, "safe"):
             check(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
 
 

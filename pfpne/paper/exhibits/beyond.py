@@ -16,7 +16,7 @@ from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pfpne.algorithms.pf_pne_plus import PARTS
+from pfpne.algorithms.pf_pne_plus import PARTS_IN_WORDS
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import cells_on_path
 from pfpne.paper.claims.evidence import COMMON_SHIFT
@@ -87,7 +87,8 @@ def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
         together = p.run(objective, noise, BEYOND_ALGORITHMS, **changes)
         early = p.run(objective, noise, ("hct-noise",), **changes, settings={**p.settings, "early_descent": True})
         without = {
-            part: p.run(objective, noise, (OURS,), **changes, settings={**p.settings, part: False}) for part in PARTS
+            part: p.run(objective, noise, (OURS,), **changes, settings={**p.settings, part: False})
+            for part in PARTS_IN_WORDS
         }
         all_together = dict.fromkeys(BEYOND_ALGORITHMS, together)
         runs[objective, noise, clients] = all_together | {HCT_NOISE_EARLY: early} | without
@@ -186,8 +187,8 @@ def sentences(table: pd.DataFrame) -> list[str]:
     worst = ratio.idxmax()
     setting = f"{title(worst[0])}, {noise_in_words(worst[1])}"
     setting += f", {CLIENTS_IN_WORDS[worst[2]]} clients" if worst[2] in CLIENTS_IN_WORDS else ""
-    parts = table[table["variant"].isin(PARTS)].groupby("variant", sort=False)["ratio"]
-    factors = ", ".join(f"{PARTS[name]} {np.exp(np.log(ratios).mean()):.2f}" for name, ratios in parts)
+    parts = table[table["variant"].isin(PARTS_IN_WORDS)].groupby("variant", sort=False)["ratio"]
+    factors = ", ".join(f"{PARTS_IN_WORDS[name]} {np.exp(np.log(ratios).mean()):.2f}" for name, ratios in parts)
     far = (ours["regret"] / ours["lower"].replace(0, np.nan)).astype(float).dropna()
     tuned = ratio.index.get_level_values("objective").isin(TUNED_OBJECTIVES)
     text = [
@@ -235,9 +236,9 @@ def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
         "contains 1 or there is none. Left: identical clients. Right: shifted clients; landmine's are as they are. A "
         "column is an objective and a noise: Bernoulli rewards (B), or uniform noise on \N{PLUS-MINUS SIGN}a."
     )
-    order = [name for name in table["variant"].unique() if name in PARTS]
+    order = [name for name in table["variant"].unique() if name in PARTS_IN_WORDS]
     rows = [*order, *RIVALS]
-    names = [*(f"without {PARTS[name]}" for name in order), *map(label, RIVALS)]
+    names = [*(f"without {PARTS_IN_WORDS[name]}" for name in order), *map(label, RIVALS)]
 
     sides = [table[table["clients"] == "alike"], table[table["clients"] != "alike"]]
     widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]

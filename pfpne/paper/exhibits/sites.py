@@ -20,7 +20,7 @@ import pandas as pd
 import seaborn as sns
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.algorithms.pf_pne_plus import PARTS
+from pfpne.algorithms.pf_pne_plus import PARTS_IN_WORDS
 from pfpne.paper.claims import stats
 from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS
@@ -79,7 +79,7 @@ WAYS = {  # what is compared: the algorithm (or Optuna), whether on pooled data,
 }
 WAYS_IN_PARTS = {  # PF-PNE+ part by part, and its search alone
     PF_PNE_PLUS: WAYS[PF_PNE_PLUS],
-    **{f"without {words}": ("pf-pne+", False, {part: False}) for part, words in PARTS.items()},
+    **{f"without {words}": ("pf-pne+", False, {part: False}) for part, words in PARTS_IN_WORDS.items()},
     label(HCT_NOISE_EARLY): ("hct-noise", False, {"early_descent": True}),
 }
 
