@@ -113,8 +113,9 @@ def test_the_report_by_hand(monkeypatch, tmp_path):
 
     def mean_regret(setting, name, given, first, n, folder):
         assert (n, folder) == (n_runs, tmp_path) and first in (0, n_runs)
+        assert setting.n_clients * setting.horizon <= untuned.REPORT_SIZES["smoke"][2]
         if name != "pf-pne+":
-            return {"hct": 2.0, "hoo": 1.0}.get(name, 3.0)
+            return {"hct": 2.0, "hoo": 0.5}.get(name, 3.0)
         return (1.0 if first else 2.0) * (0.5 + setting.number)
 
     monkeypatch.setattr(untuned, "_mean_regret", mean_regret)
@@ -124,7 +125,7 @@ def test_the_report_by_hand(monkeypatch, tmp_path):
     words = " ".join(untuned.sentences(table))
     assert "within 10% of the best of six rivals in 25%" in words and "1.3 times its regret in 75%" in words
     assert "at worst, in fresh runs, 1.8 times" in words and "HCT is most often within 10%" in words
-    assert "HOO and BLiN among the rivals it is within 10% of the best in 25%" in words
+    assert "HOO and BLiN among the rivals it is within 10% of the best in 0%" in words
     assert "ran the 4 settings" in words and "1 of them are above 1.3 again" in words
     near, alone = untuned.in_short(table)  # its second stage alone has 3, where the best of the six has 2
     assert near in words and "within 10% of the best of the six in 0%, and has" in alone
@@ -132,6 +133,30 @@ def test_the_report_by_hand(monkeypatch, tmp_path):
     exhibit = untuned.draw(table, p)
     assert {"untuned.pdf", "untuned.png", "untuned.csv"} <= set(exhibit.files)
     assert len(exhibit.files["untuned.csv"].splitlines()) == 5
+
+
+def test_the_sentences_say_what_the_table_says():
+    """Five settings; of the last three, which are in more dimensions, there are fresh runs."""
+    ratio = np.array([0.5, 1.0, 1.2, 2.0, 8.0])
+    table = pd.DataFrame({name: np.full(5, 20.0) for name in (*untuned.RIVALS, *untuned.BESIDE)})
+    table["hct"], table["pe"] = [10.0, 10.0, 10.0, 20.0, 20.0], [20.0, 20.0, 20.0, 10.0, 10.0]
+    table = table.assign(**{"pf-pne+": 10 * ratio, "ratio": ratio, "again": [np.nan, np.nan, 1.2, 1.4, 4.0]})
+    table["d"], table["kind"] = [1, 1, 2, 2, 2], ["alike", "halves", "alike", "shifted", "shifted"]
+    near, quantiles, where, rivals, again = untuned.sentences(table)
+    assert "of six rivals in 40%, and above 1.3 times its regret in 40%; at worst, in fresh runs, 4 times." in near
+    assert quantiles.endswith(" 0.7 (10%), 1 (25%), 1.2 (50%), 2 (75%), 5.6 (90%).")
+    assert "within 10% in 2 of 2 settings in one dimension, and in 0 of 3 settings in more." in where
+    assert where.endswith(" the share is smallest with shifted (0%) and largest with halves (100%).")
+    assert "HCT is most often within 10% of the best of them, in 60%." in rivals  # PF-PNE+ itself is none of them
+    assert f"has {(4 * 2 * 5 / 3 * 1 / 4) ** 0.2:.2f} times PF-PNE+'s regret" in rivals
+    assert "the 3 settings" in again and "1.4 in the median and 4 at most; 2 of them are above 1.3 again." in again
+
+
+def test_what_is_kept_of_a_setting_is_of_these_settings_and_runs(tmp_path):
+    for given, first in (({}, 0), ({}, 2), ({"early_descent": True}, 0)):
+        runs = [simulate_drawn("hct-noise", PLAIN, run, **given).regret[:, -1].mean() for run in (first, first + 1)]
+        kept = untuned._mean_regret(PLAIN, "hct-noise", given, first, 2, tmp_path)
+        assert kept == pytest.approx(np.mean(runs), rel=1e-12)
 
 
 def test_only_the_settings_of_the_largest_ratios_are_run_again(monkeypatch, tmp_path):
