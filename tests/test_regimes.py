@@ -1,5 +1,7 @@
 """The regime map: which runs there are, that they are the ones of everything else, what is drawn and said of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_OWN_DELTA
 from pfpne.problems import make_problem
+from pfpne.simulation.simulate import partition_of
 
 TINY = {"profile": "smoke", "objective": "garland", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 
@@ -70,6 +73,25 @@ def test_measured_regimes(parameters, table, folder):
     assert set(table["sigma"]) == {0.5, 0.1 / np.sqrt(3)}
 
 
+def test_the_map_has_the_parameters_seed_and_cells_and_ranks_what_needs_no_Delta(monkeypatch):
+    """PE has regret 1, PF-PNE with the clients' own Delta less or as much, which is not ranked, and the others 2."""
+    asked = []
+
+    def summarize_many(groups, *_):
+        asked.extend(experiment for group in groups for experiment in group)
+        return [[table_of(*e.algorithms, e.settings.get("Delta")) for e in group] for group in groups]
+
+    def table_of(name, Delta):
+        regret = [1.0, 0.9] if Delta else [1.0, 1.0] if name == "pe" else [2.0, 2.0]
+        return pd.DataFrame({"run": [0, 1], "regret": regret, "Delta": [0.2, 0.4] if Delta else 0.01})
+
+    monkeypatch.setattr(regimes, "summarize_many", summarize_many)
+    table = regimes.measure(complete("8_regime_map", TINY | {"noise": 0.1, "seed": 5, "cells": "cyclic"}))
+    assert {(e.seed, e.cells, e.common, e.n_runs) for e in asked} == {(5, "cyclic", regimes.COMMON_SHIFT, 2)}
+    assert table["best"].tolist() == ["pe"] * 2 and table["clear"].all()
+    assert table[PF_PNE_OWN_DELTA].tolist() == [0.95] * 2 and table["Delta"].tolist() == pytest.approx([0.3] * 2)
+
+
 def made_up(behind: dict) -> pd.DataFrame:
     """A map in which the algorithm behind(sigma) is 1, every other 2, on two objectives."""
     rows = []
@@ -107,6 +129,12 @@ def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     words = guide._words_on_ours(table)
     assert "in 50% of 16 regimes with objectives that it was tuned on and 100% of 16 regimes with other" in words
     assert "At worst it has 2 times the regret of the best" in words and "than any other in 8 of 8 regimes." in words
+
+
+def test_what_was_held_out_is_counted_with_identical_clients_apart():
+    """With strong noise it has half the regret of any other, in 8 of 16 regimes; half of these have shift 0."""
+    words = guide._words_on_held_out(made_up({False: "hct", True: "pf-pne+"}).assign(cells="random"))
+    assert words.endswith("With identical clients it has at least 30% less regret than any other in 4 of 8.")
 
 
 def test_how_near_ours_comes_on_each_objective():
@@ -153,6 +181,21 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     assert f"on cyclic cells in {near:.0%} of 2 regimes with other objectives." in words
     both_kinds = regimes.held_out(complete("8_regime_map", TINY | {"objective": "rastrigin", "noise": 0.5}), folder)
     assert [*both_kinds["cells"]] == ["random"] * 2 + ["cyclic"] * 2
+
+
+def test_rastrigin_is_held_out_in_two_dimensions(monkeypatch):
+    asked = []
+
+    def summarize_many(groups, *_):
+        asked.extend(experiment for group in groups for experiment in group)
+        row = pd.DataFrame({"run": [0], "regret": [1.0], "Delta": [np.nan]})
+        return [[row] * len(group) for group in groups]
+
+    monkeypatch.setattr(regimes, "summarize_many", summarize_many)
+    regimes.held_out(complete("8_regime_map", {"profile": "smoke", "n_runs": 1}))
+    assert {(e.objective, e.d, e.cells) for e in asked} == {
+        *(("garland", 1, "random"), ("rastrigin", 2, "random"), ("rastrigin", 2, "cyclic"))
+    }
 
 
 def test_which_Delta_is_read_off_the_curves(parameters, folder):
@@ -203,6 +246,14 @@ def test_the_spread_is_the_root_of_the_mean_variance_across_clients(parameters):
     assert regimes._spread(parameters, "garland", 0.1, 1) == 0
 
 
+@pytest.mark.parametrize(("cells", "seed"), [("random", 0), ("cyclic", 3)])
+def test_the_spread_is_that_of_the_parameters_seed_and_cells(parameters, cells, seed):
+    p = replace(parameters, cells=cells, seed=seed, n_runs=1)
+    problem = make_problem("himmelblau", 3, 0.1, seed=seed, common=regimes.COMMON_SHIFT)
+    values = problem.values(partition_of(problem, cells, seed, 0).centers(8, np.arange(1, 257)))
+    assert regimes._spread(p, "himmelblau", 0.1, 3) == pytest.approx(np.sqrt(values.var(axis=0, ddof=1).mean()))
+
+
 def test_break_even_is_measured_against_pe(parameters, folder):
     given = regimes.break_even(parameters, folder)
     row = given[(given["shift"] > 0) & (given["given"] == 0.25)].iloc[0]
@@ -226,3 +277,13 @@ def test_federating_pays_down_to_the_delta_below_which_it_costs_more_than_a_perc
         "below PE's in 0 of 1 cases, and within 10% of that with the best Delta in 0." in words
         and "The best Delta is 0 (" in words
     )
+
+
+def test_where_federating_never_stops_paying_it_does_not_pay_again():
+    made = pd.DataFrame({"given": [0.0, 0.5, 1.0], "ratio": [0.9, 0.8, 1.0], "own": 0.8, "fed": 2.0, "Delta": 0.3})
+    words = guide._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
+    assert "below a Delta of 0 (0 to 0); at 0 it pays again in 0 cases." in words
+
+
+def test_a_range_is_a_median_with_its_quartiles():
+    assert guide._range(pd.Series([1.0, 2.0, 4.0, 7.0, 20.0])) == "4 (2 to 7)"
