@@ -57,7 +57,7 @@ def test_the_lower_curve_pays_no_more_than_at_the_best_centre_so_far():
 
 
 def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
-    monkeypatch.setattr(beyond, "oracle_regret", lambda experiment, run, t: np.array([10.0 + run]))
+    monkeypatch.setattr(beyond, "oracle_regret", lambda experiment, run, t: 2.0 * t + run)  # at T = 5
 
     def runs(name, *values):  # three clients: a mean is no median
         experiment = SimpleNamespace(algorithms=(name,), n_runs=len(values), horizon=5)
@@ -117,6 +117,31 @@ def test_the_sentences_say_what_the_table_says():
     assert "in 1 of 2 settings" in tuned and "it is in 0 of 0." in tuned
     assert second.count("2.00") == len(beyond.PARTS_IN_WORDS)
     assert "is 4, the range 3 to 5." in third and "in 0 of 2 settings" in third
+
+
+def test_what_is_said_of_identical_clients_counts_no_others():
+    """With shifted clients it has 40% less regret than any rival, with identical ones as much."""
+    rows = []
+    for clients, ours in (("alike", 10.0), ("shifted", 6.0)):
+        cell = {"objective": "garland", "noise": 0.1, "clients": clients, "lower": 2.0, "ratio": 1.0}
+        rows += [{**cell, "variant": "pf-pne+", "regret": ours}]
+        rows += [{**cell, "variant": name, "regret": 10.0} for name in beyond.RIVALS]
+    first, *_ = beyond.sentences(pd.DataFrame(rows))
+    assert "With identical clients it has at least 30% less regret than any rival in 0 of 1." in first
+
+
+def test_factors_are_geometric_means_and_the_oracle_is_compared_by_the_median():
+    """Without a part the regret is once and 4 times as much; over the oracle's it is 1/2, 3 and 20."""
+    rows = []
+    for noise, regret, factor in ((0.1, 1.0, 1.0), (0.5, 6.0, 4.0), (1.0, 40.0, 2.0)):
+        cell = {"objective": "garland", "noise": noise, "clients": "shifted", "lower": 2.0, "ratio": 1.0}
+        rows += [{**cell, "variant": name, "regret": regret} for name in ("pf-pne+", *beyond.RIVALS)]
+        rows += [
+            {**cell, "variant": part, "regret": factor * regret, "ratio": factor} for part in beyond.PARTS_IN_WORDS
+        ]
+    *_, parts, far = beyond.sentences(pd.DataFrame(rows))
+    assert parts.count(" 2.00") == len(beyond.PARTS_IN_WORDS)
+    assert "over the oracle's is 3, the range 0.5 to 20. It is below 1 in 1 of 3 settings" in far
 
 
 def test_each_variant_is_run_with_its_one_change():
