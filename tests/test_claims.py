@@ -159,6 +159,15 @@ def test_fed_pne_depends_on_the_similarity_of_the_clients(alike, expected):
     assert verdict("fed-depends-garland", made_up(tell)) == expected
 
 
+@pytest.mark.parametrize(("cut", "expected"), [("apart", "not decidable"), ("identical", "holds")])
+def test_how_fed_pne_depends_on_the_clients_is_open_where_T_cuts_most_of_the_runs_with_other_clients(cut, expected):
+    def tell(algorithm, run, asked):
+        clients, regret = ("identical", 100) if asked.get("common") == 0.1 else ("apart", 300)
+        return {"regret": regret + np.sin(run), "last_phase": 0.9 if clients == cut else 0.1}
+
+    assert verdict("fed-depends-garland", made_up(tell)) == expected
+
+
 @pytest.mark.parametrize(("alone", "expected"), [(300, "holds"), (80, "does not hold")])
 def test_better_than_alone(alone, expected):
     def tell(algorithm, run, asked):
@@ -319,7 +328,7 @@ class Looked(MadeUp):
     """Made-up runs, whose problems have these gaps."""
 
     gaps: object = None
-    chance: float = 0.0
+    chance: float | tuple[float, ...] = 0.0  # of all runs, or one for each
 
     def per_run(self, function, experiment, *arguments):
         return (
@@ -352,6 +361,12 @@ def test_settings_move_nothing_where_nothing_is_learnt(share, vacuous):
     study = looked(lambda algorithm, run, asked: {"regret": 100 * share + run - 0.5}, chance=0.001)
     found = outcome("settings-garland", study)
     assert bool(found.vacuous) == vacuous and f"{share:.0%} of the regret of points drawn at random" in found.measured
+
+
+def test_what_points_drawn_at_random_lose_is_a_mean_over_the_runs():
+    """Regret 90 in two runs in which they have 100 and 300: 45%, not the mean of 90% and 30%."""
+    study = looked(lambda algorithm, run, asked: {"regret": 90.0}, chance=(0.001, 0.003))
+    assert "45% of the regret of points drawn at random" in outcome("settings-garland", study).measured
 
 
 @pytest.mark.parametrize(("last_phase", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
@@ -390,6 +405,14 @@ def test_with_Delta_0_as_many_numbers_go_up(up, expected):
     assert verdict("delta-zero-cost-garland", study) == expected
 
 
+@pytest.mark.parametrize("topic", ["adapts", "approaches", "any-Delta", "settings", "sublinear", "falls-with-M"])
+def test_where_many_values_are_run_half_of_the_runs_are_as_the_claim_says(topic):
+    study = made_up(lambda algorithm, run, asked: {"regret": 10.0 + run, "last_phase": 0.1, "Delta": 0.1})
+    compared = outcome(f"{topic}-garland", study).comparisons
+    assert {len(comparison.values) for comparison in compared} == {study.sweep_runs} == {15}
+    assert "n = {sweep_runs}" in CLAIMS[f"{topic}-garland"].runs_in_words
+
+
 def test_whose_c_follows_the_noise():
     asked = []
     study = made_up(
@@ -417,6 +440,13 @@ def test_times_are_measured_and_say_nothing_of_the_papers_programs():
     assert times["fn-ucb"].max() == pytest.approx(3.995) and (times["alike"] == 1).all()
     assert times["slower"].tolist() == [np.mean(3.95 + np.arange(10) / 100 >= 4)] * len(times)
     assert times["objective"].tolist() == ["garland", "himmelblau", "rastrigin", "landmine", "rastrigin"]
+
+
+def test_the_seconds_of_one_run_are_the_median_over_the_runs():
+    """Of 0, 1, 4, ..., 81 that is 20.5; the mean is 28.5."""
+    study = made_up(lambda algorithm, run, asked: {"seconds": float(run**2)})
+    times = claim_tests.measure_times(ClaimCase(study, study.claim_settings[0], "garland"))
+    assert times["runs"] == 10 and {times[name] for name in claim_tests.PAPER_ALGORITHMS} == {20.5}
 
 
 def test_single_rewards_are_counted():
@@ -825,7 +855,8 @@ def test_the_primary_family_by_hand(monkeypatch):
         level = {"pf-pne": 1.0, "hct-pyxab": 2.0, "fn-ucb": 1.6}.get(algorithm, 3.0)
         regret = level + np.linspace(0.0, 0.5, 8)
         regret[-1] += 20.0 * (algorithm == "fn-ucb")  # of the rivals the smallest median, and the largest mean
-        return pd.DataFrame({"regret": regret, "last_phase": 0.6 if self.setting.noise == 2.0 else 0.1})
+        last_phase = 0.6 if self.setting.noise == 2.0 else [0.1] * 7 + [0.9]  # in one run the most of T
+        return pd.DataFrame({"regret": regret, "last_phase": last_phase})
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
     table = claims.primary_family(study)
@@ -835,6 +866,7 @@ def test_the_primary_family_by_hand(monkeypatch):
     assert first["p_right"] == pytest.approx(4 / 2**8)  # Holm: twice the smallest of two; twice again for both sides
     assert first["p_wrong"] == 1.0
     assert table["verdict"].tolist()[:2] == ["shown", "open"]
+    assert table["phase"].tolist()[:2] == pytest.approx([0.2, 0.6])
     assert table["improvement"].tolist() == [1.0, 1.0, 1.0]
 
 
