@@ -205,6 +205,16 @@ def test_differences_shrink_as_the_corollary_wants(tmp_path):
     assert set(alike.values()) == {p.shift}
 
 
+def test_a_shift_is_looked_up_by_the_mean_of_Delta_over_the_runs(monkeypatch):
+    """Delta is the shift in one run, and its square in the other; at the second T it may be as at the third shift."""
+    p = parameters(shift=0.9)
+    shifts = p.shift * rates.SHIFT_FACTORS
+    first, *_ = Deltas = (shifts + shifts**2) / 2
+    monkeypatch.setattr(rates, "rows_of_runs", lambda *how: [[[x], [x**2]] for x in shifts])
+    monkeypatch.setattr(rates, "bound_on_Delta", lambda T, M, d: {10: first, 80: Deltas[2]}[T])
+    assert rates.shifts_for("garland", 0.0, (10, 80), p) == pytest.approx({10: 0.9, 80: 0.1})
+
+
 @pytest.mark.parametrize(("exponent", "idle", "verdict"), [(0.4, 0.1, "shown"), (0.9, 0.1, "open"), (0.4, 0.7, "open")])
 def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
     rows = [
@@ -239,6 +249,17 @@ def test_an_exponent_is_shown_to_be_allowed_by_all_of_its_interval(exponents, ve
     assert row["slope"] == pytest.approx(np.mean(exponents)) and row["low"] < row["slope"] < row["allowed"]
     assert (row["high"] <= row["allowed"]) == (verdict == "shown")
     assert row["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("first", "last", "verdict"), [(0.9, 0.1, "shown"), (0.1, 0.9, "open")])
+def test_whether_a_run_is_one_phase_is_read_at_the_longest_T(first, last, verdict):
+    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "Delta": 0.1, "of_bound": 0.3, "run": 0}
+    rows = [
+        head | {"T": T, "regret": T**0.4, "alone": T**0.5, "idle": idle, "run": run}
+        for T, idle in ((100, first), (1_000, 0.4), (10_000, last))
+        for run in range(2)
+    ]
+    assert rates.shrink_slopes(pd.DataFrame(rows), parameters(n_clients=20))["verdict"].tolist() == [verdict]
 
 
 def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift(monkeypatch):
@@ -295,8 +316,10 @@ def test_what_rounding_up_costs():
     (unspent, spent, depth), *_ = rates._budget_shares(alone, 0)
     assert unspent == 0 and 0 < spent <= 1 and depth >= 3
     four = Experiment("garland", 4, 60, algorithms=("fed-pne",), n_runs=1)
-    (unspent, spent, _), *_ = rates._budget_shares(four, 0)
+    (unspent, spent, depth), *_ = rates._budget_shares(four, 0)
     assert 0 < unspent < spent <= 1
+    watched = watch("fed-pne", four.problem(0), 60, partition=four.partition(0))
+    assert depth == max(watched.means) > len(watched.means) - 1  # the first depths were passed
 
 
 def test_fed_pne_is_faster_where_its_regret_is_a_smaller_multiple(monkeypatch):
