@@ -54,5 +54,11 @@ def test_hoo_by_hand():
     assert hoo.best() == [0.6875]  # one pull each of (3,6) and (3,8): the smaller index
 
 
+def test_the_root_is_split_however_small_nu_1_is():
+    partition, settings = Partition([[0, 1]]), TreeSettings(nu_1=0.001)  # the truncation depth is below -1
+    hoo = TreeClient(Task(partition, 1, 20), hoo_constants(settings, partition, 20))
+    assert truncation_depth(20, settings) < -1 and set(pulls(hoo, 20)) == {0.25, 0.75}
+
+
 def test_max_depth_is_respected():
     assert set(pulls(client(200, max_depth=2), 200)) <= {0.25, 0.75, 0.125, 0.375, 0.625, 0.875}

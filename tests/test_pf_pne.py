@@ -34,6 +34,15 @@ def play(federation, functions, draw=None):
     return pulls, mail
 
 
+def test_a_server_awaits_nothing_beyond_the_depth_of_the_partition():
+    """H_0 is 7; cells of depth 1 are not split, so that nobody sends means of depth 2, or those of depth 1 again."""
+    server = make_federation("pf-pne", Task(Partition([[0, 1]], max_depth=1), 2, 100)).server
+    for depth in (0, 1):
+        assert server.awaits(0).headers == range(depth, depth + 1)
+        server.conclude(np.full((2, 2**depth), 0.5))
+    assert server.awaits(0).kind is None
+
+
 # --- one client, no noise -------------------------------------------------------------------------------
 # f(x) = x on [0, 1]. c_1 = e delta / T makes log(c_1 T / delta) = 1; nu_1 = 1, rho = 1/2, c = 0.2:
 #   tau_h = ceil(0.04 x 4^h): 0.04, 0.16, 0.64, 2.56, 10.24 -> 1, 1, 1, 3, 11

@@ -144,6 +144,18 @@ def test_the_variance_from_pieces_is_right_on_average():
     assert np.mean(found) == pytest.approx(0.25, abs=4 * np.std(found) / np.sqrt(600))
 
 
+def test_the_variance_from_pieces_is_one_that_a_reward_can_have():
+    """Pieces of 7 pulls, all 0 or all 1 in turn: 7 / 4 x 8 / 7 = 2, and 7 x 2 / (7 + 4) with what was known before."""
+    task = Task(LINE, 1, 10**6, reward_range=(0, 1))
+    algorithm = PFPNEPlus(task, replace(PlusSettings(), c=2.0), 1)
+    algorithm.variances, algorithm.binary = np.zeros(1), np.zeros(1, dtype=bool)
+    sampling = algorithm.sample_in_pieces(0, np.array([1]))
+    size = next(sampling).counts
+    with pytest.raises(StopIteration):
+        sampling.send(size * (np.arange(PIECES) % 2.0))
+    assert size.tolist() == [7] * PIECES and algorithm.variances.tolist() == [1.0]
+
+
 def test_binary_rewards_are_seen_to_be_binary():
     def server(rewards):
         server = make_federation("pf-pne+", Task(LINE, 2, 1_000)).server
@@ -342,6 +354,17 @@ def test_a_client_of_another_noise_has_a_c_of_its_own(own, expected):
     assert first == second
     algorithm.variances = np.zeros(3)  # all four rewards at the root were equal: that is no lack of noise
     tree, *_ = algorithm.stage_2(safe, depths, 5).trees
+    expected = hct_constants(HCTSettings(c=0.5 * np.sqrt(0.1 * 0.9)), LINE, 100)
+    assert tree.constants.squared_width[-1] == pytest.approx(expected.squared_width[-1])
+
+
+def test_safe_counts_the_pulls_of_the_root_where_all_binary_rewards_there_were_equal():
+    """No success in the 4 pulls of the root is 0.5 / 5 of one, however many pulls the depth below has."""
+    algorithm, means = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(), 3), np.zeros((3, 1))
+    algorithm.variances, algorithm.binary = np.zeros(3), np.ones(3, dtype=bool)
+    root, last = shared(0, [1], [0.0], 0.0), shared(1, [1, 2], [0.0, 0.0], 0.0, going=0)
+    depths = [finished(means, root), finished(np.tile(means, 2), last, n=40, parents=np.array([0, 0]))]
+    tree = next(algorithm.stage_2(PlusSettings(safe=True), depths, 85).trees)
     expected = hct_constants(HCTSettings(c=0.5 * np.sqrt(0.1 * 0.9)), LINE, 100)
     assert tree.constants.squared_width[-1] == pytest.approx(expected.squared_width[-1])
 

@@ -34,6 +34,7 @@ from pfpne.algorithms.secure import (
     sum_masked,
 )
 from pfpne.federation import Task
+from pfpne.fixed_point import precision, to_fixed
 from pfpne.journal import Journal
 from pfpne.live import LiveClient, LiveServer
 from pfpne.live.states import from_bytes, to_bytes
@@ -217,6 +218,18 @@ def test_shares_that_lie_end_in_a_sum_beyond_what_it_can_be():
     with pytest.raises(RuntimeError, match="one of them lies or is broken"):
         run.server.exchange({**said, 0: false})
     assert run.server.exchange(said)[0].means.tolist() == [0.5]
+
+
+@pytest.mark.parametrize(("total", "is_possible"), [(3.0, True), (3.5, False), (0.0, True), (-0.5, False)])
+def test_a_sum_over_three_of_four_is_no_more_than_three_can_have(total, is_possible):
+    run = four_sites()
+    sums, n = run.server.sums, run.server.rewards_in_means()
+    numbers = to_fixed(np.array([n * total]), precision(n * sums.limit, 4))
+    if is_possible:
+        assert sums.means_of(run.server, numbers, 3).tolist() == [total / 3]
+    else:
+        with pytest.raises(ValueError, match="the sum must be of means in the range of the rewards"):
+            sums.means_of(run.server, numbers, 3)
 
 
 # --- the same decisions ----------------------------------------------------------------------------------
