@@ -453,6 +453,25 @@ def test_a_maximum_between_two_points_of_the_grid_is_found_on_either_side(beside
     assert x == pytest.approx(peak, abs=1e-7) and value == pytest.approx(1, abs=1e-14)
 
 
+def test_a_cusp_has_the_height_that_it_is_said_to_have():
+    """A client's cusp is at 0.3 + 0.1, and 0.4 - 0.1 - 0.3 is not exactly 0: by rounding its value there is below 1."""
+
+    def values(x):
+        return 1 - np.sqrt(np.abs(x[:, 0] - 0.1 - 0.3))[None]
+
+    shift = np.array([[0.1]])
+    (x,), value = maxima.branch_and_bound(values, np.array([[0.0, 1.0]]), np.array([0.3]), np.ones(1), shift)
+    assert x == pytest.approx(0.4) and value == 1.0 and values(np.array([[0.4]])) < 1 - maxima.ACCURACY
+
+
+def test_the_mean_is_tried_where_each_client_is_largest():
+    """A hill that is narrower than the scan's steps, which is known of the clients, is found of their mean, too."""
+    hill = lambda x: np.where(np.abs(x[:, 0] - 0.12345) < 1e-7, 1.0, 0.5)  # noqa: E731
+    problem = problem_from_functions([hill, hill], [[0, 1]], optimum=1.0)
+    problem.maximisers = np.full((2, 1), 0.12345)
+    assert problem.global_optimum == 1.0 and problem.global_maximiser == 0.12345
+
+
 def test_given_maxima_are_used():
     function = lambda x: 0.5 * x[:, 0]  # noqa: E731
     problem = problem_from_functions([function, function], [[0, 1]], optimum=[0.5, 0.6], global_optimum=0.55)
