@@ -143,3 +143,12 @@ def test_rewards_of_any_range():
     for wrong in (6.1, -2.1, math.nan, math.inf, 10**400, None, "much", [1, 2], np.array([0.5]), *wrong_kinds):
         with pytest.raises(ValueError, match=r"a number in \[-2, 6\], the reward_range"):
             loss.number(wrong)
+
+
+@pytest.mark.parametrize("high", [1e-6, 1.0, 1e6])
+def test_what_counts_as_rounding_follows_the_width_of_the_range(high):
+    reward = Reward(0, high)
+    assert reward.number(high * (1 + 5e-10)) == high and reward.number(-5e-10 * high) == 0.0
+    for wrong in (high * (1 + 2e-9), -2e-9 * high):
+        with pytest.raises(ValueError, match="Give a wider range"):
+            reward.number(wrong)

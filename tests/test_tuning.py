@@ -284,6 +284,26 @@ def test_the_final_model_is_made_of_the_points_that_were_evaluated_most(monkeypa
     assert values.y.tolist() == pytest.approx([0.15, 0.25, 0.35, 0.4, 0.5]) and len(believed) == 9
 
 
+@pytest.mark.parametrize(("algorithm", "outputs"), [("gp", [0]), ("gp-shared", [0, 1])])
+def test_the_final_model_knows_what_the_client_was_told_of_others(monkeypatch, algorithm, outputs):
+    """Their beliefs are a second output of the model, as they are in the client's own."""
+    given, local = [], tuning_search.with_local_noise
+    monkeypatch.setattr(
+        tuning_search, "with_local_noise", lambda values, hyper: given.append(values) or local(values, hyper)
+    )
+    functions = [lambda p: p["x"], lambda p: 1 - p["x"]]
+    pfpne.tune(functions, {"x": pfpne.Float(0, 1)}, 6, algorithm=algorithm, progress=False)
+    assert [np.unique(values.output).tolist() for values in given] == [outputs] * 2
+
+
+@pytest.mark.parametrize(("horizon", "due"), [(8, False), (9, True)])
+def test_beliefs_are_not_due_at_the_horizon(horizon, due):
+    """In one dimension they are told after 4, 8, ... evaluations, if others follow."""
+    server = pfpne.make_federation("gp-shared", Task(Partition([[0, 1]]), 2, horizon)).server
+    server.conclude(np.zeros((2, 16)), np.ones((2, 16)))
+    assert server.exchanges == 1 and server.is_due(0, 0) == due
+
+
 def test_values_of_before_are_learnt_from_and_cost_nothing():
     functions = objectives(noise=0.02)
     known = {"Oslo": [({"C": 10.0, "n": 2}, 0.9), ({"C": 0.1, "n": 1}, 0.65)]}
@@ -420,6 +440,20 @@ def test_a_first_point_that_always_fails_does_not_end_the_search(algorithm, tmp_
     assert_same(again.history, result.history)
 
 
+def test_failures_in_a_row_are_counted_anew_after_those_that_were_told_of():
+    search = pfpne.Search(["a"], {"x": pfpne.Float(0, 1)}, 20, give_up=2)
+
+    def fails() -> dict:
+        (trial,) = search.ask()
+        return search.tell(trial, None, why="no disk")
+
+    for _ in range(2):
+        assert fails()["why"] == "no disk"
+        with pytest.raises(pfpne.EvaluationError, match="2 evaluations in a row failed, at last: no disk"):
+            fails()
+    assert len(search.result().history) == 4
+
+
 @pytest.mark.parametrize("algorithm", ["gp-shared", "fed-pne"])
 def test_any_number_at_a_time_finds_the_same(algorithm):
     names, results, most = "abcd", [], []
@@ -493,6 +527,13 @@ def test_a_search_can_be_stopped_by_a_callback_or_a_clock():
     slow = {name: lambda p, f=f: time.sleep(0.05) or f(p) for name, f in objectives().items()}
     start = time.monotonic()
     assert 1 <= len(tune(slow, 500, timeout=0.3).history) <= 12 and time.monotonic() - start < 5
+
+
+def test_a_client_waits_for_its_turn_until_another_is_told():
+    """With two at a time, the third client's evaluation does not begin where the first to end stops the search."""
+    call = {"n_jobs": 2, "callbacks": [lambda search, row: search.stop()], "progress": False}
+    result = pfpne.tune([lambda p: 0.5] * 3, {"x": pfpne.Float(0, 1)}, 12, **call)
+    assert sorted(result.history["client"]) == ["0", "1"]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
