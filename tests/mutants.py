@@ -59,7 +59,7 @@ MODULES |= {
     "hoo_and_hct",
     "kept_nodes",
 }
-MODULES |= {"lemmas", "rates", "readings", "regimes", "specification", "table1", "variants"}
+MODULES |= {"lemmas", "rates", "readings", "regimes", "specification", "table1", "untuned", "variants"}
 MACHINERY = {"baselines_page", "clean_machine", "cluster", "compiled", "figures", "flower", "hostile", "installs"}
 MACHINERY |= {"interruptions", "notebooks", "project", "provenance", "rooms", "batch"}  # tests of other things
 LONGEST = 240  # seconds of the tests of one change: what waits in vain takes no time of the processor
