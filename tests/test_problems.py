@@ -257,6 +257,20 @@ def test_a_new_objective_is_a_row_and_a_function(monkeypatch, d):
     assert problem.global_optimum == pytest.approx(0.9 - problem.shifts.var(axis=0).sum(), abs=1e-8)
 
 
+def test_the_mean_is_tried_at_every_peak_of_a_client_not_at_its_first_alone(monkeypatch):
+    """Two spikes of height 1, too narrow for a scan: the first alone, the second on top of a hill of height 0.9."""
+
+    def spikes(x):
+        hill = np.maximum(0.0, 0.9 - (x[:, 0] - 0.5) ** 2)
+        return np.where(np.abs(np.abs(x[:, 0]) - 0.5) < 1e-7, 1.0, hill)
+
+    row = Synthetic(spikes, -1.0, 1.0, (np.array([[-0.5], [0.5]]), np.ones(2)), d=1, problem=ShiftedProblem)
+    monkeypatch.setitem(OBJECTIVES, "spikes", row)
+    problem = make_problem("spikes", 2, shift=0.01)
+    assert problem.maximisers == pytest.approx(-0.5 + problem.shifts)
+    assert problem.global_optimum == pytest.approx((1 + 0.9) / 2, abs=0.005)
+
+
 def test_one_client_or_alike_clients_have_no_gap():
     for problem in (make_problem("himmelblau", 1, shift=0.5, seed=2), make_problem("rastrigin", 5, shift=0)):
         assert problem.Delta == 0 and problem.global_optimum == problem.optimum[0]
@@ -626,6 +640,21 @@ def test_points_are_scanned_over_all_of_the_domain_and_its_corners():
     assert unit.min() >= 0 and unit.max() <= 1
     shares = [np.histogram(column, bins=8, range=(0, 1))[0] / len(points) for column in unit.T]
     np.testing.assert_allclose(shares, 1 / 8, atol=0.01)
+
+
+@pytest.mark.parametrize(("d", "first"), [(10, 2**10), (11, 1)])
+def test_up_to_ten_dimensions_the_corners_are_scanned_and_in_more_the_centre(d, first):
+    points = scan_points(np.array([[0.0, 1.0]] * d))
+    assert len(points) == first + 2**14 and (points[:first] % 1 == 0).all() == (d == 10)
+    assert d == 10 or (points[0] == 0.5).all()
+
+
+def test_no_maximum_is_below_a_point_that_was_scanned():
+    """The hill is 2e-6 wide around a point of the grid, and beside it the function rises to the right."""
+    (x,), value = maxima.search_maximum(
+        lambda x: np.where(np.abs(x[:, 0] - 0.25) < 1e-6, 1.0, 0.5 * x[:, 0]), np.array([[0.0, 1.0]])
+    )
+    assert (x, value) == (0.25, 1.0)
 
 
 def test_a_client_whose_highest_peak_is_outside_has_its_best_value_elsewhere():
