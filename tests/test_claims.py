@@ -27,6 +27,7 @@ from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimSetting, Study, summar
 from pfpne.paper.claims.outcomes import ClaimCase, Comparison, Outcome
 from pfpne.paper.exhibits import forest, table1
 from pfpne.paper.run import batch
+from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
 from pfpne.paper.show.style import Delta_in_words
@@ -835,6 +836,12 @@ def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
     kept.write_bytes(before.replace(b"garland", b"x")[:-9])
     pd.testing.assert_frame_equal(rows, summarize(experiment, folder=tmp_path))
     assert kept.read_bytes() == before
+
+
+def test_more_runs_of_an_experiment_are_another_summary(tmp_path):
+    """The first runs are the same, and what is kept of one of them is not all of two."""
+    one, two = (Experiment("garland", 2, 20, algorithms=("pe",), n_runs=n) for n in (1, 2))
+    assert [len(summarize(experiment, 1, tmp_path)) for experiment in (one, two, one)] == [1, 2, 1]
 
 
 @pytest.mark.skipif("fn-ucb" not in NAMES, reason="not registered")

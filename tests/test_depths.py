@@ -175,6 +175,16 @@ def test_a_maximum_that_the_cells_centres_hide_is_eliminated():
     assert found.lost.tolist() == [True, False]
 
 
+def test_a_client_that_the_horizon_has_cut_loses_nothing_after_that():
+    """The flat client keeps all of its nodes and is cut at depth 5. The other one evaluates two at depth 6."""
+
+    def steep(x):
+        return np.maximum(0.0, 1 - 4 * np.abs(x[:, 0] - 0.2))
+
+    found = watched([steep, lambda x: np.full(len(x), 0.5)], 1_500, c=0.1, Delta=1.0)
+    assert [len(errors) for errors in found.errors[-2:]] == [4, 2] and not found.lost.any()
+
+
 def test_means_that_are_off_are_counted():
     """With a c of nothing every half-width is nothing, and noise puts nearly every mean outside."""
     experiment = Experiment(

@@ -131,6 +131,12 @@ def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     assert "At worst it has 2 times the regret of the best" in words and "than any other in 8 of 8 regimes." in words
 
 
+def test_the_worst_of_ours_may_be_on_an_objective_that_it_was_not_tuned_on():
+    tuned = made_up({False: "hct", True: "pf-pne+"})  # where PF-PNE+ has twice the regret of the best
+    words = guide._words_on_ours(pd.concat([tuned, tuned.assign(objective="x", hct=0.5)]))
+    assert "At worst it has 4 times the regret of the best" in words
+
+
 def test_what_was_held_out_is_counted_with_identical_clients_apart():
     """With strong noise it has half the regret of any other, in 8 of 16 regimes; half of these have shift 0."""
     words = guide._words_on_held_out(made_up({False: "hct", True: "pf-pne+"}).assign(cells="random"))

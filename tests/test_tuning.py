@@ -611,6 +611,12 @@ def test_single_scores_that_were_sent_and_calls_that_were_saved_are_counted():
     saving = tune(f, 60, algorithm="hct", noise=0)
     assert saving.saved == 120 - sum(len(g.calls) for g in f.values()) > 0
     assert f"{saving.saved} calls saved" in repr(saving) and tune(objectives(), 9).saved == 0
+    assert repr(saving).startswith(f"hct, {120 - saving.saved} evaluations")  # all of them: it was not stopped
+
+
+def test_numbers_of_evaluations_are_no_scores_though_they_may_equal_one():
+    beliefs = gp.Beliefs(1, means=np.array([0.25, 0.5]), counts=np.array([1.0, 0.0]))
+    assert tuning_search._possible_scores(beliefs) == [0.25, 0.5]
 
 
 def test_values_that_were_read_and_not_called_for_are_counted(tmp_path):
