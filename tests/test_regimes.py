@@ -73,19 +73,27 @@ def test_measured_regimes(parameters, table, folder):
     assert set(table["sigma"]) == {0.5, 0.1 / np.sqrt(3)}
 
 
-def test_the_map_has_the_parameters_seed_and_cells_and_ranks_what_needs_no_Delta(monkeypatch):
-    """PE has regret 1, PF-PNE with the clients' own Delta less or as much, which is not ranked, and the others 2."""
+def replace_runs(monkeypatch, table_of) -> list:
+    """Let table_of(experiment) stand for the runs of each experiment; return the list of those that are asked for."""
     asked = []
 
     def summarize_many(groups, *_):
         asked.extend(experiment for group in groups for experiment in group)
-        return [[table_of(*e.algorithms, e.settings.get("Delta")) for e in group] for group in groups]
+        return [[table_of(experiment) for experiment in group] for group in groups]
 
-    def table_of(name, Delta):
+    monkeypatch.setattr(regimes, "summarize_many", summarize_many)
+    return asked
+
+
+def test_the_map_has_the_parameters_seed_and_cells_and_ranks_what_needs_no_Delta(monkeypatch):
+    """PE has regret 1, PF-PNE with the clients' own Delta less or as much, which is not ranked, and the others 2."""
+
+    def table_of(experiment):
+        (name,), Delta = experiment.algorithms, experiment.settings.get("Delta")
         regret = [1.0, 0.9] if Delta else [1.0, 1.0] if name == "pe" else [2.0, 2.0]
         return pd.DataFrame({"run": [0, 1], "regret": regret, "Delta": [0.2, 0.4] if Delta else 0.01})
 
-    monkeypatch.setattr(regimes, "summarize_many", summarize_many)
+    asked = replace_runs(monkeypatch, table_of)
     table = regimes.measure(complete("8_regime_map", TINY | {"noise": 0.1, "seed": 5, "cells": "cyclic"}))
     assert {(e.seed, e.cells, e.common, e.n_runs) for e in asked} == {(5, "cyclic", regimes.COMMON_SHIFT, 2)}
     assert table["best"].tolist() == ["pe"] * 2 and table["clear"].all()
@@ -190,14 +198,8 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
 
 
 def test_rastrigin_is_held_out_in_two_dimensions(monkeypatch):
-    asked = []
-
-    def summarize_many(groups, *_):
-        asked.extend(experiment for group in groups for experiment in group)
-        row = pd.DataFrame({"run": [0], "regret": [1.0], "Delta": [np.nan]})
-        return [[row] * len(group) for group in groups]
-
-    monkeypatch.setattr(regimes, "summarize_many", summarize_many)
+    row = pd.DataFrame({"run": [0], "regret": [1.0], "Delta": [np.nan]})
+    asked = replace_runs(monkeypatch, lambda experiment: row)
     regimes.held_out(complete("8_regime_map", {"profile": "smoke", "n_runs": 1}))
     assert {(e.objective, e.d, e.cells) for e in asked} == {
         *(("garland", 1, "random"), ("rastrigin", 2, "random"), ("rastrigin", 2, "cyclic"))
