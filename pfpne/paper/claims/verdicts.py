@@ -115,9 +115,7 @@ def read_claims() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read_claims())
-# Of the three tables that `evaluate_claims` makes. The column "regime" is the name of the ClaimSetting: its noise, or
-# "landmine". It is no regime of the map.
-CLAIM_TABLE_COLUMNS = [
+CLAIM_TABLE_COLUMNS = [  # of the three tables that `evaluate_claims` makes; "regime" is the name of a ClaimSetting
     "id whose once family place statement regime cells Delta verdict decided_by measured runs k p_right p_wrong",
     "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong why_not",
     "id regime cells Delta what side excess",
