@@ -16,9 +16,9 @@ from papermill.clientwrap import PapermillNotebookClient
 from pfpne.paper.__main__ import main
 from pfpne.paper.run import batch
 from pfpne.paper.run.batch import Execution
-from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
+from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import HEADER, assigned
 from pfpne.paper.run.progress import progress
 from pfpne.paths import PACKAGE

@@ -25,7 +25,7 @@ from pfpne.paper.claims.claim_tests import (
 )
 from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimSetting, Study, summarize
 from pfpne.paper.claims.outcomes import ClaimCase, Comparison, Outcome
-from pfpne.paper.exhibits import forest, table1
+from pfpne.paper.exhibits import forest_plot, table1
 from pfpne.paper.run import batch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
@@ -713,12 +713,18 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
         base = {"pf-pne": 100, "fed-pne": 200, "pe": 50, "hct-pyxab": 300, "fed1-ucb": 400, "fn-ucb": 800}[algorithm]
         return {"regret": (base if not asked["settings"] else 25) * (1 + 0.1 * np.sin(run))}
 
-    table = forest.ratios(made_up(tell)).query("regime == 'bernoulli' and cells == 'random' and objective == 'garland'")
-    wanted = {forest.PF_PNE_OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
+    table = forest_plot.ratios(made_up(tell)).query(
+        "regime == 'bernoulli' and cells == 'random' and objective == 'garland'"
+    )
+    wanted = {forest_plot.PF_PNE_OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
     assert dict(zip(table["algorithm"], table["ratio"], strict=True)) == pytest.approx(wanted)
-    assert (table["n"] == 30).all() and (forest.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12).all()
+    assert (table["n"] == 30).all() and (
+        forest_plot.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12
+    ).all()
     ackley = (
-        forest.ratios(made_up(tell)).query("objective == 'ackley' and regime == 'bernoulli'").set_index("algorithm")
+        forest_plot.ratios(made_up(tell))
+        .query("objective == 'ackley' and regime == 'bernoulli'")
+        .set_index("algorithm")
     )
     assert ackley.loc["fn-ucb", "n"] == 10 and ackley.loc["pe", "n"] == 30
 

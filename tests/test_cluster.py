@@ -15,9 +15,9 @@ import pytest
 import threadpoolctl
 
 from pfpne.paper.run import experiment, versions, workers
-from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
+from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import WorkersError, run_unordered

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pfpne.algorithms import NAMES
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.exhibits import communication, forest, regret, table1
+from pfpne.paper.exhibits import communication, forest_plot, regret, table1
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.versions import library_versions
@@ -120,9 +120,9 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
     heads = [(r.name, r.cells, f) for r in study.claim_settings for f in r.objectives]
     rows = [(*head, name, 30, 2.0 + k, 1.0 + k, 3.0 + k) for head in heads for k, name in enumerate(("pe", "fn-ucb"))]
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
-    for module in (forest, table1):  # the figure itself, and what its CSV would be
+    for module in (forest_plot, table1):  # the figure itself, and what its CSV would be
         monkeypatch.setattr(module, "figure_exhibit", lambda figure, stem, caption, table: (figure, table))
-    figure, table = forest.draw(pd.DataFrame(rows, columns=columns), study)
+    figure, table = forest_plot.draw(pd.DataFrame(rows, columns=columns), study)
     assert list(table) == columns
     first, *others = figure.axes
     places = [text.get_text() for text in first.get_yticklabels()]

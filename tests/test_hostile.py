@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import pfpne
-from pfpne.paper.run.declarations import PARAMETERS, ParameterError
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS
+from pfpne.paper.run.parameter_types import PARAMETERS, ParameterError
 from pfpne.paper.run.parameters import complete
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from pfpne.paper.exhibits import communication, forest, landmine, maps, panels, regret, specification, table1
+from pfpne.paper.exhibits import communication, forest_plot, landmine, maps, panels, regret, specification, table1
 from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
 from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS
 from pfpne.paper.run.experiment import Experiment
@@ -246,12 +246,12 @@ def test_who_has_less_regret_than_pf_pne():
     ]
     rows += [("cyclic", "pe", 0.5, 0.4, 0.6), ("random", "fn-ucb", 3.0, nan, nan)]  # other cells; one run
     table = pd.DataFrame(rows, columns=["cells", "algorithm", "ratio", "low", "high"])
-    assert forest.in_words(table) == (
+    assert forest_plot.in_words(table) == (
         "On random cells, the interval of the ratio is below 1, where an algorithm has less regret than PF-PNE, in 1 "
         "of 3 cases. It is above 1 in 1, and contains 1 in 1. In this order, by algorithm: PF-PNE with the true Delta "
         "0/1/0 and PE 1/0/1."
     )
-    assert forest.in_words(table[4:]) == "No ratio has an interval, so nothing is shown about who has less regret."
+    assert forest_plot.in_words(table[4:]) == "No ratio has an interval, so nothing is shown about who has less regret."
 
 
 def test_what_the_points_on_landmine_lose():

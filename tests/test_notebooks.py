@@ -24,9 +24,9 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import table1
 from pfpne.paper.exhibits.maps import MAPPED_QUANTITIES
 from pfpne.paper.run import batch
-from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, NOTEBOOKS_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOK_GROUPS, NOTEBOOKS, executions
+from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import HEADER, assigned, complete, read
 from pfpne.paper.run.selections import COMPARED_ALGORITHMS, RANKED_ALGORITHMS
 from pfpne.paths import SHIPPED as CHECKOUT
@@ -112,7 +112,7 @@ def check_files(folder: Path, stem: str) -> dict:
 # --- each notebook, as small as can be ---------------------------------------------------------------
 
 
-def test_the_story(execute):
+def test_the_walkthrough(execute):
     execute, project, _ = execute
     shown = [stem for stem, _ in batch.figure_times(execute("0_how_it_works"), total=1.0)]
     assert shown == ["how_it_works"]

@@ -12,9 +12,9 @@ import yaml
 
 from pfpne.algorithms import NAMES
 from pfpne.paper.exhibits import maps, panels
-from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, ParameterError
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
 from pfpne.paper.run.notebooks import NOTEBOOKS
+from pfpne.paper.run.parameter_types import PARAMETERS, SETTINGS, ParameterError
 from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
 from pfpne.paper.show import export, style
 

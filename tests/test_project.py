@@ -15,8 +15,8 @@ import pytest
 
 import pfpne
 from pfpne.paper.run import notebooks, parameters
-from pfpne.paper.run.declarations import PARAMETERS
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
+from pfpne.paper.run.parameter_types import PARAMETERS
 from pfpne.paper.show.style import TITLES
 from pfpne.paths import SHIPPED as CHECKOUT
 from pfpne.problems import OBJECTIVES

@@ -14,7 +14,7 @@ import pytest
 from pfpne import Partition, make_problem, simulate
 from pfpne.federation import Federation, Task
 from pfpne.paper.claims import stats
-from pfpne.paper.exhibits import confirmation, printed, readings, variants
+from pfpne.paper.exhibits import as_printed, confirmation, readings, variants
 from pfpne.paper.exhibits.readings import (
     ALGORITHM_CHOICES,
     FIGURE_OBJECTIVES,
@@ -230,7 +230,7 @@ def test_the_answer_in_sentences_by_hand():
     tests_.loc[tests_["id"] == "settings-landmine", "ratio"] = 1.8
     tests_.loc[tests_["id"] == "settings-himmelblau", "ratio"] = 0.4
     tested = confirmation.decide_statements(tests_)
-    sentences = printed.answer(table, reading, tested, tests_)
+    sentences = as_printed.answer(table, reading, tested, tests_)
     counts = "6 are true by construction; of the others 26 are shown (20 about regret), 0 refuted and 1 open"
     assert (
         f"Of 33 statements {counts}" in sentences[0]
@@ -239,7 +239,7 @@ def test_the_answer_in_sentences_by_hand():
     )
     assert sentences[1].endswith("for rivals, Himmelblau, Rastrigin and Landmine would stay shown.)")
     searched = " It is the plainest of the 1 best of 5 readings: 9 of 25 statements."
-    assert printed.in_short(table, tested, reading) == [sentences[0] + searched, sentences[1], "Refuted: nothing."]
+    assert as_printed.in_short(table, tested, reading) == [sentences[0] + searched, sentences[1], "Refuted: nothing."]
     assert sentences[2:4] == ["Refuted: nothing.", "Open:\n  - Fed-PNE has twice PF-PNE's regret (Rastrigin)"]
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
     assert "For each of 5 readings" in sentences[4] and "At most 9 do, in 1 readings." in sentences[4]
@@ -266,14 +266,14 @@ def test_who_has_less_regret_than_pf_pne_is_tested():
         ("blin", "ackley", 0.5, 0.5),
     ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "p_less", "p_more"]).assign(runs=10)
-    said = printed.algorithms_not_drawn_in_words(table, by_name=True)
+    said = as_printed.algorithms_not_drawn_in_words(table, by_name=True)
     assert "Against PF-PNE's on 2 objectives, PE's regret is less on Garland" in said
     assert "PE's regret is less on Garland and more on Ackley; HOO's is less on Garland;" in said
     assert "BLiN's is neither less nor more for certain. The rest is open (10 paired runs)." in said
-    counted = printed.algorithms_not_drawn_in_words(table, by_name=False)
+    counted = as_printed.algorithms_not_drawn_in_words(table, by_name=False)
     assert "PE's regret is less on 1 and more on 1; HOO's is less on 1; BLiN's is neither" in counted
     table.loc[2, "p_less"] = 0.0051
-    said = printed.algorithms_not_drawn_in_words(table, by_name=True)
+    said = as_printed.algorithms_not_drawn_in_words(table, by_name=True)
     assert "HOO's is neither less nor more for certain;" in said
 
 
@@ -283,7 +283,7 @@ def test_what_is_refuted_is_counted_by_subject():
     rows.loc[rows["id"].isin(wrong), ["p_right", "p_wrong"]] = (1.0, 0.0)
     tested = confirmation.decide_statements(rows)
     search = pd.DataFrame({"held": [20]})
-    assert printed.in_short(search, tested, confirmation.complete_reading("printed", "paper"))[2] == (
+    assert as_printed.in_short(search, tested, confirmation.complete_reading("printed", "paper"))[2] == (
         "Refuted: 1 about Fed-PNE (Rastrigin), 2 that one of PF-PNE's settings matters little (Garland, Landmine) and "
         "1 that PF-PNE is close to a rival (Ackley: it has 0.90 of its regret)."
     )
@@ -299,7 +299,7 @@ def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
         first | {"noise": "bernoulli", "T": 10_000, "which": "smallest-himmelblau"},
     ]
     assert READINGS["model"].noises[0] == "bernoulli" and "smallest-landmine" in {s.id for s in SEARCHED}
-    words = printed.longer_model_in_words(pd.DataFrame(rows[::-1]))
+    words = as_printed.longer_model_in_words(pd.DataFrame(rows[::-1]))
     assert f"{longest:,}" in words and [name for name in map(title, FIGURE_OBJECTIVES) if name in words] == ["Landmine"]
 
     means = {"garland": (3.0, 4.0), "rastrigin": (3.0, 2.0)}
@@ -307,12 +307,12 @@ def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
         (name, f, x) for f, pair in means.items() for name, x in zip(("fed-pne", "hct-pyxab"), pair, strict=True)
     ]
     table = pd.DataFrame(ranking, columns=["algorithm", "objective", "mean"])
-    assert "0.75 on Garland and 1.5 on Rastrigin" in printed.hct_in_words(table)
+    assert "0.75 on Garland and 1.5 on Rastrigin" in as_printed.hct_in_words(table)
 
     verdicts = ["shown"] * 5 + ["refuted"] * 3 + ["open"] * 25
     tested = pd.DataFrame({"id": [*BY_ID], "verdict": verdicts, "objective": [s.objective for s in BY_ID.values()]})
     tested = tested.assign(by_design=[n in (0, 6, 7) for n in range(33)], reading="model")
-    words = printed.model_in_words(pd.concat([tested.assign(reading="printed", verdict="open"), tested]))
+    words = as_printed.model_in_words(pd.concat([tested.assign(reading="printed", verdict="open"), tested]))
     assert "4 are shown (4 about regret), 1 refuted and 25 open" in words
 
 
@@ -329,7 +329,7 @@ def test_contributions_compare_readings_that_differ_in_one_choice():
     first = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()}
     rows = [first | {"noise": 1.0, "T": 10, "M": 20, "held": 5}, first | {"noise": 1.0, "T": 10, "M": 5, "held": 8}]
     rows += [first | {"noise": 2.0, "T": 10, "M": 5, "held": 9}]  # has no partner
-    table = printed.contributions(pd.DataFrame(rows))
+    table = as_printed.contributions(pd.DataFrame(rows))
     row = table.iloc[0]
     assert (row["choice"], row["value"], row["n"], row["change"]) == ("M", 5, 1, 3.0)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from pfpne.paper.claims.verdicts import GIVEN_DELTAS
-from pfpne.paper.exhibits import beyond, confirmation, deviations, findings, printed, sites, untuned, verdict_tables
+from pfpne.paper.exhibits import as_printed, beyond, confirmation, deviations, findings, sites, untuned, verdict_tables
 from pfpne.paper.run.folders import FIGURES
 from pfpne.paper.show.export import as_list, as_markdown
 from pfpne.paper.show.style import TITLES, title
@@ -105,12 +105,12 @@ def printed_blocks(folder: Path) -> list[Block]:
         pd.read_csv(folder / name) for name in ("readings.csv", "statements.csv", "ranking_printed.csv")
     )
     under_printed = tested[tested["reading"] == "printed"]
-    in_model = printed.model_in_words(tested)
-    in_short = printed.in_short(search, under_printed, confirmation.complete_reading("printed", "paper"))
-    in_short = as_list([*in_short, printed.algorithms_not_drawn_in_words(ranked, by_name=False), in_model])
-    named = printed.algorithms_not_drawn_in_words(ranked, by_name=True)
-    answer += as_list([printed.hct_in_words(ranked), named, in_model, printed.longer_model_in_words(search)])
-    contributions = as_markdown(printed.contributions_in_words(search))
+    in_model = as_printed.model_in_words(tested)
+    in_short = as_printed.in_short(search, under_printed, confirmation.complete_reading("printed", "paper"))
+    in_short = as_list([*in_short, as_printed.algorithms_not_drawn_in_words(ranked, by_name=False), in_model])
+    named = as_printed.algorithms_not_drawn_in_words(ranked, by_name=True)
+    answer += as_list([as_printed.hct_in_words(ranked), named, in_model, as_printed.longer_model_in_words(search)])
+    contributions = as_markdown(as_printed.contributions_in_words(search))
     page, files = "docs/as-printed.md", ("statements.csv", "statements_comparisons.csv")
     readme_files = ("statements.csv", "ranking_printed.csv", "readings.csv")
     return [
@@ -119,5 +119,5 @@ def printed_blocks(folder: Path) -> list[Block]:
         Block(page, "ranking", ("ranking_printed.csv",), ranking),
         Block(page, "contributions", ("readings.csv",), contributions),
         Block(page, "statements", files, statements),
-        Block(page, "untested", (), as_markdown(printed.untested())),
+        Block(page, "untested", (), as_markdown(as_printed.untested())),
     ]

@@ -19,9 +19,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pfpne.paper.run import cache, provenance, sources
-from pfpne.paper.run.declarations import ParameterError
 from pfpne.paper.run.folders import EXECUTED, FIGURES, FIGURES_SMOKE, MIME, NOTEBOOKS_FOLDER, read_whole, short_path
 from pfpne.paper.run.notebooks import NOTEBOOKS, executions, group_of
+from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import HEADER, complete
 from pfpne.paper.run.versions import library_versions
 from pfpne.paper.run.workers import processors

@@ -7,8 +7,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, ParameterError
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, short_path
+from pfpne.paper.run.parameter_types import PARAMETERS, SETTINGS, ParameterError
 from pfpne.validation import brief
 
 NAMES_IN_FOLDERS = {"delta": "delta_of_confidence"}  # in the names of folders, where case does not tell it from Delta

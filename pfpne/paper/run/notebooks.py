@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pfpne.algorithms import NAMES
-from pfpne.paper.run.declarations import PARAMETERS, SETTINGS, WORKERS
+from pfpne.paper.run.parameter_types import PARAMETERS, SETTINGS, WORKERS
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.selections import (
     BEYOND_ALGORITHMS,
@@ -73,19 +73,19 @@ class Notebook:
         return RANKED_ALGORITHMS if self.algorithms == COMPARED_ALGORITHMS and reading == "printed" else self.algorithms
 
 
-# What the story is told with, in every profile; the notebook has the same numbers.
-STORY_PARAMETERS = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
+# What the walkthrough is run with, in every profile; the notebook has the same numbers.
+WALKTHROUGH_PARAMETERS = {"n_clients": 3, "horizon": 10_000, "Delta": 0.1}
 SITES_PARAMETERS = {  # the paper's are in the notebook, too
     "smoke": {"n_clients": 3, "horizon": 16, "n_runs": 2},
     "paper": {"n_clients": 3, "horizon": 120, "n_runs": 20},
 }
-_NOT_IN_STORY = ("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
+_NOT_IN_WALKTHROUGH = ("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
 _NOT_FOR_MANY = ("objective", "algorithms", "noise", *SETTINGS)  # no parameters where many settings are run
 _NEW_OBJECTIVES = tuple(
     f for f, row in OBJECTIVES.items() if isinstance(row, Synthetic) and f not in SYNTHETIC_OBJECTIVES
 )
 NOTEBOOKS = {
-    "0_how_it_works": Notebook("paper", 15, ("pf-pne",), ("garland",), without=_NOT_IN_STORY),
+    "0_how_it_works": Notebook("paper", 15, ("pf-pne",), ("garland",), without=_NOT_IN_WALKTHROUGH),
     "1_synthetic_regret": Notebook(
         "paper", 32, COMPARED_ALGORITHMS, (*SYNTHETIC_OBJECTIVES, *_NEW_OBJECTIVES), takes_reading=True
     ),
@@ -150,7 +150,7 @@ def executions(profile: str) -> list[tuple[str, dict]]:
     """
     noises, model = PROFILES[profile].noises, {"reading": "model"}
     planned = [
-        ("0_how_it_works", STORY_PARAMETERS),
+        ("0_how_it_works", WALKTHROUGH_PARAMETERS),
         *(("1_synthetic_regret", {"objective": f}) for f in SYNTHETIC_OBJECTIVES),
         ("2_landmine_auc", {}),
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION_OBJECTIVES),

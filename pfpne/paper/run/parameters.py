@@ -16,10 +16,10 @@ from pathlib import Path
 
 from pfpne import validation
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
-from pfpne.paper.run.declarations import SETTINGS, WORKERS, ParameterError, as_parameter_error, plain, read_value
 from pfpne.paper.run.destinations import choose_folder, name_changes
 from pfpne.paper.run.experiment import Experiment, ProblemSetup
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
+from pfpne.paper.run.parameter_types import SETTINGS, WORKERS, ParameterError, as_parameter_error, plain, read_value
 from pfpne.paper.run.profiles import PROFILES, READINGS, default_noise
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import Results, run_experiment

@@ -23,7 +23,7 @@ WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
     for name in (
         *("exhibits.communication", "exhibits.findings", "exhibits.landmine", "exhibits.maps", "exhibits.pages"),
         *("exhibits.panels", "exhibits.regret", "exhibits.verdict_tables", "show.export", "show.plot", "show.style"),
-        *("run.cache", "run.declarations", "run.destinations", "run.folders", "run.notebooks", "run.parameters"),
+        *("run.cache", "run.parameter_types", "run.destinations", "run.folders", "run.notebooks", "run.parameters"),
         *("run.progress", "run.rows", "run.sources", "run.versions", "run.workers"),
     )
 }

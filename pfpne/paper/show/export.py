@@ -20,8 +20,8 @@ from pathlib import Path
 import pandas as pd
 
 from pfpne.algorithms import make_settings, settings_of
-from pfpne.paper.run.declarations import SETTINGS
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, MIME, read_whole, short_path
+from pfpne.paper.run.parameter_types import SETTINGS
 from pfpne.paper.run.parameters import DECIDING_PARAMETERS, Parameters
 from pfpne.paper.run.versions import library_versions
 from pfpne.paths import write_atomically

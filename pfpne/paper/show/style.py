@@ -82,7 +82,7 @@ NEAR_OPTIMAL_LOOKS = {
 ASSUMED_LOOK = {"color": "0.5", "linewidth": 0.8}
 ORACLE_LOOK = {"label": "oracle", "color": "0.5", "linewidth": 1.6, "linestyle": (0, (1, 1))}
 
-CLIENT_LINES = ("-", "--", ":")  # as many clients as the story draws
+CLIENT_LINES = ("-", "--", ":")  # as many clients as the walkthrough draws
 BLUE, GREY = "#004C7F", "0.35"
 FATES = {  # what became of a node: the colour says who kept it, the hatch who eliminated it
     "kept by the server": (BLUE, ""),

@@ -1,11 +1,11 @@
-"""The story draws what the algorithm did: its evaluations, its regret, its messages, its nodes."""
+"""The walkthrough draws what the algorithm did: its evaluations, its regret, its messages, its nodes."""
 
 import numpy as np
 import pytest
 
 from pfpne import make_problem, simulate
-from pfpne.paper.exhibits import story
-from pfpne.paper.run.notebooks import STORY_PARAMETERS
+from pfpne.paper.exhibits import walkthrough
+from pfpne.paper.run.notebooks import WALKTHROUGH_PARAMETERS
 from pfpne.paper.run.parameters import complete
 
 
@@ -21,7 +21,7 @@ from pfpne.paper.run.parameters import complete
 )
 def test_the_trace_is_the_algorithms_own_run(M, T, noise, settings):
     problem = make_problem("garland", M, 0.1, noise)
-    trace, run = story.trace(problem, T, 5, **settings), simulate("pf-pne", problem, T, seed=5, **settings)
+    trace, run = walkthrough.trace(problem, T, 5, **settings), simulate("pf-pne", problem, T, seed=5, **settings)
     assert np.array_equal(trace.run.regret, run.regret) and np.array_equal(trace.run.best, run.best)
     assert trace.sent[["t", "up", "down"]].to_numpy().tolist() == run.rounds.tolist()
     cells = trace.cells
@@ -33,27 +33,27 @@ def test_the_trace_is_the_algorithms_own_run(M, T, noise, settings):
         values = problem.client_values(m, (mine[["low"]].to_numpy() + mine[["high"]].to_numpy()) / 2)
         assert np.isclose(mine["pulls"] @ (problem.optimum[m] - values), run.regret[m, -1])
         assert noise or np.allclose(mine["mean"][mine["pulls"] > 0], values[mine["pulls"] > 0])
-    story.in_words(trace, problem)
+    walkthrough.in_words(trace, problem)
 
 
 def test_every_node_has_the_fate_that_its_children_show():
     problem = make_problem("garland", 3)
-    cells = story.trace(problem, 10_000, 0, Delta=0.1).cells
-    kept = cells["fate"].isin([story.BY_SERVER, story.BY_CLIENT, story.BROUGHT_BACK])
+    cells = walkthrough.trace(problem, 10_000, 0, Delta=0.1).cells
+    kept = cells["fate"].isin([walkthrough.BY_SERVER, walkthrough.BY_CLIENT, walkthrough.BROUGHT_BACK])
     for _, mine in cells.groupby("who"):
         nodes = set(zip(mine["depth"], mine["index"], strict=True))
         deepest = mine["depth"].max()
         for h, i, stays in zip(mine["depth"], mine["index"], kept[mine.index], strict=True):
             if h < deepest:
                 assert ((h + 1, 2 * i) in nodes) == ((h + 1, 2 * i - 1) in nodes) == stays
-    stays = cells[cells["fate"] == story.BY_SERVER].groupby("who")[["depth", "index"]].agg(list)
+    stays = cells[cells["fate"] == walkthrough.BY_SERVER].groupby("who")[["depth", "index"]].agg(list)
     assert len(stays) == 4 and all(stays[column].map(tuple).nunique() == 1 for column in stays)  # what was broadcast
 
 
 @pytest.mark.parametrize("Delta", [0.1, "true"])
 def test_every_slider_moved_draws_another_picture(Delta):
-    p = complete("0_how_it_works", {**STORY_PARAMETERS, "horizon": 500, "Delta": Delta})
-    *rows, picture = story.explore(p).children
+    p = complete("0_how_it_works", {**WALKTHROUGH_PARAMETERS, "horizon": 500, "Delta": Delta})
+    *rows, picture = walkthrough.explore(p).children
     sliders = [slider for row in rows for slider in row.children]
     start = [p.experiment().problem(0).Delta if Delta == "true" else Delta, "bernoulli", 0.1, 3]
     assert [slider.value for slider in sliders] == start
