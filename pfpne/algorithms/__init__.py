@@ -1,8 +1,8 @@
 """The table of algorithms: the settings of each, how its server and clients are made, what they may send.
 
-A new algorithm is a file beside these, and a row here. If its objects are slow in simulations, what makes them gets a
-faster form in pfpne.simulation.fast. An algorithm for few evaluations only, which has max_evaluations, takes no part in
-the paper's comparisons.
+A new algorithm is a file beside these, and a row here. If simulating its objects is too slow, register a faster
+simulation in pfpne.simulation.fast. An algorithm with max_evaluations, for small budgets, takes no part in the paper's
+comparisons.
 """
 
 import dataclasses
@@ -42,16 +42,15 @@ class Algorithm:
     on_cells
         Whether it searches the cells of the task's partition.
     fast
-        A form of its own for simulations, where it differs from what pfpne.simulation.fast has for `make`. It is a
-        function of the same arguments as those there.
+        Overrides the fast simulation that pfpne.simulation.fast registers for `make`. It takes the same arguments.
     max_evaluations
         How many evaluations of a client it can take; None for any number.
     ignores_horizon
-        Whether its clients' choices do not depend on the horizon, so that a longer run begins as a shorter one does.
+        Whether its clients' choices are independent of the horizon, so that a shorter run is a prefix of a longer one.
     ignores_reward_range
-        Whether its clients' choices do not depend on the range of the rewards, only on their order and distances.
+        Whether its clients' choices are independent of the reward range: only the rewards' order and distances count.
     name
-        What messages to the user call it.
+        Its name in messages to the user.
     """
 
     settings: type
@@ -115,7 +114,10 @@ NAMES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.max_ev
 
 
 def get_algorithm(name: str | Algorithm) -> Algorithm:
-    """Return the algorithm of that name, or itself; ValueError, with the most similar name, if there is none."""
+    """Return the algorithm with this name; an Algorithm is returned as it is.
+
+    An unknown name is a ValueError that suggests the most similar name.
+    """
     if isinstance(name, Algorithm):
         return name
     if name not in tuple(ALGORITHMS):
@@ -152,9 +154,9 @@ def make_federation(name: str | Algorithm, task: Task, /, **settings) -> Federat
     Parameters
     ----------
     name
-        The name of an algorithm, a key of pfpne.algorithms.ALGORITHMS, or what `secured` returns.
+        The name of an algorithm, a key of pfpne.algorithms.ALGORITHMS, or an Algorithm that `secured` returns.
     task
-        What the algorithm may know of the problem.
+        The algorithm's knowledge of the problem.
     **settings
         The algorithm's own settings, by name; see the class of its settings.
 

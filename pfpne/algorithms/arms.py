@@ -12,8 +12,8 @@ def draw_arms(task: Task) -> np.ndarray:
     """Draw the arms (K, d) of a run from the task's stream "arms": the same for every algorithm.
 
     In one or two dimensions, they are all combinations of 20 uniform values per dimension (K = 20 or 400), the last
-    dimension varying fastest; in more, 1000 uniform points. If the task has candidates, values or points are drawn from
-    theirs without replacement, or all taken if there are fewer.
+    dimension varying fastest; in more, 1000 uniform points. If the task has candidates, the values or points are drawn
+    from the candidates' without replacement; if there are fewer candidates, all of them are used.
     """
     rng, candidates = task.stream("arms"), task.candidates
     low, high = task.partition.domain.T

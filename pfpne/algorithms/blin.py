@@ -11,9 +11,9 @@ github.com/FengYasong-fifol/Batched-Lipschitz-Narrowing.
 | A_m   | cubes     | the cubes of the batch, as many as the budget reaches  |
 | n_m   | pulls     | pulls of each cube: anywhere in it, here at its centre |
 
-The cubes of edge 2^-l are the cells of the cyclic binary partition at depth d l, and a cube's 2^d parts its descendants
-d depths below. A batch goes round its cubes, one pull each. There is no clean-up batch (any arm left): batches follow
-one another to the horizon, which cuts the last.
+The cubes of edge 2^-l are the cells of the cyclic binary partition at depth d l. A cube's 2^d parts are its descendants
+d depths below. A batch pulls its cubes in turn, once per round. There is no clean-up batch, which would pull any
+remaining arm: batches follow one another until the horizon truncates the last one.
 """
 
 import math
@@ -32,7 +32,7 @@ from pfpne.validation import check_amount, check_scale
 
 @dataclass(frozen=True)
 class BLiNSettings:
-    """Constants of the public code; those of the theory are 16 and 4."""
+    """Constants of the public code; the theory's are 16 and 4."""
 
     c_pulls: float = 0.75  # > 0: n_m = ceil(c_pulls log T / r_m^2)
     c_gap: float = 0.25  # >= 0: a cube goes when more than c_gap r_m below the best

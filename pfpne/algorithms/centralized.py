@@ -1,7 +1,7 @@
 """Centralized HCT: one tree for all M T evaluations, at a server that sees every reward.
 
-It is not a federation: it shows what the clients would reach if nothing had to stay with them. Evaluation j of all is
-made by client j mod M, at the point that the server names.
+It is not a federation: it shows the regret that the clients would have if their rewards need not stay with them.
+Client j mod M makes evaluation j, at the point that the server names.
 """
 
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ class CentralizedServer(Server):
         return {self.hct.t % self.task.n_clients: NextPoint(self.hct.t, points[0])} if len(points) else {}
 
     def awaits(self, m: int) -> Awaited:
-        """Await the reward of the evaluation under way, from the client whose turn it is; header: its evaluations."""
+        """Await the reward of the current evaluation from the client in turn; header: that client's evaluations."""
         rounds, turn = divmod(self.hct.t, self.task.n_clients)
         if m != turn or self.hct.t == self.hct.task.horizon:
             return Awaited(rounds + (m < turn))
@@ -64,7 +64,7 @@ class CentralizedServer(Server):
 
 
 class CentralizedClient(Client):
-    """Evaluates what the server sends, and sends the reward; it would deploy the point that it evaluated last."""
+    """Evaluates the server's point and sends the reward; its recommendation is the last point it evaluated."""
 
     receives = (NextPoint,)
 

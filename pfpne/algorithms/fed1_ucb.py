@@ -10,8 +10,9 @@ length, B_p and the constants of its public code, github.com/ShenGroup/FMAB, fil
 | F(p)  | n         | pulls so far of each active arm by each client, p f(p)                  |
 | B_p   | width     | half-width of the confidence interval of the clients' average           |
 
-A client's mean is that of all its pulls so far. Two things in that code are not repeated: an arm once dropped can still
-be the best mean that others are held against, and a phase that the horizon has cut still ends in an exchange.
+A client's mean of an arm is over all its pulls of the arm so far. Two features of the public code are left out: there a
+dropped arm's mean can still be the best mean that others are compared with, and a phase that the horizon has truncated
+still ends in an exchange.
 """
 
 import math
@@ -47,7 +48,7 @@ class ArmMeans(Message):
     means: np.ndarray = number_array("n", statistic="mean")
 
     def rewards_in_means(self, evaluations: int) -> int:
-        """Return those of all phases so far."""
+        """Return the number of rewards in a mean, over all phases so far."""
         return self.header * super().rewards_in_means(evaluations)
 
 
@@ -137,7 +138,7 @@ class Fed1UCBClient(Client):
         return ArmMeans(self.phase, self.sums[self.active] / (self.phase * self.pulls))  # client: send the local means
 
     def awaits(self) -> Awaited:
-        """Await the arms that are kept, once the means of the active ones are sent."""
+        """Await the kept arms, once the means of the active arms are sent."""
         headers = range(self.phase, self.phase + 1) if self.waiting else range(0)
         return Awaited(self.phase - 1, SurvivingArms, headers, subset_of={"arms": self.active})
 

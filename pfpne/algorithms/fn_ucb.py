@@ -19,9 +19,10 @@ from 0, as there; a message's header is the number of evaluations made.
 | theta_sync,NN    | shared.weights       | their mean over clients, last communicated                               |
 | alpha_t          | alpha                | weight of UCB_a, the network's, against UCB_b, the linear model's        |
 
-Departures from the public code: theta_0 does not drift, and inputs are scaled (docs/baselines.md). There a client
-trains on the last evaluation before each communication alone, and W is first made at t = 3; here on all evaluations
-since t = 3, and from the first communication on: the same when D = 0. Of equal bounds the smallest index wins.
+Departures from the public code: theta_0 does not drift, and inputs are scaled (docs/baselines.md). In the public code a
+client trains only on the last evaluation before each communication, and W is first made at t = 3. Here it trains on all
+evaluations since t = 3, and W is made from the first communication on: the same when D = 0. Ties between bounds go to
+the smallest index.
 """
 
 from dataclasses import dataclass
@@ -67,11 +68,11 @@ class FNUCBSettings:
 
 @dataclass(frozen=True, eq=False)
 class NeuralStatistics(Message):
-    """Up: the sums of one client. Down: the sums over all data of all clients, and means over clients."""
+    """Up: one client's sums, weights and inverse. Down: sums over all clients' data, and means over the clients."""
 
     gram: np.ndarray = number_array("p", "p")  # (p, p): sum of g g^T, for one client since the last communication
     moment: np.ndarray = number_array("p")  # (p,): sum of r g, likewise
-    weights: np.ndarray = number_array("p")  # (p,): those of the client's own network
+    weights: np.ndarray = number_array("p")  # (p,): the weights of the client's own network
     inverse: np.ndarray = number_array(
         "p", "p"
     )  # (p, p): the inverse of lambda I + the sum of g g^T over the client's own data
@@ -269,7 +270,10 @@ class FNUCBClient(Client):
         return NeuralStatistics(self.t, self.gram, self.moment, self.theta, np.linalg.inv(self.prior + self.gram_own))
 
     def awaits(self) -> Awaited:
-        """Await the sums over all clients once its own are sent; else a request to send, if it has evaluated since."""
+        """Await the sums over all clients once the client has sent its own.
+
+        Otherwise await a request to send, if there were evaluations since the last communication.
+        """
         synced, this_step = self.shared.header, range(self.t, self.t + 1)
         if self.waiting:
             return Awaited(self.t, NeuralStatistics, this_step, {"p": len(self.theta)})

@@ -5,11 +5,11 @@ largest: Huang, Allen, Notz and Zeng, "Global Optimization of Stochastic Black-B
 Meta-Models", 2006, equations 11 to 13. It is the expected improvement over the point that is believed best, times a
 factor that is small where the next value would be mostly noise.
 
-`gp` is each client alone. In `gp-shared` the clients also tell one another, after n_0, 2 n_0, 4 n_0, ... evaluations,
-what they believe: the mean of their own process, less its average, on a common grid, and how many of their evaluations
-each of these means is worth. The server adds up. A client takes what the others believe for a second output of its
-process, correlated with its own function by a rho that it estimates itself: where the others are of no use, it is 0.
-No reward is sent, and nothing depends on the horizon: a longer search begins as a shorter one does.
+`gp` is each client alone. In `gp-shared` the clients also exchange *beliefs* after n_0, 2 n_0, 4 n_0, ... evaluations:
+a client's centred posterior means on a common grid, and the number of evaluations that each mean is worth. The server
+adds the beliefs up. A client models the others' beliefs as a second output of its process. It estimates the correlation
+rho of this output with its own function; rho is 0 where the others are of no use. No reward is sent. Nothing depends on
+the horizon: a shorter search is a prefix of a longer one.
 
 | symbol | here         | meaning                                                                |
 |--------|--------------|------------------------------------------------------------------------|
@@ -33,8 +33,8 @@ from pfpne.messages import Awaited, Message, number_array
 from pfpne.rng import stream
 from pfpne.validation import check
 
-MAX_CLIENT_EVALUATIONS = 2_000  # at most: the cost of each grows with the square of those before it
-GROWTH = 1.15  # hyper-parameters are estimated anew when there are so many times more values
+MAX_CLIENT_EVALUATIONS = 2_000  # at most: the cost of an evaluation grows with the square of their number so far
+GROWTH = 1.15  # hyper-parameters are estimated anew when the number of values has grown by this factor
 N_CANDIDATES, N_AROUND, AROUND_WIDTHS = 160, 20, (0.1, 0.03)  # where to look: in all the cube, and near the best
 
 
@@ -93,7 +93,7 @@ class AllBeliefs(Message):
 
 
 class GPClient(Client):
-    """Client m, alone. x, y: the points in the unit cube and rewards so far; hyper: the hyper-parameters in use."""
+    """Client m, alone. x, y: the points (in the unit cube) and rewards so far; hyper: the current hyper-parameters."""
 
     def __init__(self, task: Task, settings: GPSettings, m: int):
         super().__init__(task)
@@ -115,7 +115,7 @@ class GPClient(Client):
         return "first points" if self.t < len(self._first) else "search"
 
     def with_others(self, own: Values) -> Values:
-        """Return values of its own function, with what the client knows from others."""
+        """Return the client's own values, together with the others' beliefs if it has any."""
         return own
 
     def _values(self) -> Values:
@@ -145,7 +145,10 @@ class GPClient(Client):
         return Batch(self._in_domain(u)[None], np.array([1]))
 
     def _most_promising(self) -> np.ndarray:
-        """The candidate (d,) of the largest improvement, over the belief that is best less a standard deviation."""
+        """The candidate (d,) with the largest expected improvement over the incumbent.
+
+        The incumbent is the evaluated point with the largest posterior mean less one standard deviation.
+        """
         model, d = self.model(), self.x.shape[1]
         rng = stream(self.task.seed, *self.task.key, "candidates", self.m, self.t)
         mean, deviation = model.predict(self.x)
@@ -160,7 +163,7 @@ class GPClient(Client):
         return None
 
     def best(self) -> np.ndarray:
-        """The point (d,) where the mean less a standard deviation is best, of those evaluated; at first the centre."""
+        """The evaluated point (d,) with the largest posterior mean less one standard deviation; at first the centre."""
         if not len(self.y):
             return self.task.partition.centers(0, 1)[0]
         mean, deviation = self.model().predict(self.x)
@@ -168,9 +171,10 @@ class GPClient(Client):
 
 
 class SharedGPClient(GPClient):
-    """Client m, which sends what it believes, and learns from others: the means and counts of the other clients.
+    """Client m, which sends its beliefs and learns from the others' means and counts.
 
-    exchanges: how often it has exchanged beliefs. own_hyper: of the process of its own rewards, from which they come.
+    exchanges: the number of exchanges so far. own_hyper: the hyper-parameters of the process of its own rewards alone,
+    from which its beliefs come.
     """
 
     receives = (AllBeliefs,)
@@ -184,7 +188,7 @@ class SharedGPClient(GPClient):
         self._sent: Any = None  # what was sent, while it waits for the answer
 
     def with_others(self, own: Values) -> Values:
-        """Return these values, with what the others believe as a second output."""
+        """Return these values, with the others' beliefs as a second output."""
         if self.others is None:
             return own
         means, counts = self.others
@@ -223,7 +227,7 @@ class SharedGPClient(GPClient):
 
 
 class GPServer(Server):
-    """Adds up what the clients believe; exchanges: how often it has."""
+    """Adds up the clients' beliefs; exchanges: the number of exchanges so far."""
 
     receives = (Beliefs,)
 
@@ -252,5 +256,5 @@ def make_gp(task: Task, settings: GPSettings) -> tuple[Server, Sequence[Client]]
 
 
 def make_shared_gp(task: Task, settings: GPSettings) -> tuple[Server, Sequence[Client]]:
-    """The server that adds up, and M clients."""
+    """Make the server that adds up the beliefs, and M clients."""
     return GPServer(task, settings), [SharedGPClient(task, settings, m) for m in range(task.n_clients)]

@@ -13,12 +13,12 @@ Algorithm 1 (HCT-iid), in the order of steps of PyXAB 0.3.0's class HCT.
 | c^2 log(1/delta~(t^+)) | constants.squared_width[epoch] | the squared half-width of a confidence interval, one pull  |
 | tau_h(t)               | constants.threshold[epoch, h] | pulls of a node of depth h before the search goes deeper   |
 
-PyXAB's HCT, hct-pyxab here and pull for pull equal to it, splits a node again whenever it is pulled up to a
-threshold that has grown since its children were made, and forgets the subtree. Algorithm 1 splits leaves only:
-that is hct, the same code with one switch off. Both depart from the listing as PyXAB does: of equal B-values the
-last child's wins (there the first); at t = t^+ the tree is refreshed after the node is chosen, not before; the U of
-the node pulled takes t^+ of its own step, not of the next; in tau_h, delta~ is at most 1/2 (no matter for
-delta <= 1/2). A cell at the partition's max_depth is not split.
+hct-pyxab equals PyXAB's HCT pull for pull. It splits a node again whenever the node reaches a threshold that has
+grown since its children were made, and forgets the subtree. Algorithm 1 splits leaves only: that is hct, the same code
+with one switch off. Both depart from the listing as PyXAB does: ties between B-values go to the last child, not to the
+first; at t = t^+ the tree is refreshed after the node is chosen, not before; the U of the pulled node uses the t^+ of
+this step, not of the next; in tau_h, delta~ is at most 1/2 (no matter for delta <= 1/2). A cell at the partition's
+max_depth is not split.
 """
 
 import math
@@ -106,12 +106,12 @@ def pyxab_constants(settings: HCTSettings, partition, T: int) -> HCTConstants:
 
 # --- the algorithm ----------------------------------------------------------------------------------
 
-# Of a node: parent, child and largest are rows, or -1: of its parent, of the first of its k children, and of the child
-# with the largest B (of equal ones the last). free is 1 where the search may go deeper below the threshold, too. count
-# need not be whole: what a node starts from may be worth part of a pull (pf_pne_plus.py).
-# Of the state: t is the next step, and size the number of nodes. best is the node to deploy. split is the node that got
-# children in the last step, whose own B has not been computed from theirs yet; or -1. top is a node from which the next
-# descent may start: the way from the root to it is known to be the same as in the last step.
+# Fields of a node. parent, child and largest are rows, or -1: the parent, the first of the k children, and the child
+# with the largest B (the last one at a tie). free is 1 if the search may descend from it before it reaches its
+# threshold. count may be fractional: the prior pulls of a warm start need not be whole (pf_pne_plus.py).
+# Fields of the state. t is the next step, size the number of nodes, best the node to deploy. split is the node that was
+# split in the last step, whose B does not use its children's B-values yet; or -1. top is a node from which the next
+# descent may start: the path from the root to it is the same as in the last step.
 INTEGERS, FLOATS = ("depth", "index", "parent", "child", "largest", "free"), ("count", "total", "U", "B")
 NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
 STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split", "top")])
@@ -123,8 +123,8 @@ part_of_step = njit(cache=True, inline="always")  # else counting references to 
 def traverse(node, state, constants):
     """Return the node to pull: OptTraverse, from the root to the child of largest B again and again.
 
-    The descent ends at a leaf, or at a node short of its threshold. It starts at node `top`: the way from the root to
-    there is as in the last step.
+    The descent ends at a leaf, or at a node short of its threshold. It starts at node `top`: the path from the root to
+    `top` is the same as in the last step.
     """
     threshold = constants.threshold[state[0].epoch]
     v = state[0].top
@@ -192,12 +192,10 @@ def set_B(node, v, k):
 
 @part_of_step
 def update_B(node, v, constants):
-    """Update the B-values from v upwards (UpdateB), to the root or to the first node whose B does not change.
+    """Update the B-values from v upwards until one does not change (UpdateB); return where the next descent may start.
 
-    Above a B that does not change, no other can change, unless credit_path has changed all U-values above v: then the
-    update always goes to the root. A descent goes from each node to its child of the largest B. Returned is the highest
-    of the updated nodes whose child of the largest B is another one now, or v if there is none. Above this node, the
-    next descent goes as the last one did.
+    With credit_path all U-values above v have changed, so the update always goes to the root. Returned is the highest
+    node whose child with the largest B has changed, or v if there is none.
     """
     highest_turn = v
     while v >= 0:
@@ -211,7 +209,7 @@ def update_B(node, v, constants):
 
 @njit(cache=True)
 def split(node, state, constants, v):
-    """Give v k new children, never pulled; old children are forgotten, with all nodes below them."""
+    """Give v k new, unpulled children; its old subtree is forgotten."""
     tree, parent, k = state[0], node[v], constants.k
     parent.child, parent.largest, tree.split = tree.size, tree.size + k - 1, v
     for j in range(k):
@@ -225,7 +223,7 @@ def split(node, state, constants, v):
 
 
 def grow_rows(rows: np.ndarray, n: int) -> np.ndarray:
-    """Return the rows with room for n: if they are fewer, twice as many, with zeros below, so that copies are rare."""
+    """Return the rows, padded with zeros to n or more. The number of rows at least doubles, so that copies are rare."""
     if n <= len(rows):
         return rows
     added = max(n, 2 * len(rows)) - len(rows)
@@ -256,7 +254,7 @@ class TreeClient(Client):
         update_tree(self.node, self.state, self.constants, v, rewards[0])
 
     def best(self) -> np.ndarray:
-        """Return the centre (d,) of the most pulled of the deepest nodes; at first that of the domain."""
+        """Return the centre (d,) of the most pulled node of the deepest depth; at first the domain's centre."""
         return self._centers(self.state[0]["best"])[0]
 
 

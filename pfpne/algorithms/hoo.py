@@ -9,10 +9,10 @@ PyXAB 0.3.0's class T_HOO.
 | U_{h,i}               | U                         | mu-hat_{h,i} + sqrt(2 ln n_0 / T_{h,i}) + nu_1 rho^h             |
 | n_0, D_{n_0}          | horizon, truncation_depth | T, and the depth of the last nodes that are split                |
 
-It runs on the tree of hct.py, where the other symbols are, with these constants: a node is passed from its first pull
-on (threshold 0), and a reward counts along the whole path. As PyXAB does, it splits the leaves at depth D_{n_0} too,
-so that it pulls one depth further, and of equal B-values the last child's wins. ln n_0 is a constant, so only the
-path's bounds change in a step.
+HOO runs on the tree of hct.py, which explains the other symbols, with these constants: the threshold is 0, so a
+descent passes a node from its first pull on, and a reward counts along the whole path. As in PyXAB, leaves at depth
+D_{n_0} are split too, so that HOO pulls one depth further, and ties between B-values go to the last child. ln n_0 is a
+constant, so only the bounds on the path change in a step.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Sources: Algorithms 1 (server), 2 (client) and 3 (PE) of "Personalized Federated
 Honorio and Lin, "Federated X-armed Bandit" (2022). Where a listing is silent or contradicts itself, "(deviation n)"
 names the entry of docs/deviations.md that says what is done here and why.
 
-A client's loop yields a Pull, and is sent the sums of its rewards; or a message, and is sent the server's answer. One
-loop runs S clients in step. finish_depth is not in the paper: it notes the point that each would deploy after a depth,
-and at max_depth pulls to the horizon.
+Each loop() is a generator that runs S clients in step. It yields a Pull and receives the sums of the rewards, or it
+yields a message and receives the server's answer. finish_depth is not in the paper: after each depth it records the
+point that each client would deploy, and at max_depth it plays that point until T.
 
 | paper                           | here                 | meaning                                                |
 |---------------------------------|----------------------|--------------------------------------------------------|
@@ -64,9 +64,10 @@ def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
 
 
 def is_kept(mean: np.ndarray, b, best, h: int, nu_1: float, rho: float) -> np.ndarray:
-    """Return which nodes (n,) of depth h are kept: all but those with mean + b + nu_1 rho^h < best mean - its b.
+    """Return which nodes (n,) of depth h are kept: all but those with mean + b + nu_1 rho^h < mean[best] - b[best].
 
-    Algorithm 1, line 11; Algorithm 3, line 9. best is the position of the best node, the same for all nodes, or (n,).
+    Algorithm 1, line 11; Algorithm 3, line 9. best: the position of the best node, one for all nodes, or one for each
+    node (n,).
     """
     return ~(mean + b + nu_1 * rho**h < mean[best] - b[best])
 
@@ -154,7 +155,10 @@ def n_pulls_per_client(h: int, log_term: float, settings: PhasedSettings, M: int
 
 
 def expand(task: Task, settings: PhasedSettings, log_term: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
-    """Go deeper while |K| tau_h <= M, as one pull of each client would be too many (Fed-PNE, deviation 11)."""
+    """Split the nodes, unsampled, while all of them together need at most M samples: |K| tau_h <= M.
+
+    Return the depth reached and its nodes (Fed-PNE, deviation 11).
+    """
     while h < task.partition.max_depth and len(index) * settings.tau(h, log_term) <= task.n_clients:
         h, index = h + 1, task.partition.children(index)
     return h, index
@@ -164,7 +168,7 @@ def expand(task: Task, settings: PhasedSettings, log_term: float, h: int, index:
 
 
 class Elimination(PhasedAlgorithm):
-    """What the paper's three algorithms share: to sample the nodes of a depth, and Algorithm 3."""
+    """The steps that the paper's three algorithms share: sampling the nodes of a depth, and Algorithm 3."""
 
     @property
     def log_term(self) -> float:
@@ -172,7 +176,7 @@ class Elimination(PhasedAlgorithm):
         return self.settings.log_term(self.task.horizon, self.task.n_clients)
 
     def pull_all_nodes(self, h: int, index: np.ndarray):
-        """Pull each node of K^h ceil(tau_h / M) times; return the sums (S, n) of the rewards, and that number."""
+        """Pull each node of K^h ceil(tau_h / M) times; return the sums (S, n) of rewards and the number of pulls."""
         self.index = index
         n_pulls = n_pulls_per_client(h, self.log_term, self.settings, self.task.n_clients)
         n_pulls = min(n_pulls, self.task.horizon + 1)  # no client pulls more often
@@ -181,10 +185,10 @@ class Elimination(PhasedAlgorithm):
         return sums.reshape(self.S, -1), n_pulls
 
     def pe(self, kept_by_server: dict, drawn: dict):
-        """Algorithm 3, PE, from the root: each client eliminates alone; what the federation kept is protected.
+        """Algorithm 3, PE, from the root: each client eliminates alone; the nodes kept by the server are protected.
 
-        kept_by_server: h -> (index, mean, b), K^h after elimination and its global statistics; nothing beyond H_0.
-        drawn: h -> (index, sums (S, nodes), n_pulls), what each client drew of K^h before elimination.
+        kept_by_server: h -> (index, mean, b), K^h after elimination and its global statistics; no entry beyond H_0.
+        drawn: h -> (index, sums (S, nodes), n_pulls), the clients' samples of K^h before elimination.
         """
         none = np.empty(0, dtype=np.int64)
         h, root = self.first_nodes(self.task)  # line 2
@@ -204,7 +208,7 @@ class Elimination(PhasedAlgorithm):
 
     @staticmethod
     def stage_1_samples(owner, index, drawn_index, drawn_sums, n_pulls: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sums (N,) and the numbers (N,) of the samples that the clients drew of their nodes in stage 1."""
+        """Return the sums (N,) and the numbers (N,) of the clients' stage-1 samples of their nodes."""
         sums, n_samples = np.zeros(len(index)), np.zeros(len(index), dtype=np.int64)
         is_drawn, column = lookup_sorted(index, drawn_index)
         if len(column):
@@ -212,7 +216,7 @@ class Elimination(PhasedAlgorithm):
         return sums, n_samples
 
     def draw_lacking(self, h: int, owner, index, protected, sums, n_samples):
-        """Draw what the nodes that are not protected lack to tau_h samples, and add it to the two (deviation 5)."""
+        """Sample each unprotected node up to tau_h samples; update sums and n_samples in place (deviation 5)."""
         enough = min(self.settings.tau(h, self.log_term), self.task.horizon + 1)  # no client pulls more often
         lacking = np.where(protected, 0, np.maximum(0, enough - n_samples))
         short = np.flatnonzero(lacking)
@@ -272,7 +276,10 @@ class PE(Elimination):
 
 
 class PhasedServer(Server):
-    """Algorithm 1: average the clients' means, eliminate, broadcast what stays. K^h goes on as the clients' does."""
+    """Algorithm 1: average the clients' means, eliminate nodes, broadcast the kept ones.
+
+    The server derives the next K^h by the same rule as the clients.
+    """
 
     receives = (NodeMeans,)
     tolerates_missing = True
@@ -285,13 +292,13 @@ class PhasedServer(Server):
         self.h, self.index = self._begin(*self.first_nodes(task))  # line 2
 
     def _begin(self, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
-        """Return the depth and the nodes of the next phase: these, or deeper ones where a subclass goes on down."""
+        """Return the depth and the nodes of the next phase: the given ones, or deeper ones in a subclass."""
         return h, index
 
     def samples(self, h: int) -> int:
-        """Return T_{h,i}, the samples that were really drawn of a node: M ceil(tau_h / M) (deviation 6).
+        """Return T_{h,i}, the number of samples actually drawn of a node: M ceil(tau_h / M) (deviation 6).
 
-        If clients are missing, it is what those who have answered have drawn.
+        If clients are missing, only the samples of the clients that answered count.
         """
         return self.present * n_pulls_per_client(h, self.log_term, self.settings, self.task.n_clients)
 
@@ -302,20 +309,20 @@ class PhasedServer(Server):
         return self.rewards_in_means() * len(self.index)
 
     def awaits(self, m: int) -> Awaited:
-        """Await the client's means of K^h, down to the last federated depth (line 3; the clients see to T)."""
+        """Await the client's means of K^h, down to the last federated depth (line 3; the clients watch T)."""
         if self.concluded_depth >= self.last_federated_depth():
             return Awaited(self.concluded_depth)
         kind, ranges = self.receives[0], self.task.statistic_ranges(self.receives[0])
         return Awaited(self.concluded_depth, kind, range(self.h, self.h + 1), {"n": len(self.index)}, ranges=ranges)
 
     def last_federated_depth(self) -> float:
-        """Return the last depth whose means the clients send: H_0 (line 5), or that of the partition."""
+        """Return the last depth whose means the clients send: H_0 (line 5), but at most max_depth."""
         settings = self.settings
         H_0 = transition_depth(settings.Delta, settings.nu_1, settings.rho)
         return min(self.task.partition.max_depth, H_0)
 
     def conclude(self, means: np.ndarray) -> Kept:
-        """Conclude a phase: from the clients' means (M, n) of K^h (line 6) to the broadcast; K^{h+1} is next."""
+        """Conclude a phase: make the broadcast from the clients' means (M, n) of K^h (line 6), and derive K^{h+1}."""
         h, settings = self.h, self.settings
         mean = means.mean(axis=0)  # lines 7-9
         b = np.full(len(mean), radius(self.samples(h), self.log_term, settings.c))
@@ -327,7 +334,7 @@ class PhasedServer(Server):
 
 
 class FedPNEServer(PhasedServer):
-    """PF-PNE's server with Fed-PNE's expansion, and only indices in the broadcast."""
+    """PF-PNE's server with Fed-PNE's expansion. It broadcasts only indices."""
 
     def last_federated_depth(self):
         return self.task.partition.max_depth

@@ -1,17 +1,17 @@
 """PF-PNE+: federate while it is measurably harmless, then let each client search alone on the tree that is left.
 
-Ours. Stage 1 is PF-PNE's (pf_pne.py), with constants that follow the measured noise, and ends where the clients are
-seen to differ; stage 2 is HCT (hct.py), begun on the tree that stage 1 leaves. No Delta and no noise has to be known.
-What each client is guaranteed, and what is sent: docs/pf-pne-plus.md. HCT-noise is stage 2 alone, from the root.
+Ours. Stage 1 is PF-PNE's (pf_pne.py) with constants that follow the measured noise. It ends at the depth where a test
+finds that the clients differ. Stage 2 is HCT (hct.py), warm-started on the tree of stage 1. Neither Delta nor the noise
+has to be known. For guarantees and messages see docs/pf-pne-plus.md. HCT-noise is stage 2 alone, from the root.
 
 | symbol  | here                | meaning                                                                              |
 |---------|---------------------|--------------------------------------------------------------------------------------|
-| sigma^2 | variance            | variance of a reward where the search is now                                         |
+| sigma^2 | variance            | variance of a reward at the current depth                                            |
 | c_sigma | confidence_constant | the confidence constant that the noise asks for, in stage 2                          |
 | n       | n                   | a client's pulls of a node in stage 1                                                |
 | K^h     | index               | the nodes of depth h that stage 1 pulls                                              |
 | het^2   | het2                | variance across clients of their objectives at the nodes of K^h                      |
-| W       | equivalent_pulls    | how many pulls of its own the others' mean of a node is worth to a client            |
+| W       | equivalent_pulls    | the number of own pulls that the other clients' mean of a node is worth to a client  |
 
 Each part has a switch in the settings: noise_aware, heterogeneity_test, optimistic, shared_means, own_check,
 free_descent, early_descent. With all but shared_means off, this is PF-PNE.
@@ -47,20 +47,20 @@ from pfpne.federation import Batch, Task
 from pfpne.messages import Awaited, Message, integer_array, number_array
 from pfpne.validation import check, check_scale
 
-ROOT_PULLS = 8  # how many times more often than by PF-PNE the root is pulled: enough to estimate a variance
-PIECES = 8  # into so many parts the pulls of a node are split, whose means tell the noise
-PRIOR_PULLS = 4  # for so many pulls counts what was known of the noise at the depth above
+ROOT_PULLS = 8  # factor on PF-PNE's pulls of the root: enough to estimate a variance
+PIECES = 8  # the pulls of a node are split into at most this many parts; the spread of their means estimates the noise
+PRIOR_PULLS = 4  # the weight, in pulls, of the noise estimate from the depth above
 MIN_C, C_PER_SIGMA = 0.05, 0.5
 MIN_C_STAGE1, C_PER_SIGMA_STAGE1 = 0.01, 0.2  # in stage 1, whose eliminations stage 2 can undo
 EARLY_RHO = 0.7
 EARLY_RHO_STAGE1 = 0.63
-STANDARD_ERRORS = 3  # by which het^2 must exceed what is harmless, and a client's mean must differ from the others'
+STANDARD_ERRORS = 3  # the critical value of the heterogeneity test and of own_check
 MIN_ERROR = 1e-12
-DECIMALS = 12  # of het^2 as it is sent, so that it is the same where only sums are known
-LOUD = 10  # times the variance of the quieter half: a client above it weighs less
-OWN_NOISE = 4  # times sigma^2, or a part of it: a client whose variance is beyond has a c_sigma of its own
-QUIET = 0.03  # sigma below which there is nothing to average
-FEW_CLIENTS = 3  # so many clients, or fewer, search together for T^(2/3) steps at most
+DECIMALS = 12  # het^2 is sent with so many decimals, so that it is the same with and without masks
+LOUD = 10  # a client weighs less if its variance exceeds this multiple of the (lower) median variance
+OWN_NOISE = 4  # a client has its own c_sigma if its variance differs from sigma^2 by more than this factor
+QUIET = 0.03  # sigma below which averaging does not help
+FEW_CLIENTS = 3  # with at most this many clients, stage 1 has at most T^(2/3) steps
 PARTS_IN_WORDS = {  # the switches
     "noise_aware": "noise-aware constants",
     "heterogeneity_test": "heterogeneity test",
@@ -77,13 +77,13 @@ class PlusSettings(PFPNESettings):
     """Constants of pf-pne (Delta is used only without the heterogeneity test), a switch for each part, and safe."""
 
     noise_aware: bool = True  # c follows the noise: max(0.01, 0.2 sigma) in stage 1, c_sigma in stage 2; else c
-    heterogeneity_test: bool = True  # stage 1 ends where the clients differ; else at Delta's H_0
+    heterogeneity_test: bool = True  # stage 1 ends at the depth where the clients differ; else at Delta's H_0
     optimistic: bool = True  # stage 2 is HCT; else PE
-    shared_means: bool = True  # stage 2 begins with what the others measured; else with the client's own alone
-    own_check: bool = True  # but not at nodes where that differs from the client's own by three errors
-    free_descent: bool = True  # the nodes that stage 1 went through are not pulled up to HCT's thresholds
-    early_descent: bool = True  # stage 1 has 0.63 for rho, HCT's thresholds 0.7, if that is more; else rho
-    safe: bool = False  # no part: stage 1 has T^(2/3) steps at most; stage 2 begins with the client's own pulls alone
+    shared_means: bool = True  # stage 2 starts from all clients' means; else from the client's own means
+    own_check: bool = True  # the others' mean of a node is ignored if more than 3 standard errors from the client's own
+    free_descent: bool = True  # HCT may descend through the nodes of stage 1 before they reach its thresholds
+    early_descent: bool = True  # rho is at least 0.63 in stage 1, and at least 0.7 in HCT's thresholds; else rho
+    safe: bool = False  # not a part: stage 1 has at most T^(2/3) steps; stage 2 starts from the client's own pulls
 
     def __post_init__(self):
         super().__post_init__()
@@ -96,7 +96,7 @@ class NoiseHCTSettings(TreeSettings):
     """Constants of hct-noise: nu_1, rho and delta of hct, and one part of PF-PNE+ that needs no federation."""
 
     delta: float = HCTSettings.delta
-    early_descent: bool = False  # HCT's thresholds have 0.7 for rho, if that is more
+    early_descent: bool = False  # rho is at least 0.7 in HCT's thresholds
 
     def __post_init__(self):
         super().__post_init__()
@@ -115,10 +115,10 @@ class DepthStatistics(Message):
 
 @dataclass(frozen=True, eq=False)
 class SharedStatistics(Message):
-    """Down: the nodes of K^h that stay, the global means of all of K^h, and what the server has found.
+    """Down: the kept nodes of K^h, the global means of all nodes of K^h, and the server's estimates.
 
-    variances: sigma^2, het^2 so far, and the variance above which a client weighs less, 0 if all weigh the same.
-    weights: the sum of the clients' weights. continues: 1 to go on together.
+    variances: sigma^2, het^2 so far, and the variance above which a client weighs less (0 for equal weights).
+    weights: the sum of the clients' weights. continues: 1 if stage 1 continues.
     """
 
     index: np.ndarray = integer_array("kept")
@@ -154,10 +154,10 @@ def hct_constants_for(s: PlusSettings | NoiseHCTSettings, c: float, task: Task, 
 
 
 def binary_variance(mean: np.ndarray, pulls: int) -> float:
-    """Return sigma^2 of rewards that are 0 or 1, from the global means (nodes,) of so many pulls each.
+    """Return sigma^2 of binary rewards, from the global means (nodes,), each over the given number of pulls.
 
-    It is never 0, as a few equal rewards do not tell that there is no noise. It is at least what Jeffreys' prior makes
-    of no success in all these pulls.
+    It is never 0, because a few equal rewards do not show that there is no noise. Its floor is the variance that
+    Jeffreys' prior gives for no success in all these pulls.
     """
     rare = 0.5 / (pulls * len(mean) + 1)
     return max(rare * (1 - rare), float(np.mean(mean * (1 - mean))) * pulls / max(1, pulls - 1))
@@ -166,8 +166,8 @@ def binary_variance(mean: np.ndarray, pulls: int) -> float:
 def heterogeneity(spread: float, M: int, nodes: int, n: int, variance: float, binary: bool) -> tuple[float, float]:
     """Estimate het^2 from the spread: the variance across M clients of their means of n pulls, averaged over the nodes.
 
-    Returned are the estimate, the spread less sigma^2 / n, and its precision: 1 / its variance where het = 0.
-    `binary_variance` contains het^2, too, so that with binary rewards only the share 1 - 1/n of it is seen.
+    Return the estimate, spread - sigma^2 / n, and its precision, 1 / variance under het = 0. With binary rewards
+    `binary_variance` includes het^2, so the difference contains only the share 1 - 1/n of het^2, and is divided by it.
     """
     share = 1 - 1 / n if binary else 1.0
     if M < 2 or share == 0:
@@ -182,10 +182,10 @@ def weights_of(variances: np.ndarray, limit: float) -> np.ndarray:
 
 
 def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
-    """Return W, the pulls of its own that the mean of the other M - 1 clients is worth to a client.
+    """Return W, the number of own pulls that the mean of the other M - 1 clients, n pulls each, is worth to a client.
 
-    W is sigma^2, the variance of a reward, over that of this mean of n pulls each as an estimate of f_m. The latter has
-    two parts: that of M - 1 clients and of one around the mean of all, het^2 M / (M - 1), and sigma^2 / (n (M - 1)).
+    W = sigma^2 / v, where v is the mean squared error of the others' mean as an estimate of f_m. v has two parts:
+    heterogeneity, het^2 M / (M - 1), and noise, sigma^2 / (n (M - 1)).
     """
     return n * (M - 1) * (variance / (variance + n * M * het2) if het2 > 0 else 1.0)
 
@@ -194,19 +194,19 @@ def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
 
 
 class OwnTrees(NamedTuple):
-    """The last thing that a loop yields: one tree per client, on which it goes on alone; each is made when taken."""
+    """The last item that a loop yields: one tree per client, for its search alone, made when it is taken."""
 
     trees: Iterator[TreeClient]
 
 
 class FinishedDepth(NamedTuple):
-    """A depth that stage 1 has gone through."""
+    """A depth that stage 1 has finished."""
 
     index: np.ndarray  # (n,): its nodes
     parents: np.ndarray | None  # (n,): the positions of their parents in the depth above; None at the root
     means: np.ndarray  # (S, n): the clients' means
     n: int  # pulls of each node by each client
-    variances: np.ndarray  # (S,): of the clients' rewards, as far as they knew it then
+    variances: np.ndarray  # (S,): the clients' estimates of their rewards' variances at that time
     c: float  # the confidence constant there
     answer: SharedStatistics
 
@@ -229,7 +229,7 @@ def all_binary(rewards: np.ndarray) -> np.ndarray:
 
 
 class PFPNEPlus(Elimination):
-    """Federated elimination, then one HCT for each client, on the tree that is left."""
+    """Federated elimination, then one HCT for each client, on the remaining tree."""
 
     receives = (SharedStatistics,)
 
@@ -241,7 +241,7 @@ class PFPNEPlus(Elimination):
         yield self.stage_2(s, depths, t)
 
     def stage_1(self):
-        """Search together until the server ends it; return the depths gone through, and the next step's number."""
+        """Search together until the server ends stage 1; return the finished depths and the number of the next step."""
         s, task, depths, t = self.settings, self.task, [], 1
         (h, index), parents, continues = self.first_nodes(task), None, True
         self.variances, self.binary = np.zeros(self.S), np.ones(self.S, dtype=bool)
@@ -269,9 +269,9 @@ class PFPNEPlus(Elimination):
     def sample_in_pieces(self, h: int, index: np.ndarray):
         """Pull each node of K^h in up to PIECES pieces; return the means (S, n nodes) and the pulls of each node.
 
-        The noise is learnt from how much the means of a node's pieces differ. Rewards are taken for binary as long as
-        the sums of all pieces are whole numbers that binary rewards could have; then the variance stays that of the
-        root, and the server finds sigma^2 from the means.
+        The noise is estimated from the spread of a node's pieces. Rewards count as binary as long as the sums of all
+        pieces could be sums of binary rewards. While they do, the client's variance stays at its value from the root,
+        and the server computes sigma^2 from the means.
         """
         self.index = index
         n = min(n_pulls_per_client(h, self.log_term, self.settings, self.task.n_clients), self.task.horizon + 1)
@@ -292,7 +292,7 @@ class PFPNEPlus(Elimination):
         return means, n
 
     def stage_2_by_elimination(self, depths: list[FinishedDepth]):
-        """Run PE, which protects what stage 1 kept if means are shared."""
+        """Run PE, which protects the nodes that stage 1 kept if means are shared."""
         kept_by_server, drawn = {}, {}
         for h, depth in enumerate(depths):
             kept, n = depth.answer.index, depth.n
@@ -302,8 +302,8 @@ class PFPNEPlus(Elimination):
         yield from self.pe(kept_by_server if self.settings.shared_means and not self.settings.safe else {}, drawn)
 
     def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], t: int) -> OwnTrees:
-        """Return the clients' trees at step t, each with what is known of the nodes of stage 1."""
-        variance, het2, _ = depths[-1].answer.variances  # where the search now is
+        """Return the clients' trees at step t, each warm-started with the statistics of stage 1."""
+        variance, het2, _ = depths[-1].answer.variances  # at the current depth
         known = [(d.index, d.parents, *self.pool_with_global(d, het2)) for d in depths]
         index, _, means, _ = known[-1]
         self.best = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
@@ -320,9 +320,9 @@ class PFPNEPlus(Elimination):
         return OwnTrees(tree(m) for m in range(self.S))
 
     def pool_with_global(self, depth: FinishedDepth, het2: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return what stage 2 begins with at a depth: means (S, nodes), and the pulls (S, nodes) that they count for.
+        """Return the warm start of stage 2 at a depth: means (S, nodes) and the numbers of pulls (S, nodes) in them.
 
-        They are pooled with the means of the other clients, except where these differ too much from the client's own.
+        A client's mean is pooled with the others' mean, except where the two differ too much.
         """
         s, M, n, means = self.settings, self.task.n_clients, depth.n, depth.means
         variance, _, limit = depth.answer.variances
@@ -341,7 +341,7 @@ class PFPNEPlus(Elimination):
 
 
 class HCTNoise(PhasedAlgorithm):
-    """Each client alone on HCT, with a c that follows from its own pulls of the root."""
+    """HCT for each client alone, with a c estimated from the client's own pulls of the root."""
 
     def loop(self):
         s, task = self.settings, self.task
@@ -354,11 +354,11 @@ class HCTNoise(PhasedAlgorithm):
 
 
 def warm_start_tree(task: Task, constants: HCTConstants, depths: list, m: int, t: int, free: bool) -> TreeClient:
-    """Return client m's tree at step t, which holds the nodes of some depths with what is known of them.
+    """Return client m's tree at step t, which starts with the nodes of the given depths and their statistics.
 
-    depths: (index, parents, means (S, n), counts (S, n)) for h = 0, 1, ..., each mean counting for so many pulls;
-    parents (n,) are positions in the depth above. free: the search goes deeper below the thresholds there. The node to
-    deploy is the best of those that HCT pulls itself: it does not pull every depth of stage 1 again.
+    depths: (index, parents, means (S, n), counts (S, n)) for h = 0, 1, ...; counts are the numbers of pulls in the
+    means, and parents (n,) the positions in the depth above. free: whether the search may descend through these nodes
+    before they reach their thresholds. The recommendation considers only nodes that HCT itself pulls.
     """
     tree, k, first, first_above = TreeClient(task, constants), constants.k, 0, 0
     size = max(sum(len(index) for index, *_ in depths), tree.state[0]["size"])
@@ -379,7 +379,7 @@ def warm_start_tree(task: Task, constants: HCTConstants, depths: list, m: int, t
 
 
 class PlusClient(PhasedClient):
-    """One client: as in the phases, then on its tree."""
+    """One client: a `PhasedClient` in stage 1, then a `TreeClient`."""
 
     tree: TreeClient | None = None
 
@@ -395,7 +395,7 @@ class PlusClient(PhasedClient):
         return super()._tell(batch, rewards) if self.tree is None else self.tree._tell(batch, rewards)
 
     def best(self) -> np.ndarray:
-        """As in the phases, the centre (d,); then the tree's, once it has made a step of its own."""
+        """Return the recommendation (d,) of stage 1, or that of the tree once the tree has made a step."""
         if self.tree is not None and self.tree.state[0]["t"] > self.tree.t + 1:
             return self.tree.best()
         return super().best()
@@ -405,24 +405,24 @@ class PlusClient(PhasedClient):
 
 
 class Pooled(NamedTuple):
-    """What the server makes of the clients' statistics at a depth, or is told of them where they are masked."""
+    """The clients' statistics of a depth, pooled by the server; with masks, only these pooled values are known."""
 
     mean: np.ndarray  # (n,): the global means of K^h
-    variance: float  # sigma^2: of a reward, times how much more a global mean varies where clients weigh differently
+    variance: float  # sigma^2: M times the variance of the weighted mean of one reward per client
     mean_variance: float  # the plain mean of the clients' variances
     binary: bool  # whether all rewards of this depth were 0 or 1
     spread: float  # the variance across clients of their means, averaged over the nodes
-    n_compared: int  # across how many clients
-    compared_variance: float  # the mean of these clients' variances
+    n_compared: int  # the number of clients in the spread
+    compared_variance: float  # the mean of their variances
     limit: float = 0.0  # the variance above which a client weighs less; 0 if all weigh the same
     total_weight: float = 0.0  # the sum of the weights
 
 
 class PlusServer(PhasedServer):
-    """PF-PNE's server, which also learns the noise, and ends stage 1 where the clients differ or need no others.
+    """PF-PNE's server, which also estimates the noise, and ends stage 1 when clients differ or averaging is useless.
 
-    binary: whether all rewards so far were 0 or 1. het_sums: over all depths so far, the sum of het^2 times its
-    precision, and that of the precisions. n_steps: a client's pulls so far. continues: False once stage 1 has ended.
+    binary: whether all rewards so far were 0 or 1. het_sums: the sum over all depths of het^2 times its precision, and
+    the sum of the precisions. n_steps: a client's pulls so far. continues: False once stage 1 has ended.
     """
 
     receives = (DepthStatistics,)
@@ -457,7 +457,7 @@ class PlusServer(PhasedServer):
         return self.decide(Pooled(mean, variance, float(variances.mean()), is_binary, *clients, limit, total))
 
     def decide(self, pooled: Pooled) -> SharedStatistics:
-        """Decide which nodes stay, and whether the clients go on together; return the broadcast."""
+        """Decide which nodes are kept and whether stage 1 continues; return the broadcast."""
         index, h, M, n = self.index, self.h, self.task.n_clients, self.rewards_in_means()
         self.binary, self.n_steps = self.binary and pooled.binary, self.n_steps + n * len(index)
         kept = super().conclude(pooled.mean[None])
@@ -477,7 +477,7 @@ class PlusServer(PhasedServer):
         return SharedStatistics(h, kept.index, pooled.mean, variances, weights, continues)
 
     def goes_on(self, h: int, het2: float, precision: float, mean_variance: float, n_kept: int) -> bool:
-        """Return whether stage 1 goes on after depth h: clients may agree, rewards are noisy, and there is time."""
+        """Return whether stage 1 continues after depth h: clients may agree, rewards are noisy, and there is time."""
         s, task = self.settings, self.task
         if not s.heterogeneity_test:
             agree = h < transition_depth(s.Delta, s.nu_1, s.rho)

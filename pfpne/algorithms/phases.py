@@ -1,8 +1,8 @@
-"""The machinery of algorithms that go in phases: S clients at once, one in a deployment, all M in a simulation.
+"""The machinery of phased algorithms: S clients at once, one in a deployment, all M in a simulation.
 
-Nodes lie in flat arrays, client after client and in increasing index; owner (N,) says whose they are. An algorithm is a
-loop (`PhasedAlgorithm`) that yields what it wants, and is sent what came of it. `PhasedClient` makes one client of such
-a loop; pfpne.simulation.phased runs it for all clients.
+Nodes lie in flat arrays, client after client and in increasing index; owner (N,) is the client of each node. An
+algorithm is a generator (`PhasedAlgorithm.loop`): it yields its requests and receives the answers. `PhasedClient` makes
+one client of such a generator; pfpne.simulation.phased runs one for all clients.
 """
 
 from typing import NamedTuple
@@ -60,10 +60,10 @@ def lookup_sorted(index: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.
 
 
 class Pull(NamedTuple):
-    """A step of a loop that asks for evaluations.
+    """A request of a loop for evaluations.
 
-    Client owner[j] is to pull node (h, index[j]) counts[j] >= 1 times, for j = 0..N-1. The sums (N,) of the rewards
-    come back. If the horizon cuts a client's pulls, it is done, and its sums mean nothing.
+    Client owner[j] is to pull node (h, index[j]) counts[j] >= 1 times, for j = 0..N-1. The loop receives the sums (N,)
+    of the rewards. If the horizon truncates a client's pulls, the client is done, and its sums mean nothing.
     """
 
     h: int
@@ -75,19 +75,19 @@ class Pull(NamedTuple):
 class PhasedAlgorithm:
     """S clients that go through the same phases, each on its own objective.
 
-    A subclass's loop() yields what the clients want: a Pull, or a message for the server, whose arrays have one row for
-    each client. It is sent what came of it: sums of rewards, or the server's answer.
+    A subclass's loop() yields a Pull and receives the sums of the rewards, or it yields a message for the server and
+    receives the answer. The arrays of that message have one row per client.
 
     Attributes
     ----------
     done
-        (S,): whose last phase the horizon has cut. Whoever runs the loop sets it.
+        (S,): whether the horizon has truncated the client's last phase. The caller of the loop sets it.
     best
         (S, d): the points that the clients would deploy; at first the domain's centre.
     index
-        (n,): the nodes K^h whose means the server is sent.
+        (n,): the nodes K^h whose means go to the server.
     receives
-        The kinds of message that its clients may be sent.
+        The kinds of message that the clients accept.
     """
 
     receives: tuple[type[Message], ...] = ()
@@ -103,12 +103,12 @@ class PhasedAlgorithm:
         return 0, np.array([1])
 
     def loop(self):
-        """Yield pulls and messages, and take what comes of them, to the horizon."""
+        """Yield pulls and messages and receive the answers, until the horizon."""
         raise NotImplementedError
 
     @staticmethod
     def arg_max(values: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """Return the position (S,) of each owner's largest value; of equal ones the smallest index (deviation 10)."""
+        """Return the position (S,) of each owner's largest value; ties go to the smallest index (deviation 10)."""
         largest = np.repeat(np.maximum.reduceat(values, first), np.diff(first, append=len(values)))
         positions = np.flatnonzero(values == largest)
         return positions[np.searchsorted(positions, first)]
@@ -116,8 +116,8 @@ class PhasedAlgorithm:
     def finish_depth(self, h: int, owners: np.ndarray, nodes: np.ndarray):
         """Deploy the best node of a finished depth, unless a deeper depth is finished already.
 
-        owners (n,) and nodes (n,): the clients that have finished it, and their best indices. Cells at max_depth are
-        not split: the best of them is played to the horizon.
+        owners (n,) and nodes (n,): the clients that have finished the depth, and the index of each one's best node.
+        Cells at max_depth are not split: the client plays the best one until the horizon.
         """
         unfinished = ~self.done[owners]
         owners, nodes = owners[unfinished], nodes[unfinished]
@@ -129,10 +129,10 @@ class PhasedAlgorithm:
 
 
 class PhasedClient(Client):
-    """One client: it asks for what its loop wants, and tells the loop the sums of the rewards.
+    """One client: it asks for the evaluations that its loop yields, and sends the loop the sums of the rewards.
 
-    A loop under way cannot be saved. What it was sent can, and leads to the same state again, so that is kept: it grows
-    by the sums and answers of each phase.
+    A generator cannot be pickled. So the client stores everything that was sent to it, and replays it when restored.
+    The record grows by the sums and the answer of each phase.
     """
 
     _made_of: tuple
@@ -180,7 +180,7 @@ class PhasedClient(Client):
         return self._algorithm.receives
 
     def awaits(self) -> Awaited:
-        """Await the server's answer, once the means of K^h are sent: it names nodes of K^h alone."""
+        """Await the server's answer, once the means of K^h are sent. The answer may name only nodes of K^h."""
         last_header = max((value.header for value in self._sent if isinstance(value, Message)), default=-1)
         if not isinstance(self._step, Message):
             return Awaited(last_header)
@@ -192,7 +192,7 @@ class PhasedClient(Client):
         self._go_on(message)
 
     def best(self) -> np.ndarray:
-        """Return the centre (d,) of the best node of the deepest finished depth; at first that of the domain."""
+        """Return the centre (d,) of the best node of the deepest finished depth; at first the domain's centre."""
         return self._algorithm.best[0].copy()
 
 

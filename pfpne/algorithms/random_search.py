@@ -1,4 +1,4 @@
-"""Random search, the baseline of `tune`: each client alone, points uniform in the domain, the best seen is deployed."""
+"""Random search, the baseline of `tune`: each client alone, at uniform random points; it deploys the best one seen."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class RandomSearchSettings:
 
 
 class RandomClient(Client):
-    """Evaluates a new random point at each step, and would deploy that of the highest reward, noisy or not."""
+    """Evaluates a new random point at each step, and would deploy the point with the highest reward, noisy or not."""
 
     def __init__(self, task: Task, m: int):
         super().__init__(task)

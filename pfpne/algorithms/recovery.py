@@ -1,28 +1,29 @@
-"""Secure aggregation that goes on without a client that is gone: the sum over those that are there, and no other.
+"""Secure aggregation with drop-out: the server learns the sum over the clients that are present, and no other sum.
 
     run = pfpne.make_federation(pfpne.secured("pf-pne"), task, quorum=4)
 
 Source: Bonawitz et al., CCS 2017, the protocol with two masks. The masks of pairs are those of pfpne.algorithms.secure,
 from a seed that is new in each exchange. To these each client adds a mask of its own. An exchange has two rounds:
 
-1. Each client sends its numbers with both kinds of masks. With them go Shamir's shares of the seeds of all its masks,
-   for each client those that it is to keep, encrypted for it.
-2. The server says whose numbers have come, and passes the shares on. Each client answers with its shares of the own
-   masks of those whose numbers have come, and of the masks that they share with those that are gone. A quorum of
-   answers is enough to take these masks off the sum; a client that goes between the rounds is still in it.
+1. Each client sends its numbers with both kinds of masks. It also sends Shamir's shares of the seeds of all its masks:
+   for each client one share of each seed, encrypted for that client.
+2. The server says which clients are *present* (their numbers have arrived), and passes the shares on. Each client
+   answers with its shares of the present clients' own masks, and of the masks that present clients share with missing
+   ones. A quorum of answers suffices to remove these masks from the sum. A client that leaves between the rounds is
+   still in the sum.
 
 | paper                 | here               | meaning                                                          |
 |-----------------------|--------------------|------------------------------------------------------------------|
 | n, t                  | M, quorum          | clients; how many shares give a secret back                      |
 | U_2                   | present            | the clients whose masked numbers have come                       |
-| b_u                   | seed (u, u)        | of client u's own mask                                           |
-| s_{u,v}               | seed (u, v)        | of the mask of a pair; here one for each exchange                |
+| b_u                   | seed (u, u)        | the seed of client u's own mask                                  |
+| s_{u,v}               | seed (u, v)        | the seed of a pair's mask; here a new one in each exchange       |
 
-A client shares the seeds of this exchange, and not its private key as in the paper: what is revealed of a client that
-is gone says nothing of other exchanges. A client answers once in an exchange, and never with both its share of an own
-mask and its shares of the same client's masks with those that are present. So a server that lies to some of them about
-who is gone gets no sum over fewer clients than `least_sum` says. The clients' shares of one exchange cost M^2 numbers a
-client. The first exchange, of the keys, needs all clients.
+A client shares the seeds of this exchange, and not its private key as in the paper: the shares revealed about a missing
+client say nothing about other exchanges. A client answers once in an exchange. It never reveals both its share of a
+client's own mask and its shares of that client's masks with present clients. So a server that lies about who is missing
+gets no sum over fewer clients than `least_sum` returns. The shares of one exchange cost each client M^2 numbers. The
+first exchange, of the keys, needs all clients.
 """
 
 import os
@@ -37,9 +38,8 @@ OVERHEAD = 28  # bytes that encryption adds: a nonce and a tag
 def least_sum(M: int, quorum: int) -> int:
     """Return the fewest clients whose sum a server can get, even if it tells clients different things.
 
-    For a sum without w clients the server needs, for each of these w, the answers of a quorum of clients to whom it has
-    said that this one is gone. Each of the M clients answers once, and may be told of M - quorum that are gone. So
-    w <= M (M - quorum) / quorum.
+    To exclude w clients from a sum, the server must tell a quorum of clients that each of them is missing. Each of the
+    M clients answers once, and can be told of at most M - quorum missing ones. So w <= M (M - quorum) / quorum.
     """
     return M - M * (M - quorum) // quorum
 
@@ -48,7 +48,7 @@ def least_sum(M: int, quorum: int) -> int:
 
 
 def derive(secret: bytes, salt: bytes, purpose: bytes, header: int, length: int) -> bytes:
-    """Return so many bytes derived from a secret, for one purpose and one exchange."""
+    """Return `length` bytes derived from a secret, for one purpose and one exchange."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -69,9 +69,9 @@ def join_keys(keys: np.ndarray, m: int, other: int) -> bytes:
 
 
 def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int, heard: str = "") -> list[bytes]:
-    """Return the seeds of client m's masks in an exchange, one for each client: at m, that of its own mask.
+    """Return the seeds of client m's masks in an exchange, one for each client; entry m is the seed of its own mask.
 
-    heard: the digest of what the client has been told, on which all of them depend.
+    heard: the digest of the broadcasts that the client has received, on which all seeds depend.
     """
 
     def seed(other: int) -> bytes:
@@ -83,7 +83,7 @@ def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int, heard: str = "
 
 
 def random_numbers(key: bytes, n: int, bits: int) -> np.ndarray:
-    """Return n numbers (n,), uniform modulo 2^bits, bits <= 62, that a key of 32 bytes decides (ChaCha20)."""
+    """Return n numbers (n,), uniform modulo 2^bits, bits <= 62, generated from a key of 32 bytes (ChaCha20)."""
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
@@ -97,7 +97,7 @@ def mask_from_seed(seed: bytes, n: int, bits: int) -> np.ndarray:
 
 
 def split_secret(secret: bytes, quorum: int, M: int) -> list[bytes]:
-    """Return shares of a secret, one for each client; a quorum of them gives it back, and fewer say nothing of it."""
+    """Return shares of a secret, one for each client. A quorum of shares recovers it; fewer reveal nothing about it."""
     from Crypto.Protocol.SecretSharing import Shamir  # pyright: ignore[reportMissingImports]  pfpne[secure]
 
     return [share for _, share in sorted(Shamir.split(quorum, M, secret))]

@@ -1,18 +1,18 @@
-"""Secure aggregation: the server learns the sums over all clients that an algorithm needs, and no client's part.
+"""Secure aggregation: the server learns the sums over all clients that an algorithm needs, and no client's summand.
 
     run = pfpne.make_federation(pfpne.secured("pf-pne"), task)
 
 Source: Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning", CCS 2017, the protocol
 with pairwise masks. Each client makes a key pair and sends the public half; the server passes all of them on. Clients u
-and v then share a secret (X25519), from which each phase gets a mask (HKDF-SHA256, ChaCha20) that u adds and v
-subtracts, if both have heard the same of the server. What a client sends is its numbers in fixed point plus all its
-masks, modulo 2^62: uniform, whatever the numbers are; in the sum over all clients the masks cancel, exactly. The
-numbers are sums of rewards, not means, so that those of binary rewards are whole numbers and not rounded.
+and v then share a secret (X25519), from which each phase derives a mask (HKDF-SHA256, ChaCha20) that u adds and v
+subtracts, if the server has told both the same. A client sends its numbers in fixed point plus all its masks, modulo
+2^62. Such a message is uniform, whatever the numbers are; in the sum over all clients the masks cancel exactly. The
+numbers are sums of rewards, not means, because sums of binary rewards are integers and need no rounding.
 
-With these masks alone every client is needed: one that is away is waited for, and one that comes back sends the same
-text again. With quorum= a client may drop out: pfpne.algorithms.recovery has the paper's second mask for that, and its
-shares of secrets. Public keys are not signed: a server that lies about them can read everything.
-`SecureClient.fingerprint` is the same at all sites if it does not; compare it by another way.
+With these masks alone every client is needed: the server waits for a client that is away, and a client that comes back
+sends the same text again. With quorum= a client may drop out: pfpne.algorithms.recovery adds the paper's second mask
+and shares of secrets. Public keys are not signed, so a server that lies about them can read everything. If it does not
+lie, `SecureClient.fingerprint` is the same at all sites; compare it over another channel.
 """
 
 import hashlib
@@ -56,18 +56,18 @@ from pfpne.validation import check, check_integer, unknown_name
 
 LEAST_PRECISE = 20
 LEAST_REWARDS = 5  # the default: fewer rewards of one client are not averaged
-LEAST_CLIENTS = 3  # the default: of two, each computes the other's means from the common ones
-LEAST_CLIENTS_PLUS = 4  # of three, each computes the means of the others at the root, from sum and squares
-WHY_NOT = {  # the algorithms that send what no sum over the clients can stand for
+LEAST_CLIENTS = 3  # the default: with two clients, each can compute the other's means from the averages
+LEAST_CLIENTS_PLUS = 4  # with three clients, each can compute the others' means at the root, from sum and squares
+WHY_NOT = {  # the algorithms whose messages cannot be replaced by sums over the clients
     "fn-ucb": "fn-ucb sends matrices of its network after every evaluation, and is not made for sums alone here",
     "centralized": "centralized sends every reward to its server, which decides by each",
 }
 
 
 # --- settings --------------------------------------------------------------------------------------------
-# least_rewards: how many rewards of a client are in its mean of a node, at least; where the algorithm would pull a node
-# less often, it is pulled more often. least_clients: no sum over fewer clients is made. quorum: how many clients make
-# an exchange where others are gone; None for all.
+# least_rewards: the least number of rewards in a client's mean of a node; it raises the number of pulls where needed.
+# least_clients: no sum over fewer clients is made. quorum: how many clients suffice for an exchange if others are gone;
+# None for all.
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class SecureFed1UCBSettings(SecureSettings, Fed1UCBSettings):
 
 
 # --- messages --------------------------------------------------------------------------------------------
-# Header 0 is that of the keys. An exchange of the algorithm, of header h, has header h + 1 here.
+# The exchange of keys has header 0. The algorithm's exchange with header h has header h + 1 here.
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class PublicKey(Message):
 
 @dataclass(frozen=True, eq=False)
 class PublicKeys(Message):
-    """Down: the public keys of all clients, a row each."""
+    """Down: the public keys of all clients, one row per client."""
 
     keys: np.ndarray = integer_array("M", 32, high=255)
 
@@ -135,7 +135,7 @@ class Masked(Message):
 
 @dataclass(frozen=True, eq=False)
 class MaskedStatistics(Message):
-    """Up (pf-pne+): the same, and the statistics of `PlusSums`, likewise."""
+    """Up (pf-pne+): as `Masked`, and the statistics of `PlusSums`, masked too."""
 
     masked: np.ndarray = integer_array("n", high=2**BITS - 1)
     statistics: np.ndarray = integer_array(3, high=2**BITS - 1)
@@ -146,9 +146,9 @@ class MaskedStatistics(Message):
 
 @dataclass(frozen=True, eq=False)
 class TwiceMasked(Message):
-    """Up, where a client may be missing: the same with a mask of the client's own, and shares of the masks' seeds.
+    """Up, with a quorum: as `Masked`, with a second mask of the client's own, and shares of the masks' seeds.
 
-    The shares for each client in turn, encrypted for it.
+    shares: for each client in turn, its shares, encrypted for it.
     """
 
     masked: np.ndarray = integer_array("n", high=2**BITS - 1)
@@ -157,7 +157,7 @@ class TwiceMasked(Message):
 
 @dataclass(frozen=True, eq=False)
 class Reveal(Message):
-    """Down: whose numbers have come, 1 or 0 for each client, and the shares that these sent to the receiver."""
+    """Down: which clients' numbers have arrived (1 or 0), and the shares that these clients sent to the receiver."""
 
     present: np.ndarray = integer_array("M", high=1)
     shares: np.ndarray = integer_array("s", high=2**32 - 1)
@@ -165,7 +165,7 @@ class Reveal(Message):
 
 @dataclass(frozen=True, eq=False)
 class Revealed(Message):
-    """Up: of each pair of clients in turn, the receiver's share of what is to be taken off; zeros for all else."""
+    """Up: for each pair of clients in turn, the sender's share of the mask to be removed; zeros for other pairs."""
 
     shares: np.ndarray = integer_array("s", high=2**32 - 1)
 
@@ -181,7 +181,7 @@ def new_key() -> np.ndarray:
 
 
 def key_for(secret: bytes, plan: str) -> np.ndarray:
-    """Return the private key (32,) that belongs to a secret and a plan: another plan's masks are others, then."""
+    """Return the private key (32,) for a secret and a plan. Different plans have different masks."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -198,7 +198,7 @@ def public_key(key: np.ndarray) -> np.ndarray:
 
 
 def check_public_keys(keys: dict[int, np.ndarray]) -> None:
-    """Raise a ValueError that names the client if a public key (client -> key) cannot be used, or is another's, too."""
+    """Raise a ValueError that names the client if a public key (client -> key) is unusable, or not unique."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
     own, seen = X25519PrivateKey.generate(), {}  # own: for this alone
@@ -214,17 +214,17 @@ def check_public_keys(keys: dict[int, np.ndarray]) -> None:
 
 
 def heard_with(heard: str, message: Message) -> str:
-    """Return the digest of all that the server has told to all, with one message more."""
+    """Return the digest of all broadcasts so far, updated with one more message."""
     return hashlib.sha256(f"{heard}{message.to_json()}".encode()).hexdigest()
 
 
 def pair_mask(
     key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int, heard: str = ""
 ) -> np.ndarray:
-    """Return what client `own` adds to its n numbers of this header because of one other client, modulo 2^62.
+    """Return the mask (n,) modulo 2^62 that client `own` shares with one other client, for the numbers of this header.
 
-    The other client adds the opposite, if it has heard the same. keys (M, 32): the public keys; ValueError if one is no
-    public key.
+    The other client adds the opposite, if it has received the same broadcasts. keys (M, 32): the public keys;
+    ValueError if one is no public key.
     """
     salt = join_keys(keys, own, other) + heard.encode()
     derived = derive(agree(key, keys, other), salt, b"mask", header, 32)
@@ -233,7 +233,7 @@ def pair_mask(
 
 
 def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int, heard: str = "") -> np.ndarray:
-    """Return the sum (n,) modulo 2^62 of what client `own` adds because of all others."""
+    """Return the sum (n,) modulo 2^62 of the masks that client `own` shares with all others."""
     pairs = (pair_mask(key, own, other, keys, header, n, heard) for other in range(len(keys)) if other != own)
     return sum_masked([np.zeros(n, dtype=np.int64), *pairs])
 
@@ -242,10 +242,10 @@ def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int, heard
 
 
 class Sums:
-    """What the server needs of the clients' messages: sums over the clients. Here they are those of the means.
+    """The sums over the clients that the server needs. In this class, they are the sums of the rewards at each node.
 
-    A client sends each mean times the number of its rewards. For binary rewards this is a whole number. A mean of five
-    is none, and the roundings of three such means, added up, told how many of them were above 1/2.
+    A client sends sums, not means: sums of binary rewards are integers. Rounded means leaked information: the summed
+    rounding errors of three means of five rewards told how many of them were above 1/2.
     """
 
     sent: type[Message] = Masked
@@ -255,16 +255,16 @@ class Sums:
 
     @property
     def limits(self) -> list[float]:
-        """The limits of all that is summed."""
+        """The limits of all summands."""
         return [self.limit]
 
     def later(self, awaited: Awaited) -> Awaited:
-        """Return what is awaited, with the header that it has here."""
+        """Return the awaited message with its header shifted by one, for the exchange of keys."""
         headers = range(awaited.headers.start + 1, awaited.headers.stop + 1) if len(awaited.headers) else range(0)
         return replace(awaited, last_header=awaited.last_header + 1, headers=headers)
 
     def to_sum(self, message: Any, n: int) -> np.ndarray:
-        """Return the numbers of a client's message, of n rewards a mean, in fixed point."""
+        """Return the numbers of a client's message in fixed point; n: the number of rewards in each mean."""
         return to_fixed(n * message.means, precision(n * self.limit, self.task.n_clients))
 
     def to_message(self, header: int, masked: np.ndarray) -> Message:
@@ -272,16 +272,16 @@ class Sums:
         return Masked(header, masked)
 
     def conclude(self, server: Any, total: np.ndarray, n_present: int) -> tuple[np.ndarray, Message]:
-        """Return the means (n,) over so many clients, and the server's answer, from the sum of the clients' numbers.
+        """Return the means (n,) over n_present clients and the server's answer, from the sum of the clients' numbers.
 
-        ValueError if it cannot be their sum.
+        ValueError if it cannot be a sum of valid numbers.
         """
         means = self.means_of(server, total, n_present)
         rows = n_present if server.receives == (ArmMeans,) else 1  # fed1-ucb counts them
         return means, server.conclude(np.repeat(means[None], rows, axis=0))
 
     def means_of(self, server: Any, total: np.ndarray, n_present: int) -> np.ndarray:
-        """Return the means over the clients; ValueError if they cannot be theirs."""
+        """Return the means over the clients; ValueError if they are out of the rewards' range."""
         n = server.rewards_in_means()
         sums = from_fixed(total, precision(n * self.limit, self.task.n_clients)) / n
         low, high = self.task.statistic_ranges(NodeMeans)["means"]
@@ -291,12 +291,12 @@ class Sums:
 
 
 class PlusSums(Sums):
-    """The sums of PF-PNE+: those of the means, and of three statistics of a client.
+    """The sums of PF-PNE+: of the rewards at each node, and of three statistics per client.
 
-    They are the mean of the squares of its means, over the nodes of K^h; the variance of its rewards; and 1 if these
-    are binary. The squares are one number, as the sum and the sum of the squares of each node would tell the means of
-    three clients. No client weighs less than another, since the server knows no client's variance. root_pulls: of a
-    client, known once the root is.
+    The statistics are the mean over the nodes of K^h of the client's squared means; the variance of its rewards; and 1
+    if its rewards are binary. The squares are averaged over the nodes, because the sum and the sum of squares of a
+    single node would reveal the means of three clients. All clients weigh the same, since the server knows no client's
+    variance. root_pulls: a client's pulls of the root, known once the root's phase is.
     """
 
     sent = MaskedStatistics
@@ -313,9 +313,9 @@ class PlusSums(Sums):
         return [self.limit**2, (high - low) ** 2, 1.0]
 
     def precisions(self, n: int, n_nodes: int) -> list[tuple[float, int]]:
-        """Return (scale, bits) of each statistic: scaled, it is a whole number if rewards are 0 or 1, n in each mean.
+        """Return (scale, bits) of each statistic. Scaled, a statistic of binary rewards, n in each mean, is an integer.
 
-        The variance of binary rewards stays that of the root.
+        The variance of binary rewards stays at its value from the root.
         """
         scales = [n**2 * n_nodes, self.root_pulls * (self.root_pulls - 1), 1]
         M = self.task.n_clients
@@ -360,8 +360,8 @@ class SecureClient(Client):
     """A client of the algorithm whose messages are masked on their way out.
 
     key (32,): its private key, made when it is first needed if none was given. keys (M, 32): all public keys. heard: a
-    digest of all that the server has told to all. Masks depend on it, so that they do not cancel if a server tells
-    clients different things, such as other nodes.
+    digest of all broadcasts. Masks depend on the digest, so that they do not cancel if a server tells clients different
+    things, such as different nodes.
     """
 
     heard = ""
@@ -389,7 +389,7 @@ class SecureClient(Client):
     def fingerprint(self) -> str:
         """40 hexadecimal digits of all public keys: the same at all sites, unless the server has lied to one.
 
-        Of fewer, a server could look for two sets of keys that have the same: of 16 it takes some 2^33 tries.
+        With fewer digits a server could search for two sets of keys with equal digits: some 2^33 tries for 16 digits.
         """
         check(self.keys is not None, "a fingerprint", "asked for once the keys have come", "none yet")
         digits = hashlib.sha256(self.keys.astype(np.uint8).tobytes()).hexdigest()
@@ -409,16 +409,16 @@ class SecureClient(Client):
         return None if message is None else self.hide_means(message, message.rewards_in_means(len(rewards)))
 
     def hide_means(self, message: Any, n: int) -> Message:
-        """Return what is sent in the place of the message of the client within, of n rewards a mean."""
+        """Return the masked replacement for a message of the inner client; n: the number of rewards in each mean."""
         return self.hide(message.header + 1, self.sums.to_sum(message, n))
 
     def hide(self, header: int, numbers: np.ndarray) -> Message:
-        """Return the message in which the numbers (n,), modulo 2^62, are sent."""
+        """Return the message that carries the numbers (n,), masked, modulo 2^62."""
         masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers), self.heard)
         return self.sums.to_message(header, masked & (2**BITS - 1))
 
     def awaits(self) -> Awaited:
-        """Await the keys of all clients; then what the client within awaits."""
+        """Await the keys of all clients; then the messages that the inner client awaits."""
         if self.keys is None:
             return Awaited(-1, PublicKeys, range(1), {"M": self.task.n_clients})
         return self.sums.later(self.client.awaits())
@@ -446,7 +446,7 @@ class SecureClient(Client):
 
 
 class SecureServer(Server):
-    """The server of the algorithm, which is told only sums over all clients. means (n,): the last over the clients."""
+    """The algorithm's server, which receives only sums over all clients. means (n,): the latest means over clients."""
 
     receives = (PublicKey, Masked, MaskedStatistics)
     means: Any = None
@@ -456,7 +456,7 @@ class SecureServer(Server):
         self.server, self.sums, self.keys = server, sums, None
 
     def awaits(self, m: int) -> Awaited:
-        """Await the client's public key; then its masked means, where the server within awaits means."""
+        """Await the client's public key; then its masked means, whenever the inner server awaits means."""
         if self.keys is None:
             return Awaited(-1, PublicKey, range(1))
         awaited = self.server.awaits(m)
@@ -485,9 +485,9 @@ class SecureServer(Server):
         return dict.fromkeys(range(M), self.conclude_sum(total, M))
 
     def conclude_sum(self, total: np.ndarray, n_present: int) -> Message:
-        """Return the answer to all, from the sum (n,) modulo 2^62 over so many clients.
+        """Return the answer to all, from the sum (n,) modulo 2^62 over n_present clients.
 
-        RuntimeError if it cannot be their sum.
+        RuntimeError if it cannot be a sum of valid numbers.
         """
         try:
             self.means, answer = self.sums.conclude(self.server, total, n_present)
@@ -500,18 +500,18 @@ class SecureServer(Server):
         return replace(answer, header=answer.header + 1)
 
 
-# --- the same, where a client may be missing: pfpne.algorithms.recovery ----------------------------------
+# --- secure aggregation with a quorum: pfpne.algorithms.recovery -----------------------------------------
 
 
 def signed_mask(seed: bytes, u: int, v: int, n: int) -> np.ndarray:
-    """Return what client u adds to its n numbers because of client v; for v = u, its own mask."""
+    """Return the mask (n,) that client u shares with client v, with the sign for u; for v = u, its own mask."""
     numbers = mask_from_seed(seed, n, BITS)
     return numbers if u <= v else -numbers & (2**BITS - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerOrReveal(Awaited):
-    """The server's answer; or, before that, its request to reveal, which `reveal` describes."""
+    """Awaits the server's answer; or, before the answer, its request to reveal shares, which `reveal` describes."""
 
     reveal: Awaited = field(default_factory=lambda: Awaited(-1))
 
@@ -528,7 +528,7 @@ class AnswerOrReveal(Awaited):
 
 
 class RecoveringClient(SecureClient):
-    """A client whose numbers are masked twice. revealed: the header of the last exchange that it gave shares in."""
+    """A client whose numbers are masked twice. revealed: the header of the last exchange in which it gave shares."""
 
     def __init__(self, client: Client, m: int, sums: Sums, least_clients: int, quorum: int):
         super().__init__(client, m, sums, least_clients)
@@ -539,7 +539,7 @@ class RecoveringClient(SecureClient):
         return (PublicKeys, Reveal, *self.client.receives)
 
     def hide(self, header: int, numbers: np.ndarray) -> TwiceMasked:
-        """Return what the client sends in round 1."""
+        """Return the client's message of round 1."""
         M, m, n = self.task.n_clients, self.m, len(numbers)
         own = seeds(self.key, m, self.keys, header, self.heard)
         masked = sum_masked([numbers, *(signed_mask(seed, m, v, n) for v, seed in enumerate(own))])
@@ -549,7 +549,7 @@ class RecoveringClient(SecureClient):
         return TwiceMasked(header, masked, np.concatenate(sealed))
 
     def awaits(self) -> Awaited:
-        """Await the keys; then the server's answer or its request to reveal, which is answered once in an exchange."""
+        """Await the keys; then the server's answer, or its request to reveal, which is answered once per exchange."""
         awaited, M = super().awaits(), self.task.n_clients
         if self.keys is None or awaited.kind is None:
             return awaited
@@ -563,9 +563,9 @@ class RecoveringClient(SecureClient):
         return self._reveal(message) if isinstance(message, Reveal) else super()._receive(message)
 
     def _reveal(self, message: Reveal) -> Revealed:
-        """Return what the client sends in round 2: its shares of the masks that are to be taken off.
+        """Return the client's message of round 2: its shares of the masks to be removed.
 
-        They are the own masks of the clients that are present, and the masks that these share with the others.
+        To be removed are the own masks of the present clients, and the masks that they share with the missing ones.
         """
         M, present = self.task.n_clients, message.present.astype(bool)
         enough = present[self.m] and present.sum() >= self.quorum
@@ -583,7 +583,7 @@ class RecoveringClient(SecureClient):
 
 
 class RecoveringServer(SecureServer):
-    """A server that is told the sum over the clients whose numbers have come.
+    """A server that receives the sum over the clients whose numbers have arrived.
 
     received: client -> its message of round 1, between the rounds.
     """
@@ -598,11 +598,11 @@ class RecoveringServer(SecureServer):
 
     @property
     def left_out(self) -> tuple[int, ...]:
-        """The clients that are gone, from the end of round 1 to that of round 2."""
+        """The missing clients, from the end of round 1 to the end of round 2."""
         return tuple(m for m in range(self.task.n_clients) if self.received and m not in self.received)
 
     def awaits(self, m: int) -> Awaited:
-        """Await twice masked numbers of all in round 1, and in round 2 the shares of those whose numbers have come."""
+        """Await all clients' twice masked numbers in round 1, then shares from the clients whose numbers arrived."""
         awaited, M = super().awaits(m), self.task.n_clients
         if awaited.kind is not Masked:
             return awaited
@@ -624,7 +624,7 @@ class RecoveringServer(SecureServer):
         return {v: self.request(v) for v in messages}
 
     def request(self, v: int) -> Reveal:
-        """Return the request to client v, from the end of round 1 to that of round 2."""
+        """Return the request to client v, from the end of round 1 to the end of round 2."""
         M, (header, *_) = self.task.n_clients, (message.header for message in self.received.values())
         present, sealed = np.zeros(M, dtype=np.int64), np.zeros((M, words_for(M)), dtype=np.int64)
         for u, message in self.received.items():
@@ -632,7 +632,7 @@ class RecoveringServer(SecureServer):
         return Reveal(header, present, sealed.ravel())
 
     def _unmasked(self, messages: dict[int, Any]) -> dict[int, Message]:
-        """Return the answer to all whose numbers have come, from the shares of a quorum of them."""
+        """Return the answer to all clients whose numbers have arrived, from the shares of a quorum of them."""
         M, received = self.task.n_clients, self.received
         shares = {v: messages[v].shares.reshape(M, M, -1) for v in sorted(messages)[: self.quorum]}
         parts = [message.masked for message in received.values()]
@@ -659,7 +659,7 @@ SECURED: dict[str, tuple[type, type[Sums], tuple[type[Message], ...]]] = {
 
 
 def secured(name: str) -> Algorithm:
-    """Return an algorithm with secure aggregation, to be used in the place of its name.
+    """Return an algorithm with secure aggregation, to be used in place of its name.
 
     Parameters
     ----------
@@ -669,9 +669,9 @@ def secured(name: str) -> Algorithm:
     Returns
     -------
     Algorithm
-        What `make_federation` and `simulate` take. It has three more settings: least_rewards, how many rewards are in a
-        client's mean of a node at least (5); least_clients, over how many clients a sum is at least (3, or 4 for
-        pf-pne+); and quorum, how many clients make an exchange where others are gone (None for all; see the page
+        An argument for `make_federation` and `simulate`. It has three more settings: least_rewards, the least number of
+        rewards in a client's mean of a node (5); least_clients, the least number of clients in a sum (3, or 4 for
+        pf-pne+); and quorum, the number of clients that suffice for an exchange if others are gone (None for all; see
         docs/trust.md).
 
     Raises
@@ -727,7 +727,7 @@ def _make(make: Callable, sums: type[Sums], task: Task, settings: Any) -> tuple[
 def _make_recovering(
     task: Task, server: Server, clients: list[Client], sums: Sums, least_clients: int, quorum: int
 ) -> tuple[RecoveringServer, list[RecoveringClient]]:
-    """Make the server and the clients of one run; ValueError where fewer clients can make no exchange."""
+    """Make the server and the clients of one run; ValueError if a quorum is not possible with them."""
     M = task.n_clients
     check(server.tolerates_missing, "quorum", f"{M}: pf-pne+ cannot do without one of its clients", quorum)
     again = "is averaged again, and sums over other clients could be subtracted"
