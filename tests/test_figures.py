@@ -99,11 +99,11 @@ def test_communication_is_drawn_as_its_table_says(results):
 
 
 def test_of_many_rounds_some_are_drawn():
-    n = 10 * communication.MAX_ROUNDS_DRAWN
+    n = 10 * communication.MAX_ROUNDS_PLOTTED
     columns = {"objective": "garland", "noise": 0.1, "algorithm": "fn-ucb", "run": 0, "up": 2, "down": 1, "bytes": 24}
     table = pd.DataFrame({**columns, "round": np.arange(n) + 1, "t": np.arange(n) + 1})
     steps = communication.communication_steps(table)
-    assert len(steps) <= communication.MAX_ROUNDS_DRAWN and steps["t"].iloc[[0, -1]].tolist() == [1, n]
+    assert len(steps) <= communication.MAX_ROUNDS_PLOTTED and steps["t"].iloc[[0, -1]].tolist() == [1, n]
     assert (steps["cumulative"] == 3 * steps["round"]).all()
     assert communication.communication_steps(table[:0]).empty
 

@@ -229,8 +229,8 @@ def test_the_answer_in_sentences_by_hand():
     tests_.loc[tests_["id"] == "global-garland", ["phase", "other_phase"]] = 0.8, 0.9  # by design: both are cut anyway
     tests_.loc[tests_["id"] == "settings-landmine", "ratio"] = 1.8
     tests_.loc[tests_["id"] == "settings-himmelblau", "ratio"] = 0.4
-    tested = confirmation.decide_statements(tests_)
-    sentences = as_printed.answer(table, reading, tested, tests_)
+    verdicts = confirmation.decide_statements(tests_)
+    sentences = as_printed.answer(table, reading, verdicts, tests_)
     counts = "6 are true by construction; of the others 26 are shown (20 about regret), 0 refuted and 1 open"
     assert (
         f"Of 33 statements {counts}" in sentences[0]
@@ -239,7 +239,7 @@ def test_the_answer_in_sentences_by_hand():
     )
     assert sentences[1].endswith("for rivals, Himmelblau, Rastrigin and Landmine would stay shown.)")
     searched = " It is the plainest of the 1 best of 5 readings: 9 of 25 statements."
-    assert as_printed.in_short(table, tested, reading) == [sentences[0] + searched, sentences[1], "Refuted: nothing."]
+    assert as_printed.in_short(table, verdicts, reading) == [sentences[0] + searched, sentences[1], "Refuted: nothing."]
     assert sentences[2:4] == ["Refuted: nothing.", "Open:\n  - Fed-PNE has twice PF-PNE's regret (Rastrigin)"]
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
     assert "For each of 5 readings" in sentences[4] and "At most 9 do, in 1 readings." in sentences[4]
@@ -266,14 +266,14 @@ def test_who_has_less_regret_than_pf_pne_is_tested():
         ("blin", "ackley", 0.5, 0.5),
     ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "p_less", "p_more"]).assign(runs=10)
-    said = as_printed.algorithms_not_drawn_in_words(table, by_name=True)
+    said = as_printed.algorithms_not_plotted_in_words(table, by_name=True)
     assert "Against PF-PNE's on 2 objectives, PE's regret is less on Garland" in said
     assert "PE's regret is less on Garland and more on Ackley; HOO's is less on Garland;" in said
     assert "BLiN's is neither less nor more for certain. The rest is open (10 paired runs)." in said
-    counted = as_printed.algorithms_not_drawn_in_words(table, by_name=False)
+    counted = as_printed.algorithms_not_plotted_in_words(table, by_name=False)
     assert "PE's regret is less on 1 and more on 1; HOO's is less on 1; BLiN's is neither" in counted
     table.loc[2, "p_less"] = 0.0051
-    said = as_printed.algorithms_not_drawn_in_words(table, by_name=True)
+    said = as_printed.algorithms_not_plotted_in_words(table, by_name=True)
     assert "HOO's is neither less nor more for certain;" in said
 
 
@@ -281,9 +281,9 @@ def test_what_is_refuted_is_counted_by_subject():
     rows = comparisons(0.9, 0.0, 1.0)
     wrong = ["settings-garland", "settings-landmine", "fed-better-rastrigin", "ackley-hct"]
     rows.loc[rows["id"].isin(wrong), ["p_right", "p_wrong"]] = (1.0, 0.0)
-    tested = confirmation.decide_statements(rows)
+    verdicts = confirmation.decide_statements(rows)
     search = pd.DataFrame({"held": [20]})
-    assert as_printed.in_short(search, tested, confirmation.complete_reading("printed", "paper"))[2] == (
+    assert as_printed.in_short(search, verdicts, confirmation.complete_reading("printed", "paper"))[2] == (
         "Refuted: 1 about Fed-PNE (Rastrigin), 2 that one of PF-PNE's settings matters little (Garland, Landmine) and "
         "1 that PF-PNE is close to a rival (Ackley: it has 0.90 of its regret)."
     )
@@ -310,9 +310,9 @@ def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
     assert "0.75 on Garland and 1.5 on Rastrigin" in as_printed.hct_in_words(table)
 
     verdicts = ["shown"] * 5 + ["refuted"] * 3 + ["open"] * 25
-    tested = pd.DataFrame({"id": [*BY_ID], "verdict": verdicts, "objective": [s.objective for s in BY_ID.values()]})
-    tested = tested.assign(by_design=[n in (0, 6, 7) for n in range(33)], reading="model")
-    words = as_printed.model_in_words(pd.concat([tested.assign(reading="printed", verdict="open"), tested]))
+    statements = pd.DataFrame({"id": [*BY_ID], "verdict": verdicts, "objective": [s.objective for s in BY_ID.values()]})
+    statements = statements.assign(by_design=[n in (0, 6, 7) for n in range(33)], reading="model")
+    words = as_printed.model_in_words(pd.concat([statements.assign(reading="printed", verdict="open"), statements]))
     assert "4 are shown (4 about regret), 1 refuted and 25 open" in words
 
 

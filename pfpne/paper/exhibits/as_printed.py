@@ -70,14 +70,14 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["choice", "value", "n", "change"])
 
 
-def in_short(table: pd.DataFrame, tested: pd.DataFrame, printed: Reading) -> list[str]:
+def in_short(table: pd.DataFrame, verdicts: pd.DataFrame, printed: Reading) -> list[str]:
     """Say what the README says: how many statements come out under the reading "printed", and what is refuted.
 
     Parameters
     ----------
     table : pandas.DataFrame
         As `readings.search` returns it.
-    tested : pandas.DataFrame
+    verdicts : pandas.DataFrame
         As `confirmation.decide_statements` returns them, of that reading.
     printed : Reading
         The reading.
@@ -87,16 +87,16 @@ def in_short(table: pd.DataFrame, tested: pd.DataFrame, printed: Reading) -> lis
     list of str
         The sentences.
     """
-    refuted = tested[tested["verdict"] == REFUTED]
+    refuted = verdicts[verdicts["verdict"] == REFUTED]
     subjects = []
     for subject, rows in refuted.groupby(refuted["id"].map(_subject), sort=False):
         objectives = ", ".join(dict.fromkeys(map(title, rows["objective"])))
         ratios = f": it has {listed([f'{ratio:.2f}' for ratio in rows['ratio']])} of its regret"
         subjects.append(f"{len(rows)} {subject} ({objectives}{ratios if subject == CLOSE else ''})")
     return [
-        f"{_reading_in_words(tested, printed)} It is the plainest of the {_count_best(table)} best of {len(table):,}"
+        f"{_reading_in_words(verdicts, printed)} It is the plainest of the {_count_best(table)} best of {len(table):,}"
         f" readings: {table['held'].max()} of {len(SEARCHED)} statements.",
-        _smallest_in_words(tested),
+        _smallest_in_words(verdicts),
         f"Refuted: {listed(subjects) if subjects else 'nothing'}.",
     ]
 
@@ -106,21 +106,21 @@ def _count_best(table: pd.DataFrame) -> int:
     return int((table["held"] == table["held"].max()).sum())
 
 
-def _reading_in_words(tested: pd.DataFrame, printed: Reading) -> str:
+def _reading_in_words(verdicts: pd.DataFrame, printed: Reading) -> str:
     """The values of the reading "printed", and how many statements come out under it."""
     return (
         f"*Printed* has {noise_in_words(printed.noise)}, T = {printed.T:,} and M = {printed.M}. Fed-PNE's"
-        f' "competitors" are {listed(printed["competitors"].split(", "))}. {_counts_by_design(tested)}'
-        f" ({tested['n'].max()} paired runs)."
+        f' "competitors" are {listed(printed["competitors"].split(", "))}. {_counts_by_design(verdicts)}'
+        f" ({verdicts['n'].max()} paired runs)."
     )
 
 
-def _smallest_in_words(tested: pd.DataFrame) -> str:
+def _smallest_in_words(verdicts: pd.DataFrame) -> str:
     """Where PF-PNE has the smallest regret, and where it still has if a rival's cut phase counts as PF-PNE's own."""
-    smallest = tested[tested["id"].map(_kind).eq("smallest")]
+    smallest = verdicts[verdicts["id"].map(_topic).eq("smallest")]
     first = smallest[smallest["verdict"].eq(SHOWN)]
     kept = first.loc[first["other_phase"] <= MAX_CUT_SHARE, "objective"]
-    sentence = f"{KINDS_IN_WORDS['smallest']}: {_by_verdict(smallest)}."
+    sentence = f"{STATEMENT_TOPICS['smallest']}: {_by_verdict(smallest)}."
     if len(kept) == len(first):
         return sentence
     return (
@@ -130,10 +130,10 @@ def _smallest_in_words(tested: pd.DataFrame) -> str:
     )
 
 
-def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparisons: pd.DataFrame) -> list[str]:
+def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, comparisons: pd.DataFrame) -> list[str]:
     """Answer in sentences whether the figures come out as the text says, and what decides it.
 
-    table: what `search` returns. tested, comparisons: what `decide_statements` and `confirm` return of "printed".
+    table: what `search` returns. verdicts, comparisons: what `decide_statements` and `confirm` return of "printed".
     """
     N, best = len(SEARCHED), table["held"].max()
     by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
@@ -144,29 +144,29 @@ def answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparis
     high = table.groupby(table["noise"].astype(str))["held"].max()
     numbers = ", ".join(f"{count} ({high[str(noise)]}) with {noise_in_words(noise)}" for noise, count in low.items())
     in_means = sum(holds_in_means(statement, comparisons) for statement in SEARCHED)
-    never_in_words = "; ".join(f"{KINDS_IN_WORDS[_kind(s.id)]} ({title(s.objective)})" for s in never)
+    never_in_words = "; ".join(f"{STATEMENT_TOPICS[_topic(s.id)]} ({title(s.objective)})" for s in never)
     sentences = [
-        _reading_in_words(tested, printed),
-        _smallest_in_words(tested),
-        f"Refuted:{_list_below(tested[tested['verdict'] == REFUTED])}",
-        f"Open:{_list_below(tested[tested['verdict'] == OPEN])}",
+        _reading_in_words(verdicts, printed),
+        _smallest_in_words(verdicts),
+        f"Refuted:{_list_below(verdicts[verdicts['verdict'] == REFUTED])}",
+        f"Open:{_list_below(verdicts[verdicts['verdict'] == OPEN])}",
         f"For each of {len(table):,} readings, the search counts how many of {N} statements hold in the means. At most "
         f"{best} do, in {_count_best(table)} readings. But {len(floor)} of the {N} hold in at least"
         f" {NEARLY_ALL:.0%} of all readings, and under the median reading {table['held'].median():g} hold. Under"
-        f' "printed" it is '
-        f"{int(_row(table, printed)['held'])} in the search's two runs, and {in_means} in the {tested['n'].max()} runs "
-        f"of the test. Under no reading does this hold: {never_in_words or 'each holds under some'}.",
+        f' "printed" it is {int(_row(table, printed)["held"])} in the search\'s two runs, and {in_means} in the '
+        f"{verdicts['n'].max()} runs of the test. Under no reading does this hold: "
+        f"{never_in_words or 'each holds under some'}.",
         f"The noise matters. With the best T, and all else as in this package, this many of the {N} hold, and in"
         f" brackets the most if other choices move, too: {numbers}.",
     ]
-    turned = tested[
-        (tested["other_phase"] > MAX_CUT_SHARE) & (tested["phase"] <= MAX_CUT_SHARE) & (tested["verdict"] != OPEN)
+    turned = verdicts[
+        (verdicts["other_phase"] > MAX_CUT_SHARE) & (verdicts["phase"] <= MAX_CUT_SHARE) & (verdicts["verdict"] != OPEN)
     ]
     if len(turned):
         sentences.append(
             "A statement is open if its algorithm spends more than half of T in one phase that T cuts. If the same "
             f"rule held for the algorithm that it is compared with, {len(turned)} more would be open: "
-            f"{'; '.join(_kinds_in_words(turned))}."
+            f"{'; '.join(_topics_in_words(turned))}."
         )
     moved = comparisons[comparisons["id"].str.startswith("settings-")].groupby("objective", sort=False)["ratio"]
     change = moved.agg(lambda ratio: max(ratio.max(), 1 / ratio.min()))
@@ -192,17 +192,17 @@ def holds_in_means(statement: Statement, comparisons: pd.DataFrame) -> bool:
     return all(statement.holds(ratio) for ratio in rows["ratio"])
 
 
-def _counts_by_design(tested: pd.DataFrame) -> str:
+def _counts_by_design(verdicts: pd.DataFrame) -> str:
     """How many statements are true by construction, and how many of the others are shown, refuted and open."""
-    by_design = tested["by_design"].astype(bool)
+    by_design = verdicts["by_design"].astype(bool)
     return (
-        f"Of {len(tested)} statements {by_design.sum()} are true by construction; of the others"
-        f" {_counts_in_words(tested[~by_design])}"
+        f"Of {len(verdicts)} statements {by_design.sum()} are true by construction; of the others"
+        f" {_counts_in_words(verdicts[~by_design])}"
     )
 
 
 CLOSE = "that PF-PNE is close to a rival"  # a subject of statements
-KINDS_IN_WORDS = {  # a kind of statement in a few words
+STATEMENT_TOPICS = {  # the topic of a statement -> the statement in a few words
     "smallest": "PF-PNE has the smallest regret of the paper's five",
     "depends": "identical clients halve Fed-PNE's regret",
     "differ": "clients differ more than on Himmelblau",
@@ -220,12 +220,12 @@ KINDS_IN_WORDS = {  # a kind of statement in a few words
 }
 
 
-NOT_ON_REGRET = ("differ", "fed-grows", "pf-stops")  # kinds of statements: on the clients, and on what is sent
+NOT_ON_REGRET = ("differ", "fed-grows", "pf-stops")  # topics: on the clients, and on what is sent
 
 
-def _kind(statement: str) -> str:
-    """The kind of a statement, a key of KINDS_IN_WORDS: its id without the objective."""
-    return max((kind for kind in KINDS_IN_WORDS if statement.startswith(kind)), key=len)
+def _topic(statement: str) -> str:
+    """The topic of a statement, a key of STATEMENT_TOPICS: its id without the objective."""
+    return max((topic for topic in STATEMENT_TOPICS if statement.startswith(topic)), key=len)
 
 
 def _by_verdict(rows: pd.DataFrame) -> str:
@@ -234,39 +234,39 @@ def _by_verdict(rows: pd.DataFrame) -> str:
     return "; ".join(f"{verdict} on {listed(map(title, objectives))}" for verdict, objectives in groups)
 
 
-def _kinds_in_words(rows: pd.DataFrame) -> list[str]:
-    """These statements in a few words, each kind with its objectives."""
-    groups = rows.groupby(rows["id"].map(_kind), sort=False)["objective"]
-    return [f"{KINDS_IN_WORDS[kind]} ({', '.join(map(title, objectives))})" for kind, objectives in groups]
+def _topics_in_words(rows: pd.DataFrame) -> list[str]:
+    """These statements in a few words, each topic with its objectives."""
+    groups = rows.groupby(rows["id"].map(_topic), sort=False)["objective"]
+    return [f"{STATEMENT_TOPICS[topic]} ({', '.join(map(title, objectives))})" for topic, objectives in groups]
 
 
 def _list_below(rows: pd.DataFrame) -> str:
     """These statements in a few words, as a list below the item of a list in Markdown."""
-    return "".join(f"\n  - {words}" for words in _kinds_in_words(rows)) or " nothing."
+    return "".join(f"\n  - {words}" for words in _topics_in_words(rows)) or " nothing."
 
 
 def _subject(statement: str) -> str:
     """What a statement is about, as `in_short` groups them."""
-    kind = _kind(statement)
-    if kind in ("doublesine-hct-slightly", "ackley-hct", "ackley-fed"):
+    topic = _topic(statement)
+    if topic in ("doublesine-hct-slightly", "ackley-hct", "ackley-fed"):
         return CLOSE
     return {
         "smallest": "that PF-PNE has the smallest regret",
         "settings": "that one of PF-PNE's settings matters little",
         "pf-stops": "about PF-PNE's communication",
         "doublesine-hct": "that PF-PNE beats HCT",
-    }.get(kind, "about Fed-PNE")
+    }.get(topic, "about Fed-PNE")
 
 
-NOT_DRAWN = {  # algorithms that the paper's figures leave out, and whose regret is compared with PF-PNE's
+NOT_PLOTTED = {  # algorithms that the paper's figures leave out, and whose regret is compared with PF-PNE's
     "pe": "PE's regret",
     "hoo": "HOO's",
     "blin": "BLiN's",
 }
 
 
-def algorithms_not_drawn_in_words(ranking: pd.DataFrame, by_name: bool) -> str:
-    """Compare the algorithms of NOT_DRAWN with PF-PNE, in a few sentences.
+def algorithms_not_plotted_in_words(ranking: pd.DataFrame, by_name: bool) -> str:
+    """Compare the algorithms of NOT_PLOTTED with PF-PNE, in a few sentences.
 
     Parameters
     ----------
@@ -280,10 +280,10 @@ def algorithms_not_drawn_in_words(ranking: pd.DataFrame, by_name: bool) -> str:
     str
         The sentences.
     """
-    rows = ranking[ranking["algorithm"].isin(NOT_DRAWN)].assign(phase=np.nan)
+    rows = ranking[ranking["algorithm"].isin(NOT_PLOTTED)].assign(phase=np.nan)
     decided = decide_by_holm(rows.rename(columns={"p_less": "p_right", "p_more": "p_wrong"}))
     clauses = []
-    for name, description in NOT_DRAWN.items():
+    for name, description in NOT_PLOTTED.items():
         groups = decided[decided["algorithm"] == name].groupby("verdict")["objective"]
         parts = [
             f"{word} on {listed(map(title, groups.get_group(verdict))) if by_name else groups.size()[verdict]}"
@@ -317,7 +317,7 @@ def model_in_words(statements: pd.DataFrame) -> str:
     return (
         f"*Model* has rewards in [0, 1], as the paper asks ({noise}; no noise on Landmine), and T ="
         f" {reading.horizon:,}: {counts}. PF-PNE's lead:"
-        f" {_by_verdict(model[model['id'].map(_kind).eq('smallest')])}."
+        f" {_by_verdict(model[model['id'].map(_topic).eq('smallest')])}."
     )
 
 
@@ -338,7 +338,7 @@ def longer_model_in_words(table: pd.DataFrame) -> str:
     at_first = at_first_values(table, GRID_VALUES["paper"]["M"][0])
     there = at_first[(at_first["noise"].astype(str) == str(noise)) & (at_first["T"] == longest)]
     held = there["which"].iloc[0].split() if len(there) else []
-    first = [title(s.objective) for s in SEARCHED if _kind(s.id) == "smallest" and s.id in held]
+    first = [title(s.objective) for s in SEARCHED if _topic(s.id) == "smallest" and s.id in held]
     return (
         f"With the rewards of *model* at T = {longest:,}, in the search's two runs, which test nothing, PF-PNE is first"
         f" on {listed(first) if first else 'none of the four'}."
@@ -367,7 +367,7 @@ def hct_in_words(ranking: pd.DataFrame) -> str:
     )
 
 
-def write_answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, comparisons: pd.DataFrame) -> Exhibit:
+def write_answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, comparisons: pd.DataFrame) -> Exhibit:
     """Write the answer as a text of its own, which its page shows.
 
     Parameters
@@ -376,7 +376,7 @@ def write_answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, co
         As `readings.search` returns it.
     printed : Reading
         The reading "printed".
-    tested, comparisons : pandas.DataFrame
+    verdicts, comparisons : pandas.DataFrame
         As `confirmation.decide_statements` and `confirmation.confirm` return them, of that reading.
 
     Returns
@@ -384,7 +384,7 @@ def write_answer(table: pd.DataFrame, printed: Reading, tested: pd.DataFrame, co
     Exhibit
         The text, in Markdown.
     """
-    text = "".join(f"- {sentence}\n" for sentence in answer(table, printed, tested, comparisons))
+    text = "".join(f"- {sentence}\n" for sentence in answer(table, printed, verdicts, comparisons))
     return text_exhibit("readings_in_words", "Whether the paper's figures come out as its text says.", text)
 
 
@@ -495,12 +495,12 @@ def _one_choice_moved(table: pd.DataFrame, M: int) -> list[tuple]:
     return moved
 
 
-def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFrame], p: Parameters) -> Exhibit:
+def tabulate(verdicts: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFrame], p: Parameters) -> Exhibit:
     """Tabulate every statement with its verdict under each reading.
 
     Parameters
     ----------
-    tested, comparisons : dict
+    verdicts, comparisons : dict
         {reading: what `decide_statements`, and what `confirm` returns}.
     p : Parameters
         The notebook's parameters.
@@ -518,17 +518,17 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
             )
         }
         row |= {"Objective": title(statement.objective), "Tested": statement.tested, "Ours": statement.ours or DASH}
-        for name, table in tested.items():
+        for name, table in verdicts.items():
             verdict = table.set_index("id").loc[statement.id]
             row[f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"] = _verdict_in_words(
                 statement, verdict
             )
         rows.append(row)
     strings = pd.DataFrame(rows)
-    all_tested = pd.concat([table.assign(reading=name) for name, table in tested.items()], ignore_index=True)
+    all_verdicts = pd.concat([table.assign(reading=name) for name, table in verdicts.items()], ignore_index=True)
     all_comparisons = pd.concat([table.assign(reading=name) for name, table in comparisons.items()], ignore_index=True)
     counts = []
-    for name, table in tested.items():
+    for name, table in verdicts.items():
         reading = complete_reading(name, p.profile)
         counts.append(
             f'Under "{name}" ({noise_in_words(reading.noise)}, T = {reading.T:,}, M = {reading.M}), Fed-PNE\'s'
@@ -542,7 +542,7 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
         " does not say and we had to decide."
     )
     markdown = strings.to_markdown(index=False)
-    files = {"statements.csv": as_csv(all_tested), "statements_comparisons.csv": as_csv(all_comparisons)}
+    files = {"statements.csv": as_csv(all_verdicts), "statements_comparisons.csv": as_csv(all_comparisons)}
     files["statements.md"] = f"{markdown}\n\n{caption}\n".encode()
     return Exhibit("statements", caption, files, {"text/markdown": markdown})
 
@@ -550,7 +550,7 @@ def tabulate(tested: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFram
 def _counts_in_words(table: pd.DataFrame) -> str:
     """How many statements are shown, refuted and open: "8 are shown (2 about regret), 7 refuted and 12 open"."""
     shown, refuted, undecided = ((table["verdict"] == verdict).sum() for verdict in (SHOWN, REFUTED, OPEN))
-    on_regret = (table["verdict"].eq(SHOWN) & ~table["id"].map(_kind).isin(NOT_ON_REGRET)).sum()
+    on_regret = (table["verdict"].eq(SHOWN) & ~table["id"].map(_topic).isin(NOT_ON_REGRET)).sum()
     return f"{shown} are {SHOWN} ({on_regret} about regret), {refuted} {REFUTED} and {undecided} {OPEN}"
 
 

@@ -22,8 +22,8 @@ from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, line_looks, linear_ticks, our_style
 from pfpne.paper.show.style import LOOKS, label, listed, noise_in_words, rounded, spoken
 
-OF_LAST_ROUND = "PF-PNE's last round (bold run)"
-MAX_ROUNDS_DRAWN = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
+LAST_ROUND_LABEL = "PF-PNE's last round (bold run)"
+MAX_ROUNDS_PLOTTED = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
 
 
 def draw(results: list[Results], p: Parameters) -> Exhibit:
@@ -63,13 +63,13 @@ def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Para
         f"the others.{f' Nothing is sent by {silent}.' if silent else ''}"
     )
     more = [Line2D([], [], color="0.5", linewidth=0.6, label="thin: other runs")] if p.n_runs > 1 else []
-    last_round = Line2D([], [], color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":", label=OF_LAST_ROUND)
+    last_round = Line2D([], [], color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":", label=LAST_ROUND_LABEL)
 
     figure, axes = panel_figure(1, len(experiments))
     marked = [draw_communication(ax, steps_of_one, p.horizon) for ax, steps_of_one in zip(axes[0], steps, strict=True)]
     if any(marked):
         more.append(last_round)
-        caption += f" The dotted line is {OF_LAST_ROUND}: it differs from run to run."
+        caption += f" The dotted line is {LAST_ROUND_LABEL}: it differs from run to run."
     label_panels(axes, [experiments], ["numbers sent so far"])
     legend(figure, in_order(table["algorithm"]), legend_columns(axes.shape[1]), more=more)
     return figure_exhibit(figure, stem, caption, table)
@@ -78,15 +78,15 @@ def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Para
 def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
     """The numbers sent so far, both ways (column cumulative), after each round of each run.
 
-    communication: a table Results.communication. Of a run with more than MAX_ROUNDS_DRAWN, that many are kept, evenly
+    communication: a table Results.communication. Of a run with more than MAX_ROUNDS_PLOTTED, that many are kept, evenly
     spaced on a logarithmic axis, the first and the last among them.
     """
     table = communication.drop(columns="bytes").assign(cumulative=communication["up"] + communication["down"])
     kept = []
     for _, rounds in table.groupby(["objective", "noise", "algorithm", "run"], sort=False):
         steps, n = rounds.assign(cumulative=rounds["cumulative"].cumsum()), len(rounds)
-        evenly = np.unique(np.geomspace(1, n, MAX_ROUNDS_DRAWN).round().astype(int)) - 1
-        kept.append(steps.iloc[evenly] if n > MAX_ROUNDS_DRAWN else steps)
+        evenly = np.unique(np.geomspace(1, n, MAX_ROUNDS_PLOTTED).round().astype(int)) - 1
+        kept.append(steps.iloc[evenly] if n > MAX_ROUNDS_PLOTTED else steps)
     return pd.concat(kept or [table], ignore_index=True)
 
 

@@ -263,15 +263,15 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
     at_zero = min(x for x in table["given"].unique() if x > 0) / 4
-    drawn = table[table["clients"] == M]
+    plotted = table[table["clients"] == M]
     lowest, highest = (
-        drawn[["ratio", "own", "fed"]].min().min(),
-        drawn[["ratio", "own", "fed"]].max().max(),
+        plotted[["ratio", "own", "fed"]].min().min(),
+        plotted[["ratio", "own", "fed"]].max().max(),
     )
 
     figure, ((*axes,),) = new_figure((PAGE, 2.5), columns=len(objectives), sharex=True, sharey=True)
     for ax, objective in zip(axes, objectives, strict=True):
-        for shift, curve in drawn[drawn["objective"] == objective].groupby("shift"):
+        for shift, curve in plotted[plotted["objective"] == objective].groupby("shift"):
             x = curve["given"].where(curve["given"] > 0, at_zero)
             ax.plot(x, curve["ratio"], color=colors[shift], linewidth=1)
             first = curve.iloc[0]

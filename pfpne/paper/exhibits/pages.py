@@ -101,14 +101,14 @@ def printed_blocks(folder: Path) -> list[Block]:
         (folder / name).read_text(encoding="utf-8")
         for name in ("readings_in_words.md", "statements.md", "ranking_printed.md")
     )
-    search, tested, ranked = (
+    search, verdicts, ranked = (
         pd.read_csv(folder / name) for name in ("readings.csv", "statements.csv", "ranking_printed.csv")
     )
-    under_printed = tested[tested["reading"] == "printed"]
-    in_model = as_printed.model_in_words(tested)
+    under_printed = verdicts[verdicts["reading"] == "printed"]
+    in_model = as_printed.model_in_words(verdicts)
     in_short = as_printed.in_short(search, under_printed, confirmation.complete_reading("printed", "paper"))
-    in_short = as_list([*in_short, as_printed.algorithms_not_drawn_in_words(ranked, by_name=False), in_model])
-    named = as_printed.algorithms_not_drawn_in_words(ranked, by_name=True)
+    in_short = as_list([*in_short, as_printed.algorithms_not_plotted_in_words(ranked, by_name=False), in_model])
+    named = as_printed.algorithms_not_plotted_in_words(ranked, by_name=True)
     answer += as_list([as_printed.hct_in_words(ranked), named, in_model, as_printed.longer_model_in_words(search)])
     contributions = as_markdown(as_printed.contributions_in_words(search))
     page, files = "docs/as-printed.md", ("statements.csv", "statements_comparisons.csv")

@@ -210,7 +210,7 @@ def draw_curves(
     More than two panels side by side are one row per noise.
     """
     table = pd.concat([part for row in curves for part in row if part is not None], ignore_index=True)
-    names = _drawn_names(table["algorithm"], p)
+    names = _plotted_names(table["algorithm"], p)
     banded = _banded(names)
     left_out = ", ".join(label(name) for name in in_order(table["algorithm"]) if name not in names)
     caption = (
@@ -243,7 +243,7 @@ def draw_curves(
     return figure_exhibit(figure, stem, caption, table)
 
 
-def _drawn_names(algorithms: Iterable[str], p: Parameters) -> list[str]:
+def _plotted_names(algorithms: Iterable[str], p: Parameters) -> list[str]:
     """The algorithms that have a line: all that were asked for, or those of the usual ones that are drawn."""
     usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
     return [name for name in in_order(algorithms) if not usual or name in (*DRAWN_ALGORITHMS, *THIN_ALGORITHMS)]
@@ -262,9 +262,9 @@ def _bands_in_words(banded: list[str], names: list[str]) -> str:
 def _share_limits(axes: np.ndarray) -> None:
     """Give the axes of each column, which show one objective, the limits that hold all their lines."""
     for column in axes.T:
-        drawn = [ax for ax in column if ax.lines]
-        lows, highs = zip(*(ax.get_ylim() for ax in drawn), strict=True)
-        for ax in drawn:
+        with_lines = [ax for ax in column if ax.lines]
+        lows, highs = zip(*(ax.get_ylim() for ax in with_lines), strict=True)
+        for ax in with_lines:
             ax.set_ylim(min(lows), max(highs))
             log_ticks(ax.yaxis, (1, 3) if max(highs) > 30 * min(lows) else (1, 2, 5))
             if max(highs) < 4 * min(lows):
@@ -291,9 +291,9 @@ def draw_regret(
     widths: {algorithm: width of its line}, of those that are drawn; if it is not given, all are, equally wide.
     """
     names = in_order(curves["algorithm"] if widths is None else widths)
-    drawn, spacing = curves[curves["algorithm"].isin(names)], max(1, curves["t"].nunique() // 6)
+    plotted, spacing = curves[curves["algorithm"].isin(names)], max(1, curves["t"].nunique() // 6)
     for k, name in enumerate(names):
-        look, line = LOOKS[name], drawn[drawn["algorithm"] == name]
+        look, line = LOOKS[name], plotted[plotted["algorithm"] == name]
         t, mean, std = (line[column].to_numpy() for column in ("t", "mean", "std"))
         shape = {"marker": look.marker, "markevery": (k * spacing // len(names), spacing)}  # no mark hides another
         shape |= {"linestyle": look.linestyle, "linewidth": widths and widths[name]}
@@ -303,12 +303,12 @@ def draw_regret(
             ax.fill_between(t, mean - std, mean + std, **edges)
     ax.set_xlim(0, curves["t"].max())
     linear_ticks(ax.xaxis, 4)
-    positive = drawn["mean"][drawn["mean"] > 0]
+    positive = plotted["mean"][plotted["mean"] > 0]
     if log_scale:
         ax.set(yscale="log", ylim=(0.8 * positive.min(), 1.25 * positive.max()) if len(positive) else None)
         log_ticks(ax.yaxis)
     else:
-        ax.set_ylim(0, 1.08 * drawn["mean"].max() or None)  # a wide band hides no line
+        ax.set_ylim(0, 1.08 * plotted["mean"].max() or None)  # a wide band hides no line
         linear_ticks(ax.yaxis, 6)
 
 
@@ -333,7 +333,7 @@ def in_words(results: Results, p: Parameters) -> str:
     """
     T = results.experiment.horizon
     last = regret_curves(results.regret[results.regret["t"] == T]).set_index("algorithm")
-    names = _drawn_names(last.index, p)
+    names = _plotted_names(last.index, p)
     sentences = [compared_in_words(last.loc[names], T)]
     runs = {
         name: [run for (other, _), run in results.runs.items() if other == name]

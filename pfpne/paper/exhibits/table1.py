@@ -38,7 +38,7 @@ STATED = {
     "pf-pne": Stated(_BOTH, _PHASES, "yes"),
 }
 
-DRAWN = ("pf-pne", "fed-pne", "pe", "hct", "hoo")  # of the exponents; their CSV has all
+PLOTTED = ("pf-pne", "fed-pne", "pe", "hct", "hoo")  # of the exponents; their CSV has all
 NO_FIT = "\N{DAGGER}"
 
 # FN-UCB ignores the horizon, so that its regret at a shorter one is read off the curves of the longest: running it
@@ -207,7 +207,7 @@ def tabulate(study: Study) -> Exhibit:
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """Say how fast the regret of DRAWN grows at the longest T, and where PF-PNE stands.
+    """Say how fast the regret of PLOTTED grows at the longest T, and where PF-PNE stands.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def in_words(table: pd.DataFrame) -> str:
     str
         Up to three sentences.
     """
-    table = table[table["algorithm"].isin(DRAWN)].dropna(subset="exponent")
+    table = table[table["algorithm"].isin(PLOTTED)].dropna(subset="exponent")
     if table.empty:
         return "No exponent could be measured: there is one T alone, or regret is 0."
     last = table[table["T"] == table["T"].max()]
@@ -257,7 +257,7 @@ def draw_exponents(table: pd.DataFrame, study: Study) -> Exhibit:
     Exhibit
         The figure, and the table as CSV.
     """
-    shown = table[table["algorithm"].isin(DRAWN)]
+    shown = table[table["algorithm"].isin(PLOTTED)]
     names, objectives = in_order(shown["algorithm"]), list(table["objective"].unique())
     caption = (
         "How fast regret grows: the local exponent of T, which is log2 of R(T)/M at T over that at T/2. M = "

@@ -66,8 +66,8 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     K = nodes_before_elimination(partition, shared)
     for h, kept in enumerate(shared):
         fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
-        drawn = {"pulls": server.samples(h), "mean": watched.means[h].mean(axis=0)}
-        cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **drawn})
+        measured = {"pulls": server.samples(h), "mean": watched.means[h].mean(axis=0)}
+        cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **measured})
     for m, (client, own) in enumerate(zip(watched.clients, watched.kept_alone, strict=True)):
         # own: by PE, from the root; empty if the horizon came before
         kept = [*own, *shared[len(own) : -1]] if own else shared
@@ -78,8 +78,8 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
             cases |= {BY_CLIENT: by_client}
             fate = np.select(list(cases.values()), list(cases), NOT_BY_CLIENT)
             pulls, total = np.array([client.pulled.get((h, i), (0, np.nan)) for i in index.tolist()]).T
-            drawn = {"pulls": pulls.astype(int), "mean": total / np.maximum(pulls, 1)}
-            cells.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **drawn})
+            measured = {"pulls": pulls.astype(int), "mean": total / np.maximum(pulls, 1)}
+            cells.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **measured})
     for part in cells:
         part["low"], part["high"] = partition.box(part["depth"], part["index"])[:, 0].T
     return Trace(run, pd.concat(map(pd.DataFrame, cells), ignore_index=True), sent)
