@@ -23,7 +23,7 @@ from pfpne.problems.maxima import ACCURACY, raised, search_maximum
 from pfpne.validation import check_count, check_integer, check_noise, is_integer
 
 MAX_DEPTH = 40  # of the partition, unless the objective sets its own
-MANY_POINTS = 1024  # points: for so many, clients are computed one by one, as a table of all would leave the cache
+MANY_POINTS = 1024  # from so many points on, clients are computed one by one: a table of all would not fit the cache
 
 
 class Problem:
@@ -43,11 +43,11 @@ class Problem:
     noise
         "bernoulli", or the half-width of uniform noise.
     noise_slope
-        By how much the half-width is larger where f_m = 0 than where f_m = 1; in between it is linear. Most often 0.
+        The half-width at f_m = 0 minus the half-width at f_m = 1; in between it is linear in f_m. Most often 0.
     shift, common
         The standard deviations of the clients' shifts, or None.
     seed, run
-        What names the random streams.
+        Integers that name the random streams.
     max_depth, max_cuts
         Arguments of its partition.
     candidates
@@ -57,7 +57,7 @@ class Problem:
     maximisers, optimum
         (M, d) and (M,): where each f_m is largest, and how large; found when they are first asked for.
     global_maximiser, global_optimum
-        (d,) and a number: the same for f-bar.
+        (d,) and a number: where f-bar is largest, and how large.
     identical
         Whether all clients are known to have the same objective.
     """
@@ -92,7 +92,7 @@ class Problem:
     def _evaluated(self, clients, x: np.ndarray) -> np.ndarray:
         """Return f_m(x) (n,), in [0, 1], at checked points x (n, d), for clients m, or (n,), one for each point.
 
-        The value of a client at a point does not depend on what else is asked for.
+        The value of a client at a point does not depend on the other clients and points of the call.
         """
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ class Problem:
         return self._evaluated(self._client(m), self._points(x))
 
     def paired_values(self, clients: np.ndarray, x) -> np.ndarray:
-        """Return f_m(x) (n,) at points x (n, d), m being the entry of clients (n,); bit-equal to client_values."""
+        """Return f_m(x) (n,) at points x (n, d), one client m per point; bit-equal to client_values."""
         return self._evaluated(clients, self._points(x))
 
     def values(self, x) -> np.ndarray:

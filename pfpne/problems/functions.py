@@ -27,7 +27,7 @@ class FunctionsProblem(Problem):
         The maxima of the functions over the domain, (M,) or one number; None to search for them; NaN to do without, so
         that the regret is NaN.
     global_optimum
-        The maximum of the functions' mean, likewise.
+        The maximum of the functions' mean: a number, None or NaN, as for optimum.
     name
         A name, which is part of the keys of the random streams.
     seed, run

@@ -39,7 +39,7 @@ SHA256 = "2163ab20a80e33a8b65593c48cf283c540599dcb291105e63fa4af2ce24c2bea"
 DOMAIN = np.array([[1e-4, 10.0], [0.01, 10.0]])  # C, gamma
 N_FIELDS = 29
 PARTS = 128  # the table of linear axes holds the points j/128 of each range, j = 1..127
-MAX_DEPTH, MAX_CUTS = 12, 6  # of the partition, of each range: finer cells have centres off the grid
+MAX_DEPTH, MAX_CUTS = 12, 6  # the partition's depth, the cuts of each range: finer cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
 COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
 HOW_TO_GET_IT = f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{COMMAND} --download` do so"
@@ -127,8 +127,8 @@ def load_fields(path: Path) -> tuple[Field, ...]:
 def auc(field: Field, C: float, gamma: float) -> float:
     """Return the AUC on the test half of an RBF SVM fitted to the training half; ValueError if a half has one class.
 
-    Computed as the Mann-Whitney statistic, ties at one half: what `sklearn.metrics.roc_auc_score`
-    returns, in a twentieth of the time, which counts over half a million machines.
+    Computed as the Mann-Whitney statistic, with ties at one half. This equals `sklearn.metrics.roc_auc_score` and is
+    twenty times as fast, which matters for half a million machines.
     """
     from scipy.stats import rankdata
     from sklearn.svm import SVC

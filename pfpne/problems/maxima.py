@@ -1,8 +1,9 @@
 """Numerical maxima of functions over a box (d, 2) (deviation 16).
 
-A maximum that has a closed form is exact. Any other is the best value found, `raised` by ACCURACY, so that no
-evaluation exceeds it by rounding. `branch_and_bound`, for the mean of clients in one dimension, encloses it between
-two numbers ACCURACY apart; `alternate` is for the mean of clipped functions; `search_maximum` for anything else.
+A maximum with a closed form is exact. Any other maximum is the largest value found plus ACCURACY (`raised`), so that
+rounding lets no evaluation exceed it. `branch_and_bound` is for the clients' mean in one dimension: the largest value
+that it finds is at most ACCURACY below the maximum. `alternate` is for the mean of clipped functions, `search_maximum`
+for everything else.
 """
 
 import math
@@ -12,8 +13,8 @@ import numpy as np
 
 from pfpne.rng import stream
 
-ACCURACY = 1e-9  # of a maximum that has no closed form; what it is raised by
-GRID_SIDE = 129  # points along each dimension of the grid that is searched first, in two dimensions
+ACCURACY = 1e-9  # the accuracy of a maximum without a closed form, which is raised by it
+GRID_SIDE = 129  # points per dimension of the first grid, in two dimensions
 
 
 def raised(value):
@@ -35,7 +36,7 @@ def cartesian_product(axes: Iterable[np.ndarray]) -> np.ndarray:
 def scan_points(domain: np.ndarray) -> np.ndarray:
     """Return points (n, d) spread over the domain and its border: a grid in one dimension and in two.
 
-    In more, random ones and the corners, or the centre where there would be more than 2^10 corners.
+    In more dimensions they are random points and the corners, or the centre instead of more than 2^10 corners.
     """
     d = len(domain)
     if d <= 2:
@@ -119,10 +120,10 @@ def branch_and_bound(
 ) -> tuple[np.ndarray, float]:
     """Return the point (1,) where the clients' mean is largest, to ACCURACY, and the mean there; in one dimension.
 
-    function: (n, 1) -> (M, n), the values of M clients, each the same function moved by its shift (M, 1). peaks (p,):
-    all local maxima of that function, in order; peak_values (p,): they rise up to the largest and then fall.
-    The largest value of a client on an interval is the largest of its ends and of the peaks inside; the mean of
-    these bounds the mean there. Intervals that cannot hold a better point are dropped, the others halved.
+    function: (n, 1) -> (M, n), the values of M clients, which are one function moved by each client's shift (M, 1).
+    peaks (p,): all local maxima of this function, in order. peak_values (p,): its values there, which rise up to the
+    largest and then fall. On an interval, a client's maximum is at an end or at a peak inside, and the mean of the
+    clients' maxima bounds their mean. Intervals that cannot hold a better point are dropped, the others halved.
     """
     top = int(peak_values.argmax())
     # a client's own peak is worth its exact value: a cusp is missed by rounding alone
@@ -156,10 +157,10 @@ def alternate(function: Callable, best_for: Callable, starts: np.ndarray) -> tup
     """Search for the maximum of the mean of M functions clipped from below at 0; return the point (d,) and the mean.
 
     function: (n, d) -> (M, n). best_for: sets (k, M) of clients, none empty -> (k, d), where each set's sum, not
-    clipped, is largest. starts (n, d): among them every client's own maximiser.
-    The mean is the largest, over sets S, of sum_{m in S} f_m(x) / M, not clipped, and S at its best holds the
-    clients that are not clipped at 0. Given S the best x is known, and given x the best S: from many S, repeat
-    until neither changes. Where no S is left, every client is 0 at its own maximiser, and so the mean everywhere.
+    clipped, is largest. starts (n, d): points to start from, every client's own maximiser among them.
+    At x, the mean equals the largest sum_{m in S} f_m(x) / M, unclipped, over sets S of clients; the maximising S holds
+    the clients that are not clipped at 0. Given S the best x is known, and given x the best S. So start from many S and
+    alternate until neither changes. If no S is left, every client is 0 at its own maximiser, and the mean 0 everywhere.
     """
     active = function(starts).T > 0
     active = np.concatenate([np.ones_like(active[:1]), active])  # and all of them

@@ -1,14 +1,14 @@
 """Two smooth objectives in one dimension, scaled to [0, 1]: near their maxima they are parabolas, not cusps.
 
-Both are well-known test functions of optimization, negated: Levy's, with waves on a bowl, and Styblinski's and Tang's,
-with two hills. They are not from the paper, whose objectives in one dimension are both rough.
+Both are well-known test functions of optimization, negated: Levy's has waves on a bowl; Styblinski's and Tang's has two
+hills. They are not from the paper, whose objectives in one dimension are both rough.
 """
 
 import numpy as np
 
-LEVY_BOUND = 15.625  # of Levy's function on [-10, 10], where x = -10
+LEVY_BOUND = 15.625  # the maximum of Levy's function on [-10, 10], at x = -10
 LEVY_PEAKS = ((1.0,),), 1.0
-STYBLINSKI_LOWEST, STYBLINSKI_HIGHEST = -39.16616570377142, 125.0  # on [-5, 5], the highest where x = 5
+STYBLINSKI_LOWEST, STYBLINSKI_HIGHEST = -39.16616570377142, 125.0  # on [-5, 5], the highest at x = 5
 STYBLINSKI_PEAKS = ((-2.903534027771177,),), 1.0
 
 

@@ -1,9 +1,9 @@
 """The synthetic objectives: PyXAB's functions, scaled to [0, 1], moved by each client's shift and clipped.
 
-f_m(x) = clip(f(x - s_m), 0, 1) with s_m = s_0 + e_m, which is shifts[m] (d,). In each dimension both are normal: s_0,
-the same for all clients, with standard deviation common x width, and e_m with shift x width. Source: paper, Section 4
-(deviation 21). A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value does not depend on the
-points beside it.
+f_m(x) = clip(f(x - s_m), 0, 1), where s_m = s_0 + e_m is shifts[m] (d,). In each dimension both summands are normal.
+s_0 is shared by all clients and has standard deviation common x width; e_m is the client's own and has shift x width.
+Source: paper, Section 4 (deviation 21). A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value
+does not depend on the other points of the call.
 """
 
 import functools
@@ -81,7 +81,7 @@ def _doublesine_peaks() -> tuple[np.ndarray, np.ndarray]:
 
 
 # Local maxima, before the shift: points (p, d), or (p, 1) for any d, and their heights (p,), or one for all.
-NOWHERE = ((math.nan,),), 1.0  # where nothing is known: in no domain, so that every client is searched
+NOWHERE = ((math.nan,),), 1.0  # for unknown maxima: a point in no domain, so that every client is searched
 ORIGIN = ((0.0,),), 1.0
 _CUSPS = np.arange(20)[:, None] * math.pi / 60  # where the sine is 0
 GARLAND_PEAKS = _CUSPS, (4 * _CUSPS * (1 - _CUSPS))[:, 0]
@@ -94,7 +94,7 @@ HIMMELBLAU_PEAKS = _ROOTS, 1.0
 
 
 class ShiftedProblem(Problem):
-    """f_m(x) = clip(f(x - s_m), 0, 1), largest at its peaks, and searched where the highest has left the domain."""
+    """f_m(x) = clip(f(x - s_m), 0, 1). A client whose highest peak has left the domain is searched for its maximum."""
 
     def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
         super().__init__(name, [[objective.low, objective.high]] * d, n_clients, noise, seed, run)
@@ -137,7 +137,7 @@ class ShiftedProblem(Problem):
         return points, values
 
     def _besides_peaks(self, clients: np.ndarray) -> np.ndarray:
-        """The best points (k, d) of k clients besides their peaks, (k,): on the domain's border, mostly."""
+        """The best points (k, d) of the k clients that are not peaks: mostly on the domain's border."""
         return self._searched(clients)[0]
 
     def _highest_mean(self) -> tuple[np.ndarray, float]:
@@ -166,10 +166,10 @@ class Rastrigin(ShiftedProblem):
         return alternate(self.values, self._best_for, np.concatenate([self.maximisers, scan_points(self.domain)[::4]]))
 
     def _best_for(self, active: np.ndarray) -> np.ndarray:
-        """Where sums of unclipped objectives are largest in the domain, (k, d); active (k, M): whose, at least one.
+        """The points (k, d) of the domain where k sums of unclipped objectives are largest.
 
-        In each dimension such a sum, divided by its number of clients, is 10 R cos(2 pi (x - phi)) - (x - s)^2 plus
-        a constant.
+        active (k, M): the clients in each sum, at least one. In each dimension a sum, divided by its number of clients,
+        is 10 R cos(2 pi (x - phi)) - (x - s)^2 plus a constant.
         """
         weights = active / active.sum(axis=1, keepdims=True)
         angles = 2 * math.pi * self.shifts
@@ -188,10 +188,10 @@ class Rastrigin(ShiftedProblem):
 
 @dataclass(frozen=True)
 class Synthetic(Objective):
-    """One synthetic objective on [low, high]^d: its function and its peaks, their heights exact if closed_form.
+    """One synthetic objective on [low, high]^d: its function and its peaks. Their heights are exact if closed_form.
 
-    For OneDimensional the peaks are all local maxima, in the order of x, with heights that rise up to the largest
-    and then fall; else the global maxima, or NOWHERE.
+    For OneDimensional the peaks are all local maxima, in increasing x, with heights that rise up to the largest and
+    then fall. For other problems they are the global maxima, or NOWHERE.
     """
 
     function: Callable[[np.ndarray], np.ndarray]

@@ -1,4 +1,4 @@
-"""The table of what simulates, in a faster form, the server and the clients that a function of an algorithm makes."""
+"""Maps each `make` function of the table of algorithms to a fast simulation of the objects that it makes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,9 +12,9 @@ from pfpne.simulation.neural import simulate_fn_ucb
 from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.tree import simulate_alone, simulate_centralized
 
-# The function that makes them, and the fast form. The latter is given what the row of ALGORITHMS gives the former by
-# position, and then (problem, task, settings, noise_streams, checkpoints, global_regret). It returns Measurements,
-# equal to those of the objects, or None where the objects have to run.
+# {make function: fast simulation}. A fast simulation takes the positional arguments that the row of ALGORITHMS has
+# bound to its make function, and then (problem, task, settings, noise_streams, checkpoints, global_regret). It returns
+# the same Measurements as a simulation of the objects, or None if the objects have to be simulated.
 FAST = {
     make_phased: simulate_phases,
     make_alone: simulate_alone,
@@ -24,7 +24,7 @@ FAST = {
 
 
 def fast_form(algorithm: Algorithm) -> Callable | None:
-    """Return the fast form of an algorithm: its own, or that of what makes it; None if there is none."""
+    """Return the fast simulation of an algorithm: its own, or the one registered for its `make`; None if neither."""
     if algorithm.fast is not None:
         return algorithm.fast
     make = partial(algorithm.make)

@@ -1,12 +1,12 @@
-"""FN-UCB for all clients at once, equal to the objects, where all send at every step but the first (D = 0).
+"""FN-UCB for all clients at once, equal to the objects, when all clients send at every step but the first (D = 0).
 
 From t = 2 on, all clients then share V and the averages, and play the same arm. Once training has stopped and alpha_t
-is 1, no reward changes a choice any more.
+is 1, rewards no longer affect the choices.
 
-The arms are fixed. So V = lambda I + sum_k n_k g_k g_k^T follows from n_k, how often each arm was played. Of the
-inverse of V, only the numbers g_k V^-1 g_a are needed, where a is an arm that was played. A play changes them by a
-rank-one update, which makes the variances smaller, and their rounding errors with them. After 100,000 steps, the square
-roots of the variances are right to 1e-10; those from an explicit inverse are right to 1e-9.
+The arms are fixed. So V = lambda I + sum_k n_k g_k g_k^T follows from n_k, the number of plays of each arm. From the
+inverse of V, only the numbers g_k V^-1 g_a are needed, for arms a that were played. A play changes them by a rank-one
+update, which shrinks the variances together with their rounding errors. After 100,000 steps, the square roots of the
+variances are accurate to 1e-10; with an explicit inverse they would be accurate to 1e-9.
 """
 
 from typing import NamedTuple
@@ -30,8 +30,8 @@ class Ridge(NamedTuple):
     variance: np.ndarray  # (K,): g_k A^-1 g_k
     rows: np.ndarray  # (K, K): row a is g_a A^-1 g_k, for the tracked arms a
     tracked_arms: np.ndarray  # (K,): these arms, in the order in which they were first needed; -1 beyond them
-    inverse: np.ndarray  # (p, p): A^-1, but for the plays that are pending
-    pending: np.ndarray  # (K,): plays
+    inverse: np.ndarray  # (p, p): A^-1 without the pending plays
+    pending: np.ndarray  # (K,): the plays that `inverse` does not contain yet
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
@@ -84,7 +84,7 @@ def add_plays(ridge, a, n, total):
 def mean_variance(ridge, first_arms, share):
     """Return the variance g_k W g_k (K,) of each arm, where W is the mean over the clients of their A^-1.
 
-    All clients have the data of ridge in common. In addition, each has one play of its own first arm: a share share[b]
+    All clients share the data of ridge. In addition, each client has one play of its own first arm: the share share[b]
     of the clients has played first_arms[b], for b = 0..n-1.
     """
     variance = ridge.variance.copy()
@@ -98,9 +98,10 @@ def mean_variance(ridge, first_arms, share):
 
 @njit(cache=True)
 def last_arm(ridge, first_arms, share, value, nu_2, lambda_):
-    """Return the arm that is played from now on, once alpha_t = 1 and the network's value (K,) does not change; or -1.
+    """Return the arm that is played for ever, once alpha_t = 1 and the network's value (K,) does not change; or -1.
 
-    Plays never raise a variance. So it is an arm whose value alone exceeds the bounds of all others as they are now.
+    Plays never raise a variance. So an arm is played for ever if its value alone exceeds the current bounds of all
+    other arms.
     """
     others = upper_bound(value, mean_variance(ridge, first_arms, share), nu_2, lambda_)
     best = np.argmax(others)
@@ -119,7 +120,7 @@ def settled_plays(ridge, first_arms, share, value, nu_2, lambda_, n):
 
 
 class NeuralSimulation:
-    """All clients at once: what they have in common is kept once, and no message is made."""
+    """All clients at once: their common state is stored once, and no message is made."""
 
     def __init__(self, problem, task: Task, settings: FNUCBSettings, noise_streams: list):
         self.noise, self.slope = problem.noise, problem.noise_slope
@@ -130,8 +131,8 @@ class NeuralSimulation:
         prior = np.zeros(K), (g * g).sum(axis=1) / settings.lambda_, np.empty((K, K)), np.full(K, -1)
         self.pooled = Ridge(g, *prior, np.eye(p) / settings.lambda_, np.zeros(K))  # V: all data of all clients
         self.per_client = Ridge(*map(np.copy, self.pooled))  # lambda I + the data of one client, without that of t = 1
-        self.linear = self.pooled  # what UCB_b is made of, which at t = 1 differs from client to client
-        # The arms of t = 1, and the share of the clients that each was played by.
+        self.linear = self.pooled  # the model of UCB_b, which at t = 1 differs from client to client
+        # The arms played at t = 1, and the share of the clients that played each.
         self.first_arms = np.zeros(0, dtype=np.int64), np.zeros(0)
         self.theta, self.t = np.tile(arms.theta_0, (M, 1)), 0
         self.value, _ = network(arms.theta_0, arms.inputs, settings.width)  # of the average network
@@ -163,7 +164,7 @@ class NeuralSimulation:
         rewards = self.values[np.arange(M), arms]
         if self.noise != 0:
             rewards = noisy(rewards, self.noise, np.array([rng.random() for rng in self.streams]), self.slope)
-        k = arms[0]  # of all, but for t = 1
+        k = arms[0]  # the arm of all clients, except at t = 1
         different, counts = np.unique(arms, return_counts=True)
         if self.t == 1:
             self.first_arms, self.linear = (different, counts / M), self.pooled
@@ -171,7 +172,7 @@ class NeuralSimulation:
             add_plays(self.per_client, k, 1.0, 0.0)
         if self.t == 0:  # each client knows its own reward r alone, of arm a: the mean is r g_k V^-1 g_a
             self.linear = self.per_client._replace(mean=np.outer(rewards, covariance(self.per_client, k)))
-        if alpha < 1:  # it never falls: UCB_b counts no more
+        if alpha < 1:  # alpha never falls, so from alpha = 1 on UCB_b is not needed
             for a, count in zip(different, counts, strict=True):
                 add_plays(self.pooled, a, float(count), rewards[arms == a].sum())
         if self.t >= s.start:
@@ -191,7 +192,7 @@ def simulate_fn_ucb(
         return None
     run, columns = simulation(problem, task, settings, noise_streams), []
     values, points = run.values, run.arms.points
-    tables = [gaps(problem.optimum[:, None], values)]  # (M, K) each: what a play adds to the regret, to the global one
+    tables = [gaps(problem.optimum[:, None], values)]  # (M, K) each: the regret of a play, local and global
     if global_regret:
         tables.append(np.broadcast_to(gaps(problem.global_optimum, problem.mean_values(points)), values.shape))
     clients, counts = np.arange(len(values))[:, None], np.zeros(values.shape, dtype=np.int64)

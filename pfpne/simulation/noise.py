@@ -28,5 +28,5 @@ def draw_rewards(
 
 
 def noise_streams(problem, seed: int, run: int) -> list[np.random.Generator]:
-    """Return one stream for each client: the noise of its step t is the same, whatever an algorithm pulls."""
+    """Return one stream for each client. The noise at step t is the same for all algorithms (common random numbers)."""
     return [stream(seed, problem.name, run, m, "noise") for m in range(problem.n_clients)]

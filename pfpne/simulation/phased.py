@@ -1,4 +1,4 @@
-"""The phased algorithms simulated: one loop for all clients at once, with S = M (see pfpne.algorithms.phases)."""
+"""The fast simulation of the phased algorithms: one loop runs all clients, S = M (see pfpne.algorithms.phases)."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from pfpne.simulation.noise import noisy
 from pfpne.simulation.record import Measurements, Recorder
 from pfpne.simulation.tree import play_trees
 
-BLOCK = 2**15  # pulls whose noise is drawn, turned into rewards and summed in one go: they fit into the cache
+BLOCK = 2**15  # the number of pulls that are simulated in one go: their rewards fit into the cache
 
 
 class Evaluations:
-    """The clients' evaluations, each with its own noise. t (M,): how many each has made."""
+    """The clients' evaluations, each with its own noise. t (M,): the number of evaluations of each client so far."""
 
     def __init__(self, problem, task: Task, noise_streams: list, recorder: Recorder):
         self.problem, self.task, self.noise_streams, self.recorder = problem, task, noise_streams, recorder
@@ -22,7 +22,7 @@ class Evaluations:
     def pull(self, step: Pull, done: np.ndarray) -> np.ndarray:
         """Make the evaluations that a loop asks for; return the sums (N,) of their rewards.
 
-        done (M,) is set for owners whom the horizon cuts: their sums mean nothing.
+        done (M,) is set for owners whose pulls the horizon truncates: their sums mean nothing.
         """
         h, owner, index, counts = step
         first, sums = first_positions(owner), np.zeros(len(owner))
@@ -77,11 +77,11 @@ def run_phases(
     global_regret,
     evaluations_class=Evaluations,
 ) -> tuple:
-    """Run the loop until all clients are done, or until it yields what is neither a Pull nor a Message: OwnTrees.
+    """Run the loop until all clients are done, or until it yields OwnTrees.
 
-    The server is asked directly; the messages that would pass are counted. t (C,): the checkpoints, the steps at which
-    regret is measured. evaluations_class is Evaluations, or a subclass that also watches what is pulled. Returns the
-    evaluations, and the OwnTrees, or None.
+    The server is called directly, and the messages that a federation would send are counted. t (C,): the checkpoints,
+    the steps at which regret is measured. evaluations_class is Evaluations, or a subclass that also watches the pulls.
+    Returns the evaluations, and the OwnTrees or None.
     """
     M, server = task.n_clients, server_class(task, settings)
     clients = algorithm_class(task, settings, M)
@@ -104,7 +104,7 @@ def run_phases(
 def simulate_phases(
     algorithm_class, server_class, problem, task, settings, noise_streams, t, global_regret: bool
 ) -> Measurements:
-    """Run the loop of all clients to the horizon, or up to its OwnTrees; then play each of these to the horizon.
+    """Run the loop of all clients until the horizon or its OwnTrees; then play each of these trees until the horizon.
 
     t (C,): the checkpoints.
     """

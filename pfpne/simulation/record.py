@@ -1,4 +1,4 @@
-"""What is measured of a run: regret from noiseless values, communication, and the points deployed."""
+"""The measurements of a run: regret from noiseless values, communication, and the points deployed."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pfpne.compiled import njit
 from pfpne.disclosure import communication_table, what_each_could_learn
 from pfpne.validation import check
 
-SLACK = 1e-9  # how far above its optimum a value may be by rounding; beyond, the optimum is wrong
+SLACK = 1e-9  # a value may exceed the optimum by this much through rounding; by more, the optimum is wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +23,9 @@ class Measurements:
     regret
         (M, C): the sum over s <= t of f_m* - f_m(x_{m,s}).
     global_regret
-        (M, C): the same with f-bar, or None.
+        (M, C): the sum over s <= t of f-bar* - f-bar(x_{m,s}), or None.
     simple_regret
-        (M, C): f_m* - f_m(best()) after step t and the exchange that it set off.
+        (M, C): f_m* - f_m(best()) after step t and the exchange that followed it.
     rounds
         (n, 3) integers: t, numbers up, numbers down, in increasing t.
     best
@@ -54,7 +54,7 @@ class Run(Measurements):
     exact
         Whether the rewards were without noise.
     algorithm, settings
-        What was run.
+        The algorithm that was run, with its settings.
     """
 
     algorithm: Any  # its name, or the Algorithm that was given
@@ -71,7 +71,7 @@ class Run(Measurements):
 
     @property
     def disclosure(self) -> pd.DataFrame:
-        """A table with one row for each party: what it could learn of a client (see pfpne.disclosure).
+        """A table with one row for each party: what it could learn about a client (see pfpne.disclosure).
 
         ValueError if the messages were not kept.
         """
@@ -95,11 +95,11 @@ def gaps(optimum, values: np.ndarray) -> np.ndarray:
 
 @njit(cache=True)
 def add_pulls(owner, counts, gap, t, done, reached, total, regret):
-    """Add pulls to their clients' regret, and write it down at each checkpoint that they reach.
+    """Add pulls to their clients' regret, and record the regret at each checkpoint that the clients reach.
 
-    owner, counts (n,): whose pulls, and how many; gap (kinds, n): what each of them costs. t (C,): the checkpoints.
-    Updated are done (M,), the pulls so far, reached (M,), the checkpoints so far, total (kinds, M), the regret so far,
-    and regret (kinds, M, C).
+    owner, counts (n,): the client of each row, and its number of pulls; gap (kinds, n): the regret of one such pull. t
+    (C,): the checkpoints. Updated are done (M,), the pulls so far, reached (M,), the checkpoints so far, total (kinds,
+    M), the regret so far, and regret (kinds, M, C).
     """
     for row in range(len(owner)):
         m, n = owner[row], counts[row]
@@ -113,15 +113,15 @@ def add_pulls(owner, counts, gap, t, done, reached, total, regret):
 
 
 class Recorder:
-    """Adds up what the clients do as they do it, since all evaluations of a run would not fit into memory.
+    """Accumulates regret and communication during a run, since all its evaluations would not fit into memory.
 
     Attributes
     ----------
     deployments
-        Records (owner (n,), steps t (n,), points (n, d)): from step t on, the owner would deploy the point. Those of
-        one client are in order.
+        Records (owner (n,), steps t (n,), points (n, d)): from step t on, the owner would deploy the point. The records
+        of one client are in order.
     rounds
-        {t: numbers carried at that step, up and down}.
+        {t: the numbers sent at that step, up and down}.
     total
         (kinds, M): the regret so far, local and, if it is measured, global.
     """
@@ -144,7 +144,7 @@ class Recorder:
         add_pulls(owner, counts, gap, self.t, self._done, self._reached, self.total, self._regret)
 
     def measurements(self) -> Measurements:
-        """Return what was measured at the checkpoints that every client has reached; beyond, regret is 0."""
+        """Return the measurements at the checkpoints, which hold for those that every client has reached."""
         problem, t = self.problem, self.t
         regret, *global_regret = np.maximum.accumulate(self._regret, axis=2, out=self._regret)
         columns = [np.concatenate(column) for column in zip(*self.deployments, strict=True)]

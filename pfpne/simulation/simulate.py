@@ -1,7 +1,7 @@
 """Run one algorithm on one problem, and keep the regret, the communication and the points deployed.
 
-The simulator drives the same clients and server as a deployment does. Where an algorithm has a faster form
-(pfpne.simulation.fast), which tests show to be equal, that runs instead.
+The simulator drives the same clients and server as a deployment. If an algorithm has a fast simulation
+(pfpne.simulation.fast), which tests show to be equal, the fast simulation runs instead.
 """
 
 import dataclasses
@@ -80,23 +80,23 @@ def simulate(
     Parameters
     ----------
     name
-        The name of an algorithm, a key of pfpne.algorithms.ALGORITHMS, or what `secured` returns.
+        The name of an algorithm, a key of pfpne.algorithms.ALGORITHMS, or an Algorithm that `secured` returns.
     problem
-        What `make_problem` or `problem_from_functions` returns.
+        A problem from `make_problem` or `problem_from_functions`.
     horizon
         T, the number of evaluations of each client, in 1..10^9; M T is at most 10^9.
     seed, run
-        Integers >= 0 that decide noise, cells, arms and initial weights; those of the problem if they are None.
+        Integers >= 0 that decide noise, cells, arms and initial weights; None for the problem's own.
     cells
         "random" or "cyclic", as in `Partition`.
     partition
-        A `Partition` or `PyXABPartition` of the problem's domain, instead of that which cells, seed and run decide.
+        A `Partition` or `PyXABPartition` of the problem's domain, which replaces the one made from cells, seed and run.
     global_regret
         Whether the regret against the mean of all clients' objectives is measured, too.
     messages
         Whether every message is kept.
     objects
-        Whether clients and server are driven themselves, even where a faster form is at hand; messages implies it.
+        Whether to run the client and server objects even if a fast simulation exists; messages implies it.
     **settings
         The algorithm's own settings, by name. Delta="true" stands for the Delta of the problem.
 

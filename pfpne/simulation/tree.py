@@ -1,4 +1,4 @@
-"""Trees (hct.py, hoo.py, pf_pne_plus.py) simulated: compiled from the steps of the objects, and equal pull for pull."""
+"""The fast simulation of trees (hct.py, hoo.py, pf_pne_plus.py): the objects' steps compiled, equal pull for pull."""
 
 from typing import NamedTuple
 
@@ -8,17 +8,17 @@ from pfpne.algorithms.hct import TreeClient, grow_rows, hct_constants, traverse,
 from pfpne.compiled import njit
 from pfpne.simulation.record import Measurements, gaps
 
-LOOK_AHEAD = 64  # cells of the last depth whose values are computed at once: few calls, few cells never pulled
-BLOCK = 128  # clients whose trees share cells: the values of more leave the cache
-MAX_PULLS = 10**8  # of a block, for the sake of memory: if clients make more, a block has fewer of them
+LOOK_AHEAD = 64  # values are computed for up to so many cells of a depth at once: few calls, few cells never pulled
+BLOCK = 128  # the number of clients whose trees share cells: more clients' values would not fit into the cache
+MAX_PULLS = 10**8  # the pulls of a block, limited to save memory: with a long horizon a block has fewer clients
 DONE, NO_ROOM, NO_VALUES = range(3)
 
 
 class Cells:
-    """The cells that the trees of S neighbouring clients have reached, or soon may.
+    """The cells that the trees of S neighbouring clients have reached, or may reach soon.
 
-    Row 0 is the domain; n rows are in use. child (n,) is the row of the first of a cell's k children, 0 where they are
-    not computed yet; point (n, d) the centre; value (n, S) its noiseless value for each of the clients.
+    Row 0 is the domain; n rows are in use. child (n,) is the row of a cell's first child, 0 if the k children are not
+    computed yet; point (n, d) the centre; value (n, S) the centre's noiseless value for each client.
     """
 
     def __init__(self, problem, partition, clients: range):
@@ -52,17 +52,16 @@ class Draws(NamedTuple):
     uniform: np.ndarray  # (n, S): the uniform draw of each of their pulls
     bernoulli: bool  # whether rewards are 0 or 1
     half_width: float  # of uniform noise where f = 1; 0 with binary rewards
-    slope: float  # by how much it is wider where f = 0
+    slope: float  # the half-width at f = 0 minus the half-width at f = 1
 
 
 @njit(cache=True)
 def play_on(node, state, constants, cell, child, value, steps_before, draws, pulled, best):
-    """Make steps up to the last evaluation, or until something is lacking; return (why it stopped, row).
+    """Make steps up to the last evaluation, or until something is missing; return (reason for the stop, row).
 
-    It stops with DONE; with NO_ROOM, where nodes lack room; or with NO_VALUES, where the children of the cell in that
-    row have no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in Cells.
-    steps_before: the steps of the tree before the first of these. pulled, best (n, S): the cell of each pull, and of
-    the node to deploy after it.
+    The reason is DONE; NO_ROOM if the array of nodes is full; or NO_VALUES if the children of the node in that row have
+    no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in Cells. steps_before: the tree's steps
+    before the first of these draws. pulled, best (n, S): the cell of each pull, and the recommended cell after it.
     """
     tree = state[0]
     n, S = draws.uniform.shape
@@ -86,7 +85,7 @@ def play_on(node, state, constants, cell, child, value, steps_before, draws, pul
 
 
 def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) -> np.ndarray:
-    """Play a tree, n pulls of each client in turn; return the cells (2, S, n) pulled and, after each pull, deployed."""
+    """Play a tree, n pulls by each client in turn; return the pulled cells and the recommended ones, (2, S, n)."""
     noise, steps_before = cells.problem.noise, int(tree.state[0]["t"]) - 1
     uniform = np.empty((n, len(clients)))
     for column, m in enumerate(clients):
@@ -96,7 +95,7 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
     draws = Draws(np.array(clients) - cells.clients[0], uniform, is_binary, half_width, slope)
     played = np.empty((2, *uniform.shape), dtype=np.int32)
     cell = np.zeros(len(tree.node), dtype=np.int64)
-    for v in range(1, tree.state[0]["size"]):  # those that the tree starts with; play_on sees to the others
+    for v in range(1, tree.state[0]["size"]):  # the nodes that the tree starts with; play_on adds the others
         parent = tree.node[v]["parent"]
         above = tree.node[parent]
         if cells.child[cell[parent]] == 0:
@@ -114,11 +113,11 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
 
 
 def measure_played(cells: Cells, pulled, deployed, steps: np.ndarray, regret_before: np.ndarray) -> tuple:
-    """Measure what the cells (S, n) that are pulled, and those deployed after each pull, cost.
+    """Measure the regret of the pulled cells (S, n), and the simple regret of the cells deployed after each pull.
 
-    steps (C,): after how many of the pulls. regret_before (1 or 2, S): the regret up to them, local and, if it is
-    measured, global. Returns such regrets (., S, C), the simple regret (S, C) at the steps > 0, and the points (S, d)
-    deployed in the end.
+    steps (C,): the numbers of pulls after which to measure. regret_before (1 or 2, S): the regret before the first
+    pull, local and, if it is measured, global. Returns the regret (1 or 2, S, C), the simple regret (S, C) at the
+    steps > 0, and the points (S, d) deployed in the end.
     """
     problem, clients = cells.problem, cells.clients
     gap = [gaps(problem.optimum[clients], cells.value[: cells.n]).T]
@@ -134,7 +133,7 @@ def measure_played(cells: Cells, pulled, deployed, steps: np.ndarray, regret_bef
 
 
 def play_trees(trees, problem, task, noise_streams, t: np.ndarray, t_before: int, regret_before: np.ndarray) -> tuple:
-    """Play each client's tree after t_before < T evaluations; return what `measure_played` says of all."""
+    """Play each client's tree after t_before < T evaluations; return the results of `measure_played` for all."""
     M, parts = task.n_clients, []
     size = min(BLOCK, max(1, MAX_PULLS // task.horizon))
     if len(regret_before) == 2:  # means over all clients are computed once for each cell, so that all share the cells
@@ -149,7 +148,7 @@ def play_trees(trees, problem, task, noise_streams, t: np.ndarray, t_before: int
 
 
 def simulate_alone(constants_of, problem, task, settings, noise_streams, t, global_regret) -> Measurements:
-    """Simulate what make_alone makes."""
+    """Simulate the clients that make_alone makes."""
     constants = constants_of(settings, task.partition, task.horizon)
     trees = (TreeClient(task, constants) for _ in range(task.n_clients))
     no_regret = np.zeros((1 + global_regret, task.n_clients))
@@ -158,7 +157,7 @@ def simulate_alone(constants_of, problem, task, settings, noise_streams, t, glob
 
 
 def simulate_centralized(problem, task, settings, noise_streams, t, global_regret) -> Measurements:
-    """Simulate what make_centralized makes: a client deploys the cell that it pulled last."""
+    """Simulate the clients that make_centralized makes. A client deploys the cell that it pulled last."""
     M, T, d = task.n_clients, task.horizon, task.partition.d
     tree = TreeClient(task, hct_constants(settings, task.partition, M * T))
     cells = Cells(problem, task.partition, range(M))
