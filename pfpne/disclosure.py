@@ -1,14 +1,14 @@
-"""What each party of a federation could learn of a client, counted from the messages that passed.
+"""What each party of a federation could learn about a client, counted from the messages.
 
-A mean of a client's rewards is *disclosed* to a party that is sent it, or can compute it from what it is sent and what
-it knows itself. The parties are the server, one other site, and all the other sites together. The server sends means
-over several clients; all but one of these, who put their own means together, compute that of the last one, and of two
-clients each computes the other's. Of masked means the server learns the sum alone.
+A mean of a client's rewards is *disclosed* to a party that receives it, or can compute it from received messages and
+its own rewards. The parties are the server, one other site, and all other sites together. The server sends means over
+several clients. If all but one of these clients combine their own means, they can compute the last client's mean; of
+two clients, each can compute the other's. From masked means the server learns only the sum.
 
-The means of fed1-ucb are of all phases so far; what is counted is what their differences tell, phase by phase.
+The means of fed1-ucb are over all phases so far; counted are their differences, phase by phase.
 
-Where a mean is at an end of the range of rewards, 0 or 1, all rewards behind it are there: they are single rewards that
-are known. So they are, of every client, where a mean over the clients is.
+A mean at an end of the rewards' range (0 or 1 by default) reveals every reward in it. A mean over the clients at an end
+reveals the rewards of all clients. Such rewards are counted as single rewards.
 """
 
 import dataclasses
@@ -24,11 +24,11 @@ from pfpne.messages import Message
 
 SERVER, ONE, OTHERS = "the server", "one other site", "all other sites together"
 PARTIES = SERVER, ONE, OTHERS
-MASKED = "Masked", "MaskedStatistics"  # the kinds of message that all clients' masks cancel in
+MASKED = "Masked", "MaskedStatistics"  # the kinds of message whose masks cancel in the sum over all clients
 
 
 def _count_others(message: Message | None) -> int:
-    """Return how many numbers a message carries that are neither means nor integers."""
+    """Return the number of a message's numbers that are neither means nor integers."""
     return sum(
         getattr(message, f.name).size
         for f in _fields(message)
@@ -48,10 +48,10 @@ def _means(message: Message | None) -> np.ndarray:
 
 
 class Disclosure:
-    """Counts as messages pass what each party could learn.
+    """Counts, message by message, what each party could learn.
 
-    M: the number of clients. exact: whether equal points give equal rewards, so that a mean of any number of them is
-    one of them. ends: the least and the largest reward that there can be.
+    M: the number of clients. exact: whether equal points give equal rewards, so that a mean equals each of its rewards.
+    ends: the smallest and the largest possible reward.
     """
 
     def __init__(self, M: int, exact: bool = False, ends: tuple[float, float] = (0.0, 1.0)):
@@ -59,7 +59,7 @@ class Disclosure:
         self.means = {party: [Counter() for _ in range(M)] for party in PARTIES}  # rewards in a mean -> how many means
         self.singles: dict[str, list[float]] = {party: [0] * M for party in PARTIES}  # NaN where messages do not tell
         self.others = {party: [0] * M for party in PARTIES}
-        self.sent: dict[int, tuple[int, list[int]]] = {}  # header -> rewards in a mean, and who has sent theirs
+        self.sent: dict[int, tuple[int, list[int]]] = {}  # header -> rewards in a mean, and the clients that have sent
         self.earlier: dict = {}  # fed1-ucb: client, or the server -> rewards, arms and sums of the last phase
         self._t, self._n, self._present = 0, 1, set()  # of the exchange under way
 
@@ -73,8 +73,9 @@ class Disclosure:
     ) -> None:
         """Count an exchange: the clients' messages and the answers, client -> message.
 
-        n: the rewards in each mean of a client. present: the clients that a mean in the answers is over; None for those
-        that sent a message. means: those over the clients that the server has learnt, where these messages do not tell.
+        n: the number of rewards in each mean of a client. present: the clients that the answers' means are over; None
+        for the senders of the messages. means: the means over the clients that the server has learnt, if these messages
+        do not contain them.
         """
         answer = next(iter(down.values()), None)
         if means is None:
@@ -97,10 +98,10 @@ class Disclosure:
                 self.others[party][m] += _count_others(answer)
 
     def _count_of_sites(self, present: list[int], up: dict[int, Message], means: np.ndarray, n: int) -> None:
-        """Count what sites learn of one another, from the means (k,) over those present that they are sent.
+        """Count what the sites learn about one another from the means (k,) over the present clients.
 
-        All but one of them compute the mean of the last. One of them computes that of the others together, which tells
-        theirs if there is one other, or if it is at an end.
+        All but one of the clients together can compute the last one's mean. One client can compute the mean of all
+        others, which is a single client's mean if there is one other, and reveals all others' means if it is at an end.
         """
         own = np.array([_means(up[m]) for m in present]) if all(m in up for m in present) else np.empty((1, 0))
         if own.shape[1] > len(means):  # some are sent; of nodes of equal means, all have been kept, or none
@@ -122,7 +123,7 @@ class Disclosure:
     def _of_last_phase(self, up: dict[int, Message], means: np.ndarray | None, n: int, answer: Any):
         """Return messages, means over the clients and rewards in a mean, of the last phase alone (fed1-ucb).
 
-        What is sent is of all phases so far, and who has it can subtract that of the phases before.
+        The means sent are over all phases so far. Their receivers can subtract the earlier phases.
         """
         pulls = n // (answer.header - (means is not None))
 
@@ -147,11 +148,11 @@ class Disclosure:
         return from_fixed(sum_masked(masked), precision(n * max(map(abs, self.ends)), self.M)) / (n * self.M)
 
     def _at_ends(self, means: np.ndarray) -> np.ndarray:
-        """Return those of the means that are at an end of the range of rewards: all rewards are there, too."""
+        """Return the means that are at an end of the rewards' range: all rewards in them are at that end, too."""
         return means[np.isin(means, self.ends)]
 
     def add_sent(self, m: int, message: Message) -> None:
-        """Count what client m sent, once: in an exchange, or late, after an exchange was concluded without it."""
+        """Count client m's message once, whether it came in time or after the exchange was concluded without it."""
         n, senders = self.sent.get(message.header, (1, []))
         if m not in senders:
             senders.append(m)
@@ -159,7 +160,7 @@ class Disclosure:
             self.others[SERVER][m] += _count_others(message)
 
     def _count(self, party: str, m: int, means: np.ndarray, n: int) -> None:
-        """Count means of n rewards of client m each; NaN for one that the party knows, and the messages do not tell."""
+        """Count client m's means, of n rewards each; NaN for a mean that the party knows and the messages do not."""
         if len(means):
             self.means[party][m][n] += len(means)
             unknown = bool(np.isnan(means).any()) and n > 1
@@ -175,11 +176,12 @@ class Disclosure:
         self.add(sent, answers, self._n, self._present & set(sent) if len(_means(first)) else self._present)
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each party, about the client of which it learns the most means.
+        """Return one row per party, about the client of which the party learns the most means.
 
-        How many means of this client it could compute, the fewest and the median number of rewards in them, how many
-        single rewards it could, and how many numbers it was sent besides that are no means. NaN for single rewards
-        that masks hide from the count, and not from those who have all other masks.
+        The columns are the number of this client's means that the party could compute, the smallest and the median
+        number of rewards in them, the number of single rewards that it could compute, and the number of other numbers
+        that it received. Single rewards are NaN if masks hide them from this count, though not from a party that knows
+        all other masks.
         """
         rows = []
         for party in PARTIES:
@@ -192,7 +194,7 @@ class Disclosure:
         return pd.DataFrame(rows, columns=columns)
 
     def state(self) -> dict:
-        """Return plain values to be saved, which `restore` takes."""
+        """Return the state as plain values, to be saved and given to `restore`."""
         means = {
             party: [[[n, k] for n, k in counts.items()] for counts in of_all] for party, of_all in self.means.items()
         }
@@ -200,7 +202,7 @@ class Disclosure:
         return {**state, "earlier": self.earlier}
 
     def restore(self, state: dict) -> None:
-        """Go on from what `state` returned."""
+        """Continue from a state that `state` returned."""
         self.singles, self.others, self.sent = state["singles"], state["others"], state["sent"]
         self.earlier = state["earlier"]
         self.means = {
@@ -209,7 +211,7 @@ class Disclosure:
 
 
 def _rewards_in_means(up: Message | None, evaluations: int, answer: Any) -> int:
-    """Return how many rewards are in each mean of an exchange for which a client made so many evaluations."""
+    """Return the number of rewards in each mean of an exchange, from a client's number of evaluations for it."""
     if up is not None and len(_means(up)):
         return up.rewards_in_means(evaluations)
     n = evaluations // (len(getattr(up, "masked", ())) or 1)
@@ -231,7 +233,7 @@ def what_each_could_learn(messages: list, n_clients: int, exact: bool = False) -
 def communication_table(rounds, *more: str) -> pd.DataFrame:
     """Return a table with one row for each round: t, round, numbers up, numbers down, bytes.
 
-    rounds: one row (t, numbers up, numbers down) for each; and what else was counted, in columns with these names.
+    rounds: one row (t, numbers up, numbers down) per round, followed by the further counts named in `more`.
     """
     table = pd.DataFrame(rounds, columns=["t", "numbers up", "numbers down", *more])
     table.insert(1, "round", np.arange(1, len(table) + 1))

@@ -1,7 +1,7 @@
-"""Clients, their server, and the loop that drives both: what every algorithm of the package is made of.
+"""Clients, their server, and the loop that drives both: the parts of every algorithm of the package.
 
 A client says which points it wants evaluated (`ask`), is told the rewards (`tell`), and may return a message for the
-server, which answers messages with messages. Client and server share nothing else, so that the same objects serve in a
+server. The server answers messages with messages. Client and server share nothing else, so the same objects serve in a
 simulation and in a deployment.
 """
 
@@ -31,7 +31,7 @@ from pfpne.validation import (
 
 @dataclass(frozen=True)
 class Task:
-    """All that an algorithm may know of a problem before it starts.
+    """An algorithm's knowledge of a problem before it starts.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class Task:
     horizon
         T, the number of evaluations of each client, in 1..10^9; M T is at most 10^9.
     noise
-        "bernoulli" for rewards 0 and 1, the half-width of uniform noise, or None if nothing is known of it.
+        "bernoulli" for rewards 0 and 1, the half-width of uniform noise, or None if the noise is unknown.
     candidates
         Points (n, d) that arms may be drawn from; None for the whole domain.
     seed, key
-        They name the random streams of the run: an integer >= 0, and a tuple of names and integers >= 0.
+        The names of the run's random streams: an integer >= 0, and a tuple of names and integers >= 0.
     reward_range
-        (low, high), in which every reward lies. None for (0, 1) if the noise is "bernoulli", else for +-1e9. A client
-        refuses a reward outside of it, and so does every receiver with a mean.
+        (low, high), in which every reward lies. None stands for (0, 1) if the noise is "bernoulli", else for +-1e9. A
+        client refuses a reward outside of this range, and a receiver of messages refuses a mean outside of it.
 
     Raises
     ------
@@ -98,16 +98,16 @@ class Task:
 
     @property
     def reward_limits(self) -> tuple[float, float]:
-        """The least and the largest reward that there can be: reward_range, or what stands for None."""
+        """The smallest and the largest possible reward: reward_range, or its default."""
         if self.reward_range is not None:
             return float(self.reward_range[0]), float(self.reward_range[1])
         return (0.0, 1.0) if self.noise == "bernoulli" else (-MAX_REWARD, MAX_REWARD)
 
     def statistic_ranges(self, kind: type["Message"]) -> dict[str, tuple[float, float]]:
-        """Return the ranges {array: (low, high)} of the arrays of such a message that declare a statistic of rewards.
+        """Return {array: (low, high)} for the arrays of this kind of message that declare a statistic of rewards.
 
-        A mean lies in the range of the rewards; a variance lies between 0 and the square of its width. Both ranges are
-        a little wider, for rounding.
+        A mean lies in the range of the rewards; a variance lies between 0 and the square of the range's width. Both
+        limits are a little wider, for rounding.
         """
         low, high = self.reward_limits
         width = high - low
@@ -122,7 +122,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The evaluations that a client asks for, in order: points (n, d), each of them counts (n,) times; size in all."""
+    """The evaluations that a client asks for, in order: points (n, d), each counts (n,) times; size in all."""
 
     points: np.ndarray
     counts: np.ndarray
@@ -138,16 +138,16 @@ EMPTY_BATCH = Batch(np.empty((0, 0)), np.empty(0, dtype=np.int64))
 
 
 class Client(ABC):
-    """One client of an algorithm. Every state of it can be pickled and restored.
+    """One client of an algorithm. It can be pickled and restored in every state.
 
-    t is the number of evaluations told so far, 0..horizon; receives are the kinds of message that it may be sent.
+    t: the number of evaluations told so far, 0..horizon. receives: the kinds of message that it accepts.
     """
 
     receives: tuple[type[Message], ...] = ()
 
     def __init__(self, task: Task):
         self.task, self.t = task, 0
-        self._batch: Batch | None = None  # what was asked for, until it is told
+        self._batch: Batch | None = None  # the batch that was asked for, until its rewards are told
 
     def first_message(self) -> Message | None:
         """Return the message that the client sends before anything else, or None."""
@@ -183,13 +183,13 @@ class Client(ABC):
     def receive(self, message: Message) -> Message | None:
         """Take a message from the server; return an answer, or None.
 
-        One that is late or repeated is ignored, with a line in the log; a wrong one is a ValueError. Neither changes
+        A late or repeated message is ignored, with a line in the log; a wrong message is a ValueError. Neither changes
         the state.
         """
         return self._receive(message) if self.awaits().accepts(message, self.receives) else None
 
     def awaits(self) -> Awaited:
-        """Return a description of the message that the client waits for now, by which `receive` checks what comes."""
+        """Return a description of the message that the client waits for; `receive` checks messages against it."""
         return Awaited(-1)
 
     def _receive(self, message: Message) -> Message | None:
@@ -211,10 +211,9 @@ class Client(ABC):
 class Server:
     """The server of an algorithm; this one serves clients that send nothing.
 
-    receives are the kinds of message that it may be sent. tolerates_missing: whether a phase can be concluded with the
-    messages of some of the clients, if quorum, the number of clients that have to answer, allows it. present: how many
-    clients have answered in the phase that is being concluded. left_out: the clients that an exchange under way goes on
-    without.
+    receives: the kinds of message that it accepts. tolerates_missing: whether a phase can be concluded without some of
+    the clients. quorum: the number of clients that have to answer. present: the number of clients that have answered in
+    the current phase. left_out: the clients without which the current exchange continues.
     """
 
     receives: tuple[type[Message], ...] = ()
@@ -251,22 +250,22 @@ class Server:
         return Awaited(-1)
 
     def rewards_in_means(self) -> int:
-        """Return how many of its rewards are in each of a client's means in the exchange that the server waits for."""
+        """Return the number of rewards in each of a client's means, in the exchange that the server waits for."""
         return 1
 
     def phase_evaluations(self) -> int:
-        """Return how many evaluations a client makes from one exchange to the next; 0 where that is not known."""
+        """Return the number of a client's evaluations between two exchanges; 0 if it is not known."""
         return 0
 
     def is_due(self, m: int, evaluated: int) -> bool:
-        """Whether client m has evaluations enough left for the message awaited, so that it cannot be done yet.
+        """Whether client m has enough evaluations left to finish the phase, so that its message is still to come.
 
-        evaluated: by each client, up to the last exchange of an algorithm with equal phases.
+        evaluated: the number of evaluations of each client up to the last exchange, in an algorithm with equal phases.
         """
         return 0 < self.phase_evaluations() <= self.task.horizon - evaluated
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
-        """Answer awaited messages, one or more: here those of a quorum, who all get the same answer."""
+        """Answer one or more awaited messages. Here they come from a quorum of clients, and all get the same answer."""
         M, senders = self.task.n_clients, sorted(messages)
         if len(senders) < self.quorum:
             all_or_some = "all" if self.quorum == M else f"{self.quorum} of the"

@@ -1,18 +1,18 @@
-"""Numbers in fixed point, modulo 2^62, whose sums are exact: what clients send where their messages are masked."""
+"""Numbers in fixed point, modulo 2^62, whose sums are exact: the form in which clients send masked numbers."""
 
 import math
 
 import numpy as np
 
 BITS = 62  # masked numbers are modulo 2^62
-MOST_PRECISE = 48  # bits of the largest number: of a float's 53, what the rounding of a few operations leaves alone
+MOST_PRECISE = 48  # bits of the largest number: those of a float's 53 that a few roundings leave exact
 
 
 def precision(limit: float, M: int) -> int:
-    """Return the bits behind the point of numbers within +-limit, so that the sum of M of them stays within +-2^61.
+    """Return the number of bits behind the point with which the sum of M numbers within +-limit stays within +-2^61.
 
-    The resolution is 2^-bits: 2^-48 for numbers in [0, 1] and up to 4,096 clients, 2^-18 for the widest range there is.
-    Sums of whole numbers are exact, so that no rounding of the parts is seen in them.
+    The resolution is 2^-bits: 2^-48 for numbers in [0, 1] and up to 4,096 clients, 2^-18 for the widest range allowed.
+    Sums of integers are exact, so they reveal no rounding errors of their summands.
     """
     return min(MOST_PRECISE, BITS - 2 - math.ceil(math.log2(M))) - math.ceil(math.log2(limit))
 

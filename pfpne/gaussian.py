@@ -1,12 +1,12 @@
-"""A Gaussian process of noisy values on the unit cube: what is known of a function from a few dozen evaluations.
+"""A Gaussian process of noisy values on the unit cube: a model of a function from a few dozen evaluations.
 
 f is Gaussian with a constant mean and the covariance s^2 k(x, x'), k the Matern kernel of order 5/2 with a length scale
-for each dimension; a value is f(x) plus noise of variance s^2 v / count. There may be a second output, a function
-that is correlated with f by rho, such as what is known of others. Source: Rasmussen and Williams, "Gaussian Processes
-for Machine Learning", 2006, equations 2.25, 2.26, 2.41, 2.42 (constant mean) and 5.8 (marginal likelihood).
+for each dimension; a value is f(x) plus noise of variance s^2 v / count. There may be a second output, a function whose
+correlation with f is rho, such as the other clients' beliefs. Source: Rasmussen and Williams, "Gaussian Processes for
+Machine Learning", 2006, equations 2.25, 2.26, 2.41, 2.42 (constant mean) and 5.8 (marginal likelihood).
 
 The hyper-parameters (length scales, v, rho) maximise the marginal likelihood, times weak priors, over a small grid,
-by steps to the best neighbour; s^2 and the means have their best values given those.
+by steps to the best neighbour; s^2 and the constant means maximise it given these.
 """
 
 import itertools
@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 SCALES = np.geomspace(0.06, 4.0, 9)
-NOISE_VARIANCES = np.geomspace(1e-4, 10.0, 11)  # of one evaluation, in units of s^2
-NOISELESS_VARIANCE = 1e-6  # the same where there is no noise: for the numerics
+NOISE_VARIANCES = np.geomspace(1e-4, 10.0, 11)  # v, the noise variance of one evaluation, in units of s^2
+NOISELESS_VARIANCE = 1e-6  # v without noise: a jitter for the numerics
 RHOS = np.array([0.0, 0.4, 0.7, 0.9, 0.97])
 TYPICAL_SCALE, TYPICAL_VARIANCE = (0.4, 0.9), (0.5, 1.5)  # the priors: median, and standard deviation of the logarithm
 
@@ -26,8 +26,8 @@ TYPICAL_SCALE, TYPICAL_VARIANCE = (0.4, 0.9), (0.5, 1.5)  # the priors: median, 
 class Values:
     """Values y (n,) at points x (n, d).
 
-    count (n,) says how many evaluations each value is the mean of; it need not be whole. output (n,) is 0 for values of
-    f, and 1 for those of the function that is correlated with it.
+    count (n,) is the number of evaluations that each value averages; it may be fractional. output (n,) is 0 for values
+    of f, and 1 for values of the second output.
     """
 
     x: np.ndarray
@@ -41,7 +41,7 @@ class Values:
         return Values(np.asarray(x), np.asarray(y), np.ones(len(y)), np.zeros(len(y), dtype=int))
 
     def with_second_output(self, x, y, count) -> "Values":
-        """Return these values and, behind them, others of the second output, count > 0 (n,)."""
+        """Return these values followed by values of the second output, with count > 0 (n,)."""
         pairs = ((self.x, x), (self.y, y), (self.count, count), (self.output, np.ones(len(y), dtype=int)))
         return Values(*map(np.concatenate, pairs))
 
@@ -50,7 +50,7 @@ class Values:
 class Hyper:
     """Hyper-parameters, as positions: scale in SCALES, variance in NOISE_VARIANCES, rho in RHOS.
 
-    The variance is that of the noise; None for NOISELESS_VARIANCE.
+    variance: the variance of the noise; None for NOISELESS_VARIANCE.
     """
 
     scale: tuple[int, ...]
@@ -63,7 +63,7 @@ class Hyper:
         return Hyper((4,) * d, 6 if noisy else None, 3)
 
     def neighbours(self, has_second: bool) -> list["Hyper"]:
-        """Return what is one step away along an axis of the grid; along that of rho only with a second output."""
+        """Return the neighbours on the grid, one step along one axis. rho is moved only with a second output."""
         steps = []
         for j, by in itertools.product(range(len(self.scale)), (-1, 1)):
             if 0 <= self.scale[j] + by < len(SCALES):
@@ -122,7 +122,7 @@ class GaussianProcess:
         k = self._covariance(self.values.x, self.values.output, x, np.zeros(len(x), dtype=int))
         white = solve_triangular(self._L, k, lower=True, check_finite=False)
         mean = self.constant_means[0] + white.T @ self._white
-        missed = -self._H_white.T @ white  # what the means, which are not known exactly, add
+        missed = -self._H_white.T @ white  # for the uncertainty of the constant means
         missed[0] += 1
         added = solve_triangular(self._R, missed, lower=True)
         share = np.maximum(1 - (white * white).sum(axis=0), 0.0) + (added * added).sum(axis=0)
@@ -134,7 +134,7 @@ class GaussianProcess:
         return float(np.sqrt(self.variance * self._noise_variance))
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return each value less what the others predict there (n,), and the variance of that (equation 5.12)."""
+        """Return the leave-one-out residuals (n,) of the values, and the residuals' variances (equation 5.12)."""
         inverse = cho_solve((self._L, True), np.eye(len(self.values.y)), check_finite=False)
         variance = 1 / inverse.diagonal()  # in units of s^2
         return inverse @ (self.values.y - self._H @ self.constant_means) * variance, self.variance * variance
@@ -156,17 +156,17 @@ def fit(values: Values, start: Hyper, steps: int = 20) -> Hyper:
     return top
 
 
-NOISE_NEIGHBOURHOOD = 0.2  # width of the neighbourhood in which noise is compared
-AVERAGE_NOISE_WEIGHT = 4.0  # how many values the average noise is worth
-MAX_MODEL_VALUES = 500  # values that a model is made of at the end, the cost being cubic
+NOISE_NEIGHBOURHOOD = 0.2  # width of the neighbourhood over which the local noise is averaged
+AVERAGE_NOISE_WEIGHT = 4.0  # the weight of the average noise, in numbers of values
+MAX_MODEL_VALUES = 500  # the largest number of values in the final model, since the cost is cubic
 
 
 def with_local_noise(values: Values, start: Hyper) -> tuple[Values, Hyper]:
     """Return the values with counts that follow the local noise, and hyper-parameters for them.
 
-    A count is divided by how much stronger the noise is around the value than elsewhere. That is the mean, over the
-    neighbourhood, of the squared differences between each value and what the others predict, each over the variance
-    that it should have; it is drawn towards 1, the mean over all values.
+    Each count is divided by the local noise relative to the average noise. Noise is measured by the squared
+    leave-one-out residuals over their predicted variances. The local noise is their mean over the value's
+    neighbourhood, shrunk towards the mean over all values.
     """
     hyper, own = fit(values, start), values.output == 0
     if hyper.variance is None:

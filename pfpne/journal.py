@@ -1,4 +1,4 @@
-"""A file that grows line by line and survives a crash: what a live client or a search has evaluated."""
+"""A file that grows line by line and survives a crash: the evaluations of a live client or of a search."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pfpne.paths import not_written
 
 
 def check_plain(path: Path) -> None:
-    """Raise a ValueError unless the path is free or that of a plain file: reading a pipe might never end."""
+    """Raise a ValueError unless the path is free or a plain file: reading a pipe might never end."""
     try:
         plain = path.is_file() or not os.path.lexists(path)
     except OSError as error:
@@ -21,20 +21,20 @@ def check_plain(path: Path) -> None:
 class Journal:
     """A file of JSON lines, each with a checksum, each on disk before `append` returns.
 
-    A last line that a crash left unfinished is overwritten. Nothing else is: `append` raises an OSError if the file is
-    not as this object has read or written it.
+    An unfinished last line, left by a crash, is overwritten; no other line is. `append` raises an OSError if the file
+    has changed since this object last read or wrote it.
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path).absolute()  # whoever appends may have changed the working folder meanwhile
-        self._size = self._end = 0  # of the file, and of its whole lines
+        self._size = self._end = 0  # the size of the file, and the end of its last complete line
 
     def check_plain(self) -> None:
-        """Raise a ValueError unless the journal's path is free or that of a plain file."""
+        """Raise a ValueError unless the journal's path is free or a plain file."""
         check_plain(self.path)
 
     def read(self) -> list[dict]:
-        """Return the lines; ValueError if the path cannot be that of a file, or if a line is damaged."""
+        """Return the lines; ValueError if the path cannot be a file, or if a line is damaged."""
         self.check_plain()
         content = self.path.read_bytes() if self.path.exists() else b""
         whole, newline, _ = content.rpartition(b"\n")

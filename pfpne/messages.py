@@ -1,4 +1,4 @@
-"""Messages between clients and the server: what a kind of message declares, and what a receiver waits for.
+"""Messages between clients and the server: the declaration of a kind of message, and the check by its receiver.
 
 A message from outside is checked here before anything changes: its text, its kind, its header, its arrays.
 """
@@ -17,11 +17,11 @@ from pfpne.validation import brief, check, is_integer
 
 logger = logging.getLogger(__name__)
 
-MAX_MAGNITUDE = 1e100  # of a number in a message: sums of squares of such numbers do not overflow
-MAX_CHARACTERS = 2**26  # of the text of a message
-USUAL_CHARACTERS = 2**22  # where the receiver does not say what it awaits: 130,000 numbers
-NUMBER_CHARACTERS = 32  # of one number in it: 17 digits, sign, point, exponent, and a separator
-HEAD_CHARACTERS = 300  # of everything else
+MAX_MAGNITUDE = 1e100  # the largest number in a message: sums of squares of such numbers do not overflow
+MAX_CHARACTERS = 2**26  # the longest text of a message
+USUAL_CHARACTERS = 2**22  # the longest text if the receiver does not say what it awaits: 130,000 numbers
+NUMBER_CHARACTERS = 32  # the longest number in a text: 17 digits, sign, point, exponent, and a separator
+HEAD_CHARACTERS = 300  # the length of everything else in a text
 
 
 def number_array(*shape: int | str, low: float = -MAX_MAGNITUDE, statistic: str = ""):
@@ -30,11 +30,12 @@ def number_array(*shape: int | str, low: float = -MAX_MAGNITUDE, statistic: str 
     Parameters
     ----------
     *shape
-        Its lengths, or names of lengths: equal names in one message stand for equal lengths. It is never empty.
+        The array's lengths, or names of lengths: equal names in one message stand for equal lengths. An array is never
+        empty.
     low
-        The least that a number may be; none exceeds MAX_MAGNITUDE.
+        The smallest number allowed; the largest is MAX_MAGNITUDE.
     statistic
-        "mean" or "variance" if it holds such statistics of rewards, whose range the task knows; else "".
+        "mean" or "variance" if the array holds these statistics of rewards, whose range the task knows; else "".
     """
     return field(metadata={"kinds": "iuf", "shape": shape, "low": low, "high": MAX_MAGNITUDE, "statistic": statistic})
 
@@ -46,7 +47,7 @@ def integer_array(*shape: int | str, high: int = 2**62):
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What passes between a client and the server: a header, and the arrays that a subclass declares; no more.
+    """A message between a client and the server: a header and the arrays that a subclass declares, nothing else.
 
     The arrays, its payload, are declared by `number_array` and `integer_array`. They are copied, and read-only.
     """
@@ -75,7 +76,7 @@ class Message:
         return sum(value.size for value in self.values)
 
     def rewards_in_means(self, evaluations: int) -> int:
-        """Return how many rewards are in each of its means, if the client evaluated so often since its last message."""
+        """Return the number of rewards in each mean. evaluations: the client's evaluations since its last message."""
         return evaluations // len(self.values[0])
 
     def check(self, sizes: dict[str, int] | None = None) -> None:
@@ -98,8 +99,8 @@ class Message:
     def to_json(self, plan: str = "") -> str:
         """Return the message as a text.
 
-        plan: a name of up to 100 characters for what the senders have agreed on, which tells their messages from those
-        of others.
+        plan: a name of up to 100 characters for the senders' agreement. It distinguishes the messages of different
+        agreements.
         """
         content = {name: getattr(self, name).tolist() for name in self.payload()}
         head = {"plan": plan} if plan else {}
@@ -109,18 +110,18 @@ class Message:
     def from_json(text: str, plan: str | None = None, limit: int = USUAL_CHARACTERS) -> "Message":
         """Return the message that `to_json` wrote; ValueError for every other text.
 
-        Its kind must be one that an imported algorithm declares. Reading costs no more than a message of that length
-        may hold: what JSON gives is looked at before an array is made of it.
+        An imported algorithm must declare its kind. The content that JSON gives is checked before an array is made of
+        it, so that reading a text needs no more memory than a message of its length.
 
         Parameters
         ----------
         text
             The text.
         plan
-            The plan that it must name; None for any.
+            The plan that the text must name; None for any.
         limit
-            How many characters it may have. A receiver gives what it awaits, `Awaited.max_characters`; without, it is
-            4 million, enough for every message of small runs.
+            The largest number of characters. A receiver gives `Awaited.max_characters`. The default, 4 million, is
+            enough for every message of small runs.
         """
         limit = min(limit, MAX_CHARACTERS)
         if not isinstance(text, str) or len(text) > limit:
@@ -193,9 +194,9 @@ def _is_array(values, dimensions: int) -> bool:
 class Awaited:
     """The message that a receiver waits for.
 
-    last_header: a message up to this header is late. kind: the kind of message, None if none is awaited. headers: which
-    headers it may have. sizes: the sizes of named lengths. subset_of: {array: increasing integers}, of which the array
-    must be a part, in increasing order. ranges: {array: (low, high)}, each one number or one for each entry (n,).
+    last_header: a message up to this header is late. kind: the kind of message, None if none is awaited. headers: the
+    possible headers. sizes: the sizes of named lengths. subset_of: {array: increasing integers}, a set of which the
+    array must be an increasing subset. ranges: {array: (low, high)}, each one number or one for each entry (n,).
     """
 
     last_header: int
@@ -206,7 +207,7 @@ class Awaited:
     ranges: dict[str, tuple] = field(default_factory=dict)
 
     def max_characters(self) -> int:
-        """How many characters the text of this message may have."""
+        """The largest number of characters that the text of this message may have."""
         lengths = {**self.sizes, **{name: len(allowed) for name, allowed in self.subset_of.items()}}
         n_numbers = 0
         for f in dataclasses.fields(self.kind)[1:] if self.kind is not None else ():
@@ -221,7 +222,7 @@ class Awaited:
         return header <= self.last_header and not (kind is self.kind and header in self.headers)
 
     def is_early(self, header: int) -> bool:
-        """Whether a message of this header is of a later exchange than the one awaited."""
+        """Whether a message of this header belongs to a later exchange than the awaited message."""
         return header > max((self.last_header, *self.headers[-1:]))
 
     def accepts(self, message: Message, declared: tuple[type[Message], ...]) -> bool:

@@ -51,13 +51,13 @@ class Partition:
     max_depth
         The depth at which cells are not split any more; None for 40, or less where indices would not fit into 62 bits.
     cells
-        The dimension that a cell is cut along. "random": drawn for each node by a hash of (seed, h, i), as in PyXAB's
-        BinaryPartition. "cyclic": h mod d for a node of depth h.
+        The rule for the dimension that a cell is cut along. "random": drawn for each node by a hash of (seed, h, i), as
+        PyXAB's BinaryPartition draws it. "cyclic": h mod d for a node of depth h.
     seed
         The seed of random cells, an integer >= 0.
     max_cuts
-        How often a dimension is cut at most on the way to a random cell, in 1..62; None for no limit. With a limit,
-        max_depth is at most d max_cuts.
+        The largest number of cuts per dimension on the path to a random cell, in 1..62; None for no limit. With a
+        limit, max_depth is at most d max_cuts.
 
     Raises
     ------
@@ -125,12 +125,12 @@ class Partition:
         return self._cyclic_cell(h, i) if self.cells == "cyclic" else self._random_cell(h, i)
 
     def _cyclic_cell(self, h: int, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `_cell`, of cells that are cut along one dimension after another: parts (d,)."""
+        """As `_cell`, for cells that are cut along one dimension after another: parts (d,)."""
         powers, weights, parts = _place_values(self.k, h, self.d)
         return (i[:, None] - 1) // powers % self.k @ weights, parts
 
     def _random_cell(self, h: int, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `_cell`, of cells that are cut along random dimensions, followed from the root: parts (n, d)."""
+        """As `_cell`, for cells that are cut along random dimensions, followed from the root: parts (n, d)."""
         rows, parts = np.arange(len(i)), np.ones((len(i), self.d), dtype=np.int64)
         position = np.zeros_like(parts)
         for g in range(h):
@@ -143,7 +143,8 @@ class Partition:
     def _draw(self, h: int, i: np.ndarray, parts: np.ndarray) -> np.ndarray:
         """Draw the dimensions (n,) that the nodes (h, i) are cut along.
 
-        parts (n, d): how many parts each dimension has on the way to a node; one with k^max_cuts is not drawn again.
+        parts (n, d): the number of parts per dimension on the path to a node; a dimension with k^max_cuts parts is not
+        drawn again.
         """
         u = (_hash(self.seed, h, i) >> np.uint64(11)) * 2.0**-53  # uniform in [0, 1)
         if self.max_cuts is None:
@@ -183,10 +184,10 @@ def _hash(seed: int, h: int, i: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=256)
 def _place_values(k: int, h: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what turns the digits of i - 1 in base k, the first one first, into the position of a cyclic cell.
+    """Return the place values that turn i - 1 in base k, most significant digit first, into a cyclic cell's position.
 
-    Digit g is the part that the cell takes along dimension g mod d. Returned are the value (h,) of each digit in i - 1,
-    its value (h, d) in the position along each dimension, and the number of parts (d,) of each dimension.
+    Digit g is the part that the cell takes along dimension g mod d. Returned are the place value (h,) of each digit in
+    i - 1, its place value (h, d) in the position along each dimension, and the number of parts (d,) of each dimension.
     """
     digit = np.arange(h)
     weights = np.zeros((h, d), dtype=np.int64)

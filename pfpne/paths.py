@@ -10,9 +10,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 # data/ and notebooks/ are in the package where it was installed from a wheel, beside it in a checkout.
 SHIPPED = PACKAGE if (PACKAGE / "data").is_dir() else PACKAGE.parent
-# Where what is made goes: the checkout, else the working folder; PFPNE_ROOT names another.
+# The folder for all output: the checkout, else the working folder; PFPNE_ROOT names another.
 ROOT = Path(os.environ.get("PFPNE_ROOT") or (Path.cwd() if SHIPPED == PACKAGE else SHIPPED)).absolute()
-DATA = ROOT / "data"  # where you may put the landmine dataset
+DATA = ROOT / "data"  # the folder in which you may put the landmine dataset
 LANDMINE_TABLE = SHIPPED / "data" / "landmine_auc.npz"
 LANDMINE_LOG_TABLE = SHIPPED / "data" / "landmine_auc_log.npz"
 

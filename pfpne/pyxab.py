@@ -11,9 +11,9 @@ from pfpne.validation import check, check_integer
 class PyXABPartition:
     """One of PyXAB's partition classes, with the methods of `Partition`.
 
-    Some of those classes draw what to split, and where, from numpy's global random state. Here each split draws from a
-    state that (seed, h, i) alone decides, and the global state is put back. So the cells do not depend on the order in
-    which they are asked for.
+    Some of PyXAB's classes draw the dimension and the place of a split from numpy's global random state. Here each
+    split draws from a state that depends on (seed, h, i) alone, and the global state is restored. So the cells do not
+    depend on the order in which they are requested.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def to_pyxab(partition):
     Returns
     -------
     type
-        What PyXAB's algorithms take as their argument `partition`.
+        A class for the argument `partition` of PyXAB's algorithms.
 
     Examples
     --------

@@ -13,7 +13,7 @@ import numpy as np
 
 @functools.lru_cache(maxsize=4096)
 def _words(part: str | int) -> tuple[int, ...]:
-    """Return the 32-bit words that stand for one part of a key; names and integers never give the same."""
+    """Return the 32-bit words that encode one part of a key; a name and an integer never have the same words."""
     if isinstance(part, str):
         digest = hashlib.blake2b(part.encode(), digest_size=8).digest()
         return (1, int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little"))

@@ -7,10 +7,10 @@ from collections.abc import Collection
 
 import numpy as np
 
-MAX_RUN_EVALUATIONS = 10**9  # upper limit of M T in one run, for the sake of memory
-MAX_REWARD = 1e9 + 1  # either side of 0: a value in [0, 1] under the most noise allowed
+MAX_RUN_EVALUATIONS = 10**9  # the upper limit of M T in one run, for the sake of memory
+MAX_REWARD = 1e9 + 1  # the largest |reward|: a value in [0, 1] plus the largest noise allowed
 
-SIMILARITY = 0.7  # from 0 to 1: how similar a name must be to a wrong one to be suggested
+SIMILARITY = 0.7  # from 0 to 1: the least similarity to a wrong name for which a name is suggested
 
 # The integer arguments of the package, with the smallest and the largest allowed value.
 COUNTS = {
@@ -130,7 +130,7 @@ def check_noise(name: str, x) -> None:
 
 
 def nearest_name(name, names: Collection[str]) -> str:
-    """Return that of the names which is most similar to a wrong one; "" if none is similar."""
+    """Return the name that is most similar to a wrong one; "" if none is similar."""
     given = str(name)[:100]
 
     def similarity(candidate: str) -> list[float]:  # the case of letters only tells delta from Delta
@@ -142,7 +142,7 @@ def nearest_name(name, names: Collection[str]) -> str:
 
 
 def unknown_name(kind: str, name, names: Collection[str]) -> str:
-    """Write the sentence about a name that is not among `names`: the most similar one, if any is, and all of them."""
+    """Write the error about a name that is not among `names`: it suggests the most similar name, and lists all."""
     nearest = nearest_name(name, names)
     guess = f" Did you mean {nearest!r}?" if nearest else ""
     return f"unknown {kind} {brief(name)}.{guess} There are: {', '.join(names) or 'none'}."
