@@ -16,7 +16,7 @@ MAX_NAME_CHARACTERS = 200  # characters of a folder's name
 HASH_CHARACTERS = 12  # of the hash that stands for what is too long
 
 
-def choose_folder(wanted: str | None, result_parameters: dict, executed: list[dict], changes: str) -> Path:
+def choose_folder(wanted: str | None, result_parameters: dict, executed: list[dict], folder_name: str) -> Path:
     """Return the folder that figures go to.
 
     Parameters
@@ -27,8 +27,8 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
         What the notebook is run for.
     executed : list of dict
         What the batch executes this notebook for: its figures fill the profile's folder.
-    changes : str
-        How the parameters differ from the usual ones, as `name_changes` says it.
+    folder_name : str
+        How the parameters differ from the usual ones, as the name of a folder: see `name_folder`.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
     """
     home = FIGURES if result_parameters["profile"] == "paper" else FIGURES_SMOKE
     if result_parameters not in executed:
-        home = FIGURES_CUSTOM / changes
+        home = FIGURES_CUSTOM / folder_name
     try:
         folder = Path(wanted).expanduser().resolve() if wanted else home
         existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -56,7 +56,7 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
     return folder
 
 
-def name_changes(result_parameters: dict, usual: dict, reading_by_default: bool) -> str:
+def name_folder(result_parameters: dict, usual: dict, reading_by_default: bool) -> str:
     """Name a folder after how a notebook's parameters differ from the usual ones.
 
     What differs is named, numbers first, and nothing of it is cut. Two sets of parameters never have the same name, but

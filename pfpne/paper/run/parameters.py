@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pfpne import validation
 from pfpne.algorithms import NAMES, get_algorithm, settings_of
-from pfpne.paper.run.destinations import choose_folder, name_changes
+from pfpne.paper.run.destinations import choose_folder, name_folder
 from pfpne.paper.run.experiment import Experiment, ProblemSetup
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
 from pfpne.paper.run.parameter_types import SETTINGS, WORKERS, ParameterError, as_parameter_error, plain, read_value
@@ -61,7 +61,7 @@ class Parameters:
         How many workers, or the address of the scheduler that has some.
     figures_dir : Path
         Where the figures go.
-    changes : str
+    folder_name : str
         How the parameters differ from the usual ones, as the name of a folder.
     command : str
         What makes the notebook's figures again, from the project's folder.
@@ -82,7 +82,7 @@ class Parameters:
     settings: dict[str, float | str]
     n_jobs: int | str | None
     figures_dir: Path
-    changes: str
+    folder_name: str
     command: str
 
     def problem_setup(self, objective: str | None = None, noise: float | str | None = None) -> ProblemSetup:
@@ -182,22 +182,24 @@ def complete(notebook: str, given: dict) -> Parameters:
     profile = requested["profile"]
     planned = [{"profile": profile, **own} for name, own in executions(profile) if name == notebook]
     executed = [_result_parameters(row, own) for own in planned]
-    changes = _changes(row, requested, result_parameters, planned[0], executed)
-    folder = choose_folder(folder, result_parameters, executed, changes)
+    folder_name = _folder_name(row, requested, result_parameters, planned[0], executed)
+    folder = choose_folder(folder, result_parameters, executed, folder_name)
     n_jobs, command = scheduler or n_jobs, _command(notebook, requested)
     return Parameters(
-        notebook, **result_parameters, n_jobs=n_jobs, figures_dir=folder, changes=changes, command=command
+        notebook, **result_parameters, n_jobs=n_jobs, figures_dir=folder, folder_name=folder_name, command=command
     )
 
 
-def _changes(row: Notebook, requested: dict, result_parameters: dict, first_planned: dict, executed: list[dict]) -> str:
+def _folder_name(
+    row: Notebook, requested: dict, result_parameters: dict, first_planned: dict, executed: list[dict]
+) -> str:
     """Name how the parameters differ from the usual ones: the batch's, with the reading and the objective requested."""
     usual = {name: value for name, value in first_planned.items() if name not in ("reading", "objective", "noise")}
     usual |= {name: requested[name] for name in ("reading", "objective") if name in requested}
     usual = _result_parameters(row, usual)
     if result_parameters["objective"] not in {one["objective"] for one in executed}:
         usual["objective"] = None
-    return name_changes(result_parameters, usual, result_parameters["reading"] in (None, next(iter(READINGS))))
+    return name_folder(result_parameters, usual, result_parameters["reading"] in (None, next(iter(READINGS))))
 
 
 def _check_known(kind: str, name: str, names: Iterable[str]) -> None:

@@ -146,7 +146,7 @@ def free_folder(p: Parameters, exhibit: Exhibit, parameters: dict) -> Path:
     if p.figures_dir in (FIGURES, FIGURES_SMOKE):
         return p.figures_dir
     parameters, names = json.loads(json.dumps(parameters)), [f"{exhibit.stem}.json", *exhibit.files]
-    inside = (p.figures_dir / (p.changes if n == 1 else f"{p.changes}_{n}") for n in itertools.count(1))
+    inside = (p.figures_dir / (p.folder_name if n == 1 else f"{p.folder_name}_{n}") for n in itertools.count(1))
     return next(
         folder
         for folder in itertools.chain([p.figures_dir], inside)
