@@ -46,10 +46,10 @@ from pfpne.validation import check, check_integer, is_integer, is_number, to_flo
 logger = logging.getLogger(__name__)
 
 ENTRIES = {"run", "client", "outgoing", "server_header"}  # of a saved state, besides its plan
-WITHOUT_STATE = (
+RECOVERY_HINT = (
     "remove it: its journal and what the server keeps are enough, but for fn-ucb and centralized, which begin anew."
 )
-ANEW = "remove the whole folder, at all sites, and begin anew: masks may not be used twice."
+RESTART_HINT = "remove the whole folder, at all sites, and begin anew: masks may not be used twice."
 
 
 def _digest(content: bytes) -> str:
@@ -74,7 +74,7 @@ def _read_evaluations(journal: Journal, task: Task, secure: bool = False) -> lis
         check(wrong is None, f"line {wrong} of {journal.path}", f"evaluation {wrong}, and its reward", "another line")
     except ValueError as error:
         advice = "cut it before the damage and remove the client's state: what is missing is evaluated again."
-        advice = f"Put it back from a copy; without one, {ANEW if secure else advice}"
+        advice = f"Put it back from a copy; without one, {RESTART_HINT if secure else advice}"
         raise ValueError(f"{error} The journal is damaged. {advice}") from None
     return lines
 
@@ -173,7 +173,7 @@ class LiveClient:
         return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
 
     def _restore(self) -> None:
-        advice = ANEW if self._secure else WITHOUT_STATE
+        advice = RESTART_HINT if self._secure else RECOVERY_HINT
         saved = load_state(self.folder / "state", self.plan, ENTRIES, advice)
         if saved:
             with refuse_nonsense(self.folder / "state", advice):
@@ -196,7 +196,8 @@ class LiveClient:
             advice = "remove the state: the client then goes on from the journal, and evaluates again what is missing."
             raise ValueError(
                 f"{self.journal.path} ends at evaluation {len(lines)}, and the state beside it is at {self.client.t}: "
-                f"lines were lost. Put the journal back from a copy; without one, {ANEW if self._secure else advice}"
+                f"lines were lost. Put the journal back from a copy; without one, "
+                f"{RESTART_HINT if self._secure else advice}"
             )
         for line in self._known:
             if line["reward"] is not None:
@@ -227,7 +228,7 @@ class LiveClient:
 
         ValueError if the journal is damaged, or lost although the client has begun to evaluate.
         """
-        remedy = f"Put it back from a copy; without one, {ANEW}"
+        remedy = f"Put it back from a copy; without one, {RESTART_HINT}"
         try:
             headers: list[Any] = [line.get("header") for line in self._revealed.read()]
         except ValueError as error:
@@ -262,7 +263,9 @@ class LiveClient:
                 self._revealed.path.unlink(missing_ok=True)  # it is about exchanges under the key that was there
                 self._note_revealed(0)
         if not os.path.lexists(path):
-            raise ValueError(f"{path} is lost, and so is the state, which had it, too. Put one back; else {ANEW}")
+            raise ValueError(
+                f"{path} is lost, and so is the state, which had it, too. Put one back; else {RESTART_HINT}"
+            )
         return self._read_key(path)
 
     def _read_key(self, path: Path) -> np.ndarray:
@@ -304,13 +307,13 @@ class LiveClient:
         if not is_right:
             what = f"the journal in {self.folder} is of another run, or {self._agreed.name} there is not as it was"
             remedy = "Give each federation a folder of its own, or put that file back from a copy. Without one,"
-            raise ValueError(f"{what}. {remedy} {ANEW}")
+            raise ValueError(f"{what}. {remedy} {RESTART_HINT}")
 
     def _check_same_keys(self, keys: np.ndarray) -> None:
         """Raise a ValueError if this client has worked with other public keys, and has lost its state since."""
         if self._read_agreed().get("keys") not in (None, self._digests(keys)["keys"]):
             which = f"client {self.m} lost its state, and these are not the public keys that it had before"
-            raise ValueError(f"{which}: whoever made them could read what it sends. With them, {ANEW}")
+            raise ValueError(f"{which}: whoever made them could read what it sends. With them, {RESTART_HINT}")
 
     def _take_replayed(self, point: list) -> float | None:
         rewards = self._replay.get(str(point))
@@ -460,7 +463,7 @@ class LiveClient:
         """
         if self._needs_all() and self.server_header > self.client.awaits().last_header:
             after = f"after evaluation {t - 1}, where {self.journal.path} ends"
-            remedy = f"this folder is an older copy. Put the newest back; without it, {ANEW}"
+            remedy = f"this folder is an older copy. Put the newest back; without it, {RESTART_HINT}"
             raise ValueError(f"the server has sums with what client {self.m} sent {after}: {remedy}")
 
     def _note(self, point: list, reward: float | None) -> None:

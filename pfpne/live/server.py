@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 PAUSE, MAX_PAUSE = 0.05, 10.0
 SHORT_PAUSE = 0.01  # where nothing has come
 ENTRIES = {"run", "server", "inbox", "idle", "disclosure", "evaluated", "mail", "answers", "longest_text"}  # of a state
-WITHOUT_STATE = "begin anew, with new folders for the server and all clients."
+RESTART_HINT = "begin anew, with new folders for the server and all clients."
 
 
 class LiveServer:
@@ -119,14 +119,14 @@ class LiveServer:
         self.ahead: dict[int, int] = {}  # client -> its header, where that is beyond ours
         self.stopped, self._since = False, time.monotonic()
         with self._lock():
-            saved, self._line = load_state(self.path, self.plan, ENTRIES, WITHOUT_STATE), self._first_line()
+            saved, self._line = load_state(self.path, self.plan, ENTRIES, RESTART_HINT), self._first_line()
         is_known = task.reward_range is not None or task.noise == "bernoulli"
         self._disclosure = Disclosure(M, exact=task.noise == 0, ends=task.reward_limits if is_known else (0.0, 1.0))
         self.run = saved["run"] if saved else secrets.token_hex(8)  # what tells this run from others of the same plan
         self.digest = f"{plan_digest(self.plan)}{self.run}"
         self._go_on = GoOn(0).to_json(self.digest)
         if saved:
-            with refuse_nonsense(self.path, WITHOUT_STATE):
+            with refuse_nonsense(self.path, RESTART_HINT):
                 self._take_saved(saved, server)
         else:
             self.server = server
