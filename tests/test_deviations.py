@@ -1,4 +1,4 @@
-"""The other readings of the paper: each variant does what it says, nothing else; the page shows what was measured."""
+"""Other choices where the paper leaves one: each variant does what it says, nothing else; the page shows what was measured."""
 
 import io
 import math
@@ -18,7 +18,7 @@ from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.exhibits import deviations
-from pfpne.paper.exhibits.deviations import OTHER_READINGS
+from pfpne.paper.exhibits.deviations import OTHER_CHOICES
 from pfpne.paper.exhibits.readings import WHOLE_PHASE_VARIANTS
 from pfpne.paper.exhibits.variants import (
     VARIANTS,
@@ -247,13 +247,13 @@ def test_fn_ucb_diverges_on_raw_coordinates():
 # --- the table, and the page ----------------------------------------------------------------------------
 
 
-def test_the_readings_that_are_settings():
+def test_the_choices_that_are_settings():
     assert transition_depth(0.01, 1.0, 0.5) == 7
-    first = [reading.settings for reading in OTHER_READINGS if reading.deviation == 1]
+    first = [choice.settings for choice in OTHER_CHOICES if choice.deviation == 1]
     assert [transition_depth(given.get("Delta", 0.01), 1.0, 0.5) for given in first] == [6, math.inf, 7]
-    last = OTHER_READINGS[-1].settings
+    last = OTHER_CHOICES[-1].settings
     assert callable(last) and last(8) == {"delta": 1 / 8}
-    assert [r.settings(8)["c_1"] for r in OTHER_READINGS if r.deviation == 8] == pytest.approx([128 ** (1 / 8)] * 2)
+    assert [r.settings(8)["c_1"] for r in OTHER_CHOICES if r.deviation == 8] == pytest.approx([128 ** (1 / 8)] * 2)
     assert theory_settings(20)["c_1"] == pytest.approx(800 ** (1 / 8))
 
 
@@ -267,9 +267,9 @@ def table(study) -> pd.DataFrame:
     return deviations.measure_deviations(study)
 
 
-def test_every_reading_is_measured(table):
+def test_every_choice_is_measured(table):
     assert list(table.columns) == list(deviations.DEVIATION_COLUMNS)
-    assert len(table) == sum(len(reading.objectives) for reading in OTHER_READINGS)
+    assert len(table) == sum(len(choice.objectives) for choice in OTHER_CHOICES)
     assert (table["runs"] == 2).all() and (table["ratio"] > 0).all()
     assert ((table["low"] <= table["ratio"] + 1e-12) & (table["ratio"] <= table["high"] + 1e-12)).all()
 
@@ -305,17 +305,17 @@ def test_measuring_again_reads_what_was_kept(study, table, monkeypatch):
 
 def test_the_order_in_which_runs_end_changes_nothing(study, monkeypatch, tmp_path):
     finished = workers.run_unordered
-    reading = next(reading for reading in OTHER_READINGS if reading.variant == "fresh")
+    choice = next(choice for choice in OTHER_CHOICES if choice.variant == "fresh")
     monkeypatch.setattr(workers, "run_unordered", lambda *job: reversed(list(finished(*job))))
     other = replace(study, folder=tmp_path)
-    assert reading.regret(other, "garland").tolist() == reading.regret(study, "garland").tolist()
+    assert choice.regret(other, "garland").tolist() == choice.regret(study, "garland").tolist()
 
 
 def test_every_variant_is_used_and_every_number_is_on_the_page():
-    used = {reading.variant: reading.algorithm for reading in OTHER_READINGS if reading.variant}
+    used = {choice.variant: choice.algorithm for choice in OTHER_CHOICES if choice.variant}
     used |= {variant: name for name, variant in WHOLE_PHASE_VARIANTS.items()}
     assert used == {name: base for name, (base, *_) in VARIANTS.items()}
     page = (CHECKOUT / "docs" / "deviations.md").read_text(encoding="utf-8")
-    for reading in OTHER_READINGS:
-        row = next(line for line in page.splitlines() if line.startswith(f"| {reading.deviation} |"))
+    for choice in OTHER_CHOICES:
+        row = next(line for line in page.splitlines() if line.startswith(f"| {choice.deviation} |"))
         assert row.rsplit("|", 2)[1].strip().startswith("yes")

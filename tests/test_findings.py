@@ -150,4 +150,4 @@ def test_shares_of_readings(specifications):
     assert list(shares) == ["garland", "rastrigin"] and shares.iloc[0].tolist() == [0.5, 1.0]
     held = specification.claims_held(specifications)
     assert held["PF-PNE has less regret than PE alone"].all()
-    assert not held[list(specification.COMPARISONS)[-1]].any()  # Fed-PNE is behind all three
+    assert not held[list(specification.CLAIMED_ORDERINGS)[-1]].any()  # Fed-PNE is behind all three

@@ -5,7 +5,7 @@ import pytest
 
 from pfpne.paper.exhibits import communication, forest_plot, landmine, maps, panels, regret, specification, table1
 from pfpne.paper.exhibits.regimes import RANKED_ON_MAP
-from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS
+from pfpne.paper.exhibits.specification import CHOICES, CLAIMED_ORDERINGS
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import Results
@@ -227,7 +227,7 @@ def test_which_choice_moves_most():
             for row, ours in zip(rows, regrets, strict=True)
         ]
     )
-    assert next(iter(COMPARISONS)) == specification.MAIN_CLAIM
+    assert next(iter(CLAIMED_ORDERINGS)) == specification.MAIN_CLAIM
     assert specification.in_words(table) == (
         "PF-PNE has the smallest regret of the five in 75% of 4 readings on Garland. The choice that changes this "
         "share most takes it on Garland from 50% (T: 100) to 100% (T: 10)."

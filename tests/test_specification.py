@@ -10,7 +10,7 @@ import pytest
 from pfpne.paper.claims.claim_tests import c_of_noise
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.exhibits import deviations, specification
-from pfpne.paper.exhibits.specification import CHOICES, COMPARISONS, compare_readings
+from pfpne.paper.exhibits.specification import CHOICES, CLAIMED_ORDERINGS, compare_readings
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.show.style import TITLES, noise_in_words
 
@@ -45,7 +45,7 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     def mean(name, **changes):
         return study.runs("garland", name, "bernoulli", **changes)["regret"].mean()
 
-    table = compare_readings(study, most=2)
+    table = compare_readings(study, max_values=2)
     garland = table[table["objective"] == "garland"].set_index([name for name in CHOICES if name != "cells"])
     usual = (60, "bernoulli", 0.1, 0.01, 0.1, "played", "0.1")
     assert {name: values[0] for name, values in first.items()}["c"] == 0.1
@@ -69,7 +69,7 @@ def test_shares_count_the_smaller_means():
     rows = [("garland", 1, 2, 3, 4, 5, 6), ("garland", 3, 2, 3, 4, 5, 6), ("garland", 3, 9, 8, 7, 2, 1)]
     table = pd.DataFrame(rows, columns=["objective", *names])
     assert specification.shares(table)["garland"].tolist() == pytest.approx([1 / 3, 2 / 3, 2 / 3, 2 / 3, 1 / 3])
-    assert list(specification.claims_held(table)) == list(COMPARISONS)
+    assert list(specification.claims_held(table)) == list(CLAIMED_ORDERINGS)
 
 
 def test_a_mean_regret_is_the_mean_over_the_runs():
@@ -144,8 +144,8 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
             *(row["pf-pne"] < row[name] for name in ("hct-pyxab", "fed-pne", "pe")),
             all(row["fed-pne"] < row[name] for name in ("hct-pyxab", "fed1-ucb", "fn-ucb")),
         ]
-    assert list(csv) == [*table, *COMPARISONS] and csv[[*table]].equals(table)
-    assert csv[[*COMPARISONS]].to_numpy().tolist() == [row["so"] for row in rows]
+    assert list(csv) == [*table, *CLAIMED_ORDERINGS] and csv[[*table]].equals(table)
+    assert csv[[*CLAIMED_ORDERINGS]].to_numpy().tolist() == [row["so"] for row in rows]
 
     choices = [(name, value) for name in CHOICES for value in dict.fromkeys(table[name])]
     noises = ["bernoulli", 0.5, 2.0]
@@ -158,7 +158,7 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
         specification._choice_in_words(*choice) for choice in choices
     ]
     below = [text.get_text().replace("\n", " ") for text in axes[2, 0].get_yticklabels()]
-    assert below == [name.replace("PF-PNE has less", "Less") for name in COMPARISONS]
+    assert below == [name.replace("PF-PNE has less", "Less") for name in CLAIMED_ORDERINGS]
     for column, objective in enumerate(("garland", "rastrigin")):
         here = [row for row in rows if row["objective"] == objective]
         above, middle, bottom = axes[:, column]
@@ -195,7 +195,7 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
         changes = [k - 0.5 for k in range(1, len(choices)) if choices[k][0] != choices[k - 1][0]]
         assert [line.get_ydata()[0] for line in between] == changes and len(changes) == len(CHOICES) - 1
 
-        shares = [share([row["so"][k] for row in here]) for k in range(len(COMPARISONS))]
+        shares = [share([row["so"][k] for row in here]) for k in range(len(CLAIMED_ORDERINGS))]
         assert [bar.get_width() for bar in bottom.patches] == pytest.approx(shares)
         assert [text.get_text() for text in bottom.texts] == [f"{x:.0%}" for x in shares]
         assert [text.xy for text in bottom.texts] == [(pytest.approx(x + 0.02), k) for k, x in enumerate(shares)]

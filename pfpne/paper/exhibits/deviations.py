@@ -1,6 +1,6 @@
-"""How much a deviation from the paper changes a curve: R(T)/M under another reading, over R(T)/M under ours.
+"""How much a deviation from the paper changes a curve: R(T)/M with another choice, over R(T)/M with ours.
 
-docs/deviations.md lists the deviations, by number, and has the table that `tabulate` makes of OTHER_READINGS. Variants
+docs/deviations.md lists the deviations, by number, and has the table that `tabulate` makes of OTHER_CHOICES. Variants
 of our algorithms, with one thing changed, are in `variants`, beside this.
 """
 
@@ -21,8 +21,8 @@ from pfpne.rng import stream
 
 
 @dataclass(frozen=True)
-class OtherReading:
-    """Another reading of what a deviation (its number) is about, and the algorithm that it is compared with.
+class OtherChoice:
+    """Another choice for what a deviation (its number) is about, and the algorithm that it is compared with.
 
     It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise,
     on other cells or with other settings (or a function of M that gives them); or the same runs, their regret
@@ -42,7 +42,7 @@ class OtherReading:
     objectives: tuple[str, ...] = ONE_PER_DIMENSION
 
     def regret(self, study: Study, objective: str) -> np.ndarray:
-        """R(T)/M (runs,) under this reading, run by run paired with ours."""
+        """R(T)/M (runs,) with this choice, run by run paired with ours."""
         n_runs = study.figure_runs
         if self.variant:
             return study.variant_regrets(objective, *VARIANTS[self.variant], self.noise, n_runs)
@@ -64,86 +64,84 @@ def maximum_on_grid(problem) -> np.ndarray:
 
 
 GRID_POINTS = 1_001
-OTHER_READINGS = (
-    OtherReading(1, "pf-pne", "H_0 = 6, one less", settings={"Delta": 2.0**-6}),
-    OtherReading(1, "pf-pne", "the largest h, not the smallest: no transition", settings={"Delta": 0.0}),
-    OtherReading(1, "pf-pne", "the minus sign as printed: no federated stage, which is pe", other="pe"),
-    OtherReading(3, "pf-pne", "start at depth 1", "depth one"),
-    OtherReading(5, "pf-pne", "new samples only", "fresh"),
-    OtherReading(5, "pf-pne", "nodes pulled in decreasing index", "decreasing"),
-    OtherReading(6, "pf-pne", "tau_h samples in b", "tau"),
-    OtherReading(6, "fed-pne", "tau_h samples in b", "tau, fed-pne"),
-    OtherReading(7, "pf-pne", "the best of the client's own nodes", "own best"),
-    OtherReading(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
-    OtherReading(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
-    OtherReading(9, "pf-pne", "no phase is begun that T cuts; the best node is played", "whole phases"),
-    OtherReading(10, "pf-pne", "the largest index", "last"),
-    OtherReading(10, "hct", "the first child", "first child, hct"),
-    OtherReading(10, "hct-pyxab", "the first child", "first child, hct-pyxab"),
-    OtherReading(
+OTHER_CHOICES = (
+    OtherChoice(1, "pf-pne", "H_0 = 6, one less", settings={"Delta": 2.0**-6}),
+    OtherChoice(1, "pf-pne", "the largest h, not the smallest: no transition", settings={"Delta": 0.0}),
+    OtherChoice(1, "pf-pne", "the minus sign as printed: no federated stage, which is pe", other="pe"),
+    OtherChoice(3, "pf-pne", "start at depth 1", "depth one"),
+    OtherChoice(5, "pf-pne", "new samples only", "fresh"),
+    OtherChoice(5, "pf-pne", "nodes pulled in decreasing index", "decreasing"),
+    OtherChoice(6, "pf-pne", "tau_h samples in b", "tau"),
+    OtherChoice(6, "fed-pne", "tau_h samples in b", "tau, fed-pne"),
+    OtherChoice(7, "pf-pne", "the best of the client's own nodes", "own best"),
+    OtherChoice(8, "pf-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
+    OtherChoice(8, "fed-pne", "c = 2, c_1 = (2 M^2)^(1/8)", settings=theory_settings),
+    OtherChoice(9, "pf-pne", "no phase is begun that T cuts; the best node is played", "whole phases"),
+    OtherChoice(10, "pf-pne", "the largest index", "last"),
+    OtherChoice(10, "hct", "the first child", "first child, hct"),
+    OtherChoice(10, "hct-pyxab", "the first child", "first child, hct-pyxab"),
+    OtherChoice(
         11, "fed-pne", "no expansion: the pulls of pf-pne with Delta = 0", other="pf-pne", settings={"Delta": 0.0}
     ),
-    OtherReading(14, "pf-pne", "1 for the maximum", maximum=lambda problem: 1.0, objectives=("garland",)),
-    OtherReading(15, "hct", "hct-pyxab", other="hct-pyxab"),
-    OtherReading(
+    OtherChoice(14, "pf-pne", "1 for the maximum", maximum=lambda problem: 1.0, objectives=("garland",)),
+    OtherChoice(15, "hct", "hct-pyxab", other="hct-pyxab"),
+    OtherChoice(
         16,
         "pf-pne",
         f"the maximum of a grid of {GRID_POINTS:,} points",
         maximum=maximum_on_grid,
         objectives=("garland",),
     ),
-    OtherReading(17, "pf-pne", "uniform noise on ±0.1", other_noise=0.1),
-    OtherReading(17, "pf-pne", "uniform noise on ±2", other_noise=2.0),
+    OtherChoice(17, "pf-pne", "uniform noise on ±0.1", other_noise=0.1),
+    OtherChoice(17, "pf-pne", "uniform noise on ±2", other_noise=2.0),
     *(
-        OtherReading(20, name, "cyclic cells", cells="cyclic", objectives=("himmelblau", "ackley", "rastrigin"))
+        OtherChoice(20, name, "cyclic cells", cells="cyclic", objectives=("himmelblau", "ackley", "rastrigin"))
         for name in ("pf-pne", "fed-pne", "pe", "hct", "hct-pyxab")
     ),
-    OtherReading(
+    OtherChoice(
         24, "fn-ucb", "theta_0 drifts, as in the public code", "drifting", objectives=("garland", "himmelblau")
     ),
-    OtherReading(26, "blin", "the theory's 16 and 4", settings={"c_pulls": 16.0, "c_gap": 4.0}),
+    OtherChoice(26, "blin", "the theory's 16 and 4", settings={"c_pulls": 16.0, "c_gap": 4.0}),
     *(
-        OtherReading(
+        OtherChoice(
             26, "fed1-ucb", f"both with noise ±{a:g}: the public code's sigma", noise=a, settings={"sigma": 0.5}
         )
         for a in (0.1, 2.0)
     ),
-    OtherReading(26, "fed1-ucb", "arms in increasing order, not in a random one", "increasing"),
-    OtherReading(26, "fn-ucb", "inputs on [-1, 1]^d over sqrt d", "centred", objectives=("garland", "himmelblau")),
-    OtherReading(26, "fn-ucb", "inputs on [0, 1]^d, not over sqrt d", "undivided", objectives=("himmelblau",)),
+    OtherChoice(26, "fed1-ucb", "arms in increasing order, not in a random one", "increasing"),
+    OtherChoice(26, "fn-ucb", "inputs on [-1, 1]^d over sqrt d", "centred", objectives=("garland", "himmelblau")),
+    OtherChoice(26, "fn-ucb", "inputs on [0, 1]^d, not over sqrt d", "undivided", objectives=("himmelblau",)),
     *(  # where PF-PNE is the smallest of the five
-        OtherReading(number, "fn-ucb", f"both with noise ±2: {change}", variant, noise=2.0, objectives=("rastrigin",))
+        OtherChoice(number, "fn-ucb", f"both with noise ±2: {change}", variant, noise=2.0, objectives=("rastrigin",))
         for number, variant, change in (
             (24, "drifting", "theta_0 drifts"),
             (26, "centred", "inputs on [-1, 1]^d over sqrt d"),
             (26, "undivided", "inputs on [0, 1]^d, not over sqrt d"),
         )
     ),
-    OtherReading(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings=lambda M: {"delta": 1 / M}),
+    OtherChoice(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings=lambda M: {"delta": 1 / M}),
 )
 DEVIATION_COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
 
 
 def measure_deviations(study: Study) -> pd.DataFrame:
-    """Measure every other reading: one row per reading and objective.
+    """Measure every other choice: one row per choice and objective.
 
-    ratio: of mean R(T)/M, other reading over ours; low, high: the ends of its 95 % interval.
+    ratio: of mean R(T)/M, other choice over ours; low, high: the ends of its 95 % interval.
     """
     rows = []
-    for reading in OTHER_READINGS:
-        for objective in reading.objectives:
-            head = (reading.deviation, reading.algorithm, reading.change, objective)
-            runs = study.runs(objective, reading.algorithm, reading.noise, study.figure_runs)
+    for choice in OTHER_CHOICES:
+        for objective in choice.objectives:
+            head = (choice.deviation, choice.algorithm, choice.change, objective)
+            runs = study.runs(objective, choice.algorithm, choice.noise, study.figure_runs)
             ours = runs["regret"].to_numpy()
-            ratio = stats.ratio_interval(
-                reading.regret(study, objective), ours, stream(study.seed, "deviations", *head)
-            )
+            ratio = stats.ratio_interval(choice.regret(study, objective), ours, stream(study.seed, "deviations", *head))
             rows.append((*head, len(ours), *ratio))
     return pd.DataFrame(rows, columns=DEVIATION_COLUMNS)
 
 
 def tabulate(study: Study) -> Exhibit:
-    """Tabulate what other readings of the paper would change.
+    """Tabulate what other choices would change.
 
     Parameters
     ----------
@@ -175,7 +173,7 @@ def as_strings(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per reading, one column per objective.
+        One row per choice, one column per objective.
     """
     names = {"deviation": "#", "algorithm": "Algorithm", "other reading": "Other reading"}
     strings = table.assign(deviation=table["deviation"].map("*{}*".format), text=table.apply(_ratio_in_words, axis=1))

@@ -33,7 +33,7 @@ CHOICES = {  # what it is -> the values, the paper's or ours first
     "cut phase": ("played", "not begun"),  # of PF-PNE
     "HCT's c": ("0.1", "by noise"),
 }
-COMPARISONS = {  # name -> the algorithm, and those that it has less regret than
+CLAIMED_ORDERINGS = {  # name -> the algorithm, and those that it has less regret than
     "PF-PNE is the smallest of the five": ("pf-pne", ("hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")),
     "PF-PNE has less regret than HCT (PyXAB)": ("pf-pne", ("hct-pyxab",)),
     "PF-PNE has less regret than Fed-PNE": ("pf-pne", ("fed-pne",)),
@@ -42,14 +42,14 @@ COMPARISONS = {  # name -> the algorithm, and those that it has less regret than
 }
 
 
-def compare_readings(study: Study, most: int | None = None) -> pd.DataFrame:
+def compare_readings(study: Study, max_values: int | None = None) -> pd.DataFrame:
     """Run the comparison under every reading.
 
     Parameters
     ----------
     study : Study
         The scale of the runs.
-    most : int, optional
+    max_values : int, optional
         How many values of each choice are tried, the first ones; all of them by default.
 
     Returns
@@ -64,7 +64,7 @@ def compare_readings(study: Study, most: int | None = None) -> pd.DataFrame:
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same
         values = {**CHOICES, "cells": cells, "T": horizons, "noise": noises}
         regrets = functools.cache(functools.partial(_mean_regret, study, objective))
-        for chosen in itertools.product(*(of_one[:most] for of_one in values.values())):
+        for chosen in itertools.product(*(of_one[:max_values] for of_one in values.values())):
             choice = dict(zip(values, chosen, strict=True))
             rows.append({"objective": objective, "n": study.claim_runs, **choice, **_regrets(regrets, choice)})
     return pd.DataFrame(rows)
@@ -100,8 +100,8 @@ def _mean_regret(
 
 
 def claims_held(table: pd.DataFrame) -> pd.DataFrame:
-    """Whether each claim of COMPARISONS (one column each) comes out right in each row of `compare_readings`."""
-    pairs = COMPARISONS.items()
+    """Whether each claim of CLAIMED_ORDERINGS (one column each) comes out right in each row of `compare_readings`."""
+    pairs = CLAIMED_ORDERINGS.items()
     return pd.DataFrame({claim: table[name] < table[[*others]].min(axis=1) for claim, (name, others) in pairs})
 
 
@@ -123,7 +123,7 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
 
 # --- the figure ---------------------------------------------------------------------------------------
 
-MAIN_CLAIM = next(iter(COMPARISONS))  # what the upper two panels are about
+MAIN_CLAIM = next(iter(CLAIMED_ORDERINGS))  # what the upper two panels are about
 
 
 @our_style()
@@ -131,7 +131,8 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     """Draw the specification curve, one column per objective.
 
     Above, PF-PNE's regret over the least of its rivals' in every reading, in order, one curve per noise. In the middle,
-    how often PF-PNE is first for each value of each choice. Below, the share of readings in which each claim is so.
+    how often PF-PNE is first for each value of each choice. Below, the share of readings in which each claim comes
+    out right.
 
     Parameters
     ----------
@@ -143,10 +144,10 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     Returns
     -------
     Exhibit
-        The figure, and as CSV the table with one column more for each of COMPARISONS.
+        The figure, and as CSV the table with one column more for each of CLAIMED_ORDERINGS.
     """
     held, objectives = claims_held(table), list(table["objective"].unique())
-    ours, rivals = COMPARISONS[MAIN_CLAIM]
+    ours, rivals = CLAIMED_ORDERINGS[MAIN_CLAIM]
     ratio = table[ours] / table[list(rivals)].min(axis=1)
     noises = list(table["noise"].unique())
     looks = [LOOKS[name].color for name in ("fed-pne", "pf-pne", "pe", "fn-ucb", "fed1-ucb")]
@@ -174,7 +175,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
             ax.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
     axes[0, 0].set_ylabel("PF-PNE / best other")
     axes[1, 0].set_yticks(range(len(choices)), [_choice_in_words(*choice) for choice in choices], fontsize=6.5)
-    names = [textwrap.fill(name.replace("PF-PNE has less", "Less"), 44) for name in COMPARISONS]
+    names = [textwrap.fill(name.replace("PF-PNE has less", "Less"), 44) for name in CLAIMED_ORDERINGS]
     axes[2, 0].set_yticks(range(len(names)), names, fontsize=6)
     handles = [Line2D([], [], color=colors[noise], marker="o", label=noise_in_words(noise)) for noise in noises]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
@@ -240,7 +241,7 @@ def _draw_choices(ax: Axes, table: pd.DataFrame, first: pd.Series, choices: list
 
 
 def _draw_shares(ax: Axes, shares: pd.Series) -> None:
-    """One bar per comparison: the share of readings in which it comes out right."""
+    """One bar per claim: the share of readings in which it comes out right."""
     ax.barh(range(len(shares)), shares, color="0.6", height=0.7)
     for row, share in enumerate(shares):
         ax.annotate(f"{share:.0%}", (share + 0.02, row), va="center", fontsize=6.5)

@@ -38,7 +38,7 @@ PROFILES = {
 
 
 @dataclass(frozen=True)
-class NamedReading:
+class ReadingPreset:
     """What a reading of the paper says of the choices that the paper leaves open and that decide its figures most.
 
     Parameters
@@ -59,8 +59,8 @@ class NamedReading:
 # "printed": the reading under which most of what the paper says of its figures comes out: see notebook 11.
 # "model": the paper's reward model, rewards in [0, 1], at the scale of the evidence; and the other noises beside it.
 READINGS = {
-    "printed": NamedReading(noises=(1.0,), landmine_noise=1.0, horizon=1_000_000),
-    "model": NamedReading(noises=PROFILES["paper"].noises, landmine_noise=0.0, horizon=PROFILES["paper"].horizon),
+    "printed": ReadingPreset(noises=(1.0,), landmine_noise=1.0, horizon=1_000_000),
+    "model": ReadingPreset(noises=PROFILES["paper"].noises, landmine_noise=0.0, horizon=PROFILES["paper"].horizon),
 }
 
 
