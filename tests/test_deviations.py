@@ -1,4 +1,4 @@
-"""Other choices where the paper leaves one: each variant does what it says, nothing else; the page shows what was measured."""
+"""Other choices than ours: each variant does what it says, nothing else; the page shows what was measured."""
 
 import io
 import math
