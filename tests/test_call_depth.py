@@ -63,7 +63,7 @@ def small(**more) -> Parameters:
     return complete("1_synthetic_regret", {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_jobs": 1, **more})
 
 
-@pytest.mark.parametrize("method", ["run", "run_with_own_Delta"])
+@pytest.mark.parametrize("method", ["run", "run_with_true_Delta"])
 def test_from_a_cell_to_a_pull_it_is_ten_calls_at_most(method, tmp_path, monkeypatch):
     ways = calls_of(monkeypatch, Evaluations, "pull")
     monkeypatch.setattr("pfpne.paper.run.results.run_experiment.__defaults__", (None, None, tmp_path, None))

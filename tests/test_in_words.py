@@ -67,7 +67,7 @@ def test_few_runs_are_no_test():
 
 def test_what_pf_pne_was_told_and_how_long_its_last_phase_is():
     p = complete("1_synthetic_regret", {"profile": "smoke", "horizon": 400, "n_runs": 2, "algorithms": "pf-pne,pe"})
-    results = p.run_with_own_Delta()
+    results = p.run_with_true_Delta()
     words = regret.in_words(results, p)
     Deltas = sorted(p.experiment().problem(run).Delta for run in (0, 1))
     assert f"The true Delta is from {Deltas[0]:.2g} to {Deltas[1]:.2g}, by run." in words

@@ -133,7 +133,7 @@ def in_words(table: pd.DataFrame) -> str:
         return text
     if best != "pf-pne":
         text += f" PF-PNE loses {rounded(lost['pf-pne'])}."
-    ours = table[table["algorithm"] == "pf-pne"]
-    different = len(ours.drop_duplicates(["C", "gamma"]))
+    pf_pne_rows = table[table["algorithm"] == "pf-pne"]
+    different = len(pf_pne_rows.drop_duplicates(["C", "gamma"]))
     points = "the same point" if different == 1 else f"{different} different points"
-    return f"{text} It gives its {len(ours)} clients {points}." if len(ours) > 1 else text
+    return f"{text} It gives its {len(pf_pne_rows)} clients {points}." if len(pf_pne_rows) > 1 else text

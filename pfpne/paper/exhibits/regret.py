@@ -70,7 +70,7 @@ def draw(results: Results, p: Parameters) -> Exhibit:
     Parameters
     ----------
     results : Results
-        The runs of several algorithms on one objective, as `Parameters.run_with_own_Delta` gives them.
+        The runs of several algorithms on one objective, as `Parameters.run_with_true_Delta` gives them.
     p : Parameters
         The notebook's parameters.
 
@@ -393,8 +393,8 @@ def ranking_in_words(results: list[Results]) -> str:
     firsts = table.loc[least, "algorithm"].value_counts()
     best = listed([f"that of {spoken(name)} on {count}" for name, count in firsts.items()])
     text = f"Of {n_algorithms} algorithms, the smallest mean regret is {best} of {n_objectives} objectives."
-    ours = table[table["algorithm"] == "pf-pne"]
-    ranks = [f"{row.rank} on {title(row.objective)}" for row in ours.itertuples()]
+    pf_pne_rows = table[table["algorithm"] == "pf-pne"]
+    ranks = [f"{row.rank} on {title(row.objective)}" for row in pf_pne_rows.itertuples()]
     return f"{text} PF-PNE's rank is {listed(ranks)}." if ranks else text
 
 

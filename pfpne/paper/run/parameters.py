@@ -128,8 +128,8 @@ class Parameters:
         experiment = self.experiment(objective, noise, algorithms, **changes)
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
 
-    def run_with_own_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
-        """Return the same with PF-PNE once more, given the clients' own Delta, as PF_PNE_OWN_DELTA.
+    def run_with_true_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
+        """Return the same with PF-PNE once more, given the true Delta, the clients' own, as PF_PNE_OWN_DELTA.
 
         Nothing is added if Delta was requested.
         """
