@@ -85,7 +85,7 @@ def test_the_curves_are_means_over_the_runs_at_the_same_steps_as_the_oracle_s(mo
 
     places = itertools.product(beyond.CURVE_OBJECTIVES, (0.1, "bernoulli"), beyond.CLIENT_SHIFTS)
     levels = {place: float(n + 1) for n, place in enumerate(places)}
-    table = beyond.measure_curves({place: {beyond.OURS: results(level)} for place, level in levels.items()})
+    table = beyond.measure_curves({place: {beyond.REFERENCE: results(level)} for place, level in levels.items()})
     steps = np.arange(396, 0, -3)[::-1]  # some hundred, the last among them
     for (objective, noise, clients), level in levels.items():
         curves = table[(table["objective"] == objective) & (table["clients"] == clients)]

@@ -48,8 +48,8 @@ from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.rng import stream
 
-OURS, *NAMED = BEYOND_ALGORITHMS
-RIVALS = [HCT_NOISE_EARLY, *NAMED]
+REFERENCE, *OTHER_ALGORITHMS = BEYOND_ALGORITHMS  # what all are compared with, PF-PNE+, and the others
+RIVALS = [HCT_NOISE_EARLY, *OTHER_ALGORITHMS]
 CLIENT_SHIFTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
 CLIENTS_IN_WORDS = {"alike": "identical", "shifted": "shifted"}
 LANDMINE_CLIENTS = "as they are"  # landmine's clients
@@ -87,7 +87,7 @@ def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
         together = p.run(objective, noise, BEYOND_ALGORITHMS, **changes)
         early = p.run(objective, noise, ("hct-noise",), **changes, settings={**p.settings, "early_descent": True})
         without = {
-            part: p.run(objective, noise, (OURS,), **changes, settings={**p.settings, part: False})
+            part: p.run(objective, noise, (REFERENCE,), **changes, settings={**p.settings, part: False})
             for part in PARTS_IN_WORDS
         }
         all_together = dict.fromkeys(BEYOND_ALGORITHMS, together)
@@ -121,14 +121,14 @@ def compare_variants(runs: dict, p: Parameters) -> pd.DataFrame:
     """
     rows = []
     for (objective, noise, clients), variants in runs.items():
-        ours, experiment = regrets(variants[OURS], OURS), variants[OURS].experiment
+        reference, experiment = regrets(variants[REFERENCE], REFERENCE), variants[REFERENCE].experiment
         T, n_runs = np.array([experiment.horizon]), experiment.n_runs
         lower = np.mean([oracle_regret(experiment, run, T)[0] for run in range(n_runs)])
         for variant, results in variants.items():
             theirs = regrets(results, variant)
             rng = stream(p.seed, objective, str(noise), clients, variant, "beyond")
-            ratio, low, high = stats.ratio_interval(theirs, ours, rng)
-            better, worse = stats.sign_flip(theirs - ours, rng)
+            ratio, low, high = stats.ratio_interval(theirs, reference, rng)
+            better, worse = stats.sign_flip(theirs - reference, rng)
             row = {"objective": objective, "noise": noise, "clients": clients, "variant": variant, "n": n_runs}
             row |= {"regret": theirs.mean(), "ratio": ratio, "low": low, "high": high}
             rows.append(row | {"p_better": better, "p_worse": worse, "lower": lower})
@@ -181,15 +181,15 @@ def sentences(table: pd.DataFrame) -> list[str]:
     """
     by_cell = table.groupby(["objective", "noise", "clients"], sort=False)
     best = by_cell[["variant", "regret"]].apply(lambda cell: cell[cell["variant"].isin(RIVALS)]["regret"].min())
-    ours = by_cell[["variant", "regret", "lower"]].apply(lambda cell: cell[cell["variant"] == OURS].iloc[0])
-    ratio = ours["regret"].astype(float) / best
+    reference = by_cell[["variant", "regret", "lower"]].apply(lambda cell: cell[cell["variant"] == REFERENCE].iloc[0])
+    ratio = reference["regret"].astype(float) / best
     alike = ratio[ratio.index.get_level_values("clients") == "alike"]
     worst = ratio.idxmax()
     setting = f"{title(worst[0])}, {noise_in_words(worst[1])}"
     setting += f", {CLIENTS_IN_WORDS[worst[2]]} clients" if worst[2] in CLIENTS_IN_WORDS else ""
     parts = table[table["variant"].isin(PARTS_IN_WORDS)].groupby("variant", sort=False)["ratio"]
     factors = ", ".join(f"{PARTS_IN_WORDS[name]} {np.exp(np.log(ratios).mean()):.2f}" for name, ratios in parts)
-    far = (ours["regret"] / ours["lower"].replace(0, np.nan)).astype(float).dropna()
+    far = (reference["regret"] / reference["lower"].replace(0, np.nan)).astype(float).dropna()
     tuned = ratio.index.get_level_values("objective").isin(TUNED_OBJECTIVES)
     text = [
         f"**PF-PNE+ against {len(RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
@@ -299,7 +299,7 @@ def measure_curves(runs: dict) -> pd.DataFrame:
     """
     noise, means = next(noise for _, noise, _ in runs), []
     for clients, objective in itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES):
-        results, place = runs[objective, noise, clients][OURS], {"clients": clients, "objective": objective}
+        results, place = runs[objective, noise, clients][REFERENCE], {"clients": clients, "objective": objective}
         data, n_runs = results.regret, results.experiment.n_runs
         steps = np.sort(data["t"].unique())[::-1]
         t = steps[:: max(1, len(steps) // 100)][::-1]  # the last among them

@@ -114,10 +114,10 @@ def draw_communication(ax: Axes, steps: pd.DataFrame, horizon: int) -> bool:
     for axis in (ax.xaxis,) if few_numbers else (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(numticks=6))
         axis.set_minor_formatter(NullFormatter())
-    ours = steps[steps["algorithm"] == "pf-pne"]
-    if not few_numbers or ours.empty:
+    pf_pne_steps = steps[steps["algorithm"] == "pf-pne"]
+    if not few_numbers or pf_pne_steps.empty:
         return False
-    last = ours[ours["run"] == ours["run"].min()]["t"].max()
+    last = pf_pne_steps[pf_pne_steps["run"] == pf_pne_steps["run"].min()]["t"].max()
     ax.axvline(last, color=LOOKS["pf-pne"].color, linewidth=0.8, linestyle=":")
     return True
 

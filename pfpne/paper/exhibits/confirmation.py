@@ -85,14 +85,14 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
         share of T in the last phase of the algorithm that the statement is about, if it is PF-PNE or Fed-PNE),
         other_phase (the same of the one that it is compared with).
     """
-    wanted = {}
+    jobs = {}
     for statement in STATEMENTS:
-        for name in _algorithms(statement, reading):
+        for name in _compared_algorithms(statement, reading):
             for run in range(n_runs):
                 experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
-                wanted[statement.objective, name, run] = experiment, run, reading.variant(name), (reading.T,), folder
-    order = sorted(wanted, key=lambda job: job[1] not in ("fn-ucb", "hct-pyxab"))  # the long ones first
-    measured = run_in_order(measure_stored, [wanted[job] for job in order], n_jobs, bar)
+                jobs[statement.objective, name, run] = experiment, run, reading.variant(name), (reading.T,), folder
+    order = sorted(jobs, key=lambda job: job[1] not in ("fn-ucb", "hct-pyxab"))  # the long ones first
+    measured = run_in_order(measure_stored, [jobs[job] for job in order], n_jobs, bar)
     values = {job: at_horizons[0] for job, at_horizons in zip(order, measured, strict=True)}
 
     def column(objective: str, name: str, k: int = 0) -> np.ndarray:
@@ -100,22 +100,22 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
 
     rows = []
     for statement in STATEMENTS:
-        rows += _tested(statement, reading, column, n_runs, n_jobs, folder)
+        rows += _compare(statement, reading, column, n_runs, n_jobs, folder)
     return pd.DataFrame(rows)
 
 
-def _algorithms(statement: Statement, reading: Reading) -> list[str]:
+def _compared_algorithms(statement: Statement, reading: Reading) -> list[str]:
     """The algorithms whose runs a statement compares."""
     if statement.kind == "ratio":
         return [statement.over, *statement.rivals(reading)]
     return {"grows": ["fed-pne", "pf-pne"], "stops": ["pf-pne"]}.get(statement.kind, [])
 
 
-def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[dict]:
+def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[dict]:
     """The rows of one statement: one per comparison."""
     head = {"id": statement.id, "objective": statement.objective}
     if statement.kind in ("grows", "stops", "difference"):
-        as_stated, value = _counted(statement, reading, column, n_runs)
+        as_stated, value = _count(statement, reading, column, n_runs)
         row = {"what": statement.kind, "n": n_runs, "ratio": value, "wins": int(np.sum(as_stated))}
         is_shown = all(as_stated)
         return [{**head, **row, "p_right": 0.0 if is_shown else 1.0, "p_wrong": 1.0 if is_shown else 0.0}]
@@ -138,7 +138,7 @@ def _tested(statement: Statement, reading: Reading, column, n_runs: int, n_jobs,
     return rows
 
 
-def _counted(statement: Statement, reading: Reading, column, n_runs: int) -> tuple[list[bool], float]:
+def _count(statement: Statement, reading: Reading, column, n_runs: int) -> tuple[list[bool], float]:
     """(whether it is so, run by run; the mean of what is shown) of a statement that is counted and not tested."""
     if statement.kind == "difference":
         pair = (
@@ -165,13 +165,13 @@ def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, 
     if statement.kind == "global":
         rows = summarize(replace(experiment, global_regret=True), n_jobs, folder)
         return [("global / local", rows["global_regret"].to_numpy(), rows["regret"].to_numpy())]
-    ours = summarize(experiment, n_jobs, folder)["regret"].to_numpy()
+    unmoved = summarize(experiment, n_jobs, folder)["regret"].to_numpy()
     moved = [(setting, value) for setting, values in MOVED_SETTINGS.items() for value in values]
     return [
         (
             f"{setting} = {value:g}",
             summarize(replace(experiment, settings={setting: value}), n_jobs, folder)["regret"].to_numpy(),
-            ours,
+            unmoved,
         )
         for setting, value in moved
     ]

@@ -31,14 +31,14 @@ def ratios(study: Study) -> pd.DataFrame:
     rows = []
     for setting in study.claim_settings:
         for objective in setting.objectives:
-            ours = study.runs(objective, "pf-pne", setting.noise, cells=setting.cells)["regret"].to_numpy()
+            pf_pne = study.runs(objective, "pf-pne", setting.noise, cells=setting.cells)["regret"].to_numpy()
             for rival in RIVALS:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == PF_PNE_OWN_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
                 runs = study.runs(objective, name, setting.noise, n, cells=setting.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()
                 head = setting.name, setting.cells, objective, rival
-                rows.append((*head, n, *stats.ratio_interval(theirs, ours[:n], stream(study.seed, "ratios", *head))))
+                rows.append((*head, n, *stats.ratio_interval(theirs, pf_pne[:n], stream(study.seed, "ratios", *head))))
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
 

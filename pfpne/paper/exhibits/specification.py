@@ -147,8 +147,8 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
         The figure, and as CSV the table with one column more for each of CLAIMED_ORDERINGS.
     """
     held, objectives = claims_held(table), list(table["objective"].unique())
-    ours, rivals = CLAIMED_ORDERINGS[MAIN_CLAIM]
-    ratio = table[ours] / table[list(rivals)].min(axis=1)
+    subject, rivals = CLAIMED_ORDERINGS[MAIN_CLAIM]
+    ratio = table[subject] / table[list(rivals)].min(axis=1)
     noises = list(table["noise"].unique())
     looks = [LOOKS[name].color for name in ("fed-pne", "pf-pne", "pe", "fn-ucb", "fed1-ucb")]
     colors = dict(zip(noises, looks, strict=False))

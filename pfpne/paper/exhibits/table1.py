@@ -227,8 +227,8 @@ def in_words(table: pd.DataFrame) -> str:
     below = (with_interval["high"] < 1).sum()
     least = last.loc[last.groupby("objective", sort=False)["exponent"].idxmin()]
     words = [f"{row.exponent:.2f} on {title(row.objective)} ({spoken(row.algorithm)})" for row in least.itertuples()]
-    ours = last[last["algorithm"] == "pf-pne"]
-    own = [f"{row.exponent:.2f} on {title(row.objective)}" for row in ours.itertuples()]
+    pf_pne_rows = last[last["algorithm"] == "pf-pne"]
+    own = [f"{row.exponent:.2f} on {title(row.objective)}" for row in pf_pne_rows.itertuples()]
     shown = (
         f"regret grows more slowly than T in {below} of {len(with_interval)} cases of an algorithm and an objective "
         "(the 95 % interval of the exponent is below 1)"

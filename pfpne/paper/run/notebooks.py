@@ -9,13 +9,13 @@ from pfpne.paper.run.selections import (
     BEYOND_ALGORITHMS,
     COMMUNICATION_OBJECTIVES,
     COMPARED_ALGORITHMS,
+    COUNTED_ALGORITHMS,
     MAP_ALGORITHMS,
     MAP_OBJECTIVES,
     PAPER_ALGORITHMS,
     RANKED_ALGORITHMS,
     SPECIFICATION_ALGORITHMS,
     SYNTHETIC_OBJECTIVES,
-    WATCHED_ALGORITHMS,
 )
 from pfpne.problems import OBJECTIVES, Synthetic
 
@@ -129,7 +129,7 @@ NOTEBOOKS = {
         narrows_grid=True,
     ),
     "9_why": Notebook(
-        "evidence", 56, WATCHED_ALGORITHMS, SYNTHETIC_OBJECTIVES, without=("algorithms", "noise", *SETTINGS), n_runs=5
+        "evidence", 56, COUNTED_ALGORITHMS, SYNTHETIC_OBJECTIVES, without=("algorithms", "noise", *SETTINGS), n_runs=5
     ),
 }
 NOTEBOOK_GROUPS = ("paper", "evidence", "map", "all")  # what a batch makes: see `group_of`
