@@ -19,7 +19,7 @@ from pfpne.paper.run.batch import Execution
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
 from pfpne.paper.run.parameter_types import ParameterError
-from pfpne.paper.run.parameters import HEADER, assigned
+from pfpne.paper.run.parameters import HEADER, find_assigned
 from pfpne.paper.run.progress import progress
 from pfpne.paths import PACKAGE
 from pfpne.paths import SHIPPED as CHECKOUT
@@ -130,9 +130,9 @@ def test_a_damaged_notebook_is_one_sentence_before_anything_is_executed(project,
 def test_values_that_came_before_the_notebooks_own_are_refused():
     """As papermill has it where the tag is lost: the notebook's own values win, and its own figure would be drawn."""
     own, injected = f"{HEADER}\nhorizon = None", "# Parameters\nhorizon = 60\n"
-    assert set(assigned([own, injected, "read()"])) == {"horizon"}
+    assert set(find_assigned([own, injected, "read()"])) == {"horizon"}
     with pytest.raises(ParameterError, match="has lost its tag `parameters`: .*git checkout notebooks"):
-        assigned([injected, own, "read()"])
+        find_assigned([injected, own, "read()"])
 
 
 # --- what is said ----------------------------------------------------------------------------------

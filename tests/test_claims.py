@@ -799,7 +799,7 @@ def test_what_is_read_off_a_curve_by_hand(monkeypatch):
         t=t, regret=np.outer([1.0, 2, 9], t), global_regret=np.outer([2.0, 4, 18], t), communication=sent
     )
     monkeypatch.setattr(table1, "run_experiment", lambda *of, **how: SimpleNamespace(runs={("fn-ucb", 0): run}))
-    found = table1._interpolated(study, "garland", "fn-ucb")
+    found = table1._interpolate(study, "garland", "fn-ucb")
     assert study.horizons == (2, 5, 10, 20, 40, 80)
     assert found["local"].tolist() == [[8, 20, 40, 80, 160, 320]] and (found["global"] == 2 * found["local"]).all()
     assert found["rounds"].tolist() == [[1, 1, 1, 1, 2, 3]] and found["numbers"].tolist() == [[11] * 4 + [33, 66]]

@@ -65,7 +65,7 @@ def test_a_figure_is_written_with_its_manifest(results, parameters, capsys):
 
 
 def test_regret_is_drawn_as_its_table_says(results):
-    drawn = regret._thinned(results.regret, n_points=7)
+    drawn = regret._thin_out(results.regret, n_points=7)
     assert drawn["t"].nunique() <= 7 and drawn["t"].max() == 60
     table, ax = regret.regret_curves(drawn), Figure().add_subplot()
     regret.draw_regret(ax, table, ("pf-pne", "fed-pne", "pe"))

@@ -10,7 +10,7 @@ from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import Results
 from pfpne.paper.run.selections import PF_PNE_OWN_DELTA, RANKED_ALGORITHMS
-from pfpne.paper.show.style import HCT_NOISE_EARLY, listed, rounded, spoken, times_as_much
+from pfpne.paper.show.style import HCT_NOISE_EARLY, algorithm_in_words, listed, rounded, times_as_much
 
 
 def last_of(runs: int = 10, **rows: tuple[float, float]) -> pd.DataFrame:
@@ -273,7 +273,10 @@ def test_numbers_and_names_as_a_sentence_has_them():
     assert [rounded(x) for x in (69_028.8, 0.0123, 1.0)] == ["69,000", "0.012", "1"]
     assert [times_as_much(x) for x in (1.043, 1.449, 12.3)] == [f"{x} times as much" for x in ("1.04", "1.4", "12")]
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a and b", "a, b and c"]
-    assert spoken(HCT_NOISE_EARLY) == "HCT with measured noise and early descent" and spoken("pe") == "PE"
+    assert (
+        algorithm_in_words(HCT_NOISE_EARLY) == "HCT with measured noise and early descent"
+        and algorithm_in_words("pe") == "PE"
+    )
 
 
 def test_the_settings_in_use_are_said():

@@ -27,7 +27,7 @@ from pfpne.paper.run import batch
 from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, NOTEBOOKS_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOK_GROUPS, NOTEBOOKS, executions
 from pfpne.paper.run.parameter_types import ParameterError
-from pfpne.paper.run.parameters import HEADER, assigned, complete, read
+from pfpne.paper.run.parameters import HEADER, complete, find_assigned, read
 from pfpne.paper.run.selections import COMPARED_ALGORITHMS, RANKED_ALGORITHMS
 from pfpne.paths import SHIPPED as CHECKOUT
 
@@ -445,10 +445,10 @@ def test_all_that_the_runner_executes_goes_to_the_profiles_folder(profile):
 
 def test_only_the_latest_parameters_count():
     own, injected = f"{HEADER}\nhorizon = 5  # T", "# Parameters\nseed = 3\n"
-    assert assigned(["stray = 1", own, injected, "p = read()", "scratch = 2"]) == ["seed", "horizon"]
-    assert assigned([own.replace("horizon", "horizn"), "read()", own, "read()"]) == ["horizon"]
+    assert find_assigned(["stray = 1", own, injected, "p = read()", "scratch = 2"]) == ["seed", "horizon"]
+    assert find_assigned([own.replace("horizon", "horizn"), "read()", own, "read()"]) == ["horizon"]
     with pytest.raises(ParameterError, match="first run the cell"):
-        assigned(["x = 1"])
+        find_assigned(["x = 1"])
 
 
 def test_default_algorithms():

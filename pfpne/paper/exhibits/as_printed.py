@@ -409,7 +409,7 @@ def contributions_in_words(table: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
-def untested() -> pd.DataFrame:
+def tabulate_untested() -> pd.DataFrame:
     """List the sentences about the figures that no curve can test, and why.
 
     Returns

@@ -20,7 +20,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.results import Results
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, line_looks, linear_ticks, our_style
-from pfpne.paper.show.style import LOOKS, label, listed, noise_in_words, rounded, spoken
+from pfpne.paper.show.style import LOOKS, algorithm_in_words, label, listed, noise_in_words, rounded
 
 LAST_ROUND_LABEL = "PF-PNE's last round (bold run)"
 MAX_ROUNDS_PLOTTED = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
@@ -141,8 +141,8 @@ def in_words(results: Results) -> str:
     table = by_run.groupby("algorithm").agg(sent=("sent", "sum"), last=("t", "max")).sort_values("sent")
     if table.empty:
         return f"Nothing is sent in the {T:,} evaluations per client."
-    sent = listed([f"{spoken(name)} {rounded(row.sent / n_runs)}" for name, row in table.iterrows()])
-    last = listed([f"that of {spoken(name)} at t = {row['last']:,.0f}" for name, row in table.iterrows()])
+    sent = listed([f"{algorithm_in_words(name)} {rounded(row.sent / n_runs)}" for name, row in table.iterrows()])
+    last = listed([f"that of {algorithm_in_words(name)} at t = {row['last']:,.0f}" for name, row in table.iterrows()])
     runs = "the run" if n_runs == 1 else f"any of {n_runs} runs"
     return (
         f"This is how many numbers are sent on average until T = {T:,}, up and down together: {sent}. The latest round "

@@ -8,7 +8,16 @@ from pfpne.paper.claims.evidence import Study
 from pfpne.paper.run.selections import APPENDIX_OBJECTIVES
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, log_ticks, new_figure, our_style
-from pfpne.paper.show.style import LOOKS, PAGE, PF_PNE_OWN_DELTA, TITLES, listed, noise_in_words, spoken, title
+from pfpne.paper.show.style import (
+    LOOKS,
+    PAGE,
+    PF_PNE_OWN_DELTA,
+    TITLES,
+    algorithm_in_words,
+    listed,
+    noise_in_words,
+    title,
+)
 from pfpne.rng import stream
 
 RIVALS = (PF_PNE_OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
@@ -61,7 +70,7 @@ def in_words(table: pd.DataFrame) -> str:
         return "No ratio has an interval, so nothing is shown about who has less regret."
     counts = rows.assign(less=rows["high"] < 1, more=rows["low"] > 1).groupby("algorithm")[["less", "more"]].sum()
     counts["open"] = rows.groupby("algorithm").size() - counts["less"] - counts["more"]
-    parts = [f"{spoken(name)} {'/'.join(map(str, counts.loc[name]))}" for name in in_order(counts.index)]
+    parts = [f"{algorithm_in_words(name)} {'/'.join(map(str, counts.loc[name]))}" for name in in_order(counts.index)]
     less, more, undecided = counts.sum()
     return (
         "On random cells, the interval of the ratio is below 1, where an algorithm has less regret than PF-PNE, in "

@@ -9,11 +9,11 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.results import Results
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
-from pfpne.paper.show.style import LOOKS, PAGE, label, rounded, spoken
+from pfpne.paper.show.style import LOOKS, PAGE, algorithm_in_words, label, rounded
 from pfpne.problems.landmine import LandmineProblem
 
 
-def deployed(results: Results) -> pd.DataFrame:
+def tabulate_deployed(results: Results) -> pd.DataFrame:
     """Tabulate the points that the clients would use at the end of the first run.
 
     Parameters
@@ -50,15 +50,15 @@ def draw(results: Results, p: Parameters) -> Exhibit:
     Returns
     -------
     Exhibit
-        One panel per field, and the table of `deployed` as CSV.
+        One panel per field, and the table of `tabulate_deployed` as CSV.
     """
     stem = f"landmine_surfaces{'_printed' * bool(p.reading_in_name(results.experiment))}"
-    return draw_surfaces(deployed(results), results.experiment.problem(run=0), stem, p)
+    return draw_surfaces(tabulate_deployed(results), results.experiment.problem(run=0), stem, p)
 
 
 @our_style()
 def draw_surfaces(table: pd.DataFrame, problem: LandmineProblem, stem: str, p: Parameters) -> Exhibit:
-    """Draw the table of `deployed`. problem: that of the first run."""
+    """Draw the table of `tabulate_deployed`. problem: that of the first run."""
     names, first = in_order(table["algorithm"]), p.algorithms[0]
     by_field = table.groupby("field")
     columns = min(5, len(by_field))
@@ -113,7 +113,7 @@ def in_words(table: pd.DataFrame) -> str:
     Parameters
     ----------
     table : pandas.DataFrame
-        The points, as `deployed` gives them.
+        The points, as `tabulate_deployed` gives them.
 
     Returns
     -------
@@ -123,11 +123,11 @@ def in_words(table: pd.DataFrame) -> str:
     lost = (table["best_auc"] - table["auc"]).groupby(table["algorithm"], sort=False).mean().sort_values(kind="stable")
     best = lost.index[0]
     text = (
-        f"In the first run {spoken(best)} loses least AUC at the points that its clients would use, against the best "
-        f"point of the grid: {rounded(lost[best])} on average."
+        f"In the first run {algorithm_in_words(best)} loses least AUC at the points that its clients would use, "
+        f"against the best point of the grid: {rounded(lost[best])} on average."
         if len(lost) > 1
-        else f"In the first run {spoken(best)} loses {rounded(lost[best])} of AUC on average, at the points that its "
-        "clients would use, against the best point of the grid."
+        else f"In the first run {algorithm_in_words(best)} loses {rounded(lost[best])} of AUC on average, at the "
+        "points that its clients would use, against the best point of the grid."
     )
     if "pf-pne" not in lost:
         return text

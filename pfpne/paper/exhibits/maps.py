@@ -19,13 +19,13 @@ from pfpne.paper.show.style import (
     LOOKS,
     PAGE,
     TITLES,
+    algorithm_in_words,
     in_few_digits,
     label,
     listed,
     noise_in_brief,
     noise_in_words,
     short_decimal,
-    spoken,
     title,
 )
 
@@ -135,7 +135,7 @@ def draw_quantity(table: pd.DataFrame, quantity: str, p: Parameters) -> Exhibit:
 def _draw_maps(stem: str, subject: str, table: pd.DataFrame, rows: list, p: Parameters, height: float) -> Exhibit:
     """Heat maps of noise and shift: rows (name, table, quantity), one column per objective."""
     quantities = {quantity for *_, quantity in rows}
-    letters = ", ".join(f"{letter} is {spoken(name)}" for name, letter in LETTERS.items())
+    letters = ", ".join(f"{letter} is {algorithm_in_words(name)}" for name, letter in LETTERS.items())
     caption = (
         f"{subject}Numbers are ratios of mean R(T)/M over n = {p.n_runs} paired runs. Below 1 (blue) the first is "
         f"ahead. Letters name the algorithm with the smallest regret: {letters}. A tile is pale where its lead is less "
@@ -218,7 +218,7 @@ def in_words(table: pd.DataFrame) -> str:
         Two or three sentences.
     """
     n, best = len(table), table["best"].value_counts()
-    counts = listed([f"{spoken(name)} in {count}" for name, count in best.items()])
+    counts = listed([f"{algorithm_in_words(name)} in {count}" for name, count in best.items()])
     identical = identical_clients(table)
     less = table["pf-pne"] < table["pe"]
     parts = [

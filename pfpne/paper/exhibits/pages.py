@@ -119,5 +119,5 @@ def printed_blocks(folder: Path) -> list[Block]:
         Block(page, "ranking", ("ranking_printed.csv",), ranking),
         Block(page, "contributions", ("readings.csv",), contributions),
         Block(page, "statements", files, statements),
-        Block(page, "untested", (), as_markdown(as_printed.untested())),
+        Block(page, "untested", (), as_markdown(as_printed.tabulate_untested())),
     ]

@@ -44,19 +44,19 @@ from pfpne.paper.show.plot import (
 )
 from pfpne.paper.show.style import (
     LOOKS,
+    algorithm_in_words,
     label,
     listed,
     noise_in_name,
     noise_in_words,
     rounded,
-    spoken,
     times_as_much,
     title,
 )
 from pfpne.rng import stream
 
 # Of a ranking the paper's five are drawn, and, thinner, two that its figures leave out; and two bands.
-DRAWN_ALGORITHMS, THIN_ALGORITHMS = PAPER_ALGORITHMS, ("pe", "hoo")
+PLOTTED_ALGORITHMS, THIN_ALGORITHMS = PAPER_ALGORITHMS, ("pe", "hoo")
 BANDED_ALGORITHMS = ("pf-pne", "hct-pyxab")
 PANEL_POINTS = {"printed": 100, "model": 60}  # of each curve in a figure of several objectives
 FEW_RUNS = 10  # fewer say little of chance
@@ -190,7 +190,7 @@ def _draw(
 ) -> Exhibit:
     column = "simple_regret" if simple else "regret"
     curves = [
-        [results and regret_curves(_thinned(results.regret, n_points), column) for results in row] for row in rows
+        [results and regret_curves(_thin_out(results.regret, n_points), column) for results in row] for row in rows
     ]
     experiments = [[results and results.experiment for results in row] for row in rows]
     return draw_curves(curves, experiments, stem, subject, p, simple)
@@ -210,8 +210,8 @@ def draw_curves(
     More than two panels side by side are one row per noise.
     """
     table = pd.concat([part for row in curves for part in row if part is not None], ignore_index=True)
-    names = _plotted_names(table["algorithm"], p)
-    banded = _banded(names)
+    names = _choose_plotted(table["algorithm"], p)
+    banded = _choose_banded(names)
     left_out = ", ".join(label(name) for name in in_order(table["algorithm"]) if name not in names)
     caption = (
         f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{subject}. "
@@ -243,20 +243,20 @@ def draw_curves(
     return figure_exhibit(figure, stem, caption, table)
 
 
-def _plotted_names(algorithms: Iterable[str], p: Parameters) -> list[str]:
+def _choose_plotted(algorithms: Iterable[str], p: Parameters) -> list[str]:
     """The algorithms that have a line: all that were asked for, or those of the usual ones that are drawn."""
     usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
-    return [name for name in in_order(algorithms) if not usual or name in (*DRAWN_ALGORITHMS, *THIN_ALGORITHMS)]
+    return [name for name in in_order(algorithms) if not usual or name in (*PLOTTED_ALGORITHMS, *THIN_ALGORITHMS)]
 
 
-def _banded(names: list[str]) -> list[str]:
+def _choose_banded(names: list[str]) -> list[str]:
     """The algorithms that have a band: all if they are few, else two."""
     two = [name for name in names if name in BANDED_ALGORITHMS]
     return two or names[:2] if len(names) > MAX_BANDS else names
 
 
 def _bands_in_words(banded: list[str], names: list[str]) -> str:
-    return "all" if banded == names else listed(map(spoken, banded))
+    return "all" if banded == names else listed(map(algorithm_in_words, banded))
 
 
 def _share_limits(axes: np.ndarray) -> None:
@@ -271,7 +271,7 @@ def _share_limits(axes: np.ndarray) -> None:
                 ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
 
 
-def _thinned(table: pd.DataFrame, n_points: int) -> pd.DataFrame:
+def _thin_out(table: pd.DataFrame, n_points: int) -> pd.DataFrame:
     """The table Results.regret at no more than n_points of its steps t, the last one among them."""
     steps = np.sort(table["t"].unique())
     return table[table["t"].isin(steps[::-1][:: -(-len(steps) // n_points)])]
@@ -333,7 +333,7 @@ def in_words(results: Results, p: Parameters) -> str:
     """
     T = results.experiment.horizon
     last = regret_curves(results.regret[results.regret["t"] == T]).set_index("algorithm")
-    names = _plotted_names(last.index, p)
+    names = _choose_plotted(last.index, p)
     sentences = [compared_in_words(last.loc[names], T)]
     runs = {
         name: [run for (other, _), run in results.runs.items() if other == name]
@@ -353,14 +353,14 @@ def compared_in_words(last: pd.DataFrame, horizon: int) -> str:
     last = last.sort_values("mean", kind="stable")
     least, n_runs = last["mean"].iloc[0], last["runs"].max()
     first, behind = last[last["mean"] == least], last[last["mean"] > least]
-    names, alone = listed(map(spoken, first.index)), len(last) == 1
+    names, alone = listed(map(algorithm_in_words, first.index)), len(last) == 1
     verb = "has" if len(first) == 1 else "have"
     who = f"the mean regret R(T)/M of {names} is" if alone else f"{names} {verb} the smallest mean regret R(T)/M,"
     sentences = [f"After T = {horizon:,} evaluations per client {who} {rounded(least)}."]
     other = "pf-pne" if "pf-pne" in behind.index else next(iter(behind.index), None)
     if other is not None:
         mean = behind.loc[other, "mean"]
-        sentences.append(f"{spoken(other)} has {times_as_much(mean / least) if least else rounded(mean)}.")
+        sentences.append(f"{algorithm_in_words(other)} has {times_as_much(mean / least) if least else rounded(mean)}.")
     if n_runs == 1:
         sentences.append(ONE_RUN)
     elif alone:
@@ -387,11 +387,11 @@ def ranking_in_words(results: list[Results]) -> str:
     str
         Two sentences; of one where PF-PNE was not run.
     """
-    table = _ranked(_at_horizon(results))
+    table = _rank(_at_horizon(results))
     n_objectives, n_algorithms = table["objective"].nunique(), table["algorithm"].nunique()
     least = table["mean"] == table.groupby("objective")["mean"].transform("min")
     firsts = table.loc[least, "algorithm"].value_counts()
-    best = listed([f"that of {spoken(name)} on {count}" for name, count in firsts.items()])
+    best = listed([f"that of {algorithm_in_words(name)} on {count}" for name, count in firsts.items()])
     text = f"Of {n_algorithms} algorithms, the smallest mean regret is {best} of {n_objectives} objectives."
     pf_pne_rows = table[table["algorithm"] == "pf-pne"]
     ranks = [f"{row.rank} on {title(row.objective)}" for row in pf_pne_rows.itertuples()]
@@ -440,7 +440,7 @@ def _at_horizon(results: list[Results]) -> pd.DataFrame:
     return last.drop_duplicates(["objective", "algorithm", "run"])
 
 
-def _ranked(last: pd.DataFrame) -> pd.DataFrame:
+def _rank(last: pd.DataFrame) -> pd.DataFrame:
     """One row per objective and algorithm: runs, mean and std of R(T)/M, and rank; last: the regret of each run."""
     table = last.groupby(["objective", "algorithm"], sort=False)["regret"].agg(runs="count", mean="mean", std="std")
     table = table.reset_index()
@@ -464,7 +464,7 @@ def ranking(results: list[Results], p: Parameters) -> Exhibit:
         (runs with less regret) and the p-values of sign-flip tests: p_less of "not less regret", p_more of "not more".
     """
     last = _at_horizon(results)
-    table = _ranked(last)
+    table = _rank(last)
     table = pd.concat([table, _against_pf_pne(last, table, p.seed)], axis=1)
     caption = (
         f'Average cumulative regret R(T)/M of every algorithm under the reading "{p.reading}"'

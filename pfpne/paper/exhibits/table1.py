@@ -14,7 +14,7 @@ from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, as_latex, in_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, in_thousands, legend, line_looks, new_figure, our_style
-from pfpne.paper.show.style import DASH, LOOKS, PAGE, TITLES, label, listed, noise_in_words, spoken, title
+from pfpne.paper.show.style import DASH, LOOKS, PAGE, TITLES, algorithm_in_words, label, listed, noise_in_words, title
 from pfpne.rng import stream
 
 
@@ -115,14 +115,14 @@ def exponents(study: Study) -> pd.DataFrame:
 def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
     """Local and global regret, rounds and numbers, (n, k), at each of the study's k horizons."""
     if name in INTERPOLATED:
-        return _interpolated(study, objective, name)
+        return _interpolate(study, objective, name)
     noise, n = study.claim_settings[0].noise, study.figure_runs
     tables = [study.runs(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
     columns = {"local": "regret", "global": "global_regret", "rounds": "rounds", "numbers": "numbers"}
     return {kind: np.stack([table[column] for table in tables], axis=1) for kind, column in columns.items()}
 
 
-def _interpolated(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
+def _interpolate(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
     """Local and global regret, rounds and numbers at each horizon, read off the curves of the runs to the longest."""
     noise, n, T = study.claim_settings[0].noise, study.figure_runs, np.array(study.horizons)
     experiment = study.experiment(objective, name, noise, n, global_regret=True)
@@ -226,7 +226,10 @@ def in_words(table: pd.DataFrame) -> str:
     with_interval = last.dropna(subset="high")
     below = (with_interval["high"] < 1).sum()
     least = last.loc[last.groupby("objective", sort=False)["exponent"].idxmin()]
-    words = [f"{row.exponent:.2f} on {title(row.objective)} ({spoken(row.algorithm)})" for row in least.itertuples()]
+    words = [
+        f"{row.exponent:.2f} on {title(row.objective)} ({algorithm_in_words(row.algorithm)})"
+        for row in least.itertuples()
+    ]
     pf_pne_rows = last[last["algorithm"] == "pf-pne"]
     own = [f"{row.exponent:.2f} on {title(row.objective)}" for row in pf_pne_rows.itertuples()]
     shown = (

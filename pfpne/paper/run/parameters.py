@@ -313,11 +313,11 @@ def read(notebook: str) -> Parameters:
     if shell is None:
         raise ParameterError("read() reads a notebook's cells; elsewhere call complete(notebook, {name: value}).")
     _check_known("notebook", notebook, NOTEBOOKS)
-    names = [*NOTEBOOKS[notebook].parameters, *assigned(shell.history_manager.input_hist_parsed)]
+    names = [*NOTEBOOKS[notebook].parameters, *find_assigned(shell.history_manager.input_hist_parsed)]
     return complete(notebook, {name: shell.user_ns.get(name) for name in names if name not in PAPERMILL_PATHS})
 
 
-def assigned(cells: list[str]) -> list[str]:
+def find_assigned(cells: list[str]) -> list[str]:
     """Return the names assigned by the latest parameters cell and by those that papermill added after it.
 
     Other cells, and earlier runs of the parameters cell, do not count: a scratch variable is no misspelt parameter.

@@ -112,7 +112,7 @@ def label(algorithm: str) -> str:
     return LOOKS[algorithm].label
 
 
-def spoken(algorithm: str) -> str:
+def algorithm_in_words(algorithm: str) -> str:
     """What the algorithm is called within a sentence, where the comma of a label would mislead."""
     return IN_SENTENCES.get(algorithm, label(algorithm))
 
