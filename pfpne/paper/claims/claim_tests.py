@@ -1,8 +1,8 @@
-"""How the claims are tested: each test of CLAIM_TESTS is one function of cases of the claim and of its own arguments.
+"""The tests of the claims: each test in CLAIM_TESTS is a function of a claim's cases and of its own arguments.
 
-The first tests give comparisons, on one objective, which are decided by p-values. The others say of each run, on
-several objectives, whether it is as claimed, and are counted. Either may say why the runs cannot decide. What follows
-for one claim among the others is decided in pfpne.paper.claims.verdicts.
+The first tests return comparisons on one objective, which are decided by p-values. The others return whether each run
+is as claimed, on several objectives, and are counted. A test may also return a reason why the runs cannot decide. The
+verdict, with the correction for multiple claims, is made in pfpne.paper.claims.verdicts.
 """
 
 import math
@@ -35,26 +35,26 @@ from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.style import Delta_in_words, label, title
 
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
-MOST_RUNS_SHARE, FEW_RUNS_SHARE = 0.8, 0.2  # of the runs, for what is measured with error: times
-MAX_RANDOM_SHARE = 0.8  # of the regret of random points: beyond, an algorithm has learnt next to nothing
-CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # what regret they have at T depends on the phase that T cuts
+MOST_RUNS_SHARE, FEW_RUNS_SHARE = 0.8, 0.2  # claims on times hold, or fail, in such a share of the runs
+MAX_RANDOM_SHARE = 0.8  # above this share of the regret of random points, an algorithm has learnt next to nothing
+CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # their regret at T depends on the truncated phase
 
 
 # --- tests that compare -----------------------------------------------------------------------------
 
 
 def why_regret_undecided(algorithm: str, quantity: str, runs: pd.DataFrame) -> str:
-    """Why the regret that an algorithm has at T in these runs cannot be compared; nothing if it can."""
+    """The reason why an algorithm's regret in these runs cannot be compared; "" if it can."""
     return why_one_phase(runs["last_phase"]) if algorithm in CUT_MATTERS and quantity == "regret" else ""
 
 
 def inequalities(
     a: np.ndarray, b: np.ndarray, name: str | tuple[str, str], below=None, above=None, undecidable=""
 ) -> list[Comparison]:
-    """Make the comparisons of a claim about paired runs: a < below * b, and a > above * b, each where a limit is given.
+    """Make the comparisons of a claim about paired runs: a < below * b, and a > above * b, for the limits given.
 
-    a, b (n,): one value per run; of unequal lengths, the runs that both have count. name: of the comparison, or the
-    names of a and of b. undecidable: what keeps the runs from deciding it.
+    a, b (n,): one value per run; if their lengths differ, only the common runs count. name: the name of the comparison,
+    or the names of a and of b. undecidable: the reason why the runs cannot decide it, or "".
     """
     n = min(len(a), len(b))
     a, b = a[:n], b[:n]
@@ -77,11 +77,11 @@ def compare(
     on_figure_runs=False,
     tuned_c=False,
 ) -> Outcome:
-    """Compare an algorithm with every other: its R(T)/M is below `below` times theirs, and above `above` times theirs.
+    """Compare an algorithm's R(T)/M with that of each of the others: it is below `below`, and above `above`, times it.
 
-    quantity: the column of the runs that is compared. settings: the algorithm's. identical: whether the clients are.
-    times_T: the horizon, in units of the study's T. on_figure_runs: whether only the runs of the figures count.
-    tuned_c: whether the others' c follows the noise.
+    quantity: the column of the runs that is compared, instead of R(T)/M. settings: the algorithm's settings. identical:
+    whether the clients are identical. times_T: the horizon, in units of the study's T. on_figure_runs: whether only the
+    runs of the figures count. tuned_c: whether the others' c follows the noise.
     """
     changes, comparisons = {**IDENTICAL_CLIENTS} if identical else {}, []
     if times_T != 1:
@@ -99,19 +99,19 @@ def compare(
 
 
 def c_of_noise(noise: float | str) -> float:
-    """HCT's c for a noise: 0.7 of its standard deviation (of Bernoulli rewards: 1/2, its bound), at least 0.05."""
+    """HCT's c for a noise: 0.7 times its standard deviation (its bound 1/2 for Bernoulli rewards), at least 0.05."""
     return max(0.05, 0.7 * reward_deviation(noise))
 
 
 def compare_global(case: ClaimCase, algorithm: str) -> Outcome:
-    """The algorithm's global R(T)/M, against f-bar's maximum, is below its local one."""
+    """The algorithm's global R(T)/M, against f-bar's maximum, is below its local R(T)/M."""
     runs = case.runs(algorithm, global_regret=True, n_runs=case.study.figure_runs)
     shared, local = runs["global_regret"].to_numpy(), runs["regret"].to_numpy()
     return Outcome(inequalities(shared, local, ("global", "local"), below=1))
 
 
 def compare_identical(case: ClaimCase, algorithm: str, above: float) -> Outcome:
-    """The algorithm's R(T)/M is above so many times what it has with identical clients."""
+    """The algorithm's R(T)/M is more than `above` times its R(T)/M with identical clients."""
     apart, identical = (case.runs(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENTS))
     pair = f"shift {case.study.shift:g}", "alike"
     undecidable = why_regret_undecided(algorithm, "regret", apart)
@@ -120,16 +120,16 @@ def compare_identical(case: ClaimCase, algorithm: str, above: float) -> Outcome:
 
 
 def finds_own(case: ClaimCase) -> Outcome:
-    """At T, PF-PNE's simple regret is below that of the global maximiser for all."""
+    """At T, PF-PNE's simple regret is below the simple regret of deploying f-bar's maximiser at every client."""
     deployed = case.runs()["simple_regret"].to_numpy()
     shared = case.per_run(depths.gaps_at_global_maximum).mean(axis=1)
     return Outcome(inequalities(deployed, shared, ("PF-PNE", "global maximiser"), below=1))
 
 
 def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: float) -> Outcome:
-    """Each setting, moved alone to these values, changes PF-PNE's R(T)/M by less than a factor.
+    """Each setting, moved alone to the given values, changes PF-PNE's R(T)/M by less than the factor `within`.
 
-    Vacuous where PF-PNE does as badly as points drawn at random: there is nothing to lose.
+    The claim is vacuous if PF-PNE's regret is close to that of random points: then no setting can matter.
     """
     runs = {name: case.runs(name) for name in PAPER_ALGORITHMS}
     ours, *rivals = (table["regret"].to_numpy() for table in runs.values())
@@ -153,7 +153,7 @@ def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: f
 
 
 def any_Delta(case: ClaimCase, deltas: Sequence[float], below: float) -> Outcome:
-    """With each of these Delta, PF-PNE's R(T)/M is below so many times that of PE alone."""
+    """With each of these Delta, PF-PNE's R(T)/M is below `below` times PE's."""
     alone, comparisons = case.runs("pe")["regret"].to_numpy(), []
     for Delta in deltas:
         runs = case.runs(settings={"Delta": Delta}, **case.sweep)
@@ -163,7 +163,7 @@ def any_Delta(case: ClaimCase, deltas: Sequence[float], below: float) -> Outcome
 
 
 def any_shift(case: ClaimCase, shifts: Sequence[float], below: float, above=None) -> Outcome:
-    """With clients this far apart, PF-PNE's R(T)/M is below (and above) so many times PE's alone."""
+    """With each of these shifts, PF-PNE's R(T)/M is below `below` (and above `above`) times PE's."""
     comparisons = []
     for shift in shifts:
         changes = ({"shift": shift} if shift else IDENTICAL_CLIENTS) | case.sweep
@@ -176,15 +176,15 @@ def any_shift(case: ClaimCase, shifts: Sequence[float], below: float, above=None
 
 
 def rank_among(ours: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
-    """The place of our mean among the rivals', 1 for the smallest; each is compared on the runs that it has."""
+    """The rank of our mean among the rivals' means, 1 for the smallest; each is compared on the common runs."""
     return 1 + sum(theirs.mean() < ours[: len(theirs)].mean() for theirs in rivals)
 
 
 def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(None,)) -> Outcome:
     """Compare a growth exponent a with a limit: a column of the runs grows like T^a, or M^a with identical clients.
 
-    along: "T" or "M". below: the limit. quantity: the column. deltas: the claim is made of each of these Delta. Regret
-    cannot be decided on where `why_one_phase` gives a reason.
+    along: "T" or "M". below: the limit. quantity: the column. deltas: the values of Delta that are claimed. A claim on
+    regret is not decidable if `why_one_phase` gives a reason.
     """
     scales = {
         "M": ("n_clients", case.study.client_counts, IDENTICAL_CLIENTS),
@@ -205,7 +205,7 @@ def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(
 
 
 def count(function: Callable, *cases: ClaimCase, **arguments) -> Outcome:
-    """What function(case), which returns Counted, says of each objective."""
+    """The Outcome of function(case), which returns Counted, over all objectives."""
     counted = {title(case.objective): function(case, **arguments) for case in cases}
     measured = "; ".join(f"{name}{result.reason}{result.details}" for name, result in counted.items())
     reason = next((f"{name}{result.reason}" for name, result in counted.items() if False in result.as_claimed), "")
@@ -224,7 +224,7 @@ def has_stopped_communicating(rounds, last, H_0, T: int):
 
 
 def grows(case: ClaimCase) -> Counted:
-    """Fed-PNE has a round after T/10 and after PF-PNE's last; None if the horizon cuts the phase that it has begun."""
+    """Fed-PNE has a round after T/10 and after PF-PNE's last round; None if its current phase is truncated."""
     fed, pf, T = case.runs("fed-pne"), case.runs(), case.study.horizon
     later, cut = keeps_communicating(fed["last_round"], pf["last_round"], T), T - fed["last_round"] > MAX_CUT_SHARE * T
     as_claimed = [True if is_later else None if is_cut else False for is_later, is_cut in zip(later, cut, strict=True)]
@@ -244,7 +244,7 @@ def stops(case: ClaimCase) -> Counted:
 
 
 def costs_bounded(case: ClaimCase) -> Counted:
-    """PF-PNE has at most H_0 + 1 rounds, and carries at most what these would if no node were ever eliminated."""
+    """PF-PNE has at most H_0 + 1 rounds, and sends at most as many numbers as if no node were ever eliminated."""
     runs, M = case.runs(), case.study.n_clients
     H_0 = last_depth(runs)
     # 2^h nodes at each depth h = 0..H_0: of each, every client sends one number and receives three
@@ -262,7 +262,7 @@ def within_Delta(case: ClaimCase) -> Counted:
 
 
 def near_optimal(case: ClaimCase) -> Counted:
-    """At the global maximum, every client is within the paper's Delta of its own: Assumption 4, epsilon 0."""
+    """At f-bar's maximiser, every client is within the paper's Delta of its own maximum: Assumption 4, epsilon 0."""
     gaps = case.per_run(depths.gaps_at_global_maximum).max(axis=1)
     return Counted(
         (gaps <= PAPER_SETTINGS.Delta).tolist(), f": {format_number(gaps.min())} to {format_number(gaps.max())}"
@@ -270,7 +270,7 @@ def near_optimal(case: ClaimCase) -> Counted:
 
 
 def smooth(case: ClaimCase, depth: int) -> Counted:
-    """At each depth to this one, the cell with a client's maximum has a centre within nu_1 rho^h of it."""
+    """At each depth h <= depth, f_m at the centre of client m's optimal cell is within nu_1 rho^h of f_m*."""
     gaps = case.per_run(depths.gaps_at_depths, depth)  # (n, depth + 1)
     ratio = gaps / (PAPER_SETTINGS.nu_1 * PAPER_SETTINGS.rho ** np.arange(depth + 1))
     reason = f": up to {format_number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
@@ -278,7 +278,7 @@ def smooth(case: ClaimCase, depth: int) -> Counted:
 
 
 def within_width(case: ClaimCase, settings: dict) -> Counted:
-    """Every mean that PF-PNE eliminates by is within its half-width of what it estimates."""
+    """Every confidence interval that PF-PNE eliminates nodes by covers the true value."""
     events = case.events(settings)
     outside, n_means = events["outside"], events["means"].sum()
     runs = f"in {(outside > 0).sum()} of {len(events)} runs"
@@ -327,7 +327,7 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
 
 
 def confidential(case: ClaimCase, *_) -> Outcome:
-    """Every mean that PF-PNE's clients send is of at least two rewards, which M and T alone decide."""
+    """Every mean that PF-PNE's clients send averages at least two rewards; this depends on M and T alone."""
     T, M, s = case.study.horizon, case.study.n_clients, PAPER_SETTINGS
     log_term, H_0 = s.log_term(T, M), transition_depth(s.Delta, s.nu_1, s.rho)
     pulls = [n_pulls_per_client(h, log_term, s, M) for h in range(H_0 + 1)]
@@ -338,9 +338,9 @@ def confidential(case: ClaimCase, *_) -> Outcome:
 
 
 def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
-    """`within_width`, whose premise is that the rewards of one point are within an interval of length 1.
+    """`within_width`, with the premise that the rewards at one point lie in an interval of length 1.
 
-    Without noise every mean is what it estimates. as_in_theory: with its c and c_1, not the paper's.
+    Without noise every mean equals the true value. as_in_theory: with the theory's c and c_1, not the experiments'.
     """
     settings = theory_settings(cases[0].study.n_clients) if as_in_theory else {}
     outcome, noise = count(within_width, *cases, settings=settings), cases[0].setting.noise
@@ -349,9 +349,9 @@ def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
 
 
 def count_times(*cases: ClaimCase, quantity: str) -> Outcome:
-    """In how many runs on each objective FN-UCB is "slower", or the others are "alike": see `measure_times`.
+    """The share of runs on each objective in which FN-UCB is "slower", or the others are "alike" (`measure_times`).
 
-    As claimed on an objective if the share is MOST_RUNS_SHARE at least, refuted if FEW_RUNS_SHARE at most, else open.
+    As claimed on an objective if the share is at least MOST_RUNS_SHARE, refuted if at most FEW_RUNS_SHARE, else open.
     """
     shares = [measure_times(case)[quantity] for case in cases]
     as_claimed = [True if share >= MOST_RUNS_SHARE else False if share <= FEW_RUNS_SHARE else None for share in shares]
@@ -359,10 +359,10 @@ def count_times(*cases: ClaimCase, quantity: str) -> Outcome:
 
 
 def measure_times(case: ClaimCase) -> dict:
-    """The median seconds of one run of each of the paper's five, in the runs of the figures.
+    """The median seconds of one run of each of the paper's five, over the runs of the figures.
 
-    slower, alike: the share of these runs in which FN-UCB takes at least LARGE_FACTOR times as long as each of the
-    others, and in which none of the others takes more than LARGE_FACTOR times as long as another.
+    slower: the share of these runs in which FN-UCB takes at least LARGE_FACTOR times as long as each of the others.
+    alike: the share in which no other algorithm takes more than LARGE_FACTOR times as long as another.
     """
     n, head = case.study.figure_runs, {"regime": case.setting.name, "cells": case.setting.cells}
     seconds = pd.DataFrame({name: case.runs(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})

@@ -1,4 +1,4 @@
-"""What happens at each depth of a run, and what the paper supposes of the cells there.
+"""What happens at each depth of a run, and whether the paper's assumptions about the cells hold there.
 
 The first part measures the paper's assumptions on a problem and on the cells of a partition:
 
@@ -6,16 +6,16 @@ The first part measures the paper's assumptions on a problem and on the cells of
 |-------------------------------------|--------------------|-----------------------------------------------------------|
 | Delta (Assumption 3)                | problem.Delta      | the largest abs(f-bar* - f_m*)                            |
 | Delta, omega (Assumption 4)         | Delta_4, omega     | f_m* - f_m(x) <= Delta + omega (f-bar* - f-bar(x))        |
-| diam(P_{h,i}) (Assumption 2)        | diameters          | the least that its fourth condition leaves room for       |
+| diam(P_{h,i}) (Assumption 2)        | diameters          | the smallest diameter that its fourth condition allows    |
 | nu_1, rho (Assumption 2)            | smoothness         | diam(P_{h,i}) <= nu_1 rho^h                               |
-| N_f(a nu rho^h, .) (Definition 1)   | count_near_optimal | how many cells of depth h hold an a nu rho^h-optimal x    |
+| N_f(a nu rho^h, .) (Definition 1)   | count_near_optimal | the number of cells with an a nu rho^h-optimal point      |
 | d_m, d-bar, d_new (Definitions 1, 2)| near_optimality_dimension | N ~ rho^(-d h)                                     |
 
 Rows 0..M-1 of an array are the clients, the last is f-bar. Depths are h = 0..H.
 
-The second part watches runs of pf-pne, fed-pne and pe: their own clients and server run, and the clients note what
-happens. The third looks at each mean that PF-PNE eliminates nodes by. The fourth has what the claims read of a run:
-each of its functions takes (experiment, run) and returns plain numbers.
+The second part watches runs of pf-pne, fed-pne and pe: the algorithm's own clients and server run, and the clients
+record what happens. The third part checks each mean that PF-PNE eliminates nodes by against the true value. The fourth
+part has the functions that the claims apply to a run: each takes (experiment, run) and returns plain numbers.
 """
 
 import itertools
@@ -40,9 +40,9 @@ from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import simulate
 
-LOCAL_FACTOR, GLOBAL_FACTOR = 12, 6  # of the near-optimal sets of f_m and of f-bar (below Definition 1)
-EXTRA_DEPTHS = 6  # depths below a cell whose centres tell its range
-TOLERANCE = 1e-6  # of a value at a maximum: next to a square-root cusp, rounding alone costs 1e-8
+LOCAL_FACTOR, GLOBAL_FACTOR = 12, 6  # the factors a in the near-optimal sets of f_m and of f-bar (below Definition 1)
+EXTRA_DEPTHS = 6  # a cell's range is taken over the centres of its descendants down to so many depths below
+TOLERANCE = 1e-6  # for values at a maximum: next to a square-root cusp, rounding alone costs 1e-8
 RANDOM_POINTS = 1_000
 EVENTS = {
     "means": "means that nodes are eliminated by, the server's and the clients'",
@@ -52,7 +52,7 @@ EVENTS = {
 
 
 def cells_on_path(partition: Partition, points: np.ndarray, depth: int) -> list[np.ndarray]:
-    """Find the nodes that hold the points (n, d): their indices (n,) at each depth 0..depth; on a border, the first."""
+    """Find the nodes that hold the points (n, d): indices (n,) at each depth 0..depth; on a border, the first node."""
     nodes = [np.ones(len(points), dtype=np.int64)]
     for h in range(1, depth + 1):
         children = partition.children(nodes[-1]).reshape(-1, partition.k)
@@ -68,9 +68,10 @@ def cells_on_path(partition: Partition, points: np.ndarray, depth: int) -> list[
 def cell_extremes(problem: Problem, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Find the lowest and the highest values (M + 1, k^h) on the cells of each depth down to H.
 
-    They are looked up at the centres of the cells down to EXTRA_DEPTHS depths deeper, at the corners, and at the
-    maximisers: the lowest are a little too high, the highest of cells without a maximiser too low. Of rastrigin they
-    are exact to 1e-4 in any dimension; of its f-bar they are those before the clipping at 0, a bound from below.
+    They are taken over the cells' corners, the centres of cells down to EXTRA_DEPTHS depths deeper, and the maximisers.
+    So the lowest values are a little too high, and the highest are a little too low in cells without a maximiser. For
+    rastrigin both are exact to 1e-4 in any dimension; for its f-bar they ignore the clipping at 0, and bound the values
+    from below.
     """
     if isinstance(problem, Rastrigin):
         return _separable_extremes(problem, partition, H)
@@ -101,7 +102,7 @@ def cell_extremes(problem: Problem, partition: Partition, H: int) -> tuple[list[
 
 
 def _separable_extremes(problem: Rastrigin, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Of a mean over the dimensions of functions of one coordinate: its extremes on a box are the means of theirs."""
+    """`cell_extremes` of a mean of functions of one coordinate: its extremes on a box are the means of theirs."""
     (bottom, top), d, parts = problem.domain[0], problem.d, 2**14
     x = np.linspace(bottom, top, parts + 1)  # the ends of the finest intervals, 64 to a period or more
     columns = [problem.function((x[None, :] - problem.shifts[:, j, None]).reshape(-1, 1)) for j in range(d)]
@@ -134,10 +135,11 @@ def optima(problem: Problem) -> np.ndarray:
 
 
 def diameters(best: np.ndarray, lows: list, highs: list) -> np.ndarray:
-    """The least diameters (M + 1, H + 1) that Assumption 2 allows: of the worst cell of each depth.
+    """The smallest diameters (M + 1, H + 1) that Assumption 2 allows, maximised over the cells of each depth.
 
-    Its fourth condition, f* - f(y) <= f* - f(x) + max(f* - f(x), l(x, y)), asks l(x, y) >= f(x) - f(y) wherever that
-    exceeds f* - f(x). In a cell it asks most where x is its best point and y its worst.
+    By its fourth condition, f* - f(y) <= f* - f(x) + max(f* - f(x), l(x, y)), a dissimilarity l satisfies l(x, y) >=
+    f(x) - f(y) whenever f(x) - f(y) > f* - f(x). So a cell's diameter is at least max f - min f over the cell, if this
+    exceeds f* - max f, and else 0.
     """
     largest = []
     for low, high in zip(lows, highs, strict=True):
@@ -147,7 +149,7 @@ def diameters(best: np.ndarray, lows: list, highs: list) -> np.ndarray:
 
 
 def smoothness(diameters: np.ndarray) -> tuple[float, float]:
-    """(nu_1, rho) with diameters (H + 1,) <= nu_1 rho^h: rho by least squares of logarithms, nu_1 the least then."""
+    """(nu_1, rho) with diameters (H + 1,) <= nu_1 rho^h: rho by log-linear least squares, then the smallest nu_1."""
     depth = np.flatnonzero(diameters > 0)
     slope = np.polyfit(depth, np.log(diameters[depth]), 1)[0] if len(depth) > 1 else 0.0
     return float(np.exp(np.max(np.log(diameters[depth]) - slope * depth))), float(np.exp(slope))
@@ -156,8 +158,9 @@ def smoothness(diameters: np.ndarray) -> tuple[float, float]:
 def count_near_optimal(best: np.ndarray, highs: list, nu_1: float, rho: float) -> tuple[np.ndarray, np.ndarray]:
     """Count the cells of each depth that hold a near-optimal point.
 
-    Returned are two arrays: (M + 1, H + 1), with a point within LOCAL_FACTOR nu_1 rho^h of a client's optimum, or
-    within GLOBAL_FACTOR nu_1 rho^h of f-bar*; and (M, H + 1), those of each client that are none of f-bar's.
+    Returned are two arrays. The first, (M + 1, H + 1), counts the cells with a point within LOCAL_FACTOR nu_1 rho^h of
+    a client's optimum, or within GLOBAL_FACTOR nu_1 rho^h of f-bar*. The second, (M, H + 1), counts the cells that are
+    near-optimal for a client, but not for f-bar.
     """
     near_all, different = [], []
     for h, high in enumerate(highs):
@@ -169,9 +172,9 @@ def count_near_optimal(best: np.ndarray, highs: list, nu_1: float, rho: float) -
 
 
 def near_optimality_dimension(counts: np.ndarray, nu_1: float, rho: float) -> np.ndarray:
-    """d >= 0 with counts (n, H + 1) ~ rho^(-d h), (n,): by least squares, of one cell where there is none.
+    """d >= 0 (n,) with counts (n, H + 1) ~ rho^(-d h): by log-linear least squares, with 1 for a count of 0.
 
-    From the depth on where not every point is near-optimal for f_m; nan if that leaves fewer than two depths.
+    Only depths at which not every point is near-optimal for f_m are used; nan if there are fewer than two.
     """
     H = counts.shape[1] - 1
     depth = np.array([h for h in range(H + 1) if LOCAL_FACTOR * nu_1 * rho**h < 1])
@@ -182,13 +185,13 @@ def near_optimality_dimension(counts: np.ndarray, nu_1: float, rho: float) -> np
 
 
 def Delta_4(problem: Problem) -> float:
-    """The least Delta that any omega of Assumption 4 goes with: the largest f_m* - f_m at the maximiser of f-bar."""
+    """The smallest Delta for which Assumption 4 has an omega: the largest f_m* - f_m at the maximiser of f-bar."""
     least = float(np.max(problem.optimum - problem.values(problem.global_maximiser[None])[:, 0]))
     return least if least > TOLERANCE else 0.0
 
 
 def omega(problem: Problem, partition: Partition, H: int, Delta: float) -> float:
-    """The least omega >= 1 of Assumption 4 with this Delta, at the centres down to depth H; infinite if none serves."""
+    """The smallest omega >= 1 of Assumption 4 with this Delta, over the centres down to depth H; infinite if none."""
     if Delta < Delta_4(problem):
         return math.inf
     least = 1.0
@@ -206,7 +209,7 @@ def omega(problem: Problem, partition: Partition, H: int, Delta: float) -> float
 
 @dataclass(frozen=True, eq=False)
 class NotedPartition(Partition):
-    """A partition that notes whose children are asked for, one depth after another: they are the nodes kept."""
+    """A partition that records the nodes whose children are requested, depth by depth: these are the kept nodes."""
 
     kept: list = field(default_factory=list)
 
@@ -216,7 +219,7 @@ class NotedPartition(Partition):
 
 
 class WatchedClient(PhasedClient):
-    """A client that notes the nodes it keeps, first with the server, then alone, and what it pulls.
+    """A client that records its pulls and the nodes that it keeps, first with the server, then alone.
 
     pulled[h, i]: (pulls, sum of rewards) of each node.
     """
@@ -234,11 +237,10 @@ class WatchedClient(PhasedClient):
 
 
 class Watched(NamedTuple):
-    """What was seen of a run.
+    """The record of a run.
 
-    kept_by_server: the nodes kept at each depth 0, 1, ... by the server, or passed on by Fed-PNE's expansion.
-    kept_alone: for each client, those that it kept alone. means: {h: the clients' means (M, n) of K^h}, as they were
-    sent.
+    kept_by_server: the nodes kept by the server at each depth 0, 1, ..., or split unsampled by Fed-PNE's expansion.
+    kept_alone: for each client, the nodes that it kept alone. means: {h: the clients' means (M, n) of K^h}, as sent.
     """
 
     run: Run
@@ -250,13 +252,13 @@ class Watched(NamedTuple):
 
     @property
     def pulls(self) -> pd.DataFrame:
-        """One row per client m and node (depth, index) that it pulled: n, how often, and total, the sum of rewards."""
+        """One row per client m and node (depth, index) that it pulled: n pulls, and total, the sum of the rewards."""
         pulled = [(m, *node, *sums) for m, client in enumerate(self.clients) for node, sums in client.pulled.items()]
         return pd.DataFrame(pulled, columns=["m", "depth", "index", "n", "total"])
 
 
 def watch(name: str, problem: Problem, horizon: int, **options) -> Watched:
-    """Run pf-pne, fed-pne or pe on a problem and note what happens. options: as simulate takes them."""
+    """Run pf-pne, fed-pne or pe on a problem and record what happens. options: as for `simulate`."""
     made = []
 
     def make(task, chosen):
@@ -267,13 +269,13 @@ def watch(name: str, problem: Problem, horizon: int, **options) -> Watched:
     server, clients = made
     up = [message for _, direction, _, message in run.messages if direction == "up"]
     means = {h: np.stack([message.means for message in up if message.header == h]) for h in {m.header for m in up}}
-    n_federated = max(means, default=-1) + 1  # the depths that the server decided on, expanded ones among them
+    n_federated = max(means, default=-1) + 1  # the depths that the server decided on, including expanded ones
     kept = [client.cells.kept for client in clients]
     return Watched(run, server, clients, kept[0][:n_federated], [nodes[n_federated:] for nodes in kept], means)
 
 
 def nodes_before_elimination(partition: Partition, kept: list[np.ndarray]) -> list[np.ndarray]:
-    """The nodes of each depth before elimination: the root, then the children of those kept."""
+    """The nodes of each depth before elimination: the root, then the children of the kept nodes."""
     return [np.array([1]), *map(partition.children, kept)]
 
 
@@ -281,17 +283,16 @@ def nodes_before_elimination(partition: Partition, kept: list[np.ndarray]) -> li
 
 
 class CheckedPFPNE(PFPNE):
-    """PF-PNE that checks each mean which it eliminates nodes by against what that mean estimates.
+    """PF-PNE that records whether each confidence interval used for elimination covers the true value.
 
-    errors: whether each mean is further from what it estimates than its half-width. lost (M,): whose maximum was
-    eliminated.
+    errors: whether each interval misses the true value. lost (M,): whether the client's maximum was eliminated.
     """
 
     def __init__(self, task, settings, S, problem):
         super().__init__(task, settings, S)
         self.problem, self.errors, self.lost = problem, [], np.zeros(S, dtype=bool)
         self.maxima = cells_on_path(task.partition, problem.maximisers, task.partition.max_depth)
-        self.kept_by_server = self.drawn = None  # what PE is given
+        self.kept_by_server = self.drawn = None  # the arguments of PE
 
     def loop(self):
         loop, result, pulled = super().loop(), None, None
@@ -309,16 +310,16 @@ class CheckedPFPNE(PFPNE):
         return super().pe(kept_by_server, drawn)
 
     def note_errors(self, mean: np.ndarray, value: np.ndarray, n) -> None:
-        """Note of each mean of n rewards whether its half-width misses the value."""
+        """Record for each mean of n rewards whether its confidence interval misses the true value."""
         self.errors.append(np.abs(mean - value) > radius(n, self.log_term, self.settings.c))
 
     def check_server_means(self, pulled: Pull, means: np.ndarray) -> None:
-        """Check the means (S, n) that the clients send of the nodes that they have pulled."""
+        """Check the means (S, n) that the clients send for the nodes just pulled."""
         points = self.task.partition.centers(pulled.h, pulled.index[: means.shape[1]])
         self.note_errors(means.mean(axis=0), self.problem.mean_values(points), len(means) * pulled.counts[0])
 
     def check_client_means(self, pulled: Pull, sums: np.ndarray, before: np.ndarray) -> None:
-        """Check the means of one depth of PE. before (S,): whom the horizon had not cut then."""
+        """Check the means of one depth of PE. before (S,): the clients that were not done before this depth."""
         h, owner, index, n = pulled
         s, sums, n, protected = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
         if h in self.drawn:
@@ -328,19 +329,19 @@ class CheckedPFPNE(PFPNE):
             n[known] += pulls_before
             protected, _ = lookup_sorted(self.maxima[h], self.kept_by_server[h][0])
             if pulls_before >= s.tau(h, self.log_term):
-                return  # nodes that were sampled enough together are not pulled, and not seen here
+                return  # nodes that stage 1 sampled enough are not pulled, so they do not appear here
         present = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
         self.lost |= before & ~present & ~protected
-        whole = ~self.done[owner]  # what the horizon has not cut
+        whole = ~self.done[owner]  # the pulls that the horizon has not truncated
         value = self.problem.paired_values(owner[whole], self.task.partition.centers(h, index[whole]))
         self.note_errors(sums[whole] / n[whole], value, n[whole])
 
 
-# --- what the claims read of a run --------------------------------------------------------------------
+# --- functions that the claims apply to a run ---------------------------------------------------------
 
 
 def gap_of_random_points(experiment: Experiment, run: int) -> float:
-    """f_m* less the mean of f_m, at points drawn uniformly from the domain, or at all candidates where it has some."""
+    """f_m* minus the mean of f_m over uniform random points of the domain, or over all candidates if there are any."""
     problem = experiment.problem(run)
     x = problem.candidates
     if x is None:
@@ -355,7 +356,7 @@ def gaps_at_global_maximum(experiment: Experiment, run: int) -> list[float]:
 
 
 def gaps_at_depths(experiment: Experiment, run: int, depth: int) -> list[float]:
-    """At each depth down to this one, the largest f_m* - f_m of a client at the centre of the cell with its maximum."""
+    """At each depth down to this one, the largest f_m* - f_m over clients m, at the centre of m's optimal cell."""
     problem = experiment.problem(run)
     partition, owner = experiment.partition(run), np.arange(problem.n_clients)
     nodes = cells_on_path(partition, problem.maximisers, depth)

@@ -1,7 +1,7 @@
-"""The runs that the claims and Table 1 read: a few numbers of each, kept beside the runs so that reading is quick.
+"""The summaries of runs that the claims and Table 1 use, stored beside the runs so that reading is quick.
 
-`Study` says which runs there are. `Study.runs` is the way to their numbers, one row per run; `summarize` is the same
-for any experiment, and `summarize_many` for tens of thousands of runs, which are not kept themselves.
+`Study` defines the runs. `Study.runs` returns their summaries, one row per run. `summarize` does so for any experiment,
+and `summarize_many` for tens of thousands of runs, of which only the summaries are stored.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
 
 @dataclass(frozen=True)
 class ClaimSetting:
-    """The condition in which claims are tested: a noise (and its name), a kind of cells, the objectives run there.
+    """A condition in which claims are tested: a noise, a kind of cells and the objectives.
 
-    It is no setting of an algorithm: those are called settings. Its name, that of the noise or "landmine", stands in
-    the column "regime" of the tables of claims, which is no regime of the map.
+    (An algorithm's parameters are called settings, too.) name: the name of the noise, or "landmine". It is the column
+    "regime" of the tables of claims, which has nothing to do with the regimes of the regime map.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ClaimSetting:
 
 @dataclass(frozen=True)
 class Study:
-    """The scale of every run that a claim or Table 1 uses, and the way to those runs.
+    """The scale of all runs that a claim or Table 1 uses, with methods that return these runs.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Study:
         Paired runs of the figures. They are the first of the claim_runs. Table 1, the deviations and other
         measurements that take long use these runs only.
     claim_settings : tuple of ClaimSetting
-        Where the claims are tested.
+        The conditions in which the claims are tested.
     shift : float
         The standard deviation of the clients' shifts, in widths of the domain.
     seed : int
@@ -70,7 +70,7 @@ class Study:
     n_jobs : int or str, optional
         The workers, as in `pfpne.paper.run.workers.run_in_order`.
     folder : Path
-        Where runs, and what was measured of them, are kept.
+        The folder of the stored runs and their summaries.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Study:
 
     @classmethod
     def from_parameters(cls, p: Parameters) -> Study:
-        """Make the study that a notebook's parameters ask for.
+        """Make the study for a notebook's parameters.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Study:
         Returns
         -------
         Study
-            At their scale, under each noise of their profile, on both kinds of cells.
+            The study at the parameters' scale, under each noise of their profile, on both kinds of cells.
         """
         profile = PROFILES[p.profile]
         settings = [ClaimSetting(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
@@ -129,30 +129,30 @@ class Study:
     def experiment(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> Experiment:
         """One algorithm at this scale, by default in the runs of the main comparison.
 
-        changes: to n_clients, horizon, shift, common, cells, settings, ...
+        changes: other values of n_clients, horizon, shift, common, cells, settings, ...
         """
         scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "shift", "seed")}
         scale |= {"n_runs": n_runs or self.claim_runs, "noise": noise, **changes}
         return Experiment(objective, algorithms=(algorithm,), **scale)
 
     def runs(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> pd.DataFrame:
-        """One row per run of one algorithm, columns as in RUN_COLUMNS; arguments as those of `experiment`."""
+        """One row per run of one algorithm, columns as in RUN_COLUMNS; arguments as for `experiment`."""
         return summarize(self.experiment(objective, algorithm, noise, n_runs, **changes), self.n_jobs, self.folder)
 
     def variant_regrets(
         self, objective, base: str, algorithm, partition_class: type, noise, n_runs, **changes
     ) -> np.ndarray:
-        """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, played on cells of that class.
+        """R(T)/M of each run (n_runs,) of a variant of the algorithm `base`, on cells of this partition class.
 
-        algorithm: what simulate runs.
+        algorithm: the variant, as for `simulate`.
         """
         experiment = self.experiment(objective, base, noise, n_runs, **changes)
         return self.per_run(_regret_of, experiment, algorithm, partition_class, label=f"a variant of {base}")
 
     def per_run(self, function: Callable, experiment: Experiment, *arguments, label: str | None = None) -> np.ndarray:
-        """What function(experiment, run, *arguments) returns for each run (n_runs, ...), in plain numbers.
+        """The values (n_runs, ...) of function(experiment, run, *arguments), in plain numbers.
 
-        It is kept, and read the next time. label: what the progress bar says, if not the name of the function.
+        They are stored, and read the next time. label: the text of the progress bar, if not the function's name.
         """
         label = f"{experiment.objective}, {label or function.__name__}"
         return np.array(rows_of_runs(function, [experiment], self.n_jobs, self.folder, label, [arguments]))
@@ -176,7 +176,7 @@ RUN_COLUMNS = {
 
 
 def _summary(experiment: Experiment, rows_of: Callable[[], list[list]], folder: Path) -> pd.DataFrame:
-    """The table of an experiment, columns as in RUN_COLUMNS, read where it is kept, else made of rows_of() now."""
+    """The stored table of an experiment, columns as in RUN_COLUMNS; if there is none, it is made from rows_of() now."""
     first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
     key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
     return pd.DataFrame(cache.stored_rows(key, rows_of, folder), columns=list(RUN_COLUMNS))
@@ -184,7 +184,7 @@ def _summary(experiment: Experiment, rows_of: Callable[[], list[list]], folder: 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
     """One row per run of the experiment, columns as in RUN_COLUMNS: read if it was summarized before, else run now."""
-    bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # for less it flickers
+    bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # a short one flickers
 
     def rows() -> list[list]:
         runs = run_experiment(experiment, n_jobs, bar, folder, reduce=summary_row).runs
@@ -196,10 +196,10 @@ def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: P
 def summarize_many(
     groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS
 ) -> list[list[pd.DataFrame]]:
-    """The tables of `summarize` of each experiment, in groups: for tens of thousands of runs, which are not kept.
+    """The tables of `summarize` for each experiment, in groups: for tens of thousands of runs, which are not stored.
 
-    One worker makes a group; the experiments of one that share their problems look for its maxima once. What is kept
-    is the rows of an experiment, written as it ends. bar(done, total) is called after each group.
+    One worker makes a group. Experiments of a group that share a problem search for its maxima once. The rows of an
+    experiment are stored when it ends. bar(done, total) is called after each group.
     """
     pulls = sum(len(e.pairs) * e.n_clients * e.horizon for group in groups for e in group)
     jobs = [(group, folder) for group in groups]
@@ -233,9 +233,9 @@ def summary_row(result: Run) -> list:
 
 
 def last_phase_share(result: Run) -> float:
-    """The share of T since a client last deployed another point, mean over the clients.
+    """The share of T after a client's recommendation last changed, mean over the clients.
 
-    For phased algorithms it is the share of the last phase, which the horizon cuts.
+    For phased algorithms it is the share of the last phase, which the horizon truncates.
     """
     changes = np.diff(result.simple_regret, axis=1, prepend=np.inf) != 0
     last = result.t[result.t.size - 1 - np.argmax(changes[:, ::-1], axis=1)]

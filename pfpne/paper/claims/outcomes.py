@@ -1,4 +1,4 @@
-"""What the claims are tested on, and what a test gives: cases, comparisons and counts, and how numbers are said."""
+"""The cases that claims are tested on, the outcomes of tests (comparisons and counts), and their numbers in words."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,22 +14,22 @@ from pfpne.paper.claims.evidence import ClaimSetting, Study
 from pfpne.paper.show.style import label
 
 PAPER_SETTINGS = PFPNESettings()
-MAX_CUT_SHARE = 0.5  # of T: beyond, the phase that the horizon cuts is most of the run
+MAX_CUT_SHARE = 0.5  # the largest share of T that a truncated phase may take; beyond it, regret is not compared
 
 
 def theory_settings(M: int) -> dict:
-    """The c and c_1 that the paper's theory wants."""
+    """The c and c_1 that the paper's theory requires."""
     return {"c": 2.0, "c_1": (2 * M**2) ** (1 / 8)}
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One inequality, one value per run: a slope or a difference, whose mean is claimed to be below its limit.
+    """One inequality: the claim that the mean of a slope or of a difference is below a limit, with one value per run.
 
-    name: what it is called. values (n,): the slope or the difference of each run. reference (n,): if the values are
-    differences a - b, the b of each run; the limit is then one of the ratio a / b. None if they are slopes. is_above:
-    the value is claimed to be above the limit instead. undecidable: why these runs cannot decide it, if so. pair: the
-    names of a and b, where each has one.
+    name: the name of the slope or the difference. values (n,): its value in each run. reference (n,): for differences
+    a - b, the values of b; the limit then bounds the ratio a / b. None for slopes. is_above: whether the claim is
+    "above the limit" instead. undecidable: the reason why these runs cannot decide it, or "". pair: the names of a and
+    b, or None.
     """
 
     name: str
@@ -42,27 +42,30 @@ class Comparison:
 
     @property
     def excess(self) -> np.ndarray:
-        """By how much (n,) it fails; below 0 where it is right."""
+        """The violation of the inequality in each run (n,); negative where it holds."""
         allowed = self.limit if self.reference is None else (self.limit - 1) * self.reference
         beyond = self.values - allowed
         return -beyond if self.is_above else beyond
 
     @property
     def value(self) -> float:
-        """The mean slope, or the ratio of the two means; nan if there is nothing to divide by."""
+        """The mean slope, or the ratio of the two means; nan if the denominator is 0."""
         if self.reference is None:
             return float(self.values.mean())
         return float(1 + self.values.mean() / (self.reference.mean() or math.nan))
 
     @property
     def margin(self) -> float:
-        """How far from right it is on the whole, in a unit that the comparisons of a claim share; below 0 is right."""
+        """The mean violation, negative if the inequality holds. It is divided by the mean of b, if there is a b.
+
+        So the comparisons of one claim can be ordered by their margins.
+        """
         unit = 1 if self.reference is None else self.reference.mean() or math.nan
         return float(np.nan_to_num(self.excess.mean() / unit))
 
     @property
     def brief(self) -> str:
-        """The one number that a cell of a table has room for."""
+        """The comparison in one number, short enough for a cell of a table."""
         if self.pair:
             return f"{' / '.join(self.pair)} = {format_number(self.value)}"
         return f"{self.name}: {'' if self.reference is None else 'ratio '}{format_number(self.value)}"
@@ -70,12 +73,12 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a test gives: comparisons, every one of them claimed, or whether it is as claimed in each run.
+    """The outcome of a test: either comparisons, all of which the claim asserts, or whether each run is as claimed.
 
-    as_claimed: one value per run and objective, None where a run ended too early to tell. measured: all in words,
-    comparisons one by one if empty. reason: the words on the first objective that refutes the claim. vacuous: why it
-    could hardly fail here, if so. excuse: which of its premises fails, if one does: then nothing is decided. by_design:
-    nothing else can come out here.
+    as_claimed: one value per run and objective, None for a run that ended too early to decide. measured: the
+    measurements in words; if empty, the comparisons are listed. reason: the words on the first objective that refutes
+    the claim. vacuous: the reason why the claim could hardly fail here, or "". excuse: the premise that fails, or "";
+    if one fails, nothing is decided. by_design: whether the design allows no other outcome here.
     """
 
     comparisons: Sequence[Comparison] = ()
@@ -92,13 +95,13 @@ class Outcome:
         return [comparison for comparison in self.comparisons if not comparison.undecidable]
 
     def p_values(self, rng: np.random.Generator) -> np.ndarray:
-        """p-values (k, 2) of "it is false" and "it is true", of each decidable comparison."""
+        """p-values (k, 2) of each decidable comparison, under the nulls "it is false" and "it is true"."""
         p = [stats.sign_flip(comparison.excess, rng) for comparison in self.decidable]
         return np.array(p).reshape(-1, 2)
 
 
 class Counted(NamedTuple):
-    """What was counted on one objective: whether each run is as claimed, and in words what decides, and details."""
+    """The count on one objective: whether each run is as claimed, the reason in words, and details."""
 
     as_claimed: list[bool | None]
     reason: str
@@ -109,8 +112,8 @@ class Counted(NamedTuple):
 class ClaimCase:
     """One case in which a claim is tested: the runs of one objective in one setting, with one Delta for PF-PNE.
 
-    setting: the noise and the kind of cells; what an algorithm is given is called settings. own_Delta: whether PF-PNE
-    is given the clients' own Delta, instead of the paper's.
+    setting: the noise and the kind of cells (an algorithm's parameters are called settings). own_Delta: whether PF-PNE
+    is given the true Delta of the clients, instead of the paper's.
     """
 
     study: Study
@@ -121,16 +124,16 @@ class ClaimCase:
     def runs(self, algorithm: str = "pf-pne", settings: dict | None = None, **changes) -> pd.DataFrame:
         """One row per run of an algorithm, columns as in pfpne.paper.claims.evidence.RUN_COLUMNS.
 
-        settings: the algorithm's, before the case's Delta. changes: as Study.experiment takes them.
+        settings: the algorithm's settings, without the case's Delta. changes: as for Study.experiment.
         """
         changes = {"cells": self.setting.cells, "settings": self.settings_for(algorithm, settings), **changes}
         return self.study.runs(self.objective, algorithm, self.setting.noise, **changes)
 
     def settings_for(self, algorithm: str, settings: dict | None = None) -> dict:
-        """The settings that an algorithm is given here: these, and for PF-PNE the case's Delta."""
+        """The given settings and, for PF-PNE, the case's Delta."""
         settings = ({"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}) | (settings or {})
         if settings.get("Delta") == PAPER_SETTINGS.Delta:
-            del settings["Delta"]  # the default, which the runs of the figures have: not to be run twice
+            del settings["Delta"]  # the default, as in the runs of the figures, so that they are not run twice
         return settings
 
     def events(self, settings: dict | None = None) -> pd.DataFrame:
@@ -140,21 +143,21 @@ class ClaimCase:
         return pd.DataFrame(self.study.per_run(depths.count_events, experiment), columns=[*depths.EVENTS])
 
     def per_run(self, function: Callable, *arguments) -> np.ndarray:
-        """What function(experiment, run, *arguments) says of the problem and the cells of each run (n_runs, ...)."""
+        """The values (n_runs, ...) of function(experiment, run, *arguments), about each run's problem and cells."""
         experiment = self.study.experiment(self.objective, "pe", "bernoulli", cells=self.setting.cells)
         return self.study.per_run(function, experiment, *arguments)  # the same with any algorithm and noise
 
     @property
     def sweep(self) -> dict:
-        """The changes to the main comparison where many values of M, T, a shift or a setting are run: fewer runs."""
+        """The changes to the main comparison for sweeps over M, T, a shift or a setting: fewer runs."""
         return {"n_runs": self.study.sweep_runs}
 
 
 def why_one_phase(last_phase: pd.Series) -> str:
-    """Why runs say little of an algorithm's regret, if half of T is one phase, which the horizon cuts; else nothing.
+    """The reason why an algorithm's regret cannot be compared if a truncated phase takes more than half of T; else "".
 
-    There regret is a straight line, whatever the algorithm; nothing is learnt from the phase. last_phase: that column
-    of Study.runs.
+    In such a phase regret is a straight line, whatever the algorithm, and nothing is learnt from it. last_phase: this
+    column of Study.runs.
     """
     share = last_phase.mean()
     return f"{share:.0%} of T is one phase" if share > MAX_CUT_SHARE else ""
@@ -169,7 +172,7 @@ def format_number(x: float) -> str:
 
 
 def extremes_in_words(comparisons: Sequence[Comparison]) -> str:
-    """The lowest and the highest value, where there are too many to list."""
+    """The lowest and the highest value, for lists that are too long."""
     ends = (choose(comparisons, key=lambda comparison: comparison.value) for choose in (min, max))
     return " to ".join(f"{format_number(comparison.value)} ({comparison.name})" for comparison in ends)
 
@@ -181,11 +184,11 @@ def range_in_words(values: Sequence, form="{:,}") -> str:
 
 
 def communication_in_words(runs: pd.DataFrame) -> str:
-    """What runs communicate: rounds, the step of the last one, numbers."""
+    """The communication of runs: rounds, the step of the last round, numbers."""
     rounds, last, numbers = (range_in_words(runs[column]) for column in ("rounds", "last_round", "numbers"))
     return f"{rounds} rounds, the last at t = {last}, {numbers} numbers in all"
 
 
 def difference_name(first: str, second: str) -> str:
-    """What the comparison of two algorithms is called: "PF-PNE - PE"."""
+    """The name of the comparison of two algorithms: "PF-PNE - PE"."""
     return f"{label(first)} - {label(second)}"

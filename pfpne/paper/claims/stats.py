@@ -5,15 +5,16 @@ import functools
 import numpy as np
 from scipy import stats
 
-MAX_EXACT = 40  # values up to which the sign-flip test looks at all 2^n signs
-RESAMPLES = 9_999  # of the bootstrap, and of the sign-flip test beyond MAX_EXACT
+MAX_EXACT = 40  # up to so many values the sign-flip test enumerates all 2^n signs
+RESAMPLES = 9_999  # in the bootstrap, and in the sign-flip test beyond MAX_EXACT
 
 
 def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
-    """p-values of "the mean is not below 0" and "the mean is not above 0", from paired differences (n,), n >= 1.
+    """p-values under the nulls "the mean is not below 0" and "is not above 0", from paired differences (n,), n >= 1.
 
-    Shares of the 2^n choices of signs, all as likely if differences are symmetric about 0, whose sum is at most, at
-    least the observed one. Exact for n <= MAX_EXACT, else of RESAMPLES choices. Both are 1 if a value is not finite.
+    If differences are symmetric about 0, all 2^n choices of signs are equally likely. The p-values are the shares of
+    choices whose sum is at most, or at least, the observed sum. They are exact for n <= MAX_EXACT; beyond, RESAMPLES
+    choices are drawn. Both are 1 if a value is not finite.
     """
     values = np.asarray(values, dtype=float)
     n, observed = len(values), values.sum()
@@ -23,7 +24,7 @@ def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, floa
         how = {"permutation_type": "samples", "n_resamples": RESAMPLES, "rng": rng}
         test = functools.partial(stats.permutation_test, (values,), np.mean, **how)
         return tuple(float(test(alternative=side).pvalue) for side in ("less", "greater"))
-    # Every sum is one of the first half's plus one of the second's: two lists of 2^(n/2), not one of 2^n.
+    # Every sum is a sum over the first half plus a sum over the second half: two lists of 2^(n/2), not one of 2^n.
     halves = (zip(half, -half) for half in np.split(values, [n // 2]))
     first, second = (functools.reduce(np.add.outer, signs, np.zeros(1)).ravel() for signs in halves)
     second, rounding = np.sort(second), 1e-12 * np.abs(values).sum()
@@ -71,16 +72,17 @@ def growth_exponents(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def combine_p_values(p: np.ndarray) -> tuple[float, float]:
-    """p-values of "the claim is false" and "the claim is true", from those of its comparisons (n, 2), n >= 1.
+    """p-values of "the claim is false" and "the claim is true", from the p-values (n, 2) of its comparisons, n >= 1.
 
-    The claim is right if all comparisons are ("smaller than each of the others"), so the first is the largest of
-    theirs. It is wrong if any is: the second is the smallest of theirs times n, at most 1.
+    The claim is right if all comparisons are right ("smaller than each of the others"), so its first p-value is the
+    largest of theirs. It is wrong if any comparison is wrong, so its second is n times the smallest of theirs, at most
+    1.
     """
     return p[:, 0].max(), min(1.0, len(p) * p[:, 1].min())
 
 
 def holm_adjusted(p: np.ndarray) -> np.ndarray:
-    """Holm's adjusted p-values (n,): of the k-th smallest, the largest of (n - j + 1) p_j over j = 1..k, at most 1."""
+    """Holm's adjusted p-values (n,): for the k-th smallest, the largest (n - j + 1) p_j over j = 1..k, at most 1."""
     order = np.argsort(p)
     steps = np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order])
     adjusted = np.empty(len(p))
@@ -89,7 +91,7 @@ def holm_adjusted(p: np.ndarray) -> np.ndarray:
 
 
 def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
-    """The probability that a run of a (n,) is below one of b (n,), over all pairs of runs; a tie counts one half."""
+    """The share of pairs of runs in which a (n,) is below b (n,), over all pairs; a tie counts one half."""
     a, b = np.asarray(a)[:, None], np.asarray(b)[None, :]
     return float(np.mean((a < b) + 0.5 * (a == b)))
 

@@ -1,32 +1,32 @@
 """Every claim of the paper that runs can test, from claims.toml, and its verdict.
 
-No verdict is written down: `evaluate_claims` makes all of them from the runs (pfpne.paper.claims.evidence).
+No verdict is typed in: `evaluate_claims` computes all of them from the runs (pfpne.paper.claims.evidence).
 
 A *tested* claim is one or more comparisons. A comparison has one value per paired run, in which every algorithm meets
 the same clients and the same noise. The claim is right if the mean of these values is on the declared side of a limit.
 Two sign-flip tests give two p-values, which have these names in every table:
 
-- p_right is the p-value of "the claim is false". If it is small, the claim is right.
-- p_wrong is the p-value of "the claim is true". If it is small, the claim is wrong.
+- p_right is the p-value under the null "the claim is false". If it is small, the claim is right.
+- p_wrong is the p-value under the null "the claim is true". If it is small, the claim is wrong.
 
-One of these two hypotheses is true, and only to reject that one is an error. So a family of k claims has k hypotheses
-that can be rejected wrongly. Each p-value is multiplied by k (Bonferroni's correction, which supposes nothing of how
-the claims depend on each other). This keeps the chance of any wrong verdict in the family at ALPHA. Families are
-declared in claims.toml. They hold within one noise, one kind of cells and one Delta for PF-PNE.
+For each claim exactly one of the two nulls is true. So a family of k claims has k true nulls, and Bonferroni's factor
+is k, not 2k. This keeps the probability of any wrong verdict in the family at ALPHA or below, however the claims depend
+on each other. Families are declared in claims.toml. A family is tested separately for each noise, kind of cells and
+Delta of PF-PNE.
 
-A *counted* claim says what happens in every run. It needs no test: one run refutes it.
+A *counted* claim says what happens in every run. It needs no test: one counterexample refutes it.
 
 | verdict              | when                                                                                       |
 |----------------------|--------------------------------------------------------------------------------------------|
 | holds                | p_right is at most ALPHA; or every run is as claimed                                       |
 | does not hold        | p_wrong of a comparison is at most ALPHA; or one run is not as claimed                     |
-| better than claimed  | the same, where only limits on the better side are missed; it counts as refuted            |
+| better than claimed  | as "does not hold", but violated only on the side that is better; it counts as refuted     |
 | undecided            | neither p-value is small                                                                   |
-| true by construction | it holds, and the algorithm's design leaves nothing else                                   |
-| not decidable        | a premise of the claim fails, nothing moves, or the runs are of a kind that cannot tell    |
+| true by construction | it holds, and the algorithm's design allows no other outcome                               |
+| not decidable        | a premise of the claim fails, the test is vacuous, or such runs cannot decide it           |
 
-The premises are those that the claim names in what is tested. "Whatever Delta" waives the premise that Delta is valid,
-in every claim that quotes it.
+A claim's premises are named in its field `tested`. A claim that quotes "whatever Delta" does not have the premise that
+Delta is valid.
 """
 
 import itertools
@@ -56,8 +56,8 @@ from pfpne.paper.run.selections import MAIN_OBJECTIVES, PAPER_ALGORITHMS
 from pfpne.paper.show.style import title
 from pfpne.rng import stream
 
-ALPHA = 0.05  # the chance, at most, of any false verdict in one family
-GIVEN_DELTAS = (f"{PAPER_SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the clients' own
+ALPHA = 0.05  # the family-wise error rate: the largest probability of any false verdict in one family
+GIVEN_DELTAS = (f"{PAPER_SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the true one
 VERDICTS = ("holds", "better than claimed", "true by construction", "does not hold", "undecided", "not decidable")
 SHOWN, REFUTED, OPEN = "shown", "refuted", "open"  # the groups of verdicts
 CLAIMS_FILE = Path(__file__).with_name("claims.toml")
@@ -65,9 +65,9 @@ CLAIMS_FILE = Path(__file__).with_name("claims.toml")
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A row of claims.toml, which says what each field is.
+    """A row of claims.toml, whose header explains the fields.
 
-    topic: the id without the objective that it ends with, if it does. arguments: what its test is given besides the
+    topic: the id without the name of an objective at its end. arguments: the arguments of the claim's test besides the
     cases.
     """
 
@@ -92,7 +92,10 @@ class Claim:
     excuse: str = ""
 
     def test(self, study: Study, setting: ClaimSetting, Delta: str) -> Outcome | None:
-        """The outcome of its test, with one of GIVEN_DELTAS; None where nothing is tested, or the other Delta tells."""
+        """The outcome of the claim's test with one of GIVEN_DELTAS.
+
+        None if the claim is not tested in this setting, or if Delta makes no difference and this is not the first one.
+        """
         cases = [ClaimCase(study, setting, f, Delta == "true") for f in self.objectives if f in setting.objectives]
         tested_here = self.noise in ("", setting.noise) and self.cells in ("", setting.cells)
         if cases and tested_here and (self.by_Delta or Delta == GIVEN_DELTAS[0]):
@@ -115,7 +118,7 @@ def read_claims() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read_claims())
-CLAIM_TABLE_COLUMNS = [  # of the three tables that `evaluate_claims` makes; "regime" is the name of a ClaimSetting
+CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`; "regime": the name of a ClaimSetting
     "id whose once family place statement regime cells Delta verdict decided_by measured runs k p_right p_wrong",
     "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong why_not",
     "id regime cells Delta what side excess",
@@ -135,17 +138,18 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
     Returns
     -------
     verdicts : pandas.DataFrame
-        One row per claim, setting and Delta ("0.01", "true", or "" where it makes no difference). decided_by: the
-        comparison furthest from the claim, or what refutes a counted one, or why nothing is decided. k: the claims of
-        its family that are tested there. p_right, p_wrong: of "it is false" and "it is true", times k; nan for counted
-        claims.
+        One row per claim, setting and Delta ("0.01", "true", or "" if Delta makes no difference). decided_by: the
+        comparison furthest from the claim, the counterexample to a counted claim, or the reason why it is not
+        decidable. k: the number of tested claims of the family in this setting. p_right, p_wrong: the corrected
+        p-values, times k; nan for counted claims.
     comparisons : pandas.DataFrame
-        One row per comparison. mean, low, high: of the difference or slope over n runs, with its 95 % bootstrap
-        interval. ratio, ratio_low, ratio_high: the same of the ratio of means. side, limit: what is claimed of the mean
-        slope or the ratio. p_right, p_wrong: of this comparison alone. Intervals and these p-values are not corrected.
+        One row per comparison. mean, low, high: the mean difference or slope over n runs, with its 95 % bootstrap
+        interval. ratio, ratio_low, ratio_high: the ratio of means, with its interval. side, limit: the claimed bound
+        on the ratio or on the mean slope. p_right, p_wrong: the comparison's own p-values. Intervals and these p-values
+        are not corrected.
     runs : pandas.DataFrame
-        One row per decidable comparison. excess: by how much each run fails, below 0 where it is right: what the tests
-        are given.
+        One row per decidable comparison. excess: the violation in each run (negative if the claim holds), the input of
+        the sign-flip test.
     """
     tests = itertools.product(claims, study.claim_settings, GIVEN_DELTAS)
     results = {(claim, setting, Delta): claim.test(study, setting, Delta) for claim, setting, Delta in tests}
@@ -168,7 +172,7 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
 
 
 def head_of_rows(claim: Claim, study: Study, setting: ClaimSetting, Delta: str) -> dict:
-    """What the rows of a claim in one setting, with one Delta, have in common."""
+    """The common columns of a claim's rows in one setting with one Delta."""
     client_counts, horizons = ", ".join(map(str, study.client_counts)), ", ".join(f"{T:,}" for T in study.horizons)
     scale = vars(study) | {"client_counts": client_counts, "horizons": horizons, "sweep_runs": study.sweep_runs}
     return vars(claim) | {
@@ -183,15 +187,15 @@ def head_of_rows(claim: Claim, study: Study, setting: ClaimSetting, Delta: str) 
 
 
 def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
-    """The verdict by the rule above, and what it was decided by.
+    """The verdict by the rule above, and the reason for it.
 
-    p: p-values (n, 2) of the decidable comparisons. k: how many claims of the family are tested.
+    p: p-values (n, 2) of the decidable comparisons. k: the number of tested claims in the family.
     """
     return judge_tested(claim, outcome, p, k) if outcome.comparisons else judge_counted(claim, outcome)
 
 
 def judge_counted(claim: Claim, outcome: Outcome) -> dict:
-    """The verdict on a claim about every run: one run refutes it; from one that ended too early nothing follows."""
+    """The verdict on a claim about every run: one counterexample refutes it; a run that ended too early does not."""
     excuse = claim.excuse or outcome.excuse
     if not excuse and False not in outcome.as_claimed and None in outcome.as_claimed:
         excuse = "the horizon cuts the phase that would tell"
@@ -230,11 +234,11 @@ def _verdict_if_right(claim: Claim, outcome: Outcome) -> str:
 def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[dict]:
     """One row per comparison, with the intervals of its means.
 
-    p (n, 2): p-values of the decidable ones, which have an `excess`, too.
+    p (n, 2): p-values of the decidable comparisons, whose rows also have an `excess`.
     """
     rows, intervals, p_of_decidable = [], {}, iter(p)
     for comparison in outcome.comparisons:
-        if comparison.name not in intervals:  # one that is tested on two sides has one
+        if comparison.name not in intervals:  # a quantity that is tested on two sides has one interval
             intervals[comparison.name] = _interval_row(comparison, rng)
         side = "above" if comparison.is_above else "below"
         row = {"side": side, "limit": comparison.limit, "why_not": comparison.undecidable}
@@ -246,7 +250,7 @@ def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -
 
 
 def _interval_row(comparison: Comparison, rng: np.random.Generator) -> dict:
-    """The mean over the runs and, of a difference, the ratio of the means, with their intervals."""
+    """The mean over the runs and, for a difference, the ratio of the means, with their intervals."""
     values, reference = comparison.values, comparison.reference
     low, high = stats.mean_interval(values, rng)
     row = {"what": comparison.name, "n": len(values), "mean": values.mean(), "low": low, "high": high}
@@ -263,12 +267,12 @@ def in_one_line(row: dict) -> str:
 
 
 def decide_by_holm(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a family with the verdict on each: shown, refuted or open, by Holm's correction over the rows.
+    """The rows of a family, each with its verdict (shown, refuted or open) by Holm's correction over the rows.
 
-    Both sides are tested, so each corrected p-value is doubled: the chance of any false verdict is at most ALPHA.
-    table: with the columns p_right and p_wrong, which are corrected here, and phase: the share of T in one phase that T
-    cuts, nan where there is none. Beyond MAX_CUT_SHARE the regret says more of T than of the algorithms: it is open,
-    unless the column by_design says that the definitions leave no other outcome.
+    Both sides are tested, so each corrected p-value is doubled: the probability of any false verdict is at most ALPHA.
+    table: it has the columns p_right and p_wrong, which are corrected here, and phase, the share of T in a truncated
+    phase (nan without one). Beyond MAX_CUT_SHARE the regret says more about T than about the algorithms. Such a row is
+    open, unless the column by_design says that the definitions allow no other outcome.
     """
     right, wrong = (np.minimum(1.0, 2 * stats.holm_adjusted(table[name].to_numpy())) for name in ("p_right", "p_wrong"))
     verdict = np.where(right <= ALPHA, SHOWN, np.where(wrong <= ALPHA, REFUTED, OPEN))
@@ -279,21 +283,22 @@ def decide_by_holm(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def primary_family(study: Study) -> pd.DataFrame:
-    """Test the primary family: is PF-PNE the smallest of the paper's five in each panel of the main figure?
+    """Test the primary family: has PF-PNE the smallest regret of the paper's five in each panel of the main figure?
 
     Parameters
     ----------
     study : Study
-        The runs; those on random cells are compared.
+        The runs; only runs on random cells are compared.
 
     Returns
     -------
     pandas.DataFrame
-        One row per objective and noise, and one for all. rival: the one of the other four with the smallest mean.
-        ratio, low, high: of PF-PNE's mean regret to the rival's, with a 95 % bootstrap interval. improvement, and its
-        interval: the probability that a run of PF-PNE has less regret than one of the rival's. p_right, p_wrong: of "it
-        is not the smallest" and "it is" (sign-flip tests of the paired differences to all four), corrected by
-        `decide_by_holm`, which gives the verdict. phase: the share of T in PF-PNE's last phase.
+        One row per objective and noise, and one for all. rival: the algorithm with the smallest mean regret of the
+        other four. ratio, low, high: PF-PNE's mean regret over the rival's, with a 95 % bootstrap interval.
+        improvement, and its interval: the probability that a run of PF-PNE has less regret than a run of the rival.
+        p_right, p_wrong: p-values under the nulls "PF-PNE's regret is not the smallest" and "it is" (sign-flip tests of
+        the paired differences to all four), corrected by `decide_by_holm`, which gives the verdict. phase: the share of
+        T in PF-PNE's last phase.
     """
     rows, pairs = [], []
     settings = [setting for setting in study.claim_settings if setting.cells == "random"]
@@ -326,7 +331,7 @@ def primary_family(study: Study) -> pd.DataFrame:
 
 
 def times_by_objective(study: Study) -> pd.DataFrame:
-    """The seconds behind the claims on time, which are not the same twice: one row per setting and objective."""
+    """The seconds behind the claims on time, which vary between batches: one row per setting and objective."""
     return pd.DataFrame([measure_times(case) for case in _main_cases(study, study.claim_settings)])
 
 
