@@ -14,12 +14,19 @@ from hypothesis import HealthCheck, settings
 # threads. It is set before NumPy is loaded; kernels and other children have it, too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Grammars of international URLs, which jsonschema would build for a second or more, and which no notebook needs.
-sys.modules["rfc3987_syntax"] = None
-
 # Whatever a test stores, draws or locks is in a folder of its own, not in the checkout: set before pfpne is loaded.
 OWN = tempfile.TemporaryDirectory(prefix="pfpne-tests-")
 os.environ["PFPNE_ROOT"] = f"{OWN.name}/root"
+
+# jsonschema would build a grammar of international URLs, for two seconds in each process that reads a notebook. None
+# needs it. The processes that tests start find a module in its place that cannot be imported.
+sys.modules["rfc3987_syntax"] = None
+(Path(OWN.name) / "instead").mkdir()
+(Path(OWN.name) / "instead" / "rfc3987_syntax.py").write_text("raise ImportError\n")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (f"{OWN.name}/instead", os.environ.get("PYTHONPATH"))))
+
+# A file need not outlive a power cut here. Tests of what is written when put a function of their own in this place.
+os.fsync = lambda file: None
 
 settings.register_profile("pfpne", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 settings.load_profile("pfpne")
