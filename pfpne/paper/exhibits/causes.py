@@ -1,6 +1,6 @@
 """Why PF-PNE wins or loses, counted in runs depth by depth: a figure, and the explanation in words.
 
-What is counted is what elimination removes, what intervals cover, and where T goes.
+Counted are the optimal cells that elimination removes, the coverage of the confidence intervals, and the use of T.
 """
 
 from collections import Counter
@@ -41,7 +41,9 @@ from pfpne.simulation.phased import Evaluations, run_phases
 from pfpne.simulation.tree import Cells, play
 
 COUNTED_ALGORITHMS = (*CUT_MATTERS, "pf-pne+")
-CAUSES = {  # the columns of one depth of a run; nan where there is nothing to count
+# The columns of one depth of a run; nan if there is nothing to count. own, global and borrowed are coverages: the
+# coverage of f_m by the clients' own intervals, of f-bar by the server's, and of f_m by the server's.
+CAUSES = {
     "depth": "0, 1, ...",
     "removed": "share of the clients for which no cell around their own optimum is kept",
     "own": "share of the intervals of clients' own means that hold f_m at the centre",
@@ -68,7 +70,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
     )
     K, rows = nodes_before_elimination(partition, watched.kept_by_server), []
     for h in range(H + 1):
-        nodes = table[table["depth"] == h]  # nothing where Fed-PNE expands
+        nodes = table[table["depth"] == h]  # empty at depths that Fed-PNE splits unsampled
         row, protected = NO_COUNTS | {"depth": h}, ()
         if h in watched.means:
             mean, b = watched.means[h].mean(axis=0), radius(watched.server.samples(h), log_term, s.c)
@@ -76,7 +78,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
             row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
             row["borrowed"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
-        done = np.array([h < len(own) for own in kept])  # which clients end this phase
+        done = np.array([h < len(own) for own in kept])  # the clients that finish this phase
         is_done = done[nodes["m"]]
         if done.any():
             row["removed"] = np.mean([optima[m, h] not in kept[m][h] for m in np.flatnonzero(done)])
@@ -90,7 +92,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
 
 
 class _CountedEvaluations(Evaluations):
-    """Evaluations that note how many a client makes at each depth."""
+    """Evaluations that record the number of a client's evaluations at each depth."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -99,21 +101,21 @@ class _CountedEvaluations(Evaluations):
     def pull(self, step, done):
         before = self.t.sum()
         sums = super().pull(step, done)
-        self.made[step.h] += (self.t.sum() - before) / self.task.n_clients  # fewer than asked for at the horizon
+        self.made[step.h] += (self.t.sum() - before) / self.task.n_clients  # at the horizon, fewer than requested
         return sums
 
 
 def count_trees(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
-    """One row per depth (CAUSES) of a run of pf-pne+, which eliminates nothing for good, and cuts no phase.
+    """One row per depth (CAUSES) of a run of pf-pne+, which eliminates no node for good and has no truncated phase.
 
-    own: of the intervals of its trees at T, which hold what the others measured, too.
+    own: the coverage of its trees' intervals at T. The trees contain the other clients' means, too.
     """
     settings, M, seed, run = make_settings(name, {}, problem), problem.n_clients, problem.seed, problem.run
     task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
     streams = noise_streams(problem, seed, run)
     arguments = problem, task, settings, streams, np.array([horizon]), False
     evaluations, own_trees = run_phases(PFPNEPlus, PlusServer, *arguments, evaluations_class=_CountedEvaluations)
-    if own_trees is None:  # the horizon came in stage 1
+    if own_trees is None:  # the horizon ends the run in stage 1
         return [NO_COUNTS | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
     cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []
     for m, tree in enumerate(own_trees.trees):
@@ -142,7 +144,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
 
 
 def count_run(experiment: Experiment, run: int) -> list[list]:
-    """One row per depth of one run of the experiment, of one algorithm of COUNTED_ALGORITHMS: the values of CAUSES."""
+    """One row per depth of one run, with the values of CAUSES. The experiment has one of COUNTED_ALGORITHMS."""
     (name,), problem = experiment.algorithms, experiment.problem(run)
     partition = experiment.partition(run)
     count = count_phases if name in CUT_MATTERS else count_trees
@@ -150,14 +152,14 @@ def count_run(experiment: Experiment, run: int) -> list[list]:
 
 
 def count_causes(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """Count what happens at each depth of the runs of COUNTED_ALGORITHMS, under all noises of the profile.
+    """Count CAUSES at each depth of the runs of COUNTED_ALGORITHMS, under all noises of the profile.
 
     Parameters
     ----------
     p : Parameters
         The notebook's parameters.
     folder : Path
-        Where what was counted before is kept.
+        The folder of stored counts.
 
     Returns
     -------
@@ -175,7 +177,7 @@ def count_causes(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["noise", "algorithm", "run", *CAUSES]]
 
 
-ROWS_OF_FIGURE = {  # of the figure
+ROWS_OF_FIGURE = {
     "removed": "optimum removed\n(share of clients)",
     "own": "covered\n(share of intervals)",
     "nodes": "nodes pulled\nby a client",
@@ -185,7 +187,7 @@ ROWS_OF_FIGURE = {  # of the figure
 
 @our_style()
 def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw against depth what is removed, covered, pulled and spent: a row for each, one column per noise.
+    """Draw removed optima, coverage, pulled nodes and the use of T against depth: one column per noise.
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         The figure.
     """
     means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
-    means["own"] = means["own"].mask(means["algorithm"] == "fed-pne", means["global"])  # the only ones that it has
+    means["own"] = means["own"].mask(means["algorithm"] == "fed-pne", means["global"])  # its only intervals
     caption = (
         f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, "
         f"means of {p.n_runs} runs, with the settings of the paper. First row: the share of clients for which no cell "
@@ -244,7 +246,7 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Explain in words why PF-PNE wins or loses: one paragraph per cause, and what PF-PNE+ does about each.
+    """Explain in words why PF-PNE wins or loses: one paragraph per cause, with PF-PNE+'s remedy for it.
 
     Parameters
     ----------
@@ -261,10 +263,10 @@ def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
     noises, settings = [*dict.fromkeys(table["noise"])], PhasedSettings()
     runs = table.groupby(["noise", "algorithm", "run"])
     last = runs.apply(lambda rows: rows.loc[rows["removed"].last_valid_index() or rows.index[0]], include_groups=False)
-    summaries = {"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"}  # last: that is known
+    summaries = {"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"}  # last: the last that is not nan
     by_run = pd.concat([last["removed"], runs[[*summaries]].agg(summaries)], axis=1)
     means = by_run.groupby(["noise", "algorithm"], sort=False).mean()
-    depth = last.xs("pf-pne", level="algorithm")["depth"].groupby("noise").min()  # the last that PF-PNE finishes
+    depth = last.xs("pf-pne", level="algorithm")["depth"].groupby("noise").min()  # the last depth that PF-PNE finishes
     at_depth = table[table["depth"] == table["noise"].map(depth)].groupby(["noise", "algorithm"])
     means = means.join(at_depth[["nodes", "missed"]].mean())
 

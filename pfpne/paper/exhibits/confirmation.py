@@ -26,16 +26,16 @@ from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.style import label
 from pfpne.rng import stream
 
-CONFIRMATION_SEED = 0  # of the figures and of the confirmation; the search has another
-MOVED_SETTINGS = {  # the settings of the statement on tuning, and the values that each is moved to, alone
+CONFIRMATION_SEED = 0  # the seed of the figures and of the confirmation; the search has another
+MOVED_SETTINGS = {  # for the statement on tuning: each setting is moved alone, to these values
     "nu_1": (0.5, 2.0),
     "rho": (0.4, 0.6),
     "c": (0.05, 0.2),
     "c_1": (0.5, 2.0),
     "Delta": (0.005, 0.02),
 }
-# What the two named readings choose besides noise and T. Of the readings under which most statements come out,
-# "printed" is the plainest: all else is as we had it, but for who Fed-PNE's competitors are.
+# The choices of the two named readings besides noise and T. Of the readings under which the most statements hold,
+# "printed" is the simplest: except for Fed-PNE's competitors, every other choice has our own value.
 CHOSEN_VALUES = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
 
 
@@ -47,12 +47,12 @@ def complete_reading(name: str, profile: str) -> Reading:
     name : str
         "printed" or "model".
     profile : str
-        Of pfpne.paper.run.profiles.PROFILES.
+        A key of pfpne.paper.run.profiles.PROFILES.
 
     Returns
     -------
     Reading
-        What the named reading says, and for each other choice the value that we had first.
+        The named reading's own values, and for each other choice its first value.
     """
     scale, p = READINGS[name], PROFILES[profile]
     noise = scale.noises[0]
@@ -61,29 +61,29 @@ def complete_reading(name: str, profile: str) -> Reading:
 
 
 def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
-    """Test every statement under a reading, on paired runs of another seed than the search's.
+    """Test every statement under a reading, on paired runs with another seed than the search's.
 
     Parameters
     ----------
     reading : Reading
-        What the runs are run with.
+        The reading.
     n_runs : int
-        How many paired runs.
+        The number of paired runs.
     n_jobs : int or str, optional
         Workers, as in pfpne.paper.run.workers.run_in_order.
     bar : callable, optional
         bar(done, total) is called as runs finish.
     folder : Path
-        Where runs, and what was measured of them, are kept.
+        The folder of stored runs and measurements.
 
     Returns
     -------
     pandas.DataFrame
-        One row per statement and comparison: id, objective, what (is compared), n, ratio (of means) with its 95 %
-        bootstrap interval low, high, wins (runs in which the comparison is as stated), p_right and p_wrong (of "it is
-        false" and of "it is true", sign-flip tests of the paired differences, not corrected), phase (the mean
-        share of T in the last phase of the algorithm that the statement is about, if it is PF-PNE or Fed-PNE),
-        other_phase (the same of the one that it is compared with).
+        One row per statement and comparison: id, objective, what (the name of the comparison), n, ratio (of means) with
+        its 95 % bootstrap interval low, high, wins (the number of runs in which the comparison is as stated), p_right
+        and p_wrong (p-values under the nulls "it is false" and "it is true", by sign-flip tests of the paired
+        differences, not corrected), phase (the mean share of T in the last phase of the statement's subject, if that is
+        PF-PNE or Fed-PNE), other_phase (this share for the algorithm that it is compared with).
     """
     jobs = {}
     for statement in STATEMENTS:
@@ -139,7 +139,7 @@ def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs
 
 
 def _count(statement: Statement, reading: Reading, column, n_runs: int) -> tuple[list[bool], float]:
-    """(whether it is so, run by run; the mean of what is shown) of a statement that is counted and not tested."""
+    """(whether each run is as stated; the mean value to show) for a statement that is counted, not tested."""
     if statement.kind == "difference":
         pair = (
             reading.experiment(f, "pf-pne", CONFIRMATION_SEED, n_runs) for f in (statement.objective, statement.than)
@@ -193,9 +193,8 @@ def _label(name: str) -> str:
 def decide_statements(comparisons: pd.DataFrame) -> pd.DataFrame:
     """Decide each statement: shown, refuted or open, by `decide_by_holm` over the statements of a reading.
 
-    A statement is shown if all its comparisons are; it is refuted if one of them is. Where the algorithm that a
-    statement is about spends more than half of T in one phase that T cuts, a ratio says more of T than of the
-    algorithms, and the statement is open.
+    A statement is shown if all its comparisons are, and refuted if one of them is. If its subject spends more than half
+    of T in a truncated phase, a ratio says more about T than about the algorithms, and the statement is open.
 
     Parameters
     ----------
@@ -205,9 +204,9 @@ def decide_statements(comparisons: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per statement, with the comparison that is furthest from what is stated. other_phase: the largest of the
-        algorithms that the one in question is compared with, which the rule leaves out. by_design: whether the
-        definitions leave no other outcome; such a statement is shown, and counted apart.
+        One row per statement, with the comparison that is furthest from the statement. other_phase: the largest share
+        of T in the last phase of an algorithm that the subject is compared with, which the rule ignores. by_design:
+        whether the definitions allow no other outcome; such a statement is shown, and counted apart.
     """
     rows = []
     for statement in STATEMENTS:
@@ -222,7 +221,7 @@ def decide_statements(comparisons: pd.DataFrame) -> pd.DataFrame:
 
 
 def _distance(ratio: pd.Series, statement: Statement) -> pd.Series:
-    """How far a ratio is from what is stated, on a logarithmic scale; the largest is the comparison that decides."""
+    """The violation of a statement's bound by a ratio, on a log scale; the largest is the comparison that decides."""
     if statement.below is None and statement.above is None:
         return ratio * 0
     above = np.log(ratio / statement.below) if statement.below is not None else -np.inf

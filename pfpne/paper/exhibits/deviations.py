@@ -1,7 +1,7 @@
 """How much a deviation from the paper changes a curve: R(T)/M with another choice, over R(T)/M with ours.
 
-docs/deviations.md lists the deviations, by number, and has the table that `tabulate` makes of OTHER_CHOICES. Variants
-of our algorithms, with one thing changed, are in `variants`, beside this.
+docs/deviations.md lists the deviations by number, with the table that `tabulate` makes from OTHER_CHOICES. The module
+`variants` has variants of our algorithms, each with one change.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,14 @@ from pfpne.rng import stream
 
 @dataclass(frozen=True)
 class OtherChoice:
-    """Another choice for what a deviation (its number) is about, and the algorithm that it is compared with.
+    """Another choice at a numbered deviation, compared with our choice on one algorithm. It has one of three forms:
 
-    It is a variant, a row of VARIANTS; or a registered algorithm, the same if no other is named, under another noise,
-    on other cells or with other settings (or a function of M that gives them); or the same runs, their regret
-    against another maximum of each client, maximum(problem), one for all or (M,). noise: of both, but for other_noise.
+    - a variant of the algorithm, a row of VARIANTS;
+    - a registered algorithm (`other`, by default the same one) under other_noise, on other cells or with other settings
+      (a dict, or a function of M that returns it);
+    - the same runs, with regret against other maxima: maximum(problem) returns one number, or one per client (M,).
+
+    noise: the noise of both choices, unless other_noise is given.
     """
 
     deviation: int
@@ -127,7 +130,7 @@ DEVIATION_COLUMNS = ("deviation", "algorithm", "other reading", "objective", "ru
 def measure_deviations(study: Study) -> pd.DataFrame:
     """Measure every other choice: one row per choice and objective.
 
-    ratio: of mean R(T)/M, other choice over ours; low, high: the ends of its 95 % interval.
+    ratio: mean R(T)/M with the other choice over mean R(T)/M with ours; low, high: the ends of its 95 % interval.
     """
     rows = []
     for choice in OTHER_CHOICES:
@@ -141,7 +144,7 @@ def measure_deviations(study: Study) -> pd.DataFrame:
 
 
 def tabulate(study: Study) -> Exhibit:
-    """Tabulate what other choices would change.
+    """Tabulate the effect of other choices.
 
     Parameters
     ----------
@@ -151,7 +154,7 @@ def tabulate(study: Study) -> Exhibit:
     Returns
     -------
     Exhibit
-        The table, and what `measure_deviations` returns as CSV.
+        The table, and the table of `measure_deviations` as CSV.
     """
     table = measure_deviations(study)
     caption = (

@@ -1,4 +1,4 @@
-"""When to federate, with which algorithm and with which Delta, in rules and sentences that are read off the map."""
+"""When to federate, with which algorithm and with which Delta: rules and sentences made from the regime map."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pfpne.paper.exhibits.regimes import RANKED_ON_MAP, REGIME_COLUMNS, identica
 from pfpne.paper.show.export import Exhibit, text_exhibit
 from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_OWN_DELTA, label, listed, rounded, title
 
-KNOWN_IN_ADVANCE = {  # what a person may know, in words
+KNOWN_IN_ADVANCE = {  # the quantities that a user may know before a run, in words
     "sigma": "noise",
     "spread": "clients' spread",
     "clients": "M",
     "horizon": "T",
 }
-NEAR_BEST = 1.1  # as good as the best
-FAR_BEHIND = 1.3  # clearly not as good
-STRONG_NOISE = 0.18  # noise that is not small
+NEAR_BEST = 1.1  # an algorithm whose regret is at most so many times the best one's counts as equally good
+FAR_BEHIND = 1.3  # an algorithm whose regret is above so many times the best one's counts as clearly worse
+STRONG_NOISE = 0.18  # the standard deviation of a reward above which PF-PNE+'s lead with identical clients is counted
 TUNED_OBJECTIVES = (
     "garland",
     "doublesine",

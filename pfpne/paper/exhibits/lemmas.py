@@ -1,15 +1,15 @@
-"""What the paper's lemmas, Corollary 3.1, its remarks on speed and its proof say, counted in runs.
+"""The paper's lemmas, Corollary 3.1, and its remarks on speed and proof, checked in runs.
 
 | paper                 | module      | what is counted                                                              |
 |-----------------------|-------------|------------------------------------------------------------------------------|
 | Lemma A.3             | kept_nodes  | nodes that the server keeps, within 6 nu_1 rho^h of f-bar*                   |
 | Lemma A.4             | kept_nodes  | nodes that a client keeps alone, within 11 nu_1 rho^h + Delta of f_m*        |
-| Lemma A.4, first case | kept_nodes  | a client whose optimum goes although every premise holds                     |
-| Corollary 3.1         | rates       | regret against T where Delta <= C_3 (log(MT) / T)^(1/(d+2))                  |
+| Lemma A.4, first case | kept_nodes  | a client whose optimum is eliminated although every premise holds            |
+| Corollary 3.1         | rates       | the growth of regret with T, for Delta <= C_3 (log(MT) / T)^(1/(d+2))        |
 | Section A.1           | rates       | Fed-PNE against single-client searches, and the cost of rounding tau_h up    |
-| Table 1, HOO          | hoo_and_hct | which of the differences between HOO and HCT decides on rastrigin            |
+| Table 1, HOO          | hoo_and_hct | which difference between HOO and HCT decides on rastrigin                    |
 
-Every answer is "shown", "refuted" or "open": open where neither was seen, or where a premise fails.
+Every answer is "shown", "refuted" or "open". It is open if the runs show neither, or if a premise fails.
 """
 
 import math
@@ -38,15 +38,16 @@ from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, as_markdown, text_exhibit
 from pfpne.paper.show.style import label, noise_in_words, title
 
-MANAGEABLE_SHARE = 0.1  # of T: what "manageable" means here, for the paper gives no number
+MANAGEABLE_SHARE = 0.1  # the share of T that counts as "manageable" here; the paper gives no number
 
 
 def judge_lemmas(
     case_counts: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame
 ) -> pd.DataFrame:
-    """One row per statement: statement, runs (on which), verdict, measured; of the tables that are made above.
+    """One row per statement (statement, runs, verdict, measured), from the tables of the other functions.
 
-    case_counts: what `count_cases` returns by lemma, constants and Delta.
+    case_counts: the table of `count_cases` by lemma, constants and Delta. lost, slopes, speed: the tables of
+    `run_biased_problem`, `shrink_slopes` and `compare_speed`.
     """
     rows = []
     for row in case_counts.to_dict("records"):
@@ -111,16 +112,16 @@ def _interval(value: float, low: float, high: float) -> str:
 
 
 def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> Exhibit:
-    """Count all of this and tabulate the verdicts.
+    """Check all lemmas and remarks, and tabulate the verdicts.
 
     Parameters
     ----------
     problems : pandas.DataFrame
-        What pfpne.paper.exhibits.assumptions.measure_assumptions returns first.
+        The first table of pfpne.paper.exhibits.assumptions.measure_assumptions.
     p : Parameters
         The notebook's parameters.
     folder : Path
-        Where runs, and what was counted in them, are kept.
+        The folder of stored runs and counts.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How regret grows and who is faster: Corollary 3.1, and what Section A.1 says of Fed-PNE's speed."""
+"""The growth of regret with T (Corollary 3.1), and Fed-PNE's speed against single-client searches (Section A.1)."""
 
 import itertools
 import math
@@ -21,11 +21,11 @@ from pfpne.rng import stream
 
 SHRINKING_OBJECTIVES = ("garland", "himmelblau")
 SHRINKING_NOISES = ("bernoulli", 1.0)
-SHIFT_FACTORS = 3.0 ** -np.arange(7)  # of the profile's shift: where the clients' differences are looked up
+SHIFT_FACTORS = 3.0 ** -np.arange(7)  # times the profile's shift: the shifts at which the clients' Delta is measured
 
 
 def bound_on_Delta(T: int, M: int, d: float) -> float:
-    """Return (log(MT) / T)^(1 / (d + 2)), d = max(d_min, d_new): Corollary 3.1 wants Delta below a multiple of it."""
+    """Return (log(MT) / T)^(1 / (d + 2)), d = max(d_min, d_new): Corollary 3.1 bounds Delta by a multiple of it."""
     return (math.log(M * T) / T) ** (1 / (d + 2))
 
 
@@ -34,9 +34,10 @@ def _Delta_of(experiment: Experiment, run: int) -> list[list]:
 
 
 def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path = RESULTS) -> dict[int, float]:
-    """A shift for each T: the clients' mean Delta shrinks as `bound_on_Delta`, from that of p.shift at the first.
+    """A shift for each T, such that the clients' mean Delta is proportional to `bound_on_Delta`.
 
-    By interpolation between the logarithms of a few shifts; p.shift itself where clients do not differ.
+    At the smallest T the shift is p.shift. Shifts are interpolated log-linearly between a few measured ones; if the
+    clients do not differ, all are p.shift.
     """
     shifts = p.shift * SHIFT_FACTORS
     experiments = [p.experiment(objective, "bernoulli", ("pf-pne",), shift=shift, cells="random") for shift in shifts]
@@ -51,10 +52,10 @@ def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path =
 
 
 def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per objective, noise, T and run: d, shift, Delta and R(T)/M of pf-pne (given its Delta) and of pe.
+    """One row per objective, noise, T and run: d, shift, Delta and R(T)/M of pf-pne (given the true Delta) and of pe.
 
-    problems: what pfpne.paper.exhibits.assumptions.measure_assumptions returns first; d_min and d_new are the medians
-    at the shift next to p.shift.
+    problems: the first table of pfpne.paper.exhibits.assumptions.measure_assumptions. d is the median of max(d_min,
+    d_new) over its rows with the shift nearest to p.shift.
     """
     study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
     parts = []
@@ -77,12 +78,12 @@ def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESU
 
 
 def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
-    """One row per objective and noise: exponents of T, of what Corollary 3.1 allows and of what was measured.
+    """One row per objective and noise: the exponent of T that Corollary 3.1 allows, and the measured one.
 
-    allowed: of (T log(MT))^((d+1)/(d+2)), its own logarithm included. constant: the least C_3 for which its condition
-    on Delta holds in all of these runs. verdict: open where the horizon cuts half of a run, or as soon as the interval
-    holds `allowed`; for the corollary's other premises (smoothness, c >= 2) do not hold in these runs, a slope that is
-    above is open, too.
+    allowed: the exponent of (T log(MT))^((d+1)/(d+2)) over the same T, so the logarithm is included. constant: the
+    smallest C_3 for which the corollary's condition on Delta holds in all runs. verdict: shown if the interval of the
+    measured exponent is at most `allowed` and no truncated phase takes more than half of T; else open. Even an exponent
+    above `allowed` is open, because the corollary's other premises (smoothness, c >= 2) do not hold in these runs.
     """
     rows = []
     for (objective, noise), group in shrunk.groupby(["objective", "noise"], sort=False):
@@ -117,9 +118,9 @@ SINGLE_CLIENT_SEARCHES = ("pe", "hct")
 
 
 def _budget_shares(experiment: Experiment, run: int) -> list[list]:
-    """Watch a run of fed-pne; return one row: two shares of T, and the last depth that was finished.
+    """Watch a run of fed-pne; return one row: two shares of T, and the last finished depth.
 
-    The first share is what rounding tau_h / M up to whole pulls adds to the phases, the second all finished phases.
+    The first share goes to rounding tau_h / M up to whole pulls, the second to all finished phases.
     """
     problem = experiment.problem(run)
     partition = experiment.partition(run)
@@ -134,10 +135,11 @@ def _budget_shares(experiment: Experiment, run: int) -> list[list]:
 
 
 def compare_speed(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """One row per objective, kind of clients and single-client search: R(T)/M of fed-pne over its, with an interval.
+    """One row per objective, kind of clients and single-client search: R(T)/M of fed-pne over R(T)/M of the search.
 
-    Bernoulli rewards. unspent: the share of T that fed-pne draws beyond tau_h, since M ceil(tau_h / M) >= tau_h; spent:
-    in phases that end; depth: of the last that ends, mean over runs. verdict: on "Fed-PNE is faster".
+    Rewards are Bernoulli. unspent: the share of T that fed-pne draws beyond tau_h, since M ceil(tau_h / M) >= tau_h.
+    spent: the share of T in finished phases. depth: the last finished depth, mean over runs. verdict: the verdict on
+    "Fed-PNE is faster".
     """
     study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
     rows = []

@@ -1,14 +1,20 @@
 """Under which reading of the paper do its figures come out as its text says they do?
 
-A *reading* is a value for each choice that the paper leaves open. The *statements* are what the paper's text says of
-its figures, a row each in statements.toml. `search` counts, over a declared grid of readings and in few runs, how many
+A *reading* is one choice of all values that the paper leaves open. A *statement* is a sentence of the paper about its
+figures, a row in statements.toml. `search` counts, over a declared grid of readings and in few runs, how many
 statements hold in the means: it shows where to look, and tests nothing. `confirmation` tests every statement for one
 reading on other seeds, with thirty paired runs.
 
-The grid. Noise and T are crossed with everything. The choices about the problem (M, the shift's size and unit, the
-cells, landmine's noise and axes) move one at a time from the first value of each. The choices about the algorithms
-are crossed with each other and with all of these: H_0, the phase that T cuts, and who Fed-PNE's competitors are; at
-the first values of the problem's choices HCT's c and FN-UCB's theta_0, too. M = 100 is run up to T = 300,000.
+The grid:
+
+| choice                                                  | in the grid                                                |
+|---------------------------------------------------------|------------------------------------------------------------|
+| noise, T                                                | crossed with everything                                    |
+| M, shift and its unit, cells, landmine's noise and axes | moved one at a time, the others at their first values      |
+| H_0, the truncated phase, Fed-PNE's competitors         | crossed with each other and with all choices above         |
+| HCT's c, FN-UCB's theta_0                               | crossed, too, if M and the problem are at the first values |
+
+Readings with M T above MAX_SEARCH_PULLS are left out: M = 100 has T up to 300,000.
 """
 
 from __future__ import annotations
@@ -39,22 +45,22 @@ from pfpne.simulation.record import Run
 STATEMENTS_FILE = Path(__file__).with_name("statements.toml")
 FIGURE_OBJECTIVES = (*MAIN_OBJECTIVES, *APPENDIX_OBJECTIVES)  # the objectives of the paper's figures
 
-# choice -> its values, the one that we had first. The problem's choices, then the algorithms'.
+# choice -> its values, our own first. First the choices about the problem, then those about the algorithms.
 PROBLEM_CHOICES = {
     "shift": (0.1, 0.05, 0.2),
-    "shift's unit": ("width", "own"),  # of the domain's width, or the same number in each domain's own units
+    "shift's unit": ("width", "own"),  # in units of the domain's width, or the same number in each domain's own units
     "cells": ("random", "cyclic"),
     "landmine's noise": ("as elsewhere", "none"),
     "landmine's axes": ("linear", "log"),
 }
 ALGORITHM_CHOICES = {
     "H_0": (7, 6),
-    "cut phase": ("played", "not begun"),  # of every phased algorithm
-    "competitors": ("HCT, Fed1-UCB, FN-UCB", "Fed1-UCB, FN-UCB"),  # of Fed-PNE
+    "cut phase": ("played", "not begun"),  # the phase that T truncates, in every phased algorithm
+    "competitors": ("HCT, Fed1-UCB, FN-UCB", "Fed1-UCB, FN-UCB"),  # the rivals that Fed-PNE is said to beat
     "HCT's c": ("0.1", "by noise"),
-    "theta_0": ("fixed", "drifting"),  # of FN-UCB
+    "theta_0": ("fixed", "drifting"),  # FN-UCB's initial network
 }
-GRID_VALUES = {  # profile -> the values of noise and of T, which are crossed with everything, and of M
+GRID_VALUES = {  # profile -> the values of noise, T and M
     "smoke": {"noise": (1.0,), "T": (500, 1_000), "M": (4, 2)},
     "paper": {
         "noise": ("bernoulli", 0.1, 0.5, 1.0, 2.0),
@@ -62,21 +68,21 @@ GRID_VALUES = {  # profile -> the values of noise and of T, which are crossed wi
         "M": (20, 5, 100),
     },
 }
-SEARCH_SEED = 1  # the figures and the confirmation have another, 0
-MAX_SEARCH_PULLS = 30_000_000  # M T of the search
-WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of variants.VARIANTS that begins no phase that T cuts
+SEARCH_SEED = 1  # the figures and the confirmation have seed 0
+MAX_SEARCH_PULLS = 30_000_000  # the largest M T in the search
+WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of variants.VARIANTS that begins no phase that T would truncate
     "pf-pne": "whole phases",
     **{name: f"whole phases, {name}" for name in ("fed-pne", "pe", "fed1-ucb")},
 }
 COMPETITORS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fed1-UCB, FN-UCB": ("fed1-ucb", "fn-ucb")}
 IDENTICAL_FED_PNE = "fed-pne, identical clients"
-# Results of these at shorter horizons are read off the run to the longest.
+# For these algorithms, results at shorter horizons are read off the run to the longest one.
 READ_OFF = tuple(name for name in PAPER_ALGORITHMS if ALGORITHMS[name].ignores_horizon)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of the paper on one objective: a row of statements.toml, which says what each field is."""
+    """A statement of the paper on one objective: a row of statements.toml, whose header explains the fields."""
 
     id: str
     place: str
@@ -98,7 +104,7 @@ class Statement:
         return (self.below is None or ratio < self.below) and (self.above is None or ratio > self.above)
 
     def rivals(self, reading: Reading) -> list[str]:
-        """The algorithms under the ratio; which of them "competitors" are, the reading says."""
+        """The algorithms in the denominator of the ratio; the reading says which ones "competitors" are."""
         competitors = COMPETITORS[reading["competitors"]]
         return [n for name in self.under for n in (competitors if name == "competitors" else [name])]
 
@@ -118,13 +124,13 @@ SEARCHED = tuple(statement for statement in STATEMENTS if not statement.own_runs
 
 @dataclass(frozen=True)
 class Reading:
-    """One value for each choice. noise: of the synthetic objectives. T: the horizon. M: the clients."""
+    """One value for each choice. noise: the synthetic objectives' noise. T: the horizon. M: the number of clients."""
 
     noise: float | str
     T: int
     M: int = 20
     problem: dict = field(default_factory=dict)  # the choices of PROBLEM_CHOICES that are not the first value
-    algorithms: dict = field(default_factory=dict)  # the same of ALGORITHM_CHOICES
+    algorithms: dict = field(default_factory=dict)  # the choices of ALGORITHM_CHOICES that are not the first value
 
     def __getitem__(self, choice: str):
         if choice in PROBLEM_CHOICES:
@@ -163,7 +169,7 @@ class Reading:
         )
 
     def variant(self, name: str) -> str:
-        """The row of variants.VARIANTS that stands for the algorithm under this reading, or nothing."""
+        """The row of variants.VARIANTS that replaces the algorithm under this reading, or ""."""
         algorithm = "fed-pne" if name == IDENTICAL_FED_PNE else name
         if self["cut phase"] == "not begun" and algorithm in WHOLE_PHASE_VARIANTS:
             return WHOLE_PHASE_VARIANTS[algorithm]
@@ -193,14 +199,15 @@ def n_runs_of(reading: Reading) -> int:
     return 1 if reading.problem or reading.M > 20 else 2
 
 
-# --- what is measured of a run ------------------------------------------------------------------------
+# --- the measurements of a run ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What the search keeps of one algorithm under one reading and objective: one value per run.
+    """The search's measurements of one algorithm under one reading and objective: one value per run.
 
-    regret (n,): R(T)/M. last (n,): the step of the last round of communication, 0 without one. rounds (n,): how many.
+    regret (n,): R(T)/M. last (n,): the step of the last round of communication, 0 if there was none. rounds (n,): the
+    number of rounds.
     """
 
     regret: np.ndarray
@@ -209,9 +216,9 @@ class Measured:
 
 
 def measure_stored(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ...], folder: Path) -> list:
-    """What `measure_run` says at each of the horizons of one run.
+    """The values of `measure_run` at each of the horizons of one run.
 
-    It is read where the measurement or the run itself is stored; else the run is simulated now.
+    They are read if the measurement or the run itself is stored; else the run is simulated now.
     """
     (name,) = experiment.algorithms
     base, algorithm, partition_class = variants.VARIANTS[variant] if variant else (name, name, Partition)
@@ -235,7 +242,7 @@ def measure_run(result: Run, T: int) -> list:
 
 
 def _wanted(readings: list[Reading]) -> dict:
-    """{(key of a measurement): how to make it} of everything that the readings compare."""
+    """{key of a measurement: (reading, objective, algorithm)} for everything that the readings compare."""
     wanted = {}
     for reading in readings:
         for objective in FIGURE_OBJECTIVES:
@@ -247,7 +254,7 @@ def _wanted(readings: list[Reading]) -> dict:
 
 
 def _key(reading: Reading, objective: str, name: str) -> tuple:
-    """What of a reading decides the runs of an algorithm: two readings with one key have the same runs."""
+    """The part of a reading that decides the runs of an algorithm: readings with equal keys have the same runs."""
     experiment = reading.experiment(objective, name, SEARCH_SEED, n_runs_of(reading))
     settings = tuple(sorted(experiment.settings.items()))
     problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common
@@ -278,7 +285,7 @@ def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, f
 
 @functools.cache
 def _mean_Delta(objective: str, M: int, shift: float, n_runs: int) -> float:
-    """The largest distance of a client's maximum from the global one, the mean over the runs of the search."""
+    """The true Delta, the largest |f-bar* - f_m*|: its mean over the runs of the search."""
     problems = (make_problem(objective, M, shift, seed=SEARCH_SEED, run=run) for run in range(n_runs))
     return float(np.mean([problem.Delta for problem in problems]))
 
@@ -321,13 +328,13 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.Da
     bar : callable, optional
         bar(done, total) is called as runs finish.
     folder : Path
-        Where what was measured before is kept.
+        The folder of stored measurements.
 
     Returns
     -------
     pandas.DataFrame
-        One row per reading: its choices, n (runs), held (statements), of (how many), which (their names), and the ratio
-        of each statement in the column named after it.
+        One row per reading: its choices, n (runs), held (the number of statements that hold), of (the number of
+        statements), which (the ids of those that hold), and one column per statement with its ratio.
     """
     readings = all_readings(profile)
     measured = measure_readings(readings, GRID_VALUES[profile]["T"], n_jobs, bar, folder)

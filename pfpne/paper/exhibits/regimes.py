@@ -1,4 +1,4 @@
-"""When federation pays: who has the smallest regret over a grid of regimes, and PF-PNE's regret against its Delta."""
+"""When federation pays: the algorithm with the least regret in each regime of a grid, and PF-PNE's regret by Delta."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ LARGE_RUN = 10**7  # M T: a run takes seconds
 
 @dataclass(frozen=True)
 class Grid:
-    """The regimes of the map: every combination of these, where M T >= LARGE_RUN, only those of noises_of_large_runs.
+    """The regimes of the map: every combination of these values.
 
-    landmine, which has no shift, is in it once.
+    Regimes with M T >= LARGE_RUN are included only for noises_of_large_runs. Landmine has no shift, so it is included
+    for one shift only.
     """
 
     objectives: tuple[str, ...]
@@ -50,19 +51,19 @@ class Grid:
 
     @classmethod
     def from_parameters(cls, p: Parameters, grids: dict[str, Grid] | None = None) -> Grid:
-        """Make the grid that a notebook's parameters ask for.
+        """Make the grid for a notebook's parameters.
 
         Parameters
         ----------
         p : Parameters
-            The notebook's parameters. Each that is given narrows its side of the grid to one value.
+            The notebook's parameters. Each given parameter narrows its side of the grid to one value.
         grids : dict, optional
-            {profile: Grid}; GRIDS if they are not given.
+            {profile: Grid}; GRIDS by default.
 
         Returns
         -------
         Grid
-            The profile's, narrowed.
+            The profile's grid, narrowed.
         """
         given = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "clients": p.n_clients}
         given |= {"horizons": p.horizon, "noises_of_large_runs": p.noise}
@@ -71,7 +72,7 @@ class Grid:
 
     @property
     def one_noise(self) -> Grid:
-        """The grid under one noise (Bernoulli rewards, if they are in it) and at the longest T alone."""
+        """The grid under one noise (Bernoulli rewards, if it has them) and at its longest T only."""
         noise = "bernoulli" if "bernoulli" in self.noises else self.noises[0]
         return replace(self, noises=(noise,), horizons=(max(self.horizons),), noises_of_large_runs=(noise,))
 
@@ -87,9 +88,9 @@ GRIDS = {
         ("bernoulli",),
     ),
 }
-# A report apart, fixed before any of it was run: the next seed, other M and T than the map's, other shifts but for 0,
-# other noises but for Bernoulli, and rastrigin, in as many dimensions as HELD_OUT_DIMENSIONS says. What it has in
-# common with the tuning: docs/pf-pne-plus.md.
+# The held-out regimes, fixed before any of them was run. They differ from the map in the seed, in M and T, in all
+# shifts except 0 and in all noises except Bernoulli, and they add rastrigin, in HELD_OUT_DIMENSIONS dimensions.
+# docs/pf-pne-plus.md says what they share with the tuning.
 HELD_OUT = {
     "smoke": Grid(("garland", "rastrigin"), ("bernoulli",), (0.0, 0.15), (3,), (500,), ("bernoulli",)),
     "paper": Grid(
@@ -102,14 +103,14 @@ HELD_OUT = {
     ),
 }
 HELD_OUT_DIMENSIONS = {"rastrigin": 2}
-MAP_VARIANTS = {  # what is compared on the map: the algorithm, its settings
+MAP_VARIANTS = {  # compared on the map: name -> (algorithm, settings)
     **{name: (name, {}) for name in MAP_ALGORITHMS},
     HCT_NOISE_EARLY: ("hct-noise", {"early_descent": True}),
     PF_PNE_OWN_DELTA: ("pf-pne", {"Delta": "true"}),
 }
 REGIME_COLUMNS = ["objective", "noise", "shift", "clients", "horizon"]
 RANKED_ON_MAP = [*MAP_ALGORITHMS, HCT_NOISE_EARLY]
-SPREAD_DEPTH = 8  # the depth of the cells whose centres tell the spread
+SPREAD_DEPTH = 8  # the spread of the clients is measured at the centres of the cells of this depth
 BREAK_EVEN_DELTAS = (
     0.0,
     *(2.0**-h for h in range(12, -1, -1)),
@@ -121,8 +122,8 @@ def _run_regimes(
 ) -> pd.DataFrame:
     """One row per regime, variant and run: REGIME_COLUMNS, variant, run, regret R(T)/M, Delta.
 
-    variants: {name: (algorithm, settings)}. changes: to the seed, the cells, and to d, {objective: d} where it is not
-    the usual one.
+    variants: {name: (algorithm, settings)}. changes: another seed, other cells, and d, the {objective: d} of objectives
+    with an unusual dimension.
     """
     same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON_SHIFT, "d": {}} | changes
 
@@ -151,18 +152,18 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     Parameters
     ----------
     p : Parameters
-        The notebook's parameters; those that are given narrow the profile's grid.
+        The notebook's parameters; given ones narrow the profile's grid.
     folder : Path
-        Where what was measured before is kept.
+        The folder of stored measurements.
 
     Returns
     -------
     pandas.DataFrame
-        One row per regime: REGIME_COLUMNS, and the mean R(T)/M of each of MAP_VARIANTS. Then what a person could know
-        of it: sigma, the noise's standard deviation (1/2 for Bernoulli rewards, the most that it can be); spread, the
-        standard deviation across clients of f_m at a point, its root mean square over cells of depth SPREAD_DEPTH; and
-        Delta, the clients' own. Then best, the one of RANKED_ON_MAP with the smallest mean, and clear, whether it leads
-        every other by two standard errors.
+        One row per regime: REGIME_COLUMNS, and the mean R(T)/M of each of MAP_VARIANTS. Further columns describe the
+        regime: sigma, the standard deviation of the noise (1/2 for Bernoulli rewards, its largest value); spread, the
+        standard deviation across clients of f_m at a point, as a root mean square over the cells of depth SPREAD_DEPTH;
+        and Delta, the true one. best is the algorithm of RANKED_ON_MAP with the smallest mean; clear says whether it
+        leads every other one by more than two standard errors.
     """
     rows = _run_regimes(p, Grid.from_parameters(p).regimes(), MAP_VARIANTS, "regimes", folder)
     regret = rows.pivot_table("regret", [*REGIME_COLUMNS, "run"], "variant", sort=False)[[*MAP_VARIANTS]]
@@ -180,14 +181,14 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 
 def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """Measure what was held out.
+    """Measure the held-out regimes.
 
     Parameters
     ----------
     p : Parameters
-        The notebook's parameters; those that are given narrow the grid.
+        The notebook's parameters; given ones narrow the grid.
     folder : Path
-        Where what was measured before is kept.
+        The folder of stored measurements.
 
     Returns
     -------
@@ -207,7 +208,7 @@ def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 
 def identical_clients(table: pd.DataFrame) -> pd.Series:
-    """In which rows of a table of regimes all clients have one objective function; landmine's clients never have."""
+    """Whether all clients of a regime, a row of the table, have the same objective; landmine's clients never do."""
     return table["shift"].eq(0) & table["objective"].ne("landmine")
 
 
@@ -232,21 +233,20 @@ def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
 
 
 def break_even(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """Measure PF-PNE with each Delta that it may be given, at one noise and the longest T of the map.
+    """Measure PF-PNE with each of BREAK_EVEN_DELTAS, at one noise and the longest T of the map.
 
     Parameters
     ----------
     p : Parameters
-        The notebook's parameters; those that are given narrow the profile's grid.
+        The notebook's parameters; given ones narrow the profile's grid.
     folder : Path
-        Where what was measured before is kept.
+        The folder of stored measurements.
 
     Returns
     -------
     pandas.DataFrame
-        One row per Delta and regime: REGIME_COLUMNS; given, one of BREAK_EVEN_DELTAS; ratio, of the mean R(T)/M to
-        PE's; own and fed, the same ratio of PF-PNE given the clients' own Delta, and of Fed-PNE; Delta, the clients'
-        own.
+        One row per Delta and regime: REGIME_COLUMNS; given, one of BREAK_EVEN_DELTAS; ratio, PF-PNE's mean R(T)/M over
+        PE's; own and fed, this ratio for PF-PNE with the true Delta and for Fed-PNE; Delta, the true one.
     """
     variants = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in BREAK_EVEN_DELTAS}
     variants |= {name: MAP_VARIANTS[name] for name in ("pe", "fed-pne", PF_PNE_OWN_DELTA)}

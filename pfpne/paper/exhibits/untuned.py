@@ -1,9 +1,9 @@
-"""PF-PNE+ and its rivals on settings that were drawn at random, and on which nothing was tuned.
+"""PF-PNE+ and its rivals on random settings, on which nothing was tuned.
 
-The families and the draw are in pfpne.paper.exhibits.drawn. What it is judged by was fixed before the settings were
-drawn: the ratio of PF-PNE+'s mean regret to that of the best of six rivals; how often it is at most NEAR_BEST, and how
-often above FAR_BEHIND; its quantiles; and, of the RERUN settings of the largest ratios, the same ratio in as many fresh
-runs, so that the luck of the draw is not taken for a weakness. HOO and BLiN stand beside the six.
+The families and the draw are in pfpne.paper.exhibits.drawn. The criteria were fixed before the settings were drawn. The
+ratio is PF-PNE+'s mean regret over the smallest of six rivals' mean regrets. Reported are the shares of settings with a
+ratio of at most NEAR_BEST and above FAR_BEHIND, and the ratio's quantiles. The RERUN settings with the largest ratios
+are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, outside of the six.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ OURS = "pf-pne+"
 RIVALS = [name for name in RANKED_ON_MAP if name != OURS]  # the six
 BESIDE = ("hoo", "blin")
 COMPARED = {**{name: MAP_VARIANTS[name] for name in RANKED_ON_MAP}, **{name: (name, {}) for name in BESIDE}}
-REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # how many settings, runs; the most M T
+REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # settings, runs, the largest M T
 RERUN = 10
 DRAW = 1  # the settings of draw 0 were seen before the last change of PF-PNE+
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
-    """Run PF-PNE+ and its rivals in every setting that is drawn by the seed: the notebook's plus DRAW.
+    """Run PF-PNE+ and its rivals in every setting that the seed p.seed + DRAW draws.
 
     Parameters
     ----------
     p : Parameters
-        The notebook's parameters; of these only the profile, the seed and the workers count.
+        The notebook's parameters, of which only the profile, the seed and the workers count.
     folder : Path
-        Where what was measured before is kept.
+        The folder of stored measurements.
 
     Returns
     -------
     pandas.DataFrame
-        One row per setting: what was drawn; the mean R(T)/M of PF-PNE+, of the six rivals, of HOO and of BLiN; ratio,
-        PF-PNE+'s over the smallest of the six; and again, the same in fresh runs, of the settings of the largest
-        ratios, NaN for the others.
+        One row per setting: its drawn values; the mean R(T)/M of PF-PNE+, of the six rivals, of HOO and of BLiN; ratio,
+        PF-PNE+'s mean over the smallest of the six; and again, this ratio in fresh runs for the settings with the
+        largest ratios, NaN for the others.
     """
     n_settings, n_runs, most_pulls = REPORT_SIZES[p.profile]
     settings = [
@@ -93,7 +93,7 @@ def _mean_regret(setting: Setting, name: str, given: dict, first: int, n_runs: i
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
-    """Say in sentences how PF-PNE+ does in the settings that were drawn.
+    """Say in sentences how PF-PNE+ does in the random settings.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
 
 
 def in_short(table: pd.DataFrame) -> list[str]:
-    """Say in two sentences how PF-PNE+ does in the settings that were drawn, for README.
+    """Say in two sentences how PF-PNE+ does in the random settings, for README.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _how_near(table: pd.DataFrame) -> str:
 
 
 def _near_the_six(table: pd.DataFrame, name: str) -> float:
-    """In which share of the settings an algorithm is near the best of the six."""
+    """The share of the settings in which an algorithm is near the best of the six."""
     return (table[name] <= NEAR_BEST * table[RIVALS].min(axis=1)).mean()
 
 
@@ -186,7 +186,7 @@ def _mean_ratio(ratio: pd.Series) -> str:
 
 @our_style()
 def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw PF-PNE+'s regret over that of the best rival in every setting, by kind of clients and by noise.
+    """Draw the ratio of PF-PNE+'s regret to the best rival's in every setting, by kind of clients and by noise.
 
     Parameters
     ----------
