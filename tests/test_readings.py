@@ -774,7 +774,7 @@ def test_a_count_is_right_only_if_it_is_so_in_every_run(kind, objective, column,
         assert f == objective
         return np.array(column[name, k], dtype=float)
 
-    (row,) = confirmation._tested(statement, Reading(1.0, 40, 2), column_of, 3, 1, None)
+    (row,) = confirmation._compare(statement, Reading(1.0, 40, 2), column_of, 3, 1, None)
     all_of_it = wins == 3
     assert row == {
         **{"id": statement.id, "objective": objective, "what": kind, "n": 3, "ratio": pytest.approx(ratio)},
@@ -791,7 +791,7 @@ def test_as_large_a_distance_is_not_larger(own, wins):
         return SimpleNamespace(problem=lambda run: SimpleNamespace(Delta=Delta[objective][run]))
 
     statement = BY_ID["differ-garland"]
-    (row,) = confirmation._tested(statement, SimpleNamespace(experiment=experiment), None, 3, 1, None)
+    (row,) = confirmation._compare(statement, SimpleNamespace(experiment=experiment), None, 3, 1, None)
     assert row["ratio"] == pytest.approx(sum(own) / 8.0) and row["wins"] == wins
     assert (row["p_right"], row["p_wrong"]) == ((0.0, 1.0) if wins == 3 else (1.0, 0.0))
 
@@ -803,7 +803,7 @@ def test_a_tie_with_its_bound_is_no_win(monkeypatch):
     monkeypatch.setattr(confirmation, "summarize", lambda experiment, *_: pd.DataFrame({"last_phase": [0.25, 0.5]}))
     for below, above, wins in ((1.0, None, 1), (None, 1.0, 1), (1.0, 0.5, 0), (3.0, 0.5, 1), (3.5, 0.75, 2)):
         statement = replace(BY_ID["fed-far-garland"], below=below, above=above)
-        (row,) = confirmation._tested(statement, Reading(1.0, 40, 2), lambda f, name: columns[name], 3, 1, None)
+        (row,) = confirmation._compare(statement, Reading(1.0, 40, 2), lambda f, name: columns[name], 3, 1, None)
         assert (row["wins"], row["phase"], row["other_phase"]) == (wins, 0.375, 0.375), (below, above)
 
 
