@@ -159,14 +159,14 @@ def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, compar
         f"The noise matters. With the best T, and all else as in this package, this many of the {N} hold, and in"
         f" brackets the most if other choices move, too: {numbers}.",
     ]
-    turned = verdicts[
+    open_by_rival = verdicts[
         (verdicts["other_phase"] > MAX_CUT_SHARE) & (verdicts["phase"] <= MAX_CUT_SHARE) & (verdicts["verdict"] != OPEN)
     ]
-    if len(turned):
+    if len(open_by_rival):
         sentences.append(
             "A statement is open if its algorithm spends more than half of T in one phase that T cuts. If the same "
-            f"rule held for the algorithm that it is compared with, {len(turned)} more would be open: "
-            f"{'; '.join(_topics_in_words(turned))}."
+            f"rule held for the algorithm that it is compared with, {len(open_by_rival)} more would be open: "
+            f"{'; '.join(_topics_in_words(open_by_rival))}."
         )
     moved = comparisons[comparisons["id"].str.startswith("settings-")].groupby("objective", sort=False)["ratio"]
     change = moved.agg(lambda ratio: max(ratio.max(), 1 / ratio.min()))

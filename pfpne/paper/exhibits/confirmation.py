@@ -120,7 +120,7 @@ def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs
         is_shown = all(as_stated)
         return [{**head, **row, "p_right": 0.0 if is_shown else 1.0, "p_wrong": 1.0 if is_shown else 0.0}]
     pairs = _pairs(statement, reading, column, n_runs, n_jobs, folder)
-    last_phase = functools.partial(_last_phase, statement.objective, reading, n_runs, n_jobs, folder)
+    truncated_share = functools.partial(_truncated_share, statement.objective, reading, n_runs, n_jobs, folder)
     subject = statement.over or ("fed-pne" if statement.kind == "global" else "pf-pne")
     others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
     rows = []
@@ -134,7 +134,7 @@ def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs
         row |= {"wins": int(np.all([x < 0 for x in excess], axis=0).sum())}
         p_right, p_wrong = stats.combine_p_values(p)
         row |= {"p_right": p_right, "p_wrong": p_wrong}
-        rows.append({**head, **row, "phase": last_phase(subject), "other_phase": last_phase(other)})
+        rows.append({**head, **row, "phase": truncated_share(subject), "other_phase": truncated_share(other)})
     return rows
 
 
@@ -177,8 +177,8 @@ def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, 
     ]
 
 
-def _last_phase(objective: str, reading: Reading, n_runs: int, n_jobs, folder: Path, name: str) -> float:
-    """The mean share of T in the last phase of PF-PNE or Fed-PNE; 0 for an algorithm without such phases."""
+def _truncated_share(objective: str, reading: Reading, n_runs: int, n_jobs, folder: Path, name: str) -> float:
+    """The mean share of T in the phase of PF-PNE or Fed-PNE that T cuts; 0 for an algorithm without such phases."""
     if name not in ("pf-pne", "fed-pne", IDENTICAL_FED_PNE):
         return 0.0
     return float(

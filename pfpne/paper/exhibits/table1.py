@@ -70,9 +70,9 @@ def _row(study: Study, name: str, objective: str) -> dict:
         at_T = measured[kind][:, -1]
         row |= {kind: at_T.mean(), f"{kind}_sd": at_T.std(ddof=1) if len(at_T) > 1 else np.nan}
     rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up
-    slopes, one_phase = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
+    slopes, untestable_reason = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
     low, high = stats.mean_interval(slopes, stream(study.seed, "table 1", name, objective))
-    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "one_phase": one_phase}
+    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "one_phase": untestable_reason}
     row |= {"rounds": rounds[:, -1].mean(), "numbers": measured["numbers"][:, -1].mean()}
     talks = rounds[:, -1].min() > 0 and rounds.shape[1] > 1
     return row | {"rounds_per_doubling": (rounds[:, -1] - rounds[:, -2]).mean() if talks else np.nan}
@@ -130,8 +130,10 @@ def _interpolate(study: Study, objective: str, name: str) -> dict[str, np.ndarra
     for run in run_experiment(experiment, n_jobs=study.n_jobs, folder=study.folder).runs.values():
         so_far = run.communication["t"].to_numpy() <= T[:, None]
         numbers = (run.communication["numbers up"] + run.communication["numbers down"]).to_numpy()
-        local, shared = (np.interp(T, run.t, curves.mean(axis=0)) for curves in (run.regret, run.global_regret))
-        rows.append({"local": local, "global": shared, "rounds": so_far.sum(axis=1), "numbers": so_far @ numbers})
+        regret, global_regret = (np.interp(T, run.t, curves.mean(axis=0)) for curves in (run.regret, run.global_regret))
+        rows.append(
+            {"local": regret, "global": global_regret, "rounds": so_far.sum(axis=1), "numbers": so_far @ numbers}
+        )
     return {kind: np.stack([row[kind] for row in rows]) for kind in rows[0]}
 
 
