@@ -41,7 +41,7 @@ EXCUSED, REFUTING = "fails, a premise fails", "fails, premises hold"
 VACUOUS = "the bound is 1 or more"  # no value in [0, 1] is so far from another
 LEMMA_CASES = (HOLDS, HOLDS_ANYWAY, EXCUSED, REFUTING, VACUOUS)
 CONSTANTS = ("the experiments'", "the theory's")
-DELTAS_GIVEN = {"0.01": PFPNESettings.Delta, "own": "true"}  # the paper's, and the clients' own
+DELTA_CHOICES = {"0.01": PFPNESettings.Delta, "own": "true"}  # the paper's, and the clients' own
 CASE_COLUMNS = ["lemma", "objective", "noise", "constants", "Delta"]
 
 
@@ -54,9 +54,9 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
     """
     watched = watch("pf-pne", problem, horizon, partition=partition, **settings)
     s, M = watched.server.settings, problem.n_clients
-    log_term, shared = s.log_term(horizon, problem.n_clients), watched.kept_by_server
-    depths = max(len(shared), *map(len, watched.kept_alone), 1)
-    optima, K = np.append(problem.optimum, problem.global_optimum), nodes_before_elimination(partition, shared)
+    log_term, kept_by_server = s.log_term(horizon, problem.n_clients), watched.kept_by_server
+    depths = max(len(kept_by_server), *map(len, watched.kept_alone), 1)
+    optima, K = np.append(problem.optimum, problem.global_optimum), nodes_before_elimination(partition, kept_by_server)
     paths = np.array(cells_on_path(partition, np.vstack([problem.maximisers, problem.global_maximiser]), depths - 1))
     pulled = watched.pulls
     ends = np.array([len(own) for own in watched.kept_alone])  # how many depths each client has finished alone
@@ -69,8 +69,8 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
         at_optima = np.append(problem.paired_values(np.arange(M), centers[:M]), problem.mean_values(centers[M:]))
         near = optima - at_optima <= s.nu_1 * s.rho**h
         smooth[:, h] = near[M], near[:M].all()
-        protected = shared[h] if h < len(shared) else np.empty(0, dtype=np.int64)
-        if h < len(shared):
+        protected = kept_by_server[h] if h < len(kept_by_server) else np.empty(0, dtype=np.int64)
+        if h < len(kept_by_server):
             f_bar, b = problem.mean_values(partition.centers(h, K[h])), radius(watched.server.samples(h), log_term, s.c)
             good[0, h] = (np.abs(watched.means[h].mean(axis=0) - f_bar) <= b).all()
             gaps["A.3", h] = problem.global_optimum - f_bar[np.isin(K[h], protected)]
@@ -121,9 +121,9 @@ def count_lemmas(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     with the theory's, given the paper's Delta and the clients' own.
     """
     settings = {CONSTANTS[0]: {}, CONSTANTS[1]: theory_settings(p.n_clients)}
-    places = [*itertools.product(ONE_PER_DIMENSION, PROFILES[p.profile].noises, CONSTANTS, DELTAS_GIVEN)]
+    places = [*itertools.product(ONE_PER_DIMENSION, PROFILES[p.profile].noises, CONSTANTS, DELTA_CHOICES)]
     experiments = [
-        p.experiment(objective, noise, ("pf-pne",), settings=settings[constants] | {"Delta": DELTAS_GIVEN[Delta]})
+        p.experiment(objective, noise, ("pf-pne",), settings=settings[constants] | {"Delta": DELTA_CHOICES[Delta]})
         for objective, noise, constants, Delta in places
     ]
     runs = [(*place, run) for place, e in zip(places, experiments, strict=True) for run in range(e.n_runs)]
