@@ -196,8 +196,8 @@ def claims_as_strings(verdicts: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         In a cell the verdict, in brackets what decides, and other verdicts if they differ.
     """
-    ours = verdicts["whose"] == "ours"
-    verdicts = verdicts.assign(place=verdicts["place"].mask(ours, OURS_PREFIX + verdicts["place"]))
+    is_ours = verdicts["whose"] == "ours"
+    verdicts = verdicts.assign(place=verdicts["place"].mask(is_ours, OURS_PREFIX + verdicts["place"]))
     by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
     strings = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_verdicts_in_words)
     strings = strings.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
@@ -272,6 +272,8 @@ def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
     counts = []
     for column, rows in verdicts_that_count(verdicts).groupby("column", sort=False):
         is_ours = rows["whose"] == "ours"
-        ours, theirs = (count_groups(rows.loc[chosen, "verdict"]) for chosen in (is_ours, ~is_ours))
-        counts.append({"Column": column} | {group: f"{theirs[group]} + {ours[group]}" for group in VERDICT_GROUPS})
+        our_counts, paper_counts = (count_groups(rows.loc[chosen, "verdict"]) for chosen in (is_ours, ~is_ours))
+        counts.append(
+            {"Column": column} | {group: f"{paper_counts[group]} + {our_counts[group]}" for group in VERDICT_GROUPS}
+        )
     return pd.DataFrame(counts)
