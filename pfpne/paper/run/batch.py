@@ -1,8 +1,8 @@
-"""Execute notebooks with papermill, time each figure, and leave out what has not changed.
+"""Execute notebooks with papermill, time each figure, and skip unchanged notebooks.
 
 Executed copies go to executed/<profile>/; the notebooks write the figures. The first failure ends the batch with a
-non-zero exit code; its notebook has then written no figure, and its copy is kept as *.failed.ipynb. A notebook is not
-executed again while its text, its parameters, the package, the libraries, the data and its figures are what they were.
+non-zero exit code. The failed notebook has then written no figure, and its copy is kept as *.failed.ipynb. A notebook
+is executed again only if its text, its parameters, the package, the libraries, the data or its figures have changed.
 """
 
 import hashlib
@@ -163,10 +163,10 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
 
 
 def execute_all(batch: list[Execution], n_parallel: int) -> None:
-    """Execute each notebook that has changed, `n_parallel` at a time, and print what is under way, done, and left.
+    """Execute each changed notebook, `n_parallel` at a time, and print which are running, done and left.
 
-    Several at a time start with the longest, so that none is left alone at the end. One at a time keep their order. If
-    one raises an error, those under way end, and no other begins.
+    Several at a time start with the longest, so that no long one is left at the end; one at a time keep their order. If
+    a notebook raises an error, the running ones finish, and no other begins.
     """
     waiting, n_done = [], 0
     for execution in batch:
@@ -208,18 +208,18 @@ def _call_now(function: Callable, *arguments) -> Future:
 
 
 def say_time_left(expected: dict, actual: dict, started: dict, n_parallel: int) -> str:
-    """Say about how long the batch still takes, or nothing if that is not known of every notebook that is left.
+    """Say about how long the batch still takes, or nothing if the expected time of a remaining notebook is not known.
 
-    What is left is taken to be as much slower or faster than expected as what is done.
+    The remaining notebooks are assumed to be slower or faster than expected by the same factor as the finished ones.
 
     Parameters
     ----------
     expected, actual : dict
-        Seconds by name, of all notebooks to execute and of those that are done.
+        Seconds by name: expected for all notebooks, actual for the finished ones.
     started : dict
-        When those under way started.
+        The start times of the running notebooks.
     n_parallel : int
-        How many are executed at a time.
+        How many notebooks are executed at a time.
     """
     remaining = {name: seconds for name, seconds in expected.items() if name not in actual}
     if None in remaining.values():
@@ -233,7 +233,7 @@ def say_time_left(expected: dict, actual: dict, started: dict, n_parallel: int) 
 
 
 def commit_or_reason() -> tuple[str | None, str]:
-    """Return the commit of this checkout, and nothing; or None, and why there is none to name."""
+    """Return (the commit of this checkout, ""), or (None, the reason why no commit can be named)."""
     try:
         return provenance.commit(), ""
     except provenance.NoCommit as error:
@@ -241,9 +241,9 @@ def commit_or_reason() -> tuple[str | None, str]:
 
 
 def note_commit(committed: tuple[str | None, str], workers: dict) -> None:
-    """Write which commit made a whole batch of the paper profile, if the tree was clean from begin to end.
+    """Write which commit made a whole batch of the paper profile, if the tree was clean throughout.
 
-    What the batch left out is noted with it if it, too, is what this commit makes.
+    Skipped executions are recorded under this commit, too, if they are unchanged.
     """
     commit, reason = committed if committed == commit_or_reason() else (None, "another commit is checked out by now")
     if commit is None:
@@ -350,7 +350,7 @@ def figure_times(copy, total: float) -> list[tuple[str, float]]:
 
 
 def fingerprint(source: Path, parameters: dict) -> str:
-    """Return the key of all that a notebook's figures depend on: among it the package, as far as the cells reach it."""
+    """Return the key of everything that a notebook's figures depend on, such as the modules that its cells import."""
     content = {
         "notebook": _hash(source),
         "parameters": parameters,
@@ -372,7 +372,7 @@ def file_hashes(folder: Path, stem: str) -> dict[str, str]:
 
 
 def is_unchanged(execution: Execution) -> bool:
-    """Return whether the executed copy is of the same inputs, and all the files that it made are as it left them."""
+    """Return whether the executed copy has the same inputs, and none of the files that it made has changed."""
     try:
         made = json.loads(read_whole(execution.target))["metadata"]["pfpne"]
         intact = all(file_hashes(execution.folder, stem) == files for stem, files in made["files"].items())

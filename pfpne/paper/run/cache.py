@@ -1,10 +1,10 @@
-"""Finished results on disk: each is computed once, written whole or not at all, and known by what it depends on.
+"""Finished results on disk: each is computed once, written whole or not at all, and stored under a key.
 
-Runs, and rows of numbers made of runs, have one kind of key. It covers what was asked for, the code that computes it
-(see pfpne.paper.run.sources), and what else decides its last bits (see pfpne.paper.run.versions): the versions of
-Python and of the numerical libraries, and the processor. A change in any of them computes the result again; a file that
-is damaged, or holds another's result, is reported and not used. Nothing in a file is run, but it is not signed: whoever
-may write to the folder can put other numbers there.
+The key of a run, or of rows of numbers made from runs, covers the request, the code that computes the result (see
+pfpne.paper.run.sources), and everything else that decides its last bits (see pfpne.paper.run.versions): the versions of
+Python and of the numerical libraries, and the processor. If any of these changes, the result is computed again. A file
+that is damaged, or holds the result of another key, is reported and not used. Files are never executed, but they are
+not signed: whoever may write to the folder can change the numbers.
 """
 
 import contextlib
@@ -40,10 +40,10 @@ def key(content: dict, *parts) -> str:
     Parameters
     ----------
     content : dict
-        What was asked for, in plain values.
+        The request, in plain values.
     *parts
-        What it is computed with: functions, classes, rows of a registry. Of each the values count, and the modules in
-        which its functions and classes are defined, with all that these import.
+        The functions, classes and rows of registries that compute the result. Their values count, and so do the modules
+        that define their functions and classes, with all imports of these modules.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def save_rows(key: str, rows, folder: Path = RESULTS) -> None:
 
 
 def stored_rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
-    """Return the rows stored under a key, or else those that make() returns now, which are then stored."""
+    """Return the rows stored under a key; if there are none, the rows that make() returns, after storing them."""
     rows = load_rows(key, folder)
     if rows is None:
         rows = make()

@@ -1,6 +1,6 @@
-"""Where a notebook's figures go: to the profile's own folder if nothing was changed, else to one named after what was.
+"""The folder of a notebook's figures: the profile's own if no parameter was changed, else one named after the changes.
 
-What a notebook was run for is a dict here, `result_parameters`: {parameter: value} of all that decide a result.
+`result_parameters` is the dict {parameter: value} of all parameters that decide a result.
 """
 
 import hashlib
@@ -11,9 +11,9 @@ from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, shor
 from pfpne.paper.run.parameter_types import PARAMETERS, SETTINGS, ParameterError
 from pfpne.validation import brief
 
-NAMES_IN_FOLDERS = {"delta": "delta_of_confidence"}  # in the names of folders, where case does not tell it from Delta
+NAMES_IN_FOLDERS = {"delta": "delta_of_confidence"}  # not "delta": some file systems do not distinguish it from "Delta"
 MAX_NAME_CHARACTERS = 200  # characters of a folder's name
-HASH_CHARACTERS = 12  # of the hash that stands for what is too long
+HASH_CHARACTERS = 12  # characters of the hash that replaces the rest of a longer name
 
 
 def choose_folder(wanted: str | None, result_parameters: dict, executed: list[dict], folder_name: str) -> Path:
@@ -22,18 +22,18 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
     Parameters
     ----------
     wanted : str, optional
-        The folder that was asked for.
+        The requested folder.
     result_parameters : dict
-        What the notebook is run for.
+        The parameters of this run of the notebook.
     executed : list of dict
-        What the batch executes this notebook for: its figures fill the profile's folder.
+        The parameters with which the batch executes this notebook: those figures fill the profile's folder.
     folder_name : str
-        How the parameters differ from the usual ones, as the name of a folder: see `name_folder`.
+        The changes of the parameters as the name of a folder: see `name_folder`.
 
     Raises
     ------
     ParameterError
-        If it cannot be written to, or if it is a profile's folder and something was changed.
+        If the folder cannot be written to, or if it is a profile's folder and a parameter was changed.
     """
     home = FIGURES if result_parameters["profile"] == "paper" else FIGURES_SMOKE
     if result_parameters not in executed:
@@ -59,19 +59,19 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
 def name_folder(result_parameters: dict, usual: dict, reading_by_default: bool) -> str:
     """Name a folder after how a notebook's parameters differ from the usual ones.
 
-    What differs is named, numbers first, and nothing of it is cut. Two sets of parameters never have the same name, but
-    those that differ in a usual objective alone, which the names of files tell apart. Two names never differ by case
-    alone, which some file systems do not tell apart.
+    The name lists the changed parameters, numbers first, and no value is shortened. Different parameters give different
+    folder names, except that usual objectives share a folder (their file names differ). Names never differ by case
+    alone, because some file systems do not distinguish it.
 
     Parameters
     ----------
     result_parameters : dict
-        What the notebook is run for.
+        The parameters of this run of the notebook.
     usual : dict
-        What it is run for with this profile, reading and objective if nothing else is changed. If the batch never does
-        this for the objective, another one is here.
+        The notebook's usual parameters with this profile, reading and objective. If the batch never executes it for
+        this objective, they have another one.
     reading_by_default : bool
-        Whether the reading is the one by default, which is not named: the usual parameters depend on it.
+        Whether the reading is the default one, which is not named.
     """
     values, others = _flatten(result_parameters), _flatten(usual)
     texts = {name: _as_text(values[name]) for name in PARAMETERS if name in values and values[name] != others[name]}
@@ -94,7 +94,7 @@ def _flatten(result_parameters: dict) -> dict:
 
 
 def _as_text(value) -> str:
-    """A value in the name of a folder; many algorithms by their number and a hash."""
+    """A value in the name of a folder; a long list of algorithms is given by its length and a hash."""
     if value is None:
         return "default"
     if not isinstance(value, tuple):

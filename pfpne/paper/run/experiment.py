@@ -27,7 +27,7 @@ _make_problem = functools.lru_cache(maxsize=30)(make_problem)
 
 @dataclass(frozen=True)
 class ProblemSetup:
-    """A problem at a scale: what an algorithm meets. All of it is checked, and made plain Python, at once.
+    """The problem and the scale of an experiment. All values are checked, and made plain Python, at once.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class Experiment(ProblemSetup):
         Returns
         -------
         Run
-            What was measured; it is not stored.
+            The measurements; they are not stored.
         """
         changes = {**self.settings_for(algorithm), "global_regret": self.global_regret}
         partition = self.partition(run, partition_class)

@@ -1,4 +1,4 @@
-"""Where the notebooks are, where what they make goes, and how an output of one names the figure that it shows."""
+"""The folders of the notebooks and of their output, and the MIME type that names the figure in an output."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The notebooks, one row each: what each compares, which parameters it takes, and with which values it is executed."""
+"""The notebooks, one row each: the algorithms compared, the parameters, and the values used by a batch."""
 
 from dataclasses import dataclass
 
@@ -22,29 +22,29 @@ from pfpne.problems import OBJECTIVES, Synthetic
 
 @dataclass(frozen=True)
 class Notebook:
-    """What a notebook can be run for.
+    """The parameters that a notebook takes, with their defaults.
 
     Parameters
     ----------
     group : str
         "paper" if it makes figures or tables of the paper, "evidence" if it goes beyond them, "map" for the map.
     seconds : int
-        What an execution took in the smoke profile, from nothing, in one batch on two busy processors.
+        The time of an execution in the smoke profile, without stored runs, in one batch on two busy processors.
     algorithms : tuple of str
         The algorithms compared by default.
     objectives : tuple of str
-        It takes one of these, the first by default; () for a notebook about many at a time.
+        The objectives that it can be run for, one at a time, the first by default; () for a notebook about many.
     without : tuple of str
-        The parameters that mean nothing for it.
+        The parameters that it does not take.
     uses_claim_runs : bool
-        Whether n_runs stands for the profile's claim_runs.
+        Whether the default of n_runs is the profile's claim_runs.
     narrows_grid : bool
-        Whether its parameters of scale (M, T, noise, ...) are None by default, which stands for every value in the grid
-        of pfpne.paper.exhibits.regimes. A value that is given leaves only that one in the grid.
+        Whether its parameters of scale (M, T, noise, ...) are None by default. None stands for every value in the grid
+        of pfpne.paper.exhibits.regimes; a given value narrows the grid to this value.
     n_runs, horizon : int, optional
-        At most so many, if the profile has more.
+        Upper limits of the profile's values.
     needs_communication : bool
-        Whether it shows communication alone, so that one of its algorithms must have some.
+        Whether it shows only communication, so that at least one of its algorithms must communicate.
     takes_reading : bool
         Whether it shows a figure of the paper, and so takes a reading.
     """
@@ -63,7 +63,7 @@ class Notebook:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the parameters that it takes."""
+        """The names of the parameters that the notebook takes."""
         return tuple(
             name for name in PARAMETERS if name not in self.without and (self.takes_reading or name != "reading")
         )
@@ -136,7 +136,7 @@ NOTEBOOK_GROUPS = ("paper", "evidence", "map", "all")  # what a batch makes: see
 
 
 def group_of(notebook: str, parameters: dict) -> str:
-    """Return the group of an execution: its notebook's; under the reading "model", a figure of the paper is evidence.
+    """Return the group of an execution: the notebook's, or "evidence" for a paper's figure under the reading "model".
 
     So `make figures` makes each of the paper's figures once.
     """
@@ -144,9 +144,9 @@ def group_of(notebook: str, parameters: dict) -> str:
 
 
 def executions(profile: str) -> list[tuple[str, dict]]:
-    """Return what a batch executes, in order: (notebook, the parameters besides `profile`).
+    """Return a batch's executions in order: (notebook, its parameters besides `profile`).
 
-    A notebook that is not named here is executed once, with the values of the profile.
+    A notebook that is not named here is executed once, with the profile's values.
     """
     noises, model = PROFILES[profile].noises, {"reading": "model"}
     planned = [

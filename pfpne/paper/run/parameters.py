@@ -1,8 +1,8 @@
 """The parameters of a notebook: read, checked, completed from the profile.
 
 A notebook has one cell tagged `parameters`, of literals, whose first line is HEADER. Papermill adds a cell of its own
-after it. The next cell calls `read`, which stops the notebook within seconds, with a sentence that says what to write,
-when a name is unknown or a value is not of the type wanted.
+after it. The next cell calls `read`. If a name is unknown or a value has the wrong type, `read` stops the notebook
+within seconds, and its error says what to write.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pfpne.paper.run.results import Results, run_experiment
 from pfpne.paper.run.selections import PF_PNE_OWN_DELTA
 from pfpne.paper.run.workers import end_with_parent
 
-# The fields of Parameters, besides the settings, that decide a number.
+# The fields of Parameters that decide a number, besides the settings.
 DECIDING_PARAMETERS = (
     *("objective", "algorithms", "n_clients", "horizon", "n_runs"),
     *("noise", "shift", "cells", "seed"),
@@ -48,7 +48,7 @@ class Parameters:
     notebook : str
         The name of the notebook.
     profile, reading : str
-        Of PROFILES, and of READINGS; no reading for a notebook that shows no figure of the paper.
+        Keys of PROFILES and of READINGS; no reading for a notebook that shows no figure of the paper.
     objective : str or None
         None for a notebook about many.
     algorithms : tuple of str
@@ -56,15 +56,15 @@ class Parameters:
     n_clients, horizon, n_runs, noise, shift, cells, seed
         As in ProblemSetup and Experiment; None where a notebook is about many.
     settings : dict
-        {name: value}, those of the algorithms that were given.
+        {name: value}, the given settings of algorithms.
     n_jobs : int, str or None
-        How many workers, or the address of the scheduler that has some.
+        The number of workers, or the address of a scheduler that has some.
     figures_dir : Path
-        Where the figures go.
+        The folder of the figures.
     folder_name : str
-        How the parameters differ from the usual ones, as the name of a folder.
+        The changes of the parameters as the name of a folder.
     command : str
-        What makes the notebook's figures again, from the project's folder.
+        The command that makes the notebook's figures again, from the project's folder.
     """
 
     notebook: str
@@ -129,9 +129,9 @@ class Parameters:
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
 
     def run_with_true_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
-        """Return the same with PF-PNE once more, given the true Delta, the clients' own, as PF_PNE_OWN_DELTA.
+        """Return the results of `run`, and of PF-PNE with the clients' true Delta under the name PF_PNE_OWN_DELTA.
 
-        Nothing is added if Delta was requested.
+        PF-PNE is not run a second time if Delta was requested.
         """
         results = self.run(objective, noise, **changes)
         if "pf-pne" not in self.algorithms or "Delta" in self.settings:
@@ -153,7 +153,7 @@ def complete(notebook: str, given: dict) -> Parameters:
     notebook : str
         The name of a notebook.
     given : dict
-        {name: value}; None, or the text null, stands for a value not given.
+        {name: value}; None, or the text null, means that no value is given.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def complete(notebook: str, given: dict) -> Parameters:
 def _folder_name(
     row: Notebook, requested: dict, result_parameters: dict, first_planned: dict, executed: list[dict]
 ) -> str:
-    """Name how the parameters differ from the usual ones: the batch's, with the reading and the objective requested."""
+    """Name the changes against the usual parameters: the batch's, with the requested reading and objective."""
     usual = {name: value for name, value in first_planned.items() if name not in ("reading", "objective", "noise")}
     usual |= {name: requested[name] for name in ("reading", "objective") if name in requested}
     usual = _result_parameters(row, usual)
@@ -208,7 +208,7 @@ def _check_known(kind: str, name: str, names: Iterable[str]) -> None:
 
 
 def _check_names(notebook: str, names: Iterable[str]) -> None:
-    """Refuse an unknown notebook, and names that are no parameters of it."""
+    """Refuse an unknown notebook, and names that are not parameters of this notebook."""
     _check_known("notebook", notebook, NOTEBOOKS)
     for name in names:
         takers = [other for other, row in NOTEBOOKS.items() if name in row.parameters]
@@ -219,7 +219,7 @@ def _check_names(notebook: str, names: Iterable[str]) -> None:
 
 
 def _result_parameters(row: Notebook, requested: dict) -> dict:
-    """Return all parameters that decide a result: what was requested, and for the others the values by default."""
+    """Return all parameters that decide a result: the requested values, and defaults for the others."""
     profile, objective, reading = (
         _choose_profile(requested),
         _choose_objective(row, requested),
@@ -288,7 +288,7 @@ def _check_algorithms(row: Notebook, algorithms: tuple[str, ...], settings: dict
 
 
 def _command(notebook: str, requested: dict) -> str:
-    """The papermill command that asks for the same."""
+    """The papermill command that requests the same parameters."""
     words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
     for name, value in requested.items():
         words += ["-p", name, ",".join(value) if isinstance(value, tuple) else f"{value}"]
@@ -330,8 +330,8 @@ def find_assigned(cells: list[str]) -> list[str]:
     Raises
     ------
     ParameterError
-        If no cell is one of parameters, or if papermill's came before the notebook's own, whose values then count:
-        papermill puts it first where no cell has the tag `parameters`.
+        If there is no parameters cell, or if papermill's cell came before the notebook's own. (Papermill puts its cell
+        first if no cell has the tag `parameters`; then the notebook's values would override it.)
     """
     first = next((cell.lstrip() for cell in cells if cell.lstrip().startswith(PAPERMILL_HEADER)), HEADER)
     if not first.startswith(HEADER):

@@ -1,4 +1,4 @@
-"""The named profiles, which say how large everything is, and the named readings of what the paper leaves open."""
+"""The named profiles, which set the scale of all runs, and the named readings of what the paper leaves open."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Profile:
     n_runs, claim_runs : int
         Paired runs of a figure, and of a claim.
     noises : tuple
-        The noises of the synthetic objectives, of the figures the first one.
+        The noises of the synthetic objectives; figures of one noise have the first.
     landmine_noise, shift : float
         As in `pfpne.make_problem`.
     cells : str
@@ -39,12 +39,12 @@ PROFILES = {
 
 @dataclass(frozen=True)
 class ReadingPreset:
-    """What a reading of the paper says of the choices that the paper leaves open and that decide its figures most.
+    """A reading's values for the choices that decide the paper's figures most: noise and T.
 
     Parameters
     ----------
     noises : tuple
-        The noises of the synthetic objectives, of the figures the first one.
+        The noises of the synthetic objectives; figures of one noise have the first.
     landmine_noise : float
         The noise of landmine.
     horizon : int
@@ -56,7 +56,7 @@ class ReadingPreset:
     horizon: int
 
 
-# "printed": the reading under which most of what the paper says of its figures comes out: see notebook 11.
+# "printed": the simplest of the readings under which the most of the paper's statements hold: see notebook 11.
 # "model": the paper's reward model, rewards in [0, 1], at the scale of the evidence; and the other noises beside it.
 READINGS = {
     "printed": ReadingPreset(noises=(1.0,), landmine_noise=1.0, horizon=1_000_000),
@@ -65,6 +65,6 @@ READINGS = {
 
 
 def default_noise(profile: str, reading: str | None, objective: str | None) -> float | str:
-    """Return the noise that the figures of an objective have, under a reading or, without one, in a profile."""
+    """Return the noise in the figures of an objective, under a reading or, without one, in a profile."""
     scale = READINGS[reading] if reading else PROFILES[profile]
     return scale.landmine_noise if objective == "landmine" else scale.noises[0]

@@ -1,7 +1,7 @@
-"""figures/PROVENANCE.json: the commit that made the figures, and a digest of what the numbers in them depend on.
+"""figures/PROVENANCE.json: the commit that made the figures, and a digest of everything that their numbers depend on.
 
-The file holds {"python": version, "commits": {commit: {execution: digest}}}: most often one commit that made all. The
-regime map, which a batch leaves out unless it is named, may stand under an older one.
+The file holds {"python": version, "commits": {commit: {execution: digest}}}, usually with one commit for all. The
+regime map may have an older commit, because a batch leaves it out unless it is named.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
 from pfpne.paths import LANDMINE_TABLE, ROOT, write_atomically
 
 PATH = FIGURES / "PROVENANCE.json"
-MADE_FROM = ("pfpne", "notebooks", "data")  # what decides the figures; all else may differ from the commit
-# Modules that decide no number: they draw and write what others have computed, read parameters, keep files.
+MADE_FROM = ("pfpne", "notebooks", "data")  # the figures depend on these folders; other files may be edited
+# Modules that decide no number: they draw and write the results of other modules, read parameters, or keep files.
 WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
     f"pfpne.paper.{name}"
     for name in (
@@ -34,10 +34,7 @@ class NoCommit(RuntimeError):
 
 
 def commit(root: Path = ROOT) -> str:
-    """Return the commit that the checkout at this folder stands at.
-
-    Raises NoCommit unless all of MADE_FROM is as in it.
-    """
+    """Return the commit of the checkout at this folder. Raises NoCommit if a file of MADE_FROM differs from it."""
 
     def git(*words: str) -> str:
         try:
@@ -53,10 +50,10 @@ def commit(root: Path = ROOT) -> str:
 
 
 def digest(notebook: str, parameters: dict) -> str:
-    """Return the SHA-256 of what the numbers of an execution depend on: its parameters, the data, and the code.
+    """Return the SHA-256 of everything that an execution's numbers depend on: its parameters, the data and the code.
 
-    Unlike the key of a result it has no versions of libraries in it and nothing of the machine. Lists of what is run
-    count as code that computes.
+    Unlike a result's key, it depends neither on versions of libraries nor on the machine. A module that lists runs
+    counts as code.
     """
     p = complete(notebook, {"profile": "paper", **parameters})
     imported = frozenset(sources.imported_by(NOTEBOOKS_FOLDER / f"{notebook}.ipynb"))
@@ -69,14 +66,14 @@ def digest(notebook: str, parameters: dict) -> str:
 
 
 def read() -> dict:
-    """Return {"python": version, "commits": {commit: {execution: digest}}}, with nothing in it without a file."""
+    """Return {"python": version, "commits": {commit: {execution: digest}}}; None and {} if there is no file."""
     if not PATH.exists():
         return {"python": None, "commits": {}}
     return json.loads(read_whole(PATH))
 
 
 def write(made_by: str, digests: dict[str, str]) -> None:
-    """Note that this commit made these executions; others stay under the commit that made them."""
+    """Record that this commit made these executions; other executions keep their commits."""
     commits = {made_by: {}, **read()["commits"]}
     for made in commits.values():
         for name in digests:
@@ -87,5 +84,5 @@ def write(made_by: str, digests: dict[str, str]) -> None:
 
 
 def python_version() -> str:
-    """Return the version of Python, without its last part: another one may give other digests."""
+    """Return the version of Python without its last part; digests may differ between versions."""
     return ".".join(platform.python_version_tuple()[:2])

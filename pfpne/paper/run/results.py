@@ -1,4 +1,4 @@
-"""The runs of an experiment, read where they are stored, else simulated and stored; and the tables made of them."""
+"""The runs of an experiment, read if they are stored, else simulated and stored; and tables of these runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Results:
     runs: dict[tuple[str, int], Run]
 
     def without_communication(self) -> Results:
-        """Return the same without communication: FN-UCB's tables of it have one row per step, and many fill memory."""
+        """Return the results without communication: FN-UCB has one row per step, and many such tables fill memory."""
         runs = {pair: replace(run, rounds=run.rounds[:0]) for pair, run in self.runs.items()}
         return Results(self.experiment, runs)
 
@@ -89,8 +89,8 @@ def run_experiment(
     folder : Path
         Where runs are stored.
     reduce : callable, optional
-        What reduce(run) returns takes the place of the run, so that one run at a time is in memory: a run with a
-        round of communication at every pull can take 100 MB. It must be a function that workers can import.
+        reduce(run) replaces the run, so that only one run at a time is in memory: a run with a round of communication
+        at every pull can take 100 MB. Workers must be able to import the function.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def run_experiment(
 
 
 def _simulate_and_store(experiment: Experiment, algorithm: str, number: int, reduce: Callable | None, folder: Path):
-    """Return a run, or what `reduce` makes of it; simulated and stored now, unless another process just did."""
+    """Return a run, or reduce(run); it is simulated and stored now, unless another process has just stored it."""
     _compile(algorithm, experiment.objective, experiment.noise, experiment.cells)
     key = experiment.key(algorithm, number)
     with warnings.catch_warnings(), cache.locked(key, folder):

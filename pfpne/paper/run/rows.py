@@ -1,4 +1,4 @@
-"""Rows of plain numbers that a function makes of each run of some experiments, kept beside the runs."""
+"""Rows of plain numbers that a function computes from each run of some experiments, stored beside the runs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ def rows_of_runs(
     label: str | None = None,
     arguments: Sequence[tuple] = ((),),
 ) -> list:
-    """Return what a function makes of each run of each experiment: read where it is kept, else computed and kept.
+    """Return a function's rows for each run of each experiment: read if they are stored, else computed and stored.
 
     Parameters
     ----------
@@ -30,16 +30,16 @@ def rows_of_runs(
     n_jobs : int or str, optional
         The workers, as in `pfpne.paper.run.workers.run_in_order`.
     folder : Path
-        Where rows are kept.
+        The folder of the stored rows.
     label : str, optional
-        What the progress bar says; the name of the function if it is not given.
+        The text of the progress bar; by default the name of the function.
     arguments : sequence of tuple
-        What else the function is given: it is called once for each of these `more`.
+        Further arguments: the function is called once for each of these tuples `more`.
 
     Returns
     -------
     list
-        What it returned, run by run and experiment by experiment.
+        The function's return values, run by run and experiment by experiment.
     """
     runs = [(experiment, run) for experiment in experiments for run in range(experiment.n_runs)]
     calls = [(function, *pair, *more) for pair in runs for more in arguments]

@@ -1,13 +1,13 @@
-"""What a result is computed with, as a hash of modules: those that its parts are defined in, and all that they import.
+"""A hash of the code that computes a result: the modules that define its parts, and all modules that they import.
 
 A module counts as its syntax tree without docstrings, so that comments and blank lines do not matter. Imports within
 the package are followed wherever they stand. Two kinds of modules count differently:
 
-- A registry lists algorithms or objectives. Its functions and classes count, its table and its imports do not: a new
-  row changes nothing for the others. The row that a result uses is itself a part of it (see pfpne.paper.run.cache).
+- A registry lists algorithms or objectives. Its functions and classes count; its table and its imports do not, so that
+  a new row leaves other results valid. The row that a result uses is one of its parts (see pfpne.paper.run.cache).
 - Modules that keep files, read parameters or draw decide no number, and are not followed.
 
-An executed notebook shows what it draws, so for it every module counts, as a whole.
+For an executed notebook, which also shows figures, every module counts in full.
 """
 
 import ast
@@ -97,9 +97,9 @@ _AT_START, LOADED = _stamps(-1), Sources(PACKAGE)  # as they were when this proc
 
 
 def source_hash(modules: Iterable[str], whole: bool = False) -> str:
-    """Return the SHA-256 of these modules and all that they reach.
+    """Return the SHA-256 of these modules and of all modules that they reach.
 
-    Raises SourceChanged if one of them is another by now than when this process loaded it.
+    Raises SourceChanged if one of them has changed since this process loaded it.
     """
     return _hash_loaded(LOADED, frozenset(modules), whole, _stamps(int(10 * time.monotonic())))
 

@@ -1,4 +1,4 @@
-"""The libraries that results are made with, and what else of a machine they may depend on."""
+"""The libraries that results are made with, and other properties of a machine that results may depend on."""
 
 import functools
 import hashlib
@@ -20,9 +20,9 @@ def library_versions() -> dict[str, str]:
 
 @functools.cache
 def numerical_environment() -> dict[str, str]:
-    """Return what a result may change with, besides what was asked for and the source.
+    """Return everything that a result may depend on besides the request and the source.
 
-    NumPy's functions and compiled sums have other last bits with other SIMD instructions.
+    The last bits of NumPy's functions and of compiled sums depend on the processor's SIMD instructions.
     """
     libraries = {name: importlib.metadata.version(name) for name in NUMERICAL}
     simd = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
@@ -31,6 +31,6 @@ def numerical_environment() -> dict[str, str]:
 
 @functools.cache
 def worker_identity() -> dict[str, str]:
-    """Return what two processes must share for a job to give the same result in both: versions, processor, sources."""
+    """Return the properties that give a job the same result in two processes: versions, processor, sources."""
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PACKAGE.rglob("*.py")))).hexdigest()
     return {**numerical_environment(), "pfpne": sources}

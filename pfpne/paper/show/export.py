@@ -1,4 +1,4 @@
-"""Figures and tables as files: made of a figure, a table or a text, and written with a manifest.
+"""Exhibits (figures, tables and texts), and how they are written as files with a manifest.
 
 The manifest (JSON) says how to make the files again. The Markdown and the LaTeX file of a table come from the same
 strings, the CSV from the numbers behind them.
@@ -138,10 +138,10 @@ def save(p: Parameters, *exhibits: Exhibit) -> None:
 
 
 def free_folder(p: Parameters, exhibit: Exhibit, parameters: dict) -> Path:
-    """Return the folder that the exhibit may be written into without overwriting one of other parameters.
+    """Return a folder into which the exhibit can be written without overwriting an exhibit of other parameters.
 
-    This is p.figures_dir; or, if files of these names are there that are not known to be of the same parameters, a
-    folder inside it, named after the parameters. A profile's own folder has what the batch makes, again and again.
+    This is p.figures_dir, unless it has files of these names that are not known to have the same parameters: then it is
+    a folder inside, named after the parameters. The batch always overwrites the files in a profile's own folder.
     """
     if p.figures_dir in (FIGURES, FIGURES_SMOKE):
         return p.figures_dir
