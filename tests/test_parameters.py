@@ -144,8 +144,8 @@ def decisive(p) -> str:
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_no_two_sets_of_parameters_share_a_folder_and_a_name(notebook):
-    here = {}
-    asked = [dict(each) for n in (0, 1, 2) for each in itertools.combinations(CHANGES, n)]
+    here, most = {}, 1 if notebook.startswith("3_") else 2  # the names of notebook 3 are made as those of 1 and 2 are
+    asked = [dict(each) for n in range(most + 1) for each in itertools.combinations(CHANGES, n)]
     for one in asked:
         try:
             p = complete(notebook, one)

@@ -1,5 +1,6 @@
 """The notebooks, one row each: the algorithms compared, the parameters, and the values used by a batch."""
 
+import functools
 from dataclasses import dataclass
 
 from pfpne.algorithms import NAMES
@@ -61,7 +62,7 @@ class Notebook:
     needs_communication: bool = False
     takes_reading: bool = False
 
-    @property
+    @functools.cached_property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters that the notebook takes."""
         return tuple(
