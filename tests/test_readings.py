@@ -237,8 +237,9 @@ def test_the_answer_in_sentences_by_hand():
         and "Fed1-UCB and FN-UCB" in sentences[0]
         and "30 paired runs)" in sentences[0]
     )
-    assert sentences[1].endswith("for rivals, Himmelblau, Rastrigin and Landmine would stay shown.)")
-    searched = " It is the plainest of the 1 best of 5 readings: 9 of 25 statements."
+    assert sentences[1].endswith("to the rivals, too, only Himmelblau, Rastrigin and Landmine would remain shown.)")
+    searched = " We searched 5 readings. At most 9 of the 25 statements in the search hold, in 1 readings."
+    searched += " *Printed* is the simplest of these."
     assert as_printed.in_short(table, verdicts, reading) == [sentences[0] + searched, sentences[1], "Refuted: nothing."]
     assert sentences[2:4] == ["Refuted: nothing.", "Open:\n  - Fed-PNE has twice PF-PNE's regret (Rastrigin)"]
     assert 'Under "printed" it is 2 in the search\'s two runs' in sentences[4]
@@ -267,14 +268,14 @@ def test_who_has_less_regret_than_pf_pne_is_tested():
     ]
     table = pd.DataFrame(rows, columns=["algorithm", "objective", "p_less", "p_more"]).assign(runs=10)
     said = as_printed.algorithms_not_plotted_in_words(table, by_name=True)
-    assert "Against PF-PNE's on 2 objectives, PE's regret is less on Garland" in said
-    assert "PE's regret is less on Garland and more on Ackley; HOO's is less on Garland;" in said
-    assert "BLiN's is neither less nor more for certain. The rest is open (10 paired runs)." in said
+    assert "Compared with PF-PNE on 2 objectives, PE has less regret on Garland" in said
+    assert "PE has less regret on Garland and more on Ackley; HOO has less regret on Garland;" in said
+    assert "BLiN has neither less nor more regret for certain. The rest is open (10 paired runs)." in said
     counted = as_printed.algorithms_not_plotted_in_words(table, by_name=False)
-    assert "PE's regret is less on 1 and more on 1; HOO's is less on 1; BLiN's is neither" in counted
+    assert "PE has less regret on 1 and more on 1; HOO has less regret on 1; BLiN has neither" in counted
     table.loc[2, "p_less"] = 0.0051
     said = as_printed.algorithms_not_plotted_in_words(table, by_name=True)
-    assert "HOO's is neither less nor more for certain;" in said
+    assert "HOO has neither less nor more regret for certain;" in said
 
 
 def test_what_is_refuted_is_counted_by_subject():

@@ -29,9 +29,9 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import READINGS
 from pfpne.paper.show.export import Exhibit, as_csv, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
-from pfpne.paper.show.style import DASH, LOOKS, PAGE, listed, noise_in_words, title
+from pfpne.paper.show.style import DASH, LOOKS, PAGE, label, listed, noise_in_words, title
 
-NEARLY_ALL = 0.97  # of the readings
+NEARLY_ALL = 0.97  # a statement that holds in this share of the readings holds in nearly all of them
 
 
 def at_first_values(table: pd.DataFrame, M: int) -> pd.DataFrame:
@@ -43,9 +43,9 @@ def at_first_values(table: pd.DataFrame, M: int) -> pd.DataFrame:
 
 
 def contributions(table: pd.DataFrame) -> pd.DataFrame:
-    """Measure what each value of each choice changes.
+    """Measure the effect of each value of each choice.
 
-    Each reading with the value is compared with the one that has the first value instead and everything else the same.
+    Each reading with the value is compared with the reading that has the first value instead and is otherwise equal.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per choice and value: n, the pairs of readings, and change, that of the statements held, in the mean.
+        One row per choice and value: n, the number of pairs of readings, and change, the mean change in the number of
+        statements that hold.
     """
     choices = ["noise", "T", "M", *PROBLEM_CHOICES, *ALGORITHM_CHOICES]
     held = table.set_index(choices)["held"]
@@ -71,16 +72,16 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_short(table: pd.DataFrame, verdicts: pd.DataFrame, printed: Reading) -> list[str]:
-    """Say what the README says: how many statements come out under the reading "printed", and what is refuted.
+    """Say for the README how many statements hold under the reading "printed", and which are refuted.
 
     Parameters
     ----------
     table : pandas.DataFrame
         As `readings.search` returns it.
     verdicts : pandas.DataFrame
-        As `confirmation.decide_statements` returns them, of that reading.
+        As `confirmation.decide_statements` returns them, for the reading "printed".
     printed : Reading
-        The reading.
+        The reading "printed".
 
     Returns
     -------
@@ -94,20 +95,21 @@ def in_short(table: pd.DataFrame, verdicts: pd.DataFrame, printed: Reading) -> l
         ratios = f": it has {listed([f'{ratio:.2f}' for ratio in rows['ratio']])} of its regret"
         subjects.append(f"{len(rows)} {subject} ({objectives}{ratios if subject == CLOSE else ''})")
     return [
-        f"{_reading_in_words(verdicts, printed)} It is the plainest of the {_count_best(table)} best of {len(table):,}"
-        f" readings: {table['held'].max()} of {len(SEARCHED)} statements.",
+        f"{_reading_in_words(verdicts, printed)} We searched {len(table):,} readings. At most {table['held'].max()} of"
+        f" the {len(SEARCHED)} statements in the search hold, in {_count_best(table)} readings. *Printed* is the"
+        " simplest of these.",
         _smallest_in_words(verdicts),
         f"Refuted: {listed(subjects) if subjects else 'nothing'}.",
     ]
 
 
 def _count_best(table: pd.DataFrame) -> int:
-    """How many readings of the search share the largest number of statements."""
+    """The number of readings of the search under which the largest number of statements hold."""
     return int((table["held"] == table["held"].max()).sum())
 
 
 def _reading_in_words(verdicts: pd.DataFrame, printed: Reading) -> str:
-    """The values of the reading "printed", and how many statements come out under it."""
+    """The values of the reading "printed", and the verdicts on the statements under it."""
     return (
         f"*Printed* has {noise_in_words(printed.noise)}, T = {printed.T:,} and M = {printed.M}. Fed-PNE's"
         f' "competitors" are {listed(printed["competitors"].split(", "))}. {_counts_by_design(verdicts)}'
@@ -116,7 +118,7 @@ def _reading_in_words(verdicts: pd.DataFrame, printed: Reading) -> str:
 
 
 def _smallest_in_words(verdicts: pd.DataFrame) -> str:
-    """Where PF-PNE has the smallest regret, and where it still has if a rival's cut phase counts as PF-PNE's own."""
+    """The verdicts on PF-PNE's lead, and the leads that remain if the rule on truncated phases applies to rivals."""
     smallest = verdicts[verdicts["id"].map(_topic).eq("smallest")]
     first = smallest[smallest["verdict"].eq(SHOWN)]
     kept = first.loc[first["other_phase"] <= MAX_CUT_SHARE, "objective"]
@@ -124,16 +126,16 @@ def _smallest_in_words(verdicts: pd.DataFrame) -> str:
     if len(kept) == len(first):
         return sentence
     return (
-        f"{sentence} (A verdict is open if PF-PNE's last phase, which T cuts, takes more than half of T. If the same"
-        f" held for rivals, {listed(map(title, kept)) if len(kept) else 'none'}{' alone' if len(kept) == 1 else ''}"
-        " would stay shown.)"
+        f"{sentence} (A verdict is open if PF-PNE's last phase, which T truncates, takes more than half of T. If we"
+        f" applied this rule to the rivals, too, {f'only {listed(map(title, kept))}' if len(kept) else 'none'} would"
+        " remain shown.)"
     )
 
 
 def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, comparisons: pd.DataFrame) -> list[str]:
     """Answer in sentences whether the figures come out as the text says, and what decides it.
 
-    table: what `search` returns. verdicts, comparisons: what `decide_statements` and `confirm` return of "printed".
+    table: the table of `search`. verdicts, comparisons: the tables of `decide_statements` and `confirm` for "printed".
     """
     N, best = len(SEARCHED), table["held"].max()
     by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
@@ -185,7 +187,7 @@ def _is_nearly_all(share: float) -> bool:
 
 
 def holds_in_means(statement: Statement, comparisons: pd.DataFrame) -> bool:
-    """Whether a statement is so in the means over the runs of the confirmation."""
+    """Whether a statement holds in the means over the runs of the confirmation."""
     rows = comparisons[comparisons["id"] == statement.id]
     if statement.kind in ("grows", "stops", "difference"):
         return bool((rows["wins"] == rows["n"]).all())
@@ -193,7 +195,7 @@ def holds_in_means(statement: Statement, comparisons: pd.DataFrame) -> bool:
 
 
 def _counts_by_design(verdicts: pd.DataFrame) -> str:
-    """How many statements are true by construction, and how many of the others are shown, refuted and open."""
+    """The numbers of statements that are true by construction, and of others that are shown, refuted and open."""
     by_design = verdicts["by_design"].astype(bool)
     return (
         f"Of {len(verdicts)} statements {by_design.sum()} are true by construction; of the others"
@@ -220,7 +222,7 @@ STATEMENT_TOPICS = {  # the topic of a statement -> the statement in a few words
 }
 
 
-NOT_ON_REGRET = ("differ", "fed-grows", "pf-stops")  # topics: on the clients, and on what is sent
+NOT_ON_REGRET = ("differ", "fed-grows", "pf-stops")  # topics: on the clients, and on communication
 
 
 def _topic(statement: str) -> str:
@@ -246,7 +248,7 @@ def _list_below(rows: pd.DataFrame) -> str:
 
 
 def _subject(statement: str) -> str:
-    """What a statement is about, as `in_short` groups them."""
+    """The subject of a statement, by which `in_short` groups them."""
     topic = _topic(statement)
     if topic in ("doublesine-hct-slightly", "ackley-hct", "ackley-fed"):
         return CLOSE
@@ -258,11 +260,7 @@ def _subject(statement: str) -> str:
     }.get(topic, "about Fed-PNE")
 
 
-NOT_PLOTTED = {  # algorithms that the paper's figures leave out, and whose regret is compared with PF-PNE's
-    "pe": "PE's regret",
-    "hoo": "HOO's",
-    "blin": "BLiN's",
-}
+NOT_PLOTTED = ("pe", "hoo", "blin")  # algorithms that the paper's figures leave out; their regret is compared here
 
 
 def algorithms_not_plotted_in_words(ranking: pd.DataFrame, by_name: bool) -> str:
@@ -271,7 +269,7 @@ def algorithms_not_plotted_in_words(ranking: pd.DataFrame, by_name: bool) -> str
     Parameters
     ----------
     ranking : pandas.DataFrame
-        As in ranking_printed.csv, whose tests this reads.
+        As in ranking_printed.csv, with its p-values.
     by_name : bool
         Whether to name the objectives, or to count them.
 
@@ -283,23 +281,24 @@ def algorithms_not_plotted_in_words(ranking: pd.DataFrame, by_name: bool) -> str
     rows = ranking[ranking["algorithm"].isin(NOT_PLOTTED)].assign(phase=np.nan)
     decided = decide_by_holm(rows.rename(columns={"p_less": "p_right", "p_more": "p_wrong"}))
     clauses = []
-    for name, description in NOT_PLOTTED.items():
+    for name in NOT_PLOTTED:
         groups = decided[decided["algorithm"] == name].groupby("verdict")["objective"]
         parts = [
             f"{word} on {listed(map(title, groups.get_group(verdict))) if by_name else groups.size()[verdict]}"
             for verdict, word in ((SHOWN, "less"), (REFUTED, "more"))
             if verdict in groups.groups
         ]
-        clauses.append(f"{description} is {' and '.join(parts) or 'neither less nor more for certain'}")
+        words = " and ".join(parts).replace(" on ", " regret on ", 1)
+        clauses.append(f"{label(name)} has {words or 'neither less nor more regret for certain'}")
     return (
-        "The paper's figures leave out PE, HOO and BLiN, another single-client search. Against PF-PNE's on"
+        "The paper's figures leave out PE, HOO and BLiN, another single-client search. Compared with PF-PNE on"
         f" {ranking['objective'].nunique()} objectives, {'; '.join(clauses)}. The rest is open"
         f" ({ranking['runs'].max():.0f} paired runs)."
     )
 
 
 def model_in_words(statements: pd.DataFrame) -> str:
-    """Say what comes out under the reading "model".
+    """Say which statements hold under the reading "model".
 
     Parameters
     ----------
@@ -346,7 +345,7 @@ def longer_model_in_words(table: pd.DataFrame) -> str:
 
 
 def hct_in_words(ranking: pd.DataFrame) -> str:
-    """Say in a sentence what the choice of Fed-PNE's competitors leaves out.
+    """Say in a sentence how Fed-PNE compares with HCT, which this reading does not count among its competitors.
 
     Parameters
     ----------
@@ -377,7 +376,7 @@ def write_answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, 
     printed : Reading
         The reading "printed".
     verdicts, comparisons : pandas.DataFrame
-        As `confirmation.decide_statements` and `confirmation.confirm` return them, of that reading.
+        As `confirmation.decide_statements` and `confirmation.confirm` return them, for the reading "printed".
 
     Returns
     -------
@@ -431,7 +430,7 @@ def _row(table: pd.DataFrame, reading: Reading) -> pd.Series:
 
 @our_style()
 def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw the answer: the statements that hold by noise and T, and what each other choice changes there.
+    """Draw the answer: the number of statements that hold by noise and T, and the effect of each other choice there.
 
     Parameters
     ----------
@@ -485,7 +484,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def _one_choice_moved(table: pd.DataFrame, M: int) -> list[tuple]:
-    """(choice, value, statements held) of the readings that differ in one choice from the first value of each."""
+    """(choice, value, statements held) for the readings that differ from the first values in exactly one choice."""
     first_values = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()} | {"M": M}
     moved = []
     for name in ("M", *PROBLEM_CHOICES, *ALGORITHM_CHOICES):
@@ -501,7 +500,7 @@ def tabulate(verdicts: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFr
     Parameters
     ----------
     verdicts, comparisons : dict
-        {reading: what `decide_statements`, and what `confirm` returns}.
+        {reading: the table of `decide_statements`}, {reading: the table of `confirm`}.
     p : Parameters
         The notebook's parameters.
 

@@ -1,7 +1,7 @@
 """The findings in sentences that a person reads in a minute, and the verdicts as signs.
 
-Every number and every count comes from claims.csv, claims_comparisons.csv and specification_curve.csv, as they were
-written; the sentences say what was counted, whatever came out.
+Every number in them comes from claims.csv, claims_comparisons.csv and specification_curve.csv. No outcome is presumed:
+the sentences state the counts.
 """
 
 from typing import NamedTuple
@@ -35,8 +35,8 @@ def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        In a cell one sign per objective, in the order that the row names. With the paper's Delta on random cells; after
-        a slash, the sign on cyclic cells, if it differs.
+        In a cell one sign per objective, in the order that the row names. The signs are for the paper's Delta and
+        random cells. A sign for cyclic cells follows after a slash if it differs.
     """
     paper = verdicts[verdicts["Delta"] != "true"]
     by_claim = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
@@ -52,8 +52,8 @@ def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns=noise_in_words).set_axis(names).rename_axis(index="Claim", columns=None).reset_index()
 
 
-# The group that a verdict counts in. A claim that can come out no other way is shown. One that two algorithms are
-# similar is refuted by either being far better, whichever it is.
+# The group in which a verdict counts. A claim that is true by construction is shown. A claim that two algorithms are
+# similar is refuted if either of them is far better.
 VERDICT_GROUPS = {
     "shown": ("holds", "true by construction"),
     "refuted": ("does not hold", "better than claimed"),
@@ -81,7 +81,7 @@ class _Verdicts(NamedTuple):
         return table[(table["id"].map(TOPIC_OF_CLAIM) == topic) & table["Delta"].isin((Delta, ""))]
 
     def count(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> dict[str, int]:
-        """In how many cases the claim is shown, refuted, open; and of how many."""
+        """The number of cases in which the claim is shown, refuted and open, and the number of all cases ("of")."""
         verdicts = self.on_topic(self.verdicts, topic, Delta)["verdict"]
         return count_groups(verdicts) | {"of": len(verdicts)}
 
@@ -90,7 +90,7 @@ class _Verdicts(NamedTuple):
         return "{shown}/{refuted}/{open}".format(**self.count(topic, Delta))
 
     def range_in_words(self, topic: str, column: str, refuted: bool = False) -> str:
-        """From the smallest to the largest of a column of the comparisons, or of the largest in each refuted case."""
+        """The range of a column of the comparisons; with `refuted`, the range of its largest value per refuted case."""
         rows = self.on_topic(self.comparisons, topic).dropna(subset=column)
         if refuted:
             case_columns, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
@@ -102,7 +102,7 @@ class _Verdicts(NamedTuple):
         return f"{low:.2g} to {high:.2g}"
 
     def unfinished_in_words(self, topic: str) -> str:
-        """How many cases are open because of an unfinished phase, and in how many of them a rival is ahead."""
+        """The number of cases that are open only because of a truncated phase, and in how many a rival is ahead."""
         case_columns, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
         cut = verdicts[verdicts["decided_by"].str.endswith("of T is one phase")]
         if cut.empty:
@@ -110,23 +110,24 @@ class _Verdicts(NamedTuple):
         ratios = self.on_topic(self.comparisons, topic).merge(cut[case_columns]).groupby(case_columns)["ratio"]
         ahead = (ratios.max() > 1).sum()
         return (
-            f" {len(cut)} are open for such a phase alone; a rival is ahead in {'all' if ahead == len(cut) else ahead}."
+            f" {len(cut)} are open only because T truncates PF-PNE's last phase; rivals lead in"
+            f" {'all' if ahead == len(cut) else ahead}."
         )
 
     def eliminated_in_words(self, topic: str) -> str:
-        """Of how many clients, at most, the best cell is eliminated: with the paper's Delta and with the true one."""
+        """The largest mean number of clients whose optimal cell is eliminated, over all cases, with either Delta."""
         counts = self.verdicts["measured"].str.extract(r"eliminated of (?P<lost>[\d.]+) of (?P<clients>\d+) clients")
         table = self.verdicts.assign(lost=counts["lost"].astype(float), clients=counts["clients"])
         worst, worst_of_true = (self.on_topic(table, topic, Delta).nlargest(1, "lost") for Delta in GIVEN_DELTAS)
         return (
-            f"the best cells of up to {worst['lost'].item():.3g} of {worst['clients'].item()} clients on average"
-            f" ({worst_of_true['lost'].item():.3g} with the true Delta)"
+            f"the optimal cell of {worst['lost'].item():.3g} of {worst['clients'].item()} clients"
+            f" (mean over runs; with the true Delta {worst_of_true['lost'].item():.3g})"
         )
 
     def against(self, rival: str, topics: tuple[str, ...], noise: str) -> str:
-        """PF-PNE's regret over a rival's on random cells, by objective, in the claims of each topic in turn.
+        """The ratio of PF-PNE's regret to a rival's on random cells, by objective, for the claims of each topic.
 
-        noise: as the column "regime" has it.
+        noise: its name in the column "regime".
         """
         rows = self.comparisons
         rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN_DELTAS[0])]
@@ -138,7 +139,7 @@ class _Verdicts(NamedTuple):
 
 
 def claims_scale_in_words() -> str:
-    """Say which runs the findings and tables are about, and what their words mean.
+    """Say which runs the findings and tables are about, and define the words in them.
 
     Returns
     -------
@@ -204,14 +205,17 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications:
         ),
         (
             f"**Does PF-PNE beat PE?** {table.count_in_brief('beats-pe')} with"
-            f" differing clients, {table.count_in_brief('better-than-pe')} with identical ones. **Do clients end better"
-            f" off than at the global optimum?** {table.count_in_brief('finds-own')}. Better than with HCT?"
+            f" differing clients, {table.count_in_brief('better-than-pe')} with identical ones. **Is PF-PNE's final"
+            f" simple regret below the global maximiser's?** {table.count_in_brief('finds-own')}. Below HCT's?"
             f" {table.count_in_brief('finds-own-hct')}."
         ),
-        (f"**Elimination.** With the experiments' c = 0.1, PF-PNE eliminates {table.eliminated_in_words('safe')}."),
         (
-            "**Communication** stops by design. It is"
-            f" {table.range_in_words('less-talk', 'ratio')} times Fed-PNE's. Is it less with the true Delta?"
-            f" {table.count_in_brief('less-talk', own)}. **Privacy** {private}."
+            "**Elimination.** With the experiments' c = 0.1, in the worst case PF-PNE eliminates"
+            f" {table.eliminated_in_words('safe')}."
+        ),
+        (
+            "**Communication** stops by design. PF-PNE sends"
+            f" {table.range_in_words('less-talk', 'ratio')} times as much as Fed-PNE. With the true Delta, does it send"
+            f" less? {table.count_in_brief('less-talk', own)}. **Privacy** {private}."
         ),
     ]
