@@ -1,4 +1,4 @@
-"""A client in a place of its own: it evaluates, keeps a journal and its state, and answers the server's texts."""
+"""A client on a machine of its own: it evaluates, keeps a journal and its state, and answers the server's texts."""
 
 import hashlib
 import json
@@ -57,7 +57,7 @@ def _digest(content: bytes) -> str:
 
 
 def _read_evaluations(journal: Journal, task: Task, secure: bool = False) -> list[dict]:
-    """Return the rows of a client's journal: t = 1, 2, ...; point; reward, or None and why it is missing.
+    """Return the rows of a client's journal: t = 1, 2, ...; point; reward, or None and the reason why it is missing.
 
     ValueError, which says what to do, if the journal is damaged or a row cannot be an evaluation of the task.
     """
@@ -80,7 +80,7 @@ def _read_evaluations(journal: Journal, task: Task, secure: bool = False) -> lis
 
 
 class LiveClient:
-    """Client m of a federation whose sites are in places of their own.
+    """Client m of a federation whose sites are on separate machines.
 
     It evaluates, and keeps a journal of its evaluations and its state in a folder.
 
@@ -95,19 +95,20 @@ class LiveClient:
     folder
         The folder of this client alone.
     missing
-        The reward that counts for a point that has none: the worst there is. With masks it counts for every missing
-        one, and for all of a point where fewer than least_rewards are there. A folder is for one value of it.
+        The reward that replaces missing rewards at a point without any other reward: give the worst possible one. With
+        masks it replaces every missing reward, and all rewards of a point that has fewer than least_rewards. It must
+        not change within a folder.
     retries
-        How often a failed evaluation is tried again, >= 0.
+        The number of retries of a failed evaluation, >= 0.
     give_up
-        After how many failed evaluations in a row the error is raised, >= 1.
+        The number of failed evaluations in a row after which the error is raised, >= 1.
     known
         The journal of an earlier run, such as one with a shorter horizon. Its rewards, point by point and in their
         order, are used before anything is evaluated. Not with masks: the same rewards in two sums could be subtracted.
     secure
         Whether messages are masked, as at the server (see pfpne.algorithms.secure).
     quorum
-        As at the server. It matters with masks alone.
+        As at the server. It matters only with masks.
 
     Raises
     ------
@@ -154,16 +155,16 @@ class LiveClient:
         settings = with_quorum(secure, settings, quorum, task.n_clients)
         algorithm, agreed = with_masks(name, secure, settings)
         self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
-        self._new = self._make()  # what is wrong with the plan is told before anything is written
-        own = {**agreed, "client": m, "missing": float(missing)}  # what decides what this client sends
+        self._new = self._make()  # errors in the plan are raised before anything is written
+        own = {**agreed, "client": m, "missing": float(missing)}  # everything that decides this client's messages
         self.folder, self.plan = make_folder(folder), describe_plan(name, task, own)
         self._plan_digest, self.run = plan_digest(describe_plan(name, task, agreed)), ""  # run: as the server named it
         self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
         self._secure = secure
-        # fewer rewards than that at a point are not averaged with what stands for the others: it would tell them
+        # fewer rewards than this at a point are not averaged with `missing` for the others: the mean would reveal them
         self._least_rewards = settings.get("least_rewards", LEAST_REWARDS) if secure else 0
         self._agreed = self.folder / "agreed.json"  # with masks: the digests of the plan and of the keys accepted
-        self._revealed = Journal(self.folder / "revealed.jsonl")  # what a client that lost its state must not say again
+        self._revealed = Journal(self.folder / "revealed.jsonl")  # shares given, which must not be given again
         self._known = [] if known is None else _read_evaluations(Journal(known), task)
         with self._lock():
             self._restore()
@@ -186,7 +187,7 @@ class LiveClient:
             if isinstance(self.client, SecureClient):
                 self._check_key(self.client)
         else:
-            self.client, self.server_header = self._make(), -1  # the header of the server's message that was early
+            self.client, self.server_header = self._make(), -1  # server_header: of the server's early message
             if isinstance(self.client, SecureClient):
                 self.client.key = self._key(begun=bool(lines))
             self.outgoing, self.run = self.client.first_message(), ""
@@ -210,7 +211,7 @@ class LiveClient:
             self._note(line["point"], line["reward"])
 
     def _check_saved(self, saved: dict) -> None:
-        """Raise a ValueError, or whatever else it causes, if the entries of a state are not what they have to be."""
+        """Raise a ValueError, or another error, if the entries of a state are malformed."""
         client, outgoing = saved["client"], saved["outgoing"]
         check_complete(client, self._new)
         check(outgoing is None or isinstance(outgoing, Message), "what a client sends next", "a message", outgoing)
@@ -255,12 +256,12 @@ class LiveClient:
         path = self.folder / "key"
         if not begun:
             check_plain(path)
-            self._agreed.unlink(missing_ok=True)  # it is about the key that was there
-            self.folder.chmod(0o700)  # the state holds it, too
+            self._agreed.unlink(missing_ok=True)  # it is about the previous key
+            self.folder.chmod(0o700)  # the state holds the key, too
             write_atomically(path, new_key().tobytes(), durable=True)
             if isinstance(self.client, RecoveringClient):
                 self._revealed.check_plain()
-                self._revealed.path.unlink(missing_ok=True)  # it is about exchanges under the key that was there
+                self._revealed.path.unlink(missing_ok=True)  # it is about exchanges under the previous key
                 self._note_revealed(0)
         if not os.path.lexists(path):
             raise ValueError(
@@ -281,11 +282,11 @@ class LiveClient:
             advice = "Put it back from a copy, or remove it: the state has what it needs of it, as long as it is there."
             raise ValueError(f"{path} is not the key of the state beside it. {advice}")
 
-    # With masks a file has the digests of the plan and of all public keys that this client has worked with. They are on
-    # disk before it evaluates anything. So a journal without them is of another plan, and who lost the state is known.
+    # With masks a file has the digests of the plan and of all public keys that this client has worked with. It is on
+    # disk before the first evaluation. So a journal without it belongs to another plan, and a lost state is noticed.
 
     def _read_agreed(self) -> dict:
-        """Return the digests; {} if there are none, or none that can be read."""
+        """Return the digests; {} if there are none, or if they cannot be read."""
         check_plain(self._agreed)
         try:
             agreed = json.loads(self._agreed.read_bytes())
@@ -297,7 +298,7 @@ class LiveClient:
         return {"plan": _digest(self.plan.encode()), "keys": _digest(keys.astype(np.uint8).tobytes())}
 
     def _check_agreed(self, begun: bool, client: Client | None) -> None:
-        """Raise a ValueError if the journal, or the client of the state, is not of what was agreed on."""
+        """Raise a ValueError if the journal, or the client in the state, does not belong to the agreed plan."""
         agreed, keys = self._read_agreed(), client.keys if isinstance(client, SecureClient) else None
         if keys is not None:
             is_right = agreed == self._digests(keys)
@@ -325,20 +326,20 @@ class LiveClient:
 
     @property
     def outbox(self) -> str:
-        """The text of what the server is to be sent next, or to be sent again; "" if there is nothing."""
+        """The text that the server is to be sent next, or again; "" if there is none."""
         return "" if self.outgoing is None else self.outgoing.to_json(self._plan_digest + self.run)
 
     def answer(self, text: str = "") -> str:
-        """Take what the server sent, work, and return what the server is to be sent.
+        """Take the server's text, work, and return the text for the server.
 
-        Evaluations go on from where the last process stopped.
+        Evaluations continue from the last one of the previous process.
 
         Parameters
         ----------
         text
-            The server's text, or "" to go on. The first text names the run, and then every text has to name it. With
-            masks and no quorum, a client that knows the run answers "" by asking where the server is: else an older
-            copy of its folder would evaluate again.
+            The server's text, or "" to continue. The first text names the run, and every later text must name it, too.
+            With masks and no quorum, a client that knows the run answers "" by asking for the server's newest message:
+            otherwise an older copy of its folder would evaluate again.
 
         Returns
         -------
@@ -348,9 +349,9 @@ class LiveClient:
         Raises
         ------
         ValueError
-            For a text that is no message, or not the one awaited; nothing changes then.
+            For a text that is no message, or not the awaited message; nothing changes then.
         RuntimeError
-            After give_up evaluations in a row that failed, from the error of the last.
+            After give_up failed evaluations in a row, from the error of the last one.
         """
         with self._lock():
             self._restore()
@@ -363,12 +364,12 @@ class LiveClient:
             return self.outbox or Done(self.client.t).to_json(self._plan_digest + self.run)
 
     def _receive(self, text: str) -> None:
-        """Take a message. One that is late, or too early for a client that lost its state, changes nothing."""
+        """Take a message. A late message, or one too early for a client that lost its state, changes nothing."""
         if text == "":
             return
         awaited, run = self.client.awaits(), run_named(text)
         plan, longest = self._plan_digest + run, awaited.max_characters()
-        # of a longer text that is late or early only the head is looked at; any other is refused as too long
+        # a longer text is accepted only if its head shows that it is late or early; any other is refused as too long
         head: Head | None = read_head(text, plan) if isinstance(text, str) and len(text) > longest else None
         is_short, message, receives = False, None, self.client.receives
         if head is None or head.kind not in receives or not (awaited.is_late(*head) or awaited.is_early(head.header)):
@@ -387,7 +388,7 @@ class LiveClient:
         came = f"the header of the server's {head.kind.__name__}"
         check(not is_early or head.header <= latest, came, f"at most {latest}, the last in this plan", head.header)
         if message is None and (not self.run or (is_early and self._needs_all())):
-            message = Message.from_json(text, plan, MAX_CHARACTERS)  # what is kept of it has to be of a message
+            message = Message.from_json(text, plan, MAX_CHARACTERS)  # its header is kept only if it is a message
         if not self.run:
             self.run = run
             self._save()
@@ -411,7 +412,7 @@ class LiveClient:
             self._save()
 
     def _note_revealed(self, header: int) -> None:
-        """Write down that shares were given, before they are sent: a client gives them once in an exchange."""
+        """Record that shares were given, before they are sent: a client gives shares once per exchange."""
         self._revealed.read()
         self._revealed.append(header=header)
 
@@ -452,14 +453,14 @@ class LiveClient:
         return math.nan if reward is None else reward
 
     def _needs_all(self) -> bool:
-        """Whether the server's sums always have numbers of this client: with masks, and without a quorum."""
+        """Whether the server's sums always include this client's numbers: with masks, and without a quorum."""
         return isinstance(self.client, SecureClient) and not isinstance(self.client, RecoveringClient)
 
     def _check_is_newest(self, t: int) -> None:
-        """Raise a ValueError if the server's sums have numbers of this client that its journal does not know.
+        """Raise a ValueError if the server's sums include numbers of this client that its journal does not contain.
 
-        Then the folder is an older copy, and other numbers would go out under masks that were used. With a quorum the
-        server may as well have gone on without this client.
+        Then the folder is an older copy, and other numbers would be sent under masks that were used before. With a
+        quorum this cannot be concluded, because the server may have continued without this client.
         """
         if self._needs_all() and self.server_header > self.client.awaits().last_header:
             after = f"after evaluation {t - 1}, where {self.journal.path} ends"

@@ -1,4 +1,4 @@
-"""What the sites must agree on before they begin, and the folder in which each keeps its state."""
+"""The plan that all sites must agree on before they begin, and the folder in which each site keeps its state."""
 
 import hashlib
 import json
@@ -19,9 +19,9 @@ from pfpne.validation import check
 
 
 def describe_plan(name: str, task: Task, settings: dict) -> str:
-    """Return what server and clients must agree on, as a text: the algorithm, the task, the settings, the version.
+    """Return the plan of server and clients as a text: the algorithm, the task, the settings, the package's version.
 
-    The version of the package is part of it because another may count, or write its messages, in another way.
+    The version is part of the plan because versions may differ in how they count or write messages.
     """
 
     def plain(x):
@@ -31,30 +31,30 @@ def describe_plan(name: str, task: Task, settings: dict) -> str:
 
 
 def with_masks(name: str, secure: bool, settings: dict) -> tuple[str | Algorithm, dict]:
-    """Return the algorithm, which masks its messages if secure is True, and the settings that belong to the plan."""
+    """Return the algorithm, which masks its messages if secure is True, and the settings for the plan."""
     check(isinstance(secure, bool), "secure", "True or False", secure)
     return (secured(name), {**settings, "secure": True}) if secure else (name, settings)
 
 
 def with_quorum(secure: bool, settings: dict, quorum: int | None, M: int) -> dict:
-    """Return the settings and, where messages are masked and fewer than M clients suffice, the quorum."""
+    """Return the settings, with the quorum added if messages are masked and fewer than M clients suffice."""
     return {**settings, "quorum": quorum} if secure is True and quorum not in (None, M) else settings
 
 
 def plan_digest(plan: str) -> str:
-    """Return eight hexadecimal digits, which stand in every text, so that one of another plan is refused."""
+    """Return eight hexadecimal digits that every text contains, so that texts of other plans are refused."""
     return hashlib.sha256(plan.encode()).hexdigest()[:8]
 
 
 def run_named(text) -> str:
-    """Return the run that a text names behind its plan, 16 hexadecimal digits that its server drew; "" for none."""
+    """Return the run that a text names after its plan: 16 hexadecimal digits drawn by the server, or ""."""
     named = re.search(r'"plan": "[0-9a-f]{8}([0-9a-f]{16})"', text[:100]) if isinstance(text, str) else None
     return named[1] if named else ""
 
 
 @dataclass(frozen=True, eq=False)
 class GoOn(Message):
-    """Down: the client is to go on from where it is. Header: 0."""
+    """Down: the client is to continue from its current state. Header: 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Done(Message):
 
 
 def load_state(path: Path, plan: str, entries: set[str], advice: str) -> dict | None:
-    """Return what was saved there, or None; ValueError if it is of another plan, damaged, or lacks entries."""
+    """Return the state saved at the path, or None; ValueError if it is of another plan, damaged, or lacks entries."""
     if not os.path.lexists(path):
         return None
     remedy = f"Put it back from a copy; without one, {advice}"
@@ -80,7 +80,7 @@ def load_state(path: Path, plan: str, entries: set[str], advice: str) -> dict | 
 
 @contextmanager
 def refuse_nonsense(path: Path, advice: str) -> Iterator[None]:
-    """Tell as a ValueError, with what to do, whatever a made-up state raises where it is used for the first time."""
+    """Turn every error that a made-up state raises at its first use into a ValueError that says what to do."""
     try:
         yield
     except (*MALFORMED, IndexError) as error:
@@ -89,7 +89,7 @@ def refuse_nonsense(path: Path, advice: str) -> Iterator[None]:
 
 
 def check_complete(restored, new: Client | Server) -> None:
-    """Raise a ValueError unless a client or a server has all that a new one has; and so what is in it, with masks."""
+    """Raise a ValueError unless a restored client or server, and one inside it, has all attributes of a new one."""
     kind = type(new)
     check(type(restored) is kind, "what a state is of", kind.__name__, restored)
     lacking = sorted(vars(new).keys() - vars(restored).keys())
@@ -100,7 +100,7 @@ def check_complete(restored, new: Client | Server) -> None:
 
 
 def make_folder(folder: str | Path) -> Path:
-    """Make the folder; return its absolute path, as whoever evaluates may change the working folder."""
+    """Make the folder; return its absolute path, because the user's `evaluate` may change the working folder."""
     folder = Path(folder).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)

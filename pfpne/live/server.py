@@ -1,4 +1,4 @@
-"""The server of sites in places of their own: it waits for the clients until a deadline, and keeps its state."""
+"""The server for sites on separate machines: it waits for the clients until a deadline, and keeps its state."""
 
 import logging
 import math
@@ -44,16 +44,16 @@ from pfpne.validation import brief, check, check_integer, is_integer, is_number
 
 logger = logging.getLogger(__name__)
 
-# Seconds: a client that answers, and nothing comes of it, is sent the same again PAUSE after the last time, then after
-# twice as long as before, up to MAX_PAUSE.
+# Seconds. If a client's answer brings no progress, the client is sent the same text again: first after PAUSE, then
+# after twice the previous pause, up to MAX_PAUSE.
 PAUSE, MAX_PAUSE = 0.05, 10.0
-SHORT_PAUSE = 0.01  # where nothing has come
+SHORT_PAUSE = 0.01  # after a look for answers that finds none
 ENTRIES = {"run", "server", "inbox", "idle", "disclosure", "evaluated", "mail", "answers", "longest_text"}  # of a state
 RESTART_HINT = "begin anew, with new folders for the server and all clients."
 
 
 class LiveServer:
-    """The server of a federation whose sites are in places of their own.
+    """The server of a federation whose sites are on separate machines.
 
     It waits for the clients, until a deadline, and keeps its state in a folder.
 
@@ -64,11 +64,11 @@ class LiveServer:
     folder
         The folder of the server alone.
     deadline
-        Seconds > 0 from one exchange to the next, as long as there is one to come.
+        Seconds > 0 from one exchange to the next.
     last_deadline
-        Seconds > 0 for what the clients do alone after the last exchange; no limit by default.
+        Seconds > 0 for the clients' work alone after the last exchange; no limit by default.
     quorum
-        How many clients make an exchange at the deadline, in 1..M; None for M, all of them.
+        The number of clients that suffice for an exchange at the deadline, in 1..M; None for all M.
     secure
         Whether messages are masked, as at the clients (see pfpne.algorithms.secure).
 
@@ -76,8 +76,8 @@ class LiveServer:
     ------
     ValueError
         If an argument is out of its range; for a quorum below M with an algorithm that needs every client; with masks,
-        for a quorum of so few that a server which lies could get the sum over fewer than least_clients; and for fn-ucb
-        with D > 0.
+        for a quorum so small that a lying server could learn a sum over fewer than least_clients; and for fn-ucb with D
+        > 0.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class LiveServer:
             self._save()
 
     def _take_saved(self, saved: dict, new: Server) -> None:
-        """Go on from a state. ValueError, or whatever else it causes, if it is not that of such a server."""
+        """Continue from a saved state. ValueError, or another error, if it is not the state of such a server."""
         self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
         self._mail, self._answers = saved["mail"], saved["answers"]
         self.longest_text, self.evaluated = saved["longest_text"], saved["evaluated"]
@@ -163,7 +163,7 @@ class LiveServer:
         return FileLock(self.path.with_name("lock"))
 
     def _first_line(self) -> bytes:
-        """Return the first line of the state on disk, which tells it from every other; b"" if there is none."""
+        """Return the first line of the state on disk, which identifies the state; b"" if there is none."""
         if not self.path.exists():
             return b""
         with self.path.open("rb") as file:
@@ -185,20 +185,20 @@ class LiveServer:
         return len(self.idle) < self.M and not self.stopped
 
     def stop(self) -> None:
-        """End `drive`. All is saved: another LiveServer on this folder goes on."""
+        """End `drive`. The state is saved: another LiveServer on this folder continues."""
         self.stopped = True
 
     def wanted(self) -> list[int]:
-        """Return the clients to be asked now: those that have not answered, and have something to do."""
+        """Return the clients to be asked now: those that have something to do and have not answered yet."""
         not_now = {*self.inbox, *self.idle, *self.ahead, *self.server.left_out}
         return [m for m in range(self.M) if m not in not_now]
 
     def mail(self, m: int) -> str:
-        """Return what client m is to be sent when it is asked: a message, or that it is to go on."""
+        """Return the text for client m when it is asked: a message, or `GoOn`."""
         return self._mail.get(m, self._go_on)
 
     def take(self, m: int, text: str) -> None:
-        """Take what client m answered.
+        """Take client m's answer.
 
         Raises a ValueError, and nothing changes, if the text is no message, a wrong one, or of another run; a
         RuntimeError if all clients that have something to do are ahead of this server, whose state is then an old one.
@@ -254,7 +254,7 @@ class LiveServer:
         self._save()
 
     def _request_again(self, m: int, message: Message) -> str:
-        """Return the request to reveal, if client m has it still to answer, and has lost its state since; else ""."""
+        """Return the request to reveal if client m has lost its state before answering it; else ""."""
         server = self.server
         if not isinstance(server, RecoveringServer) or m in self.inbox or m not in server.received:
             return ""
@@ -262,7 +262,7 @@ class LiveServer:
         return server.request(m).to_json(self.digest) if is_same else ""
 
     def _check_possible(self, m: int, message: Done) -> None:
-        """Raise a ValueError if client m cannot be done, after so many evaluations: the horizon is the last of them."""
+        """Raise a ValueError if client m cannot be done after this number of evaluations."""
         horizon = self.server.task.horizon
         claim = f"client {m} says that it is done, after {message.header} evaluations"
         if message.header > horizon:
@@ -275,7 +275,7 @@ class LiveServer:
         return self.server.server if isinstance(self.server, SecureServer) else self.server
 
     def _refuse_ahead(self, m: int, message: Message) -> None:
-        """Refuse a client that is ahead: it lies, or the state here was lost. It is asked again after the deadline."""
+        """Refuse a client that is ahead: it lies, or the server's state was lost. It is asked again at the deadline."""
         kind, last_header = type(message).__name__, self.server.awaits(m).last_header
         self.ahead[m] = message.header
         sent = f"client {m} sent a {kind} of header {message.header}"
@@ -289,7 +289,7 @@ class LiveServer:
         )
 
     def _needed(self) -> int:
-        """Return how many answers make an exchange: of keys all, else a quorum, or all awaited, if they are fewer."""
+        """Return the number of answers needed: all for the exchange of keys, else a quorum or the fewer awaited."""
         if isinstance(self.server, SecureServer) and self.server.keys is None:
             return self.M
         return min(self.quorum, sum(self.server.awaits(m).kind is not None for m in range(self.M)))
@@ -324,17 +324,17 @@ class LiveServer:
         return sorted(received or messages)
 
     def disclosure(self) -> pd.DataFrame:
-        """Return what each party could learn of a client so far, a row each (see pfpne.disclosure)."""
+        """Return what each party could learn about a client so far, one row per party (see pfpne.disclosure)."""
         return self._disclosure.table()
 
     def _end(self, why: str) -> None:
-        """End it: no exchange can come about any more, so that clients which wait for one are done."""
+        """End the exchanges: no further one is possible, so clients that wait for one are done."""
         logger.warning("it ends here for clients %s: %s", [m for m in range(self.M) if m not in self.idle], why)
         self.idle = dict.fromkeys(range(self.M), True)
         self.inbox = {}
 
     def tick(self) -> None:
-        """See to the deadline: conclude with a quorum, or raise a TimeoutError that names who is missing."""
+        """Apply the deadline: conclude with a quorum, or raise a TimeoutError that names the missing clients."""
         needed = self._needed()
         limit = self.deadline if needed else self.last_deadline
         if not self.running or time.monotonic() - self._since < limit:
@@ -363,13 +363,13 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
     send
         send(m, text) asks client m.
     receive
-        receive() returns what has come, as pairs (m, text). text is None if client m could not be reached, which is
-        then asked again.
+        receive() returns the texts received, as pairs (m, text). text is None if client m could not be reached; the
+        client is then asked again.
 
     Notes
     -----
-    A client that is asked the same again, because nothing came of what it answered, is asked after a pause, which grows
-    from a twentieth of a second to ten seconds.
+    If a client's answer brings no progress, the client is asked the same again after a pause, which grows from 0.05 to
+    10 seconds.
 
     Examples
     --------
