@@ -1,4 +1,4 @@
-"""What a search found, as tables and as a figure, and the error that a failed evaluation ends it with."""
+"""The result of a search, as tables and as a figure, and the error with which a failed evaluation ends it."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -12,23 +12,23 @@ HOW_TO_GO_ON = (
     "(Nothing is lost: the same call with history=error.result, error being what was raised, or with its file, goes on "
     "from here. Where nothing caught it, sys.last_value is the error.)"
 )
-ENOUGH = 5  # evaluations of a client: fewer may well be of one point
+ENOUGH = 5  # evaluations of a client: fewer may all be at one point
 # Of the tables, beside the parameters, none of which may be called so.
 RESERVED_COLUMNS = ("client", "evaluation", "evaluations", "choice", "value", "error", "seconds", "stage", "why")
 
 
 class EvaluationError(RuntimeError):
-    """An objective failed, or returned what is no reward.
+    """An objective failed, or returned a value that is no reward.
 
     Parameters
     ----------
     message
-        Which client and point, and what went wrong.
+        The client, the point and the cause.
 
     Attributes
     ----------
     result
-        The `Tuned` so far: give it as history= of the same call, to go on from there.
+        The `Tuned` so far: give it as history= of the same call, to continue the search.
 
     Examples
     --------
@@ -54,32 +54,33 @@ class Tuned:
     Attributes
     ----------
     deploy
-        {client: parameters}: the evaluated point to deploy. Its value, by a smooth model of all that the client has
-        evaluated, less its standard error, is best.
+        {client: parameters}: the evaluated point to deploy. It has the best value, less one standard error, by a smooth
+        model of all the client's evaluations.
     found
-        {client: parameters}: the point with the best mean of the client's own values; of noisy values, partly by luck.
+        {client: parameters}: the point with the best mean of the client's own values; with noise, partly by luck.
     summary
         A table with one row for each client and choice: the parameters, the value (the model's for deploy, the mean for
-        found), its standard error, and the number of evaluations of that point.
+        found), its standard error, and the number of evaluations of the point.
     history
-        A table with one row for each call of an objective: client, evaluation (1, 2, ... of that client), the
-        parameters, value (NaN if it is missing), seconds, stage (which part of the algorithm asked for it), and why (it
-        is missing).
+        A table with one row for each call of an objective: client, evaluation (1, 2, ... of the client), the
+        parameters, value (NaN if it is missing), seconds, stage (the part of the algorithm that requested it), and why
+        (the reason if the value is missing).
     communication
-        A table with one row for each round: t (of the client that is furthest on), round, numbers up, numbers down,
-        bytes, and single scores: how many of the numbers sent up are a score, digit for digit.
+        A table with one row for each round: t (the largest of the clients'), round, numbers up, numbers down, bytes,
+        and single scores: the number of numbers sent up that equal a score, digit for digit.
     saved
-        How many calls noise=0 has saved.
+        The number of calls that noise=0 has saved.
     request
         The arguments of the search, as plain values and texts.
     rows
         The history as it stands in its file.
     disclosure
-        A table with one row for each party: what it could learn of a client from what was sent (see pfpne.disclosure).
+        A table with one row for each party: what it could learn about a client from the messages (see
+        pfpne.disclosure).
     n_read
-        How many of the values came from the history that was given, and not from a call.
+        The number of values that came from the given history, and not from a call.
     choices
-        {name: choices}, in their order, of the parameters that are one of some choices.
+        {name: choices}, in their order, for the parameters that are one of some choices.
 
     Examples
     --------
@@ -125,8 +126,8 @@ class Tuned:
         Returns
         -------
         matplotlib.figure.Figure
-            The best value so far of each client, its evaluations over each parameter, and how many numbers were sent. A
-            star is a point to deploy, at its value by the model.
+            The best value so far of each client, its evaluations over each parameter, and the numbers sent. A star
+            marks a point to deploy, at its value by the model.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A search that is asked what to evaluate, and is told what came of it."""
+"""A search with an ask-and-tell interface: it says what to evaluate, and is told the values."""
 
 import math
 from collections import defaultdict, deque
@@ -30,8 +30,8 @@ from pfpne.tuning.searches import (
 from pfpne.tuning.space import Ordinal, Reward, Space
 from pfpne.validation import check, check_count, check_integer, check_noise, is_number, to_float, unknown_name
 
-MIN_MODEL_POINTS = 4  # points that a model of them is made of
-MAX_FIRST_TRIES = 2  # of a point, before a client has any value: the failure may have been a passing one
+MIN_MODEL_POINTS = 4  # the fewest points for a model
+MAX_FIRST_TRIES = 2  # tries of a point before a client has any value: the first failure may have been temporary
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Trial:
     client
         The name of the client.
     number
-        1, 2, ...: which evaluation of that client it is.
+        The number of the evaluation among the client's: 1, 2, ...
     parameters
         {name: value}.
     u
@@ -64,10 +64,10 @@ class Trial:
 
 
 class Search:
-    """A search that is asked what to evaluate, and told what came of it: `tune` without the functions.
+    """A search that is asked what to evaluate, and told the values: `tune` without the functions.
 
-    It holds the lock of its history until it is closed, as the end of a `with` block does. Without a file there is
-    nothing to close.
+    It holds the lock of its history until it is closed, at the end of a `with` block for instance. Without a file there
+    is nothing to close.
 
     Parameters
     ----------
@@ -222,11 +222,11 @@ class Search:
             self.history.check_all_taken()
 
     def close(self) -> None:
-        """Let go of the history's file: another search may go on from it."""
+        """Release the history's file, so that another search may continue from it."""
         self.history.close()
 
     def stop(self) -> None:
-        """End the search: `ask` gives nothing any more, and `tune` returns what was found so far."""
+        """End the search: `ask` returns no more trials, and `tune` returns its result so far."""
         self.stopped = True
 
     # --- asking and telling ---
@@ -234,8 +234,8 @@ class Search:
     def ask(self) -> list[Trial]:
         """Return the evaluations wanted now, one for each client that wants one.
 
-        There are none when all is done, and after `stop`. What the history holds is taken from there. Asking twice
-        changes nothing.
+        There are none when the search is done, and after `stop`. Values in the history are not requested again. Asking
+        twice changes nothing.
         """
         while self.federation.running and not self.stopped:
             for m, batch in self.federation.ask():
@@ -255,8 +255,9 @@ class Search:
     def _next_point(self, m: int) -> tuple[float, ...]:
         """Return the point of the unit cube that client m evaluates next.
 
-        It is the first of its batch, unless the client has no value yet and has failed there twice: a point where the
-        objective cannot be evaluated would fail for ever. Then it is one drawn at random, another after each failure.
+        It is the first point of the client's batch, unless the client has no value yet and this point has failed twice:
+        a point where the objective cannot be evaluated would fail for ever. Then it is a random point, a new one after
+        each failure.
         """
         n = self._failed_first[m]
         if self._worst[m] is not None or n < MAX_FIRST_TRIES:
@@ -282,18 +283,18 @@ class Search:
         return row is not None
 
     def tell(self, trial: Trial, value: float | None, *, seconds: float = math.nan, why: str = "") -> dict:
-        """Take what came of a trial, and return the row of the history.
+        """Take the value of a trial, and return its row of the history.
 
         Parameters
         ----------
         trial
-            One of those that `ask` gives now.
+            One of the trials that `ask` returns now.
         value
             A number of the reward range, or None if the evaluation failed.
         seconds
-            How long it took.
+            The duration of the evaluation.
         why
-            Why it failed.
+            The reason for the failure.
 
         Raises
         ------
@@ -332,7 +333,9 @@ class Search:
             self._note(m, row["parameters"], row["value"])
             if not is_asked_for and isinstance(client, GPClient):
                 client.learn(np.array([row["u"]]), np.array([reward]))
-            self._go_on(m, reward)  # of a point drawn instead, it is the worst so far, which the failed one counts as
+            # If a random point replaced the failed one, this is the client's first value, hence also its worst so far,
+            # as which the failed point counts.
+            self._go_on(m, reward)
             return
         self._failed[m] += 1
         values = self._values[m][tuple(row["parameters"].values())]
@@ -340,7 +343,7 @@ class Search:
             self._go_on(m, self.reward.scaled(float(np.mean(values))))
         elif (worst := self._worst[m]) is not None:
             self._go_on(m, worst)
-        else:  # there is no value that it could count as: see _next_point
+        else:  # there is no worst value yet that the failed point could count as: see _next_point
             self._failed_first[m] += 1
 
     def _note(self, m: int, parameters: dict, value: float) -> None:
@@ -369,8 +372,8 @@ class Search:
     def _believed(self, m: int, points: list, mean: np.ndarray, count: np.ndarray) -> tuple:
         """Return client m's values at its points (n,), their standard errors (n,), and the sigma of one evaluation.
 
-        They come from a smooth model of all its evaluations; mean and count (n,) are those of the values at each point.
-        Without noise a value is exact. With too few points for a model, nothing is known of the error.
+        They come from a smooth model of all its evaluations; mean and count (n,) describe the values at each point.
+        Without noise a value is exact, with error 0. With too few points for a model, the error is NaN.
         """
         if self.request["noise"] == 0 or len(points) < MIN_MODEL_POINTS:
             error = np.full(len(points), 0.0 if self.request["noise"] == 0 else np.nan)
@@ -388,7 +391,7 @@ class Search:
         return self.reward.unscaled(believed), width * error, width * model.sigma
 
     def result(self) -> Tuned:
-        """Return what was found so far, a `Tuned`."""
+        """Return the result so far, a `Tuned`."""
         sign = 1 if self.reward.direction == "maximize" else -1
         deploy, best_mean, summary = {}, {}, []
         for m, (name, seen) in enumerate(zip(self.names, self._values, strict=True)):
@@ -448,7 +451,7 @@ def _possible_scores(message) -> list[float]:
 
 
 def _stage(client) -> str:
-    """Return which part of its algorithm asks for a client's evaluations; "" for algorithms of one part."""
+    """Return the part of the algorithm that requests the client's evaluations; "" for algorithms of one part."""
     if isinstance(client, GPClient):
         return client.stage
     return ("together" if client.tree is None else "alone") if isinstance(client, PlusClient) else ""

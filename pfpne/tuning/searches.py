@@ -1,4 +1,4 @@
-"""The algorithms that a search can use, and which one it takes if nobody says."""
+"""The algorithms that a search can use, and the default one."""
 
 import inspect
 from collections.abc import Callable, Iterable

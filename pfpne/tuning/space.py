@@ -1,9 +1,9 @@
-"""Named parameters as people think of them, and the unit cube where the algorithms search.
+"""Named parameters as users write them, and the unit cube in which the algorithms search.
 
 The words are those of Optuna and ConfigSpace. Points that lie close in the cube should behave alike. Therefore there
 are log scales, and choices share one side of the cube only if their order makes sense; else each has a side of its own.
-Every integer and every choice has an equal share of its side of the cube (in ConfigSpace and scikit-optimize those at
-the ends have half of one).
+Every integer and every choice has an equal share of its side of the cube. (In ConfigSpace and scikit-optimize the first
+and the last one have half a share.)
 """
 
 import math
