@@ -1,6 +1,7 @@
-"""What the paper assumes of the cells, measured on our objectives: a figure and a table.
+"""The paper's assumptions about the cells, measured on our objectives: a figure and a table.
 
-The smallest Delta, omega, nu_1 and rho with which the assumptions hold, and how many cells are near-optimal.
+Measured are the smallest Delta, omega, nu_1 and rho with which the assumptions hold, and the number of near-optimal
+cells.
 """
 
 import math
@@ -36,7 +37,7 @@ from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 
 DEEPEST_MEASURED = {"smoke": 7, "paper": 10}  # the depth of the smallest cells; PF-PNE reaches 8 or 9 in the paper's
-SMOOTHNESS = PhasedSettings()  # the nu_1 and rho that every algorithm here is given
+SMOOTHNESS = PhasedSettings()  # its nu_1 and rho are given to every algorithm
 PROBLEM_COLUMNS = ["objective", "shift", "cells", "run"]
 ASSUMPTIONS = {  # the columns of one problem
     "Delta": "the least of Assumption 3",
@@ -66,7 +67,7 @@ def measure_problem(deepest: int, objective: str, M: int, shift: float, cells: s
     """The values of ASSUMPTIONS for the problem of one run, then one row of ASSUMPTIONS_BY_DEPTH per depth."""
     problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON_SHIFT)
     partition = partition_of(problem, cells, seed, run)
-    H = min(deepest, partition.max_depth - 4)  # of landmine, whose grid ends
+    H = min(deepest, partition.max_depth - 4)  # less on landmine, because its grid ends
     lows, highs = depths.cell_extremes(problem, partition, H)
     best = depths.optima(problem)
     diameters = depths.diameters(best, lows, highs)
@@ -90,14 +91,14 @@ def _stored_problem(folder: Path, deepest: int, objective: str, *arguments) -> l
 
 
 def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Measure what the paper assumes, on every objective, with the shifts of the map, on both kinds of cells.
+    """Measure the paper's assumptions on every objective, with the shifts of the map, on both kinds of cells.
 
     Parameters
     ----------
     p : Parameters
         The notebook's parameters.
     folder : Path
-        Where what was measured before is kept.
+        The folder of stored measurements.
 
     Returns
     -------

@@ -1,7 +1,6 @@
-"""PF-PNE+, part by part: its regret with each part switched off, beside its rivals', and how far an oracle is.
+"""PF-PNE+, part by part: its regret with each part switched off, its rivals' regret, and the regret of an oracle.
 
-A setting is an objective, a noise of the profile, and clients that are identical or shifted (landmine's are as they
-are).
+A setting is an objective, a noise of the profile, and either identical or shifted clients (landmine has only one kind).
 """
 
 import itertools
@@ -50,12 +49,12 @@ from pfpne.rng import stream
 
 REFERENCE, *OTHER_ALGORITHMS = BEYOND_ALGORITHMS  # what all are compared with, PF-PNE+, and the others
 RIVALS = [HCT_NOISE_EARLY, *OTHER_ALGORITHMS]
-CLIENT_SHIFTS = {"alike": 0.0, "shifted": None}  # their own shifts; None for the parameter's
+CLIENT_SHIFTS = {"alike": 0.0, "shifted": None}  # kind of clients -> shift; None for the parameter's
 CLIENTS_IN_WORDS = {"alike": "identical", "shifted": "shifted"}
 LANDMINE_CLIENTS = "as they are"  # landmine's clients
 CURVE_OBJECTIVES = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
 ORACLE = "lower curve"  # as the CSV of the curves calls it
-ORACLE_MAX_DEPTH = 24  # of the lower curve: beyond, cells differ by less than any regret
+ORACLE_MAX_DEPTH = 24  # deeper cells differ by less than any regret
 
 
 def comparison_settings(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
@@ -79,8 +78,8 @@ def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
     Returns
     -------
     dict
-        {(objective, noise, clients): {variant: Results}}. A variant is an algorithm, or a part of PF-PNE+ that is
-        switched off.
+        {(objective, noise, clients): {variant: Results}}. A variant is an algorithm, or PF-PNE+ with one part switched
+        off.
     """
     runs = {}
     for objective, noise, clients, changes in comparison_settings(p):
@@ -115,9 +114,9 @@ def compare_variants(runs: dict, p: Parameters) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per setting and variant. ratio, low, high: its mean R(T)/M over that of PF-PNE+, with a 95 % interval.
-        p_better, p_worse: of the sign-flip test of the differences, as in pfpne.paper.claims.stats. regret, n: the
-        mean, and the runs. lower: R(T)/M of the oracle.
+        One row per setting and variant. ratio, low, high: the variant's mean R(T)/M over PF-PNE+'s, with a 95 %
+        interval. p_better, p_worse: the p-values of the sign-flip test of the differences, as in
+        pfpne.paper.claims.stats. regret, n: the mean, and the number of runs. lower: R(T)/M of the oracle.
     """
     rows = []
     for (objective, noise, clients), variants in runs.items():
@@ -138,11 +137,11 @@ def compare_variants(runs: dict, p: Parameters) -> pd.DataFrame:
 def oracle_regret(experiment: Experiment, run: int, t: np.ndarray) -> np.ndarray:
     """R(t)/M (C,) at steps t (C,) of an oracle: a yardstick for algorithms that search cell by cell.
 
-    The oracle goes down to the cell of f_m*, depth by depth. It knows everything but which child of a cell holds f_m*,
-    and learns that by samples of the children. Of each it takes 2 (sigma / gap)^2, where gap is the distance between
-    the values of the best and the worst child: a likelihood test of these values would then err once in six. All
-    clients' samples count as if they were its own. Each of its steps costs the gap of the best centre that it has seen
-    so far, no more. It does not go to a depth for which T is too short.
+    The oracle descends to the cell of f_m*, depth by depth. It knows everything except which child of a cell holds
+    f_m*. To learn this it takes 2 (sigma / gap)^2 samples of each child, where gap is the difference between the values
+    of the best and the worst child: a likelihood test of these two values would then err once in six times. All
+    clients' samples count as the oracle's own. The regret of each step is only the gap of the best centre seen so far.
+    It skips depths for which T is too short.
     """
     problem = experiment.problem(run)
     partition, T = experiment.partition(run), experiment.horizon
@@ -167,7 +166,7 @@ def _client_curve(problem: Problem, partition: Partition, m: int, T: int, t: np.
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
-    """Say in sentences what the table of `compare_variants` says.
+    """Summarise the table of `compare_variants` in sentences.
 
     Parameters
     ----------
@@ -278,7 +277,7 @@ def _draw_column_names(ax: Axes, columns: list[tuple]) -> None:
             ax.axvline(start, color="white", linewidth=2.5)
         if width > 1:
             ax.annotate(title(objective), (start + width / 2, 0), (0, -11), ha="center", **below)
-        else:  # its name is wider than its column
+        else:  # the name is wider than the column
             ax.annotate(title(objective), (start + width, 0), (0, -11 - 8 * (start > 0)), ha="right", **below)
         start += width
 
@@ -294,8 +293,8 @@ def measure_curves(runs: dict) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per clients, objective of CURVE_OBJECTIVES, algorithm and t: regret, a mean over the runs. The
-        oracle's algorithm is called "lower curve".
+        One row per kind of clients, objective of CURVE_OBJECTIVES, algorithm and t: regret, a mean over the runs. The
+        oracle's rows have the algorithm "lower curve".
     """
     noise, means = next(noise for _, noise, _ in runs), []
     for clients, objective in itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES):
@@ -348,12 +347,12 @@ def draw_curves(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 
 def tabulate_sites(p: Parameters) -> Exhibit:
-    """Tabulate what each part of PF-PNE+ adds to the AUC on images never seen, on the problem of notebook 6.
+    """Tabulate the contribution of each part of PF-PNE+ to the AUC on unseen images, on the problem of notebook 6.
 
     Parameters
     ----------
     p : Parameters
-        The notebook's parameters; the scale is that of notebook 6.
+        The notebook's parameters; the scale is notebook 6's.
 
     Returns
     -------

@@ -23,7 +23,7 @@ from pfpne.paper.show.plot import figure_exhibit, in_order, legend, line_looks, 
 from pfpne.paper.show.style import LOOKS, algorithm_in_words, label, listed, noise_in_words, rounded
 
 LAST_ROUND_LABEL = "PF-PNE's last round (bold run)"
-MAX_ROUNDS_PLOTTED = 200  # drawn of one run; an algorithm that communicates at every step has as many as steps
+MAX_ROUNDS_PLOTTED = 200  # per run; an algorithm that communicates at every step has T rounds
 
 
 def draw(results: list[Results], p: Parameters) -> Exhibit:
@@ -39,7 +39,7 @@ def draw(results: list[Results], p: Parameters) -> Exhibit:
     Returns
     -------
     Exhibit
-        The figure, and as CSV one row per round that is drawn: see `communication_steps`.
+        The figure, and as CSV one row per drawn round: see `communication_steps`.
     """
     steps = [communication_steps(result.communication) for result in results]
     return draw_steps(steps, [result.experiment for result in results], p)
@@ -78,8 +78,8 @@ def draw_steps(steps: list[pd.DataFrame], experiments: list[Experiment], p: Para
 def communication_steps(communication: pd.DataFrame) -> pd.DataFrame:
     """The numbers sent so far, both ways (column cumulative), after each round of each run.
 
-    communication: a table Results.communication. Of a run with more than MAX_ROUNDS_PLOTTED, that many are kept, evenly
-    spaced on a logarithmic axis, the first and the last among them.
+    communication: a table Results.communication. If a run has more than MAX_ROUNDS_PLOTTED rounds, so many are kept,
+    evenly spaced on a logarithmic axis, with the first and the last round.
     """
     table = communication.drop(columns="bytes").assign(cumulative=communication["up"] + communication["down"])
     kept = []
@@ -128,12 +128,12 @@ def in_words(results: Results) -> str:
     Parameters
     ----------
     results : Results
-        The runs that `draw` was given.
+        The runs that `draw` draws.
 
     Returns
     -------
     str
-        Two sentences, with the algorithm that sends least first; or one, if nothing is sent.
+        Two sentences, which begin with the algorithm that sends least; or one, if nothing is sent.
     """
     T, n_runs = results.experiment.horizon, results.experiment.n_runs
     steps = communication_steps(results.communication)
@@ -151,7 +151,7 @@ def in_words(results: Results) -> str:
 
 
 def total_communication(results: Results) -> pd.DataFrame:
-    """Sum up what was sent by the horizon, in means over the runs.
+    """Sum the communication up to the horizon, as means over the runs.
 
     Parameters
     ----------

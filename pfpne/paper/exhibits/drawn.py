@@ -1,9 +1,9 @@
 """Settings drawn at random from declared families, on which nothing was tuned: objectives, clients, noise, M and T.
 
-The families were written down before the last change of PF-PNE+ was made. `draw_settings` draws from them by a seed.
-Every objective lies on the unit cube, with values in [0, 1], and its maximum is known, or found by a search in one or
-two dimensions. Clients differ in ways that keep every client's maximum known. Noise is uniform, Gaussian, heavy-tailed,
-sparse, wider where the objective is low, or that of binary rewards.
+The families were declared before the last change of PF-PNE+. `draw_settings` draws from them with a seed. Every
+objective lies on the unit cube, with values in [0, 1], and its maximum is known, or found by a search in one or two
+dimensions. Clients differ in ways that keep every client's maximum known. Noise is uniform, Gaussian, heavy-tailed,
+sparse or wider where the objective is low, or rewards are binary.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.record import Measurements, checkpoints
 from pfpne.simulation.simulate import partition_of, run_objects
 
-MOST_PULLS = 500_000  # M T: a longer horizon is shortened
+MOST_PULLS = 500_000  # the largest M T: longer horizons are shortened
 CLIENTS = (2, 5, 10, 20, 50)
 HORIZONS = (1_000, 3_000, 10_000, 30_000)
-LOUD = 15.0  # times the noise of the other clients
+LOUD = 15.0  # the loud client's noise, in units of the others'
 UNIT = np.array([[0.0, 1.0]])
 
 
@@ -45,7 +45,7 @@ class Objective:
 
 
 def _scaled(function: Callable, low: float, high: float, worst: float, lowest: float, top: list[float]) -> Objective:
-    """An objective from a function to be minimised on [low, high]^d, whose values there lie in lowest..worst."""
+    """An objective from a function to be minimised on [low, high]^d, with values in lowest..worst."""
 
     def value(x: np.ndarray) -> np.ndarray:
         return np.clip(1 - (function(low + (high - low) * x) - lowest) / (worst - lowest), 0, 1)
@@ -103,7 +103,7 @@ _HARTMANN_6 = (
         ]
     ),
 )
-_HARTMANN_TOPS = {  # the published minimisers, to be climbed from
+_HARTMANN_TOPS = {  # the published minimisers, from which a local search starts
     3: [0.114614, 0.555649, 0.852547],
     6: [0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573],
 }
@@ -236,7 +236,7 @@ SCALES = {"uniform": (0.05, 0.1, 0.5, 1.0), "gaussian": (0.03, 0.1, 0.3, 0.6)}  
 
 @dataclass(frozen=True)
 class Setting:
-    """What is drawn: family and d, how clients differ, the noise and its scale, M, and T. number names its streams."""
+    """A drawn setting: family and d, kind of clients, noise and its scale, M, and T. number names its streams."""
 
     seed: int
     number: int
@@ -266,7 +266,7 @@ def draw_settings(n: int, seed: int) -> list[Setting]:
 
 
 class DrawnProblem(Problem):
-    """One run of a setting: each client's own form of the objective. A client's maximum is where `tops` says."""
+    """One run of a setting: each client's own form of the objective. tops: the points of the clients' maxima."""
 
     def __init__(self, setting: Setting, run: int):
         noise = {"bernoulli": "bernoulli", "heteroscedastic": 0.05, "uniform": setting.scale}.get(setting.noise, 1.0)
@@ -304,7 +304,7 @@ class DrawnProblem(Problem):
         return np.clip(self.factor[clients] * value + self.offset[clients], 0, 1)
 
     def streams(self) -> list:
-        """The clients' noise: uniforms, or what stands for them where the noise is another."""
+        """The clients' noise: uniforms, or transformed uniforms if the noise is not uniform."""
         setting, streams = self.setting, noise_streams(self, self.seed, self.run)
         loud = [LOUD if m == 0 and setting.kind == "one loud" else 1.0 for m in range(self.n_clients)]
         if setting.noise in ("bernoulli", "heteroscedastic", "uniform"):
@@ -325,7 +325,7 @@ def _objective(setting: Setting) -> Objective:
 
 
 class Transformed:
-    """A stream of uniforms in [0, 1), each transformed: what a simulation turns into rewards is then another noise."""
+    """A stream of transformed uniforms, from which a simulation of uniform noise makes rewards with another noise."""
 
     def __init__(self, rng: np.random.Generator, transform: Callable[[np.ndarray], np.ndarray]):
         self.rng, self.transform = rng, transform
@@ -340,12 +340,12 @@ class Transformed:
 
 
 def _widened(u: np.ndarray, times: float) -> np.ndarray:
-    """What stands for uniform noise that is so many times wider."""
+    """The transform for uniform noise that is wider by a factor."""
     return 0.5 + times * (u - 0.5)
 
 
 def _as_uniform(u: np.ndarray, quantile: Callable, scale: float) -> np.ndarray:
-    """What stands for noise with this quantile function, in f + (2 u - 1)."""
+    """The transform u for which f + (2 u - 1) has noise with this quantile function."""
     return 0.5 + scale * quantile(np.clip(u, 1e-12, 1 - 1e-12)) / 2
 
 
@@ -376,9 +376,9 @@ def simulate_drawn(name: str, setting: Setting, run: int, cells: str = "random",
 def simulate_with(
     streams: list, name: str | Algorithm, problem: Problem, horizon: int, noise=None, cells: str = "random", **settings
 ) -> Measurements:
-    """Simulate an algorithm as `pfpne.simulate` does, with these streams in the place of the problem's own.
+    """Simulate an algorithm as `pfpne.simulate` does, with these streams instead of the problem's own.
 
-    noise: what the algorithm is told of it.
+    noise: the noise in the algorithm's Task.
     """
     algorithm, seed, run = get_algorithm(name), problem.seed, problem.run
     partition = partition_of(problem, cells, seed, run)

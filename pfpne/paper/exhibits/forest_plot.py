@@ -29,7 +29,7 @@ def ratios(study: Study) -> pd.DataFrame:
     Parameters
     ----------
     study : Study
-        Which runs there are. FN-UCB on the appendix's objectives has those of the figures alone.
+        The scale of the runs. FN-UCB on the appendix's objectives has only the runs of the figures.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def in_words(table: pd.DataFrame) -> str:
     Returns
     -------
     str
-        Three sentences, which count whole intervals on either side of 1; or one, where one run has no interval.
+        Three sentences, which count whole intervals on either side of 1; or one, because a single run has no interval.
     """
     rows = table[table["cells"] == "random"].dropna(subset=["low", "high"])
     if rows.empty:

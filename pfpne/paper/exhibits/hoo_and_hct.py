@@ -1,4 +1,4 @@
-"""Which of the differences between HOO and HCT decides on rastrigin: each part of one put into the other."""
+"""Which difference between HOO and HCT decides on rastrigin: mixtures of parts of HOO and parts of HCT."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pfpne.partition import Partition
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.tree import Cells, play
 
-# A search between HCT and HOO -> which parts it has of HOO's. The parts are
+# Mixture -> its parts from HOO; it has the others from HCT. The parts are
 # - width: the interval of a node, sqrt(2 log T / n) instead of c sqrt(log(1/delta~) / n), c = 0.1;
 # - credit: a reward counts at every node above the one pulled, too;
 # - splits: a node is split at its first pull, down to the truncation depth, instead of after tau_h pulls.
@@ -33,7 +33,7 @@ MIXTURES = {
 
 
 def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: int) -> HCTConstants:
-    """HCT's constants, with these parts of HOO's in their place."""
+    """HCT's constants, with the given parts replaced by HOO's."""
     settings = HCTSettings()
     hct, hoo = (make(settings, partition, horizon) for make in (hct_constants, hoo_constants))
     if "splits" in parts:
@@ -44,7 +44,7 @@ def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: 
 
 
 def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
-    """Run one of MIXTURES; return means over the clients: R(T), the mean depth of a pull, the deepest, nodes pulled."""
+    """Run one of MIXTURES; return means over the clients: R(T), mean and largest depth of a pull, pulled nodes."""
     problem, T, parts = experiment.problem(run), experiment.horizon, MIXTURES[search]
     partition = experiment.partition(run)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
@@ -55,7 +55,7 @@ def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
         pulled, _ = play(cells, tree, T, range(m, m + 1), streams)
         node = tree.node[: tree.state[0]["size"]]
         pulls = node["count"].copy()
-        if "credit" in parts:  # what was pulled below a node counts there, too
+        if "credit" in parts:  # pulls below a node count at the node, too
             np.subtract.at(pulls, node["parent"][1:], node["count"][1:])
         regret = (problem.optimum[m] - cells.value[pulled[0], m]).sum()
         totals.append([regret, pulls @ node["depth"] / T, node["depth"][pulls > 0].max(), (pulls > 0).sum()])
@@ -77,7 +77,7 @@ def three_digits(value: float) -> str:
 
 
 def trees_in_words(trees: pd.DataFrame) -> str:
-    """What each part of HOO does to HCT's regret, and HCT's to HOO's, in three sentences."""
+    """The effect of each part of HOO on HCT's regret, and of each part of HCT on HOO's, in three sentences."""
     means = trees.set_index("search")
     regret = means["regret"]
     into = {part: regret[f"HCT, HOO's {part}"] / regret["HCT"] for part in ("width", "credit", "splits")}

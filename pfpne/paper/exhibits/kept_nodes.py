@@ -1,6 +1,6 @@
-"""Lemmas A.3 and A.4: how far from the optimum the nodes are that a run keeps, counted in runs.
+"""Lemmas A.3 and A.4 in runs: the distance of the kept nodes from the optimum.
 
-The second part is a problem of our own, with every premise of Lemma A.4, on which PF-PNE loses a client's optimum.
+The second part is a problem of our own that satisfies every premise of Lemma A.4, but PF-PNE loses a client's optimum.
 """
 
 import itertools
@@ -24,8 +24,8 @@ from pfpne.partition import Partition
 from pfpne.problems import Problem, problem_from_functions
 from pfpne.simulation.simulate import simulate
 
-FACTORS = {"A.3": 6, "A.4": 11}  # of nu_1 rho^h; Lemma A.4 adds Delta
-NODE_COLUMNS = {  # of one lemma at one depth of one run
+FACTORS = {"A.3": 6, "A.4": 11}  # lemma -> the factor of nu_1 rho^h in its bound; Lemma A.4 adds Delta
+NODE_COLUMNS = {  # for one lemma at one depth of one run
     "lemma": "A.3 or A.4",
     "depth": "h",
     "bound": "what the lemma allows a node that is kept to fall short of the optimum",
@@ -46,11 +46,11 @@ CASE_COLUMNS = ["lemma", "objective", "noise", "constants", "Delta"]
 
 
 def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **settings) -> list[dict]:
-    """Watch one run of pf-pne, and hold the nodes that each depth keeps against Lemmas A.3 and A.4.
+    """Watch one run of pf-pne, and check the kept nodes of each depth against Lemmas A.3 and A.4.
 
-    problem, horizon, partition, settings: as in simulate. Returns one dict, the keys of NODE_COLUMNS, per lemma and
-    depth at which a node is kept. The premises are those that the proofs use: the event and the smoothness at depths
-    0..h.
+    problem, horizon, partition, settings: as for `simulate`. Returns one dict, with the keys NODE_COLUMNS, per lemma
+    and depth at which a node is kept. The premises are those that the proofs use: the good event and the smoothness at
+    depths 0..h.
     """
     watched = watch("pf-pne", problem, horizon, partition=partition, **settings)
     s, M = watched.server.settings, problem.n_clients
@@ -59,11 +59,11 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
     optima, K = np.append(problem.optimum, problem.global_optimum), nodes_before_elimination(partition, kept_by_server)
     paths = np.array(cells_on_path(partition, np.vstack([problem.maximisers, problem.global_maximiser]), depths - 1))
     pulled = watched.pulls
-    ends = np.array([len(own) for own in watched.kept_alone])  # how many depths each client has finished alone
+    ends = np.array([len(own) for own in watched.kept_alone])  # the number of depths that each client finished alone
 
     good = np.ones((2, depths), dtype=bool)  # the means of the server, of the clients
     smooth = np.empty((2, depths), dtype=bool)  # f-bar, every f_m
-    gaps = {}  # (lemma, depth): how far from the optimum the nodes are that are kept
+    gaps = {}  # (lemma, depth): the gaps of the kept nodes
     for h in range(depths):
         centers = partition.centers(h, paths[h])
         at_optima = np.append(problem.paired_values(np.arange(M), centers[:M]), problem.mean_values(centers[M:]))
@@ -100,7 +100,7 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
 
 
 def lemma_case(row: dict) -> str:
-    """Which of LEMMA_CASES one row of `count_kept_nodes` is."""
+    """The entry of LEMMA_CASES for one row of `count_kept_nodes`."""
     if row["bound"] >= 1:
         return VACUOUS
     premises, holds = row["good"] and row["smooth"] and row["valid"], row["within"] == row["kept"]
@@ -117,8 +117,8 @@ def _count_run(experiment: Experiment, run: int) -> list[list]:
 def count_lemmas(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     """One row per lemma, depth and run: CASE_COLUMNS without the lemma, run, and NODE_COLUMNS.
 
-    The runs of pf-pne on each of ONE_PER_DIMENSION under each noise of the profile, with the experiments' c and c_1 and
-    with the theory's, given the paper's Delta and the clients' own.
+    The runs are pf-pne on each of ONE_PER_DIMENSION under each noise of the profile, with the experiments' and with the
+    theory's c and c_1, and with the paper's and the true Delta.
     """
     settings = {CONSTANTS[0]: {}, CONSTANTS[1]: theory_settings(p.n_clients)}
     places = [*itertools.product(ONE_PER_DIMENSION, PROFILES[p.profile].noises, CONSTANTS, DELTA_CHOICES)]
@@ -136,10 +136,10 @@ def count_lemmas(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 
 def count_cases(nodes: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """How many depths of runs have each of LEMMA_CASES: one row per value of the columns `by` of `count_lemmas`.
+    """Count the depths of runs in each of LEMMA_CASES: one row per value of the columns `by` of `count_lemmas`.
 
-    share: of the nodes kept where the bound is below 1, those within it. verdict: refuted by one case against it; shown
-    where the premises hold in one case at least; else open.
+    share: the share of kept nodes that are within the bound, over depths with a bound below 1. verdict: refuted if one
+    case contradicts the lemma; shown if at least one case satisfies it with all premises; else open.
     """
     rows = []
     nodes = nodes.assign(lemma_case=nodes.apply(lemma_case, axis=1)) if len(nodes) else nodes.assign(lemma_case="")
@@ -159,17 +159,18 @@ LONGEST_HORIZON = 1_200_000  # T of the last of the runs below
 
 
 def biased_problem(n_clients: int, noise: float | str = 0.0) -> Problem:
-    """M >= 3 clients on [0, 1], with the premises of Lemma A.4 for BIASED_SETTINGS, of which PF-PNE robs the first.
+    """M >= 3 clients on [0, 1] that satisfy Lemma A.4's premises for BIASED_SETTINGS; PF-PNE loses client 1's optimum.
 
-    In units of 1/64, on the left half and on the right one: f_1 = 32, 32 - 13 (M - 2); the others, 6 and 58; so
-    f-bar = 45 on the right, its maximum. Its distances from f_m* are 13, Delta, for every client.
+    Values on the left and the right half, in units of 1/64: f_1 = 32 and 32 - 13 (M - 2); the other f_m = 6 and 58. So
+    f-bar has its maximum, 45, on the right, and |f-bar* - f_m*| = 13 = Delta for every client.
 
-    Assumption 2 holds with the distance nu_1 rho^g, g the depth of the smallest cell that holds both points: a cell of
-    depth h has diameter nu_1 rho^h and is a ball of this radius; and the functions differ between the halves alone, by
-    less than nu_1 rho^0 (for M <= 6). H_0 is 2. At depth 2 the server has eliminated the left half's cells, and client
-    1, alone, holds its own mean there, 32, against the mean of all on the right, 45: 32 + b + nu_1 rho^2 < 45 - b, as b
-    is at most nu_1 rho^2 = 4. From there on it has only points that are 13 (M - 2) below its optimum. The inequality
-    f-bar* <= f_m* + Delta does not exclude it: only f_m* >= f-bar* would.
+    Assumption 2 holds with the distance nu_1 rho^g, where g is the depth of the smallest cell that holds both points: a
+    cell of depth h has diameter nu_1 rho^h and is a ball of this radius, and the functions differ only between the
+    halves, by less than nu_1 rho^0 (for M <= 6). H_0 is 2. At depth 2 the server has eliminated the cells of the left
+    half. Client 1 then compares its own mean on the left, 32, with the global mean on the right, 45, and eliminates the
+    left half: 32 + b + nu_1 rho^2 < 45 - b, since b is at most nu_1 rho^2 = 4. From then on it has only points that are
+    13 (M - 2) below its optimum. The inequality f-bar* <= f_m* + Delta does not exclude this: only f_m* >= f-bar*
+    would.
     """
     first, second = 32, 32 - 13 * (n_clients - 2)
 
@@ -187,10 +188,11 @@ def biased_problem(n_clients: int, noise: float | str = 0.0) -> Problem:
 
 
 def run_biased_problem() -> pd.DataFrame:
-    """One row per M, noise and T: the regret of client 1 under pf-pne and pe, over T, and what Lemma A.4 says.
+    """One row per M, noise and T: the regret of client 1 under pf-pne and pe, over T, and the check of Lemma A.4.
 
-    The constants are the theory's. regret: R_1(T) / T. last: over the last quarter of T, 0 where nothing is lost.
-    kept, within, deepest: of Lemma A.4, nodes at the depths where its premises hold, and the deepest of these.
+    The constants are the theory's. regret: R_1(T) / T. last: the regret per step in the last quarter of T. kept,
+    within: the numbers of kept nodes, and of those within Lemma A.4's bound, at depths where its premises hold;
+    deepest: the deepest of these depths.
     """
     rows = []
     for n_clients, noise in itertools.product((3, 4), (0.0, "bernoulli")):

@@ -1,4 +1,4 @@
-"""Landmine's objectives as surfaces, one for each field, with what the clients chose of them."""
+"""Landmine's objectives as surfaces, one for each field, with the clients' recommended points."""
 
 import math
 

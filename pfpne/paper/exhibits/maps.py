@@ -1,4 +1,4 @@
-"""The pictures of pfpne.paper.exhibits.regimes: heat maps of who wins and by how much, and regret against Delta."""
+"""The figures of pfpne.paper.exhibits.regimes: heat maps of the best algorithm and of ratios, and regret by Delta."""
 
 import numpy as np
 import pandas as pd
@@ -30,11 +30,11 @@ from pfpne.paper.show.style import (
 )
 
 LETTERS = dict(zip(RANKED_ON_MAP, "P+FEHND", strict=True))
-LOWEST_RATIO, HIGHEST_RATIO = 0.25, 4.0  # of the ratios that shades tell apart
+LOWEST_RATIO, HIGHEST_RATIO = 0.25, 4.0  # the range of ratios that shades distinguish
 MAPPED_QUANTITIES = ("best", "pf_pne_plus", "federated")  # each has a row of the overview, and a whole map
 
 
-# What a heat map may show but the best: what it is called, whose regret, and over whose, the least of these.
+# The ratios that a heat map may show: the name, the algorithm, and the rivals whose smallest regret is the denominator.
 RATIOS = {
     "pf_pne_plus": ("PF-PNE+ / best other", "pf-pne+", [name for name in RANKED_ON_MAP if name != "pf-pne+"]),
     "federated": ("PF-PNE / PE", "pf-pne", ["pe"]),
@@ -205,7 +205,7 @@ def _pale(color: str) -> np.ndarray:
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """Say who has the smallest regret in how many regimes, and how often federating pays.
+    """Say in how many regimes each algorithm has the smallest regret, and how often federating pays.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
 
 @our_style()
 def draw_held_out(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw each algorithm's regret over the smallest in the same regime, where the regimes were held out.
+    """Draw the ratio of each algorithm's regret to the smallest one, over the held-out regimes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The pages that show what was made: every block between two markers is written from the files in figures/.
+"""The generated parts of the pages: every block between two markers is written from the files in figures/.
 
 `python -m pfpne.paper readme` writes the README and the pages of docs/. Nothing here runs or draws anything.
 """
@@ -18,7 +18,7 @@ from pfpne.paths import ROOT, write_atomically
 
 
 def update_block(page: Path, name: str, block: str) -> None:
-    """Write the block between the page's lines that say where `name` begins and ends; ValueError without them."""
+    """Write the block between the page's markers for the begin and the end of `name`; ValueError without them."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     parts = re.fullmatch(f"(.*{begin}).*({end}.*)", page.read_text(encoding="utf-8"), re.DOTALL)
     if not parts:
@@ -27,7 +27,7 @@ def update_block(page: Path, name: str, block: str) -> None:
 
 
 class Block(NamedTuple):
-    """A part of a page: between which markers it stands, the files that it is made from, and its text."""
+    """A generated part of a page: the name in its markers, the files that it is made from, and its text."""
 
     page: str
     name: str
@@ -36,9 +36,9 @@ class Block(NamedTuple):
 
 
 def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
-    """Write what the files in folder say into the README and the pages, each block where the page says.
+    """Write the README's and the pages' blocks, between their markers, from the files in the folder.
 
-    The pages of a notebook that has not been run yet are left as they are.
+    Blocks of a notebook that has not been run yet are left as they are.
     """
     blocks = claim_blocks(folder)
     if (folder / "readings.csv").exists():
@@ -66,7 +66,7 @@ def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
 
 
 def claim_blocks(folder: Path) -> list[Block]:
-    """What the claims, the specification curve and the deviations say, for README and their pages."""
+    """The blocks about the claims, the specification curve and the deviations, for README and their pages."""
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     comparisons = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
     primary = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
@@ -96,7 +96,7 @@ def claim_blocks(folder: Path) -> list[Block]:
 
 
 def printed_blocks(folder: Path) -> list[Block]:
-    """What the search for the printed reading says, for README and its page."""
+    """The blocks about the search for the printed reading, for README and its page."""
     answer, statements, ranking = (
         (folder / name).read_text(encoding="utf-8")
         for name in ("readings_in_words.md", "statements.md", "ranking_printed.md")

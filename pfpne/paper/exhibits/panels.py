@@ -1,4 +1,4 @@
-"""What the figures of curves share: the grid of axes, their titles, the names of files, the scale in words."""
+"""The common parts of figures of curves: the grid of axes, their titles, the names of files, the scale in words."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ def scale_in_words(p: Parameters, n_runs: int) -> str:
 
 
 def settings_in_words(p: Parameters) -> str:
-    """Say on which problem the algorithms are compared, and with which settings, as a table in Markdown.
+    """Describe the problem on which the algorithms are compared, with their settings as a table in Markdown.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def problem_in_words(experiment: Experiment) -> str:
 def name_of_file(experiment: Experiment, p: Parameters, usual_noise: str | None = None) -> str:
     """The experiment in the name of a file: its objective, with its reading, or with its noise.
 
-    The noise is left out where the objective has one noise alone, and where it is the usual one.
+    The noise is left out if the objective has only one, or if it is the usual one.
     """
     if mark := p.reading_in_name(experiment):
         return f"{experiment.objective}_{mark}"
@@ -85,5 +85,5 @@ def label_panels(axes: np.ndarray, experiments: list[list[Experiment | None]], y
 
 
 def legend_columns(columns: int) -> int:
-    """How many names stand side by side in the legend of a figure with so many panels side by side."""
+    """The number of columns in the legend of a figure, from its number of panels side by side."""
     return 7 if columns > 2 else 3

@@ -1,7 +1,7 @@
 """Curves of regret, one figure per objective or panels of several, and the ranking of all algorithms.
 
-They are drawn from `Results.regret` of pfpne.paper.run.results. Each line is named at its end. Where more than two
-panels stand side by side, there is no room for names, and the figure has a legend.
+They are drawn from `Results.regret` of pfpne.paper.run.results. Each line is named at its end. With more than two
+panels side by side there is no room for names, and the figure has a legend.
 """
 
 from collections.abc import Collection, Iterable
@@ -55,12 +55,12 @@ from pfpne.paper.show.style import (
 )
 from pfpne.rng import stream
 
-# Of a ranking the paper's five are drawn, and, thinner, two that its figures leave out; and two bands.
+# From a ranking, the paper's five are drawn, two algorithms that its figures leave out (thinner lines), and two bands.
 PLOTTED_ALGORITHMS, THIN_ALGORITHMS = PAPER_ALGORITHMS, ("pe", "hoo")
 BANDED_ALGORITHMS = ("pf-pne", "hct-pyxab")
 PANEL_POINTS = {"printed": 100, "model": 60}  # of each curve in a figure of several objectives
-FEW_RUNS = 10  # fewer say little of chance
-MAX_BANDS = 4  # that can be told apart
+FEW_RUNS = 10  # fewer runs say little about chance
+MAX_BANDS = 4  # more bands cannot be told apart
 HCT_OF_THE_PAPER = "HCT (PyXAB) is HCT in the version that the paper ran."
 
 
@@ -260,7 +260,7 @@ def _bands_in_words(banded: list[str], names: list[str]) -> str:
 
 
 def _share_limits(axes: np.ndarray) -> None:
-    """Give the axes of each column, which show one objective, the limits that hold all their lines."""
+    """Give the axes of each column, which show one objective, common limits that contain all their lines."""
     for column in axes.T:
         with_lines = [ax for ax in column if ax.lines]
         lows, highs = zip(*(ax.get_ylim() for ax in with_lines), strict=True)
@@ -328,8 +328,8 @@ def in_words(results: Results, p: Parameters) -> str:
     Returns
     -------
     str
-        A few sentences. Where PF-PNE is the first or was not run, it is the next algorithm that is compared. Then what
-        PF-PNE was given as the true Delta, and how much of T its last phase takes.
+        A few sentences. The best algorithm is compared with PF-PNE, or with the second best if PF-PNE is the best or
+        was not run. Then the true Delta that PF-PNE was given, and the share of T in its last phase.
     """
     T = results.experiment.horizon
     last = regret_curves(results.regret[results.regret["t"] == T]).set_index("algorithm")
@@ -385,7 +385,7 @@ def ranking_in_words(results: list[Results]) -> str:
     Returns
     -------
     str
-        Two sentences; of one where PF-PNE was not run.
+        Two sentences; or one if PF-PNE was not run.
     """
     table = _rank(_at_horizon(results))
     n_objectives, n_algorithms = table["objective"].nunique(), table["algorithm"].nunique()
@@ -461,7 +461,8 @@ def ranking(results: list[Results], p: Parameters) -> Exhibit:
     -------
     Exhibit
         The table, and as CSV one row per objective and algorithm: runs, mean, std, rank, and, against PF-PNE, wins
-        (runs with less regret) and the p-values of sign-flip tests: p_less of "not less regret", p_more of "not more".
+        (runs with less regret) and the p-values of sign-flip tests under the nulls "not less regret" (p_less) and "not
+        more" (p_more).
     """
     last = _at_horizon(results)
     table = _rank(last)

@@ -3,11 +3,11 @@
 The images are scikit-learn's digits; what is learned is even or odd. There are two settings. In UNLIKE_SITES a few
 sites have unequally many images, from scanners of unequal quality and of unequal mixes of digits, and many fits. In
 ALIKE_SITES many sites draw alike from one kind of image, and have few fits each. The reward of (C, gamma) at a site is
-the area under the ROC curve (AUC, from `decision_function`) on a random quarter of its images, the machine fitted to
-the others: another quarter each time, so it is noisy. What a way of tuning is worth is the AUC, on images of the same
-site never seen before, of the machine fitted to all of the site's own with the parameters that it would deploy; with
-pooled data one machine, fitted to the images of all, serves them all. Settings and ways were fixed before any of them
-was run.
+the area under the ROC curve (AUC, from `decision_function`) on a random quarter of its images, of a machine fitted to
+the other images. The quarter is drawn anew each time, so the reward is noisy. A way of tuning is judged by its AUC on
+unseen images of the site: a machine is fitted to all of the site's own images, with the parameters that the site would
+deploy. With pooled data, one machine fitted to all sites' images serves every site. Settings and ways were fixed before
+any of them was run.
 """
 
 import functools
@@ -36,17 +36,17 @@ from pfpne.tuning.space import Float
 from pfpne.validation import check_integer
 
 SPACE = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 1.0, log=True)}
-N_UNSEEN = 900  # images to judge by, of all sites
-MIN_RUNS = 6  # runs that a verdict is given on
-MAX_SITES = 9  # sites: there are no more images
+N_UNSEEN = 900  # unseen images, of all sites together
+MIN_RUNS = 6  # the fewest runs for a verdict
+MAX_SITES = 9  # the images do not suffice for more sites
 
 
 @dataclass(frozen=True)
 class SitesSetting:
-    """What the sites have. Site m = 0, 1, ... has `share` times as many images as the one before, `least` at least.
+    """The sites' images. Each site has `share` times as many images as the site before, but at least `least`.
 
-    largest: the images of the first site. blur: the standard deviation of the noise on a pixel in [0, 1], at the first
-    site and at the last. tilt: the digits 5 to 9 are so much rarer at the last site than at the first.
+    largest: the number of images of the first site. blur: the standard deviation of the noise on a pixel in [0, 1], at
+    the first site and at the last. tilt: how much rarer the digits 5 to 9 are at the last site than at the first.
     """
 
     name: str
@@ -100,14 +100,14 @@ def make_sites(M: int, seed: int, run: int, setting: SitesSetting = UNLIKE_SITES
     M : int
         The number of sites.
     seed, run : int
-        They name the random stream.
+        The names of the random stream.
     setting : SitesSetting
-        What the sites have.
+        The sites' images.
 
     Returns
     -------
     list of tuple
-        For each site, its own images and those never seen, (x (n, 64), even (n,)) each; no image is there twice.
+        For each site, its own images and its unseen images, (x (n, 64), even (n,)) each; no image occurs twice.
     """
     check_integer("n_clients (M)", M, 1, MAX_SITES, ": there are no images for more")
     images, digit = _digits()
@@ -130,7 +130,7 @@ def make_sites(M: int, seed: int, run: int, setting: SitesSetting = UNLIKE_SITES
 
 
 def auc(point: dict, train: tuple, test: tuple) -> float:
-    """The AUC on (x, y) of test, of a machine with the parameters of this point, fitted to (x, y) of train."""
+    """The AUC on the test images (x, y) of a machine with this point's parameters, fitted to the training images."""
     from sklearn.metrics import roc_auc_score
     from sklearn.svm import SVC
 
@@ -145,7 +145,7 @@ def objective(own: tuple, rng: np.random.Generator):
     own : tuple
         The site's images, (x (n, 64), even (n,)).
     rng : numpy.random.Generator
-        Where the quarters are drawn from.
+        The generator that draws the quarters.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def objective(own: tuple, rng: np.random.Generator):
 
 
 def search_points(rewards: list, n_evaluations: int, algorithm: str, settings: dict, seed: int) -> list[dict]:
-    """The points {"C": ..., "gamma": ...} that each site deploys after so many fits of its own."""
+    """The points {"C": ..., "gamma": ...} that each site deploys after its own number of fits."""
     if algorithm != "optuna":
         result = tune(rewards, SPACE, n_evaluations, algorithm=algorithm, seed=seed, progress=False, **settings)
         return [*result.deploy.values()]
@@ -213,11 +213,11 @@ def results(
         The notebook's parameters: n_clients is the number of unlike sites, horizon the fits of each. The alike sites
         are as in ALIKE_SCALE.
     ways : dict
-        What is compared, as WAYS.
+        The ways of tuning that are compared, as WAYS.
     settings : tuple of SitesSetting
-        What the sites have.
+        The settings of the sites.
     folder : Path
-        Where the rows are kept.
+        The folder of stored rows.
 
     Returns
     -------
@@ -249,14 +249,14 @@ def compare(table: pd.DataFrame, seed: int, ours: str = GP_SHARED) -> pd.DataFra
     table : pandas.DataFrame
         As `results` returns it.
     seed : int
-        Of the bootstrap.
+        The seed of the bootstrap.
     ours : str
         The way that the others are compared with.
 
     Returns
     -------
     pandas.DataFrame
-        One row per setting, rival and site, by how much our AUC is above: difference, and the ends low and high of its
+        One row per setting, rival and site: difference (our AUC minus the rival's), and the ends low and high of its
         95 % bootstrap interval. The site "all" is the mean over the sites.
     """
     rows = []

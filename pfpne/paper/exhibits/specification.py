@@ -1,7 +1,7 @@
 """The comparison under every combination of the choices that can turn it: how often does each claim come out right?
 
-A reading is a choice of each; each is run for every objective of ONE_PER_DIMENSION, over few runs. What is counted is
-which mean is smaller: no test, for these readings are no sample of anything.
+A reading is one combination. Every reading is run for every objective of ONE_PER_DIMENSION, over few runs. Only the
+order of the means is counted, without a test, because the readings are not a sample from a population.
 """
 
 import functools
@@ -23,7 +23,7 @@ from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, log_ticks, new_figure, our_style
 from pfpne.paper.show.style import LOOKS, PAGE, TITLES, Delta_in_words, listed, noise_in_words, title
 
-CHOICES = {  # what it is -> the values, the paper's or ours first
+CHOICES = {  # choice -> its values, the paper's or ours first
     "cells": ("random", "cyclic"),
     "T": (1.0, 0.1),  # of the study's
     "noise": (),  # of the profile
@@ -33,7 +33,7 @@ CHOICES = {  # what it is -> the values, the paper's or ours first
     "cut phase": ("played", "not begun"),  # of PF-PNE
     "HCT's c": ("0.1", "by noise"),
 }
-CLAIMED_ORDERINGS = {  # name -> the algorithm, and those that it has less regret than
+CLAIMED_ORDERINGS = {  # name -> the algorithm, and the rivals that should have more regret
     "PF-PNE is the smallest of the five": ("pf-pne", ("hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne")),
     "PF-PNE has less regret than HCT (PyXAB)": ("pf-pne", ("hct-pyxab",)),
     "PF-PNE has less regret than Fed-PNE": ("pf-pne", ("fed-pne",)),
@@ -50,7 +50,7 @@ def compare_readings(study: Study, max_values: int | None = None) -> pd.DataFram
     study : Study
         The scale of the runs.
     max_values : int, optional
-        How many values of each choice are tried, the first ones; all of them by default.
+        If given, only so many values of each choice are tried, the first ones; by default all.
 
     Returns
     -------
@@ -130,9 +130,8 @@ MAIN_CLAIM = next(iter(CLAIMED_ORDERINGS))  # what the upper two panels are abou
 def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     """Draw the specification curve, one column per objective.
 
-    Above, PF-PNE's regret over the least of its rivals' in every reading, in order, one curve per noise. In the middle,
-    how often PF-PNE is first for each value of each choice. Below, the share of readings in which each claim comes
-    out right.
+    Top: the ratio of PF-PNE's regret to its best rival's in every reading, in order, one curve per noise. Middle: how
+    often PF-PNE is first for each value of each choice. Bottom: the share of readings in which each claim is right.
 
     Parameters
     ----------
@@ -221,7 +220,7 @@ def _draw_ratios(ax: Axes, ratio: pd.Series, noise: pd.Series, colors: dict) -> 
 
 
 def _draw_choices(ax: Axes, table: pd.DataFrame, first: pd.Series, choices: list[tuple], colors: dict) -> None:
-    """One row per value of a choice: the share of its readings in which PF-PNE is first, from that of all readings."""
+    """One row per value of a choice: the share of its readings in which PF-PNE is first, against the overall share."""
     share_of_all = first.mean()
     ax.axvline(share_of_all, color="0.6", linewidth=0.8)
     for row, (name, value) in enumerate(choices):
@@ -249,7 +248,7 @@ def _draw_shares(ax: Axes, shares: pd.Series) -> None:
 
 
 def _choice_in_words(name: str, value) -> str:
-    """The value of a choice, with the name of the choice where it does not tell it."""
+    """The value of a choice, with the name of the choice if the value alone is not clear."""
     if name == "noise":
         return noise_in_words(value)
     if name == "clients" and value != "alike":

@@ -1,4 +1,4 @@
-"""The paper's Table 1, with what is measured beside what it states, and the figure of the exponents of T."""
+"""The paper's Table 1 with measured values beside the stated ones, and the figure of the exponents of T."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from pfpne.rng import stream
 
 
 class Stated(NamedTuple):
-    """What the paper's Table 1 states: average regret and communication rounds, in LaTeX, and whether personalized."""
+    """A row of the paper's Table 1: average regret and communication rounds, in LaTeX, and whether personalized."""
 
     stated_regret: str = ""
     stated_rounds: str = ""
@@ -38,7 +38,7 @@ STATED = {
     "pf-pne": Stated(_BOTH, _PHASES, "yes"),
 }
 
-PLOTTED = ("pf-pne", "fed-pne", "pe", "hct", "hoo")  # of the exponents; their CSV has all
+PLOTTED = ("pf-pne", "fed-pne", "pe", "hct", "hoo")  # drawn in the figure of exponents; its CSV has all algorithms
 NO_FIT = "\N{DAGGER}"
 
 # FN-UCB ignores the horizon, so that its regret at a shorter one is read off the curves of the longest: running it
@@ -54,8 +54,8 @@ def measure(study: Study) -> pd.DataFrame:
 
     - algorithm, stated_regret, stated_rounds, personalized ("" for ours); objective, noise, n;
     - local, global: mean R(T)/M and global regret, with their standard deviations *_sd;
-    - M_slope, M_low, M_high: the exponent of M in R(T)/M, with identical clients, and its 95 % bootstrap interval, of
-      the paper's systems that communicate; one_phase: why that says little, or "";
+    - M_slope, M_low, M_high: the exponent of M in R(T)/M with identical clients, and its 95 % bootstrap interval, for
+      the paper's algorithms that communicate; one_phase: the reason why the exponent says little, or "";
     - rounds and numbers of communication; rounds_per_doubling of T. nan where nothing was measured.
     """
     names = dict.fromkeys([*STATED, *NAMES])
@@ -79,7 +79,7 @@ def _row(study: Study, name: str, objective: str) -> dict:
 
 
 def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, str]:
-    """Exponents (n,) of M in R(T)/M, with identical clients, and why they say little, if so: see `why_one_phase`."""
+    """Exponents (n,) of M in R(T)/M with identical clients, and the reason, if any, why they say little."""
     noise, n = study.claim_settings[0].noise, study.figure_runs
     clients = study.client_counts[:-1]  # the last takes as long as the others together
     rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
@@ -89,7 +89,7 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
 
 
 def exponents(study: Study) -> pd.DataFrame:
-    """Measure local exponents: log2 of R(T)/M at T over that at T/2, at each of the study's horizons but the first.
+    """Measure local exponents: log2 of R(T)/M at T over R(T)/M at T/2, at all of the study's horizons but the first.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _interpolate(study: Study, objective: str, name: str) -> dict[str, np.ndarra
 
 
 def table_caption(study: Study) -> str:
-    """What the columns of Table 1 are."""
+    """The caption of Table 1, which explains its columns."""
     return (
         "The paper's Table 1, and what we measure. The paper states the average regret, the communication rounds, "
         "and whether the local objectives are optimized, for one near-optimality dimension d of all objectives. A "
@@ -182,7 +182,7 @@ def _decimal(x: float) -> str:
 
 
 def tabulate(study: Study) -> Exhibit:
-    """Put the paper's Table 1 beside what is measured.
+    """Put measured values beside the paper's Table 1.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def tabulate(study: Study) -> Exhibit:
     Returns
     -------
     Exhibit
-        The table, as Markdown and LaTeX, and what `measure` returns as CSV.
+        The table, as Markdown and LaTeX, and the table of `measure` as CSV.
     """
     table, caption = measure(study), table_caption(study)
     strings = as_strings(table)

@@ -1,7 +1,7 @@
-"""Variants of our algorithms that depart from the paper in another way, with one thing changed each.
+"""Variants of our algorithms, each with one change, for measuring other choices at the deviations.
 
-`simulate` runs them on the same problems and the same noise. VARIANTS names them; docs/deviations.md says by number
-what each is about.
+`simulate` runs them on the same problems and the same noise. VARIANTS names them; docs/deviations.md explains each
+deviation by its number.
 """
 
 from dataclasses import replace
@@ -240,7 +240,7 @@ def _phased(base: str, algorithm_class=PFPNE, server_class=PhasedServer) -> Algo
 _DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Drifting))
 _CENTRED = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Centred))
 _UNDIVIDED = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Undivided))
-# name -> the algorithm that it is a variant of, what simulate runs, on which partition
+# name -> (the base algorithm, the variant that simulate runs, the class of its partition)
 VARIANTS = {
     "depth one": ("pf-pne", _phased("pf-pne", DepthOne, DepthOneServer), Partition),
     "fresh": ("pf-pne", _phased("pf-pne", Fresh), Partition),

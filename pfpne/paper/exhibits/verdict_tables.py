@@ -1,6 +1,6 @@
 """The verdicts on the claims as tables: every claim, the primary family, the times behind the claims on time.
 
-The column "regime" of what is read here has the name of the noise, or "landmine"; it is no regime of the map.
+In the tables read here, the column "regime" has the name of the noise, or "landmine"; it is no regime of the map.
 """
 
 import pandas as pd
@@ -14,7 +14,7 @@ from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
 from pfpne.paper.show.style import DASH, label, noise_in_words, title
 
-OURS_PREFIX = "ours, on "  # before the place of what is no claim of the paper's
+OURS_PREFIX = "ours, on "  # before the place in the paper, for our own questions
 EVERY_NOISE = "whatever the noise"
 HOW_TO_READ = (  # how the verdicts are to be read
     "We chose M, T, the noise and the shift, because the paper does not state them. We also chose what its words mean "
@@ -36,7 +36,7 @@ def tabulate_claims(study: Study) -> Exhibit:
     -------
     Exhibit
         The table, as Markdown and LaTeX. claims.csv has one row per verdict, claims_comparisons.csv one per comparison,
-        and claims_runs.csv what each comparison was in each run.
+        and claims_runs.csv the violations of each comparison, run by run.
     """
     return show_claims(study, *evaluate_claims(study))
 
@@ -44,7 +44,7 @@ def tabulate_claims(study: Study) -> Exhibit:
 def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame, runs: pd.DataFrame) -> Exhibit:
     """Show the three tables of `pfpne.paper.claims.verdicts.evaluate_claims` as `tabulate_claims` does.
 
-    study: the runs that they are of; only its scale is read.
+    study: the study that was evaluated; only its scale is read.
     """
     caption = (
         f"The paper's claims, tested with M = {study.n_clients} clients, T = {study.horizon:,}, shift {study.shift:g} "
@@ -121,7 +121,7 @@ def primary_as_strings(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def without_phase_rule(table: pd.DataFrame) -> str:
-    """Say in a sentence what the primary family would come to if an unfinished phase left nothing open.
+    """Say in a sentence how the verdicts on the primary family would count without the rule on unfinished phases.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def claims_in_latex(strings: pd.DataFrame, caption: str) -> str:
 
 
 def tabulate_times(study: Study) -> Exhibit:
-    """Tabulate the seconds behind the claims on time, which are not the same twice.
+    """Tabulate the seconds behind the claims on time, which vary between batches.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def tabulate_times(study: Study) -> Exhibit:
     Returns
     -------
     Exhibit
-        The table, and as CSV what `pfpne.paper.claims.verdicts.times_by_objective` returns.
+        The table, and the table of `pfpne.paper.claims.verdicts.times_by_objective` as CSV.
     """
     table = times_by_objective(study)
     caption = (
@@ -194,7 +194,7 @@ def claims_as_strings(verdicts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        In a cell the verdict, in brackets what decides, and other verdicts if they differ.
+        In a cell the verdict, in brackets the deciding comparison or reason, and other verdicts if they differ.
     """
     is_ours = verdicts["whose"] == "ours"
     verdicts = verdicts.assign(place=verdicts["place"].mask(is_ours, OURS_PREFIX + verdicts["place"]))
@@ -206,9 +206,9 @@ def claims_as_strings(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _verdicts_in_words(verdicts: pd.DataFrame) -> str:
-    """The first verdict, and those of the others that differ from it.
+    """The first verdict, and the other verdicts that differ from it.
 
-    verdicts: with the paper's Delta first, then with the true one; then the same on cyclic cells.
+    verdicts: with the paper's Delta, then with the true one; then both on cyclic cells.
     """
     words = []
     for row in verdicts.to_dict("records"):
@@ -221,9 +221,9 @@ def _verdicts_in_words(verdicts: pd.DataFrame) -> str:
 
 
 def verdicts_that_count(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The verdicts that are counted, with the column that they are in.
+    """The verdicts that are counted, with their column.
 
-    They are those with the paper's Delta. Facts that do not depend on the noise are counted once.
+    Only verdicts with the paper's Delta count. Facts that do not depend on the noise count once.
     """
     rows = verdicts[verdicts["Delta"] != "true"]
     once = rows["once"] == "once"
@@ -267,7 +267,7 @@ def counts_by_column(verdicts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        In a cell those on the paper's claims + those on ours.
+        In a cell the count of the paper's claims + the count of ours.
     """
     counts = []
     for column, rows in verdicts_that_count(verdicts).groupby("column", sort=False):

@@ -1,6 +1,6 @@
-"""One run of PF-PNE, watched and drawn depth by depth: what was kept, what was eliminated by whom, what was sent.
+"""One run of PF-PNE, drawn depth by depth: the kept nodes, the eliminated ones and by whom, and the communication.
 
-What is drawn is what the algorithm did: its own clients and server run; the clients note what passes through them.
+The algorithm's own clients and server run, and the clients record their pulls and the nodes that they keep.
 """
 
 import io
@@ -26,9 +26,10 @@ BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, C
 class Trace(NamedTuple):
     """What happened in one run.
 
-    cells: one row per node of the server and of each client: who, depth, index, fate (of FATES), pulls (the server's:
-    of all clients, when it decided), mean of their rewards (NaN without any), low and high (its ends).
-    sent: one row per depth that the server decided on: depth, t, numbers up and down, of all clients together.
+    cells: one row per node of the server and of each client: who, depth, index, fate (one of FATES), pulls (for the
+    server, all clients' pulls before its decision), the mean reward of these pulls (NaN if there are none), and the
+    ends low and high of the cell. sent: one row per depth that the server decided on: depth, t, and the numbers sent up
+    and down, summed over the clients.
     """
 
     run: Run
@@ -37,7 +38,7 @@ class Trace(NamedTuple):
 
 
 def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
-    """Run PF-PNE on a problem of one dimension, and note what happens to each node.
+    """Run PF-PNE on a problem of one dimension, and record the fate of each node.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
         measured = {"pulls": server.samples(h), "mean": watched.means[h].mean(axis=0)}
         cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **measured})
     for m, (client, own) in enumerate(zip(watched.clients, watched.kept_alone, strict=True)):
-        # own: by PE, from the root; empty if the horizon came before
+        # own: the nodes kept by PE, from the root; empty if the horizon ends stage 1
         kept = [*own, *shared[len(own) : -1]] if own else shared
         for h, index in enumerate(nodes_before_elimination(partition, kept)):
             by_server, decided = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
@@ -94,7 +95,7 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
     trace : Trace
         The run, as `trace` returns it.
     problem : Problem
-        The problem that it is on.
+        The problem of the run.
 
     Returns
     -------
@@ -167,7 +168,7 @@ def in_words(trace: Trace, problem: Problem) -> str:
     trace : Trace
         The run, as `trace` returns it.
     problem : Problem
-        The problem that it is on.
+        The problem of the run.
 
     Returns
     -------
@@ -194,12 +195,12 @@ def in_words(trace: Trace, problem: Problem) -> str:
 
 
 def explore(p):
-    """Make sliders for Delta, noise, shift and M, and the picture that belongs to them.
+    """Make sliders for Delta, noise, shift and M, and the picture for their values.
 
     Parameters
     ----------
     p : Parameters
-        The notebook's parameters, which the sliders are set to first.
+        The notebook's parameters, the initial values of the sliders.
 
     Returns
     -------
