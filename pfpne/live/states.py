@@ -1,13 +1,13 @@
-"""Save and restore: a client, a server or a whole federation, as bytes or as a file, to go on exactly from there.
+"""Save and restore a client, a server or a whole federation, as bytes or as a file, to continue exactly from there.
 
     pfpne.save("client.pfpne", client)
     client = pfpne.load("client.pfpne")
 
-The bytes are a line (what they are, their format, the version of the package, SHA-256 of the rest) and JSON: plain
-values, arrays as their bytes, and objects as the name of a listed class and what they hold. The loader makes nothing
-else: settings, tasks and messages by their own constructors, which check them; clients and servers by what their class
-does on being restored. So a file of a stranger can be nonsense, and cannot run anything. Only the version of the
-package that wrote a state reads it.
+The bytes are a line (a name, the format, the version of the package, SHA-256 of the rest) and JSON: plain values,
+arrays as their bytes, and objects as the name of a listed class and their attributes. The loader makes nothing else.
+Settings, tasks and messages are made by their own constructors, which check them; clients and servers by their class's
+__setstate__, if it has one. So a stranger's file can be nonsense, but cannot run anything. A state can be read only by
+the version of the package that wrote it.
 """
 
 import base64
@@ -33,10 +33,10 @@ from pfpne.validation import brief, check
 
 FORMAT = 9  # the names of classes are part of it
 SAVED = (Client, Server, Federation, dict)
-ARRAY_KINDS = "biuf"  # of numpy, but for the records of a tree
+ARRAY_KINDS = "biuf"  # the kinds of numpy arrays allowed, besides the records of a tree
 PLAIN = (type(None), bool, int, float, str)
-ROOM = 10**7  # numbers that restoring may make beside what the file holds: 80 MB
-PER_CHARACTER = 64  # and how many more for each character of the file
+ROOM = 10**7  # restoring may make so many numbers that are not in the file: 80 MB
+PER_CHARACTER = 64  # and so many more for each character of the file
 LARGEST_KEY = 2**60  # of a dict: larger integers can be chosen such that all have one hash
 
 
@@ -49,7 +49,7 @@ def _name(kind: type) -> str:
 def classes() -> dict[str, type]:
     """Return the classes that a state may be made of, by their names; none of them opens a file.
 
-    They are those that the modules of algorithms, messages, federations and partitions define, and live use's message.
+    The modules of algorithms, messages, federations and partitions define them; live use's message is one, too.
     """
     names = [module.name for module in pkgutil.iter_modules(import_module("pfpne.algorithms").__path__)]
     modules = ["messages", "federation", "partition", "gaussian", *(f"algorithms.{name}" for name in names)]
@@ -72,9 +72,9 @@ def records() -> dict[str, np.dtype]:
 
 
 def _check_tree(tree: Any) -> None:
-    """Raise a ValueError unless the rows of a tree refer to its rows and tables alone: compiled code does not look.
+    """Raise a ValueError unless a tree's rows refer only to its own rows and tables: compiled code does not check.
 
-    A parent comes before its children, so that no way up or down has no end.
+    A parent comes before its children, so that every path up or down ends.
     """
     kinds, k = records(), tree.task.partition.k
     node, state, (threshold, squared_width, diameter, children, *_) = tree.node, tree.state, tree.constants
@@ -133,7 +133,7 @@ def _numbers_made(state: dict) -> int:
 
 
 def _expanded(task: Task, settings: Any, h: int, size: int) -> int:
-    """Return how many nodes `pfpne.algorithms.pf_pne.expand` makes of so many of depth h."""
+    """Return the number of nodes that `pfpne.algorithms.pf_pne.expand` makes from a number of nodes of depth h."""
     tau, log_term = import_module("pfpne.algorithms.pf_pne").tau, settings.log_term(task.horizon, task.n_clients)
     c, nu_1, rho = settings.c, settings.nu_1, settings.rho
     while h < task.partition.max_depth and size * tau(h, log_term, c, nu_1, rho) <= task.n_clients:
@@ -188,11 +188,11 @@ class _Writer:
 
 
 class _Reader:
-    """Reads a state from a text of so many characters.
+    """Reads a state from a text with a given number of characters.
 
-    room: how many numbers may still be made of it. weights: of each thing read that holds others, how many values it
-    would take if none of them were shared; what names one thing twice, again and again, could have more than any
-    memory. steps: a tree -> the step before its next one.
+    room: the number of numbers that may still be made. weights: for each container read, the number of values that it
+    would have if none of them were shared; repeated references could otherwise exceed any memory. steps: a tree -> the
+    step before its next one.
     """
 
     def __init__(self, characters: int):
@@ -242,7 +242,7 @@ class _Reader:
         return restored
 
     def _key(self, x):
-        """Read a key: plain, or a tuple of plain values. To hash tuples in tuples could take for ever."""
+        """Read a key: plain, or a tuple of plain values. Hashing nested tuples could take for ever."""
         key = self.read(x)
         for value in key if type(key) is tuple else (key,):
             plain = type(value) in PLAIN and not (type(value) is int and abs(value) > LARGEST_KEY)
@@ -368,7 +368,7 @@ def from_bytes(content: bytes) -> Client | Server | Federation | dict:
 
 
 def save(path: str | Path, state: Client | Server | Federation | dict) -> Path:
-    """Save a client, a server or a federation in a file, to go on exactly from there.
+    """Save a client, a server or a federation in a file, to continue exactly from there.
 
     The file is written whole or not at all, and is on disk before this returns.
 
@@ -414,7 +414,7 @@ def load(path: str | Path) -> Client | Server | Federation | dict:
     Returns
     -------
     Client, Server, Federation or dict
-        The state. A file of a stranger can be nonsense, but it cannot run anything.
+        The state. A stranger's file can be nonsense, but it cannot run anything.
 
     Raises
     ------

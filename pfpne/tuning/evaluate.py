@@ -1,7 +1,7 @@
-"""Tune functions of one's own, one for each client, in one call.
+"""Tune one's own functions, one for each client, in one call.
 
-Each function takes a dict of parameters and returns a number. All are called here, in this process; what passes between
-the server and the clients is what would pass between sites (pfpne.federation).
+Each function takes a dict of parameters and returns a number. All functions are called in this process. The server and
+the clients exchange the same messages as they would between sites (pfpne.federation).
 """
 
 import math
@@ -55,48 +55,48 @@ def tune(
     space
         {name: Float, Int, Ordinal or Choice}, or a `Space`.
     n_evaluations
-        How often each objective is called, >= 1: no more, and no less unless noise is 0 or the search is stopped. (A
-        call that fails before the client has any value comes on top of them: it is made once more, and then at other
-        points, drawn at random, until one gives a value.)
+        The number of calls of each objective, >= 1: not more, and not fewer unless noise is 0 or the search is stopped.
+        (A call that fails before the client has any value does not count: it is repeated once, and then made at random
+        points until one gives a value.)
     algorithm
         The name of an algorithm, or "random"; None for "gp", which sends nothing, up to 1,000 evaluations, and for
         "pf-pne+" beyond.
     reward_range
-        (low, high), which no value may leave. The narrower it is, the better algorithms that compare cells can tell
-        them apart.
+        (low, high), the range of the values. The narrower it is, the better algorithms can distinguish cells.
     direction
         "maximize" or "minimize".
     noise
-        None if nothing is known; "bernoulli" for values 0 and 1; or the half-width >= 0 of uniform noise, in units of
-        the value. With 0 equal parameters give equal values: a point that is met again counts as an evaluation, and its
-        objective is not called again.
+        None if it is unknown; "bernoulli" for values 0 and 1; or the half-width >= 0 of uniform noise, in units of the
+        value. With 0, equal parameters give equal values: a repeated point counts as an evaluation, and its objective
+        is not called again.
     seed
-        An integer >= 0, which decides all that is drawn.
+        An integer >= 0, which decides everything that is drawn.
     history
-        A file, which is read if it is there, and written as the search goes, so that the same call goes on where it was
-        stopped; or an earlier result, such as that of an `EvaluationError`. With gp, gp-shared and random a larger
-        n_evaluations goes on, too, and so does another reward_range.
+        A file, which is read if it exists, and written during the search, so that the same call continues where it was
+        stopped; or an earlier result, such as the result of an `EvaluationError`. With gp, gp-shared and random, a call
+        with a larger n_evaluations or another reward_range continues, too.
     known
-        {client: [(parameters, value), ...]}: values from before, which cost nothing. gp and gp-shared learn from them,
-        and they count when it is decided what to deploy.
+        {client: [(parameters, value), ...]}: earlier values, which cost no evaluation. gp and gp-shared learn from
+        them, and they count in the decision what to deploy.
     catch
-        Errors of an objective that count as a missing value, so that the search goes on; a value that is no number of
-        the range is a ValueError. A missing value counts as the mean of the client's others at that point, else as its
-        worst so far.
+        Errors of an objective that count as a missing value, so that the search continues; a value that is no number of
+        the range is a ValueError. A missing value counts as the mean of the client's other values at the point; without
+        any, as the client's worst value so far.
     give_up
-        How many missing values of a client in a row raise an `EvaluationError` all the same, >= 1.
+        The number of missing values of a client in a row that raise an `EvaluationError` all the same, >= 1.
     n_jobs
-        How many clients are evaluated at a time, in threads, each function in one at a time. It changes no result.
+        The number of clients evaluated at a time, in threads; a function is called by one thread at a time. It changes
+        no result.
     timeout
         Seconds after which no evaluation begins; None for no limit.
     callbacks
-        Functions, called as callback(search, row) after each evaluation; they may call search.stop(). What was found so
-        far then comes back, as it does after the timeout. The row has client, parameters, value (None if it is
-        missing), seconds and why (it is missing). If a callback raises an error, the error has the result so far.
+        Functions, called as callback(search, row) after each evaluation; they may call search.stop(). Then, and after
+        the timeout, `tune` returns the result so far. The row has client, parameters, value (None if it is missing),
+        seconds and why (the reason if it is missing). If a callback raises an error, the error has the result so far.
     progress
         Whether a progress bar is shown.
     Delta, nu_1, rho, c, delta, early_descent, **settings
-        The algorithm's own settings. Those in units of the reward, Delta and nu_1, are in units of the range's width.
+        The algorithm's own settings. Delta and nu_1 are in units of the width of reward_range.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def tune(
 
 
 def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, end: float, callbacks, bar) -> None:
-    """Evaluate what the search asks for until it is done or stopped, one evaluation of a client at a time."""
+    """Evaluate the search's trials until it is done or stopped, one evaluation of a client at a time."""
 
     def evaluate(trial: Trial) -> tuple:
         start = time.perf_counter()
@@ -223,7 +223,7 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
 
 
 def _describe(error: Exception) -> str:
-    """Return what an error says, on one line that is not too long, with the name of its class."""
+    """Return an error's message with the name of its class, on one line that is not too long."""
     try:
         text = " ".join(str(error).split())
     except Exception:

@@ -1,4 +1,4 @@
-"""The file of a search: every evaluation, in order, so that the same call goes on where it was stopped."""
+"""The file of a search: every evaluation, in order, so that the same call continues where it was stopped."""
 
 import json
 import re
@@ -20,10 +20,10 @@ ROW_FIELDS = {"client", "u", "parameters", "value", "seconds", "why"}  # of a hi
 class History:
     """The evaluations of a search, in order: earlier ones, which are taken first, and those made now.
 
-    A row: {client, u, parameters, value, seconds, why}; u, the point of the unit cube, tells whether it is the one
-    asked for; value None if it is missing. Open, it holds the lock of its file, so that no other search writes there.
-    Raises ValueError, before anything is evaluated, for a file that another search uses, that is damaged, or that is
-    of another search.
+    A row is {client, u, parameters, value, seconds, why}. u, the point of the unit cube, shows whether the row is for
+    the requested point; value is None if it is missing. An open history holds the lock of its file, so that no other
+    search writes there. Raises ValueError, before anything is evaluated, for a file that is damaged, in use, or of
+    another search.
     """
 
     def __init__(self, before: str | Path | Tuned | None, search):
@@ -78,7 +78,7 @@ class History:
             self._lock.release()
 
     def _read(self, journal: Journal) -> None:
-        """Read what the file holds, or begin it."""
+        """Read the file, or begin it."""
         path, request = journal.path, json.loads(json.dumps(self.request))
         try:
             lines = journal.read()
@@ -112,7 +112,7 @@ class History:
                 raise ValueError(f"{source} is of another search: {_difference(name, old, value)}")
 
     def _checked(self, row: dict, n: int) -> dict:
-        """Return the row as it was before it was written, with its own objects, not with what JSON makes of them."""
+        """Return the row with its original objects, as before writing, instead of the values that JSON gives."""
         wrong = f"evaluation {n} of the history"
         check(row.keys() == ROW_FIELDS, wrong, f"a row of {', '.join(sorted(ROW_FIELDS))}", row)
         check(row["client"] in self.request["clients"], wrong, f"of one of {self.request['clients']}", row["client"])
@@ -167,7 +167,7 @@ class History:
 
 
 def _difference(name: str, old, value) -> str:
-    """Return how a search differs from that of its history, and what to do."""
+    """Return how a search differs from the search of its history, and what to do."""
     advice = "Give what was given then, or another history."
     if name == "space" and _is_pairs(old) and dict(old) != dict(value):
         before, now = dict(old), dict(value)
