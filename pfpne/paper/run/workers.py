@@ -1,6 +1,6 @@
 """Many jobs on worker processes: the same results for any workers, in whatever order they finish.
 
-Workers are processes of this machine (joblib), or those of a Dask scheduler, on as many machines as it has.
+Workers are processes of this machine (joblib), or a Dask scheduler's workers, on any number of machines.
 """
 
 import contextlib
@@ -62,12 +62,12 @@ def run_unordered(
     arguments : list of tuple
         One tuple per job; jobs begin in this order.
     n_jobs : int or str, optional
-        A number of processes, 1 for this one, None for as many as this process may use processors; or the address of
-        a Dask scheduler, whose workers it is then.
+        A number of processes: 1 for this process, None for one per processor that this process may use. Or the address
+        of a Dask scheduler, whose workers are used.
     bar : callable, optional
         bar(done, total) is called after each job.
     here : bool
-        In this process all the same.
+        Whether to run the jobs in this process regardless of n_jobs.
 
     Yields
     ------
@@ -79,7 +79,7 @@ def run_unordered(
     ValueError
         At once, for an n_jobs that is neither.
     WorkersError
-        If a worker was killed (Dask first lets others try), or none can be had. What a job raises is raised as it is.
+        If a worker was killed (Dask first lets others try), or none is available. A job's own error is raised as it is.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def _run_in_processes(function: Callable, arguments: list[tuple], n_jobs: int) -
 
 
 def _begin_worker(parent: int) -> None:
-    """A worker ends when its parent ends it, or has gone: an interrupt, which all processes get, is the parent's."""
+    """Prepare a worker: it ends when its parent ends it or is gone, and leaves interrupts to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent(parent)
 
@@ -207,7 +207,7 @@ def _run_on_cluster(function: Callable, arguments: list[tuple], address: str) ->
 
 @functools.cache
 def _connect(address: str):
-    """Return a client of the scheduler. It is kept: to connect takes longer than a small job."""
+    """Return a client of the scheduler. It is kept, because connecting takes longer than a small job."""
     try:
         from distributed import Client
 
@@ -224,7 +224,7 @@ def _connect(address: str):
 
 
 def _run_remote_job(wanted: dict, shared: Path, function: Callable, position: int, arguments: tuple) -> tuple:
-    """Run one job; WorkersError if this worker has other versions than the process that asks, or another store."""
+    """Run one job; WorkersError if this worker has other versions, or another store, than the calling process."""
     differ = ", ".join(name for name, value in worker_identity().items() if wanted[name] != value)
     if differ:
         raise WorkersError(f"a worker on {platform.node()} has another version of {differ}.")
@@ -235,7 +235,7 @@ def _run_remote_job(wanted: dict, shared: Path, function: Callable, position: in
 
 @functools.cache
 def _threads() -> ThreadpoolController:
-    """Sets the threads of every library that uses some; to look for them takes long beside a short job."""
+    """Sets the number of threads of every library that uses threads. Kept, because finding them takes long."""
     import scipy.linalg  # noqa: F401  so that its own is loaded when they are looked for
 
     return ThreadpoolController()

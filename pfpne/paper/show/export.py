@@ -32,7 +32,7 @@ from pfpne.problems.landmine import SHA256, load_table
 class Exhibit:
     """A figure, a table or a text, as a notebook shows it and as its files.
 
-    stem: what its files are named after. files: {name: content}. shown: {MIME type: content} for a notebook. details:
+    stem: the stem of its files' names. files: {name: content}. shown: {MIME type: content} for a notebook. details:
     more Markdown, for a notebook to show where it wants.
     """
 
@@ -84,7 +84,7 @@ _FORMULA_OR_SYMBOL = re.compile("|".join([r"\$[^$]*\$", *_SYMBOLS]))
 
 
 def as_csv(table: pd.DataFrame, digits: int = 6) -> bytes:
-    """The table as the content of a CSV file, its numbers in so many digits."""
+    """The table as the content of a CSV file, with numbers in the given number of digits."""
     return table.to_csv(index=False, lineterminator="\n", float_format=f"%.{digits}g").encode()
 
 
@@ -122,14 +122,14 @@ def as_list(sentences: list[str]) -> str:
 def save(p: Parameters, *exhibits: Exhibit) -> None:
     """Write the files of each exhibit and its manifest (JSON) into p.figures_dir; print where the first is.
 
-    Called last in a notebook: one that fails before leaves the folder as it was. What is there of other parameters
-    stays, too: see `free_folder`.
+    It is called last in a notebook, so that a notebook that fails leaves the folder as it was. Exhibits of other
+    parameters stay, too: see `free_folder`.
     """
     for exhibit in exhibits:
         content = manifest(p, exhibit)
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         folder = free_folder(p, exhibit, content["parameters"])
-        # The manifest first: if we are stopped, what is there of the exhibit is known to be of these parameters.
+        # The manifest first: after an interruption, the files written so far are known to have these parameters.
         for name, data in {f"{exhibit.stem}.json": text.encode(), **exhibit.files}.items():
             write_atomically(folder / name, data)
         print(short_path(folder / next(iter(exhibit.files))))
@@ -165,7 +165,8 @@ def _parameters_of(path: Path) -> dict | None:
 def write_index(home: Path) -> None:
     """Write home/index.csv: one row per folder, notebook and parameters given, with the day of the last figure.
 
-    It is made of the manifests in the folders, so that it lists what there is, whatever was removed or damaged.
+    It is made from the manifests in the folders, so that it lists the existing exhibits even if some were removed or
+    damaged.
     """
     rows = {}
     for path in sorted(home.glob("*/**/*.json")):
@@ -186,7 +187,7 @@ def write_index(home: Path) -> None:
 
 
 def manifest(p: Parameters, exhibit: Exhibit) -> dict:
-    """How to make the exhibit again, and what came out: nothing of the machine, the time or the folder in it."""
+    """How to make the exhibit again, with hashes of its files; it does not depend on machine, time or folder."""
     landmine = p.objective in (None, "landmine")
     parameters = {name: getattr(p, name) for name in ("profile", "reading", *DECIDING_PARAMETERS)}
     return {

@@ -1,4 +1,4 @@
-"""What all figures share: our style, a new figure, the legend, the look of lines and ticks, names at line ends.
+"""The common parts of all figures: our style, a new figure, the legend, lines and ticks, names at line ends.
 
 Drawing code reads from top to bottom, and wears our style from its first line to its last:
 
@@ -25,7 +25,7 @@ from pfpne.paper.show.export import Exhibit, as_csv
 from pfpne.paper.show.style import LOOKS, PAGE, STYLE, label
 
 WIDTH_IN_WORDS = f"The figure is as wide as a page: {PAGE:g} inches."
-ROUND_STEPS = [1, 2, 2.5, 5, 10]  # what ticks on a linear axis are multiples of
+ROUND_STEPS = [1, 2, 2.5, 5, 10]  # ticks on a linear axis are multiples of these, times a power of ten
 
 
 def our_style():

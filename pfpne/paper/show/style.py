@@ -1,4 +1,4 @@
-"""How figures and tables look and what they call things, as plain data: labels, colours, line styles, sizes.
+"""The looks and the names in figures and tables, as plain data: labels, colours, line styles, sizes.
 
 An algorithm without a row of LOOKS is shown in grey under its own name, and an objective without a row of TITLES under
 its own.
@@ -84,7 +84,7 @@ ORACLE_LOOK = {"label": "oracle", "color": "0.5", "linewidth": 1.6, "linestyle":
 
 CLIENT_LINES = ("-", "--", ":")  # as many clients as the walkthrough draws
 BLUE, GREY = "#004C7F", "0.35"
-FATES = {  # what became of a node: the colour says who kept it, the hatch who eliminated it
+FATES = {  # the fates of a node: the colour says who kept it, the hatch who eliminated it
     "kept by the server": (BLUE, ""),
     "kept by the client": ("#E69F00", ""),
     "eliminated by the server, kept by the client": ("#E69F00", "//////"),
@@ -104,16 +104,16 @@ STYLE = {  # of matplotlib, whose defaults hold for the rest
     **dict.fromkeys(("pdf.fonttype", "ps.fonttype"), 42),  # the second of a PDF too: else it holds some fonts twice
     **{"figure.constrained_layout.use": True, "savefig.dpi": 200},
 }
-DASH = "\N{EN DASH}"  # where a table has nothing to say
+DASH = "\N{EN DASH}"  # for an empty cell of a table
 
 
 def label(algorithm: str) -> str:
-    """What the algorithm is called."""
+    """The name of the algorithm in figures and tables."""
     return LOOKS[algorithm].label
 
 
 def algorithm_in_words(algorithm: str) -> str:
-    """What the algorithm is called within a sentence, where the comma of a label would mislead."""
+    """The name of the algorithm within a sentence, where the comma of a label would mislead."""
     return IN_SENTENCES.get(algorithm, label(algorithm))
 
 
@@ -123,7 +123,7 @@ def title(objective: str) -> str:
 
 
 def noise_in_words(noise: float | str) -> str:
-    """What a noise is called: one of an Experiment, or the name of a regime ("bernoulli", "0.1", "landmine")."""
+    """The name of a noise, given as in an Experiment, or as the name of a regime ("bernoulli", "0.1", "landmine")."""
     words = {"bernoulli": "Bernoulli rewards", "landmine": "landmine, no noise"}
     if noise in words:
         return words[noise]
@@ -136,7 +136,7 @@ def noise_in_name(noise: float | str) -> str:
 
 
 def Delta_in_words(Delta: float | str) -> str:
-    """A Delta as PF-PNE is given it; "true" stands for the clients' own."""
+    """A Delta given to PF-PNE, in words; "true" stands for the clients' own."""
     return "the clients' own" if Delta == "true" else f"{Delta:g}"
 
 
