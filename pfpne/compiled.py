@@ -1,8 +1,8 @@
 """Compiled functions, whose machine code is kept on disk in a folder of its own for each state of the sources.
 
-The machine code of a function contains that of the functions it calls. Numba compiles a function again only if the
-file of the function itself has changed, so after an edit in another file it would run the old code. Here every
-edit of the package leads to another folder, where nothing old can be found.
+A function's machine code contains the machine code of the functions that it calls. Numba compiles a function again only
+if the function's own file has changed, so after an edit in another file it would run old code. Here every edit of the
+package leads to another folder, which holds no old code.
 """
 
 import atexit

@@ -255,7 +255,7 @@ class FNUCBClient(Client):
         self.moment += reward * g
         self.gram_own += np.outer(g, g)
         self.counts[k] += 1
-        if self.t - 1 >= self.settings.start:  # the evaluation just told is that of step t - 1
+        if self.t - 1 >= self.settings.start:  # the reward just told is from step t - 1
             self.history[k] += 1
             self.totals[k] += reward
         synced = self.prior + self.shared.gram

@@ -185,7 +185,7 @@ class SharedGPClient(GPClient):
         self.grid, self.others = sobol(task, "grid of beliefs", grid_points(d)), None
         self.own_hyper = self.hyper
         self.exchanges = 0
-        self._sent: Any = None  # what was sent, while it waits for the answer
+        self._sent: Any = None  # the beliefs sent, while the client waits for the answer
 
     def with_others(self, own: Values) -> Values:
         """Return these values, with the others' beliefs as a second output."""

@@ -163,7 +163,7 @@ def update_tree(node, state, constants, v, reward):
 
 @njit(cache=True)
 def refresh(node, state, constants):
-    """Compute all U and B anew, from the leaves up: the row of a child comes after that of its parent."""
+    """Compute all U and B anew, from the leaves up: a child's row comes after its parent's row."""
     for u in range(state[0].size - 1, -1, -1):
         node[u].U = upper_bound(node[u], state[0].epoch, constants)
         set_B(node, u, constants.k)

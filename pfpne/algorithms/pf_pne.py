@@ -2,7 +2,7 @@
 
 Sources: Algorithms 1 (server), 2 (client) and 3 (PE) of "Personalized Federated X-armed Bandit"; Fed-PNE is Li, Song,
 Honorio and Lin, "Federated X-armed Bandit" (2022). Where a listing is silent or contradicts itself, "(deviation n)"
-names the entry of docs/deviations.md that says what is done here and why.
+names the entry of docs/deviations.md that explains our choice.
 
 Each loop() is a generator that runs S clients in step. It yields a Pull and receives the sums of the rewards, or it
 yields a message and receives the server's answer. finish_depth is not in the paper: after each depth it records the
@@ -111,7 +111,7 @@ class PhasedSettings:
 
 @dataclass(frozen=True)
 class PFPNESettings(PhasedSettings):
-    """Constants of pf-pne: those of fed-pne, and Delta >= 0, the bound of |f-bar* - f_m*| (Assumption 3)."""
+    """Constants of pf-pne: fed-pne's constants, and Delta >= 0, the bound of |f-bar* - f_m*| (Assumption 3)."""
 
     Delta: float = 0.01
 

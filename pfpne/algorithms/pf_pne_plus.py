@@ -395,7 +395,7 @@ class PlusClient(PhasedClient):
         return super()._tell(batch, rewards) if self.tree is None else self.tree._tell(batch, rewards)
 
     def best(self) -> np.ndarray:
-        """Return the recommendation (d,) of stage 1, or that of the tree once the tree has made a step."""
+        """Return the recommendation (d,) of stage 1; once the tree has made a step, the tree's."""
         if self.tree is not None and self.tree.state[0]["t"] > self.tree.t + 1:
             return self.tree.best()
         return super().best()

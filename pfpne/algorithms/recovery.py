@@ -2,8 +2,9 @@
 
     run = pfpne.make_federation(pfpne.secured("pf-pne"), task, quorum=4)
 
-Source: Bonawitz et al., CCS 2017, the protocol with two masks. The masks of pairs are those of pfpne.algorithms.secure,
-from a seed that is new in each exchange. To these each client adds a mask of its own. An exchange has two rounds:
+Source: Bonawitz et al., CCS 2017, the protocol with two masks. Pairs of clients share masks as in
+pfpne.algorithms.secure, from a seed that is new in each exchange. Each client adds one more mask of its own. An
+exchange has two rounds:
 
 1. Each client sends its numbers with both kinds of masks. It also sends Shamir's shares of the seeds of all its masks:
    for each client one share of each seed, encrypted for that client.

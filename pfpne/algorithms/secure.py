@@ -72,7 +72,7 @@ WHY_NOT = {  # the algorithms whose messages cannot be replaced by sums over the
 
 @dataclass(frozen=True)
 class SecureSettings:
-    """The three settings that secure aggregation adds to those of an algorithm."""
+    """The three settings that secure aggregation adds to an algorithm's own."""
 
     least_rewards: int = LEAST_REWARDS
     least_clients: int = LEAST_CLIENTS

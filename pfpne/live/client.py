@@ -276,7 +276,7 @@ class LiveClient:
         return key_for(content, self.plan)
 
     def _check_key(self, client: SecureClient) -> None:
-        """Raise a ValueError if the file of the key is there, and is not that of the state."""
+        """Raise a ValueError if there is a file with a key, and it is not the key of the state."""
         path = self.folder / "key"
         if os.path.lexists(path) and not np.array_equal(self._read_key(path), client.key):
             advice = "Put it back from a copy, or remove it: the state has what it needs of it, as long as it is there."

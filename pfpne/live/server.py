@@ -391,7 +391,7 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
     >>> [client.t for client in clients]
     [100, 100]
     """
-    asked, sent = set(), {}  # sent: client -> what it was sent last, when, and for how long it is not sent that again
+    asked, sent = set(), {}  # sent: client -> (its last text, when it was sent, the pause before it is sent again)
     while server.running:
         for m in server.wanted():
             text, now = server.mail(m), time.monotonic()

@@ -142,8 +142,8 @@ def _expanded(task: Task, settings: Any, h: int, size: int) -> int:
 
 
 # --- to plain values and back --------------------------------------------------------------------------
-# A plain value is itself. Everything else is a list: what it is, and what it holds. What has been written already is
-# ["again", its number]: objects that refer to one another do so when they are restored.
+# A plain value is itself. Everything else is a list: its kind and its content. An object that has been written already
+# is ["again", its number], so that restored objects refer to one another as before.
 
 
 class _Writer:
@@ -222,7 +222,7 @@ class _Reader:
         return weight
 
     def _weighed(self, restored: Any) -> Any:
-        """Return the list or tuple, and note its weight: that of the single array that NumPy could make of it."""
+        """Return the list or tuple, and record its weight: the size of the array that NumPy could make of it."""
         self.weights[id(restored)] = self._weight(restored, sizes=True)
         return restored
 
@@ -294,7 +294,7 @@ class _Reader:
         return restored
 
     def _check_trees(self, restored) -> None:
-        """Check a tree, and note the t that its step has to fit: its own, or that of the PlusClient that has it."""
+        """Check a tree, and record the t that its step has to match: its own t, or its PlusClient's."""
         hct, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "pf_pne_plus"))
         if isinstance(restored, hct.TreeClient):
             self._use_room(restored.node.size + restored.constants[0].size)

@@ -1,4 +1,4 @@
-"""`python -m pfpne.paper figures --profile paper`: execute every notebook; then write what they say into the pages."""
+"""`python -m pfpne.paper figures --profile paper`: execute every notebook; then write their results into the pages."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from pfpne.paths import ROOT
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command says, and return its exit code. arguments: those of the command line if not given."""
+    """Run the command, and return its exit code. arguments: by default, the command line's."""
     parser = argparse.ArgumentParser("python -m pfpne.paper", description="Make the figures, the tables, the README.")
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("figures", help="execute every notebook: all figures and tables")

@@ -76,7 +76,7 @@ class DatasetUnavailable(FileNotFoundError):
 
 
 def check_hash(content: bytes, source) -> bytes:
-    """Return the content; ValueError unless its SHA-256 is that of the original dataset."""
+    """Return the content; ValueError unless its SHA-256 is the original dataset's."""
     digest = hashlib.sha256(content).hexdigest()
     check(digest == SHA256, f"the SHA-256 of {source}", f"{SHA256}, the original dataset's ({HOW_TO_GET_IT})", digest)
     return content
@@ -163,7 +163,7 @@ def grid_indices(x: np.ndarray, axes: Axes = LINEAR) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Table:
-    """The recorded AUC, (field, C, gamma) -> value, and what it was made from."""
+    """The recorded AUC, (field, C, gamma) -> value, and its origin."""
 
     auc: np.ndarray  # (29, parts - 1, parts - 1)
     sha256: str  # of the table file itself

@@ -87,7 +87,7 @@ def _climb(function: Callable, domain: np.ndarray, x: np.ndarray, step: float, l
 def search_maximum(function: Callable, domain: np.ndarray, extra: np.ndarray | None = None) -> tuple[np.ndarray, float]:
     """Search for the maximum over the domain, by a dense scan and local searches; return the point (d,) and its value.
 
-    function: (n, d) -> (n,). extra: points (n, d) of the domain to try besides those of the scan.
+    function: (n, d) -> (n,). extra: points (n, d) of the domain to try besides the points of the scan.
     """
     from scipy.ndimage import maximum_filter
     from scipy.optimize import minimize

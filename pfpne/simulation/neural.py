@@ -130,7 +130,7 @@ class NeuralSimulation:
         (M, K), p, g = self.values.shape, len(arms.theta_0), arms.g
         prior = np.zeros(K), (g * g).sum(axis=1) / settings.lambda_, np.empty((K, K)), np.full(K, -1)
         self.pooled = Ridge(g, *prior, np.eye(p) / settings.lambda_, np.zeros(K))  # V: all data of all clients
-        self.per_client = Ridge(*map(np.copy, self.pooled))  # lambda I + the data of one client, without that of t = 1
+        self.per_client = Ridge(*map(np.copy, self.pooled))  # lambda I + one client's data without t = 1
         self.linear = self.pooled  # the model of UCB_b, which at t = 1 differs from client to client
         # The arms played at t = 1, and the share of the clients that played each.
         self.first_arms = np.zeros(0, dtype=np.int64), np.zeros(0)

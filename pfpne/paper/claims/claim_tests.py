@@ -77,7 +77,7 @@ def compare(
     on_figure_runs=False,
     tuned_c=False,
 ) -> Outcome:
-    """Compare an algorithm's R(T)/M with that of each of the others: it is below `below`, and above `above`, times it.
+    """Compare an algorithm's R(T)/M with each rival's: the ratio is below `below`, and above `above`.
 
     quantity: the column of the runs that is compared, instead of R(T)/M. settings: the algorithm's settings. identical:
     whether the clients are identical. times_T: the horizon, in units of the study's T. on_figure_runs: whether only the

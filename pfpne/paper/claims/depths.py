@@ -102,7 +102,7 @@ def cell_extremes(problem: Problem, partition: Partition, H: int) -> tuple[list[
 
 
 def _separable_extremes(problem: Rastrigin, partition: Partition, H: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """`cell_extremes` of a mean of functions of one coordinate: its extremes on a box are the means of theirs."""
+    """`cell_extremes` of a mean of functions of one coordinate: on a box, it averages the functions' extremes."""
     (bottom, top), d, parts = problem.domain[0], problem.d, 2**14
     x = np.linspace(bottom, top, parts + 1)  # the ends of the finest intervals, 64 to a period or more
     columns = [problem.function((x[None, :] - problem.shifts[:, j, None]).reshape(-1, 1)) for j in range(d)]

@@ -61,7 +61,7 @@ class OtherChoice:
 
 
 def maximum_on_grid(problem) -> np.ndarray:
-    """Each client's largest value (M,) on GRID_POINTS points from one end of a domain of one dimension to the other."""
+    """Each client's largest value (M,) on a grid of GRID_POINTS points, in one dimension, with both ends."""
     low, high = problem.domain[0]
     return problem.values(np.linspace(low, high, GRID_POINTS)[:, None]).max(axis=1)
 

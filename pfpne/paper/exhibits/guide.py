@@ -118,7 +118,7 @@ def _words_on_held_out(held_out: pd.DataFrame) -> str:
 
 
 def ratio_to_others(table: pd.DataFrame, algorithm: str = "pf-pne+") -> pd.Series:
-    """An algorithm's mean regret over that of the best of the others."""
+    """The ratio of an algorithm's mean regret to the best other algorithm's."""
     return table[algorithm] / table[[name for name in RANKED_ON_MAP if name != algorithm]].min(axis=1)
 
 
@@ -147,9 +147,9 @@ def _label(name: str) -> str:
 
 
 def _rules(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Which of RANKED_ON_MAP to use, one row per rule, by what a person could know; and a sentence on its worth.
+    """Rules for which of RANKED_ON_MAP to use, one row per rule, by KNOWN_IN_ADVANCE; and a sentence on their worth.
 
-    The worth is that on an objective left out. On a map of one objective nothing can be left out: no sentence.
+    The worth is measured on objectives that are left out in turn. With a single objective there is no such sentence.
     """
     behind = table[RANKED_ON_MAP].div(table[RANKED_ON_MAP].min(axis=1), axis=0)
     known = np.log(table[[*KNOWN_IN_ADVANCE]].clip(lower=1e-3))
@@ -188,7 +188,7 @@ def _tree(known: pd.DataFrame, behind: pd.DataFrame) -> tuple:
 
 
 def _behind_the_best(behind: pd.Series) -> dict[str, str]:
-    """The geometric mean of what is above 1 of ratios to the best, how often they are near 1, and the largest."""
+    """Summarise ratios to the best: their geometric mean less 1, the share near 1, and the largest."""
     return {
         "More regret": f"{np.exp(np.log(behind).mean()) - 1:.0%}",
         f"Within {NEAR_BEST - 1:.0%}": f"{(behind <= NEAR_BEST).mean():.0%} of {len(behind):,} regimes",

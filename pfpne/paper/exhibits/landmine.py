@@ -58,7 +58,7 @@ def draw(results: Results, p: Parameters) -> Exhibit:
 
 @our_style()
 def draw_surfaces(table: pd.DataFrame, problem: LandmineProblem, stem: str, p: Parameters) -> Exhibit:
-    """Draw the table of `tabulate_deployed`. problem: that of the first run."""
+    """Draw the table of `tabulate_deployed`. problem: the problem of the first run."""
     names, first = in_order(table["algorithm"]), p.algorithms[0]
     by_field = table.groupby("field")
     columns = min(5, len(by_field))

@@ -244,7 +244,7 @@ def draw_curves(
 
 
 def _choose_plotted(algorithms: Iterable[str], p: Parameters) -> list[str]:
-    """The algorithms that have a line: all that were asked for, or those of the usual ones that are drawn."""
+    """The algorithms that have a line: all requested ones, or, by default, a selection of the usual ones."""
     usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
     return [name for name in in_order(algorithms) if not usual or name in (*PLOTTED_ALGORITHMS, *THIN_ALGORITHMS)]
 

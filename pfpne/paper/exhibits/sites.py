@@ -1,13 +1,13 @@
 """Sites that tune a support vector machine on images that they may not pool: together, alone, at random, pooled.
 
-The images are scikit-learn's digits; what is learned is even or odd. There are two settings. In UNLIKE_SITES a few
-sites have unequally many images, from scanners of unequal quality and of unequal mixes of digits, and many fits. In
-ALIKE_SITES many sites draw alike from one kind of image, and have few fits each. The reward of (C, gamma) at a site is
-the area under the ROC curve (AUC, from `decision_function`) on a random quarter of its images, of a machine fitted to
-the other images. The quarter is drawn anew each time, so the reward is noisy. A way of tuning is judged by its AUC on
-unseen images of the site: a machine is fitted to all of the site's own images, with the parameters that the site would
-deploy. With pooled data, one machine fitted to all sites' images serves every site. Settings and ways were fixed before
-any of them was run.
+The images are scikit-learn's digits; the machine learns whether a digit is even. There are two settings. In
+UNLIKE_SITES a few sites have unequally many images, from scanners of unequal quality and of unequal mixes of digits,
+and many fits. In ALIKE_SITES many sites draw alike from one kind of image, and have few fits each. The reward of (C,
+gamma) at a site is the area under the ROC curve (AUC, from `decision_function`) on a random quarter of its images, of a
+machine fitted to the other images. The quarter is drawn anew each time, so the reward is noisy. A way of tuning is
+judged by its AUC on unseen images of the site: a machine is fitted to all of the site's own images, with the parameters
+that the site would deploy. With pooled data, one machine fitted to all sites' images serves every site. Settings and
+ways were fixed before any of them was run.
 """
 
 import functools
@@ -69,7 +69,7 @@ GP_SHARED = "Gaussian processes, sites together"
 PF_PNE_PLUS = "PF-PNE+, sites together"
 GP_ALONE = "Gaussian process, each alone"
 POOLED = "pooled images, one machine"
-WAYS = {  # what is compared: the algorithm (or Optuna), whether on pooled data, and its settings
+WAYS = {  # the compared ways: the algorithm (or Optuna), whether on pooled data, and its settings
     GP_SHARED: ("gp-shared", False, {}),
     PF_PNE_PLUS: ("pf-pne+", False, {}),
     GP_ALONE: ("gp", False, {}),
@@ -205,7 +205,7 @@ def results(
     settings: tuple[SitesSetting, ...] = (UNLIKE_SITES, ALIKE_SITES),
     folder: Path = RESULTS,
 ) -> pd.DataFrame:
-    """Tune at the sites in each way, or read what is kept.
+    """Tune at the sites in each way, or read the stored rows.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def draw(table: pd.DataFrame, differences: pd.DataFrame, p: Parameters) -> Exhib
 
 
 def sentences(differences: pd.DataFrame) -> list[str]:
-    """Say what was found in each setting. Federation paid if every way of tuning alone is worse for certain.
+    """Summarise each setting. Federation paid if every way of tuning alone is worse for certain.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class LastOfEqual(PFPNE):
 
 
 class Mirrored(Partition):
-    """The same cells, those of a depth numbered from the other end: increasing index is decreasing, last is first."""
+    """The same cells, numbered from the other end of each depth: increasing index is decreasing, last is first."""
 
     def _cell(self, h, i):
         return super()._cell(h, self.k**h + 1 - np.asarray(i))
@@ -185,7 +185,7 @@ class Drifting(NeuralSimulation):
         return common - (of_one.T * weight) @ of_one
 
     def _settle(self, prior):
-        """Nothing drifts any more: the plays go on from counts, those of t = 1 as arms that are never played."""
+        """After theta's last change, continue from counts; the plays of t = 1 become arms that are not played again."""
         g = np.concatenate([gradients(self.theta[0], self.arms.inputs, self.settings.width), self.last[0]])
         inverse, K, none = np.linalg.inv(prior + self.own), len(g), len(self.last[1])
         variance = np.einsum("kp,kp->k", g @ inverse, g)
@@ -195,7 +195,7 @@ class Drifting(NeuralSimulation):
 
 
 class Centred(NeuralSimulation):
-    """Deviation 26: inputs are on [-1, 1]^d over sqrt d, around 0 as those of the public code."""
+    """Deviation 26: inputs are on [-1, 1]^d over sqrt d, centred at 0 as in the public code."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

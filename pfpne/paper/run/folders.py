@@ -21,7 +21,7 @@ def short_path(path: Path) -> Path:
 def read_whole(path: Path) -> bytes:
     """Return the content of a file.
 
-    Raises OSError, at once, for what is no file, such as a pipe that nobody writes to.
+    Raises OSError, at once, if the path is not a plain file, such as a pipe that nobody writes to.
     """
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is no file: move it away.")

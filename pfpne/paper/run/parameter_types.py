@@ -132,7 +132,7 @@ class NotebookParameter:
         What it is; a notebook that needs more words has its own.
     read : callable
         read(name, value) returns plain Python, or raises a ValueError that says what is wanted and what came. Ranges
-        are those of pfpne.validation; the narrower ones of an algorithm are checked with the experiment.
+        are pfpne.validation's; an algorithm's narrower ranges are checked with the experiment.
     """
 
     hint: str
@@ -191,7 +191,7 @@ WORKERS = ("n_jobs", "scheduler")  # who simulates: no matter for the results
 def read_value(name: str, value):
     """Return the value of a parameter as plain Python.
 
-    Raises ParameterError, with what is wanted and what came, if it is none that the parameter may have.
+    Raises ParameterError, which names the allowed and the given value, if the parameter does not allow it.
     """
     with as_parameter_error():
         return PARAMETERS[name].read(name, value)

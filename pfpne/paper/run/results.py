@@ -137,6 +137,6 @@ def _simulate_and_store(experiment: Experiment, algorithm: str, number: int, red
 
 @functools.cache
 def _compile(algorithm: str, objective: str, noise: float | str, cells: str) -> None:
-    """Run as little as possible of it: what is compiled, is before the time of a run is taken."""
+    """Run a minimal part of the experiment, so that code is compiled before a run is timed."""
     small = Experiment(objective, 2, 20, noise, cells=cells, algorithms=(algorithm,), n_runs=1)
     small.simulate(algorithm, 0)

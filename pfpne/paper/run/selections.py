@@ -28,7 +28,7 @@ BEYOND_ALGORITHMS = (
     "pf-pne",
     "hoo",
     "blin",
-)  # ours, and what it is compared with
+)  # PF-PNE+, and the algorithms that it is compared with
 SPECIFICATION_ALGORITHMS = (*PAPER_ALGORITHMS, "pe")  # the algorithms of the specification curve
 MAP_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # the algorithms of the regime map
 COUNTED_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe")  # the algorithms that are counted depth by depth

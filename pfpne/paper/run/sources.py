@@ -29,7 +29,7 @@ _one_at_a_time = threading.Lock()  # Python 3.11's ast is for one thread
 
 
 class SourceChanged(RuntimeError):
-    """The package was edited after this process loaded it: what it computes is not what its files say."""
+    """The package was edited after this process loaded it: its results would not belong to its files."""
 
 
 @functools.cache

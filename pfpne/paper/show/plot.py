@@ -67,7 +67,7 @@ def in_order(algorithms: Iterable[str]) -> list[str]:
 def legend(figure: Figure, names: list[str], columns: int, lines: bool = True, more: Iterable[Line2D] = ()) -> None:
     """Put one legend of these algorithms below the axes, where it hides nothing.
 
-    columns: at most so many. lines: False shows markers alone. more: handles that follow those of the algorithms.
+    columns: the largest number of columns. lines: False shows markers only. more: handles after the algorithms' own.
     """
     handles = []
     for look in map(LOOKS.get, names):
