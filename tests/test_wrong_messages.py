@@ -353,3 +353,9 @@ def test_a_text_may_be_as_long_as_the_longest_list_that_it_may_hold():
     awaited = Awaited(0, KeptIndex, range(1, 2), {"other": 3}, {"index": 10**17 + np.arange(400)})
     message = KeptIndex(1, awaited.subset_of["index"])
     assert awaited.accepts(message, (KeptIndex,)) and len(message.to_json("a" * 100)) <= awaited.max_characters()
+
+
+def test_a_message_is_early_if_it_is_later_than_all_that_are_awaited():
+    awaited, nothing = Awaited(3, KeptIndex, range(4, 9)), Awaited(3)
+    assert [awaited.is_early(header) for header in (3, 4, 8, 9)] == [False, False, False, True]
+    assert [nothing.is_early(header) for header in (3, 4)] == [False, True]
