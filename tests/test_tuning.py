@@ -229,6 +229,29 @@ def test_what_a_client_learns_from_others_leaves_its_own_beliefs_out():
     assert np.abs(means - own.means).max() > 0.1
 
 
+def test_a_belief_is_worth_nothing_where_the_model_has_learnt_nothing(monkeypatch):
+    """The worth is in proportion to prior over posterior variance, less 1: here 0, 0 and 3, with a prior of 4."""
+    deviation = np.array([3.0] * 4 + [2.0] * 4 + [1.0] * 8)
+
+    class Model:
+        variance = 4.0
+
+        def __init__(self, values, hyper):
+            pass
+
+        def predict(self, x):
+            return np.zeros(len(x)), deviation[: len(x)]
+
+    client = pfpne.make_federation("gp-shared", Task(Partition([[0.0, 1.0]]), n_clients=2, horizon=20)).clients[0]
+    for reward in (0.2, 0.4, 0.1):
+        client.ask()
+        client.tell([reward])
+    client.ask()
+    monkeypatch.setattr(gp, "GaussianProcess", Model)
+    counts = client.tell([0.3]).counts
+    assert counts.tolist() == pytest.approx([0.0] * 8 + [4 / 8] * 8)  # of four evaluations
+
+
 def test_clients_of_pf_pne_plus_search_together_until_they_are_seen_to_differ_and_then_alone():
     history = tune(objectives(noise=0.01), 200, algorithm="pf-pne+").history
     for _, stages in history.groupby("client")["stage"]:
