@@ -426,6 +426,17 @@ def test_a_missing_value_counts_as_the_mean_of_the_others_at_its_point():
     assert np.array(told)[is_missing].tolist() == pytest.approx([0.3] * 14)
 
 
+@pytest.mark.parametrize(("direction", "worst"), [("maximize", 0.2), ("minimize", 0.3)])
+def test_a_missing_value_at_a_new_point_counts_as_the_worst_so_far(direction, worst):
+    search = pfpne.Search(["a"], {"x": pfpne.Float(0, 1)}, 4, algorithm="random", direction=direction)
+    tell, told = search.federation.tell, []
+    search.federation.tell = lambda m, rewards: (told.extend(rewards), tell(m, rewards))
+    for value in (0.4, 0.2, 0.7, None):
+        (trial,) = search.ask()
+        search.tell(trial, value)
+    assert told[3] == pytest.approx(worst) and told[3] == min(told[:3])
+
+
 def test_a_first_evaluation_that_fails_is_made_again_and_many_in_a_row_are_an_error():
     function = Objective(0.0, fails=0, how=fail)
     result = pfpne.tune([function], SPACE, 5, catch=OSError, algorithm="hct-noise", progress=False)
