@@ -13,8 +13,7 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg import LinAlgError, cho_solve, get_lapack_funcs
 
 SCALES = np.geomspace(0.06, 4.0, 9)
 NOISE_VARIANCES = np.geomspace(1e-4, 10.0, 11)  # v, the noise variance of one evaluation, in units of s^2
@@ -86,11 +85,12 @@ class Hyper:
 
 # LAPACK's routines are called as such. Of a few dozen values, scipy.linalg's own functions for the same take more than
 # twice as long, and a fit makes hundreds of these models.
+_potrf, _potrs, _trtrs = get_lapack_funcs(("potrf", "potrs", "trtrs"), dtype=np.float64)
 
 
 def _cholesky(a: np.ndarray) -> np.ndarray:
     """Return the lower triangle L with L L^T = a. Raises LinAlgError if a is not positive definite."""
-    L, info = dpotrf(a, lower=1, clean=1)
+    L, info = _potrf(a, lower=1, clean=1)
     if info:
         raise LinAlgError("The covariances of the values are not positive definite.")
     return L
@@ -98,7 +98,7 @@ def _cholesky(a: np.ndarray) -> np.ndarray:
 
 def _solve_lower(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return x with L x = b, L a lower triangle."""
-    return dtrtrs(L, b, lower=1)[0]
+    return _trtrs(L, b, lower=1)[0]
 
 
 class GaussianProcess:
@@ -115,7 +115,7 @@ class GaussianProcess:
         self._H_white = _solve_lower(self._L, self._H)
         y_white = _solve_lower(self._L, values.y)
         self._R = _cholesky(self._H_white.T @ self._H_white)
-        self.constant_means = dpotrs(self._R, self._H_white.T @ y_white, lower=1)[0]
+        self.constant_means = _potrs(self._R, self._H_white.T @ y_white, lower=1)[0]
         self._white = y_white - self._H_white @ self.constant_means
         self.variance = max(float(self._white @ self._white) / len(values.y), 1e-18)
 
