@@ -310,6 +310,7 @@ MOST_NUMBERS = 20 * (1 + 3) * (1 + 2 + 4 + 8 + 16 + 32 + 64 + 128)  # of 20 clie
         ("fed-grows", {}, "holds"),
         ("fed-grows", {"fed_last": 4_000}, "not decidable"),  # PF-PNE's is at 5,000, and the rest one phase
         ("fed-grows", {"fed_last": 9_000}, "not decidable"),
+        ("fed-grows", {"last_round": 60_000}, "not decidable"),  # the rest of Fed-PNE's run is one phase, not PF-PNE's
         ("fed-grows", {"fed_last": 60_000, "last_round": 70_000}, "does not hold"),
         ("delta-bounds-garland", {}, "holds"),
         ("delta-bounds-garland", {"Delta": 0.02}, "does not hold"),
