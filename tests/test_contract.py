@@ -1,6 +1,7 @@
 """What every algorithm keeps, whoever wrote it: a new row of pfpne.algorithms.ALGORITHMS meets all of it by itself."""
 
 import dataclasses
+import functools
 import pickle
 import random
 
@@ -22,8 +23,14 @@ M, T = 3, 60
 SQUARE = [[0.0, 1.0], [0.0, 2.0]]
 LINE = [[0.0, 1.0]]
 ALL = [*SEARCHES]  # tune's random search, too
-SLOW = {"fn-ucb": HORIZONS["fn-ucb"]}  # evaluations where each takes milliseconds, T elsewhere
+# Evaluations where each takes milliseconds, T elsewhere: enough for two exchanges or more.
+SLOW = {"fn-ucb": 12, "gp": 14, "gp-shared": 14}
 WRONG = (np.nan, np.inf, -np.inf, 1e10, 10**400, 1j, "a", None)  # rewards
+
+
+def horizon_of(name) -> int | None:
+    """Evaluations after which the clients of an algorithm have exchanged messages twice or more; None stands for T."""
+    return SLOW.get(name, HORIZONS.get(name))
 
 
 def federation(name, domain=SQUARE, horizon=None) -> Federation:
@@ -48,7 +55,7 @@ def sweep(run: Federation) -> list:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_longer_run_begins_as_a_shorter_one_where_the_row_says_so(name):
-    few = 40
+    few = min(40, SLOW.get(name, T))
 
     def first_points(horizon: int) -> list:
         run, points = federation(name, horizon=horizon), {m: [] for m in range(M)}
@@ -63,6 +70,7 @@ def test_a_longer_run_begins_as_a_shorter_one_where_the_row_says_so(name):
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("horizon", [1, 2, 7, T])
 def test_the_budget_is_spent_exactly_inside_the_domain(name, horizon):
+    horizon = min(horizon, SLOW.get(name, T))
     run, spent = federation(name, horizon=horizon), np.zeros(M, dtype=int)
     while run.running:
         for m, points, counts in sweep(run):
@@ -112,7 +120,7 @@ def test_a_state_saved_at_any_moment_goes_on_as_if_nothing_had_been(name):
 @pytest.mark.parametrize("name", ALL)
 def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
     """Each message goes by as JSON, in what it declares, and the pulls are the same."""
-    plain, wired = (federation(name, LINE, HORIZONS.get(name)) for _ in range(2))
+    plain, wired = (federation(name, LINE, horizon_of(name)) for _ in range(2))
     kinds = {"up": set(), "down": set()}
 
     def by_text(mail, direction):
@@ -132,7 +140,7 @@ def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].down])
 def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
     """Whatever the fields are called: a client says which integers a message may hold, and they lie below the last."""
-    run = federation(name, LINE, HORIZONS.get(name))
+    run = federation(name, LINE, horizon_of(name))
 
     def watched(client, receive):
         last = {}
@@ -160,7 +168,7 @@ def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
 def test_what_is_not_declared_is_refused(name):
-    run = federation(name, LINE, HORIZONS.get(name))
+    run = federation(name, LINE, horizon_of(name))
     run.up = run.down = ()
     with pytest.raises(TypeError, match="does not declare"):
         while run.running:
@@ -179,11 +187,17 @@ def assert_equal_runs(a, b):
     assert a.settings == b.settings
 
 
+@functools.cache
+def problem_of_two(objective: str, noise):
+    """A problem with two clients, whose maximum of the mean objective is searched for once, at its first use."""
+    return pfpne.make_problem(objective, n_clients=2, noise=noise)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("noise", ["bernoulli", 0.1, 0])
 def test_regret_never_falls_and_the_fast_form_is_the_objects(name, noise):
     for horizon, objective in ((1, "himmelblau"), (2, "garland"), (10, "rastrigin"), (SLOW.get(name, 150), "garland")):
-        problem = pfpne.make_problem(objective, n_clients=2, noise=noise)
+        problem = problem_of_two(objective, noise)
         before, before_python = np.random.get_state()[1].copy(), random.getstate()
         run = pfpne.simulate(name, problem, horizon, global_regret=True)
         assert np.array_equal(np.random.get_state()[1], before) and random.getstate() == before_python
