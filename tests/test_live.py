@@ -283,11 +283,16 @@ def in_one_process(name, folder, horizon, evaluate=objective, known=None, stop_a
     return clients
 
 
+def small(name) -> tuple[int, dict]:
+    """A horizon at which an algorithm exchanges messages, and settings for that."""
+    return {"fed1-ucb": (250, {"c_pulls": 1.0}), "fn-ucb": (4, {}), "centralized": (5, {})}.get(name, (40, {}))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_lives_as_it_is_simulated(name, tmp_path):
-    horizon = {"fed1-ucb": 1_500, "fn-ucb": 5, "centralized": 5}.get(name, 40)
-    in_one_process(name, tmp_path, horizon)
-    run = together(name, horizon)
+    horizon, settings = small(name)
+    in_one_process(name, tmp_path, horizon, **settings)
+    run = together(name, horizon, **settings)
     for m, client in enumerate(run.clients):
         assert state(tmp_path, m).t == horizon and np.array_equal(state(tmp_path, m).best(), client.best())
 
@@ -597,25 +602,27 @@ def test_a_text_of_an_earlier_run_of_the_same_plan_is_not_taken(tmp_path, caplog
 @pytest.mark.parametrize("text", ["rubbish", None])
 def test_a_client_that_answers_nothing_of_use_is_asked_at_a_measured_pace(text, tmp_path):
     server, asked = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600), []
-    end = time.monotonic() + 1
+    end = time.monotonic() + 0.5
 
     def receive():
         if time.monotonic() > end:
             server.stop()
+        time.sleep(0.005)
         return [(m, text) for m in asked[-3:]]
 
     drive(server, lambda m, text: asked.append(m), receive)
-    assert 6 <= len(asked) <= 3 * 6  # after 0.05, 0.1, 0.2, 0.4 and 0.8 seconds
+    assert 6 <= len(asked) <= 3 * 5  # after pauses of 0.05, 0.1, 0.2 and 0.4 seconds
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
 def test_a_client_that_says_at_the_horizon_that_it_is_done_is_not_believed_while_its_message_is_awaited(name, tmp_path):
     """It would end the federation for all that wait for the exchange."""
-    horizon = {"fed1-ucb": 1_500, "fn-ucb": 5, "centralized": 5}.get(name, 40)
-    server, came, refused = LiveServer(name, task(M, horizon), tmp_path / "server", deadline=600), [], 0
+    horizon, settings = small(name)
+    plan, came, refused = (name, task(M, horizon)), [], 0
+    server = LiveServer(*plan, tmp_path / "server", deadline=600, **settings)
 
     def send(m, text):
-        client = LiveClient(name, task(M, horizon), m, lambda x: objective(m, x), tmp_path / f"client-{m}")
+        client = LiveClient(*plan, m, lambda x: objective(m, x), tmp_path / f"client-{m}", **settings)
         came.append((m, client.answer(text)))
 
     def receive():
@@ -630,7 +637,7 @@ def test_a_client_that_says_at_the_horizon_that_it_is_done_is_not_believed_while
 
     drive(server, send, receive)
     assert refused >= 1 and not server.running
-    run = together(name, horizon)
+    run = together(name, horizon, **settings)
     for m, client in enumerate(run.clients):
         assert np.array_equal(state(tmp_path, m).best(), client.best())
 
@@ -827,10 +834,13 @@ def test_a_state_whose_client_or_server_is_not_whole_is_refused_at_once(secure, 
         opened()
 
 
+TOO_LONG = "x" * 10**8
+
+
 def hostile_texts(text: str) -> list:
     """What a client may send in the place of this text: too much, of a wrong type, cut, of a wrong kind or length."""
     content = json.loads(text)
-    texts = ["x", "[]", b"bytes", 5, text[:-1], text + text, "x" * 10**8, text[:-1] + " " * 10**8 + "}"]
+    texts = ["x", "[]", b"bytes", 5, text[:-1], text + text, TOO_LONG, text[:-1] + " " * 10**7 + "}"]
     wrong = [{"header": h} for h in (10**17, 2**62, -1, 1.0, True, "0", content["header"] + 1)]
     wrong += [
         {"plan": "0" * 40},
@@ -846,26 +856,26 @@ def hostile_texts(text: str) -> list:
     return texts + [json.dumps({**content, **change}) for change in wrong]
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("settings", [{}, {"secure": True}, {"secure": True, "quorum": 3}])
-def test_hostile_texts_of_one_client_cost_the_others_nothing(settings, when, tmp_path, caplog):
+def test_hostile_texts_of_one_client_cost_the_others_nothing(settings, tmp_path, caplog):
     """They come before or after what the client had to send, of each kind; all is refused, and all ends as without."""
     if settings:
         pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
         pytest.importorskip("Crypto", reason="pfpne[secure] is not installed")
     ends = []
-    for hostile in (False, True):
-        folder, came, kinds = tmp_path / str(hostile), [], set()
+    for when in (None, "before", "after"):
+        folder, came, kinds = tmp_path / str(when), [], set()
+        caplog.clear()
         server = LiveServer("pf-pne", task(4, 40), folder / "server", deadline=600, **settings)
         clients = [
             LiveClient("pf-pne", task(4, 40), m, lambda x, m=m: objective(m, x), folder / str(m), **settings)
             for m in range(4)
         ]
 
-        def send(m, text, clients=clients, came=came, kinds=kinds, hostile=hostile):
+        def send(m, text, clients=clients, came=came, kinds=kinds, when=when):
             answer = clients[m].answer(text)
             kind, others = json.loads(answer)["kind"], []
-            if hostile and m == 1 and kind not in kinds:
+            if when and m == 1 and kind not in kinds:
                 kinds.add(kind)
                 others = [*((m, x) for x in hostile_texts(answer)), *((x, answer) for x in (-1, 4, "x", 1.5, None))]
             came.extend([*others, (m, answer)] if when == "before" else [(m, answer), *others])
@@ -873,6 +883,7 @@ def test_hostile_texts_of_one_client_cost_the_others_nothing(settings, when, tmp
         drive(server, send, lambda came=came: [came.pop(0)] if came else [])
         best = [client.client.best().tolist() for client in clients]
         ends.append(([client.t for client in clients], best, server.disclosure().to_csv()))
-    assert ends[0] == ends[1] and ends[0][0] == [40] * 4 and {"Done"} < kinds
-    refused = [record.getMessage() for record in caplog.records if ": refused: " in record.getMessage()]
-    assert len(refused) > 50 and max(map(len, refused)) < 700
+        assert ends[0] == ends[-1] and ends[0][0] == [40] * 4
+        if when:
+            refused = [record.getMessage() for record in caplog.records if ": refused: " in record.getMessage()]
+            assert {"Done"} < kinds and len(refused) > 50 and max(map(len, refused)) < 700
