@@ -73,10 +73,11 @@ def decisions(messages: list) -> dict[int, list]:
 def test_the_same_nodes_are_kept_as_without(name, noise):
     """For 1,000 runs: benchmarks/secure_aggregation.py."""
     settings = FED1 if name == "fed1-ucb" else {}
-    for run in range(3):
+    horizon = 300 if name == "pf-pne+" else 600
+    for run in range(2):
         problem = pfpne.make_problem("garland", SITES.get(name, M), shift=0.1, noise=noise, run=run)
         kept = [
-            pfpne.simulate(algorithm, problem, 600, messages=True, **settings, **more)
+            pfpne.simulate(algorithm, problem, horizon, messages=True, **settings, **more)
             for algorithm, more in ((name, {}), (secured(name), {"least_rewards": 1}))
         ]
         plain, masked = (decisions(each.messages) for each in kept)
@@ -635,7 +636,7 @@ def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
         client.answer(PublicKeys(0, server.server.keys).to_json(server.digest))
 
 
-EXCHANGING = ("pf-pne", 400, 9), ("pf-pne+", 600, 6)  # after so many answers more, masked numbers are still sent
+EXCHANGING = ("pf-pne", 200, 9), ("pf-pne+", 600, 6)  # after so many answers more, masked numbers are still sent
 
 
 def is_good(m: int, x) -> float:
@@ -770,7 +771,8 @@ def test_a_quorum_of_two_is_refused_as_each_would_have_the_others_mean(tmp_path)
 @pytest.mark.parametrize("name", SECURED)
 def test_it_is_saved_and_restored(name):
     settings, all_means = FED1 if name == "fed1-ucb" else {}, set()
-    plain, apart = (make_federation(secured(name), task(SITES.get(name, M), 200), **settings) for _ in range(2))
+    horizon = 100 if name == "pf-pne+" else 200
+    plain, apart = (make_federation(secured(name), task(SITES.get(name, M), horizon), **settings) for _ in range(2))
     while plain.running:
         for run in (plain, apart):
             for m, batch in run.ask():
