@@ -154,14 +154,14 @@ def test_the_means_of_a_client_that_weighs_less_are_computed_by_all_the_others_t
 def test_of_two_sites_each_computes_all_of_the_other_and_so_do_all_but_one(M):
     """pf-pne+ sends back the mean of every node: nothing that was sent to the server stays from the others."""
     problem = pfpne.make_problem("garland", M, shift=0.1, noise="bernoulli")
-    run = pfpne.simulate("pf-pne+", problem, 400, messages=True)
+    run = pfpne.simulate("pf-pne+", problem, 300, messages=True)
     known = rows(run.disclosure)
     assert known[OTHERS][:4] == known[SERVER][:4] and known[SERVER][0] == sum(
         message.values[0].size for _, way, m, message in run.messages if way == "up" and m == 0
     )
     assert known[ONE][:4] == known[OTHERS][:4] if M == 2 else known[ONE][0] < known[OTHERS][0]
     with pytest.raises(ValueError, match="messages must be kept for this"):
-        _ = pfpne.simulate("pf-pne+", problem, 400).disclosure
+        _ = pfpne.simulate("pf-pne+", problem, 9).disclosure
 
 
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pf-pne+", "fed1-ucb"])
@@ -181,9 +181,9 @@ def test_with_masks_and_binary_rewards_the_sums_of_0_and_of_all_are_what_the_ser
     """Counted here from the means of each client, in the same run without masks."""
     pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
     problem = pfpne.make_problem("himmelblau", 4, shift=0.1, noise="bernoulli")
-    hidden = pfpne.simulate(secured(name), problem, 1000, messages=True)
+    hidden = pfpne.simulate(secured(name), problem, 400, messages=True)
     pulled_more = Algorithm(SECURED[name][0], ALGORITHMS[name].make, ALGORITHMS[name].up, ALGORITHMS[name].down)
-    plain = pfpne.simulate(pulled_more, problem, 1000, messages=True)
+    plain = pfpne.simulate(pulled_more, problem, 400, messages=True)
     assert np.array_equal(hidden.regret, plain.regret)
     up = {}
     for _, way, _, message in plain.messages:
@@ -232,7 +232,7 @@ def test_in_live_use_with_masks_sums_are_read_as_the_server_reads_them(name, tmp
     pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
     known, settings = {}, {"c_pulls": 1.0, "sigma": 0.5} if name == "fed1-ucb" else {}
     for reward_range in (None, (0.0, 1.0)):
-        plan, answers = replace(task(3, 250), noise=0.7, reward_range=reward_range), []
+        plan, answers = replace(task(3, 150), noise=0.7, reward_range=reward_range), []
         folder = tmp_path / str(reward_range)
         server = LiveServer(name, plan, folder / "server", deadline=600, secure=True, **settings)
         sites = [LiveClient(name, plan, m, lambda x: 1.0, folder / str(m), secure=True, **settings) for m in range(3)]
