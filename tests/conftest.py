@@ -1,6 +1,8 @@
 """What every test stands on: folders of its own, the notebooks that git knows, one thread per process, no deadline."""
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,15 @@ os.environ["PFPNE_ROOT"] = f"{OWN.name}/root"
 sys.modules["rfc3987_syntax"] = None
 (Path(OWN.name) / "instead").mkdir()
 (Path(OWN.name) / "instead" / "rfc3987_syntax.py").write_text("raise ImportError\n")
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (f"{OWN.name}/instead", os.environ.get("PYTHONPATH"))))
+
+
+def python_path(*folders: str | Path) -> str:
+    """PYTHONPATH of a process that is to find these folders first."""
+    return os.pathsep.join(filter(None, (*map(str, folders), f"{OWN.name}/instead", USUAL_PATH)))
+
+
+USUAL_PATH = os.environ.get("PYTHONPATH")
+os.environ["PYTHONPATH"] = python_path()
 
 # A file need not outlive a power cut here. Tests of what is written when put a function of their own in this place.
 os.fsync = lambda file: None
@@ -52,6 +62,19 @@ def in_git(*arguments: str) -> subprocess.CompletedProcess:
     from pfpne.paths import SHIPPED
 
     return subprocess.run(["git", "-C", str(SHIPPED), *arguments], capture_output=True, text=True)
+
+
+def keep_compiled_code(package: Path) -> None:
+    """Give a copy of the package what Numba keeps of the package itself: to compile all again takes most of the time.
+
+    It is kept in folders that Numba names after their paths. Numba does not use it for a file that was edited.
+    """
+    from pfpne import compiled
+
+    for kept in compiled.FOLDER.iterdir():
+        room = kept.name.partition("_")[0]
+        name = f"{room}_{hashlib.sha1(str(package / room).encode()).hexdigest()}"
+        shutil.copytree(kept, package / "__pycache__" / "pfpne-compiled" / compiled.source_digest(package) / name)
 
 
 def changed_notebooks() -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from conftest import python_path
 from papermill.clientwrap import PapermillNotebookClient
 
 from pfpne.paper.__main__ import main
@@ -217,7 +218,7 @@ def test_the_runner_ends_if_make_was_killed_before_it_looked(tmp_path):
     environment = {
         **os.environ,
         "PFPNE_ROOT": str(tmp_path),
-        "PYTHONPATH": str(PACKAGE.parent),
+        "PYTHONPATH": python_path(PACKAGE.parent),
         "PFPNE_MAKE": str(gone.pid),
     }
     command = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke", "--only", NAME]
@@ -261,7 +262,7 @@ print("alive")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_interrupt_is_one_sentence(n_jobs, tmp_path):
     """As a kernel is interrupted: its whole process group gets the signal, its workers too."""
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "IPYTHONDIR": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": python_path(PACKAGE.parent), "IPYTHONDIR": str(tmp_path)}
     options = {"env": environment, "capture_output": True, "text": True, "timeout": 120, "start_new_session": True}
     done = subprocess.run([sys.executable, "-c", INTERRUPTED % n_jobs], **options)
     assert done.stdout == "Stopped. What had finished is stored: run this again to go on from here.\nalive\n"

@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import hashlib
 import os
 import pickle
 import shutil
@@ -13,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import keep_compiled_code
 
 from pfpne import compiled
 from pfpne.paths import PACKAGE
@@ -152,16 +152,9 @@ def run(package: Path, code: str, *arguments: str, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory) -> Path:
-    """A copy of the package whose functions are compiled and kept, beside a file with calls of the outer ones.
-
-    What is kept of the package itself is kept of its copy, too, in folders that Numba names after their paths: to
-    compile all again would take most of the time.
-    """
+    """A copy of the package whose functions are compiled and kept, beside a file with calls of the outer ones."""
     package = copy_package(tmp_path_factory.mktemp("copy"))
-    for kept in compiled.FOLDER.iterdir():
-        room = kept.name.partition("_")[0]
-        name = f"{room}_{hashlib.sha1(str(package / room).encode()).hexdigest()}"
-        shutil.copytree(kept, package / "__pycache__" / "pfpne-compiled" / compiled.FOLDER.name / name)
+    keep_compiled_code(package)
     (package.parent / "replay.py").write_text(REPLAY)
     run(package, RECORD, "calls", *map(":".join, outer_functions()))
     return package

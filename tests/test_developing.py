@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from conftest import keep_compiled_code, python_path
+
 from pfpne.paths import PACKAGE, SHIPPED
 
 ALGORITHM = '''"""A client alone that evaluates points of a fixed sequence."""
@@ -109,8 +111,9 @@ def test_a_new_algorithm_objective_claim_figure_and_notebook_work_at_once(tmp_pa
     (tmp_path / "notebooks" / "13_new.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     row = '    "13_new": Notebook("evidence", 5, ("steps",), without=("n_jobs", "scheduler")),\n'
     append(package / "paper" / "run" / "notebooks.py", '    "9_why": Notebook(', row)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PFPNE_ROOT": str(tmp_path / "root"), "PYTHONUTF8": "1"}
-    environment["NUMBA_OPT"] = "1"  # the copy's functions are compiled anew, for a few short runs
+    keep_compiled_code(package)
+    environment = {**os.environ, "PYTHONPATH": python_path(tmp_path), "PYTHONUTF8": "1"}
+    environment |= {"PFPNE_ROOT": str(tmp_path / "root"), "NUMBA_OPT": "1"}  # what is compiled is for a few short runs
 
     def run(*arguments: str) -> str:
         command = [sys.executable, *arguments]
