@@ -74,7 +74,9 @@ class Processes:
         arguments = {**self.arguments, "m": m, "folder": self.folder / f"client-{m}", **self.how.get(m, {})}
         self.connections[m], theirs = CONTEXT.Pipe()
         self.processes[m] = CONTEXT.Process(target=main, args=(theirs,), kwargs=arguments, daemon=True)
-        self.processes[m].start()
+        with pytest.MonkeyPatch.context() as patch:  # the process from which the others are forked looks there only
+            patch.setenv("PYTHONPATH", str(CHECKOUT / "tests"), prepend=os.pathsep)
+            self.processes[m].start()
         theirs.close()
         self.starts[m] += 1
         threading.Thread(target=self._listen, args=(m, self.connections[m]), daemon=True).start()
