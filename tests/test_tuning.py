@@ -255,6 +255,17 @@ def test_a_belief_is_worth_nothing_where_the_model_has_learnt_nothing(monkeypatc
     assert counts.tolist() == pytest.approx([0.0] * 8 + [4 / 8] * 8)  # of four evaluations
 
 
+@pytest.mark.parametrize(("horizon", "exchanges"), [(16, [4, 8]), (17, [4, 8, 16])])
+def test_beliefs_are_exchanged_after_4_8_and_16_evaluations(horizon, exchanges):
+    """In one dimension; at the horizon they would be of no use any more."""
+    run, mail = pfpne.make_federation("gp-shared", Task(Partition([[0.0, 1.0]]), 2, horizon)), []
+    run.on_mail = lambda t, up, down: mail.append((t, [message.header for _, message in up + down]))
+    while run.running:
+        for m, batch in run.ask():
+            run.tell(m, 1 - abs(batch.points[:, 0] - 0.3))
+    assert mail == [(t, [number] * 4) for number, t in enumerate(exchanges)]
+
+
 def test_clients_of_pf_pne_plus_search_together_until_they_are_seen_to_differ_and_then_alone():
     history = tune(objectives(noise=0.01), 200, algorithm="pf-pne+").history
     for _, stages in history.groupby("client")["stage"]:
