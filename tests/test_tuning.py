@@ -181,6 +181,16 @@ def test_a_gaussian_process_is_fitted_anew_when_it_has_15_percent_more_values(mo
     assert fitted == [3, 4, 5, 6, 7, 9, 11, 13, 15, 18, 21, 25, 29]  # each 1.15 times the one before, rounded up
 
 
+@pytest.mark.parametrize("algorithm", ["gp", "gp-shared"])
+def test_a_client_learns_each_reward_once(algorithm):
+    client = pfpne.make_federation(algorithm, Task(Partition([[-1.0, 3.0]]), 2, 9)).clients[0]
+    points, rewards = [], [0.5, 0.25, 1.0]
+    for reward in rewards:
+        points.append(client.ask().points[0])
+        client.tell([reward])
+    assert 4 * client.x - 1 == pytest.approx(np.array(points)) and client.y.tolist() == rewards
+
+
 def test_an_improvement_by_hand():
     """Over a best of 2, of a normal value: at 2 it is a share of the deviation; else its integral; 2/5 is no noise."""
     mean, deviation, sigma = np.array([2.0, 2.5, 0.5, 3.0]), np.array([4.0, 1.0, 4.0, 0.0]), 3.0
