@@ -22,6 +22,7 @@ import pfpne
 from pfpne.algorithms import gp
 from pfpne.algorithms.random_search import RandomSearchSettings, make_random_search
 from pfpne.federation import Task
+from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
 from pfpne.journal import Journal
 from pfpne.partition import Partition
 from pfpne.paths import SHIPPED as CHECKOUT
@@ -240,6 +241,28 @@ def test_what_a_client_learns_from_others_leaves_its_own_beliefs_out():
     assert expected.min() > 0 and counts.tolist() == pytest.approx(expected.tolist())
     assert (counts * means).tolist() == pytest.approx(sum(x.counts * x.means for x in others).tolist())
     assert np.abs(means - own.means).max() > 0.1
+
+
+def test_beliefs_are_the_centred_posterior_means_of_the_clients_own_rewards():
+    """In the second exchange, too, when it knows the beliefs of the other. The grid, of 16 points, is that of all."""
+    task, told, sent = Task(Partition([[-1.0, 3.0]]), 2, 12), [], []
+    run, hyper = pfpne.make_federation("gp-shared", task), Hyper.typical(1)
+    run.on_mail = lambda t, up, down: sent.append(dict(up)[0])
+    while run.running:
+        for m, batch in run.ask():
+            x = batch.points[0]
+            reward = math.sin(3 * x[0] + m)
+            told += [((x + 1) / 4, reward)] if m == 0 else []
+            run.tell(m, [reward])
+    assert len(sent) == 2
+    for message, n in zip(sent, (4, 8), strict=True):
+        values = Values.single(*map(np.array, zip(*told[:n], strict=True)))
+        hyper = fit(values, hyper)
+        model = GaussianProcess(values, hyper)
+        mean, deviation = model.predict(gp.sobol(task, "grid of beliefs", 16))
+        worth = model.variance / deviation**2 - 1
+        assert message.means == pytest.approx(mean - mean.mean(), rel=0, abs=1e-9)
+        assert message.counts == pytest.approx(n * worth.clip(0) / worth.clip(0).sum(), rel=0, abs=1e-9)
 
 
 def test_a_belief_is_worth_nothing_where_the_model_has_learnt_nothing(monkeypatch):
