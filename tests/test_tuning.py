@@ -227,6 +227,18 @@ def test_what_is_best_by_a_gaussian_process_is_surely_good(monkeypatch):
     assert abs(point[0] - 2.8) < 4 * 4 * 0.03 and point[0] != 2.8
 
 
+def test_a_reward_is_of_the_point_that_was_asked_for_whatever_was_learnt_meanwhile():
+    """A client keeps the batch that it asked for: with the value that it learns here, it would ask for another."""
+    client = gp.GPClient(Task(Partition([[0.0, 1.0]]), 1, 9), gp.GPSettings(), 0)
+    for reward in (0.1, 0.4, 0.3, 0.2):
+        client.ask()
+        client.tell([reward])
+    asked = client.ask().points[0]
+    client.learn([[0.02]], [5.0])
+    client.tell([0.5])
+    assert client.x[4:, 0].tolist() == [0.02, *asked]
+
+
 def test_what_a_client_learns_from_others_leaves_its_own_beliefs_out():
     task, mail = Task(Partition([[0.0, 1.0]]), n_clients=3, horizon=20), []
     search = pfpne.make_federation(SEARCHES["gp-shared"], task)
