@@ -343,8 +343,9 @@ def test_deadlines_are_seconds(wrong, tmp_path):
 
 
 def test_fed1_ucb_without_a_client_averages_those_it_has(tmp_path):
-    server = LiveServer("fed1-ucb", task(M, 2_000), tmp_path / "server", deadline=1e-9, quorum=2)
-    two = make_federation("fed1-ucb", task(2, 2_000))
+    """With this sigma, a mean divided by three, and a width for three, would each keep other arms."""
+    server = LiveServer("fed1-ucb", task(M, 2_000), tmp_path / "server", deadline=1e-9, quorum=2, sigma=0.3)
+    two = make_federation("fed1-ucb", task(2, 2_000), sigma=0.3)
     up = {m: client.tell(np.linspace(0, 1, client.ask().size)) for m, client in enumerate(two.clients)}
     expected = two.server.exchange(up)
     for m, message in up.items():
