@@ -480,6 +480,14 @@ def test_the_flower_example_tells_the_server_nothing_of_why_it_failed(tmp_path, 
     assert error.value.__suppress_context__ and "reward 0.123" in caplog.text
 
 
+def test_of_two_messages_of_a_client_in_one_exchange_the_first_counts(tmp_path, caplog):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    for mean in (0.5, 0.75):
+        server.take(0, NodeMeans(0, [mean]).to_json(server.digest))
+    assert server.inbox[0].means.tolist() == [0.5]
+    assert caplog.messages == ["client 0: a NodeMeans came twice, or late: ignored"]
+
+
 def test_a_sender_that_is_no_client_is_refused(tmp_path, caplog):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     text, senders = NodeMeans(0, [0.5]).to_json(server.digest), iter(["x", [1], None, -1, M, 0.0, True])
