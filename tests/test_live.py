@@ -545,6 +545,16 @@ def test_of_a_text_longer_than_what_is_awaited_a_client_reads_the_head_alone(tmp
     assert "a long Kept of header 0 is late: ignored" in caplog.text
 
 
+def test_a_server_takes_no_text_longer_than_what_it_awaits(tmp_path):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    text, longest = NodeMeans(0, [0.5]).to_json(server.digest), server.server.awaits(0).max_characters()
+    for m in range(2):
+        with pytest.raises(ValueError, match=f"at most {longest} characters is wanted; got one of {longest + 1}"):
+            server.take(m, text.ljust(longest + 1))
+        server.take(m, text.ljust(longest))
+    assert sorted(server.inbox) == [0, 1]
+
+
 def test_a_text_of_another_version_of_the_package_is_refused(tmp_path, monkeypatch):
     """It may count, or write its messages, in another way."""
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
