@@ -289,6 +289,11 @@ def test_a_text_whose_receiver_says_no_limit_is_bounded_all_the_same(monkeypatch
         Message.from_json('{"kind": "NodeMeans", "header": 0, "means": [1]}'.ljust(2**22 + 1))
 
 
+def test_a_text_is_bounded_whatever_its_receiver_allows():
+    with pytest.raises(ValueError, match="a text of at most 67108864 characters is wanted; got one of 67108865"):
+        Message.from_json(" " * (2**26 + 1), limit=2**40)
+
+
 def test_a_text_of_another_plan_is_refused():
     message = make("pf-pne").clients[0].tell([1.0])
     text = message.to_json("0123abcd")
