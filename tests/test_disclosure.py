@@ -226,6 +226,15 @@ def test_in_live_use_it_is_as_in_a_simulation_and_is_kept(tmp_path):
     assert server.disclosure().equals(disclosure.table()) and server.disclosure()["means"].tolist()[0] > 5
 
 
+@pytest.mark.parametrize("noise", [0, 0.1, "bernoulli", None])
+def test_in_live_use_a_mean_is_a_single_reward_only_if_there_is_no_noise(noise, tmp_path):
+    """Each client pulls the root twice; a noise that is not known may be there."""
+    server = LiveServer("pf-pne", replace(task(3, 9), noise=noise), tmp_path, deadline=600, c=1.0)
+    for m in range(3):
+        server.take(m, NodeMeans(0, [0.5]).to_json(server.digest))
+    assert rows(server.disclosure())[SERVER] == ([1, 1, 1, 1, 0] if noise == 0 else [1, 2, 2, 0, 0])
+
+
 @pytest.mark.parametrize("name", ["pf-pne", "fed1-ucb"])
 def test_in_live_use_with_masks_sums_are_read_as_the_server_reads_them(name, tmp_path):
     """With a noise of known width, fixed point is coarser than for rewards in [0, 1]; sums of ones are ones there."""
