@@ -33,6 +33,7 @@ from pfpne.algorithms.secure import (
     signed_mask,
     sum_masked,
 )
+from pfpne.disclosure import OTHERS
 from pfpne.federation import Task
 from pfpne.fixed_point import precision, to_fixed
 from pfpne.journal import Journal
@@ -364,6 +365,17 @@ def test_live_a_lost_client_holds_nobody_up_and_may_come_back(tmp_path):
     for _ in range(40):
         sites.ask(everyone, server)
     assert not server.running and [sites.client(m).t for m in everyone] == [60] * 4
+
+
+def test_live_the_numbers_of_one_that_goes_between_the_rounds_are_counted_as_disclosed(tmp_path):
+    """They are in the sum, which the others open."""
+    sites = Sites(tmp_path, "pf-pne", 4, 3, 60, secure=True, least_rewards=1)
+    server, everyone = sites.server(), {0, 1, 2, 3}
+    for there in (everyone, everyone, {0, 1, 2}):  # the keys, and the two rounds
+        sites.ask(there, server)
+    server.tick()
+    assert list(server._answers) == [0, 1]
+    assert [counts.total() for counts in server._disclosure.means[OTHERS]] == [1, 1, 1, 1]
 
 
 def test_live_the_keys_need_everyone(tmp_path):
