@@ -97,8 +97,8 @@ def test_random_dimensions_are_uniform_over_nodes_and_over_seeds(d):
         expected = counts.sum() / d
         return ((counts - expected) ** 2 / expected).sum()
 
-    nodes = split_dimensions(Partition([[0, 1]] * d, cells="random", seed=5), 12, np.arange(1, 4097))
-    seeds = [split_dimensions(Partition([[0, 1]] * d, cells="random", seed=s), 3, [6])[0] for s in range(2000)]
+    nodes = split_dimensions(Partition([[0, 1]] * d, cells="random", seed=5), 11, np.arange(1, 2049))
+    seeds = [split_dimensions(Partition([[0, 1]] * d, cells="random", seed=s), 3, [6])[0] for s in range(1000)]
     for dimensions in (nodes, np.array(seeds)):
         assert chi_square(np.bincount(dimensions, minlength=d)) < chi2.isf(1e-4, d - 1)
     assert abs(np.corrcoef(nodes[:-1], nodes[1:])[0, 1]) < 4 / np.sqrt(len(nodes))  # siblings are drawn apart

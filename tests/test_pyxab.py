@@ -16,7 +16,7 @@ from pfpne.pyxab import PyXABPartition, to_pyxab
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.tree import simulate_alone
 
-HCT_CASE = (HCT, {}, pyxab_constants, HCTSettings(), 2_500)
+HCT_CASE = (HCT, {}, pyxab_constants, HCTSettings(), 1_300)  # the tree is refreshed at 1,024
 HOO_CASE = (T_HOO, {"rounds": 1_000}, hoo_constants, TreeSettings(), 1_000)
 
 

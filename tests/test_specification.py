@@ -201,10 +201,10 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
         assert [text.xy for text in bottom.texts] == [(pytest.approx(x + 0.02), k) for k, x in enumerate(shares)]
 
 
-def test_the_figure_is_small_and_the_same_twice():
-    table, study = made_up_readings(), SimpleNamespace(n_clients=3, claim_runs=4, horizon=60)
-    exhibit = specification.draw(table, study)
-    assert exhibit == specification.draw(table, study) and len(exhibit.files["specification_curve.pdf"]) < 200_000
+def test_the_figure_is_small():
+    study = SimpleNamespace(n_clients=3, claim_runs=4, horizon=60)
+    exhibit = specification.draw(made_up_readings(), study)
+    assert len(exhibit.files["specification_curve.pdf"]) < 200_000
 
 
 def test_the_sentences_say_which_choice_moves_most():
