@@ -150,6 +150,11 @@ def moved_on(digests: dict[str, str]) -> dict[str, list[str]]:
     return {commit: names for commit, names in moved.items() if names}
 
 
+def without_commit(digests: dict[str, str]) -> list[str]:
+    """The executions that the file names no commit for."""
+    return sorted(digests.keys() - {name for made in provenance.read()["commits"].values() for name in made})
+
+
 def test_what_has_moved_on_is_named(tmp_path, monkeypatch):
     path = tmp_path / "PROVENANCE.json"
     monkeypatch.setattr(provenance, "PATH", path)
@@ -159,6 +164,7 @@ def test_what_has_moved_on_is_named(tmp_path, monkeypatch):
     assert moved_on({"one": "1", "two": "2"}) == {}
     assert moved_on({"one": "1", "two": "3"}) == {"a" * 40: ["two"]}
     assert moved_on({"one": "1"}) == {"a" * 40: ["two"]}  # no such execution any more
+    assert without_commit({"one": "1", "three": "3"}) == ["three"]
     path.write_text(path.read_text().replace('"python": "', '"python": "2.7, not '))
     with pytest.raises(provenance.NoCommit, match="Python 2.7, not .* wrote it"):
         moved_on({})
@@ -174,6 +180,8 @@ def test_figures_that_are_not_of_todays_code_are_reported(monkeypatch):
         changed_since = moved_on(digests)
     except provenance.NoCommit as error:
         pytest.skip(f"{error}")
+    if names := without_commit(digests):
+        warnings.warn(f"figures/PROVENANCE.json names no commit that made {', '.join(names)}", stacklevel=1)
     for commit, names in changed_since.items():
         message = f"code that numbers depend on has changed since commit {commit[:10]} made them: {', '.join(names)}"
         warnings.warn(message, stacklevel=1)
