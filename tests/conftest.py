@@ -27,12 +27,14 @@ sys.modules["rfc3987_syntax"] = None
 (Path(OWN.name) / "instead" / "rfc3987_syntax.py").write_text("raise ImportError\n")
 
 
+USUAL_PATH = os.environ.get("PYTHONPATH")
+
+
 def python_path(*folders: str | Path) -> str:
     """PYTHONPATH of a process that is to find these folders first."""
     return os.pathsep.join(filter(None, (*map(str, folders), f"{OWN.name}/instead", USUAL_PATH)))
 
 
-USUAL_PATH = os.environ.get("PYTHONPATH")
 os.environ["PYTHONPATH"] = python_path()
 
 # A file need not outlive a power cut here. Tests of what is written when put a function of their own in this place.
@@ -42,7 +44,8 @@ settings.register_profile("pfpne", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("pfpne")
 
 # Evaluations of a client by which an algorithm, with three, has communicated twice or more; 60 where none is said.
-HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 20}
+# An evaluation takes milliseconds where they are few.
+HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 12, "gp": 14, "gp-shared": 14}
 
 
 # The files that take longest come first: the last ones are short, so that no worker waits for another at the end.
@@ -71,10 +74,10 @@ def keep_compiled_code(package: Path) -> None:
     """
     from pfpne import compiled
 
+    folder = package / "__pycache__" / "pfpne-compiled" / compiled.source_digest(package)
     for kept in compiled.FOLDER.iterdir():
         room = kept.name.partition("_")[0]
-        name = f"{room}_{hashlib.sha1(str(package / room).encode()).hexdigest()}"
-        shutil.copytree(kept, package / "__pycache__" / "pfpne-compiled" / compiled.source_digest(package) / name)
+        shutil.copytree(kept, folder / f"{room}_{hashlib.sha1(str(package / room).encode()).hexdigest()}")
 
 
 def changed_notebooks() -> list[str]:

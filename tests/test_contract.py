@@ -23,18 +23,16 @@ M, T = 3, 60
 SQUARE = [[0.0, 1.0], [0.0, 2.0]]
 LINE = [[0.0, 1.0]]
 ALL = [*SEARCHES]  # tune's random search, too
-# Evaluations where each takes milliseconds, T elsewhere: enough for two exchanges or more.
-SLOW = {"fn-ucb": 12, "gp": 14, "gp-shared": 14}
 WRONG = (np.nan, np.inf, -np.inf, 1e10, 10**400, 1j, "a", None)  # rewards
 
 
-def horizon_of(name) -> int | None:
-    """Evaluations after which the clients of an algorithm have exchanged messages twice or more; None stands for T."""
-    return SLOW.get(name, HORIZONS.get(name))
+def at_most(horizon: int, name: str) -> int:
+    """The horizon, or that of HORIZONS if it is shorter."""
+    return min(horizon, HORIZONS.get(name, horizon))
 
 
 def federation(name, domain=SQUARE, horizon=None) -> Federation:
-    task = Task(Partition(domain), M, horizon or SLOW.get(name, T), noise="bernoulli")
+    task = Task(Partition(domain), M, horizon or at_most(T, name), noise="bernoulli")
     return make_federation(SEARCHES[name], task)
 
 
@@ -55,7 +53,7 @@ def sweep(run: Federation) -> list:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_longer_run_begins_as_a_shorter_one_where_the_row_says_so(name):
-    few = min(40, SLOW.get(name, T))
+    few = at_most(40, name)
 
     def first_points(horizon: int) -> list:
         run, points = federation(name, horizon=horizon), {m: [] for m in range(M)}
@@ -70,7 +68,7 @@ def test_a_longer_run_begins_as_a_shorter_one_where_the_row_says_so(name):
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("horizon", [1, 2, 7, T])
 def test_the_budget_is_spent_exactly_inside_the_domain(name, horizon):
-    horizon = min(horizon, SLOW.get(name, T))
+    horizon = at_most(horizon, name)
     run, spent = federation(name, horizon=horizon), np.zeros(M, dtype=int)
     while run.running:
         for m, points, counts in sweep(run):
@@ -120,7 +118,7 @@ def test_a_state_saved_at_any_moment_goes_on_as_if_nothing_had_been(name):
 @pytest.mark.parametrize("name", ALL)
 def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
     """Each message goes by as JSON, in what it declares, and the pulls are the same."""
-    plain, wired = (federation(name, LINE, horizon_of(name)) for _ in range(2))
+    plain, wired = (federation(name, LINE, HORIZONS.get(name)) for _ in range(2))
     kinds = {"up": set(), "down": set()}
 
     def by_text(mail, direction):
@@ -140,7 +138,7 @@ def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].down])
 def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
     """Whatever the fields are called: a client says which integers a message may hold, and they lie below the last."""
-    run = federation(name, LINE, horizon_of(name))
+    run = federation(name, LINE, HORIZONS.get(name))
 
     def watched(client, receive):
         last = {}
@@ -168,7 +166,7 @@ def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
 def test_what_is_not_declared_is_refused(name):
-    run = federation(name, LINE, horizon_of(name))
+    run = federation(name, LINE, HORIZONS.get(name))
     run.up = run.down = ()
     with pytest.raises(TypeError, match="does not declare"):
         while run.running:
@@ -196,7 +194,7 @@ def problem_of_two(objective: str, noise):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("noise", ["bernoulli", 0.1, 0])
 def test_regret_never_falls_and_the_fast_form_is_the_objects(name, noise):
-    for horizon, objective in ((1, "himmelblau"), (2, "garland"), (10, "rastrigin"), (SLOW.get(name, 150), "garland")):
+    for horizon, objective in ((1, "himmelblau"), (2, "garland"), (10, "rastrigin"), (at_most(150, name), "garland")):
         problem = problem_of_two(objective, noise)
         before, before_python = np.random.get_state()[1].copy(), random.getstate()
         run = pfpne.simulate(name, problem, horizon, global_regret=True)

@@ -23,12 +23,11 @@ from pfpne.paths import PACKAGE
 from pfpne.tuning.searches import SEARCHES
 
 M = 3
-SLOW = {"fn-ucb": 10, "centralized": 20, "gp": 14, "gp-shared": 14}  # evaluations in which there are two exchanges
 
 
 def federation(name: str):
-    horizon = SLOW.get(name, HORIZONS.get(name, 60))
-    task = Task(Partition([[0.0, 1.0]]), M, horizon, noise="bernoulli")
+    horizons = {**HORIZONS, "centralized": 20}  # it communicates at each evaluation
+    task = Task(Partition([[0.0, 1.0]]), M, horizons.get(name, 60), noise="bernoulli")
     return make_federation(SEARCHES[name], task)
 
 
