@@ -25,17 +25,40 @@ config: Any = numba.core.config
 A_DAY = 86_400  # seconds
 
 
+def source_files(package: Path) -> dict[str, os.stat_result]:
+    """Return the state of each source of the package, but for `paper`, which compiles nothing."""
+    states, folders = {}, [package]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py") and not entry.name.startswith("."):
+                    states[entry.path] = entry.stat()
+                elif entry.is_dir() and entry.name not in ("paper", "__pycache__"):
+                    folders.append(Path(entry))
+    return states
+
+
 def source_digest(package: Path) -> str:
-    """Hash the sources of the package (16 hex digits), but for `paper`, which compiles nothing."""
+    """Hash the sources of the package (16 hex digits)."""
     digest = hashlib.sha256()
-    for path in sorted(package.rglob("[!.]*.py")):
-        name = path.relative_to(package)
-        if name.parts[0] != "paper":
-            digest.update(f"{name.as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    for path in sorted(map(Path, source_files(package))):
+        name = path.relative_to(package).as_posix()
+        digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()[:16]
 
 
-DIGEST = source_digest(PACKAGE)  # before any compiled function of the package is loaded
+def last_changes(package: Path) -> dict[str, tuple[int, ...]]:
+    """Return when each source was written last, and its size: to read them all takes ten times as long.
+
+    Who edits a file can set the time of its content back (`st_mtime_ns`), but not that of its entry (`st_ctime_ns`).
+    """
+    states = source_files(package).items()
+    return {path: (state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino) for path, state in states}
+
+
+# Before any compiled function of the package is loaded; an edit between the two is taken for a later one.
+CHANGES = last_changes(PACKAGE)
+DIGEST = source_digest(PACKAGE)
 
 
 def _make_folder() -> Path:
@@ -82,7 +105,7 @@ def njit(**options) -> Callable[[Callable], Callable]:
             compiled = numba.njit(**options)(function)
         finally:
             config.CACHE_DIR = setting
-        if FOLDER in Path(compiled.stats.cache_path or "").parents and source_digest(PACKAGE) == DIGEST:
+        if FOLDER in Path(compiled.stats.cache_path or "").parents and last_changes(PACKAGE) == CHANGES:
             return compiled
         not_kept: dict[str, Any] = {**options, "cache": False}
         return numba.njit(**not_kept)(function)
