@@ -13,7 +13,7 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, get_lapack_funcs
+import scipy  # its parts are slow to import, so SciPy does so when they are first needed
 
 SCALES = np.geomspace(0.06, 4.0, 9)
 NOISE_VARIANCES = np.geomspace(1e-4, 10.0, 11)  # v, the noise variance of one evaluation, in units of s^2
@@ -85,20 +85,17 @@ class Hyper:
 
 # LAPACK's routines are called as such. Of a few dozen values, scipy.linalg's own functions for the same take more than
 # twice as long, and a fit makes hundreds of these models.
-_potrf, _potrs, _trtrs = get_lapack_funcs(("potrf", "potrs", "trtrs"), dtype=np.float64)
-
-
 def _cholesky(a: np.ndarray) -> np.ndarray:
     """Return the lower triangle L with L L^T = a. Raises LinAlgError if a is not positive definite."""
-    L, info = _potrf(a, lower=1, clean=1)
+    L, info = scipy.linalg.lapack.dpotrf(a, lower=1, clean=1)
     if info:
-        raise LinAlgError("The covariances of the values are not positive definite.")
+        raise np.linalg.LinAlgError("The covariances of the values are not positive definite.")
     return L
 
 
 def _solve_lower(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return x with L x = b, L a lower triangle."""
-    return _trtrs(L, b, lower=1)[0]
+    return scipy.linalg.lapack.dtrtrs(L, b, lower=1)[0]
 
 
 class GaussianProcess:
@@ -115,7 +112,7 @@ class GaussianProcess:
         self._H_white = _solve_lower(self._L, self._H)
         y_white = _solve_lower(self._L, values.y)
         self._R = _cholesky(self._H_white.T @ self._H_white)
-        self.constant_means = _potrs(self._R, self._H_white.T @ y_white, lower=1)[0]
+        self.constant_means = scipy.linalg.lapack.dpotrs(self._R, self._H_white.T @ y_white, lower=1)[0]
         self._white = y_white - self._H_white @ self.constant_means
         self.variance = max(float(self._white @ self._white) / len(values.y), 1e-18)
 
@@ -153,7 +150,7 @@ class GaussianProcess:
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the leave-one-out residuals (n,) of the values, and the residuals' variances (equation 5.12)."""
-        inverse = cho_solve((self._L, True), np.eye(len(self.values.y)), check_finite=False)
+        inverse = scipy.linalg.cho_solve((self._L, True), np.eye(len(self.values.y)), check_finite=False)
         variance = 1 / inverse.diagonal()  # in units of s^2
         return inverse @ (self.values.y - self._H @ self.constant_means) * variance, self.variance * variance
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+import scipy  # its parts are slow to import, so SciPy does so when they are first needed
 
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Server, Task
 from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
@@ -72,7 +72,7 @@ def sobol(task: Task, role: str, n: int) -> np.ndarray:
 def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, sigma: float) -> np.ndarray:
     """Return the augmented expected improvement (n,), over best, of Gaussian values seen with noise of sigma."""
     z = (mean - best) / np.maximum(deviation, 1e-12)
-    expected = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
+    expected = deviation * (z * scipy.special.ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
     return expected * (1 - sigma / np.sqrt(deviation**2 + sigma**2 + 1e-300))
 
 

@@ -3,7 +3,7 @@
 import functools
 
 import numpy as np
-from scipy import stats
+import scipy  # scipy.stats is slow to import, so SciPy does so when it is first needed
 
 MAX_EXACT = 40  # up to so many values the sign-flip test enumerates all 2^n signs
 RESAMPLES = 9_999  # in the bootstrap, and in the sign-flip test beyond MAX_EXACT
@@ -22,7 +22,7 @@ def sign_flip(values: np.ndarray, rng: np.random.Generator) -> tuple[float, floa
         return 1.0, 1.0
     if n > MAX_EXACT:
         how = {"permutation_type": "samples", "n_resamples": RESAMPLES, "rng": rng}
-        test = functools.partial(stats.permutation_test, (values,), np.mean, **how)
+        test = functools.partial(scipy.stats.permutation_test, (values,), np.mean, **how)
         return tuple(float(test(alternative=side).pvalue) for side in ("less", "greater"))
     # Every sum is a sum over the first half plus a sum over the second half: two lists of 2^(n/2), not one of 2^n.
     halves = (zip(half, -half) for half in np.split(values, [n // 2]))
@@ -40,7 +40,7 @@ def mean_interval(values: np.ndarray, rng: np.random.Generator) -> tuple[float, 
         return np.nan, np.nan
     if np.ptp(values) <= 1e-12 * np.abs(values).max():
         return mean, mean
-    ends = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, rng=rng).confidence_interval
+    ends = scipy.stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, rng=rng).confidence_interval
     return float(ends.low), float(ends.high)
 
 
@@ -57,7 +57,7 @@ def ratio_interval(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tu
     if np.allclose(a, of_means * b, rtol=1e-12, atol=0):
         return of_means, of_means, of_means
     how = {"paired": True, "n_resamples": RESAMPLES, "method": "percentile", "rng": rng}
-    ends = stats.bootstrap((a, b), lambda a, b, axis: a.mean(axis) / b.mean(axis), **how).confidence_interval
+    ends = scipy.stats.bootstrap((a, b), lambda a, b, axis: a.mean(axis) / b.mean(axis), **how).confidence_interval
     return of_means, float(ends.low), float(ends.high)
 
 
