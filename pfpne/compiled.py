@@ -19,29 +19,16 @@ from typing import Any
 import numba
 import numba.core.config
 
-from pfpne.paths import PACKAGE
+from pfpne.paths import PACKAGE, source_files
 
 config: Any = numba.core.config
 A_DAY = 86_400  # seconds
 
 
-def source_files(package: Path) -> dict[str, os.stat_result]:
-    """Return the state of each source of the package, but for `paper`, which compiles nothing."""
-    states, folders = {}, [package]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py") and not entry.name.startswith("."):
-                    states[entry.path] = entry.stat()
-                elif entry.is_dir() and entry.name not in ("paper", "__pycache__"):
-                    folders.append(Path(entry))
-    return states
-
-
 def source_digest(package: Path) -> str:
-    """Hash the sources of the package (16 hex digits)."""
+    """Hash the sources of the package (16 hex digits), but for `paper`, which compiles nothing."""
     digest = hashlib.sha256()
-    for path in sorted(map(Path, source_files(package))):
+    for path in sorted(map(Path, source_files(package, without="paper"))):
         name = path.relative_to(package).as_posix()
         digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()[:16]
@@ -52,7 +39,7 @@ def last_changes(package: Path) -> dict[str, tuple[int, ...]]:
 
     Who edits a file can set the time of its content back (`st_mtime_ns`), but not that of its entry (`st_ctime_ns`).
     """
-    states = source_files(package).items()
+    states = source_files(package, without="paper").items()
     return {path: (state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino) for path, state in states}
 
 

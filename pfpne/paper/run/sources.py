@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from pfpne.paths import PACKAGE
+from pfpne.paths import PACKAGE, source_files
 
 REGISTRIES = ("pfpne.algorithms", "pfpne.problems", "pfpne.simulation.fast")
 NOT_FOLLOWED = ("pfpne.paper.run.", "pfpne.paper.show.")
@@ -84,8 +84,8 @@ def _stamps(tick: int) -> frozenset:
     As long as these are the same, no file has changed. tick is the time in tenths of a second. Thousands of keys are
     made in a row, and the files are looked at only once per tick.
     """
-    files = ((f"{path}", path.stat()) for path in PACKAGE.rglob("*.py"))
-    return frozenset((name, stat.st_mtime_ns, stat.st_size) for name, stat in files)
+    states = source_files(PACKAGE).items()
+    return frozenset((path, state.st_mtime_ns, state.st_size) for path, state in states)
 
 
 @functools.lru_cache(maxsize=1)
