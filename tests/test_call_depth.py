@@ -13,7 +13,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from pfpne.paper.claims import evidence
-from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimSetting, Study
+from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimCondition, Study
 from pfpne.paper.exhibits import findings, pages, regret, verdict_tables
 from pfpne.paper.run.parameters import Parameters, complete
 from pfpne.paper.run.results import Results, run_experiment
@@ -91,7 +91,7 @@ def test_from_a_stored_result_to_every_line_on_the_axes_it_is_seven_calls_at_mos
 
 
 def test_from_a_row_of_the_claims_to_the_readme_it_is_ten_calls_at_most(monkeypatch, tmp_path):
-    study = Study(2, 60, 2, 2, (ClaimSetting("bernoulli", "bernoulli", ("garland",)),), n_jobs=1, folder=tmp_path)
+    study = Study(2, 60, 2, 2, (ClaimCondition("bernoulli", "bernoulli", ("garland",)),), n_jobs=1, folder=tmp_path)
     monkeypatch.setattr(evidence, "summarize", stop)
     to_the_runs = way(verdict_tables.tabulate_claims, study)
     monkeypatch.setattr(findings, "sentences", stop)

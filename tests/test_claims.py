@@ -23,7 +23,7 @@ from pfpne.paper.claims.claim_tests import (
     rank_among,
     rounds_bound,
 )
-from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimSetting, Study, summarize
+from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimCondition, Study, summarize
 from pfpne.paper.claims.outcomes import ClaimCase, Comparison, Outcome
 from pfpne.paper.exhibits import forest_plot, table1
 from pfpne.paper.run import batch
@@ -63,12 +63,12 @@ class MadeUp(Study):
 
 
 def made_up(tell, n_runs=30) -> MadeUp:
-    settings = (
-        ClaimSetting("bernoulli", "bernoulli", SYNTHETIC_OBJECTIVES),
-        ClaimSetting("landmine", 0.0, ("landmine",)),
-        ClaimSetting("bernoulli", "bernoulli", ("rastrigin",), "cyclic"),
+    conditions = (
+        ClaimCondition("bernoulli", "bernoulli", SYNTHETIC_OBJECTIVES),
+        ClaimCondition("landmine", 0.0, ("landmine",)),
+        ClaimCondition("bernoulli", "bernoulli", ("rastrigin",), "cyclic"),
     )
-    return MadeUp(20, 100_000, n_runs, min(10, n_runs), settings, tell=tell)
+    return MadeUp(20, 100_000, n_runs, min(10, n_runs), conditions, tell=tell)
 
 
 def with_regrets(**means) -> MadeUp:
@@ -86,7 +86,7 @@ CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 
 def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
     """What one claim's test finds under Bernoulli rewards."""
-    return CLAIMS[claim_id].test(study, study.claim_settings[0], claims.GIVEN_DELTAS[own_Delta])
+    return CLAIMS[claim_id].test(study, study.claim_conditions[0], claims.GIVEN_DELTAS[own_Delta])
 
 
 def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
@@ -98,7 +98,7 @@ def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
 def test_a_case_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     asked = []
     study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
-    paper, own = (ClaimCase(study, study.claim_settings[0], "garland", own_Delta) for own_Delta in (False, True))
+    paper, own = (ClaimCase(study, study.claim_conditions[0], "garland", own_Delta) for own_Delta in (False, True))
     for case in (paper, own):
         case.runs()
         case.runs("fed-pne")
@@ -253,7 +253,9 @@ def test_fed_pne_is_better_against_the_global_optimum(shared, expected):
         return {"regret": 100.0 + np.sin(run), "global_regret": shared + np.sin(run)}
 
     assert verdict("fed-local-garland", made_up(tell)) == expected
-    assert CLAIMS["fed-local-rastrigin"].test(made_up(tell), made_up(tell).claim_settings[2], "0.01") is None  # cyclic
+    assert (
+        CLAIMS["fed-local-rastrigin"].test(made_up(tell), made_up(tell).claim_conditions[2], "0.01") is None
+    )  # cyclic
 
 
 @pytest.mark.parametrize(("mine", "expected"), [(0.5, "holds"), (2.0, "does not hold")])
@@ -339,21 +341,21 @@ class Looked(MadeUp):
 
 
 def looked(tell=None, **more) -> Looked:
-    return Looked(20, 100_000, 2, 2, made_up(None).claim_settings, tell=tell, **more)
+    return Looked(20, 100_000, 2, 2, made_up(None).claim_conditions, tell=tell, **more)
 
 
 def test_assumptions_are_held_against_the_papers_constants():
-    paper = ClaimCase(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).claim_settings[0], "garland")
+    paper = ClaimCase(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).claim_conditions[0], "garland")
     assert claim_tests.near_optimal(paper).as_claimed == [True, False]  # Delta = 0.01, of the worst client
     gaps = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
-    smooth = claim_tests.smooth(ClaimCase(looked(gaps=gaps), made_up(None).claim_settings[0], "garland"), 3)
+    smooth = claim_tests.smooth(ClaimCase(looked(gaps=gaps), made_up(None).claim_conditions[0], "garland"), 3)
     assert smooth[:2] == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
     assert outcomes.theory_settings(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}
 
 
 def test_what_a_shared_point_loses_is_the_mean_over_the_clients():
     study = looked(lambda algorithm, run, asked: {"simple_regret": 2.0}, gaps=[[1.0, 2.0, 9.0], [2.0, 2.0, 8.0]])
-    (found,) = claim_tests.finds_own(ClaimCase(study, study.claim_settings[0], "garland")).comparisons
+    (found,) = claim_tests.finds_own(ClaimCase(study, study.claim_conditions[0], "garland")).comparisons
     assert found.value == 0.5 and found.reference.tolist() == [4.0, 4.0]
 
 
@@ -381,9 +383,9 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
     def tell(algorithm, run, asked):
         return {"seconds": 2.0 if algorithm == "fn-ucb" and run < 10 * share else 1.0}
 
-    case = ClaimCase(made_up(tell), made_up(tell).claim_settings[0], "garland")
+    case = ClaimCase(made_up(tell), made_up(tell).claim_conditions[0], "garland")
     one_slow = made_up(lambda name, *_: {"seconds": {"hct-pyxab": 2.1, "fn-ucb": 4.0}.get(name, 1.0)})
-    shares = claim_tests.measure_times(ClaimCase(one_slow, one_slow.claim_settings[0], "garland"))
+    shares = claim_tests.measure_times(ClaimCase(one_slow, one_slow.claim_conditions[0], "garland"))
     assert (shares["alike"], shares["slower"]) == (0.0, 0.0)  # than each of the others, and none more than another
     assert claim_tests.count_times(case, quantity="slower").as_claimed == [expected]
     assert claim_tests.measure_times(case)["alike"] == 1.0 and claim_tests.measure_times(case)[
@@ -447,7 +449,7 @@ def test_times_are_measured_and_say_nothing_of_the_papers_programs():
 def test_the_seconds_of_one_run_are_the_median_over_the_runs():
     """Of 0, 1, 4, ..., 81 that is 20.5; the mean is 28.5."""
     study = made_up(lambda algorithm, run, asked: {"seconds": float(run**2)})
-    times = claim_tests.measure_times(ClaimCase(study, study.claim_settings[0], "garland"))
+    times = claim_tests.measure_times(ClaimCase(study, study.claim_conditions[0], "garland"))
     assert times["runs"] == 10 and {times[name] for name in claim_tests.PAPER_ALGORITHMS} == {20.5}
 
 
@@ -461,7 +463,7 @@ def test_single_rewards_are_counted():
 @pytest.mark.parametrize(("noise", "expected"), [(0.0, "true by construction"), (0.5, "holds"), (2.0, "not decidable")])
 def test_without_noise_every_mean_is_what_it_estimates(noise, expected):
     study, claim = made_up(lambda *asked: {}), CLAIMS["good-event"]
-    found = claim.test(study, replace(study.claim_settings[0], noise=noise), "0.01")
+    found = claim.test(study, replace(study.claim_conditions[0], noise=noise), "0.01")
     assert claims.judge(claim, found, found.p_values(rng()), k=1)["verdict"] == expected
 
 
@@ -793,7 +795,7 @@ def _exponents_but_for(study):
 
 def test_what_is_read_off_a_curve_by_hand(monkeypatch):
     """Three clients, regret t, 2 t and 9 t, of which 4 t is the mean; a round at each of T/2 and T."""
-    study = Study(3, 80, 1, 1, made_up(None).claim_settings, n_jobs=1)
+    study = Study(3, 80, 1, 1, made_up(None).claim_conditions, n_jobs=1)
     t = np.arange(1, 81)
     sent = pd.DataFrame({"t": [1, 40, 80], "numbers up": [1, 2, 3], "numbers down": [10, 20, 30]})
     run = SimpleNamespace(
@@ -862,14 +864,14 @@ def test_what_is_read_off_a_curve_does_not_depend_on_the_horizon(tmp_path):
 
 def test_the_primary_family_by_hand(monkeypatch):
     """Two comparisons of eight runs: one whose every difference is below 0, one in which a phase decides."""
-    settings = (ClaimSetting("bernoulli", "bernoulli", ("garland",)), ClaimSetting("2.0", 2.0, ("garland",)))
-    study = Study(2, 100, 6, 4, (*settings, ClaimSetting("2.0", 2.0, ("garland",), "cyclic")))
+    conditions = (ClaimCondition("bernoulli", "bernoulli", ("garland",)), ClaimCondition("2.0", 2.0, ("garland",)))
+    study = Study(2, 100, 6, 4, (*conditions, ClaimCondition("2.0", 2.0, ("garland",), "cyclic")))
 
     def runs(self, algorithm="pf-pne", **changes):
         level = {"pf-pne": 1.0, "hct-pyxab": 2.0, "fn-ucb": 1.6}.get(algorithm, 3.0)
         regret = level + np.linspace(0.0, 0.5, 8)
         regret[-1] += 20.0 * (algorithm == "fn-ucb")  # of the rivals the smallest median, and the largest mean
-        last_phase = 0.6 if self.setting.noise == 2.0 else [0.1] * 7 + [0.9]  # in one run the most of T
+        last_phase = 0.6 if self.condition.noise == 2.0 else [0.1] * 7 + [0.9]  # in one run the most of T
         return pd.DataFrame({"regret": regret, "last_phase": last_phase})
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
@@ -894,7 +896,7 @@ def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, last_phase
         )
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
-    case = ClaimCase(Study(2, 100, 6, 4, ()), ClaimSetting("bernoulli", "bernoulli", ("garland",)), "garland")
+    case = ClaimCase(Study(2, 100, 6, 4, ()), ClaimCondition("bernoulli", "bernoulli", ("garland",)), "garland")
     assert [one.undecidable for one in claim_tests.compare(case, ["hct"], below=1).comparisons] == [why]
     assert [one.undecidable for one in claim_tests.compare(case, ["hct"], below=1, quantity="numbers").comparisons] == [
         ""

@@ -131,11 +131,11 @@ def test_a_new_algorithm_objective_claim_figure_and_notebook_work_at_once(tmp_pa
 IMPORT = "from pfpne.algorithms import steps  # noqa: E402\n\n\n"
 TESTED = """
 from pathlib import Path
-from pfpne.paper.claims.evidence import ClaimSetting, Study
+from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.claims.verdicts import CLAIMS, evaluate_claims
 from pfpne.paper.run.notebooks import executions
 print(executions("paper")[-1][0])
 claim = next(claim for claim in CLAIMS if claim.id == "steps-worse")
-study = Study(2, 60, 3, 2, (ClaimSetting("bernoulli", "bernoulli", ("garland",)),), n_jobs=1, folder=Path(FOLDER))
+study = Study(2, 60, 3, 2, (ClaimCondition("bernoulli", "bernoulli", ("garland",)),), n_jobs=1, folder=Path(FOLDER))
 print(evaluate_claims(study, [claim])[0]["verdict"].notna().all())
 """

@@ -14,13 +14,13 @@ from pfpne.paper.exhibits.drawn import (
     MOST_PULLS,
     NOISES,
     DrawnProblem,
-    Setting,
+    DrawnSetting,
     draw_settings,
     simulate_drawn,
 )
 from pfpne.paper.run.parameters import complete
 
-PLAIN = Setting(0, 0, "levy", 1, "alike", "uniform", 0.5, 4, 200)
+PLAIN = DrawnSetting(0, 0, "levy", 1, "alike", "uniform", 0.5, 4, 200)
 
 
 @pytest.mark.parametrize(("family", "d"), [(name, d) for name, (_, dims) in FAMILIES.items() for d in dims])

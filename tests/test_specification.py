@@ -39,7 +39,7 @@ def test_every_combination_once(study, monkeypatch):
 
 def test_a_reading_is_run_as_it_says(study, monkeypatch):
     monkeypatch.setattr(specification, "ONE_PER_DIMENSION", ("garland",))
-    study = replace(study, claim_settings=study.claim_settings[:1])
+    study = replace(study, claim_conditions=study.claim_conditions[:1])
     first = {name: values[:1] for name, values in CHOICES.items()} | {"noise": ("bernoulli",)}
 
     def mean(name, **changes):

@@ -12,7 +12,7 @@ import pytest
 from pfpne import make_problem, simulate
 from pfpne.algorithms import NAMES
 from pfpne.paper.claims import stats
-from pfpne.paper.claims.evidence import ClaimSetting, Study
+from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.claims.outcomes import why_one_phase
 from pfpne.paper.exhibits import deviations, pages, table1, verdict_tables
 from pfpne.paper.show.export import Exhibit, in_latex
@@ -29,7 +29,7 @@ EVIDENCE = SimpleNamespace(
     sweep_runs=15,
     figure_runs=10,
     shift=0.1,
-    claim_settings=(SimpleNamespace(noise="bernoulli"),),
+    claim_conditions=(SimpleNamespace(noise="bernoulli"),),
 )
 FIRST, SECOND, THIRD = (
     ("smallest", "Figure 1", "PF-PNE | 50%"),
@@ -215,9 +215,9 @@ class MadeUpStudy(SimpleNamespace):
 
 
 def made_up_study(n_runs: int, **changes) -> MadeUpStudy:
-    settings = (SimpleNamespace(noise=0.5), SimpleNamespace(noise="bernoulli"))
+    conditions = (SimpleNamespace(noise=0.5), SimpleNamespace(noise="bernoulli"))
     scale = {
-        "claim_settings": settings,
+        "claim_conditions": conditions,
         "figure_runs": n_runs,
         "claim_runs": 7,
         "seed": 3,
@@ -292,7 +292,9 @@ def test_a_fit_of_one_phase_is_marked():
 @pytest.mark.parametrize("name", ["fed-pne", "fn-ucb"])
 def test_what_table_1_shows_at_each_horizon_is_what_is_simulated(tmp_path, name):
     """FN-UCB's numbers at shorter horizons are read off the run to the longest."""
-    study = Study(2, 40, 3, 2, (ClaimSetting("0.5", 0.5, ("garland",)),), shift=0.2, seed=3, n_jobs=1, folder=tmp_path)
+    study = Study(
+        2, 40, 3, 2, (ClaimCondition("0.5", 0.5, ("garland",)),), shift=0.2, seed=3, n_jobs=1, folder=tmp_path
+    )
     study = replace(study, horizon=24)
     found = table1._at_horizons(study, "garland", name)
     assert set(found) == {"local", "global", "rounds", "numbers"} and study.horizons == (1, 3, 6, 12, 24)

@@ -88,7 +88,7 @@ def compare(
         changes["horizon"] = max(1, round(times_T * case.study.horizon))
     if on_figure_runs:
         changes["n_runs"] = case.study.figure_runs
-    other_settings = {"c": c_of_noise(case.setting.noise)} if tuned_c else {}
+    other_settings = {"c": c_of_noise(case.condition.noise)} if tuned_c else {}
     runs = case.runs(algorithm, settings, **changes)
     undecidable = why_regret_undecided(algorithm, quantity, runs)
     for other in others:
@@ -343,7 +343,7 @@ def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
     Without noise every mean equals the true value. as_in_theory: with the theory's c and c_1, not the experiments'.
     """
     settings = theory_settings(cases[0].study.n_clients) if as_in_theory else {}
-    outcome, noise = count(within_width, *cases, settings=settings), cases[0].setting.noise
+    outcome, noise = count(within_width, *cases, settings=settings), cases[0].condition.noise
     wide = noise != "bernoulli" and noise > 0.5
     return replace(outcome, excuse="rewards are not in [0, 1]" if wide else "", by_design=not noise)
 
@@ -364,7 +364,7 @@ def measure_times(case: ClaimCase) -> dict:
     slower: the share of these runs in which FN-UCB takes at least LARGE_FACTOR times as long as each of the others.
     alike: the share in which no other algorithm takes more than LARGE_FACTOR times as long as another.
     """
-    n, head = case.study.figure_runs, {"regime": case.setting.name, "cells": case.setting.cells}
+    n, head = case.study.figure_runs, {"regime": case.condition.name, "cells": case.condition.cells}
     seconds = pd.DataFrame({name: case.runs(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
     others = seconds.drop(columns="fn-ucb")
     longest, shortest = others.max(axis=1), others.min(axis=1)

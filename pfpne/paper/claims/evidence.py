@@ -35,11 +35,11 @@ IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
 
 
 @dataclass(frozen=True)
-class ClaimSetting:
+class ClaimCondition:
     """A condition in which claims are tested: a noise, a kind of cells and the objectives.
 
-    (An algorithm's parameters are called settings, too.) name: the name of the noise, or "landmine". It is the column
-    "regime" of the tables of claims, which has nothing to do with the regimes of the regime map.
+    name: the name of the noise, or "landmine". It is the column "regime" of the tables of claims, which has nothing to
+    do with the regimes of the regime map.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Study:
     figure_runs : int
         Paired runs of the figures. They are the first of the claim_runs. Table 1, the deviations and other
         measurements that take long use these runs only.
-    claim_settings : tuple of ClaimSetting
+    claim_conditions : tuple of ClaimCondition
         The conditions in which the claims are tested.
     shift : float
         The standard deviation of the clients' shifts, in widths of the domain.
@@ -74,7 +74,7 @@ class Study:
 
     Examples
     --------
-    >>> Study(4, 1_000, claim_runs=3, figure_runs=3, claim_settings=()).client_counts
+    >>> Study(4, 1_000, claim_runs=3, figure_runs=3, claim_conditions=()).client_counts
     (1, 2, 4, 8, 16)
     """
 
@@ -82,7 +82,7 @@ class Study:
     horizon: int
     claim_runs: int
     figure_runs: int
-    claim_settings: tuple[ClaimSetting, ...]
+    claim_conditions: tuple[ClaimCondition, ...]
     shift: float = 0.1
     seed: int = 0
     n_jobs: int | str | None = None
@@ -103,13 +103,13 @@ class Study:
             The study at the parameters' scale, under each noise of their profile, on both kinds of cells.
         """
         profile = PROFILES[p.profile]
-        settings = [ClaimSetting(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
-        settings.append(ClaimSetting("landmine", profile.landmine_noise, ("landmine",)))
-        for setting in (*settings,):  # in one dimension the two kinds of cells are the same
-            wide = tuple(f for f in setting.objectives if OBJECTIVES[f].d > 1)
-            settings.append(replace(setting, objectives=wide, cells="cyclic"))
+        conditions = [ClaimCondition(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
+        conditions.append(ClaimCondition("landmine", profile.landmine_noise, ("landmine",)))
+        for condition in (*conditions,):  # in one dimension the two kinds of cells are the same
+            wide = tuple(f for f in condition.objectives if OBJECTIVES[f].d > 1)
+            conditions.append(replace(condition, objectives=wide, cells="cyclic"))
         figure_runs = min(p.n_runs, profile.n_runs)
-        return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(settings), p.shift, p.seed, p.n_jobs)
+        return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(conditions), p.shift, p.seed, p.n_jobs)
 
     @property
     def sweep_runs(self) -> int:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfpne.algorithms.pf_pne import PFPNESettings
 from pfpne.paper.claims import depths, stats
-from pfpne.paper.claims.evidence import ClaimSetting, Study
+from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.show.style import label
 
 PAPER_SETTINGS = PFPNESettings()
@@ -110,14 +110,14 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class ClaimCase:
-    """One case in which a claim is tested: the runs of one objective in one setting, with one Delta for PF-PNE.
+    """One case in which a claim is tested: the runs of one objective in one condition, with one Delta for PF-PNE.
 
-    setting: the noise and the kind of cells (an algorithm's parameters are called settings). own_Delta: whether PF-PNE
+    condition: the noise and the kind of cells. own_Delta: whether PF-PNE
     is given the true Delta of the clients, instead of the paper's.
     """
 
     study: Study
-    setting: ClaimSetting
+    condition: ClaimCondition
     objective: str
     own_Delta: bool = False
 
@@ -126,8 +126,8 @@ class ClaimCase:
 
         settings: the algorithm's settings, without the case's Delta. changes: as for Study.experiment.
         """
-        changes = {"cells": self.setting.cells, "settings": self.settings_for(algorithm, settings), **changes}
-        return self.study.runs(self.objective, algorithm, self.setting.noise, **changes)
+        changes = {"cells": self.condition.cells, "settings": self.settings_for(algorithm, settings), **changes}
+        return self.study.runs(self.objective, algorithm, self.condition.noise, **changes)
 
     def settings_for(self, algorithm: str, settings: dict | None = None) -> dict:
         """The given settings and, for PF-PNE, the case's Delta."""
@@ -138,13 +138,13 @@ class ClaimCase:
 
     def events(self, settings: dict | None = None) -> pd.DataFrame:
         """One row per run of PF-PNE, columns as in pfpne.paper.claims.depths.EVENTS."""
-        changes = {"cells": self.setting.cells, "settings": self.settings_for("pf-pne", settings)}
-        experiment = self.study.experiment(self.objective, "pf-pne", self.setting.noise, **changes)
+        changes = {"cells": self.condition.cells, "settings": self.settings_for("pf-pne", settings)}
+        experiment = self.study.experiment(self.objective, "pf-pne", self.condition.noise, **changes)
         return pd.DataFrame(self.study.per_run(depths.count_events, experiment), columns=[*depths.EVENTS])
 
     def per_run(self, function: Callable, *arguments) -> np.ndarray:
         """The values (n_runs, ...) of function(experiment, run, *arguments), about each run's problem and cells."""
-        experiment = self.study.experiment(self.objective, "pe", "bernoulli", cells=self.setting.cells)
+        experiment = self.study.experiment(self.objective, "pe", "bernoulli", cells=self.condition.cells)
         return self.study.per_run(function, experiment, *arguments)  # the same with any algorithm and noise
 
     @property

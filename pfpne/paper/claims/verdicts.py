@@ -43,7 +43,7 @@ import pandas as pd
 
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.claim_tests import CLAIM_TESTS, measure_times
-from pfpne.paper.claims.evidence import ClaimSetting, Study
+from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.claims.outcomes import (
     MAX_CUT_SHARE,
     PAPER_SETTINGS,
@@ -91,13 +91,13 @@ class Claim:
     by_design: bool = False
     excuse: str = ""
 
-    def test(self, study: Study, setting: ClaimSetting, Delta: str) -> Outcome | None:
+    def test(self, study: Study, condition: ClaimCondition, Delta: str) -> Outcome | None:
         """The outcome of the claim's test with one of GIVEN_DELTAS.
 
-        None if the claim is not tested in this setting, or if Delta makes no difference and this is not the first one.
+        None if the claim is not tested in this condition, or if Delta makes no difference and is not the first.
         """
-        cases = [ClaimCase(study, setting, f, Delta == "true") for f in self.objectives if f in setting.objectives]
-        tested_here = self.noise in ("", setting.noise) and self.cells in ("", setting.cells)
+        cases = [ClaimCase(study, condition, f, Delta == "true") for f in self.objectives if f in condition.objectives]
+        tested_here = self.noise in ("", condition.noise) and self.cells in ("", condition.cells)
         if cases and tested_here and (self.by_Delta or Delta == GIVEN_DELTAS[0]):
             return CLAIM_TESTS[self.kind](*cases, **self.arguments)
 
@@ -118,7 +118,7 @@ def read_claims() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read_claims())
-CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`; "regime": the name of a ClaimSetting
+CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`; "regime": the name of a ClaimCondition
     "id whose once family place statement regime cells Delta verdict decided_by measured runs k p_right p_wrong",
     "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong why_not",
     "id regime cells Delta what side excess",
@@ -126,7 +126,7 @@ CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`;
 
 
 def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Test every claim in every setting, with either Delta.
+    """Test every claim in every condition, with either Delta.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
     Returns
     -------
     verdicts : pandas.DataFrame
-        One row per claim, setting and Delta ("0.01", "true", or "" if Delta makes no difference). decided_by: the
+        One row per claim, condition and Delta ("0.01", "true", or "" if Delta makes no difference). decided_by: the
         comparison furthest from the claim, the counterexample to a counted claim, or the reason why it is not
-        decidable. k: the number of tested claims of the family in this setting. p_right, p_wrong: the corrected
+        decidable. k: the number of tested claims of the family in this condition. p_right, p_wrong: the corrected
         p-values, times k; nan for counted claims.
     comparisons : pandas.DataFrame
         One row per comparison. mean, low, high: the mean difference or slope over n runs, with its 95 % bootstrap
@@ -151,18 +151,18 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         One row per decidable comparison. excess: the violation in each run (negative if the claim holds), the input of
         the sign-flip test.
     """
-    tests = itertools.product(claims, study.claim_settings, GIVEN_DELTAS)
-    results = {(claim, setting, Delta): claim.test(study, setting, Delta) for claim, setting, Delta in tests}
+    tests = itertools.product(claims, study.claim_conditions, GIVEN_DELTAS)
+    results = {(claim, condition, Delta): claim.test(study, condition, Delta) for claim, condition, Delta in tests}
     outcomes = {test: outcome for test, outcome in results.items() if outcome}
     compared = [test for test, outcome in outcomes.items() if outcome.comparisons]
-    family_sizes = Counter((claim.family, setting, Delta) for claim, setting, Delta in compared)
+    family_sizes = Counter((claim.family, condition, Delta) for claim, condition, Delta in compared)
     verdicts, comparisons = [], []
-    for (claim, setting, Delta), outcome in outcomes.items():
-        random = partial(stream, study.seed, "claims", claim.id, setting.name, setting.cells, Delta)
+    for (claim, condition, Delta), outcome in outcomes.items():
+        random = partial(stream, study.seed, "claims", claim.id, condition.name, condition.cells, Delta)
         p = outcome.p_values(random())
-        head = head_of_rows(claim, study, setting, Delta)
+        head = head_of_rows(claim, study, condition, Delta)
         rows = comparison_rows(outcome, p, random("interval"))
-        verdict = judge(claim, outcome, p, family_sizes[claim.family, setting, Delta])
+        verdict = judge(claim, outcome, p, family_sizes[claim.family, condition, Delta])
         measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))
         verdicts.append(head | verdict | {"measured": measured})
         comparisons += [head | row for row in rows]
@@ -171,16 +171,16 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
     return tuple(pd.DataFrame(rows, columns=names.split()) for rows, names in tables)
 
 
-def head_of_rows(claim: Claim, study: Study, setting: ClaimSetting, Delta: str) -> dict:
-    """The common columns of a claim's rows in one setting with one Delta."""
+def head_of_rows(claim: Claim, study: Study, condition: ClaimCondition, Delta: str) -> dict:
+    """The common columns of a claim's rows in one condition with one Delta."""
     client_counts, horizons = ", ".join(map(str, study.client_counts)), ", ".join(f"{T:,}" for T in study.horizons)
     scale = vars(study) | {"client_counts": client_counts, "horizons": horizons, "sweep_runs": study.sweep_runs}
     return vars(claim) | {
         "statement": claim.tested,
         "whose": "ours" if claim.ours else "the paper's",
         "once": "once" if claim.once else "",
-        "regime": setting.name,
-        "cells": setting.cells,
+        "regime": condition.name,
+        "cells": condition.cells,
         "Delta": Delta if claim.by_Delta else "",
         "runs": claim.runs_in_words.format_map(scale),
     }
@@ -301,21 +301,21 @@ def primary_family(study: Study) -> pd.DataFrame:
         T in PF-PNE's last phase.
     """
     rows, pairs = [], []
-    settings = [setting for setting in study.claim_settings if setting.cells == "random"]
-    for case in _main_cases(study, settings):
-        setting, objective = case.setting, case.objective
+    conditions = [condition for condition in study.claim_conditions if condition.cells == "random"]
+    for case in _main_cases(study, conditions):
+        condition, objective = case.condition, case.objective
         runs = case.runs()
         ours, phase = runs["regret"].to_numpy(), runs["last_phase"].mean()
         theirs = {name: case.runs(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
         rival = min(theirs, key=lambda name: theirs[name].mean())
-        random = partial(stream, study.seed, "primary", objective, setting.name)
+        random = partial(stream, study.seed, "primary", objective, condition.name)
         p = np.array([stats.sign_flip(ours - regret, random()) for regret in theirs.values()])
         p_right, p_wrong = stats.combine_p_values(p)
         ratio, low, high = stats.ratio_interval(ours, theirs[rival], random("ratio"))
         improvement_low, improvement_high = stats.improvement_interval([(ours, theirs[rival])], random("improvement"))
         rows.append(
             {
-                **{"objective": objective, "regime": setting.name, "n": len(ours), "rival": rival, "phase": phase},
+                **{"objective": objective, "regime": condition.name, "n": len(ours), "rival": rival, "phase": phase},
                 **{"ratio": ratio, "low": low, "high": high},
                 "improvement": stats.probability_of_improvement(ours, theirs[rival]),
                 **{"improvement_low": improvement_low, "improvement_high": improvement_high},
@@ -331,11 +331,11 @@ def primary_family(study: Study) -> pd.DataFrame:
 
 
 def times_by_objective(study: Study) -> pd.DataFrame:
-    """The seconds behind the claims on time, which vary between batches: one row per setting and objective."""
-    return pd.DataFrame([measure_times(case) for case in _main_cases(study, study.claim_settings)])
+    """The seconds behind the claims on time, which vary between batches: one row per condition and objective."""
+    return pd.DataFrame([measure_times(case) for case in _main_cases(study, study.claim_conditions)])
 
 
-def _main_cases(study: Study, settings: Sequence[ClaimSetting]) -> list[ClaimCase]:
+def _main_cases(study: Study, conditions: Sequence[ClaimCondition]) -> list[ClaimCase]:
     """The cases of the objectives of the main figure."""
-    pairs = [(setting, f) for setting in settings for f in setting.objectives if f in MAIN_OBJECTIVES]
+    pairs = [(condition, f) for condition in conditions for f in condition.objectives if f in MAIN_OBJECTIVES]
     return [ClaimCase(study, *pair) for pair in pairs]

@@ -235,7 +235,7 @@ SCALES = {"uniform": (0.05, 0.1, 0.5, 1.0), "gaussian": (0.03, 0.1, 0.3, 0.6)}  
 
 
 @dataclass(frozen=True)
-class Setting:
+class DrawnSetting:
     """A drawn setting: family and d, kind of clients, noise and its scale, M, and T. number names its streams."""
 
     seed: int
@@ -249,7 +249,7 @@ class Setting:
     horizon: int
 
 
-def draw_settings(n: int, seed: int) -> list[Setting]:
+def draw_settings(n: int, seed: int) -> list[DrawnSetting]:
     """Draw n settings. Binary rewards have no loud client, whose noise cannot be larger."""
     drawn = []
     for number in range(n):
@@ -261,14 +261,14 @@ def draw_settings(n: int, seed: int) -> list[Setting]:
             kind = "alike"
         M, T = int(rng.choice(CLIENTS)), int(rng.choice(HORIZONS))
         scale = float(rng.choice(SCALES.get(noise, (0.1,))))
-        drawn.append(Setting(seed, number, family, d, kind, noise, scale, M, min(T, MOST_PULLS // M)))
+        drawn.append(DrawnSetting(seed, number, family, d, kind, noise, scale, M, min(T, MOST_PULLS // M)))
     return drawn
 
 
 class DrawnProblem(Problem):
     """One run of a setting: each client's own form of the objective. tops: the points of the clients' maxima."""
 
-    def __init__(self, setting: Setting, run: int):
+    def __init__(self, setting: DrawnSetting, run: int):
         noise = {"bernoulli": "bernoulli", "heteroscedastic": 0.05, "uniform": setting.scale}.get(setting.noise, 1.0)
         super().__init__(
             f"drawn {setting.number}", np.repeat(UNIT, setting.d, axis=0), setting.n_clients, noise, setting.seed, run
@@ -320,7 +320,7 @@ class DrawnProblem(Problem):
 
 
 @functools.lru_cache(maxsize=4)
-def _objective(setting: Setting) -> Objective:
+def _objective(setting: DrawnSetting) -> Objective:
     return FAMILIES[setting.family][0](setting.d, stream(setting.seed, "drawn objective", setting.number))
 
 
@@ -367,7 +367,7 @@ def _sparse(u: np.ndarray) -> np.ndarray:
     return np.where(u < 0.01, -10.0, np.where(u > 0.99, 10.0, 0.0))
 
 
-def simulate_drawn(name: str, setting: Setting, run: int, cells: str = "random", **settings) -> Measurements:
+def simulate_drawn(name: str, setting: DrawnSetting, run: int, cells: str = "random", **settings) -> Measurements:
     """Simulate an algorithm in one run of a setting: problem, cells and noise are the same for every algorithm."""
     problem = DrawnProblem(setting, run)
     return simulate_with(problem.streams(), name, problem, setting.horizon, cells=cells, **settings)

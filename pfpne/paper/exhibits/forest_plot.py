@@ -34,19 +34,19 @@ def ratios(study: Study) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per setting, cells, objective and algorithm: n (runs), ratio (of the means), and the ends low and high
+        One row per noise, cells, objective and algorithm: n (runs), ratio (of the means), and the ends low and high
         of its 95 % bootstrap interval.
     """
     rows = []
-    for setting in study.claim_settings:
-        for objective in setting.objectives:
-            pf_pne = study.runs(objective, "pf-pne", setting.noise, cells=setting.cells)["regret"].to_numpy()
+    for condition in study.claim_conditions:
+        for objective in condition.objectives:
+            pf_pne = study.runs(objective, "pf-pne", condition.noise, cells=condition.cells)["regret"].to_numpy()
             for rival in RIVALS:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == PF_PNE_OWN_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
-                runs = study.runs(objective, name, setting.noise, n, cells=setting.cells, settings=settings)
+                runs = study.runs(objective, name, condition.noise, n, cells=condition.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()
-                head = setting.name, setting.cells, objective, rival
+                head = condition.name, condition.cells, objective, rival
                 rows.append((*head, n, *stats.ratio_interval(theirs, pf_pne[:n], stream(study.seed, "ratios", *head))))
     columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
@@ -96,7 +96,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
         The figure, and the table as CSV.
     """
     names, runs = in_order(table["algorithm"]), sorted(set(table["n"]))
-    noises = list(dict.fromkeys(setting.name for setting in study.claim_settings if setting.name != "landmine"))
+    noises = list(dict.fromkeys(condition.name for condition in study.claim_conditions if condition.name != "landmine"))
     row_names = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
     table = table.assign(row=row_names)
     order = [row for f in TITLES for row in (title(f), f"{title(f)}, cyclic") if row in set(row_names)]

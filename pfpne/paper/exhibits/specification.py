@@ -57,8 +57,12 @@ def compare_readings(study: Study, max_values: int | None = None) -> pd.DataFram
     pandas.DataFrame
         One row per objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
     """
-    settings = [one for one in study.claim_settings if one.cells == "random" and ONE_PER_DIMENSION[0] in one.objectives]
-    noises, rows = [setting.noise for setting in settings], []
+    conditions = [
+        condition
+        for condition in study.claim_conditions
+        if condition.cells == "random" and ONE_PER_DIMENSION[0] in condition.objectives
+    ]
+    noises, rows = [condition.noise for condition in conditions], []
     for objective in ONE_PER_DIMENSION:
         horizons = [max(1, round(part * study.horizon)) for part in CHOICES["T"]]
         cells = CHOICES["cells"] if problems.OBJECTIVES[objective].d > 1 else ("random",)  # in one dimension the same

@@ -65,7 +65,7 @@ def measure(study: Study) -> pd.DataFrame:
 def _row(study: Study, name: str, objective: str) -> dict:
     measured = _at_horizons(study, objective, name)
     row = {"algorithm": name, **STATED.get(name, Stated())._asdict()}
-    row |= {"objective": objective, "noise": study.claim_settings[0].noise, "n": study.figure_runs}
+    row |= {"objective": objective, "noise": study.claim_conditions[0].noise, "n": study.figure_runs}
     for kind in ("local", "global"):
         at_T = measured[kind][:, -1]
         row |= {kind: at_T.mean(), f"{kind}_sd": at_T.std(ddof=1) if len(at_T) > 1 else np.nan}
@@ -80,7 +80,7 @@ def _row(study: Study, name: str, objective: str) -> dict:
 
 def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, str]:
     """Exponents (n,) of M in R(T)/M with identical clients, and the reason, if any, why they say little."""
-    noise, n = study.claim_settings[0].noise, study.figure_runs
+    noise, n = study.claim_conditions[0].noise, study.figure_runs
     clients = study.client_counts[:-1]  # the last takes as long as the others together
     rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
     return stats.growth_exponents(clients, np.stack([table["regret"] for table in rows], axis=1)), why_one_phase(
@@ -116,7 +116,7 @@ def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarra
     """Local and global regret, rounds and numbers, (n, k), at each of the study's k horizons."""
     if name in INTERPOLATED:
         return _interpolate(study, objective, name)
-    noise, n = study.claim_settings[0].noise, study.figure_runs
+    noise, n = study.claim_conditions[0].noise, study.figure_runs
     tables = [study.runs(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
     columns = {"local": "regret", "global": "global_regret", "rounds": "rounds", "numbers": "numbers"}
     return {kind: np.stack([table[column] for table in tables], axis=1) for kind, column in columns.items()}
@@ -124,7 +124,7 @@ def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarra
 
 def _interpolate(study: Study, objective: str, name: str) -> dict[str, np.ndarray]:
     """Local and global regret, rounds and numbers at each horizon, read off the curves of the runs to the longest."""
-    noise, n, T = study.claim_settings[0].noise, study.figure_runs, np.array(study.horizons)
+    noise, n, T = study.claim_conditions[0].noise, study.figure_runs, np.array(study.horizons)
     experiment = study.experiment(objective, name, noise, n, global_regret=True)
     rows = []
     for run in run_experiment(experiment, n_jobs=study.n_jobs, folder=study.folder).runs.values():
@@ -144,7 +144,7 @@ def table_caption(study: Study) -> str:
         "and whether the local objectives are optimized, for one near-optimality dimension d of all objectives. A "
         "dash marks algorithms that are not in its table. An asterisk marks comparisons that it calls not completely "
         "fair, because the server sees everything or the global objective is optimized. The other columns are "
-        f"measured with {noise_in_words(study.claim_settings[0].noise)}, random cells, M = {study.n_clients} clients"
+        f"measured with {noise_in_words(study.claim_conditions[0].noise)}, random cells, M = {study.n_clients} clients"
         f" and T = {study.horizon:,}. R(T)/M, local and global, is a mean (standard deviation) over n ="
         f" {study.figure_runs} runs. The exponent of M in R(T)/M is over M ="
         f" {', '.join(map(str, study.client_counts[:-1]))} identical"
@@ -266,7 +266,7 @@ def draw_exponents(table: pd.DataFrame, study: Study) -> Exhibit:
     names, objectives = in_order(shown["algorithm"]), list(table["objective"].unique())
     caption = (
         "How fast regret grows: the local exponent of T, which is log2 of R(T)/M at T over that at T/2. M = "
-        f"{study.n_clients} clients, {noise_in_words(study.claim_settings[0].noise)}, random cells, means over n = "
+        f"{study.n_clients} clients, {noise_in_words(study.claim_conditions[0].noise)}, random cells, means over n = "
         f"{table['n'].max()} runs of each length T, with bootstrap 95 % intervals. Marks of one T stand side by side. "
         "At 1 (solid line) regret grows like T. The paper's (d+1)/(d+2) is 1/2 for d = 0 (dotted line). The CSV has "
         "the other algorithms, too."

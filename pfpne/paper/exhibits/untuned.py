@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.paper.exhibits.drawn import KINDS, MOST_PULLS, NOISES, Setting, draw_settings, simulate_drawn
+from pfpne.paper.exhibits.drawn import KINDS, MOST_PULLS, NOISES, DrawnSetting, draw_settings, simulate_drawn
 from pfpne.paper.exhibits.guide import FAR_BEHIND, NEAR_BEST
 from pfpne.paper.exhibits.regimes import MAP_VARIANTS, RANKED_ON_MAP
 from pfpne.paper.run import cache
@@ -72,7 +72,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
 
 
 def _means(
-    settings: list[Setting], first: int, n_runs: int, p: Parameters, folder: Path, variants: dict
+    settings: list[DrawnSetting], first: int, n_runs: int, p: Parameters, folder: Path, variants: dict
 ) -> pd.DataFrame:
     """The mean R(T)/M over runs first, first + 1, ...: one row per setting, one column per variant."""
     jobs = [(s, name, given, first, n_runs, folder) for s in settings for name, given in variants.values()]
@@ -80,7 +80,7 @@ def _means(
     return pd.DataFrame(np.reshape(regrets, (len(settings), len(variants))), columns=[*variants])
 
 
-def _mean_regret(setting: Setting, name: str, given: dict, first: int, n_runs: int, folder: Path) -> float:
+def _mean_regret(setting: DrawnSetting, name: str, given: dict, first: int, n_runs: int, folder: Path) -> float:
     row = ALGORITHMS[name]
     content = {"setting": dataclasses.asdict(setting), "settings": given, "first": first, "n_runs": n_runs}
     key = cache.key(content, simulate_drawn, row, fast_form(row))
