@@ -86,7 +86,7 @@ CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 
 def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
     """What one claim's test finds under Bernoulli rewards."""
-    return CLAIMS[claim_id].test(study, study.claim_conditions[0], claims.GIVEN_DELTAS[own_Delta])
+    return CLAIMS[claim_id].test(study, study.claim_conditions[0], claims.PF_PNE_DELTAS[own_Delta])
 
 
 def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
@@ -323,7 +323,7 @@ def test_communication_is_counted(claim_id, changed, expected):
     fed = {"rounds": 12, "last_round": numbers.pop("fed_last"), "numbers": 9_000, "Delta": math.nan}
     study = made_up(lambda algorithm, run, asked: numbers if algorithm == "pf-pne" else fed)
     assert verdict(claim_id, study) == expected
-    reason = outcome(claim_id, study).reason
+    reason = outcome(claim_id, study).counterexample
     assert reason.startswith("Garland: ") if expected == "does not hold" else reason == ""
 
 
@@ -356,7 +356,7 @@ def test_assumptions_are_held_against_the_papers_constants():
 def test_what_a_shared_point_loses_is_the_mean_over_the_clients():
     study = looked(lambda algorithm, run, asked: {"simple_regret": 2.0}, gaps=[[1.0, 2.0, 9.0], [2.0, 2.0, 8.0]])
     (found,) = claim_tests.finds_own(ClaimCase(study, study.claim_conditions[0], "garland")).comparisons
-    assert found.value == 0.5 and found.reference.tolist() == [4.0, 4.0]
+    assert found.estimate == 0.5 and found.reference.tolist() == [4.0, 4.0]
 
 
 @pytest.mark.parametrize(("share", "vacuous"), [(0.79, False), (0.81, True)])
@@ -364,7 +364,10 @@ def test_settings_move_nothing_where_nothing_is_learnt(share, vacuous):
     """With a gap of 0.001 per random point, points drawn at random have R(T)/M = 100."""
     study = looked(lambda algorithm, run, asked: {"regret": 100 * share + run - 0.5}, chance=0.001)
     found = outcome("settings-garland", study)
-    assert bool(found.vacuous) == vacuous and f"{share:.0%} of the regret of points drawn at random" in found.measured
+    assert (
+        bool(found.vacuous_reason) == vacuous
+        and f"{share:.0%} of the regret of points drawn at random" in found.measured
+    )
 
 
 def test_what_points_drawn_at_random_lose_is_a_mean_over_the_runs():
@@ -375,7 +378,7 @@ def test_what_points_drawn_at_random_lose_is_a_mean_over_the_runs():
 
 @pytest.mark.parametrize(("last_phase", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
 def test_more_than_half_of_T_in_one_phase_is_one_phase(last_phase, why):
-    assert outcomes.why_one_phase(pd.Series([last_phase - 0.1, last_phase + 0.1])) == why
+    assert outcomes.one_phase_reason(pd.Series([last_phase - 0.1, last_phase + 0.1])) == why
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.8, True), (0.7, None), (0.3, None), (0.1, False)])
@@ -413,7 +416,7 @@ def test_with_Delta_0_as_many_numbers_go_up(up, expected):
 def test_where_many_values_are_run_half_of_the_runs_are_as_the_claim_says(topic):
     study = made_up(lambda algorithm, run, asked: {"regret": 10.0 + run, "last_phase": 0.1, "Delta": 0.1})
     compared = outcome(f"{topic}-garland", study).comparisons
-    assert {len(comparison.values) for comparison in compared} == {study.sweep_runs} == {15}
+    assert {len(comparison.run_values) for comparison in compared} == {study.sweep_runs} == {15}
     assert "n = {sweep_runs}" in CLAIMS[f"{topic}-garland"].runs_in_words
 
 
@@ -473,7 +476,7 @@ def test_without_noise_every_mean_is_what_it_estimates(noise, expected):
 def comparison(margin: float, low=False, why_not="") -> Comparison:
     """One whose mean is so much beyond its limit, in 30 runs."""
     shown = np.full(30, 1.0 + (-margin if low else margin)) + 0.01 * np.sin(np.arange(30))
-    return Comparison(f"{margin}", shown, is_above=low, undecidable=why_not)
+    return Comparison(f"{margin}", shown, is_above=low, undecidable_reason=why_not)
 
 
 def judged(*comparisons, k=1, **of_claim) -> tuple[str, str]:
@@ -493,7 +496,7 @@ def test_judging():
     assert judged(comparison(0.5, low=True), right)[0] == "does not hold"
     assert judged(right, comparison(0.5, why_not="too short")) == ("not decidable", "too short")
     assert judged(wrong, comparison(0.5, why_not="too short"))[0] == "does not hold"
-    assert judged(wrong, excuse="not these") == ("not decidable", "not these")
+    assert judged(wrong, undecidable_reason="not these") == ("not decidable", "not these")
 
 
 @pytest.mark.parametrize(
@@ -501,7 +504,7 @@ def test_judging():
 )
 def test_judging_counts(as_claimed, expected):
     for excuse, verdict in (("", expected), ("x", "not decidable")):
-        found = Outcome(as_claimed=as_claimed, excuse=excuse)
+        found = Outcome(as_claimed=as_claimed, undecidable_reason=excuse)
         assert claims.judge(CLAIMS["fed-grows"], found, found.p_values(rng()), k=0)["verdict"] == verdict
 
 
@@ -572,12 +575,12 @@ PLACE = r"Abstract|(Section|Table|Figure|Assumption|Theorem|Remark|Corollary|App
 def test_every_claim_has_an_id_of_its_own_and_a_place_in_the_paper():
     assert len(CLAIMS) == len(claims.CLAIMS)
     for claim in claims.CLAIMS:
-        assert all(re.fullmatch(PLACE, where) for where in claim.place.split(", "))
+        assert all(re.fullmatch(PLACE, where) for where in claim.where_in_paper.split(", "))
 
 
 def test_what_is_tested_says_what_the_tests_are_given():
     for claim in claims.CLAIMS:
-        given, said = claim.arguments, claim.tested.replace("half of", "0.5 times").replace("twice", "2 times")
+        given, said = claim.arguments, claim.hypothesis.replace("half of", "0.5 times").replace("twice", "2 times")
         compared = claim.kind.startswith(("compare", "any"))
         bounds = [given.get("within"), *(given.get(side) for side in ("below", "above") if compared)]
         for bound in {max(x, 1 / x) if x != 0.5 else x for x in bounds if x} - {1}:
@@ -596,7 +599,7 @@ def test_what_is_tested_says_what_the_tests_are_given():
                 and f"{MOST_RUNS_SHARE:.0%}" in said
                 and f"{1 - MOST_RUNS_SHARE:.0%}" in said
             )
-    assert f"Delta = {claims.GIVEN_DELTAS[0]} " in CLAIMS["delta-bounds-garland"].tested
+    assert f"Delta = {claims.PF_PNE_DELTAS[0]} " in CLAIMS["delta-bounds-garland"].hypothesis
     H_0 = [last_depth(pd.DataFrame({"Delta": [Delta]}))[0] for Delta in CLAIMS["any-Delta-garland"].arguments["deltas"]]
     assert H_0 == [*range(10), math.inf]
 
@@ -649,7 +652,7 @@ def test_each_claim_in_each_regime_with_either_Delta(verdicts):
     assert (table[["statement", "measured", "runs"]] != "").all(axis=None)
     assert not table.duplicated(["id", *column]).any()
     for (claim_id, regime, cells), mine in table.groupby(["id", "regime", "cells"]):
-        assert mine["Delta"].tolist() in ([""], list(claims.GIVEN_DELTAS))
+        assert mine["Delta"].tolist() in ([""], list(claims.PF_PNE_DELTAS))
         assert (regime == "landmine") == (claim_id.endswith("landmine")) or not claim_id.endswith("landmine")
         assert cells == "random" or not claim_id.endswith(("garland", "himmelblau"))
     smallest = comparisons.query("id == 'smallest-garland' and regime == 'bernoulli' and Delta == 'true'")
@@ -667,7 +670,7 @@ def test_a_verdict_follows_from_the_table_of_comparisons(verdicts):
     comparisons = comparisons.set_index(column).sort_index()
     for row in table[table["p_right"].notna()].to_dict("records"):
         mine = comparisons.loc[[tuple(row[name] for name in column)]]
-        told = mine[mine["why_not"] == ""]
+        told = mine[mine["undecidable_reason"] == ""]
         wrong = row["k"] * len(told) * told["p_wrong"].min() <= claims.ALPHA
         holds = row["k"] * told["p_right"].max() <= claims.ALPHA
         expected = "does not hold" if wrong else "holds" if holds else "undecided"
@@ -681,7 +684,7 @@ def test_a_verdict_follows_from_the_table_of_comparisons(verdicts):
 def test_p_values_follow_from_what_each_run_was(verdicts):
     _, comparisons, runs = verdicts
     column = ["id", "regime", "cells", "Delta", "what", "side"]
-    told = comparisons[comparisons["why_not"] == ""].set_index(column)
+    told = comparisons[comparisons["undecidable_reason"] == ""].set_index(column)
     assert set(runs.set_index(column).index) == set(told.index)
     for row in runs[::7].to_dict("records"):
         excess = [float(x) for x in row["excess"].split()]
@@ -692,11 +695,13 @@ def test_p_values_follow_from_what_each_run_was(verdicts):
 
 def test_whose_a_claim_is_and_whether_noise_matters_is_declared(verdicts):
     table = verdicts[0]
-    assert set(table[table["whose"] == "ours"]["id"]) == {claim.id for claim in claims.CLAIMS if claim.ours}
-    once = {claim.kind for claim in claims.CLAIMS if claim.once}
+    assert set(table[table["whose"] == "ours"]["id"]) == {claim.id for claim in claims.CLAIMS if claim.added_by_us}
+    once = {claim.kind for claim in claims.CLAIMS if not claim.by_noise}
     assert once == {"within_Delta", "near_optimal", "smooth", "confidential"}
-    assert set(table[table["once"] == "once"]["id"]) == {claim.id for claim in claims.CLAIMS if claim.once}
-    assert set(table["once"]) == {"once", ""}
+    assert set(table[table["over_noises"] == "once"]["id"]) == {
+        claim.id for claim in claims.CLAIMS if not claim.by_noise
+    }
+    assert set(table["over_noises"]) == {"once", ""}
     ours = set(table[table["whose"] == "ours"]["id"])
     assert {"beats-tuned-hct-garland", "sooner-garland", "later-pe-garland"} <= ours and "later-garland" not in ours
 
@@ -897,8 +902,8 @@ def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, last_phase
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
     case = ClaimCase(Study(2, 100, 6, 4, ()), ClaimCondition("bernoulli", "bernoulli", ("garland",)), "garland")
-    assert [one.undecidable for one in claim_tests.compare(case, ["hct"], below=1).comparisons] == [why]
-    assert [one.undecidable for one in claim_tests.compare(case, ["hct"], below=1, quantity="numbers").comparisons] == [
-        ""
-    ]
-    assert [one.undecidable for one in claim_tests.compare(case, ["pf-pne"], "hct", below=2).comparisons] == [""]
+    assert [one.undecidable_reason for one in claim_tests.compare(case, ["hct"], below=1).comparisons] == [why]
+    assert [
+        one.undecidable_reason for one in claim_tests.compare(case, ["hct"], below=1, quantity="numbers").comparisons
+    ] == [""]
+    assert [one.undecidable_reason for one in claim_tests.compare(case, ["pf-pne"], "hct", below=2).comparisons] == [""]

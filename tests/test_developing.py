@@ -50,9 +50,9 @@ OBJECTIVE = "\n\ndef ramp(x: np.ndarray) -> np.ndarray:\n    return x[:, 0]\n"
 CLAIM = """
 [[claim]]
 id = "steps-worse"
-place = "nowhere"
+where_in_paper = "nowhere"
 quote = ""
-tested = "On Garland, Steps has more regret than PF-PNE"
+hypothesis = "On Garland, Steps has more regret than PF-PNE"
 short = "steps"
 objectives = ["garland"]
 kind = "compare"

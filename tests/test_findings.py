@@ -22,7 +22,7 @@ def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         }
         for claim in claims.CLAIMS
         for regime, cells in REGIMES
-        for Delta in (claims.GIVEN_DELTAS if claim.by_Delta else ("",))
+        for Delta in (claims.PF_PNE_DELTAS if claim.by_Delta else ("",))
     ]
     more = {
         "verdict": verdict,

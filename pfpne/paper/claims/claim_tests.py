@@ -27,9 +27,9 @@ from pfpne.paper.claims.outcomes import (
     communication_in_words,
     extremes_in_words,
     format_number,
+    one_phase_reason,
     range_in_words,
     theory_settings,
-    why_one_phase,
 )
 from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.style import Delta_in_words, label, title
@@ -43,25 +43,25 @@ CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # their regret at T depends on the tr
 # --- tests that compare -----------------------------------------------------------------------------
 
 
-def why_regret_undecided(algorithm: str, quantity: str, runs: pd.DataFrame) -> str:
+def undecidable_regret_reason(algorithm: str, quantity: str, runs: pd.DataFrame) -> str:
     """The reason why an algorithm's regret in these runs cannot be compared; "" if it can."""
-    return why_one_phase(runs["last_phase"]) if algorithm in CUT_MATTERS and quantity == "regret" else ""
+    return one_phase_reason(runs["last_phase"]) if algorithm in CUT_MATTERS and quantity == "regret" else ""
 
 
 def inequalities(
-    a: np.ndarray, b: np.ndarray, name: str | tuple[str, str], below=None, above=None, undecidable=""
+    a: np.ndarray, b: np.ndarray, name: str | tuple[str, str], below=None, above=None, undecidable_reason=""
 ) -> list[Comparison]:
     """Make the comparisons of a claim about paired runs: a < below * b, and a > above * b, for the limits given.
 
     a, b (n,): one value per run; if their lengths differ, only the common runs count. name: the name of the comparison,
-    or the names of a and of b. undecidable: the reason why the runs cannot decide it, or "".
+    or the names of a and of b. undecidable_reason: why the runs cannot decide it, or "".
     """
     n = min(len(a), len(b))
     a, b = a[:n], b[:n]
     pair = None if isinstance(name, str) else name
     name = " - ".join(pair) if pair else name
     limits = [(limit, is_above) for limit, is_above in ((below, False), (above, True)) if limit is not None]
-    return [Comparison(name, a - b, b, limit, is_above, undecidable, pair=pair) for limit, is_above in limits]
+    return [Comparison(name, a - b, b, limit, is_above, undecidable_reason, pair=pair) for limit, is_above in limits]
 
 
 def compare(
@@ -90,11 +90,11 @@ def compare(
         changes["n_runs"] = case.study.figure_runs
     other_settings = {"c": c_of_noise(case.condition.noise)} if tuned_c else {}
     runs = case.runs(algorithm, settings, **changes)
-    undecidable = why_regret_undecided(algorithm, quantity, runs)
+    undecidable_reason = undecidable_regret_reason(algorithm, quantity, runs)
     for other in others:
         theirs = case.runs(other, other_settings, **changes)[quantity].to_numpy()
         pair = label(algorithm), label(other)
-        comparisons += inequalities(runs[quantity].to_numpy(), theirs, pair, below, above, undecidable)
+        comparisons += inequalities(runs[quantity].to_numpy(), theirs, pair, below, above, undecidable_reason)
     return Outcome(comparisons)
 
 
@@ -106,24 +106,24 @@ def c_of_noise(noise: float | str) -> float:
 def compare_global(case: ClaimCase, algorithm: str) -> Outcome:
     """The algorithm's global R(T)/M, against f-bar's maximum, is below its local R(T)/M."""
     runs = case.runs(algorithm, global_regret=True, n_runs=case.study.figure_runs)
-    shared, local = runs["global_regret"].to_numpy(), runs["regret"].to_numpy()
-    return Outcome(inequalities(shared, local, ("global", "local"), below=1))
+    against_global, local = runs["global_regret"].to_numpy(), runs["regret"].to_numpy()
+    return Outcome(inequalities(against_global, local, ("global", "local"), below=1))
 
 
 def compare_identical(case: ClaimCase, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is more than `above` times its R(T)/M with identical clients."""
     apart, identical = (case.runs(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENTS))
     pair = f"shift {case.study.shift:g}", "alike"
-    undecidable = why_regret_undecided(algorithm, "regret", apart)
+    undecidable_reason = undecidable_regret_reason(algorithm, "regret", apart)
     regrets = apart["regret"].to_numpy(), identical["regret"].to_numpy()
-    return Outcome(inequalities(*regrets, pair, above=above, undecidable=undecidable))
+    return Outcome(inequalities(*regrets, pair, above=above, undecidable_reason=undecidable_reason))
 
 
 def finds_own(case: ClaimCase) -> Outcome:
     """At T, PF-PNE's simple regret is below the simple regret of deploying f-bar's maximiser at every client."""
     deployed = case.runs()["simple_regret"].to_numpy()
-    shared = case.per_run(depths.gaps_at_global_maximum).mean(axis=1)
-    return Outcome(inequalities(deployed, shared, ("PF-PNE", "global maximiser"), below=1))
+    at_global_maximum = case.per_run(depths.gaps_at_global_maximum).mean(axis=1)
+    return Outcome(inequalities(deployed, at_global_maximum, ("PF-PNE", "global maximiser"), below=1))
 
 
 def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: float) -> Outcome:
@@ -132,33 +132,33 @@ def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: f
     The claim is vacuous if PF-PNE's regret is close to that of random points: then no setting can matter.
     """
     runs = {name: case.runs(name) for name in PAPER_ALGORITHMS}
-    ours, *rivals = (table["regret"].to_numpy() for table in runs.values())
-    undecidable = why_regret_undecided("pf-pne", "regret", runs["pf-pne"])
+    pf_pne, *rivals = (table["regret"].to_numpy() for table in runs.values())
+    undecidable_reason = undecidable_regret_reason("pf-pne", "regret", runs["pf-pne"])
     comparisons, ranks = [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
         if not (name == "Delta" and case.own_Delta):
             moved = case.runs(settings={name: value}, **case.sweep)["regret"].to_numpy()
-            comparisons += inequalities(moved, ours, f"{name} = {value:g}", within, 1 / within, undecidable)
+            comparisons += inequalities(moved, pf_pne, f"{name} = {value:g}", within, 1 / within, undecidable_reason)
             ranks.append(rank_among(moved, rivals))
     random_regret = case.study.horizon * case.per_run(depths.gap_of_random_points)
-    share = ours.mean() / random_regret.mean()
+    share = pf_pne.mean() / random_regret.mean()
     measured = (
         f"ratio of R(T)/M to that at the paper's values: {extremes_in_words(comparisons)}; "
-        f"place among the paper's five: {rank_among(ours, rivals)}, "
+        f"place among the paper's five: {rank_among(pf_pne, rivals)}, "
         f"and {min(ranks)} to {max(ranks)} when moved; "
         f"{share:.0%} of the regret of points drawn at random"
     )
-    vacuous = f"nothing to move: {share:.0%} of the regret of random points" if share > MAX_RANDOM_SHARE else ""
-    return Outcome(comparisons, measured=measured, vacuous=vacuous)
+    vacuous_reason = f"nothing to move: {share:.0%} of the regret of random points" if share > MAX_RANDOM_SHARE else ""
+    return Outcome(comparisons, measured=measured, vacuous_reason=vacuous_reason)
 
 
 def any_Delta(case: ClaimCase, deltas: Sequence[float], below: float) -> Outcome:
     """With each of these Delta, PF-PNE's R(T)/M is below `below` times PE's."""
-    alone, comparisons = case.runs("pe")["regret"].to_numpy(), []
+    pe, comparisons = case.runs("pe")["regret"].to_numpy(), []
     for Delta in deltas:
         runs = case.runs(settings={"Delta": Delta}, **case.sweep)
-        ours, undecidable = runs["regret"].to_numpy(), why_regret_undecided("pf-pne", "regret", runs)
-        comparisons += inequalities(ours, alone, f"Delta = {Delta:g}", below, undecidable=undecidable)
+        pf_pne, undecidable_reason = runs["regret"].to_numpy(), undecidable_regret_reason("pf-pne", "regret", runs)
+        comparisons += inequalities(pf_pne, pe, f"Delta = {Delta:g}", below, undecidable_reason=undecidable_reason)
     return Outcome(comparisons)
 
 
@@ -167,24 +167,24 @@ def any_shift(case: ClaimCase, shifts: Sequence[float], below: float, above=None
     comparisons = []
     for shift in shifts:
         changes = ({"shift": shift} if shift else IDENTICAL_CLIENTS) | case.sweep
-        runs, alone = (case.runs(name, **changes) for name in ("pf-pne", "pe"))
+        pf_pne_runs, pe_runs = (case.runs(name, **changes) for name in ("pf-pne", "pe"))
         what = f"shift {shift:g}" if shift else "alike"
-        undecidable = why_regret_undecided("pf-pne", "regret", runs)
-        regrets = runs["regret"].to_numpy(), alone["regret"].to_numpy()
-        comparisons += inequalities(*regrets, what, below, above, undecidable)
+        undecidable_reason = undecidable_regret_reason("pf-pne", "regret", pf_pne_runs)
+        regrets = pf_pne_runs["regret"].to_numpy(), pe_runs["regret"].to_numpy()
+        comparisons += inequalities(*regrets, what, below, above, undecidable_reason)
     return Outcome(comparisons)
 
 
-def rank_among(ours: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
-    """The rank of our mean among the rivals' means, 1 for the smallest; each is compared on the common runs."""
-    return 1 + sum(theirs.mean() < ours[: len(theirs)].mean() for theirs in rivals)
+def rank_among(regrets: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
+    """The rank of the mean among the rivals' means, 1 for the smallest; each is compared on the common runs."""
+    return 1 + sum(theirs.mean() < regrets[: len(theirs)].mean() for theirs in rivals)
 
 
-def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(None,)) -> Outcome:
+def growth_exponent(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(None,)) -> Outcome:
     """Compare a growth exponent a with a limit: a column of the runs grows like T^a, or M^a with identical clients.
 
     along: "T" or "M". below: the limit. quantity: the column. deltas: the values of Delta that are claimed. A claim on
-    regret is not decidable if `why_one_phase` gives a reason.
+    regret is not decidable if `one_phase_reason` gives a reason.
     """
     scales = {
         "M": ("n_clients", case.study.client_counts, IDENTICAL_CLIENTS),
@@ -196,8 +196,8 @@ def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(
         tables = [case.runs(settings=settings, **{parameter: x}, **case.sweep, **changes) for x in scale]
         slopes = stats.growth_exponents(scale, np.stack([table[quantity] for table in tables], axis=1))
         name = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
-        undecidable = why_one_phase(tables[-1]["last_phase"]) if quantity == "regret" else ""
-        comparisons.append(Comparison(name, slopes, limit=below, undecidable=undecidable))
+        undecidable_reason = one_phase_reason(tables[-1]["last_phase"]) if quantity == "regret" else ""
+        comparisons.append(Comparison(name, slopes, limit=below, undecidable_reason=undecidable_reason))
     return Outcome(comparisons)
 
 
@@ -207,10 +207,12 @@ def slope(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(
 def count(function: Callable, *cases: ClaimCase, **arguments) -> Outcome:
     """The Outcome of function(case), which returns Counted, over all objectives."""
     counted = {title(case.objective): function(case, **arguments) for case in cases}
-    measured = "; ".join(f"{name}{result.reason}{result.details}" for name, result in counted.items())
-    reason = next((f"{name}{result.reason}" for name, result in counted.items() if False in result.as_claimed), "")
+    measured = "; ".join(f"{name}{result.finding}{result.details}" for name, result in counted.items())
+    counterexample = next(
+        (f"{name}{result.finding}" for name, result in counted.items() if False in result.as_claimed), ""
+    )
     as_claimed = sum((result.as_claimed for result in counted.values()), [])
-    return Outcome(as_claimed=as_claimed, measured=measured, reason=reason)
+    return Outcome(as_claimed=as_claimed, measured=measured, counterexample=counterexample)
 
 
 def keeps_communicating(fed_last, pf_last, T: int):
@@ -228,9 +230,9 @@ def grows(case: ClaimCase) -> Counted:
     fed, pf, T = case.runs("fed-pne"), case.runs(), case.study.horizon
     later, cut = keeps_communicating(fed["last_round"], pf["last_round"], T), T - fed["last_round"] > MAX_CUT_SHARE * T
     as_claimed = [True if is_later else None if is_cut else False for is_later, is_cut in zip(later, cut, strict=True)]
-    reason = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
+    finding = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
     details = f"; Fed-PNE: {communication_in_words(fed)}; PF-PNE: {communication_in_words(pf)}"
-    return Counted(as_claimed, reason, details)
+    return Counted(as_claimed, finding, details)
 
 
 def stops(case: ClaimCase) -> Counted:
@@ -273,8 +275,8 @@ def smooth(case: ClaimCase, depth: int) -> Counted:
     """At each depth h <= depth, f_m at the centre of client m's optimal cell is within nu_1 rho^h of f_m*."""
     gaps = case.per_run(depths.gaps_at_depths, depth)  # (n, depth + 1)
     ratio = gaps / (PAPER_SETTINGS.nu_1 * PAPER_SETTINGS.rho ** np.arange(depth + 1))
-    reason = f": up to {format_number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
-    return Counted((ratio <= 1).all(axis=1).tolist(), reason)
+    finding = f": up to {format_number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
+    return Counted((ratio <= 1).all(axis=1).tolist(), finding)
 
 
 def within_width(case: ClaimCase, settings: dict) -> Counted:
@@ -285,7 +287,7 @@ def within_width(case: ClaimCase, settings: dict) -> Counted:
     return Counted((outside == 0).tolist(), f": {outside.sum():,} of {n_means:,} means outside, {runs}")
 
 
-def safe(case: ClaimCase) -> Counted:
+def keeps_optima(case: ClaimCase) -> Counted:
     """No client's maximum is eliminated by PF-PNE."""
     lost, M = case.events()["lost"], case.study.n_clients
     mean, runs = format_number(lost.mean()), f"in {(lost > 0).sum()} of {len(lost)} runs"
@@ -332,9 +334,9 @@ def confidential(case: ClaimCase, *_) -> Outcome:
     log_term, H_0 = s.log_term(T, M), transition_depth(s.Delta, s.nu_1, s.rho)
     pulls = [n_pulls_per_client(h, log_term, s, M) for h in range(H_0 + 1)]
     single = [h for h, n in enumerate(pulls) if n == 1]
-    reason = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
-    measured = f"{reason or 'no mean sent is a single reward'} (depths 0 to {H_0})"
-    return Outcome(as_claimed=[n > 1 for n in pulls], measured=measured, reason=reason)
+    counterexample = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
+    measured = f"{counterexample or 'no mean sent is a single reward'} (depths 0 to {H_0})"
+    return Outcome(as_claimed=[n > 1 for n in pulls], measured=measured, counterexample=counterexample)
 
 
 def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
@@ -345,7 +347,7 @@ def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
     settings = theory_settings(cases[0].study.n_clients) if as_in_theory else {}
     outcome, noise = count(within_width, *cases, settings=settings), cases[0].condition.noise
     wide = noise != "bernoulli" and noise > 0.5
-    return replace(outcome, excuse="rewards are not in [0, 1]" if wide else "", by_design=not noise)
+    return replace(outcome, undecidable_reason="rewards are not in [0, 1]" if wide else "", by_design=not noise)
 
 
 def count_times(*cases: ClaimCase, quantity: str) -> Outcome:
@@ -373,8 +375,17 @@ def measure_times(case: ClaimCase) -> dict:
     return {**head, "objective": case.objective, "runs": n, **seconds.median(), **shares}
 
 
-COMPARING = (compare, compare_identical, compare_global, finds_own, move_settings, any_Delta, any_shift, slope)
-COUNTING = (grows, stops, costs_bounded, rounds_bounded, within_Delta, near_optimal, smooth, safe)
+COMPARING = (
+    compare,
+    compare_identical,
+    compare_global,
+    finds_own,
+    move_settings,
+    any_Delta,
+    any_shift,
+    growth_exponent,
+)
+COUNTING = (grows, stops, costs_bounded, rounds_bounded, within_Delta, near_optimal, smooth, keeps_optima)
 CLAIM_TESTS = {  # the `kind` of a claim -> its test, a function of cases and of the claim's arguments
     **{test.__name__: test for test in (*COMPARING, count_times, good_event, confidential)},
     **{test.__name__: partial(count, test) for test in COUNTING},

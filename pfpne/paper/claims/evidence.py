@@ -216,10 +216,10 @@ def _summarize_group(group: list[Experiment], folder: Path) -> list[pd.DataFrame
 def summary_row(result: Run) -> list:
     """The numbers of one run: the columns of RUN_COLUMNS after the first two."""
     carried = result.communication
-    shared = math.nan if result.global_regret is None else float(result.global_regret[:, -1].mean())
+    global_regret = math.nan if result.global_regret is None else float(result.global_regret[:, -1].mean())
     return [
         float(result.regret[:, -1].mean()),
-        shared,
+        global_regret,
         len(carried),
         int(carried["t"].max()) if len(carried) else 0,
         int(carried["numbers up"].sum() + carried["numbers down"].sum()),

@@ -26,33 +26,33 @@ def theory_settings(M: int) -> dict:
 class Comparison:
     """One inequality: the claim that the mean of a slope or of a difference is below a limit, with one value per run.
 
-    name: the name of the slope or the difference. values (n,): its value in each run. reference (n,): for differences
-    a - b, the values of b; the limit then bounds the ratio a / b. None for slopes. is_above: whether the claim is
-    "above the limit" instead. undecidable: the reason why these runs cannot decide it, or "". pair: the names of a and
-    b, or None.
+    name: the name of the slope or the difference. run_values (n,): its value in each run. reference (n,): for
+    differences a - b, the values of b; the limit then bounds the ratio a / b. None for slopes. is_above: whether the
+    claim is "above the limit" instead. undecidable_reason: why these runs cannot decide it, or "". pair: the names of a
+    and b, or None.
     """
 
     name: str
-    values: np.ndarray
+    run_values: np.ndarray
     reference: np.ndarray | None = None
     limit: float = 1.0
     is_above: bool = False
-    undecidable: str = ""
+    undecidable_reason: str = ""
     pair: tuple[str, str] | None = None
 
     @property
     def excess(self) -> np.ndarray:
         """The violation of the inequality in each run (n,); negative where it holds."""
         allowed = self.limit if self.reference is None else (self.limit - 1) * self.reference
-        beyond = self.values - allowed
+        beyond = self.run_values - allowed
         return -beyond if self.is_above else beyond
 
     @property
-    def value(self) -> float:
+    def estimate(self) -> float:
         """The mean slope, or the ratio of the two means; nan if the denominator is 0."""
         if self.reference is None:
-            return float(self.values.mean())
-        return float(1 + self.values.mean() / (self.reference.mean() or math.nan))
+            return float(self.run_values.mean())
+        return float(1 + self.run_values.mean() / (self.reference.mean() or math.nan))
 
     @property
     def margin(self) -> float:
@@ -67,8 +67,8 @@ class Comparison:
     def brief(self) -> str:
         """The comparison in one number, short enough for a cell of a table."""
         if self.pair:
-            return f"{' / '.join(self.pair)} = {format_number(self.value)}"
-        return f"{self.name}: {'' if self.reference is None else 'ratio '}{format_number(self.value)}"
+            return f"{' / '.join(self.pair)} = {format_number(self.estimate)}"
+        return f"{self.name}: {'' if self.reference is None else 'ratio '}{format_number(self.estimate)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,23 +76,23 @@ class Outcome:
     """The outcome of a test: either comparisons, all of which the claim asserts, or whether each run is as claimed.
 
     as_claimed: one value per run and objective, None for a run that ended too early to decide. measured: the
-    measurements in words; if empty, the comparisons are listed. reason: the words on the first objective that refutes
-    the claim. vacuous: the reason why the claim could hardly fail here, or "". excuse: the premise that fails, or "";
-    if one fails, nothing is decided. by_design: whether the design allows no other outcome here.
+    measurements in words; if empty, the comparisons are listed. counterexample: the words on the first objective that
+    refutes the claim. vacuous_reason: why the claim could hardly fail here, or "". undecidable_reason: the premise that
+    fails, or ""; if one fails, nothing is decided. by_design: whether the design allows no other outcome here.
     """
 
     comparisons: Sequence[Comparison] = ()
     as_claimed: Sequence[bool | None] = ()
     measured: str = ""
-    reason: str = ""
-    vacuous: str = ""
-    excuse: str = ""
+    counterexample: str = ""
+    vacuous_reason: str = ""
+    undecidable_reason: str = ""
     by_design: bool = False
 
     @property
     def decidable(self) -> list[Comparison]:
         """The comparisons that these runs can decide."""
-        return [comparison for comparison in self.comparisons if not comparison.undecidable]
+        return [comparison for comparison in self.comparisons if not comparison.undecidable_reason]
 
     def p_values(self, rng: np.random.Generator) -> np.ndarray:
         """p-values (k, 2) of each decidable comparison, under the nulls "it is false" and "it is true"."""
@@ -101,10 +101,10 @@ class Outcome:
 
 
 class Counted(NamedTuple):
-    """The count on one objective: whether each run is as claimed, the reason in words, and details."""
+    """The count on one objective: whether each run is as claimed, the finding in words, and details."""
 
     as_claimed: list[bool | None]
-    reason: str
+    finding: str
     details: str = ""
 
 
@@ -153,7 +153,7 @@ class ClaimCase:
         return {"n_runs": self.study.sweep_runs}
 
 
-def why_one_phase(last_phase: pd.Series) -> str:
+def one_phase_reason(last_phase: pd.Series) -> str:
     """The reason why an algorithm's regret cannot be compared if a truncated phase takes more than half of T; else "".
 
     In such a phase regret is a straight line, whatever the algorithm, and nothing is learnt from it. last_phase: this
@@ -173,8 +173,8 @@ def format_number(x: float) -> str:
 
 def extremes_in_words(comparisons: Sequence[Comparison]) -> str:
     """The lowest and the highest value, for lists that are too long."""
-    ends = (choose(comparisons, key=lambda comparison: comparison.value) for choose in (min, max))
-    return " to ".join(f"{format_number(comparison.value)} ({comparison.name})" for comparison in ends)
+    ends = (choose(comparisons, key=lambda comparison: comparison.estimate) for choose in (min, max))
+    return " to ".join(f"{format_number(comparison.estimate)} ({comparison.name})" for comparison in ends)
 
 
 def range_in_words(values: Sequence, form="{:,}") -> str:

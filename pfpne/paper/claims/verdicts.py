@@ -25,8 +25,8 @@ A *counted* claim says what happens in every run. It needs no test: one countere
 | true by construction | it holds, and the algorithm's design allows no other outcome                               |
 | not decidable        | a premise of the claim fails, the test is vacuous, or such runs cannot decide it           |
 
-A claim's premises are named in its field `tested`. A claim that quotes "whatever Delta" does not have the premise that
-Delta is valid.
+A claim's premises are named in its field `hypothesis`. A claim that quotes "whatever Delta" does not have the premise
+that Delta is valid.
 """
 
 import itertools
@@ -57,7 +57,7 @@ from pfpne.paper.show.style import title
 from pfpne.rng import stream
 
 ALPHA = 0.05  # the family-wise error rate: the largest probability of any false verdict in one family
-GIVEN_DELTAS = (f"{PAPER_SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the true one
+PF_PNE_DELTAS = (f"{PAPER_SETTINGS.Delta:g}", "true")  # the Delta that PF-PNE is given: the paper's, or the true one
 VERDICTS = ("holds", "better than claimed", "true by construction", "does not hold", "undecided", "not decidable")
 SHOWN, REFUTED, OPEN = "shown", "refuted", "open"  # the groups of verdicts
 CLAIMS_FILE = Path(__file__).with_name("claims.toml")
@@ -73,9 +73,9 @@ class Claim:
 
     id: str
     topic: str
-    place: str
+    where_in_paper: str
     quote: str
-    tested: str
+    hypothesis: str
     short: str
     objectives: Sequence[str]
     kind: str
@@ -83,22 +83,22 @@ class Claim:
     runs_in_words: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {claim_runs}"
     by_Delta: bool = True
     family: str = ""
-    ours: bool = False
-    once: bool = False
+    added_by_us: bool = False
+    by_noise: bool = True
     noise: float | str = ""
     cells: str = ""
     better_low: bool = False
     by_design: bool = False
-    excuse: str = ""
+    undecidable_reason: str = ""
 
     def test(self, study: Study, condition: ClaimCondition, Delta: str) -> Outcome | None:
-        """The outcome of the claim's test with one of GIVEN_DELTAS.
+        """The outcome of the claim's test with one of PF_PNE_DELTAS.
 
         None if the claim is not tested in this condition, or if Delta makes no difference and is not the first.
         """
         cases = [ClaimCase(study, condition, f, Delta == "true") for f in self.objectives if f in condition.objectives]
         tested_here = self.noise in ("", condition.noise) and self.cells in ("", condition.cells)
-        if cases and tested_here and (self.by_Delta or Delta == GIVEN_DELTAS[0]):
+        if cases and tested_here and (self.by_Delta or Delta == PF_PNE_DELTAS[0]):
             return CLAIM_TESTS[self.kind](*cases, **self.arguments)
 
 
@@ -112,15 +112,17 @@ def read_claims() -> Iterator[Claim]:
             whole["topic"] = whole["id"]
             if objective:
                 whole |= {"id": f"{whole['id']}-{objective}", "objectives": [objective]}
-                whole["tested"] = whole["tested"].replace("$objective", title(objective))
+                whole["hypothesis"] = whole["hypothesis"].replace("$objective", title(objective))
             arguments = {name: value for name, value in whole.items() if name not in names}
             yield Claim(**{name: whole[name] for name in whole.keys() & names}, arguments=arguments)
 
 
 CLAIMS = tuple(read_claims())
 CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`; "regime": the name of a ClaimCondition
-    "id whose once family place statement regime cells Delta verdict decided_by measured runs k p_right p_wrong",
-    "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong why_not",
+    "id whose over_noises family where_in_paper statement regime cells Delta verdict decided_by measured runs k"
+    " p_right p_wrong",
+    "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong"
+    " undecidable_reason",
     "id regime cells Delta what side excess",
 ]
 
@@ -151,7 +153,7 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         One row per decidable comparison. excess: the violation in each run (negative if the claim holds), the input of
         the sign-flip test.
     """
-    tests = itertools.product(claims, study.claim_conditions, GIVEN_DELTAS)
+    tests = itertools.product(claims, study.claim_conditions, PF_PNE_DELTAS)
     results = {(claim, condition, Delta): claim.test(study, condition, Delta) for claim, condition, Delta in tests}
     outcomes = {test: outcome for test, outcome in results.items() if outcome}
     compared = [test for test, outcome in outcomes.items() if outcome.comparisons]
@@ -176,9 +178,9 @@ def head_of_rows(claim: Claim, study: Study, condition: ClaimCondition, Delta: s
     client_counts, horizons = ", ".join(map(str, study.client_counts)), ", ".join(f"{T:,}" for T in study.horizons)
     scale = vars(study) | {"client_counts": client_counts, "horizons": horizons, "sweep_runs": study.sweep_runs}
     return vars(claim) | {
-        "statement": claim.tested,
-        "whose": "ours" if claim.ours else "the paper's",
-        "once": "once" if claim.once else "",
+        "statement": claim.hypothesis,
+        "whose": "ours" if claim.added_by_us else "the paper's",
+        "over_noises": "" if claim.by_noise else "once",
         "regime": condition.name,
         "cells": condition.cells,
         "Delta": Delta if claim.by_Delta else "",
@@ -196,21 +198,22 @@ def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
 
 def judge_counted(claim: Claim, outcome: Outcome) -> dict:
     """The verdict on a claim about every run: one counterexample refutes it; a run that ended too early does not."""
-    excuse = claim.excuse or outcome.excuse
-    if not excuse and False not in outcome.as_claimed and None in outcome.as_claimed:
-        excuse = "the horizon cuts the phase that would tell"
-    if excuse:
-        return {"verdict": "not decidable", "decided_by": excuse}
+    reason = claim.undecidable_reason or outcome.undecidable_reason
+    if not reason and False not in outcome.as_claimed and None in outcome.as_claimed:
+        reason = "the horizon cuts the phase that would tell"
+    if reason:
+        return {"verdict": "not decidable", "decided_by": reason}
     verdict = "does not hold" if False in outcome.as_claimed else _verdict_if_right(claim, outcome)
-    return {"verdict": verdict, "decided_by": outcome.reason}
+    return {"verdict": verdict, "decided_by": outcome.counterexample}
 
 
 def judge_tested(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
     """The verdict on a claim that is one or more comparisons, with Bonferroni's correction for k claims."""
-    excuse = claim.excuse or outcome.excuse
-    undecidable = next((c.undecidable for c in outcome.comparisons if c.undecidable), outcome.vacuous)
-    if excuse or not outcome.decidable:
-        verdict = {"verdict": "not decidable", "decided_by": excuse or undecidable}
+    reason_for_all = claim.undecidable_reason or outcome.undecidable_reason
+    reasons = [comparison.undecidable_reason for comparison in outcome.comparisons]
+    reason_for_some = next(filter(None, reasons), outcome.vacuous_reason)
+    if reason_for_all or not outcome.decidable:
+        verdict = {"verdict": "not decidable", "decided_by": reason_for_all or reason_for_some}
         return verdict | {"k": k, "p_right": math.nan, "p_wrong": math.nan}
     p_right, p_wrong = (min(1.0, k * x) for x in stats.combine_p_values(p))
     corrected = {"k": k, "p_right": p_right, "p_wrong": p_wrong}
@@ -220,8 +223,8 @@ def judge_tested(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
     if refuted:
         better = claim.better_low and all(comparison.is_above for comparison in refuted)
         verdict = "better than claimed" if better else "does not hold"
-    elif undecidable:
-        return {"verdict": "not decidable", "decided_by": undecidable, **corrected}
+    elif reason_for_some:
+        return {"verdict": "not decidable", "decided_by": reason_for_some, **corrected}
     else:
         verdict = "undecided" if p_right > ALPHA else _verdict_if_right(claim, outcome)
     return {"verdict": verdict, "decided_by": furthest.brief, **corrected}
@@ -241,8 +244,8 @@ def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -
         if comparison.name not in intervals:  # a quantity that is tested on two sides has one interval
             intervals[comparison.name] = _interval_row(comparison, rng)
         side = "above" if comparison.is_above else "below"
-        row = {"side": side, "limit": comparison.limit, "why_not": comparison.undecidable}
-        if not comparison.undecidable:
+        row = {"side": side, "limit": comparison.limit, "undecidable_reason": comparison.undecidable_reason}
+        if not comparison.undecidable_reason:
             row["p_right"], row["p_wrong"] = next(p_of_decidable)
             row["excess"] = " ".join(f"{x:.5g}" for x in comparison.excess)
         rows.append(intervals[comparison.name] | row)
@@ -251,7 +254,7 @@ def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -
 
 def _interval_row(comparison: Comparison, rng: np.random.Generator) -> dict:
     """The mean over the runs and, for a difference, the ratio of the means, with their intervals."""
-    values, reference = comparison.values, comparison.reference
+    values, reference = comparison.run_values, comparison.reference
     low, high = stats.mean_interval(values, rng)
     row = {"what": comparison.name, "n": len(values), "mean": values.mean(), "low": low, "high": high}
     if reference is not None:
@@ -305,24 +308,24 @@ def primary_family(study: Study) -> pd.DataFrame:
     for case in _main_cases(study, conditions):
         condition, objective = case.condition, case.objective
         runs = case.runs()
-        ours, phase = runs["regret"].to_numpy(), runs["last_phase"].mean()
+        pf_pne, phase = runs["regret"].to_numpy(), runs["last_phase"].mean()
         theirs = {name: case.runs(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
         rival = min(theirs, key=lambda name: theirs[name].mean())
         random = partial(stream, study.seed, "primary", objective, condition.name)
-        p = np.array([stats.sign_flip(ours - regret, random()) for regret in theirs.values()])
+        p = np.array([stats.sign_flip(pf_pne - regret, random()) for regret in theirs.values()])
         p_right, p_wrong = stats.combine_p_values(p)
-        ratio, low, high = stats.ratio_interval(ours, theirs[rival], random("ratio"))
-        improvement_low, improvement_high = stats.improvement_interval([(ours, theirs[rival])], random("improvement"))
+        ratio, low, high = stats.ratio_interval(pf_pne, theirs[rival], random("ratio"))
+        improvement_low, improvement_high = stats.improvement_interval([(pf_pne, theirs[rival])], random("improvement"))
         rows.append(
             {
-                **{"objective": objective, "regime": condition.name, "n": len(ours), "rival": rival, "phase": phase},
+                **{"objective": objective, "regime": condition.name, "n": len(pf_pne), "rival": rival, "phase": phase},
                 **{"ratio": ratio, "low": low, "high": high},
-                "improvement": stats.probability_of_improvement(ours, theirs[rival]),
+                "improvement": stats.probability_of_improvement(pf_pne, theirs[rival]),
                 **{"improvement_low": improvement_low, "improvement_high": improvement_high},
                 **{"p_right": p_right, "p_wrong": p_wrong},
             }
         )
-        pairs.append((ours, theirs[rival]))
+        pairs.append((pf_pne, theirs[rival]))
     table = decide_by_holm(pd.DataFrame(rows))
     low, high = stats.improvement_interval(pairs, stream(study.seed, "primary", "all"))
     overall = {"objective": "all", "improvement": table["improvement"].mean()}

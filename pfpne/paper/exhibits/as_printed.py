@@ -417,7 +417,7 @@ def tabulate_untested() -> pd.DataFrame:
         One row per sentence.
     """
     rows = tomllib.loads(STATEMENTS_FILE.read_text(encoding="utf-8"))["untested"]
-    return pd.DataFrame([{"In the paper": f'{r["place"]}: "{r["quote"]}"', "Why": r["why"]} for r in rows])
+    return pd.DataFrame([{"In the paper": f'{r["where_in_paper"]}: "{r["quote"]}"', "Why": r["why"]} for r in rows])
 
 
 def _row(table: pd.DataFrame, reading: Reading) -> pd.Series:
@@ -512,11 +512,14 @@ def tabulate(verdicts: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFr
     rows = []
     for statement in STATEMENTS:
         row = {
-            "In the paper": (
-                f"{statement.place}: \N{LEFT DOUBLE QUOTATION MARK}{statement.quote}\N{RIGHT DOUBLE QUOTATION MARK}"
-            )
+            "In the paper": f"{statement.where_in_paper}: "
+            f"\N{LEFT DOUBLE QUOTATION MARK}{statement.quote}\N{RIGHT DOUBLE QUOTATION MARK}"
         }
-        row |= {"Objective": title(statement.objective), "Tested": statement.tested, "Ours": statement.ours or DASH}
+        row |= {
+            "Objective": title(statement.objective),
+            "Tested": statement.hypothesis,
+            "Ours": statement.added_by_us or DASH,
+        }
         for name, table in verdicts.items():
             verdict = table.set_index("id").loc[statement.id]
             row[f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"] = _verdict_in_words(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from pfpne.paper.claims.outcomes import difference_name
-from pfpne.paper.claims.verdicts import CLAIMS, GIVEN_DELTAS, VERDICTS
+from pfpne.paper.claims.verdicts import CLAIMS, PF_PNE_DELTAS, VERDICTS
 from pfpne.paper.exhibits import specification
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.show.style import DASH, TITLES, noise_in_words, title
@@ -21,7 +21,7 @@ SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
 TOPIC_OF_CLAIM = {claim.id: claim.topic for claim in CLAIMS}
 OBJECTIVE_OF_CLAIM = {claim.id: claim.objectives[0] if claim.id != claim.topic else "" for claim in CLAIMS}
 TOPICS_IN_WORDS = {claim.topic: claim.short for claim in CLAIMS}
-OUR_TOPICS = {claim.topic for claim in CLAIMS if claim.ours}
+OUR_TOPICS = {claim.topic for claim in CLAIMS if claim.added_by_us}
 
 
 def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -76,16 +76,16 @@ class _Verdicts(NamedTuple):
     comparisons: pd.DataFrame
 
     @staticmethod
-    def on_topic(table: pd.DataFrame, topic: str, Delta: str = GIVEN_DELTAS[0]) -> pd.DataFrame:
+    def on_topic(table: pd.DataFrame, topic: str, Delta: str = PF_PNE_DELTAS[0]) -> pd.DataFrame:
         """The rows of the claims of one topic, with one Delta for PF-PNE ("0.01", "true")."""
         return table[(table["id"].map(TOPIC_OF_CLAIM) == topic) & table["Delta"].isin((Delta, ""))]
 
-    def count(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> dict[str, int]:
+    def count(self, topic: str, Delta: str = PF_PNE_DELTAS[0]) -> dict[str, int]:
         """The number of cases in which the claim is shown, refuted and open, and the number of all cases ("of")."""
         verdicts = self.on_topic(self.verdicts, topic, Delta)["verdict"]
         return count_groups(verdicts) | {"of": len(verdicts)}
 
-    def count_in_brief(self, topic: str, Delta: str = GIVEN_DELTAS[0]) -> str:
+    def count_in_brief(self, topic: str, Delta: str = PF_PNE_DELTAS[0]) -> str:
         """The count without words: "3/12/2"."""
         return "{shown}/{refuted}/{open}".format(**self.count(topic, Delta))
 
@@ -118,7 +118,7 @@ class _Verdicts(NamedTuple):
         """The largest mean number of clients whose optimal cell is eliminated, over all cases, with either Delta."""
         counts = self.verdicts["measured"].str.extract(r"eliminated of (?P<lost>[\d.]+) of (?P<clients>\d+) clients")
         table = self.verdicts.assign(lost=counts["lost"].astype(float), clients=counts["clients"])
-        worst, worst_of_true = (self.on_topic(table, topic, Delta).nlargest(1, "lost") for Delta in GIVEN_DELTAS)
+        worst, worst_of_true = (self.on_topic(table, topic, Delta).nlargest(1, "lost") for Delta in PF_PNE_DELTAS)
         return (
             f"the optimal cell of {worst['lost'].item():.3g} of {worst['clients'].item()} clients"
             f" (mean over runs; with the true Delta {worst_of_true['lost'].item():.3g})"
@@ -130,7 +130,7 @@ class _Verdicts(NamedTuple):
         noise: its name in the column "regime".
         """
         rows = self.comparisons
-        rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == GIVEN_DELTAS[0])]
+        rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == PF_PNE_DELTAS[0])]
         rows = rows[(rows["regime"] == noise) & (rows["cells"] == "random")].drop_duplicates("id")
         ratio = {(TOPIC_OF_CLAIM[row.id], OBJECTIVE_OF_CLAIM[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
@@ -172,7 +172,7 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications:
         The sentences, in Markdown.
     """
     table = _Verdicts(verdicts, comparisons)
-    Delta, own = GIVEN_DELTAS
+    Delta, own = PF_PNE_DELTAS
     worse = table.range_in_words("smallest", "ratio", refuted=True)
     worse = worse and f" Where refuted, it has {worse} times a rival's regret."
     held = specification.claims_held(specifications)[specification.MAIN_CLAIM]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pfpne.paper.claims.verdicts import GIVEN_DELTAS
+from pfpne.paper.claims.verdicts import PF_PNE_DELTAS
 from pfpne.paper.exhibits import as_printed, beyond, confirmation, deviations, findings, sites, untuned, verdict_tables
 from pfpne.paper.run.folders import FIGURES
 from pfpne.paper.show.export import as_list, as_markdown
@@ -74,7 +74,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     sources = ("claims.csv", "claims_comparisons.csv", "specification_curve.csv")
     scale = f"{findings.claims_scale_in_words()}\n\n"
     counts = (
-        f"{scale}PF-PNE is given the paper's Delta = {GIVEN_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
+        f"{scale}PF-PNE is given the paper's Delta = {PF_PNE_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
         "The table"
         f" counts them by column, as the paper's + ours.\n\n"
         f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the"

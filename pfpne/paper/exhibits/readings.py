@@ -85,12 +85,12 @@ class Statement:
     """A statement of the paper on one objective: a row of statements.toml, whose header explains the fields."""
 
     id: str
-    place: str
+    where_in_paper: str
     quote: str
-    tested: str
+    hypothesis: str
     objective: str
     kind: str
-    ours: str = ""
+    added_by_us: str = ""
     over: str = ""
     under: tuple[str, ...] = ()
     than: str = ""

@@ -9,7 +9,7 @@ import seaborn as sns
 from pfpne.algorithms import NAMES, get_algorithm
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
-from pfpne.paper.claims.outcomes import MAX_CUT_SHARE, why_one_phase
+from pfpne.paper.claims.outcomes import MAX_CUT_SHARE, one_phase_reason
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, as_latex, in_latex, table_exhibit
@@ -83,7 +83,7 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
     noise, n = study.claim_conditions[0].noise, study.figure_runs
     clients = study.client_counts[:-1]  # the last takes as long as the others together
     rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
-    return stats.growth_exponents(clients, np.stack([table["regret"] for table in rows], axis=1)), why_one_phase(
+    return stats.growth_exponents(clients, np.stack([table["regret"] for table in rows], axis=1)), one_phase_reason(
         rows[-1]["last_phase"]
     )
 

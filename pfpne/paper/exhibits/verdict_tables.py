@@ -8,7 +8,7 @@ import pandas as pd
 from pfpne.paper.claims.claim_tests import LARGE_FACTOR
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
-from pfpne.paper.claims.verdicts import ALPHA, GIVEN_DELTAS, evaluate_claims, primary_family, times_by_objective
+from pfpne.paper.claims.verdicts import ALPHA, PF_PNE_DELTAS, evaluate_claims, primary_family, times_by_objective
 from pfpne.paper.exhibits.findings import VERDICT_GROUPS, count_groups
 from pfpne.paper.run.selections import PAPER_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, as_latex, as_markdown, in_latex, table_exhibit
@@ -54,7 +54,7 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
         "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
         "claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. "
         f"{HOW_TO_READ} "
-        f"PF-PNE is given the paper's Delta = {GIVEN_DELTAS[0]}, and cells are random. If the true Delta or "
+        f"PF-PNE is given the paper's Delta = {PF_PNE_DELTAS[0]}, and cells are random. If the true Delta or "
         f"cyclic cells change the verdict, that verdict follows. {tally(verdicts)}"
     )
     columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
@@ -197,12 +197,14 @@ def claims_as_strings(verdicts: pd.DataFrame) -> pd.DataFrame:
         In a cell the verdict, in brackets the deciding comparison or reason, and other verdicts if they differ.
     """
     is_ours = verdicts["whose"] == "ours"
-    verdicts = verdicts.assign(place=verdicts["place"].mask(is_ours, OURS_PREFIX + verdicts["place"]))
-    by_claim = verdicts.groupby(["id", "place", "statement", "regime"], sort=False)
+    verdicts = verdicts.assign(
+        where_in_paper=verdicts["where_in_paper"].mask(is_ours, OURS_PREFIX + verdicts["where_in_paper"])
+    )
+    by_claim = verdicts.groupby(["id", "where_in_paper", "statement", "regime"], sort=False)
     strings = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_verdicts_in_words)
     strings = strings.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
     table = strings.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
-    return table.rename(columns={"place": "In the paper", "statement": "Claim, as tested"})
+    return table.rename(columns={"where_in_paper": "In the paper", "statement": "Claim, as tested"})
 
 
 def _verdicts_in_words(verdicts: pd.DataFrame) -> str:
@@ -226,7 +228,7 @@ def verdicts_that_count(verdicts: pd.DataFrame) -> pd.DataFrame:
     Only verdicts with the paper's Delta count. Facts that do not depend on the noise count once.
     """
     rows = verdicts[verdicts["Delta"] != "true"]
-    once = rows["once"] == "once"
+    once = rows["over_noises"] == "once"
     column = rows["regime"].map(noise_in_words) + ", " + rows["cells"] + " cells"
     return rows.assign(column=column.mask(once, EVERY_NOISE))[~(once & rows.duplicated(["id", "measured"]))]
 
