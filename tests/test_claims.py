@@ -164,7 +164,7 @@ def test_fed_pne_depends_on_the_similarity_of_the_clients(alike, expected):
 def test_how_fed_pne_depends_on_the_clients_is_open_where_T_cuts_most_of_the_runs_with_other_clients(cut, expected):
     def tell(algorithm, run, asked):
         clients, regret = ("identical", 100) if asked.get("common") == 0.1 else ("apart", 300)
-        return {"regret": regret + np.sin(run), "last_phase": 0.9 if clients == cut else 0.1}
+        return {"regret": regret + np.sin(run), "last_phase_share": 0.9 if clients == cut else 0.1}
 
     assert verdict("fed-depends-garland", made_up(tell)) == expected
 
@@ -188,7 +188,7 @@ def test_similar_with_a_Delta_of_its_own(zero, expected):
 
 
 @pytest.mark.parametrize(
-    ("exponent", "falls", "as_stated", "last_phase"),
+    ("exponent", "falls", "as_stated", "last_phase_share"),
     [
         (-0.4, "holds", "holds", 0.1),
         (-0.1, "holds", "does not hold", 0.1),
@@ -200,7 +200,7 @@ def test_falls_with_M(exponent, falls, as_stated, last_phase):
     def tell(algorithm, run, asked):
         assert (asked["shift"], asked["common"]) == (0.0, 0.1)
         regret = (1 + 0.01 * np.sin(run)) * asked["n_clients"] ** (exponent + 0.001 * np.cos(run))
-        return {"regret": regret, "last_phase": last_phase}
+        return {"regret": regret, "last_phase_share": last_phase}
 
     assert verdict("falls-with-M-garland", made_up(tell)) == falls
     assert verdict("falls-as-stated-garland", made_up(tell)) == as_stated  # -1/4
@@ -210,7 +210,7 @@ def test_falls_with_M(exponent, falls, as_stated, last_phase):
 def test_an_exponent_needs_that_the_largest_scale_is_not_one_phase(cut_at, expected):
     def tell(algorithm, run, asked):  # M is 5, 10, 20, 40, 80
         regret = (1 + 0.01 * np.sin(run)) * asked["n_clients"] ** (-0.4 + 0.001 * np.cos(run))
-        return {"regret": regret, "last_phase": 0.9 if asked["n_clients"] == cut_at else 0.1}
+        return {"regret": regret, "last_phase_share": 0.9 if asked["n_clients"] == cut_at else 0.1}
 
     assert verdict("falls-with-M-garland", made_up(tell)) == expected
 
@@ -221,7 +221,11 @@ def test_sublinear_where_Delta_bounds_the_differences(worst, exponent, expected)
     def tell(algorithm, run, asked):
         Delta = asked["settings"].get("Delta")
         slope = (exponent if Delta == worst else 0.7) + 0.001 * np.cos(run)
-        return {"regret": asked["horizon"] ** slope, "last_phase": 0.1, "Delta": 0.2 if Delta == "true" else Delta}
+        return {
+            "regret": asked["horizon"] ** slope,
+            "last_phase_share": 0.1,
+            "Delta": 0.2 if Delta == "true" else Delta,
+        }
 
     bounds = worst == 1.0  # the true one is 0.2
     assert verdict("sublinear-garland", made_up(tell)) == (expected if bounds else "holds")
@@ -232,7 +236,7 @@ def test_sublinear_where_Delta_bounds_the_differences(worst, exponent, expected)
 def test_information_grows_more_slowly_than_T(exponent, expected):
     def tell(algorithm, run, asked):  # that half of T is one phase is of no matter to what is carried
         slope = (exponent if asked["settings"] else 0.0) + 0.001 * np.cos(run)
-        return {"numbers": 9 * asked["horizon"] ** slope, "regret": asked["horizon"], "last_phase": 0.9}
+        return {"numbers": 9 * asked["horizon"] ** slope, "regret": asked["horizon"], "last_phase_share": 0.9}
 
     assert verdict("information-garland", made_up(tell)) == expected
 
@@ -376,7 +380,7 @@ def test_what_points_drawn_at_random_lose_is_a_mean_over_the_runs():
     assert "45% of the regret of points drawn at random" in outcome("settings-garland", study).measured
 
 
-@pytest.mark.parametrize(("last_phase", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
+@pytest.mark.parametrize(("last_phase_share", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
 def test_more_than_half_of_T_in_one_phase_is_one_phase(last_phase, why):
     assert outcomes.one_phase_reason(pd.Series([last_phase - 0.1, last_phase + 0.1])) == why
 
@@ -414,7 +418,7 @@ def test_with_Delta_0_as_many_numbers_go_up(up, expected):
 
 @pytest.mark.parametrize("topic", ["adapts", "approaches", "any-Delta", "settings", "sublinear", "falls-with-M"])
 def test_where_many_values_are_run_half_of_the_runs_are_as_the_claim_says(topic):
-    study = made_up(lambda algorithm, run, asked: {"regret": 10.0 + run, "last_phase": 0.1, "Delta": 0.1})
+    study = made_up(lambda algorithm, run, asked: {"regret": 10.0 + run, "last_phase_share": 0.1, "Delta": 0.1})
     compared = outcome(f"{topic}-garland", study).comparisons
     assert {len(comparison.run_values) for comparison in compared} == {study.sweep_runs} == {15}
     assert "n = {sweep_runs}" in CLAIMS[f"{topic}-garland"].runs_in_words
@@ -633,7 +637,7 @@ def _every_number(algorithm, run, asked):
         "last_round": 300,
         "numbers": 500,
         "seconds": 1.0,
-        "last_phase": 0.2,
+        "last_phase_share": 0.2,
     }
     numbers |= {"numbers_up": 250, "global_regret": 0.5 * base * growth * luck}
     return {**numbers, "Delta": Delta}
@@ -644,18 +648,18 @@ def verdicts():
     return claims.evaluate_claims(made_up(_every_number))
 
 
-def test_each_claim_in_each_regime_with_either_Delta(verdicts):
+def test_each_claim_under_each_noise_with_either_Delta(verdicts):
     table, comparisons, _ = verdicts
-    column = ["regime", "cells", "Delta"]
+    column = ["noise", "cells", "Delta"]
     assert table["id"].unique().tolist() == list(CLAIMS)
     assert set(table["verdict"]) <= set(claims.VERDICTS)
     assert (table[["statement", "measured", "runs"]] != "").all(axis=None)
     assert not table.duplicated(["id", *column]).any()
-    for (claim_id, regime, cells), mine in table.groupby(["id", "regime", "cells"]):
+    for (claim_id, noise, cells), mine in table.groupby(["id", "noise", "cells"]):
         assert mine["Delta"].tolist() in ([""], list(claims.PF_PNE_DELTAS))
-        assert (regime == "landmine") == (claim_id.endswith("landmine")) or not claim_id.endswith("landmine")
+        assert (noise == "landmine") == (claim_id.endswith("landmine")) or not claim_id.endswith("landmine")
         assert cells == "random" or not claim_id.endswith(("garland", "himmelblau"))
-    smallest = comparisons.query("id == 'smallest-garland' and regime == 'bernoulli' and Delta == 'true'")
+    smallest = comparisons.query("id == 'smallest-garland' and noise == 'bernoulli' and Delta == 'true'")
     assert smallest["what"].tolist()[0] == "PF-PNE - HCT (PyXAB)" and (smallest["mean"] < 0).all()
     for low, middle, high in (("low", "mean", "high"), ("ratio_low", "ratio", "ratio_high")):
         found = comparisons[comparisons[middle].notna()]
@@ -665,7 +669,7 @@ def test_each_claim_in_each_regime_with_either_Delta(verdicts):
 def test_a_verdict_follows_from_the_table_of_comparisons(verdicts):
     """A referee who has the two tables alone comes to the same verdicts."""
     table, comparisons, _ = verdicts
-    column, words = ["id", "regime", "cells", "Delta"], {"better than claimed": "does not hold"}
+    column, words = ["id", "noise", "cells", "Delta"], {"better than claimed": "does not hold"}
     words["true by construction"] = "holds"
     comparisons = comparisons.set_index(column).sort_index()
     for row in table[table["p_right"].notna()].to_dict("records"):
@@ -683,7 +687,7 @@ def test_a_verdict_follows_from_the_table_of_comparisons(verdicts):
 
 def test_p_values_follow_from_what_each_run_was(verdicts):
     _, comparisons, runs = verdicts
-    column = ["id", "regime", "cells", "Delta", "what", "side"]
+    column = ["id", "noise", "cells", "Delta", "what", "side"]
     told = comparisons[comparisons["undecidable_reason"] == ""].set_index(column)
     assert set(runs.set_index(column).index) == set(told.index)
     for row in runs[::7].to_dict("records"):
@@ -707,7 +711,7 @@ def test_whose_a_claim_is_and_whether_noise_matters_is_declared(verdicts):
 
 
 def test_the_verdicts_are_corrected_for_the_number_of_claims_of_the_family(verdicts):
-    table = verdicts[0].query("regime == 'bernoulli' and cells == 'random' and Delta != 'true'")
+    table = verdicts[0].query("noise == 'bernoulli' and cells == 'random' and Delta != 'true'")
     of = table[table["k"].notna()].groupby("family")["id"].nunique()
     assert of["comparison"] == len([c for c in claims.CLAIMS if c.family == "comparison" and "landmine" not in c.id])
     assert (
@@ -722,7 +726,7 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
         return {"regret": (base if not asked["settings"] else 25) * (1 + 0.1 * np.sin(run))}
 
     table = forest_plot.ratios(made_up(tell)).query(
-        "regime == 'bernoulli' and cells == 'random' and objective == 'garland'"
+        "noise == 'bernoulli' and cells == 'random' and objective == 'garland'"
     )
     wanted = {forest_plot.PF_PNE_OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
     assert dict(zip(table["algorithm"], table["ratio"], strict=True)) == pytest.approx(wanted)
@@ -730,9 +734,7 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
         forest_plot.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12
     ).all()
     ackley = (
-        forest_plot.ratios(made_up(tell))
-        .query("objective == 'ackley' and regime == 'bernoulli'")
-        .set_index("algorithm")
+        forest_plot.ratios(made_up(tell)).query("objective == 'ackley' and noise == 'bernoulli'").set_index("algorithm")
     )
     assert ackley.loc["fn-ucb", "n"] == 10 and ackley.loc["pe", "n"] == 30
 
@@ -767,7 +769,7 @@ def test_the_numbers_of_a_run_by_hand():
         "numbers_up": 12,
         "early_regret": 40,
     }
-    wanted |= {"simple_regret": 0.4, "last_phase": 0.0, "Delta": 0.25, "seconds": 1.5}
+    wanted |= {"simple_regret": 0.4, "last_phase_share": 0.0, "Delta": 0.25, "seconds": 1.5}
     assert numbers == pytest.approx(wanted)
     run.communication, run.global_regret, run.settings = run.communication[:0], None, {}
     numbers = dict(zip(list(RUN_COLUMNS)[2:], evidence.summary_row(run), strict=True))
@@ -819,7 +821,7 @@ def test_a_row_of_table_1_by_hand():
         rounds = {100_000: 9, 50_000: 5, 25_000: 3}.get(T, 2) + run
         regret = 80.0 * T / 100_000 * (M / 20) ** -0.25 + 2 * run
         shared = {"global_regret": regret + 1} if asked.get("global_regret") else {}
-        return {"regret": regret, "rounds": rounds, "numbers": 7 * rounds, "last_phase": 0.1, **shared}
+        return {"regret": regret, "rounds": rounds, "numbers": 7 * rounds, "last_phase_share": 0.1, **shared}
 
     row = table1._row(made_up(tell, 2), "fed-pne", "garland")
     assert (row["local"], row["global"], row["n"], row["personalized"]) == (81.0, 82.0, 2, "no")
@@ -877,7 +879,7 @@ def test_the_primary_family_by_hand(monkeypatch):
         regret = level + np.linspace(0.0, 0.5, 8)
         regret[-1] += 20.0 * (algorithm == "fn-ucb")  # of the rivals the smallest median, and the largest mean
         last_phase = 0.6 if self.condition.noise == 2.0 else [0.1] * 7 + [0.9]  # in one run the most of T
-        return pd.DataFrame({"regret": regret, "last_phase": last_phase})
+        return pd.DataFrame({"regret": regret, "last_phase_share": last_phase})
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
     table = claims.primary_family(study)
@@ -887,17 +889,21 @@ def test_the_primary_family_by_hand(monkeypatch):
     assert first["p_right"] == pytest.approx(4 / 2**8)  # Holm: twice the smallest of two; twice again for both sides
     assert first["p_wrong"] == 1.0
     assert table["verdict"].tolist()[:2] == ["shown", "open"]
-    assert table["phase"].tolist()[:2] == pytest.approx([0.2, 0.6])
+    assert table["last_phase_share"].tolist()[:2] == pytest.approx([0.2, 0.6])
     assert table["improvement"].tolist() == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize(("last_phase", "why"), [(0.4, ""), (0.6, "60% of T is one phase")])
+@pytest.mark.parametrize(("last_phase_share", "why"), [(0.4, ""), (0.6, "60% of T is one phase")])
 def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, last_phase, why):
     """What is compared at T is decided by the phase that T cuts; communication is not."""
 
     def runs(self, algorithm="pf-pne", settings=None, **changes):
         return pd.DataFrame(
-            {"regret": np.full(4, 1.0 if algorithm == "pf-pne" else 2.0), "numbers": 3.0, "last_phase": last_phase}
+            {
+                "regret": np.full(4, 1.0 if algorithm == "pf-pne" else 2.0),
+                "numbers": 3.0,
+                "last_phase_share": last_phase,
+            }
         )
 
     monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)

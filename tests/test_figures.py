@@ -119,7 +119,7 @@ def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
     study = Study.from_parameters(complete("12_claims", {"profile": "paper"}))
     heads = [(r.name, r.cells, f) for r in study.claim_conditions for f in r.objectives]
     rows = [(*head, name, 30, 2.0 + k, 1.0 + k, 3.0 + k) for head in heads for k, name in enumerate(("pe", "fn-ucb"))]
-    columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
+    columns = ["noise", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     for module in (forest_plot, table1):  # the figure itself, and what its CSV would be
         monkeypatch.setattr(module, "figure_exhibit", lambda figure, stem, caption, table: (figure, table))
     figure, table = forest_plot.draw(pd.DataFrame(rows, columns=columns), study)

@@ -10,18 +10,18 @@ from pfpne.paper.show.style import DASH, title
 
 SCALE = {"n_clients": 20, "horizon": 100_000, "shift": 0.1, "claim_runs": 30, "figure_runs": 10, "sweep_runs": 15}
 SCALE |= {"client_counts": "5, 20", "horizons": "10, 100"}
-REGIMES = (("bernoulli", "random"), ("2.0", "random"), ("2.0", "cyclic"))
+CONDITIONS = (("bernoulli", "random"), ("2.0", "random"), ("2.0", "cyclic"))
 
 
 def made_up(verdict: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Every claim with this verdict in three columns and, where it may, with either Delta; one comparison a cell."""
     heads = [
         {
-            **{"id": claim.id, "regime": regime, "cells": cells, "Delta": Delta},
+            **{"id": claim.id, "noise": noise, "cells": cells, "Delta": Delta},
             "runs": claim.runs_in_words.format_map(SCALE),
         }
         for claim in claims.CLAIMS
-        for regime, cells in REGIMES
+        for noise, cells in CONDITIONS
         for Delta in (claims.PF_PNE_DELTAS if claim.by_Delta else ("",))
     ]
     more = {
@@ -45,8 +45,8 @@ def specifications():
 def test_every_kind_of_claim_has_a_line_and_every_objective_a_sign():
     verdicts, _ = made_up("holds")
     verdicts.loc[(verdicts["id"] == "pf-stops") & (verdicts["cells"] == "cyclic"), "verdict"] = "undecided"
-    verdicts.loc[(verdicts["id"] == "smallest-himmelblau") & (verdicts["regime"] == "2.0"), "verdict"] = "does not hold"
-    verdicts = verdicts[(verdicts["id"] != "bounded") | (verdicts["regime"] == "2.0")]
+    verdicts.loc[(verdicts["id"] == "smallest-himmelblau") & (verdicts["noise"] == "2.0"), "verdict"] = "does not hold"
+    verdicts = verdicts[(verdicts["id"] != "bounded") | (verdicts["noise"] == "2.0")]
     table = sign_table(verdicts)
     assert list(table) == ["Claim", "Bernoulli rewards", "noise ±2"] and len(table) == len(TOPICS_IN_WORDS)
     ours = {name for name in table["Claim"] if " (ours)" in name}
@@ -70,18 +70,18 @@ def test_the_sentences_count_groups_of_verdicts(specifications):
     assert "it has 2 to 8 times a rival's regret" in said[0]
     assert "Garland 50%; Rastrigin 100%" in said[1] and "fail on 6 of 6 objectives" in said[3]
     assert said[6].endswith("**Privacy** is refuted: Garland: 3.")
-    garland = verdicts["id"].eq("smallest-garland") & verdicts["regime"].eq("2.0") & verdicts["Delta"].eq("0.01")
+    garland = verdicts["id"].eq("smallest-garland") & verdicts["noise"].eq("2.0") & verdicts["Delta"].eq("0.01")
     garland &= verdicts["cells"] == "cyclic"
     verdicts.loc[garland, "verdict"] = "holds"
     compared.loc[garland, "ratio"] = 99.0  # not among those that are refuted
-    worst = compared["id"].eq("smallest-rastrigin") & compared["regime"].eq("2.0") & compared["cells"].eq("random")
+    worst = compared["id"].eq("smallest-rastrigin") & compared["noise"].eq("2.0") & compared["cells"].eq("random")
     compared.loc[worst, "ratio"] = 50.0
     said = sentences(verdicts, compared, specifications)[0]
     assert "1/11/0; with" in said and said.endswith("has 2 to 50 times a rival's regret.")
 
 
 def test_of_a_refuted_case_the_worst_rival_is_told():
-    place = {"id": "smallest-garland", "regime": "bernoulli", "cells": "random", "Delta": "0.01"}
+    place = {"id": "smallest-garland", "noise": "bernoulli", "cells": "random", "Delta": "0.01"}
     other = place | {"id": "smallest-rastrigin"}
     verdicts = pd.DataFrame([{**place, "verdict": "does not hold"}, {**other, "verdict": "does not hold"}])
     compared = pd.DataFrame([{**p, "ratio": x} for p, x in ((place, 1.5), (place, 3.0), (other, 0.9), (other, 7.0))])
@@ -90,8 +90,8 @@ def test_of_a_refuted_case_the_worst_rival_is_told():
 
 def test_what_a_phase_leaves_open_is_counted_with_who_is_ahead():
     """Four cases: one is refuted; of the three that a phase leaves open, a rival is ahead in two."""
-    place = {"id": "smallest-garland", "regime": "bernoulli", "cells": "random", "Delta": "0.01"}
-    places = [place, place | {"cells": "cyclic"}, place | {"regime": "0.1"}, place | {"id": "smallest-rastrigin"}]
+    place = {"id": "smallest-garland", "noise": "bernoulli", "cells": "random", "Delta": "0.01"}
+    places = [place, place | {"cells": "cyclic"}, place | {"noise": "0.1"}, place | {"id": "smallest-rastrigin"}]
     cut = {"verdict": "not decidable", "decided_by": "62% of T is one phase"}
     verdicts = [{**p, **cut} for p in places[:3]]
     verdicts += [{**places[3], "verdict": "does not hold", "decided_by": "A / B = 9"}]
@@ -139,7 +139,7 @@ def test_what_changes_with_T_is_a_ratio_an_objective():
     verdicts, compared = made_up("holds")
     compared["what"] = "PF-PNE - HCT (PyXAB)"
     found = findings._Verdicts(verdicts, compared).against("hct-pyxab", ("smallest", "later"), "2.0")
-    ratio = compared[(compared["regime"] == "2.0") & (compared["Delta"] == "0.01")].drop_duplicates("id")
+    ratio = compared[(compared["noise"] == "2.0") & (compared["Delta"] == "0.01")].drop_duplicates("id")
     ratio = ratio.set_index("id")["ratio"]
     three = ("garland", "himmelblau", "rastrigin")
     each = {f: ", ".join(f"{ratio[f'{k}-{f}']:.2f}" for k in ("smallest", "later")) for f in three}

@@ -272,7 +272,7 @@ def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift
 
     def runs(self, objective, name, noise, horizon, shift, settings=None):
         asked.append((objective, name, noise, horizon, shift, settings))
-        one = {"run": [0, 1], "Delta": [0.1, 0.3], "regret": [1.0, 2.0], "last_phase": [0.3, 0.4]}
+        one = {"run": [0, 1], "Delta": [0.1, 0.3], "regret": [1.0, 2.0], "last_phase_share": [0.3, 0.4]}
         return pd.DataFrame(one) * (1 if name == "pf-pne" else 10)
 
     monkeypatch.setattr(rates, "shifts_for", lambda *how: given.append(how[:2]) or {T: 0.1 + 1 / T for T in how[2]})

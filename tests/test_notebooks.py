@@ -160,7 +160,7 @@ def test_table_1_and_the_claims(execute):
     stems |= dict.fromkeys(("forest", "claims", "claims_primary", "claims_times"), folder)
     kept = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
     assert set(kept["id"]) == {claim.id for claim in claims.CLAIMS[::16]}
-    assert set(kept["regime"]) == {"bernoulli", "landmine"}
+    assert set(kept["noise"]) == {"bernoulli", "landmine"}
     for stem, folder in stems.items():
         manifest = json.loads((folder / f"{stem}.json").read_text())
         assert manifest["parameters"]["horizon"] == 20

@@ -190,7 +190,7 @@ def test_what_is_kept_of_a_run_by_hand(T, wanted):
 def comparisons(ratio: float, p_right: float, p_wrong: float, phase: float = 0.1) -> pd.DataFrame:
     rows = [
         {"id": s.id, "objective": s.objective, "what": "a / b", "n": 30, "ratio": ratio, "low": 0.5, "high": 0.9}
-        | {"wins": 30, "p_right": p_right, "p_wrong": p_wrong, "phase": phase, "other_phase": 0.0}
+        | {"wins": 30, "p_right": p_right, "p_wrong": p_wrong, "last_phase_share": phase, "other_last_phase_share": 0.0}
         for s in readings.STATEMENTS
     ]
     return pd.DataFrame(rows)
@@ -212,8 +212,8 @@ def test_statements_are_shown_refuted_or_open():
 
 
 def test_of_the_rivals_of_a_statement_the_one_with_the_longest_phase_counts():
-    rivals = [comparisons(0.9, 0.0, 1.0).assign(other_phase=phase) for phase in (0.1, 0.7, 0.2)]
-    assert set(confirmation.decide_statements(pd.concat(rivals, ignore_index=True))["other_phase"]) == {0.7}
+    rivals = [comparisons(0.9, 0.0, 1.0).assign(other_last_phase_share=phase) for phase in (0.1, 0.7, 0.2)]
+    assert set(confirmation.decide_statements(pd.concat(rivals, ignore_index=True))["other_last_phase_share"]) == {0.7}
 
 
 def test_the_answer_in_sentences_by_hand():
@@ -225,8 +225,11 @@ def test_the_answer_in_sentences_by_hand():
     others += [first | {"noise": 0.1, "T": 20, "H_0": 6, "held": 9, "which": "smallest-ackley"}]  # with another choice
     table, tests_ = pd.DataFrame([row, first, *others]), comparisons(0.9, 0.0, 1.0)
     tests_.loc[tests_["id"] == "fed-far-rastrigin", "p_right"] = 0.5
-    tests_.loc[tests_["id"] == "smallest-garland", "other_phase"] = 0.7
-    tests_.loc[tests_["id"] == "global-garland", ["phase", "other_phase"]] = 0.8, 0.9  # by design: both are cut anyway
+    tests_.loc[tests_["id"] == "smallest-garland", "other_last_phase_share"] = 0.7
+    tests_.loc[tests_["id"] == "global-garland", ["last_phase_share", "other_last_phase_share"]] = (
+        0.8,
+        0.9,
+    )  # by design: both are cut anyway
     tests_.loc[tests_["id"] == "settings-landmine", "ratio"] = 1.8
     tests_.loc[tests_["id"] == "settings-himmelblau", "ratio"] = 0.4
     verdicts = confirmation.decide_statements(tests_)
@@ -639,7 +642,7 @@ def made_up_summary(experiment) -> pd.DataFrame:
     asked = experiment.objective, experiment.algorithms, experiment.common, experiment.seed, experiment.horizon
     settings = sorted(experiment.settings.items())
     rows = [[number_of(*asked, settings, kind, run) for kind in ("r", "g", "l")] for run in range(experiment.n_runs)]
-    table = pd.DataFrame(rows, columns=["regret", "global_regret", "last_phase"])
+    table = pd.DataFrame(rows, columns=["regret", "global_regret", "last_phase_share"])
     return table if experiment.global_regret else table.assign(global_regret=np.nan)
 
 
@@ -693,7 +696,7 @@ def test_every_comparison_is_confirmed_as_its_statement_says(confirmed):
 
     def phase(objective, name):
         in_phases = ("pf-pne", "fed-pne", IDENTICAL_FED_PNE)
-        return summary(objective, name)["last_phase"].mean() if name in in_phases else 0.0
+        return summary(objective, name)["last_phase_share"].mean() if name in in_phases else 0.0
 
     expected = []  # (statement, objective, what is compared, a, b, at most, at least, subject, other)
     for statement, objective, over, under, below, above in [
@@ -733,7 +736,9 @@ def test_every_comparison_is_confirmed_as_its_statement_says(confirmed):
         assert row["p_right"] == pytest.approx(max(right)) and row["p_wrong"] == pytest.approx(
             min(1, len(sides) * min(wrong))
         )
-        assert (row["phase"], row["other_phase"]) == pytest.approx((phase(objective, subject), phase(objective, other)))
+        assert (row["last_phase_share"], row["other_last_phase_share"]) == pytest.approx(
+            (phase(objective, subject), phase(objective, other))
+        )
     assert len(set(wins)) > 2  # the numbers are not all on one side
 
 
@@ -801,11 +806,16 @@ def test_a_tie_with_its_bound_is_no_win(monkeypatch):
     """Of three runs one has the ratio of the bound itself: it is not counted, on either side."""
     monkeypatch.setattr(stats, "RESAMPLES", 99)
     columns = {"fed-pne": np.array([1.0, 4.0, 3.0]), "pf-pne": np.array([2.0, 4.0, 1.0])}
-    monkeypatch.setattr(confirmation, "summarize", lambda experiment, *_: pd.DataFrame({"last_phase": [0.25, 0.5]}))
+    monkeypatch.setattr(
+        confirmation, "summarize", lambda experiment, *_: pd.DataFrame({"last_phase_share": [0.25, 0.5]})
+    )
     for below, above, wins in ((1.0, None, 1), (None, 1.0, 1), (1.0, 0.5, 0), (3.0, 0.5, 1), (3.5, 0.75, 2)):
         statement = replace(BY_ID["fed-far-garland"], below=below, above=above)
         (row,) = confirmation._compare(statement, Reading(1.0, 40, 2), lambda f, name: columns[name], 3, 1, None)
-        assert (row["wins"], row["phase"], row["other_phase"]) == (wins, 0.375, 0.375), (below, above)
+        assert (row["wins"], row["last_phase_share"], row["other_last_phase_share"]) == (wins, 0.375, 0.375), (
+            below,
+            above,
+        )
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ VERDICTS = pd.DataFrame(
         "id",
         "where_in_paper",
         "statement",
-        "regime",
+        "noise",
         "cells",
         "Delta",
         "verdict",
@@ -162,7 +162,7 @@ def test_latex_is_escaped_and_symbols_are_formulas():
 
 def test_times_and_ratios_are_shown(monkeypatch):
     seconds = {
-        "regime": ["0.1"],
+        "noise": ["0.1"],
         "cells": ["random"],
         "objective": ["garland"],
         "runs": [10],
@@ -218,10 +218,10 @@ class MadeUpStudy(SimpleNamespace):
     def runs(self, objective, algorithm, noise, n_runs, **changes) -> pd.DataFrame:
         self.asked.append((objective, algorithm, noise, n_runs, changes))
         told = {name: changes[name] for name in sorted(changes)}
-        columns = ("regret", "global_regret", "rounds", "numbers", "last_phase")
+        columns = ("regret", "global_regret", "rounds", "numbers", "last_phase_share")
         rows = [[number_of(objective, algorithm, noise, told, kind, run) for kind in columns] for run in range(n_runs)]
         table = pd.DataFrame(rows, columns=columns)
-        table["last_phase"] *= 0.002 * changes.get("n_clients", 0)  # one phase is most of T where M is large
+        table["last_phase_share"] *= 0.002 * changes.get("n_clients", 0)  # one phase is most of T where M is large
         return table if algorithm not in self.silent else table.assign(rounds=[0.0, *table["rounds"][1:]], numbers=0.0)
 
 
@@ -282,7 +282,7 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
         assert slopes == pytest.approx(np.polyfit(np.log(clients), np.log(regrets.T), 1)[0])
         low, high = stats.mean_interval(slopes, stream(3, "table 1", name, "garland"))
         expected |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high}
-        expected["one_phase"] = one_phase_reason(at_M[-1]["last_phase"])
+        expected["one_phase"] = one_phase_reason(at_M[-1]["last_phase_share"])
     expected |= {"rounds": at_T["rounds"].mean(), "numbers": at_T["numbers"].mean()}
     expected["rounds_per_doubling"] = (at_T["rounds"] - before["rounds"]).mean() if talks else np.nan
     assert list(row) == list(expected)

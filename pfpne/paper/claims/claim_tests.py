@@ -45,7 +45,7 @@ CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # their regret at T depends on the tr
 
 def undecidable_regret_reason(algorithm: str, quantity: str, runs: pd.DataFrame) -> str:
     """The reason why an algorithm's regret in these runs cannot be compared; "" if it can."""
-    return one_phase_reason(runs["last_phase"]) if algorithm in CUT_MATTERS and quantity == "regret" else ""
+    return one_phase_reason(runs["last_phase_share"]) if algorithm in CUT_MATTERS and quantity == "regret" else ""
 
 
 def inequalities(
@@ -196,7 +196,7 @@ def growth_exponent(case: ClaimCase, along: str, below: float, quantity="regret"
         tables = [case.runs(settings=settings, **{parameter: x}, **case.sweep, **changes) for x in scale]
         slopes = stats.growth_exponents(scale, np.stack([table[quantity] for table in tables], axis=1))
         name = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
-        undecidable_reason = one_phase_reason(tables[-1]["last_phase"]) if quantity == "regret" else ""
+        undecidable_reason = one_phase_reason(tables[-1]["last_phase_share"]) if quantity == "regret" else ""
         comparisons.append(Comparison(name, slopes, limit=below, undecidable_reason=undecidable_reason))
     return Outcome(comparisons)
 
@@ -366,7 +366,7 @@ def measure_times(case: ClaimCase) -> dict:
     slower: the share of these runs in which FN-UCB takes at least LARGE_FACTOR times as long as each of the others.
     alike: the share in which no other algorithm takes more than LARGE_FACTOR times as long as another.
     """
-    n, head = case.study.figure_runs, {"regime": case.condition.name, "cells": case.condition.cells}
+    n, head = case.study.figure_runs, {"noise": case.condition.name, "cells": case.condition.cells}
     seconds = pd.DataFrame({name: case.runs(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
     others = seconds.drop(columns="fn-ucb")
     longest, shortest = others.max(axis=1), others.min(axis=1)

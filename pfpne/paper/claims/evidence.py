@@ -38,8 +38,7 @@ IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
 class ClaimCondition:
     """A condition in which claims are tested: a noise, a kind of cells and the objectives.
 
-    name: the name of the noise, or "landmine". It is the column "regime" of the tables of claims, which has nothing to
-    do with the regimes of the regime map.
+    name: the name of the noise, or "landmine". It is the column "noise" of the tables of claims.
     """
 
     name: str
@@ -169,7 +168,7 @@ RUN_COLUMNS = {
     "numbers_up": "those of them that went up",
     "early_regret": "R(t)/M at t = T/10 or the next checkpoint",
     "simple_regret": "simple regret at T, mean over the clients",
-    "last_phase": "share of T since a client last deployed another point, mean over the clients",
+    "last_phase_share": "share of T since a client last deployed another point, mean over the clients",
     "Delta": "what PF-PNE was given, nan for the others",
     "seconds": "wall time, the one column that is not reproducible",
 }

@@ -153,13 +153,13 @@ class ClaimCase:
         return {"n_runs": self.study.sweep_runs}
 
 
-def one_phase_reason(last_phase: pd.Series) -> str:
+def one_phase_reason(last_phase_share: pd.Series) -> str:
     """The reason why an algorithm's regret cannot be compared if a truncated phase takes more than half of T; else "".
 
-    In such a phase regret is a straight line, whatever the algorithm, and nothing is learnt from it. last_phase: this
-    column of Study.runs.
+    In such a phase regret is a straight line, whatever the algorithm, and nothing is learnt from it.
+    last_phase_share: this column of Study.runs.
     """
-    share = last_phase.mean()
+    share = last_phase_share.mean()
     return f"{share:.0%} of T is one phase" if share > MAX_CUT_SHARE else ""
 
 

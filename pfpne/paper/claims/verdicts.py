@@ -118,12 +118,12 @@ def read_claims() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(read_claims())
-CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`; "regime": the name of a ClaimCondition
-    "id whose over_noises family where_in_paper statement regime cells Delta verdict decided_by measured runs k"
+CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`; "noise": the name of a ClaimCondition
+    "id whose over_noises family where_in_paper statement noise cells Delta verdict decided_by measured runs k"
     " p_right p_wrong",
-    "id regime cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong"
+    "id noise cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong"
     " undecidable_reason",
-    "id regime cells Delta what side excess",
+    "id noise cells Delta what side excess",
 ]
 
 
@@ -181,7 +181,7 @@ def head_of_rows(claim: Claim, study: Study, condition: ClaimCondition, Delta: s
         "statement": claim.hypothesis,
         "whose": "ours" if claim.added_by_us else "the paper's",
         "over_noises": "" if claim.by_noise else "once",
-        "regime": condition.name,
+        "noise": condition.name,
         "cells": condition.cells,
         "Delta": Delta if claim.by_Delta else "",
         "runs": claim.runs_in_words.format_map(scale),
@@ -273,13 +273,13 @@ def decide_by_holm(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a family, each with its verdict (shown, refuted or open) by Holm's correction over the rows.
 
     Both sides are tested, so each corrected p-value is doubled: the probability of any false verdict is at most ALPHA.
-    table: it has the columns p_right and p_wrong, which are corrected here, and phase, the share of T in a truncated
-    phase (nan without one). Beyond MAX_CUT_SHARE the regret says more about T than about the algorithms. Such a row is
-    open, unless the column by_design says that the definitions allow no other outcome.
+    table: it has the columns p_right and p_wrong, which are corrected here, and last_phase_share, the share of T in a
+    truncated phase (nan without one). Beyond MAX_CUT_SHARE the regret says more about T than about the algorithms. Such
+    a row is open, unless the column by_design says that the definitions allow no other outcome.
     """
     right, wrong = (np.minimum(1.0, 2 * stats.holm_adjusted(table[name].to_numpy())) for name in ("p_right", "p_wrong"))
     verdict = np.where(right <= ALPHA, SHOWN, np.where(wrong <= ALPHA, REFUTED, OPEN))
-    is_cut = table["phase"].fillna(0) > MAX_CUT_SHARE
+    is_cut = table["last_phase_share"].fillna(0) > MAX_CUT_SHARE
     if "by_design" in table:
         is_cut &= ~table["by_design"]
     return table.assign(p_right=right, p_wrong=wrong, verdict=np.where(is_cut, OPEN, verdict))
@@ -300,15 +300,15 @@ def primary_family(study: Study) -> pd.DataFrame:
         other four. ratio, low, high: PF-PNE's mean regret over the rival's, with a 95 % bootstrap interval.
         improvement, and its interval: the probability that a run of PF-PNE has less regret than a run of the rival.
         p_right, p_wrong: p-values under the nulls "PF-PNE's regret is not the smallest" and "it is" (sign-flip tests of
-        the paired differences to all four), corrected by `decide_by_holm`, which gives the verdict. phase: the share of
-        T in PF-PNE's last phase.
+        the paired differences to all four), corrected by `decide_by_holm`, which gives the verdict.
+        last_phase_share: the share of T in PF-PNE's last phase.
     """
     rows, pairs = [], []
     conditions = [condition for condition in study.claim_conditions if condition.cells == "random"]
     for case in _main_cases(study, conditions):
         condition, objective = case.condition, case.objective
         runs = case.runs()
-        pf_pne, phase = runs["regret"].to_numpy(), runs["last_phase"].mean()
+        pf_pne, last_phase_share = runs["regret"].to_numpy(), runs["last_phase_share"].mean()
         theirs = {name: case.runs(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
         rival = min(theirs, key=lambda name: theirs[name].mean())
         random = partial(stream, study.seed, "primary", objective, condition.name)
@@ -318,7 +318,8 @@ def primary_family(study: Study) -> pd.DataFrame:
         improvement_low, improvement_high = stats.improvement_interval([(pf_pne, theirs[rival])], random("improvement"))
         rows.append(
             {
-                **{"objective": objective, "regime": condition.name, "n": len(pf_pne), "rival": rival, "phase": phase},
+                **{"objective": objective, "noise": condition.name, "n": len(pf_pne), "rival": rival},
+                "last_phase_share": last_phase_share,
                 **{"ratio": ratio, "low": low, "high": high},
                 "improvement": stats.probability_of_improvement(pf_pne, theirs[rival]),
                 **{"improvement_low": improvement_low, "improvement_high": improvement_high},

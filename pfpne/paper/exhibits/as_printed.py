@@ -121,7 +121,7 @@ def _smallest_in_words(verdicts: pd.DataFrame) -> str:
     """The verdicts on PF-PNE's lead, and the leads that remain if the rule on truncated phases applies to rivals."""
     smallest = verdicts[verdicts["id"].map(_topic).eq("smallest")]
     first = smallest[smallest["verdict"].eq(SHOWN)]
-    kept = first.loc[first["other_phase"] <= MAX_CUT_SHARE, "objective"]
+    kept = first.loc[first["other_last_phase_share"] <= MAX_CUT_SHARE, "objective"]
     sentence = f"{STATEMENT_TOPICS['smallest']}: {_by_verdict(smallest)}."
     if len(kept) == len(first):
         return sentence
@@ -162,7 +162,9 @@ def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, compar
         f" brackets the most if other choices move, too: {numbers}.",
     ]
     open_by_rival = verdicts[
-        (verdicts["other_phase"] > MAX_CUT_SHARE) & (verdicts["phase"] <= MAX_CUT_SHARE) & (verdicts["verdict"] != OPEN)
+        (verdicts["other_last_phase_share"] > MAX_CUT_SHARE)
+        & (verdicts["last_phase_share"] <= MAX_CUT_SHARE)
+        & (verdicts["verdict"] != OPEN)
     ]
     if len(open_by_rival):
         sentences.append(
@@ -278,7 +280,7 @@ def algorithms_not_plotted_in_words(ranking: pd.DataFrame, by_name: bool) -> str
     str
         The sentences.
     """
-    rows = ranking[ranking["algorithm"].isin(NOT_PLOTTED)].assign(phase=np.nan)
+    rows = ranking[ranking["algorithm"].isin(NOT_PLOTTED)].assign(last_phase_share=np.nan)
     decided = decide_by_holm(rows.rename(columns={"p_less": "p_right", "p_more": "p_wrong"}))
     clauses = []
     for name in NOT_PLOTTED:
@@ -563,6 +565,6 @@ def _verdict_in_words(statement: Statement, row: pd.Series) -> str:
         return f"{words} ({row['wins']} of {row['n']} runs)"
     if statement.kind == "difference":
         return f"{row['verdict']} (ratio {row['ratio']:.2g})"
-    cut = f"; {row['phase']:.0%} of T is one phase" if row["phase"] > MAX_CUT_SHARE else ""
+    cut = f"; {row['last_phase_share']:.0%} of T is one phase" if row["last_phase_share"] > MAX_CUT_SHARE else ""
     words = "true by construction" if row["by_design"] else row["verdict"]
     return f"{words} ({row['what']} = {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]{cut})"

@@ -82,8 +82,8 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
         One row per statement and comparison: id, objective, what (the name of the comparison), n, ratio (of means) with
         its 95 % bootstrap interval low, high, wins (the number of runs in which the comparison is as stated), p_right
         and p_wrong (p-values under the nulls "it is false" and "it is true", by sign-flip tests of the paired
-        differences, not corrected), phase (the mean share of T in the last phase of the statement's subject, if that is
-        PF-PNE or Fed-PNE), other_phase (this share for the algorithm that it is compared with).
+        differences, not corrected), last_phase_share (the mean share of T in the last phase of the statement's subject,
+        if that is PF-PNE or Fed-PNE), other_last_phase_share (this share for the algorithm that it is compared with).
     """
     jobs = {}
     for statement in STATEMENTS:
@@ -134,7 +134,8 @@ def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs
         row |= {"wins": int(np.all([x < 0 for x in excess], axis=0).sum())}
         p_right, p_wrong = stats.combine_p_values(p)
         row |= {"p_right": p_right, "p_wrong": p_wrong}
-        rows.append({**head, **row, "phase": truncated_share(subject), "other_phase": truncated_share(other)})
+        row |= {"last_phase_share": truncated_share(subject), "other_last_phase_share": truncated_share(other)}
+        rows.append(head | row)
     return rows
 
 
@@ -181,9 +182,8 @@ def _truncated_share(objective: str, reading: Reading, n_runs: int, n_jobs, fold
     """The mean share of T in the phase of PF-PNE or Fed-PNE that T cuts; 0 for an algorithm without such phases."""
     if name not in ("pf-pne", "fed-pne", IDENTICAL_FED_PNE):
         return 0.0
-    return float(
-        summarize(reading.experiment(objective, name, CONFIRMATION_SEED, n_runs), n_jobs, folder)["last_phase"].mean()
-    )
+    runs = summarize(reading.experiment(objective, name, CONFIRMATION_SEED, n_runs), n_jobs, folder)
+    return float(runs["last_phase_share"].mean())
 
 
 def _label(name: str) -> str:
@@ -204,9 +204,9 @@ def decide_statements(comparisons: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per statement, with the comparison that is furthest from the statement. other_phase: the largest share
-        of T in the last phase of an algorithm that the subject is compared with, which the rule ignores. by_design:
-        whether the definitions allow no other outcome; such a statement is shown, and counted apart.
+        One row per statement, with the comparison that is furthest from the statement. other_last_phase_share: the
+        largest share of T in the last phase of an algorithm that the subject is compared with, which the rule ignores.
+        by_design: whether the definitions allow no other outcome; such a statement is shown, and counted apart.
     """
     rows = []
     for statement in STATEMENTS:
@@ -214,8 +214,9 @@ def decide_statements(comparisons: pd.DataFrame) -> pd.DataFrame:
         worst = rows_of_one.loc[_distance(rows_of_one["ratio"], statement).idxmax()]
         p_right, p_wrong = stats.combine_p_values(rows_of_one[["p_right", "p_wrong"]].to_numpy())
         row = {"id": statement.id, "objective": statement.objective, "what": worst["what"], "n": int(worst["n"])}
-        row |= {name: worst.get(name) for name in ("ratio", "low", "high", "wins", "phase")}
-        row |= {"other_phase": rows_of_one.get("other_phase", pd.Series(0.0)).max(), "by_design": statement.by_design}
+        row |= {name: worst.get(name) for name in ("ratio", "low", "high", "wins", "last_phase_share")}
+        other_shares = rows_of_one.get("other_last_phase_share", pd.Series(0.0))
+        row |= {"other_last_phase_share": other_shares.max(), "by_design": statement.by_design}
         rows.append(row | {"p_right": p_right, "p_wrong": p_wrong})
     return decide_by_holm(pd.DataFrame(rows))
 

@@ -39,9 +39,9 @@ def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
         random cells. A sign for cyclic cells follows after a slash if it differs.
     """
     paper = verdicts[verdicts["Delta"] != "true"]
-    by_claim = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "regime"], sort=False)["sign"]
+    by_claim = paper.assign(sign=paper["verdict"].map(SIGNS)).groupby(["id", "noise"], sort=False)["sign"]
     signs = by_claim.agg(lambda column: "/".join(dict.fromkeys(column))).unstack(sort=False)
-    signs = signs.reindex(index=paper["id"].unique(), columns=paper["regime"].unique())
+    signs = signs.reindex(index=paper["id"].unique(), columns=paper["noise"].unique())
     topics = [TOPIC_OF_CLAIM[claim] for claim in signs.index]
     table = signs.groupby(topics, sort=False).agg(lambda row: " ".join(row.dropna()) or DASH)
     names = []
@@ -69,7 +69,7 @@ def count_groups(verdicts: pd.Series) -> dict[str, int]:
 class _Verdicts(NamedTuple):
     """The verdicts and comparisons of every claim, as claims.csv and claims_comparisons.csv have them.
 
-    The column "regime" of both has the name of the noise, or "landmine".
+    The column "noise" of both has the name of the noise, or "landmine".
     """
 
     verdicts: pd.DataFrame
@@ -93,7 +93,7 @@ class _Verdicts(NamedTuple):
         """The range of a column of the comparisons; with `refuted`, the range of its largest value per refuted case."""
         rows = self.on_topic(self.comparisons, topic).dropna(subset=column)
         if refuted:
-            case_columns, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
+            case_columns, verdicts = ["id", "noise", "cells"], self.on_topic(self.verdicts, topic)
             rows = rows.merge(verdicts.loc[verdicts["verdict"] == "does not hold", case_columns])
             rows = rows.loc[rows.groupby(case_columns)[column].idxmax()]
         if rows.empty:
@@ -103,7 +103,7 @@ class _Verdicts(NamedTuple):
 
     def unfinished_in_words(self, topic: str) -> str:
         """The number of cases that are open only because of a truncated phase, and in how many a rival is ahead."""
-        case_columns, verdicts = ["id", "regime", "cells"], self.on_topic(self.verdicts, topic)
+        case_columns, verdicts = ["id", "noise", "cells"], self.on_topic(self.verdicts, topic)
         cut = verdicts[verdicts["decided_by"].str.endswith("of T is one phase")]
         if cut.empty:
             return ""
@@ -127,11 +127,11 @@ class _Verdicts(NamedTuple):
     def against(self, rival: str, topics: tuple[str, ...], noise: str) -> str:
         """The ratio of PF-PNE's regret to a rival's on random cells, by objective, for the claims of each topic.
 
-        noise: its name in the column "regime".
+        noise: its name in the column "noise".
         """
         rows = self.comparisons
         rows = rows[(rows["what"] == difference_name("pf-pne", rival)) & (rows["Delta"] == PF_PNE_DELTAS[0])]
-        rows = rows[(rows["regime"] == noise) & (rows["cells"] == "random")].drop_duplicates("id")
+        rows = rows[(rows["noise"] == noise) & (rows["cells"] == "random")].drop_duplicates("id")
         ratio = {(TOPIC_OF_CLAIM[row.id], OBJECTIVE_OF_CLAIM[row.id]): row.ratio for row in rows.itertuples()}
         objectives = [name for name in TITLES if all((topic, name) in ratio for topic in topics)]
         ratios = (", ".join(f"{ratio[topic, name]:.2f}" for topic in topics) for name in objectives)

@@ -48,7 +48,7 @@ def ratios(study: Study) -> pd.DataFrame:
                 theirs = runs["regret"].to_numpy()
                 head = condition.name, condition.cells, objective, rival
                 rows.append((*head, n, *stats.ratio_interval(theirs, pf_pne[:n], stream(study.seed, "ratios", *head))))
-    columns = ["regime", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
+    columns = ["noise", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -115,7 +115,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     for ax, noise in zip(axes, [*noises, "landmine"], strict=True):
         rows = landmine if noise == "landmine" else synthetic
         for k, name in enumerate(names):
-            points, look = table[(table["regime"] == noise) & (table["algorithm"] == name)], LOOKS[name]
+            points, look = table[(table["noise"] == noise) & (table["algorithm"] == name)], LOOKS[name]
             for cells, strength in (("random", 1.0), ("cyclic", 0.35)):
                 drawn = points[points["cells"] == cells]
                 heights = drawn["row"].map(rows.index) + 0.66 * (k / max(1, len(names) - 1) - 0.5)

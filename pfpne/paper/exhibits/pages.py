@@ -69,7 +69,7 @@ def claim_blocks(folder: Path) -> list[Block]:
     """The blocks about the claims, the specification curve and the deviations, for README and their pages."""
     verdicts = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)  # as they were written
     comparisons = pd.read_csv(folder / "claims_comparisons.csv", dtype={"Delta": str}).fillna({"Delta": ""})
-    primary = pd.read_csv(folder / "claims_primary.csv", dtype={"regime": str})
+    primary = pd.read_csv(folder / "claims_primary.csv", dtype={"noise": str})
     specifications = pd.read_csv(folder / "specification_curve.csv")
     sources = ("claims.csv", "claims_comparisons.csv", "specification_curve.csv")
     scale = f"{findings.claims_scale_in_words()}\n\n"

@@ -70,7 +70,7 @@ def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESU
             ours = study.runs(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
             alone = study.runs(objective, "pe", noise, **changes)
             part = ours[["run", "Delta", "regret"]].assign(alone=alone["regret"])
-            part = part.assign(idle=ours["last_phase"], alone_idle=alone["last_phase"])
+            part = part.assign(idle=ours["last_phase_share"], alone_idle=alone["last_phase_share"])
             part["of_bound"] = part["Delta"] / bound_on_Delta(T, p.n_clients, d)
             parts.append(part.assign(objective=objective, noise=noise, d=d, T=T, shift=shifts[T]))
     columns = ["objective", "noise", "d", "T", "shift", "run", "Delta", "of_bound", "regret", "idle", "alone"]

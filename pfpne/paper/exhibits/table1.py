@@ -84,7 +84,7 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
     clients = study.client_counts[:-1]  # the last takes as long as the others together
     rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
     return stats.growth_exponents(clients, np.stack([table["regret"] for table in rows], axis=1)), one_phase_reason(
-        rows[-1]["last_phase"]
+        rows[-1]["last_phase_share"]
     )
 
 

@@ -1,6 +1,6 @@
 """The verdicts on the claims as tables: every claim, the primary family, the times behind the claims on time.
 
-In the tables read here, the column "regime" has the name of the noise, or "landmine"; it is no regime of the map.
+In the tables read here, the column "noise" has the name of the noise, or "landmine".
 """
 
 import pandas as pd
@@ -57,8 +57,8 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
         f"PF-PNE is given the paper's Delta = {PF_PNE_DELTAS[0]}, and cells are random. If the true Delta or "
         f"cyclic cells change the verdict, that verdict follows. {tally(verdicts)}"
     )
-    columns = ["id", "whose", "regime", "cells", "Delta", "verdict", "measured"]
-    measured = verdicts[columns].assign(regime=verdicts["regime"].map(noise_in_words))
+    columns = ["id", "whose", "noise", "cells", "Delta", "verdict", "measured"]
+    measured = verdicts[columns].assign(noise=verdicts["noise"].map(noise_in_words))
     details = as_markdown(measured.rename(columns=str.capitalize).rename(columns={"Id": "Claim"}))
     strings, page = claims_as_strings(verdicts), f"\n## What was measured\n\n{details}"
     numbers = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
@@ -106,11 +106,11 @@ def primary_as_strings(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in table[table["objective"] != "all"].to_dict("records"):
-        cut = f" ({row['phase']:.1%} of T is one phase)" if row["phase"] > MAX_CUT_SHARE else ""
+        cut = f" ({row['last_phase_share']:.1%} of T is one phase)" if row["last_phase_share"] > MAX_CUT_SHARE else ""
         rows.append(
             {
                 "Objective": title(row["objective"]),
-                "Noise": noise_in_words(row["regime"]),
+                "Noise": noise_in_words(row["noise"]),
                 "Best rival": label(row["rival"]),
                 "PF-PNE / rival": f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]",
                 "P(PF-PNE has less)": f"{row['improvement']:.2f}",
@@ -200,9 +200,9 @@ def claims_as_strings(verdicts: pd.DataFrame) -> pd.DataFrame:
     verdicts = verdicts.assign(
         where_in_paper=verdicts["where_in_paper"].mask(is_ours, OURS_PREFIX + verdicts["where_in_paper"])
     )
-    by_claim = verdicts.groupby(["id", "where_in_paper", "statement", "regime"], sort=False)
+    by_claim = verdicts.groupby(["id", "where_in_paper", "statement", "noise"], sort=False)
     strings = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_verdicts_in_words)
-    strings = strings.unstack(sort=False, fill_value=DASH)[verdicts["regime"].unique()]
+    strings = strings.unstack(sort=False, fill_value=DASH)[verdicts["noise"].unique()]
     table = strings.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
     return table.rename(columns={"where_in_paper": "In the paper", "statement": "Claim, as tested"})
 
@@ -229,7 +229,7 @@ def verdicts_that_count(verdicts: pd.DataFrame) -> pd.DataFrame:
     """
     rows = verdicts[verdicts["Delta"] != "true"]
     once = rows["over_noises"] == "once"
-    column = rows["regime"].map(noise_in_words) + ", " + rows["cells"] + " cells"
+    column = rows["noise"].map(noise_in_words) + ", " + rows["cells"] + " cells"
     return rows.assign(column=column.mask(once, EVERY_NOISE))[~(once & rows.duplicated(["id", "measured"]))]
 
 

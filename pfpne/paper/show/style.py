@@ -123,7 +123,7 @@ def title(objective: str) -> str:
 
 
 def noise_in_words(noise: float | str) -> str:
-    """The name of a noise, given as in an Experiment, or as the name of a regime ("bernoulli", "0.1", "landmine")."""
+    """The name of a noise, given as in an Experiment or as in the tables of claims ("bernoulli", "0.1", "landmine")."""
     words = {"bernoulli": "Bernoulli rewards", "landmine": "landmine, no noise"}
     if noise in words:
         return words[noise]
