@@ -188,7 +188,7 @@ def test_similar_with_a_Delta_of_its_own(zero, expected):
 
 
 @pytest.mark.parametrize(
-    ("exponent", "falls", "as_stated", "last_phase_share"),
+    ("exponent", "falls", "as_stated", "last_phase"),
     [
         (-0.4, "holds", "holds", 0.1),
         (-0.1, "holds", "does not hold", 0.1),
@@ -380,7 +380,7 @@ def test_what_points_drawn_at_random_lose_is_a_mean_over_the_runs():
     assert "45% of the regret of points drawn at random" in outcome("settings-garland", study).measured
 
 
-@pytest.mark.parametrize(("last_phase_share", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
+@pytest.mark.parametrize(("last_phase", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
 def test_more_than_half_of_T_in_one_phase_is_one_phase(last_phase, why):
     assert outcomes.one_phase_reason(pd.Series([last_phase - 0.1, last_phase + 0.1])) == why
 
@@ -728,7 +728,14 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
     table = forest_plot.ratios(made_up(tell)).query(
         "noise == 'bernoulli' and cells == 'random' and objective == 'garland'"
     )
-    wanted = {forest_plot.PF_PNE_OWN_DELTA: 0.25, "fed-pne": 2, "pe": 0.5, "hct-pyxab": 3, "fed1-ucb": 4, "fn-ucb": 8}
+    wanted = {
+        forest_plot.PF_PNE_WITH_OWN_DELTA: 0.25,
+        "fed-pne": 2,
+        "pe": 0.5,
+        "hct-pyxab": 3,
+        "fed1-ucb": 4,
+        "fn-ucb": 8,
+    }
     assert dict(zip(table["algorithm"], table["ratio"], strict=True)) == pytest.approx(wanted)
     assert (table["n"] == 30).all() and (
         forest_plot.ratios(made_up(tell, 12)).query("algorithm == 'pe'")["n"] == 12
@@ -893,7 +900,7 @@ def test_the_primary_family_by_hand(monkeypatch):
     assert table["improvement"].tolist() == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize(("last_phase_share", "why"), [(0.4, ""), (0.6, "60% of T is one phase")])
+@pytest.mark.parametrize(("last_phase", "why"), [(0.4, ""), (0.6, "60% of T is one phase")])
 def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, last_phase, why):
     """What is compared at T is decided by the phase that T cuts; communication is not."""
 

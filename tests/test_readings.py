@@ -20,12 +20,12 @@ from pfpne.paper.exhibits.readings import (
     FIGURE_OBJECTIVES,
     IDENTICAL_FED_PNE,
     PROBLEM_CHOICES,
-    SEARCHED,
+    SEARCHED_STATEMENTS,
     Measured,
     Reading,
 )
 from pfpne.paper.run import cache
-from pfpne.paper.run.profiles import READINGS
+from pfpne.paper.run.profiles import READING_PRESETS
 from pfpne.paper.show.style import title
 from pfpne.rng import stream
 
@@ -50,7 +50,7 @@ def test_the_statements_are_the_papers_words():
 
 
 def test_statements_are_whole():
-    assert len(BY_ID) == len(readings.STATEMENTS) == 33 and len(readings.SEARCHED) == 25
+    assert len(BY_ID) == len(readings.STATEMENTS) == 33 and len(readings.SEARCHED_STATEMENTS) == 25
     assert {statement.objective for statement in readings.STATEMENTS} == set(FIGURE_OBJECTIVES)
     kinds = {"ratio", "difference", "grows", "stops", "settings", "global"}
     assert {statement.kind for statement in readings.STATEMENTS} == kinds
@@ -80,7 +80,7 @@ def test_the_grid_is_crossed_as_declared():
 
 
 def test_the_named_readings_are_in_the_grid():
-    for name, scale in READINGS.items():
+    for name, scale in READING_PRESETS.items():
         reading = confirmation.complete_reading(name, "paper")
         assert (reading.noise, reading.T) == (scale.noises[0], scale.horizon)
         assert reading.choices in [r.choices for r in readings.all_readings("paper")]
@@ -249,7 +249,7 @@ def test_the_answer_in_sentences_by_hand():
     assert "For each of 5 readings" in sentences[4] and "At most 9 do, in 1 readings." in sentences[4]
     assert "But 0 of the 25 hold in at least 97% of all readings, and under the median reading 2 hold." in sentences[4]
     by_noise = re.findall(r"(\d+) \((\d+)\) with ", sentences[5])  # with the first value of each choice, and with all
-    assert by_noise == [("4", "9"), ("2", "2")] and f"of the {len(SEARCHED)} hold" in sentences[5]
+    assert by_noise == [("4", "9"), ("2", "2")] and f"of the {len(SEARCHED_STATEMENTS)} hold" in sentences[5]
     assert "1 more would be open: PF-PNE has the smallest regret of the paper's five (Garland)." in sentences[6]
     factors = dict(re.findall(r"(\w+) (\d\.\d)", sentences[7].split(" We call")[0]))  # of a change in either direction
     assert factors == dict.fromkeys(map(title, FIGURE_OBJECTIVES), "1.1") | {"Landmine": "1.8", "Himmelblau": "2.5"}
@@ -302,7 +302,9 @@ def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
         first | {"noise": 0.1, "T": longest, "which": "smallest-rastrigin"},
         first | {"noise": "bernoulli", "T": 10_000, "which": "smallest-himmelblau"},
     ]
-    assert READINGS["model"].noises[0] == "bernoulli" and "smallest-landmine" in {s.id for s in SEARCHED}
+    assert READING_PRESETS["model"].noises[0] == "bernoulli" and "smallest-landmine" in {
+        s.id for s in SEARCHED_STATEMENTS
+    }
     words = as_printed.longer_model_in_words(pd.DataFrame(rows[::-1]))
     assert f"{longest:,}" in words and [name for name in map(title, FIGURE_OBJECTIVES) if name in words] == ["Landmine"]
 
@@ -593,7 +595,7 @@ def test_the_search_counts_what_holds(monkeypatch, tmp_path):
         return outcomes[grid.index(reading), searched.index(statement)]
 
     monkeypatch.setattr(readings, "all_readings", lambda profile: grid if profile == "smoke" else [])
-    monkeypatch.setattr(readings, "SEARCHED", searched)
+    monkeypatch.setattr(readings, "SEARCHED_STATEMENTS", searched)
     monkeypatch.setattr(readings, "measure_readings", measure)
     monkeypatch.setattr(readings, "judge_statement", judge)
     table = readings.search("smoke", 3, "a bar", tmp_path)

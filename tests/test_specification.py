@@ -10,7 +10,7 @@ import pytest
 from pfpne.paper.claims.claim_tests import c_of_noise
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.exhibits import deviations, specification
-from pfpne.paper.exhibits.specification import CHOICES, CLAIMED_ORDERINGS, compare_readings
+from pfpne.paper.exhibits.specification import CHOICES, CLAIMED_ORDERINGS, compare_combinations
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.show.style import TITLES, noise_in_words
 
@@ -26,7 +26,7 @@ def study(tmp_path) -> Study:
 def test_every_combination_once(study, monkeypatch):
     asked = []
     monkeypatch.setattr(specification, "_mean_regret", lambda study, *what: asked.append(what) or float(len(asked)))
-    table = compare_readings(study)
+    table = compare_combinations(study)
     per_cells = int(np.prod([len(values) for name, values in CHOICES.items() if name not in ("cells", "noise")]))
     assert table.groupby("objective").size().to_dict() == {
         "garland": per_cells,
@@ -45,7 +45,7 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     def mean(name, **changes):
         return study.runs("garland", name, "bernoulli", **changes)["regret"].mean()
 
-    table = compare_readings(study, max_values=2)
+    table = compare_combinations(study, max_values=2)
     garland = table[table["objective"] == "garland"].set_index([name for name in CHOICES if name != "cells"])
     usual = (60, "bernoulli", 0.1, 0.01, 0.1, "played", "0.1")
     assert {name: values[0] for name, values in first.items()}["c"] == 0.1
@@ -132,7 +132,7 @@ def test_what_is_drawn_is_what_the_table_says(monkeypatch):
     table = made_up_readings()
     study = SimpleNamespace(n_clients=3, claim_runs=4, horizon=60)
     figure, stem, caption, csv = specification.draw(table, study)
-    assert stem == "specification_curve" and "readings: 9 on Garland, 6 on Rastrigin." in caption
+    assert stem == "specification_curve" and "choices: 9 on Garland, 6 on Rastrigin." in caption
     assert "M = 3 clients, means of n = 4 runs" in caption
 
     rows = table.to_dict("records")
@@ -208,7 +208,7 @@ def test_the_figure_is_small():
 
 
 def test_the_sentences_say_which_choice_moves_most():
-    """On Garland PF-PNE is first in 1 of 4 readings, on Rastrigin in all: there no choice moves anything."""
+    """On Garland PF-PNE is first in 1 of 4 combinations, on Rastrigin in all: there no choice moves anything."""
     first = {name: (values or ("bernoulli",))[0] for name, values in CHOICES.items()} | {"T": 60}
     regrets = dict.fromkeys(("hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe"), 2.0)
     rows = [
@@ -219,10 +219,10 @@ def test_the_sentences_say_which_choice_moves_most():
         {"objective": "rastrigin", **first, **regrets, "pf-pne": 1.0},
     ]
     assert specification.in_words(pd.DataFrame(rows)) == (
-        "PF-PNE has the smallest regret of the five in 25% of 4 readings on Garland and 100% of 1 readings on "
+        "PF-PNE has the smallest regret of the five in 25% of 4 combinations on Garland and 100% of 1 combinations on "
         "Rastrigin. The choice that changes this share most takes it on Garland from 0% (clients: shift 0.1) to 100% "
         "(clients: alike)."
     )
     assert specification.in_words(pd.DataFrame(rows[4:])) == (
-        "PF-PNE has the smallest regret of the five in 100% of 1 readings on Rastrigin."
+        "PF-PNE has the smallest regret of the five in 100% of 1 combinations on Rastrigin."
     )

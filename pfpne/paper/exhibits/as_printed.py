@@ -19,14 +19,14 @@ from pfpne.paper.exhibits.readings import (
     ALGORITHM_CHOICES,
     GRID_VALUES,
     PROBLEM_CHOICES,
-    SEARCHED,
+    SEARCHED_STATEMENTS,
     STATEMENTS,
     STATEMENTS_FILE,
     Reading,
     Statement,
 )
 from pfpne.paper.run.parameters import Parameters
-from pfpne.paper.run.profiles import READINGS
+from pfpne.paper.run.profiles import READING_PRESETS
 from pfpne.paper.show.export import Exhibit, as_csv, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import DASH, LOOKS, PAGE, label, listed, noise_in_words, title
@@ -96,8 +96,8 @@ def in_short(table: pd.DataFrame, verdicts: pd.DataFrame, printed: Reading) -> l
         subjects.append(f"{len(rows)} {subject} ({objectives}{ratios if subject == CLOSE else ''})")
     return [
         f"{_reading_in_words(verdicts, printed)} We searched {len(table):,} readings. At most {table['held'].max()} of"
-        f" the {len(SEARCHED)} statements in the search hold, in {_count_best(table)} readings. *Printed* is the"
-        " simplest of these.",
+        f" the {len(SEARCHED_STATEMENTS)} statements in the search hold, in {_count_best(table)} readings. *Printed* is"
+        " the simplest of these.",
         _smallest_in_words(verdicts),
         f"Refuted: {listed(subjects) if subjects else 'nothing'}.",
     ]
@@ -137,15 +137,15 @@ def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, compar
 
     table: the table of `search`. verdicts, comparisons: the tables of `decide_statements` and `confirm` for "printed".
     """
-    N, best = len(SEARCHED), table["held"].max()
+    N, best = len(SEARCHED_STATEMENTS), table["held"].max()
     by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
     which = table["which"].str.split()
-    shares = {s: which.map(lambda ids, s=s: s.id in ids).mean() for s in SEARCHED}
+    shares = {s: which.map(lambda ids, s=s: s.id in ids).mean() for s in SEARCHED_STATEMENTS}
     never, floor = ([s for s, share in shares.items() if test(share)] for test in (lambda x: x == 0, _is_nearly_all))
     low = {noise: int(by_scale[noise].max()) for noise in GRID_VALUES["paper"]["noise"] if noise in by_scale.index}
     high = table.groupby(table["noise"].astype(str))["held"].max()
     numbers = ", ".join(f"{count} ({high[str(noise)]}) with {noise_in_words(noise)}" for noise, count in low.items())
-    in_means = sum(holds_in_means(statement, comparisons) for statement in SEARCHED)
+    in_means = sum(holds_in_means(statement, comparisons) for statement in SEARCHED_STATEMENTS)
     never_in_words = "; ".join(f"{STATEMENT_TOPICS[_topic(s.id)]} ({title(s.objective)})" for s in never)
     sentences = [
         _reading_in_words(verdicts, printed),
@@ -312,7 +312,7 @@ def model_in_words(statements: pd.DataFrame) -> str:
     str
         The sentences.
     """
-    model, reading = statements[statements["reading"] == "model"], READINGS["model"]
+    model, reading = statements[statements["reading"] == "model"], READING_PRESETS["model"]
     noise, _ = noise_in_words(reading.noises[0]).split()  # without "rewards"
     counts = _counts_in_words(model[~model["by_design"].astype(bool)])
     return (
@@ -335,11 +335,11 @@ def longer_model_in_words(table: pd.DataFrame) -> str:
     str
         The sentence.
     """
-    noise, longest = READINGS["model"].noises[0], max(GRID_VALUES["paper"]["T"])
+    noise, longest = READING_PRESETS["model"].noises[0], max(GRID_VALUES["paper"]["T"])
     at_first = at_first_values(table, GRID_VALUES["paper"]["M"][0])
     there = at_first[(at_first["noise"].astype(str) == str(noise)) & (at_first["T"] == longest)]
     held = there["which"].iloc[0].split() if len(there) else []
-    first = [title(s.objective) for s in SEARCHED if _topic(s.id) == "smallest" and s.id in held]
+    first = [title(s.objective) for s in SEARCHED_STATEMENTS if _topic(s.id) == "smallest" and s.id in held]
     return (
         f"With the rewards of *model* at T = {longest:,}, in the search's two runs, which test nothing, PF-PNE is first"
         f" on {listed(first) if first else 'none of the four'}."
@@ -447,7 +447,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
         The figure, and the table as CSV.
     """
     scales, printed = GRID_VALUES[p.profile], complete_reading("printed", p.profile)
-    M, N = scales["M"][0], len(SEARCHED)
+    M, N = scales["M"][0], len(SEARCHED_STATEMENTS)
     grid = at_first_values(table, M).pivot(index="noise", columns="T", values="held")
     grid = grid.loc[list(scales["noise"]), list(scales["T"])]
     moved = _one_choice_moved(table[(table["noise"] == printed.noise) & (table["T"] == printed.T)], M)

@@ -23,6 +23,7 @@ from pfpne.paper.run.folders import RESULTS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.rows import rows_of_runs
+from pfpne.paper.run.selections import COUNTED_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, legend, new_figure, our_style
 from pfpne.paper.show.style import (
@@ -40,7 +41,6 @@ from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import Evaluations, run_phases
 from pfpne.simulation.tree import Cells, play
 
-COUNTED_ALGORITHMS = (*CUT_MATTERS, "pf-pne+")
 # The columns of one depth of a run; nan if there is nothing to count. own, global and borrowed are coverages: the
 # coverage of f_m by the clients' own intervals, of f-bar by the server's, and of f_m by the server's.
 CAUSES = {

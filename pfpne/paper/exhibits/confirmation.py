@@ -21,7 +21,7 @@ from pfpne.paper.exhibits.readings import (
     measure_stored,
 )
 from pfpne.paper.run.folders import RESULTS
-from pfpne.paper.run.profiles import PROFILES, READINGS
+from pfpne.paper.run.profiles import PROFILES, READING_PRESETS
 from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.style import label
 from pfpne.rng import stream
@@ -54,7 +54,7 @@ def complete_reading(name: str, profile: str) -> Reading:
     Reading
         The named reading's own values, and for each other choice its first value.
     """
-    scale, p = READINGS[name], PROFILES[profile]
+    scale, p = READING_PRESETS[name], PROFILES[profile]
     noise = scale.noises[0]
     problem = {} if scale.landmine_noise == noise else {"landmine's noise": "none"}
     return Reading(noise, scale.horizon if profile == "paper" else p.horizon, p.n_clients, problem, CHOSEN_VALUES[name])

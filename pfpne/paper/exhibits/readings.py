@@ -119,7 +119,7 @@ def read_statements() -> Iterator[Statement]:
 
 
 STATEMENTS = tuple(read_statements())
-SEARCHED = tuple(statement for statement in STATEMENTS if not statement.own_runs)
+SEARCHED_STATEMENTS = tuple(statement for statement in STATEMENTS if not statement.own_runs)
 
 
 @dataclass(frozen=True)
@@ -340,13 +340,13 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.Da
     measured = measure_readings(readings, GRID_VALUES[profile]["T"], n_jobs, bar, folder)
     rows = []
     for reading in readings:
-        judged = {statement.id: judge_statement(statement, reading, measured) for statement in SEARCHED}
+        judged = {statement.id: judge_statement(statement, reading, measured) for statement in SEARCHED_STATEMENTS}
         held = [name for name, (_, holds) in judged.items() if holds]
         head = {
             **reading.choices,
             "n": n_runs_of(reading),
             "held": len(held),
-            "of": len(SEARCHED),
+            "of": len(SEARCHED_STATEMENTS),
             "which": " ".join(held),
         }
         rows.append(head | {name: ratio for name, (ratio, _) in judged.items()})

@@ -1,7 +1,8 @@
 """The comparison under every combination of the choices that can turn it: how often does each claim come out right?
 
-A reading is one combination. Every reading is run for every objective of ONE_PER_DIMENSION, over few runs. Only the
-order of the means is counted, without a test, because the readings are not a sample from a population.
+A combination has one value of each of CHOICES. Every combination is run for every objective of ONE_PER_DIMENSION, over
+few runs. Only the order of the means is counted, without a test, because the combinations are not a sample from a
+population.
 """
 
 import functools
@@ -42,8 +43,8 @@ CLAIMED_ORDERINGS = {  # name -> the algorithm, and the rivals that should have 
 }
 
 
-def compare_readings(study: Study, max_values: int | None = None) -> pd.DataFrame:
-    """Run the comparison under every reading.
+def compare_combinations(study: Study, max_values: int | None = None) -> pd.DataFrame:
+    """Run the comparison under every combination.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def compare_readings(study: Study, max_values: int | None = None) -> pd.DataFram
     Returns
     -------
     pandas.DataFrame
-        One row per objective and reading: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
+        One row per objective and combination: objective, n, the CHOICES, and each algorithm's mean R(T)/M over n runs.
     """
     conditions = [
         condition
@@ -104,18 +105,18 @@ def _mean_regret(
 
 
 def claims_held(table: pd.DataFrame) -> pd.DataFrame:
-    """Whether each claim of CLAIMED_ORDERINGS (one column each) comes out right in each row of `compare_readings`."""
+    """Whether each claim of CLAIMED_ORDERINGS (one column each) is right in each row of `compare_combinations`."""
     pairs = CLAIMED_ORDERINGS.items()
     return pd.DataFrame({claim: table[name] < table[[*others]].min(axis=1) for claim, (name, others) in pairs})
 
 
 def shares(table: pd.DataFrame) -> pd.DataFrame:
-    """Count the share of readings in which each claim comes out right.
+    """Count the share of combinations in which each claim comes out right.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        The readings, as `compare_readings` returns them.
+        The combinations, as `compare_combinations` returns them.
 
     Returns
     -------
@@ -134,13 +135,14 @@ MAIN_CLAIM = next(iter(CLAIMED_ORDERINGS))  # what the upper two panels are abou
 def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     """Draw the specification curve, one column per objective.
 
-    Top: the ratio of PF-PNE's regret to its best rival's in every reading, in order, one curve per noise. Middle: how
-    often PF-PNE is first for each value of each choice. Bottom: the share of readings in which each claim is right.
+    Top: the ratio of PF-PNE's regret to its best rival's in every combination, in order, one curve per noise. Middle:
+    how often PF-PNE is first for each value of each choice. Bottom: the share of combinations in which each claim is
+    right.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        The readings, as `compare_readings` gives them.
+        The combinations, as `compare_combinations` gives them.
     study : Study
         The scale of the runs, which the caption names.
 
@@ -157,12 +159,12 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     colors = dict(zip(noises, looks, strict=False))
     counts = ", ".join(f"{(table['objective'] == f).sum()} on {title(f)}" for f in objectives)
     caption = (
-        f"The main comparison under every combination of choices, which makes this many readings: {counts}. The"
+        f"The main comparison under every combination of choices: {counts}. The"
         " choices of Delta and of the cut phase are PF-PNE's. The choice of c is also Fed-PNE's and PE's. M ="
         f" {study.n_clients} clients, means of n = {study.claim_runs} runs, no test. Above: PF-PNE's regret over the"
         " smallest of the other four's, in increasing order, one curve per noise; below the line PF-PNE is first."
-        " Middle: the share of readings with this choice in which PF-PNE is first. Below: the share of readings in"
-        " which each statement holds."
+        " Middle: the share of combinations with this choice in which PF-PNE is first. Below: the share of"
+        " combinations in which each statement holds."
     )
     choices = [(name, value) for name in CHOICES for value in table[name].unique()]
 
@@ -186,12 +188,12 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """Say in how many readings PF-PNE is first, and which choice moves that most.
+    """Say in how many combinations PF-PNE is first, and which choice moves that most.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        The readings, as `compare_readings` gives them.
+        The combinations, as `compare_combinations` gives them.
 
     Returns
     -------
@@ -202,7 +204,7 @@ def in_words(table: pd.DataFrame) -> str:
     shares, moved = [], []
     for objective, rows in table.groupby("objective", sort=False):
         here = first[rows.index]
-        shares.append(f"{here.mean():.0%} of {len(rows)} readings on {title(objective)}")
+        shares.append(f"{here.mean():.0%} of {len(rows)} combinations on {title(objective)}")
         by_value = {name: here.groupby(rows[name], sort=False).mean() for name in CHOICES}
         name = max(by_value, key=lambda name: np.ptp(by_value[name]))
         low, high = by_value[name].idxmin(), by_value[name].idxmax()
@@ -214,17 +216,17 @@ def in_words(table: pd.DataFrame) -> str:
 
 
 def _draw_ratios(ax: Axes, ratio: pd.Series, noise: pd.Series, colors: dict) -> None:
-    """One curve per noise: the ratios of its readings, in order."""
+    """One curve per noise: the ratios of its combinations, in order."""
     for value, color in colors.items():
         ratios = np.sort(ratio[noise.loc[ratio.index] == value])
         ax.plot((np.arange(len(ratios)) + 0.5) / max(1, len(ratios)), ratios, color=color, linewidth=1.4)
     ax.axhline(1, color="black", linewidth=0.7)
-    ax.set(yscale="log", xlim=(0, 1), xlabel="share of a noise's readings, in order")
+    ax.set(yscale="log", xlim=(0, 1), xlabel="share of a noise's combinations, in order")
     log_ticks(ax.yaxis)
 
 
 def _draw_choices(ax: Axes, table: pd.DataFrame, first: pd.Series, choices: list[tuple], colors: dict) -> None:
-    """One row per value of a choice: the share of its readings in which PF-PNE is first, against the overall share."""
+    """One row per value of a choice: the share with it in which PF-PNE is first, against that of all."""
     share_of_all = first.mean()
     ax.axvline(share_of_all, color="0.6", linewidth=0.8)
     for row, (name, value) in enumerate(choices):
@@ -244,7 +246,7 @@ def _draw_choices(ax: Axes, table: pd.DataFrame, first: pd.Series, choices: list
 
 
 def _draw_shares(ax: Axes, shares: pd.Series) -> None:
-    """One bar per claim: the share of readings in which it comes out right."""
+    """One bar per claim: the share of combinations in which it comes out right."""
     ax.barh(range(len(shares)), shares, color="0.6", height=0.7)
     for row, share in enumerate(shares):
         ax.annotate(f"{share:.0%}", (share + 0.02, row), va="center", fontsize=6.5)

@@ -20,10 +20,10 @@ from pfpne.paper.run.destinations import choose_folder, name_folder
 from pfpne.paper.run.experiment import Experiment, ProblemSetup
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
 from pfpne.paper.run.parameter_types import SETTINGS, WORKERS, ParameterError, as_parameter_error, plain, read_value
-from pfpne.paper.run.profiles import PROFILES, READINGS, default_noise
+from pfpne.paper.run.profiles import PROFILES, READING_PRESETS, default_noise
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import Results, run_experiment
-from pfpne.paper.run.selections import PF_PNE_OWN_DELTA
+from pfpne.paper.run.selections import PF_PNE_WITH_OWN_DELTA
 from pfpne.paper.run.workers import end_with_parent
 
 # The fields of Parameters that decide a number, besides the settings.
@@ -48,7 +48,7 @@ class Parameters:
     notebook : str
         The name of the notebook.
     profile, reading : str
-        Keys of PROFILES and of READINGS; no reading for a notebook that shows no figure of the paper.
+        Keys of PROFILES and of READING_PRESETS; no reading for a notebook that shows no figure of the paper.
     objective : str or None
         None for a notebook about many.
     algorithms : tuple of str
@@ -129,7 +129,7 @@ class Parameters:
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
 
     def run_with_true_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
-        """Return the results of `run`, and of PF-PNE with the clients' true Delta under the name PF_PNE_OWN_DELTA.
+        """Return the results of `run`, and of PF-PNE with the clients' true Delta under the name PF_PNE_WITH_OWN_DELTA.
 
         PF-PNE is not run a second time if Delta was requested.
         """
@@ -138,7 +138,7 @@ class Parameters:
             return results
         changes["settings"] = {**self.settings, "Delta": "true"}
         informed = self.run(objective, noise, ("pf-pne",), **changes).runs
-        renamed = {(PF_PNE_OWN_DELTA, run): informed[name, run] for name, run in informed}
+        renamed = {(PF_PNE_WITH_OWN_DELTA, run): informed[name, run] for name, run in informed}
         return Results(results.experiment, {**results.runs, **renamed})
 
 
@@ -199,7 +199,7 @@ def _folder_name(
     usual = _result_parameters(row, usual)
     if result_parameters["objective"] not in {one["objective"] for one in executed}:
         usual["objective"] = None
-    return name_folder(result_parameters, usual, result_parameters["reading"] in (None, next(iter(READINGS))))
+    return name_folder(result_parameters, usual, result_parameters["reading"] in (None, next(iter(READING_PRESETS))))
 
 
 def _check_known(kind: str, name: str, names: Iterable[str]) -> None:
@@ -226,7 +226,7 @@ def _result_parameters(row: Notebook, requested: dict) -> dict:
         _choose_reading(row, requested),
     )
     scale = PROFILES[profile]
-    horizon = READINGS[reading].horizon if reading and profile == "paper" else scale.horizon
+    horizon = READING_PRESETS[reading].horizon if reading and profile == "paper" else scale.horizon
     n_runs = scale.claim_runs if row.uses_claim_runs else min(scale.n_runs, row.n_runs or scale.n_runs)
     defaults = {
         "profile": profile,
@@ -266,8 +266,8 @@ def _choose_objective(row: Notebook, requested: dict) -> str | None:
 def _choose_reading(row: Notebook, requested: dict) -> str | None:
     if not row.takes_reading:
         return None
-    reading = requested.get("reading", next(iter(READINGS)))
-    _check_known("reading", reading, READINGS)
+    reading = requested.get("reading", next(iter(READING_PRESETS)))
+    _check_known("reading", reading, READING_PRESETS)
     return reading
 
 

@@ -58,7 +58,7 @@ class ReadingPreset:
 
 # "printed": the simplest of the readings under which the most of the paper's statements hold: see notebook 11.
 # "model": the paper's reward model, rewards in [0, 1], at the scale of the evidence; and the other noises beside it.
-READINGS = {
+READING_PRESETS = {
     "printed": ReadingPreset(noises=(1.0,), landmine_noise=1.0, horizon=1_000_000),
     "model": ReadingPreset(noises=PROFILES["paper"].noises, landmine_noise=0.0, horizon=PROFILES["paper"].horizon),
 }
@@ -66,5 +66,5 @@ READINGS = {
 
 def default_noise(profile: str, reading: str | None, objective: str | None) -> float | str:
     """Return the noise in the figures of an objective, under a reading or, without one, in a profile."""
-    scale = READINGS[reading] if reading else PROFILES[profile]
+    scale = READING_PRESETS[reading] if reading else PROFILES[profile]
     return scale.landmine_noise if objective == "landmine" else scale.noises[0]

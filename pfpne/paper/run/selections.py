@@ -31,6 +31,6 @@ BEYOND_ALGORITHMS = (
 )  # PF-PNE+, and the algorithms that it is compared with
 SPECIFICATION_ALGORITHMS = (*PAPER_ALGORITHMS, "pe")  # the algorithms of the specification curve
 MAP_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # the algorithms of the regime map
-COUNTED_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe")  # the algorithms that are counted depth by depth
+COUNTED_ALGORITHMS = ("pf-pne", "fed-pne", "pe", "pf-pne+")  # the algorithms that are counted depth by depth
 
-PF_PNE_OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own Delta, shown beside PF-PNE with the paper's
+PF_PNE_WITH_OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own Delta, shown beside PF-PNE with the paper's
