@@ -47,7 +47,7 @@ from pfpne.rng import stream  # noqa: E402  threads are limited before
 HERE = Path(__file__).resolve().parent
 TABLES, RUNS, DOCS = HERE / "results" / "own_problems", HERE / "own_problems", HERE.parent / "docs"
 SEEDS = {30: 10, 100: 6, 300: 6}  # n, evaluations per site, and how many seeds
-ENOUGH = 4  # seeds: of fewer no interval is given
+MIN_EVALUATIONS_TO_VARY = 4  # seeds: of fewer no interval is given
 CHOICES = ("model", "value")  # what is deployed: see above
 REPEATS = 8  # random splits per point of the grid
 GRID = {1: 33, 2: 11, 3: 7}  # points per parameter, by the number of parameters
@@ -480,7 +480,7 @@ def comparisons(which: str) -> list[str]:
 
 def in_words(values: np.ndarray) -> str:
     mean, low, high = interval(values)
-    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]" if len(values) >= ENOUGH else f"{mean:+.1f}"
+    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]" if len(values) >= MIN_EVALUATIONS_TO_VARY else f"{mean:+.1f}"
 
 
 LABELS = {
@@ -499,7 +499,11 @@ def write() -> None:
     from pfpne.paper.show.export import as_markdown
 
     def cell(row: pd.Series, group: str) -> str:
-        ends = f" [{row[f'{group}, low']:.1f}, {row[f'{group}, high']:.1f}]" if row["seeds"] >= ENOUGH else ""
+        ends = (
+            f" [{row[f'{group}, low']:.1f}, {row[f'{group}, high']:.1f}]"
+            if row["seeds"] >= MIN_EVALUATIONS_TO_VARY
+            else ""
+        )
         return f"{row[group]:.1f}{ends}"
 
     rows = []

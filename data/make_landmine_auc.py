@@ -39,7 +39,9 @@ def download(urls: tuple[str, ...] = URLS) -> Path:
             if zipfile.is_zipfile(io.BytesIO(content)):
                 with zipfile.ZipFile(io.BytesIO(content)) as z:
                     content = z.read(next(name for name in z.namelist() if name.endswith("LandmineData.mat")))
-            return write_atomically(landmine.DATA / "LandmineData.mat", landmine.check_hash(content, "what came"))
+            return write_atomically(
+                landmine.DATASET_FOLDER / "LandmineData.mat", landmine.check_hash(content, "what came")
+            )
         except Exception as error:  # every failure means: try the next address
             refused.append(f"{url}: {error}")
     raise landmine.DatasetUnavailable("No address served the dataset.\n" + "\n".join(refused))
@@ -69,7 +71,7 @@ def make_table(dataset: Path, out: Path | None = None, n_jobs: int | None = None
         "split": landmine.SPLIT,
         "axes": f"field 0..28, C, gamma; both {kind}, j/{axes.parts} of the range, j = 1..{axes.parts - 1}",
         "versions": {"python": platform.python_version(), **libraries},
-        "command": f"{landmine.COMMAND} LandmineData.mat" + (" --axes log" if axes.logarithmic else ""),
+        "command": f"{landmine.TABLE_COMMAND} LandmineData.mat" + (" --axes log" if axes.logarithmic else ""),
     }
     buffer = io.BytesIO()
     shaped = values.reshape(landmine.N_FIELDS, axes.parts - 1, axes.parts - 1)
@@ -87,7 +89,7 @@ def main() -> None:
     args = parser.parse_args()
     dataset = download() if args.download else args.dataset or landmine.find_dataset()
     if dataset is None:
-        parser.error(f"no dataset: {landmine.HOW_TO_GET_IT}.")
+        parser.error(f"no dataset: {landmine.DATASET_HINT}.")
     axes = landmine.LOG if args.axes == "log" else landmine.LINEAR
     print(make_table(dataset, args.out, args.n_jobs, axes))
 

@@ -19,7 +19,7 @@ from typing import Any
 import numba
 import numba.core.config
 
-from pfpne.paths import PACKAGE, source_files
+from pfpne.paths import PACKAGE_FOLDER, source_files
 
 config: Any = numba.core.config
 A_DAY = 86_400  # seconds
@@ -44,8 +44,8 @@ def last_changes(package: Path) -> dict[str, tuple[int, ...]]:
 
 
 # Before any compiled function of the package is loaded; an edit between the two is taken for a later one.
-CHANGES = last_changes(PACKAGE)
-DIGEST = source_digest(PACKAGE)
+LAST_CHANGES = last_changes(PACKAGE_FOLDER)
+SOURCE_DIGEST = source_digest(PACKAGE_FOLDER)
 
 
 def _make_folder() -> Path:
@@ -55,9 +55,9 @@ def _make_folder() -> Path:
     started by this one share, and which ends with it.
     """
     user_cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "pfpne"
-    for place in filter(None, (config.CACHE_DIR, PACKAGE / "__pycache__", user_cache)):
+    for place in filter(None, (config.CACHE_DIR, PACKAGE_FOLDER / "__pycache__", user_cache)):
         with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: there is no home
-            folder = Path(place).expanduser().absolute() / "pfpne-compiled" / DIGEST
+            folder = Path(place).expanduser().absolute() / "pfpne-compiled" / SOURCE_DIGEST
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
             os.utime(folder)  # it is in use
@@ -65,7 +65,7 @@ def _make_folder() -> Path:
             return folder
     os.environ["NUMBA_CACHE_DIR"] = temporary = tempfile.mkdtemp(prefix="pfpne-")
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-    return Path(temporary) / "pfpne-compiled" / DIGEST
+    return Path(temporary) / "pfpne-compiled" / SOURCE_DIGEST
 
 
 def _remove_unused(folders: Path) -> None:
@@ -76,23 +76,26 @@ def _remove_unused(folders: Path) -> None:
                 shutil.rmtree(folder)
 
 
-FOLDER = _make_folder()
+COMPILED_FOLDER = _make_folder()
 
 
 def njit(**options) -> Callable[[Callable], Callable]:
-    """Do what numba.njit does, with cache=True in FOLDER.
+    """Do what numba.njit does, with cache=True in COMPILED_FOLDER.
 
     Nothing is kept where that folder cannot be used, or where the sources were edited after this process had begun to
     load them.
     """
 
     def decorate(function: Callable) -> Callable:
-        setting, config.CACHE_DIR = config.CACHE_DIR, str(FOLDER)
+        setting, config.CACHE_DIR = config.CACHE_DIR, str(COMPILED_FOLDER)
         try:
             compiled = numba.njit(**options)(function)
         finally:
             config.CACHE_DIR = setting
-        if FOLDER in Path(compiled.stats.cache_path or "").parents and last_changes(PACKAGE) == CHANGES:
+        if (
+            COMPILED_FOLDER in Path(compiled.stats.cache_path or "").parents
+            and last_changes(PACKAGE_FOLDER) == LAST_CHANGES
+        ):
             return compiled
         not_kept: dict[str, Any] = {**options, "cache": False}
         return numba.njit(**not_kept)(function)

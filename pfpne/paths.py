@@ -7,14 +7,16 @@ import tempfile
 import time
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE_FOLDER = Path(__file__).resolve().parent
 # data/ and notebooks/ are in the package where it was installed from a wheel, beside it in a checkout.
-SHIPPED = PACKAGE if (PACKAGE / "data").is_dir() else PACKAGE.parent
+INPUT_ROOT = PACKAGE_FOLDER if (PACKAGE_FOLDER / "data").is_dir() else PACKAGE_FOLDER.parent
 # The folder for all output: the checkout, else the working folder; PFPNE_ROOT names another.
-ROOT = Path(os.environ.get("PFPNE_ROOT") or (Path.cwd() if SHIPPED == PACKAGE else SHIPPED)).absolute()
-DATA = ROOT / "data"  # the folder in which you may put the landmine dataset
-LANDMINE_TABLE = SHIPPED / "data" / "landmine_auc.npz"
-LANDMINE_LOG_TABLE = SHIPPED / "data" / "landmine_auc_log.npz"
+OUTPUT_ROOT = Path(
+    os.environ.get("PFPNE_ROOT") or (Path.cwd() if INPUT_ROOT == PACKAGE_FOLDER else INPUT_ROOT)
+).absolute()
+DATASET_FOLDER = OUTPUT_ROOT / "data"  # the folder in which you may put the landmine dataset
+LANDMINE_TABLE = INPUT_ROOT / "data" / "landmine_auc.npz"
+LANDMINE_LOG_TABLE = INPUT_ROOT / "data" / "landmine_auc_log.npz"
 
 AN_HOUR = 3600  # seconds: longer than writing a file takes
 

@@ -63,9 +63,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def in_git(*arguments: str) -> subprocess.CompletedProcess:
-    from pfpne.paths import SHIPPED
+    from pfpne.paths import INPUT_ROOT
 
-    return subprocess.run(["git", "-C", str(SHIPPED), *arguments], capture_output=True, text=True)
+    return subprocess.run(["git", "-C", str(INPUT_ROOT), *arguments], capture_output=True, text=True)
 
 
 def keep_compiled_code(package: Path) -> None:
@@ -76,7 +76,7 @@ def keep_compiled_code(package: Path) -> None:
     from pfpne import compiled
 
     folder = package / "__pycache__" / "pfpne-compiled" / compiled.source_digest(package)
-    for kept in compiled.FOLDER.iterdir():
+    for kept in compiled.COMPILED_FOLDER.iterdir():
         room = kept.name.partition("_")[0]
         shutil.copytree(kept, folder / f"{room}_{hashlib.sha1(str(package / room).encode()).hexdigest()}")
 

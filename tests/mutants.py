@@ -417,8 +417,8 @@ def machine_code(folder: Path, compiled: bool, shared: bool) -> None:
         if not compiled:
             ours.njit = plain_python
             return
-        ours.FOLDER = folder / "pfpne-compiled" / "shared"
-        ours.FOLDER.mkdir(parents=True, exist_ok=True)
+        ours.COMPILED_FOLDER = folder / "pfpne-compiled" / "shared"
+        ours.COMPILED_FOLDER.mkdir(parents=True, exist_ok=True)
         caching._SourceFileBackedLocatorMixin.get_source_stamp = lambda locator: (0, 0)
 
 

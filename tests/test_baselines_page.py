@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "baselines.md").read_text(encoding="utf-8")
 SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)

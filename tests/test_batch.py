@@ -22,8 +22,8 @@ from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
 from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import HEADER, find_assigned
 from pfpne.paper.run.progress import progress
-from pfpne.paths import PACKAGE
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
+from pfpne.paths import PACKAGE_FOLDER
 
 NAME = "1_synthetic_regret"
 SOURCE = NOTEBOOKS_FOLDER / f"{NAME}.ipynb"
@@ -37,7 +37,7 @@ def project(tmp_path, monkeypatch):
     (folder / "notebooks").mkdir(parents=True)
     monkeypatch.setenv("PFPNE_ROOT", str(folder))
     monkeypatch.setenv("PFPNE_TERMINAL", "")
-    for constant, name in (("NOTEBOOKS_FOLDER", "notebooks"), ("EXECUTED", "executed")):
+    for constant, name in (("NOTEBOOKS_FOLDER", "notebooks"), ("EXECUTED_FOLDER", "executed")):
         monkeypatch.setattr(batch, constant, folder / name)
     return folder
 
@@ -218,7 +218,7 @@ def test_the_runner_ends_if_make_was_killed_before_it_looked(tmp_path):
     environment = {
         **os.environ,
         "PFPNE_ROOT": str(tmp_path),
-        "PYTHONPATH": python_path(PACKAGE.parent),
+        "PYTHONPATH": python_path(PACKAGE_FOLDER.parent),
         "PFPNE_MAKE": str(gone.pid),
     }
     command = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke", "--only", NAME]
@@ -262,7 +262,7 @@ print("alive")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_interrupt_is_one_sentence(n_jobs, tmp_path):
     """As a kernel is interrupted: its whole process group gets the signal, its workers too."""
-    environment = {**os.environ, "PYTHONPATH": python_path(PACKAGE.parent), "IPYTHONDIR": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": python_path(PACKAGE_FOLDER.parent), "IPYTHONDIR": str(tmp_path)}
     options = {"env": environment, "capture_output": True, "text": True, "timeout": 120, "start_new_session": True}
     done = subprocess.run([sys.executable, "-c", INTERRUPTED % n_jobs], **options)
     assert done.stdout == "Stopped. What had finished is stored: run this again to go on from here.\nalive\n"

@@ -178,7 +178,7 @@ def test_an_edit_after_loading_stops_the_run_if_it_changes_what_is_computed(tmp_
     module, other = (tmp_path / "pfpne" / name for name in ("m.py", "n.py"))
     module.write_text("def f():\n    return 1\n")
     other.write_text("import pfpne.m\n")
-    monkeypatch.setattr(sources, "PACKAGE", module.parent)
+    monkeypatch.setattr(sources, "PACKAGE_FOLDER", module.parent)
     monkeypatch.setattr(sources, "_stamps", sources._stamps.__wrapped__)
     monkeypatch.setattr(sources, "_AT_START", sources._stamps(0))
     monkeypatch.setattr(sources, "LOADED", Sources(module.parent))

@@ -17,7 +17,7 @@ from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimCondition, Study
 from pfpne.paper.exhibits import findings, pages, regret, verdict_tables
 from pfpne.paper.run.parameters import Parameters, complete
 from pfpne.paper.run.results import Results, run_experiment
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 from pfpne.simulation.phased import Evaluations
 
 TO_A_PULL = 10  # calls of ours, from the one in a cell to a pull

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pfpne.paths import PACKAGE
+from pfpne.paths import PACKAGE_FOLDER
 
-CHECKOUT = PACKAGE.parent
+CHECKOUT = PACKAGE_FOLDER.parent
 BLOCK = """
 import socket
 

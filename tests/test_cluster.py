@@ -21,7 +21,7 @@ from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.workers import WorkersError, run_unordered
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 TLS_CERTIFICATE, TLS_KEY = (f"DASK_DISTRIBUTED__COMM__TLS__CLIENT__{name}" for name in ("CERT", "KEY"))
 CLUSTERED = ("pf-pne", "fed-pne", "hct", "fn-ucb")

@@ -15,7 +15,7 @@ import pytest
 from conftest import keep_compiled_code
 
 from pfpne import compiled
-from pfpne.paths import PACKAGE
+from pfpne.paths import PACKAGE_FOLDER
 
 Function = tuple[str, str]  # its module ("pfpne.algorithms.hct") and its name
 
@@ -88,12 +88,12 @@ def is_compiled(node: ast.AST, compilers: set[str]) -> bool:
 def compiled_functions() -> dict[Function, set[Function]]:
     """Every compiled function of the package, with the compiled functions that it calls."""
     nodes, meanings = {}, {}
-    for path in PACKAGE.rglob("*.py"):
+    for path in PACKAGE_FOLDER.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         if "njit" not in text:  # it compiles nothing, and most files do not: each worker collects these tests
             continue
         tree = ast.parse(text)
-        module, ours = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts), compilers(tree)
+        module, ours = ".".join(path.relative_to(PACKAGE_FOLDER.parent).with_suffix("").parts), compilers(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 meanings |= {(module, alias.asname or alias.name): (node.module, alias.name) for alias in node.names}
@@ -136,7 +136,9 @@ def edit(package: Path, function: Function) -> tuple[Path, str]:
 
 
 def copy_package(folder: Path) -> Path:
-    return Path(shutil.copytree(PACKAGE, folder / "pfpne", ignore=shutil.ignore_patterns("__pycache__", "paper")))
+    return Path(
+        shutil.copytree(PACKAGE_FOLDER, folder / "pfpne", ignore=shutil.ignore_patterns("__pycache__", "paper"))
+    )
 
 
 def run(package: Path, code: str, *arguments: str, **environment: str) -> str:
@@ -193,9 +195,11 @@ def test_every_compiled_function_is_kept_in_the_folder_of_these_sources(tmp_path
     assert len(called_across_files()) >= 3 and len(compiled_functions()) > len(called_across_files())
     for module, name in compiled_functions():
         function = getattr(__import__(module, fromlist=[name]), name)
-        assert compiled.FOLDER in Path(function.stats.cache_path or "").parents, f"{module}.{name} is kept elsewhere"
+        assert compiled.COMPILED_FOLDER in Path(function.stats.cache_path or "").parents, (
+            f"{module}.{name} is kept elsewhere"
+        )
     package = copy_package(tmp_path)
-    assert compiled.FOLDER.name == compiled.source_digest(PACKAGE) == compiled.source_digest(package)
+    assert compiled.COMPILED_FOLDER.name == compiled.source_digest(PACKAGE_FOLDER) == compiled.source_digest(package)
     digests = {compiled.source_digest(package)}
     for function in compiled_functions():
         path, text = edit(package, function)
@@ -206,7 +210,7 @@ def test_every_compiled_function_is_kept_in_the_folder_of_these_sources(tmp_path
 
 def test_only_one_file_uses_numba():
     users = set()
-    for path in PACKAGE.rglob("*.py"):
+    for path in PACKAGE_FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -228,7 +232,7 @@ def test_after_an_edit_of_what_is_loaded_nothing_is_kept(tmp_path):
     assert run(package, code) == "True None"
 
 
-WHERE = "from pfpne.compiled import FOLDER; print(FOLDER)"
+WHERE = "from pfpne.compiled import COMPILED_FOLDER; print(COMPILED_FOLDER)"
 
 
 def test_the_folder_is_in_the_first_place_that_can_be_written_to(tmp_path):
@@ -244,9 +248,9 @@ def test_the_folder_is_in_the_first_place_that_can_be_written_to(tmp_path):
     home.write_text("")
     code = f"""
     import pathlib, subprocess, sys
-    from pfpne.compiled import FOLDER
+    from pfpne.compiled import COMPILED_FOLDER
     from pfpne.simulation.tree import play_on
-    print(FOLDER, FOLDER in pathlib.Path(play_on.stats.cache_path).parents, flush=True)
+    print(COMPILED_FOLDER, COMPILED_FOLDER in pathlib.Path(play_on.stats.cache_path).parents, flush=True)
     subprocess.run([sys.executable, "-c", "{WHERE}"], check=True)
     """
     own, kept, of_child = run(package, code, HOME=str(home), XDG_CACHE_HOME="", TMPDIR=str(tmp_path)).split()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conftest import keep_compiled_code, python_path
 
-from pfpne.paths import PACKAGE, SHIPPED
+from pfpne.paths import INPUT_ROOT, PACKAGE_FOLDER
 
 ALGORITHM = '''"""A client alone that evaluates points of a fixed sequence."""
 
@@ -87,7 +87,7 @@ def append(path: Path, old: str, new: str) -> None:
 def test_a_new_algorithm_objective_claim_figure_and_notebook_work_at_once(tmp_path):
     skipped = shutil.ignore_patterns("__pycache__")
     for name in ("pfpne", "notebooks", "data"):
-        shutil.copytree(PACKAGE if name == "pfpne" else SHIPPED / name, tmp_path / name, ignore=skipped)
+        shutil.copytree(PACKAGE_FOLDER if name == "pfpne" else INPUT_ROOT / name, tmp_path / name, ignore=skipped)
     package = tmp_path / "pfpne"
     (package / "algorithms" / "steps.py").write_text(ALGORITHM, encoding="utf-8")
     row = '    "steps": Algorithm(steps.StepsSettings, steps.make_steps, on_cells=False),\n'

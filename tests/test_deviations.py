@@ -32,7 +32,7 @@ from pfpne.paper.exhibits.variants import (
 )
 from pfpne.paper.run import workers
 from pfpne.partition import Partition
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 from pfpne.problems import problem_from_functions
 from pfpne.simulation.neural import NeuralSimulation
 from pfpne.simulation.simulate import simulate

@@ -16,7 +16,7 @@ from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, Revealed,
 from pfpne.disclosure import ONE, OTHERS, SERVER, Disclosure, what_each_could_learn
 from pfpne.fixed_point import precision, to_fixed
 from pfpne.live import LiveClient, LiveServer, drive
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 
 def exchanges(M: int) -> list:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import pfpne
-from pfpne.paths import PACKAGE, SHIPPED
+from pfpne.paths import INPUT_ROOT, PACKAGE_FOLDER
 from pfpne.problems import make_problem
 
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "Examples")
 NAMELESS = {"found", "of", "mine", "at", "each", "those", "every", "holds"}  # no variable is called so
-LIBRARY = [path for path in sorted(PACKAGE.rglob("*.py")) if "paper" not in path.parts]
+LIBRARY = [path for path in sorted(PACKAGE_FOLDER.rglob("*.py")) if "paper" not in path.parts]
 
 
 def sections(text: str) -> dict[str, str]:
@@ -53,8 +53,8 @@ def called(source: str) -> set[tuple[str, str]]:
 
 
 def called_by_notebooks_and_pages() -> list[tuple[str, str]]:
-    sources = [(PACKAGE / "paper" / "exhibits" / "pages.py").read_text(encoding="utf-8")]
-    for path in sorted((SHIPPED / "notebooks").glob("*.ipynb")):
+    sources = [(PACKAGE_FOLDER / "paper" / "exhibits" / "pages.py").read_text(encoding="utf-8")]
+    for path in sorted((INPUT_ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         sources.append("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
     return sorted(set().union(*map(called, sources)))
@@ -104,7 +104,7 @@ def variables(tree: ast.Module) -> set[str]:
     return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
 
 
-@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.relative_to(PACKAGE_FOLDER).as_posix())
 def test_a_variable_is_called_after_what_it_holds(path: Path):
     of_users = {"found"} if path.name == "result.py" else set()  # Tuned.found, which people use
     assert variables(ast.parse(path.read_text(encoding="utf-8"))) & NAMELESS == of_users

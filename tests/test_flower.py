@@ -21,7 +21,7 @@ from pfpne.journal import Journal
 from pfpne.live import Done
 from pfpne.live.plan import GoOn
 from pfpne.messages import Message
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 flwr = pytest.importorskip("flwr", reason="pfpne[live] is not installed")
 sys.path.insert(0, str(CHECKOUT / "examples" / "flower"))

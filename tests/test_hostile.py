@@ -15,7 +15,7 @@ from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS
 from pfpne.paper.run.parameter_types import PARAMETERS, ParameterError
 from pfpne.paper.run.parameters import complete
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 from pfpne.problems import OBJECTIVES
 from pfpne.validation import COUNTS
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 pytestmark = pytest.mark.slow
 
 USE = """
 import pathlib, sys, pfpne, pfpne.paths
 package = pathlib.Path(pfpne.__file__).parent
-assert pfpne.paths.SHIPPED == package and pfpne.paths.ROOT == pathlib.Path.cwd() != package.parent
+assert pfpne.paths.INPUT_ROOT == package and pfpne.paths.OUTPUT_ROOT == pathlib.Path.cwd() != package.parent
 assert "PyXAB" not in sys.modules and "sklearn" not in sys.modules
 result = pfpne.tune([lambda p: 1 - abs(p["x"] - 0.3)] * 2, {"x": pfpne.Float(0, 1)}, 200, noise=0, progress=False)
 assert abs(result.deploy["0"]["x"] - 0.3) < 0.01, result

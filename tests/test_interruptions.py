@@ -22,7 +22,7 @@ import pytest
 
 from pfpne.paper.run import batch, cache, experiment, sources
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
-from pfpne.paths import PACKAGE
+from pfpne.paths import PACKAGE_FOLDER
 
 MEASURED = ("times", "claims_times")  # figures and tables of seconds, which are never the same twice
 SMOKE = [sys.executable, "-m", "pfpne.paper", "figures", "--profile", "smoke"]
@@ -30,12 +30,12 @@ FEW = [*SMOKE, "--only", "3_communication_cost"]  # notebooks: where what is dam
 KILLED = ("1_synthetic_regret", "12_claims")  # one notebook for each objective, and the longest
 
 
-def start(root: Path, command=FEW, site: Path = PACKAGE.parent, **options) -> subprocess.Popen:
+def start(root: Path, command=FEW, site: Path = PACKAGE_FOLDER.parent, **options) -> subprocess.Popen:
     """A batch in a project's folder of its own, in a process group of its own. site: found first by every Python."""
     root.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "PFPNE_ROOT": str(root), "PYTHONPATH": f"{site}{os.pathsep}{PACKAGE.parent}"}
+    environment = {**os.environ, "PFPNE_ROOT": str(root), "PYTHONPATH": f"{site}{os.pathsep}{PACKAGE_FOLDER.parent}"}
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, **options}
-    return subprocess.Popen(command, env=environment, cwd=PACKAGE.parent, start_new_session=True, **options)
+    return subprocess.Popen(command, env=environment, cwd=PACKAGE_FOLDER.parent, start_new_session=True, **options)
 
 
 def finished(root: Path, **options) -> subprocess.CompletedProcess:
@@ -259,7 +259,9 @@ def test_a_batch_killed_at_twenty_moments_ends_with_the_same_bytes(tmp_path_fact
     for attempt in range(60):  # at some moments there is no such process, or it has done its work
         kind = ("group", "make", "parent", "kernel", "worker")[len(killed) % 5]
         before, targets = written(tmp_path), []
-        batch = start(tmp_path, by_make(tmp_path, KILLED[attempt % 2]), site if kind == "worker" else PACKAGE.parent)
+        batch = start(
+            tmp_path, by_make(tmp_path, KILLED[attempt % 2]), site if kind == "worker" else PACKAGE_FOLDER.parent
+        )
         time.sleep(rng.uniform(1, seconds / 4))
         moment = time.time()
         while not targets and batch.poll() is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 from pfpne.problems import landmine
 
 MAKER = CHECKOUT / "data" / "make_landmine_auc.py"
@@ -37,7 +37,7 @@ def dataset() -> Path:
 def nowhere(monkeypatch, tmp_path):
     """A machine without the dataset."""
     monkeypatch.delenv("PFPNE_LANDMINE", raising=False)
-    monkeypatch.setattr(landmine, "DATA", tmp_path)
+    monkeypatch.setattr(landmine, "DATASET_FOLDER", tmp_path)
     return tmp_path
 
 

@@ -31,7 +31,7 @@ from pfpne.journal import Journal
 from pfpne.live import Done, LiveClient, LiveServer, drive
 from pfpne.live.plan import GoOn
 from pfpne.messages import Message
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 M, T = 3, 40
 

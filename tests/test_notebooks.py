@@ -24,12 +24,12 @@ from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import table1
 from pfpne.paper.exhibits.maps import MAPPED_QUANTITIES
 from pfpne.paper.run import batch
-from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, NOTEBOOKS_FOLDER
+from pfpne.paper.run.folders import CUSTOM_FIGURES_FOLDER, FIGURES_FOLDER, NOTEBOOKS_FOLDER, SMOKE_FIGURES_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOK_GROUPS, NOTEBOOKS, executions
 from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import HEADER, complete, find_assigned, read
 from pfpne.paper.run.selections import COMPARED_ALGORITHMS, RANKED_ALGORITHMS
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
 CONSTANTS = {"c": 0.2, "Delta": "true"}
@@ -324,8 +324,8 @@ ODD = (  # texts that begin as a list
         ({"figures_dir": 3}, "figures_dir must be the path of a folder"),
         ({"Horizon": 3}, "Did you mean 'horizon'?"),
         ({"algorithms": "hct", "Delta": 0.1}, "Delta is a setting of none of the algorithms hct"),
-        ({"figures_dir": str(FIGURES), "horizon": 5}, "figures_dir must be another folder"),
-        ({"figures_dir": str(FIGURES), "profile": "smoke"}, "figures_dir must be another folder"),
+        ({"figures_dir": str(FIGURES_FOLDER), "horizon": 5}, "figures_dir must be another folder"),
+        ({"figures_dir": str(FIGURES_FOLDER), "profile": "smoke"}, "figures_dir must be another folder"),
         ({"figures_dir": "\0"}, "is no path"),
     ],
 )
@@ -366,21 +366,21 @@ def test_algorithms_as_a_list_or_with_commas():
 @pytest.mark.parametrize(
     ("parameters", "folder"),
     [
-        ({}, FIGURES),
-        ({"reading": "model", "noise": 2, "n_jobs": 1}, FIGURES),
-        ({"reading": "model", "noise": "bernoulli", "horizon": 100_000}, FIGURES),
-        ({"noise": 2}, FIGURES_CUSTOM),
-        ({"noise": 0.2}, FIGURES_CUSTOM),
-        ({"seed": 1}, FIGURES_CUSTOM),
-        ({"algorithms": "pf-pne"}, FIGURES_CUSTOM),
-        ({"c": 0.2}, FIGURES_CUSTOM),
-        ({"profile": "smoke"}, FIGURES_SMOKE),
-        ({"profile": "smoke", "n_runs": 1}, FIGURES_CUSTOM),
+        ({}, FIGURES_FOLDER),
+        ({"reading": "model", "noise": 2, "n_jobs": 1}, FIGURES_FOLDER),
+        ({"reading": "model", "noise": "bernoulli", "horizon": 100_000}, FIGURES_FOLDER),
+        ({"noise": 2}, CUSTOM_FIGURES_FOLDER),
+        ({"noise": 0.2}, CUSTOM_FIGURES_FOLDER),
+        ({"seed": 1}, CUSTOM_FIGURES_FOLDER),
+        ({"algorithms": "pf-pne"}, CUSTOM_FIGURES_FOLDER),
+        ({"c": 0.2}, CUSTOM_FIGURES_FOLDER),
+        ({"profile": "smoke"}, SMOKE_FIGURES_FOLDER),
+        ({"profile": "smoke", "n_runs": 1}, CUSTOM_FIGURES_FOLDER),
     ],
 )
 def test_only_the_profiles_own_figures_go_to_its_folder(parameters, folder):
     p = complete("1_synthetic_regret", {"objective": "rastrigin", **parameters})
-    assert (p.figures_dir.parent if folder == FIGURES_CUSTOM else p.figures_dir) == folder
+    assert (p.figures_dir.parent if folder == CUSTOM_FIGURES_FOLDER else p.figures_dir) == folder
 
 
 def test_ones_own_figures_have_a_folder_for_each_choice_of_parameters(tmp_path):
@@ -395,7 +395,7 @@ def test_ones_own_figures_have_a_folder_for_each_choice_of_parameters(tmp_path):
     )
     folders = [complete("1_synthetic_regret", one).figures_dir for one in asked]
     names = {folder.name.lower() for folder in folders}  # as file systems that do not tell case apart see them
-    assert len(names) == len(asked) and all(folder.parent == FIGURES_CUSTOM for folder in folders)
+    assert len(names) == len(asked) and all(folder.parent == CUSTOM_FIGURES_FOLDER for folder in folders)
     assert folders[0].name == "n_clients-3"
     hostile = complete("3_communication_cost", {"figures_dir": str(tmp_path / "a b/../\N{SNOWMAN}'"), "seed": 1})
     assert hostile.figures_dir == tmp_path / "\N{SNOWMAN}'"
@@ -422,7 +422,11 @@ def test_null_is_the_profiles_value(none):
         ("2_landmine_auc", {"objective": "garland"}, "takes no 'objective': leave it out"),
         ("1_synthetic_regret", {"objective": "landmine"}, "a notebook of its own: 2_landmine_auc"),
         ("3_communication_cost", {"objective": "landmine", "shift": 0.3}, "landmine takes no 'shift'"),
-        ("1_synthetic_regret", {"profile": "smoke", "figures_dir": str(FIGURES / "mine")}, "must be another folder"),
+        (
+            "1_synthetic_regret",
+            {"profile": "smoke", "figures_dir": str(FIGURES_FOLDER / "mine")},
+            "must be another folder",
+        ),
         ("1_synthetic_regret", {"figures_dir": "~no-such-user/x"}, "is no path"),
     ],
 )
@@ -439,7 +443,7 @@ def test_a_range_that_only_the_algorithm_knows_is_a_parameter_error():
 @pytest.mark.parametrize("profile", ["smoke", "paper"])
 def test_all_that_the_runner_executes_goes_to_the_profiles_folder(profile):
     for name, parameters in executions(profile):
-        home = FIGURES if profile == "paper" else FIGURES_SMOKE
+        home = FIGURES_FOLDER if profile == "paper" else SMOKE_FIGURES_FOLDER
         assert complete(name, {"profile": profile, **parameters}).figures_dir == home
 
 
@@ -472,7 +476,7 @@ def broken(tmp_path, monkeypatch):
     monkeypatch.setenv("PFPNE_ROOT", str(project))
     monkeypatch.setenv("PFPNE_TERMINAL", "")
     monkeypatch.setattr(batch, "NOTEBOOKS_FOLDER", project / "notebooks")
-    monkeypatch.setattr(batch, "EXECUTED", project / "executed")
+    monkeypatch.setattr(batch, "EXECUTED_FOLDER", project / "executed")
     return project
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from pfpne.algorithms import NAMES
 from pfpne.paper.exhibits import maps, panels
-from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE
+from pfpne.paper.run.folders import CUSTOM_FIGURES_FOLDER, FIGURES_FOLDER, SMOKE_FIGURES_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS
 from pfpne.paper.run.parameter_types import PARAMETERS, SETTINGS, ParameterError
 from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
@@ -113,7 +113,7 @@ def test_what_means_the_same_has_the_same_folder_and_command():
 
 def folder(notebook: str = NOTEBOOK, **asked) -> str:
     home = complete(notebook, asked).figures_dir
-    assert home.parent == FIGURES_CUSTOM
+    assert home.parent == CUSTOM_FIGURES_FOLDER
     return home.name
 
 
@@ -192,9 +192,9 @@ def test_a_figure_of_other_parameters_is_never_overwritten(tmp_path):
     assert texts()["noise-0.5/words.md"] == "fourth" and texts()["noise-0.5_2/words.md"] == "fifth"
 
 
-@pytest.mark.parametrize("taken", [FIGURES, FIGURES_SMOKE])
+@pytest.mark.parametrize("taken", [FIGURES_FOLDER, SMOKE_FIGURES_FOLDER])
 def test_a_profiles_folder_is_not_for_changed_parameters(taken):
-    profile = "paper" if taken == FIGURES_SMOKE else "smoke"
+    profile = "paper" if taken == SMOKE_FIGURES_FOLDER else "smoke"
     for asked in ({"profile": profile}, {"profile": "smoke", "seed": 1}):
         with pytest.raises(ParameterError, match=f"another folder: {taken.name}/ is for the"):
             complete(NOTEBOOK, {"figures_dir": str(taken), **asked})
@@ -215,7 +215,7 @@ def test_what_varies_is_never_cut():
 
 
 def test_an_index_lists_the_folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "FIGURES_CUSTOM", tmp_path)
+    monkeypatch.setattr(export, "CUSTOM_FIGURES_FOLDER", tmp_path)
     for objective, noise in (("rastrigin", 0.5), ("garland", 0.5), ("garland", 0.25)):
         p = complete(NOTEBOOK, {"objective": objective, "noise": noise, "n_runs": 2, "n_jobs": 1})
         object.__setattr__(p, "figures_dir", tmp_path / p.figures_dir.name)

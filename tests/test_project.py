@@ -18,7 +18,7 @@ from pfpne.paper.run import notebooks, parameters
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
 from pfpne.paper.run.parameter_types import PARAMETERS
 from pfpne.paper.show.style import TITLES
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 from pfpne.problems import OBJECTIVES
 
 NOTEBOOK_NAMES = sorted(path.stem for path in NOTEBOOKS_FOLDER.glob("*.ipynb"))

@@ -9,7 +9,7 @@ import pytest
 
 from pfpne.paper.run import batch, provenance, sources
 from pfpne.paper.run.notebooks import executions
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 
 def git(folder, *words: str) -> str:
@@ -60,7 +60,7 @@ def whole_batch(tmp_path, monkeypatch):
 
     monkeypatch.setattr(provenance, "commit", commit)
     monkeypatch.setattr(provenance, "digest", lambda name, parameters: f"digest of {name}")
-    monkeypatch.setattr(batch, "EXECUTED", tmp_path / "executed")
+    monkeypatch.setattr(batch, "EXECUTED_FOLDER", tmp_path / "executed")
     monkeypatch.setattr(batch, "executions", lambda _: every)
     monkeypatch.setattr(batch, "NOTEBOOKS", dict.fromkeys(("one", "map")))
     monkeypatch.setattr(batch, "check_notebook", lambda _: None)

@@ -8,7 +8,7 @@ import pytest
 from PyXAB.algos.HOO import T_HOO
 
 import pfpne
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 BENCHMARK = CHECKOUT / "benchmarks" / "pyxab_rivals.py"
 REGRETS, REFERENCE = np.array([[1.0, 3.0], [8.0, 8.0]]), np.array([[4.0, 4.0], [1.0, 3.0]])  # ratios of 1/2 and 4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pfpne
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 PACKAGE = CHECKOUT / "pfpne"
 # MAY says from which rooms each may import.

@@ -19,7 +19,7 @@ from pfpne.federation import Task
 from pfpne.journal import Journal
 from pfpne.live.states import FORMAT, _header, from_bytes, to_bytes
 from pfpne.partition import Partition
-from pfpne.paths import PACKAGE
+from pfpne.paths import PACKAGE_FOLDER
 from pfpne.tuning.searches import SEARCHES
 
 M = 3
@@ -299,7 +299,7 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
 
 def test_nothing_of_pickle_is_used():
     """But by what sends work to other processes of one's own."""
-    for path in (PACKAGE / "live" / "states.py", PACKAGE / "journal.py"):
+    for path in (PACKAGE_FOLDER / "live" / "states.py", PACKAGE_FOLDER / "journal.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         assert imported and not imported & {"pickle", "marshal", "shelve", "copyreg"}

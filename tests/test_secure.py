@@ -44,7 +44,7 @@ from pfpne.federation import Batch, Task
 from pfpne.live import LiveClient, LiveServer
 from pfpne.live.states import from_bytes, to_bytes
 from pfpne.partition import Partition
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
 M = 3

@@ -17,7 +17,7 @@ from pfpne.paper.claims.outcomes import one_phase_reason
 from pfpne.paper.exhibits import deviations, pages, table1, verdict_tables
 from pfpne.paper.show.export import Exhibit, in_latex
 from pfpne.paper.show.style import DASH
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 from pfpne.rng import stream
 
 EVIDENCE = SimpleNamespace(

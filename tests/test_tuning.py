@@ -25,7 +25,7 @@ from pfpne.federation import Task
 from pfpne.gaussian import GaussianProcess, Hyper, Values, fit
 from pfpne.journal import Journal
 from pfpne.partition import Partition
-from pfpne.paths import SHIPPED as CHECKOUT
+from pfpne.paths import INPUT_ROOT as CHECKOUT
 from pfpne.tuning import search as tuning_search
 from pfpne.tuning.searches import SEARCHES
 
@@ -636,7 +636,7 @@ def test_a_client_waits_for_its_turn_until_another_is_told():
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_callback_that_raises_loses_nothing(n_jobs):
     def watch(search, row):
-        if search.done == 9:
+        if search.n_evaluated == 9:
             raise LookupError("no such board")
 
     functions = objectives(noise=0.1)

@@ -8,7 +8,7 @@ from pfpne.paper.run import batch
 from pfpne.paper.run.notebooks import NOTEBOOK_GROUPS, NOTEBOOKS
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.workers import end_with_parent
-from pfpne.paths import ROOT
+from pfpne.paths import OUTPUT_ROOT
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,7 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     code = 0
     if args.command == "figures":
         code = batch.figures(args.profile, {"n_jobs": args.n_jobs, "scheduler": args.scheduler}, args.only, args.group)
-    has_pages = (ROOT / "docs" / "claims.md").exists()  # a folder of one's own, with an installed wheel, has none
+    has_pages = (
+        OUTPUT_ROOT / "docs" / "claims.md"
+    ).exists()  # a folder of one's own, with an installed wheel, has none
     if code == 0 and (args.command == "readme" or (args.profile == "paper" and has_pages)):
         from pfpne.paper.exhibits.pages import update_pages  # slow, with all that draws, so not before it is needed
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pfpne.paths import DATA, LANDMINE_LOG_TABLE, LANDMINE_TABLE
+from pfpne.paths import DATASET_FOLDER, LANDMINE_LOG_TABLE, LANDMINE_TABLE
 from pfpne.problems.base import Problem
 from pfpne.problems.maxima import cartesian_product, inside
 from pfpne.rng import stream
@@ -41,9 +41,11 @@ N_FIELDS = 29
 PARTS = 128  # the table of linear axes holds the points j/128 of each range, j = 1..127
 MAX_DEPTH, MAX_CUTS = 12, 6  # the partition's depth, the cuts of each range: finer cells have centres off the grid
 SPLIT = "train_test_split(test_size=0.5, stratify=label, random_state=0), one per field"
-COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
-HOW_TO_GET_IT = f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{COMMAND} --download` do so"
-HOW_TO_MAKE_IT = f"take it from the project again, or make it: `{COMMAND} DATASET`."
+TABLE_COMMAND = "python data/make_landmine_auc.py"  # in the project's folder
+DATASET_HINT = (
+    f"set PFPNE_LANDMINE to its path, put LandmineData.mat into data/, or let `{TABLE_COMMAND} --download` do so"
+)
+TABLE_HINT = f"take it from the project again, or make it: `{TABLE_COMMAND} DATASET`."
 
 
 class Axes(NamedTuple):
@@ -78,7 +80,7 @@ class DatasetUnavailable(FileNotFoundError):
 def check_hash(content: bytes, source) -> bytes:
     """Return the content; ValueError unless its SHA-256 is the original dataset's."""
     digest = hashlib.sha256(content).hexdigest()
-    check(digest == SHA256, f"the SHA-256 of {source}", f"{SHA256}, the original dataset's ({HOW_TO_GET_IT})", digest)
+    check(digest == SHA256, f"the SHA-256 of {source}", f"{SHA256}, the original dataset's ({DATASET_HINT})", digest)
     return content
 
 
@@ -88,7 +90,7 @@ def find_dataset() -> Path | None:
     Raises FileNotFoundError if the variable names no file, ValueError if the hash is wrong.
     """
     named = os.environ.get("PFPNE_LANDMINE")
-    path = Path(named or DATA / "LandmineData.mat")
+    path = Path(named or DATASET_FOLDER / "LandmineData.mat")
     if path.is_file():
         check_hash(path.read_bytes(), path)
         return path
@@ -174,17 +176,17 @@ class Table:
 def load_table(path: Path = LANDMINE_TABLE, parts: int = PARTS) -> Table:
     """Read a table that the project ships; ValueError if it is damaged or of another dataset."""
     if not Path(path).is_file():
-        raise FileNotFoundError(f"{path} is missing; {HOW_TO_MAKE_IT}")
+        raise FileNotFoundError(f"{path} is missing; {TABLE_HINT}")
     content = Path(path).read_bytes()
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as z:
             values, meta = z["auc"], json.loads(str(z["meta"]))
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error}); {HOW_TO_MAKE_IT}") from error
+        raise ValueError(f"{path} is damaged ({error}); {TABLE_HINT}") from error
     if values.shape != (N_FIELDS, parts - 1, parts - 1) or not np.isfinite(values).all():
-        raise ValueError(f"{path} is not a whole landmine table; {HOW_TO_MAKE_IT}")
+        raise ValueError(f"{path} is not a whole landmine table; {TABLE_HINT}")
     if meta["dataset_sha256"] != SHA256:
-        raise ValueError(f"{path} was made from another dataset ({meta['dataset_sha256']}); {HOW_TO_MAKE_IT}")
+        raise ValueError(f"{path} was made from another dataset ({meta['dataset_sha256']}); {TABLE_HINT}")
     values.setflags(write=False)
     return Table(values, hashlib.sha256(content).hexdigest(), meta)
 
@@ -250,6 +252,6 @@ def live_auc(fields: np.ndarray, x: np.ndarray) -> np.ndarray:
     check(bool(valid), "x", f"points (C, gamma), shape (n, 2), in {DOMAIN.tolist()}", points.tolist())
     path = find_dataset()
     if path is None:
-        raise DatasetUnavailable(f"A point off the recorded grid needs the landmine dataset: {HOW_TO_GET_IT}.")
+        raise DatasetUnavailable(f"A point off the recorded grid needs the landmine dataset: {DATASET_HINT}.")
     split = load_fields(path)
     return np.array([[auc(split[f], C, gamma) for C, gamma in points] for f in fields])

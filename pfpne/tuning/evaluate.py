@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from pfpne.tuning.result import HOW_TO_GO_ON, EvaluationError, Tuned
+from pfpne.tuning.result import RESUME_HINT, EvaluationError, Tuned
 from pfpne.tuning.search import Search, Trial
 from pfpne.tuning.searches import check_argument_names
 from pfpne.tuning.space import Space
@@ -175,27 +175,27 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
     def tell(trial: Trial, value: float | None, error: Exception | None, seconds: float) -> None:
         if error is not None and not isinstance(error, catch):
             missing = f"With catch={type(error).__name__} it counts as missing, and the search goes on."
-            message = f"client {trial.client} at {trial.parameters}: {_describe(error)}. {missing} {HOW_TO_GO_ON}"
+            message = f"client {trial.client} at {trial.parameters}: {_describe(error)}. {missing} {RESUME_HINT}"
             raise EvaluationError(message, search.result()) from error
         row = search.tell(trial, value, seconds=seconds, why="" if error is None else _describe(error))
-        bar.update(search.done - bar.n)
+        bar.update(search.n_evaluated - bar.n)
         try:
             for callback in callbacks:
                 callback(search, row)
         except Exception as error:  # its own, not an EvaluationError: whoever wrote the callback may wait for it
-            error.add_note(HOW_TO_GO_ON)
+            error.add_note(RESUME_HINT)
             error.result = search.result()  # pyright: ignore[reportAttributeAccessIssue]
             raise
 
     try:
         if n_jobs == 1:
             while trials := search.ask():
-                bar.update(search.done - bar.n)
+                bar.update(search.n_evaluated - bar.n)
                 for trial in trials:
                     if search.stopped or time.monotonic() > end:
                         return
                     tell(*evaluate(trial))
-            bar.update(search.done - bar.n)
+            bar.update(search.n_evaluated - bar.n)
             return
         with ThreadPoolExecutor(n_jobs) as pool:
             running, failure = {}, None
@@ -212,12 +212,12 @@ def _evaluate_all(search: "Search", functions: dict, catch: tuple, n_jobs: int, 
                         tell(*running.pop(client).result())
                     except Exception as error:  # the others, which are paid for, are told first
                         failure = failure or error
-            bar.update(search.done - bar.n)
+            bar.update(search.n_evaluated - bar.n)
             if failure is not None:
                 failure.result = search.result()  # pyright: ignore[reportAttributeAccessIssue]
                 raise failure
     except KeyboardInterrupt as stop:  # not replaced by another error: Python ends as after any other Ctrl-C
-        stop.args = (HOW_TO_GO_ON,)
+        stop.args = (RESUME_HINT,)
         stop.result = search.result()  # pyright: ignore[reportAttributeAccessIssue]
         raise
 

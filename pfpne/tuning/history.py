@@ -38,10 +38,10 @@ class History:
         elif before is not None:
             check(str(before) not in ("", "."), "history", "the name of a file", str(before))
             for name in search.names:
-                check(_is_reproducible(name), "with a history, the name of a client", REPRODUCIBLE, name)
+                check(_is_reproducible(name), "with a history, the name of a client", REPRODUCIBLE_VALUE, name)
             for name, parameter in self.space.parameters.items():
                 for choice in getattr(parameter, "choices", ()):
-                    check(_is_reproducible(choice), f"with a history, a choice of {name!r}", REPRODUCIBLE, choice)
+                    check(_is_reproducible(choice), f"with a history, a choice of {name!r}", REPRODUCIBLE_VALUE, choice)
             try:
                 path = Path(before).resolve()
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ def _not_writable(error: Exception) -> str:
     return f"history must be the name of a file that can be written; {str(error).rstrip('.')}."
 
 
-REPRODUCIBLE = (
+REPRODUCIBLE_VALUE = (
     "one that reads the same in every process (a number, a text, a tuple of them): give names, and look them up in the "
     "objective"
 )

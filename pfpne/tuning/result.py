@@ -8,11 +8,11 @@ import pandas as pd
 
 from pfpne.validation import is_number
 
-HOW_TO_GO_ON = (
+RESUME_HINT = (
     "(Nothing is lost: the same call with history=error.result, error being what was raised, or with its file, goes on "
     "from here. Where nothing caught it, sys.last_value is the error.)"
 )
-ENOUGH = 5  # evaluations of a client: fewer may all be at one point
+MIN_EVALUATIONS_TO_VARY = 5  # evaluations of a client: fewer may all be at one point
 # Of the tables, beside the parameters, none of which may be called so.
 RESERVED_COLUMNS = ("client", "evaluation", "evaluations", "choice", "value", "error", "seconds", "stage", "why")
 
@@ -115,7 +115,7 @@ class Tuned:
         parts += [f"{missing} of them missing"] * (missing > 0)
         parts += [f"{self.saved} calls saved, of points met again"] * (self.saved > 0)
         lines = [", ".join(parts)]
-        if n >= ENOUGH * len(self.deploy) and len({tuple(row["u"]) for row in self.rows}) == 1:
+        if n >= MIN_EVALUATIONS_TO_VARY * len(self.deploy) and len({tuple(row["u"]) for row in self.rows}) == 1:
             lines.append("All evaluations are of one point: nothing was searched. A larger nu_1, or gp, spreads them.")
         lines.append(self.summary.to_string(index=False) if self.deploy else "There is no value yet.")
         return "\n".join(lines)

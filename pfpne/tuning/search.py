@@ -18,7 +18,7 @@ from pfpne.gaussian import MAX_MODEL_VALUES, GaussianProcess, Hyper, Values, wit
 from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.tuning.history import History
-from pfpne.tuning.result import HOW_TO_GO_ON, RESERVED_COLUMNS, EvaluationError, Tuned
+from pfpne.tuning.result import RESERVED_COLUMNS, RESUME_HINT, EvaluationError, Tuned
 from pfpne.tuning.searches import (
     DEFAULT_FOR_FEW,
     DEFAULT_FOR_MANY,
@@ -248,7 +248,7 @@ class Search:
         return []
 
     @property
-    def done(self) -> int:
+    def n_evaluated(self) -> int:
         """The number of evaluations of all clients so far, made or saved."""
         return sum(self.history.count(m) for m in range(len(self.names))) + self.saved
 
@@ -314,12 +314,12 @@ class Search:
             self.history.add(m, row)
         except OSError as error:
             self._take(m, row)
-            raise EvaluationError(f"the history cannot be written: {error} {HOW_TO_GO_ON}", self.result()) from error
+            raise EvaluationError(f"the history cannot be written: {error} {RESUME_HINT}", self.result()) from error
         self._take(m, row)
         if self._failed[m] >= self.give_up:
             self._failed[m] = 0
             failed = f"client {trial.client}: {self.give_up} evaluations in a row failed"
-            raise EvaluationError(f"{failed}, at last: {why or 'missing'}. {HOW_TO_GO_ON}", self.result())
+            raise EvaluationError(f"{failed}, at last: {why or 'missing'}. {RESUME_HINT}", self.result())
         return row
 
     def _take(self, m: int, row: dict) -> None:

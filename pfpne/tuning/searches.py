@@ -22,7 +22,7 @@ SEARCHES = {
 }
 # Without noise there is no reason to repeat a point: confidence intervals have next to no width.
 NOISELESS_SETTINGS = {"c": 1e-9, "noise_aware": False}
-OF_TUNE_ALONE = ("catch", "n_jobs", "timeout", "callbacks", "progress")  # arguments: about the calls of functions
+TUNE_ONLY_ARGUMENTS = ("catch", "n_jobs", "timeout", "callbacks", "progress")  # arguments: about the calls of functions
 
 
 def check_argument_names(function: Callable, settings: Iterable[str]) -> None:
@@ -34,5 +34,5 @@ def check_argument_names(function: Callable, settings: Iterable[str]) -> None:
         wrong = f"{function.__name__} has no argument {name!r}."
         if guess := nearest_name(name, inspect.signature(function).parameters):
             raise ValueError(f"{wrong} Did you mean {guess!r}?")
-        if name in OF_TUNE_ALONE:
+        if name in TUNE_ONLY_ARGUMENTS:
             raise ValueError(f"{wrong} It is one of tune, which calls the objectives; here it is you who evaluates.")

@@ -18,7 +18,7 @@ import pandas as pd
 from pfpne.algorithms import Algorithm
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import FEW_PULLS, Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
@@ -85,7 +85,7 @@ class Study:
     shift: float = 0.1
     seed: int = 0
     n_jobs: int | str | None = None
-    folder: Path = RESULTS
+    folder: Path = RESULTS_FOLDER
 
     @classmethod
     def from_parameters(cls, p: Parameters) -> Study:
@@ -181,7 +181,7 @@ def _summary(experiment: Experiment, rows_of: Callable[[], list[list]], folder: 
     return pd.DataFrame(cache.stored_rows(key, rows_of, folder), columns=list(RUN_COLUMNS))
 
 
-def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS) -> pd.DataFrame:
+def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """One row per run of the experiment, columns as in RUN_COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # a short one flickers
 
@@ -193,7 +193,7 @@ def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: P
 
 
 def summarize_many(
-    groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS
+    groups: list[list[Experiment]], n_jobs: int | str | None = None, bar=None, folder: Path = RESULTS_FOLDER
 ) -> list[list[pd.DataFrame]]:
     """The tables of `summarize` for each experiment, in groups: for tens of thousands of runs, which are not stored.
 

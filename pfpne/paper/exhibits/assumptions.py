@@ -16,7 +16,7 @@ from pfpne.paper.claims import depths
 from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits.regimes import GRIDS
 from pfpne.paper.run import cache
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
@@ -90,7 +90,7 @@ def _stored_problem(folder: Path, deepest: int, objective: str, *arguments) -> l
     return cache.stored_rows(key, lambda: measure_problem(*arguments), folder)
 
 
-def measure_assumptions(p: Parameters, folder: Path = RESULTS) -> tuple[pd.DataFrame, pd.DataFrame]:
+def measure_assumptions(p: Parameters, folder: Path = RESULTS_FOLDER) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Measure the paper's assumptions on every objective, with the shifts of the map, on both kinds of cells.
 
     Parameters

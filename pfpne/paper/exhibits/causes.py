@@ -19,7 +19,7 @@ from pfpne.federation import Task
 from pfpne.paper.claims.claim_tests import CUT_MATTERS
 from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.rows import rows_of_runs
@@ -151,7 +151,7 @@ def count_run(experiment: Experiment, run: int) -> list[list]:
     return [[float(row[column]) for column in CAUSES] for row in count(name, problem, experiment.horizon, partition)]
 
 
-def count_causes(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def count_causes(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Count CAUSES at each depth of the runs of COUNTED_ALGORITHMS, under all noises of the profile.
 
     Parameters

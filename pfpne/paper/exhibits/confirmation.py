@@ -20,7 +20,7 @@ from pfpne.paper.exhibits.readings import (
     Statement,
     measure_stored,
 )
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.profiles import PROFILES, READING_PRESETS
 from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.style import label
@@ -60,7 +60,7 @@ def complete_reading(name: str, profile: str) -> Reading:
     return Reading(noise, scale.horizon if profile == "paper" else p.horizon, p.n_clients, problem, CHOSEN_VALUES[name])
 
 
-def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
+def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Test every statement under a reading, on paired runs with another seed than the search's.
 
     Parameters

@@ -9,7 +9,7 @@ from pfpne.algorithms.hct import HCTConstants, HCTSettings, TreeClient, hct_cons
 from pfpne.algorithms.hoo import hoo_constants
 from pfpne.federation import Task
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.rows import rows_of_runs
 from pfpne.partition import Partition
@@ -62,7 +62,7 @@ def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
     return np.mean(totals, axis=0).tolist()
 
 
-def vary_trees(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def vary_trees(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Run each of MIXTURES once, on rastrigin with Bernoulli rewards: one row each, means over the clients."""
     experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
     searches = [(search,) for search in MIXTURES]

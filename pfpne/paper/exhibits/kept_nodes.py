@@ -15,7 +15,7 @@ from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, w
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.rows import rows_of_runs
@@ -114,7 +114,7 @@ def _count_run(experiment: Experiment, run: int) -> list[list]:
     return [[value if isinstance(value, str) else float(value) for value in row.values()] for row in rows]
 
 
-def count_lemmas(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def count_lemmas(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """One row per lemma, depth and run: CASE_COLUMNS without the lemma, run, and NODE_COLUMNS.
 
     The runs are pf-pne on each of ONE_PER_DIMENSION under each noise of the profile, with the experiments' and with the

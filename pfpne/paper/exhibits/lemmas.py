@@ -32,7 +32,7 @@ from pfpne.paper.exhibits.kept_nodes import (
     run_biased_problem,
 )
 from pfpne.paper.exhibits.rates import SHRINKING_OBJECTIVES, compare_speed, measure_shrinking, shrink_slopes
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, as_markdown, text_exhibit
@@ -111,7 +111,7 @@ def _interval(value: float, low: float, high: float) -> str:
     return f"{value:.2f}" if math.isnan(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> Exhibit:
+def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS_FOLDER) -> Exhibit:
     """Check all lemmas and remarks, and tabulate the verdicts.
 
     Parameters

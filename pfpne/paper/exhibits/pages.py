@@ -11,10 +11,10 @@ import pandas as pd
 
 from pfpne.paper.claims.verdicts import PF_PNE_DELTAS
 from pfpne.paper.exhibits import as_printed, beyond, confirmation, deviations, findings, sites, untuned, verdict_tables
-from pfpne.paper.run.folders import FIGURES
+from pfpne.paper.run.folders import FIGURES_FOLDER
 from pfpne.paper.show.export import as_list, as_markdown
 from pfpne.paper.show.style import TITLES, title
-from pfpne.paths import ROOT, write_atomically
+from pfpne.paths import OUTPUT_ROOT, write_atomically
 
 
 def update_block(page: Path, name: str, block: str) -> None:
@@ -35,7 +35,7 @@ class Block(NamedTuple):
     text: str
 
 
-def update_pages(root: Path = ROOT, folder: Path = FIGURES) -> None:
+def update_pages(root: Path = OUTPUT_ROOT, folder: Path = FIGURES_FOLDER) -> None:
     """Write the README's and the pages' blocks, between their markers, from the files in the folder.
 
     Blocks of a notebook that has not been run yet are left as they are.
@@ -78,7 +78,7 @@ def claim_blocks(folder: Path) -> list[Block]:
         "The table"
         f" counts them by column, as the paper's + ours.\n\n"
         f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the"
-        f" verdict, that verdict follows. {verdict_tables.HOW_TO_READ}\n\n"
+        f" verdict, that verdict follows. {verdict_tables.VERDICT_LEGEND}\n\n"
     )
     page, measured = "docs/claims.md", deviations.as_strings(pd.read_csv(folder / "deviations.csv"))
     measured = measured.rename(columns={"Other reading": "Other choice"} | {name: title(name) for name in TITLES})

@@ -13,7 +13,7 @@ from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.claims.outcomes import one_phase_reason
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.rows import rows_of_runs
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
@@ -33,7 +33,7 @@ def _Delta_of(experiment: Experiment, run: int) -> list[list]:
     return [[experiment.problem(run).Delta]]
 
 
-def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path = RESULTS) -> dict[int, float]:
+def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path = RESULTS_FOLDER) -> dict[int, float]:
     """A shift for each T, such that the clients' mean Delta is proportional to `bound_on_Delta`.
 
     At the smallest T the shift is p.shift. Shifts are interpolated log-linearly between a few measured ones; if the
@@ -51,7 +51,7 @@ def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path =
     return dict(zip(horizons, map(float, interpolated), strict=True))
 
 
-def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """One row per objective, noise, T and run: d, shift, Delta and R(T)/M of pf-pne (given the true Delta) and of pe.
 
     problems: the first table of pfpne.paper.exhibits.assumptions.measure_assumptions. d is the median of max(d_min,
@@ -134,7 +134,7 @@ def _budget_shares(experiment: Experiment, run: int) -> list[list]:
     ]
 
 
-def compare_speed(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def compare_speed(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """One row per objective, kind of clients and single-client search: R(T)/M of fed-pne over R(T)/M of the search.
 
     Rewards are Bernoulli. unspent: the share of T that fed-pne draws beyond tau_h, since M ceil(tau_h / M) >= tau_h.

@@ -35,7 +35,7 @@ from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
 from pfpne.paper.exhibits import variants
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.selections import APPENDIX_OBJECTIVES, MAIN_OBJECTIVES, PAPER_ALGORITHMS
 from pfpne.paper.run.workers import run_in_order
 from pfpne.partition import Partition
@@ -262,7 +262,7 @@ def _key(reading: Reading, objective: str, name: str) -> tuple:
     return (*problem, *scale, name, settings, reading.variant(name))
 
 
-def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS) -> dict:
+def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -> dict:
     """Measure all runs that the readings compare, on workers: {key as of `_key`: Measured}, run by run."""
     jobs, places = {}, []
     for key, (reading, objective, name) in _wanted(readings).items():
@@ -316,7 +316,7 @@ def judge_statement(statement: Statement, reading: Reading, measured: dict) -> t
     return float((pf.last / reading.T).mean()), bool(ended.all())
 
 
-def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS) -> pd.DataFrame:
+def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Count, for every reading of the grid, how many statements hold in the means.
 
     Parameters

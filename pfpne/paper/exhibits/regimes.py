@@ -13,7 +13,7 @@ import pandas as pd
 from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.paper.claims.evidence import COMMON_SHIFT, summarize_many
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.selections import MAP_ALGORITHMS, MAP_OBJECTIVES
@@ -146,7 +146,7 @@ def _run_regimes(
     return pd.concat(parts, ignore_index=True)
 
 
-def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Measure the regret of every algorithm in the regimes of the map.
 
     Parameters
@@ -180,7 +180,7 @@ def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
     return table
 
 
-def held_out(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def held_out(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Measure the held-out regimes.
 
     Parameters
@@ -232,7 +232,7 @@ def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
     return math.sqrt(np.mean(variances))
 
 
-def break_even(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def break_even(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Measure PF-PNE with each of BREAK_EVEN_DELTAS, at one noise and the longest T of the map.
 
     Parameters

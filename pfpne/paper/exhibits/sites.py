@@ -23,7 +23,7 @@ from pfpne.algorithms import ALGORITHMS
 from pfpne.algorithms.pf_pne_plus import PARTS_IN_WORDS
 from pfpne.paper.claims import stats
 from pfpne.paper.run import cache
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import run_in_order
@@ -203,7 +203,7 @@ def results(
     p: Parameters,
     ways: dict = WAYS,
     settings: tuple[SitesSetting, ...] = (UNLIKE_SITES, ALIKE_SITES),
-    folder: Path = RESULTS,
+    folder: Path = RESULTS_FOLDER,
 ) -> pd.DataFrame:
     """Tune at the sites in each way, or read the stored rows.
 

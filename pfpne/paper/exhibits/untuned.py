@@ -20,7 +20,7 @@ from pfpne.paper.exhibits.drawn import KINDS, MOST_PULLS, NOISES, DrawnSetting, 
 from pfpne.paper.exhibits.guide import FAR_BEHIND, NEAR_BEST
 from pfpne.paper.exhibits.regimes import MAP_VARIANTS, RANKED_ON_MAP
 from pfpne.paper.run import cache
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import run_in_order
@@ -39,7 +39,7 @@ DRAW = 1  # the settings of draw 0 were seen before the last change of PF-PNE+
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-def measure(p: Parameters, folder: Path = RESULTS) -> pd.DataFrame:
+def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Run PF-PNE+ and its rivals in every setting that the seed p.seed + DRAW draws.
 
     Parameters

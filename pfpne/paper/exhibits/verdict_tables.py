@@ -16,7 +16,7 @@ from pfpne.paper.show.style import DASH, label, noise_in_words, title
 
 OURS_PREFIX = "ours, on "  # before the place in the paper, for our own questions
 EVERY_NOISE = "whatever the noise"
-HOW_TO_READ = (  # how the verdicts are to be read
+VERDICT_LEGEND = (  # how the verdicts are to be read
     "We chose M, T, the noise and the shift, because the paper does not state them. We also chose what its words mean "
     "in numbers. The brackets say what decides. For most claims this is the part that is furthest from the claim, "
     "as a ratio of mean regrets or a mean slope. For a counted claim it is what refutes it. Where nothing is decided, "
@@ -53,7 +53,7 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
         "kind of cells, one Delta for PF-PNE): each p-value is multiplied by k, because one of the two hypotheses of "
         "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
         "claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. "
-        f"{HOW_TO_READ} "
+        f"{VERDICT_LEGEND} "
         f"PF-PNE is given the paper's Delta = {PF_PNE_DELTAS[0]}, and cells are random. If the true Delta or "
         f"cyclic cells change the verdict, that verdict follows. {tally(verdicts)}"
     )

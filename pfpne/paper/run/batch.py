@@ -19,15 +19,23 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pfpne.paper.run import cache, provenance, sources
-from pfpne.paper.run.folders import EXECUTED, FIGURES, FIGURES_SMOKE, MIME, NOTEBOOKS_FOLDER, read_whole, short_path
+from pfpne.paper.run.folders import (
+    EXECUTED_FOLDER,
+    FIGURE_MIME_TYPE,
+    FIGURES_FOLDER,
+    NOTEBOOKS_FOLDER,
+    SMOKE_FIGURES_FOLDER,
+    read_whole,
+    short_path,
+)
 from pfpne.paper.run.notebooks import NOTEBOOKS, executions, group_of
 from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import HEADER, complete
 from pfpne.paper.run.versions import library_versions
 from pfpne.paper.run.workers import processors
-from pfpne.paths import LANDMINE_TABLE, PACKAGE
+from pfpne.paths import LANDMINE_TABLE, PACKAGE_FOLDER
 
-TOML_FILES = sorted((PACKAGE / "paper").rglob("*.toml"))  # claims and statements, which the figures depend on
+TOML_FILES = sorted((PACKAGE_FOLDER / "paper").rglob("*.toml"))  # claims and statements, which the figures depend on
 NOTEBOOKS_AT_A_TIME = {"smoke": 2, "paper": 1}  # notebooks; the simulations of `paper` use all cores by themselves
 KERNEL_TIMEOUT = 600  # seconds that a kernel may owe an answer: another process may have the processors
 FIRST_FIGURE = "panel_main_printed.png"  # what to look at first
@@ -74,7 +82,7 @@ class Execution:
     @property
     def target(self) -> Path:
         """Where the executed copy goes."""
-        return EXECUTED / self.profile / f"{self.name}.ipynb"
+        return EXECUTED_FOLDER / self.profile / f"{self.name}.ipynb"
 
     @property
     def requested(self) -> dict:
@@ -130,9 +138,9 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
     os.environ["PFPNE_RUNNER"] = f"{os.getpid()}"
     start = time.perf_counter()
     try:
-        EXECUTED.mkdir(parents=True, exist_ok=True)
-        with FileLock(EXECUTED / f"{profile}.lock", timeout=0):
-            for leftover in (EXECUTED / profile).glob("*.unfinished.ipynb"):  # by a batch that was killed
+        EXECUTED_FOLDER.mkdir(parents=True, exist_ok=True)
+        with FileLock(EXECUTED_FOLDER / f"{profile}.lock", timeout=0):
+            for leftover in (EXECUTED_FOLDER / profile).glob("*.unfinished.ipynb"):  # by a batch that was killed
                 leftover.unlink()
             planned = executions(profile)
             if only:
@@ -155,9 +163,9 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
     print(f"{time.perf_counter() - start:7.1f} s  in all, profile {profile}")
-    folder = FIGURES if profile == "paper" else FIGURES_SMOKE
+    folder = FIGURES_FOLDER if profile == "paper" else SMOKE_FIGURES_FOLDER
     first_figure = f"; open {short_path(folder / FIRST_FIGURE)} first" if (folder / FIRST_FIGURE).exists() else ""
-    copies = short_path(EXECUTED / profile)
+    copies = short_path(EXECUTED_FOLDER / profile)
     print(f"Figures and tables are in {short_path(folder)}/{first_figure}. Executed notebooks are in {copies}/.")
     return 0
 
@@ -324,7 +332,7 @@ def _keep_copy(copy, source: Path, unfinished: Path, path: Path) -> None:
 
     paths = {
         "input_path": source.relative_to(NOTEBOOKS_FOLDER.parent),
-        "output_path": path.relative_to(EXECUTED.parent),
+        "output_path": path.relative_to(EXECUTED_FOLDER.parent),
     }
     copy.metadata.papermill.update({name: path.as_posix() for name, path in paths.items()})
     papermill.iorw.write_ipynb(copy, str(unfinished))
@@ -339,7 +347,11 @@ def figure_times(copy, total: float) -> list[tuple[str, float]]:
     times, elapsed = [], 0.0
     for cell in copy.cells:
         elapsed += cell.metadata.get("papermill", {}).get("duration") or 0.0
-        figures = [output["data"][MIME] for output in cell.get("outputs", []) if MIME in output.get("data", {})]
+        figures = [
+            output["data"][FIGURE_MIME_TYPE]
+            for output in cell.get("outputs", [])
+            if FIGURE_MIME_TYPE in output.get("data", {})
+        ]
         times += [(figure, elapsed / len(figures)) for figure in figures]
         elapsed = 0.0 if figures else elapsed
     around = total - sum(seconds for _, seconds in times)  # the kernel's start and end

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from pfpne.paper.run.folders import RESULTS, read_whole
+from pfpne.paper.run.folders import RESULTS_FOLDER, read_whole
 from pfpne.paper.run.sources import source_hash
 from pfpne.paper.run.versions import numerical_environment
 from pfpne.paths import write_atomically
@@ -90,13 +90,13 @@ def _describe(part, modules: set[str]):
 # --- files ------------------------------------------------------------------------------------------
 
 
-def path_of(key: str, folder: Path = RESULTS) -> Path:
+def path_of(key: str, folder: Path = RESULTS_FOLDER) -> Path:
     """Return the file of the run with this key."""
     return folder / key[:2] / f"{key[2:34]}.npz"
 
 
 @contextlib.contextmanager
-def locked(key: str, folder: Path = RESULTS) -> Iterator[None]:
+def locked(key: str, folder: Path = RESULTS_FOLDER) -> Iterator[None]:
     """Let no other process make the run with this key: it waits, and then finds it stored."""
     path = path_of(key, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def locked(key: str, folder: Path = RESULTS) -> Iterator[None]:
     Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def save_run(key: str, run: Run, folder: Path = RESULTS) -> None:
+def save_run(key: str, run: Run, folder: Path = RESULTS_FOLDER) -> None:
     """Store a run."""
     arrays = {name: value for name, value in vars(run).items() if isinstance(value, np.ndarray)}
     rest = {name: value for name, value in vars(run).items() if name not in arrays}
@@ -114,7 +114,7 @@ def save_run(key: str, run: Run, folder: Path = RESULTS) -> None:
     _write(path_of(key, folder), buffer.getvalue())
 
 
-def load_run(key: str, folder: Path = RESULTS) -> Run | None:
+def load_run(key: str, folder: Path = RESULTS_FOLDER) -> Run | None:
     """Return the stored run, or None. A damaged file is reported with a DamagedResult warning, and is None."""
 
     def read(path: Path) -> Run:
@@ -130,7 +130,7 @@ def load_run(key: str, folder: Path = RESULTS) -> Run | None:
     return _read(path_of(key, folder), read)
 
 
-def load_rows(key: str, folder: Path = RESULTS):
+def load_rows(key: str, folder: Path = RESULTS_FOLDER):
     """Return the plain numbers and names stored under a key, or None; a damaged file as in `load_run`."""
 
     def read(path: Path):
@@ -142,13 +142,13 @@ def load_rows(key: str, folder: Path = RESULTS):
     return _read(_path_of_rows(key, folder), read)
 
 
-def save_rows(key: str, rows, folder: Path = RESULTS) -> None:
+def save_rows(key: str, rows, folder: Path = RESULTS_FOLDER) -> None:
     """Store plain numbers and names, one or lists of them."""
     content = {"key": key, "rows": rows, "sha256": _digest(key, rows)}
     _write(_path_of_rows(key, folder), json.dumps(content).encode())
 
 
-def stored_rows(key: str, make: Callable[[], list], folder: Path = RESULTS) -> list:
+def stored_rows(key: str, make: Callable[[], list], folder: Path = RESULTS_FOLDER) -> list:
     """Return the rows stored under a key; if there are none, the rows that make() returns, after storing them."""
     rows = load_rows(key, folder)
     if rows is None:

@@ -7,7 +7,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, short_path
+from pfpne.paper.run.folders import CUSTOM_FIGURES_FOLDER, FIGURES_FOLDER, SMOKE_FIGURES_FOLDER, short_path
 from pfpne.paper.run.parameter_types import PARAMETERS, SETTINGS, ParameterError
 from pfpne.validation import brief
 
@@ -35,9 +35,9 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
     ParameterError
         If the folder cannot be written to, or if it is a profile's folder and a parameter was changed.
     """
-    home = FIGURES if result_parameters["profile"] == "paper" else FIGURES_SMOKE
+    home = FIGURES_FOLDER if result_parameters["profile"] == "paper" else SMOKE_FIGURES_FOLDER
     if result_parameters not in executed:
-        home = FIGURES_CUSTOM / folder_name
+        home = CUSTOM_FIGURES_FOLDER / folder_name
     try:
         folder = Path(wanted).expanduser().resolve() if wanted else home
         existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -47,7 +47,7 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
         raise ParameterError(
             f"figures_dir {wanted or str(folder)!r} cannot be written to: {existing} is no folder, or locked."
         )
-    for profile, its_folder in (("paper", FIGURES), ("smoke", FIGURES_SMOKE)):
+    for profile, its_folder in (("paper", FIGURES_FOLDER), ("smoke", SMOKE_FIGURES_FOLDER)):
         if folder.is_relative_to(its_folder.resolve()) and home != its_folder:
             raise ParameterError(
                 f"figures_dir must be another folder: {short_path(its_folder)}/ is for the {profile} profile's own, "

@@ -2,20 +2,20 @@
 
 from pathlib import Path
 
-from pfpne.paths import ROOT, SHIPPED
+from pfpne.paths import INPUT_ROOT, OUTPUT_ROOT
 
-NOTEBOOKS_FOLDER = SHIPPED / "notebooks"
-RESULTS = ROOT / "results"  # stored runs; git ignores it
-EXECUTED = ROOT / "executed"  # executed notebooks; git ignores it
-FIGURES = ROOT / "figures"  # the paper profile's
-FIGURES_SMOKE = ROOT / "figures-smoke"  # git ignores it
-FIGURES_CUSTOM = ROOT / "figures-custom"  # any other parameters; git ignores it
-MIME = "application/vnd.pfpne.figure+json"  # of the output whose text is the name of the figure shown
+NOTEBOOKS_FOLDER = INPUT_ROOT / "notebooks"
+RESULTS_FOLDER = OUTPUT_ROOT / "results"  # stored runs; git ignores it
+EXECUTED_FOLDER = OUTPUT_ROOT / "executed"  # executed notebooks; git ignores it
+FIGURES_FOLDER = OUTPUT_ROOT / "figures"  # the paper profile's
+SMOKE_FIGURES_FOLDER = OUTPUT_ROOT / "figures-smoke"  # git ignores it
+CUSTOM_FIGURES_FOLDER = OUTPUT_ROOT / "figures-custom"  # any other parameters; git ignores it
+FIGURE_MIME_TYPE = "application/vnd.pfpne.figure+json"  # of the output whose text is the name of the figure shown
 
 
 def short_path(path: Path) -> Path:
     """Return the path as a person at the project's folder would write it."""
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    return path.relative_to(OUTPUT_ROOT) if path.is_relative_to(OUTPUT_ROOT) else path
 
 
 def read_whole(path: Path) -> bytes:

@@ -11,11 +11,11 @@ import subprocess
 from pathlib import Path
 
 from pfpne.paper.run import sources
-from pfpne.paper.run.folders import FIGURES, NOTEBOOKS_FOLDER, read_whole
+from pfpne.paper.run.folders import FIGURES_FOLDER, NOTEBOOKS_FOLDER, read_whole
 from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
-from pfpne.paths import LANDMINE_TABLE, ROOT, write_atomically
+from pfpne.paths import LANDMINE_TABLE, OUTPUT_ROOT, write_atomically
 
-PATH = FIGURES / "PROVENANCE.json"
+PATH = FIGURES_FOLDER / "PROVENANCE.json"
 MADE_FROM = ("pfpne", "notebooks", "data")  # the figures depend on these folders; other files may be edited
 # Modules that decide no number: they draw and write the results of other modules, read parameters, or keep files.
 WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
@@ -33,7 +33,7 @@ class NoCommit(RuntimeError):
     """No commit can be named; the message says why."""
 
 
-def commit(root: Path = ROOT) -> str:
+def commit(root: Path = OUTPUT_ROOT) -> str:
     """Return the commit of the checkout at this folder. Raises NoCommit if a file of MADE_FROM differs from it."""
 
     def git(*words: str) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.workers import run_unordered
 from pfpne.simulation.record import Run
 
@@ -73,7 +73,7 @@ def run_experiment(
     experiment: Experiment,
     n_jobs: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
-    folder: Path = RESULTS,
+    folder: Path = RESULTS_FOLDER,
     reduce: Callable[[Run], object] | None = None,
 ) -> Results:
     """Read the runs of an experiment that are stored, and simulate and store the others, as each finishes.

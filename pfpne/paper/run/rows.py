@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import run_in_order
 
@@ -14,7 +14,7 @@ def rows_of_runs(
     function: Callable,
     experiments: list[Experiment],
     n_jobs: int | str | None = None,
-    folder: Path = RESULTS,
+    folder: Path = RESULTS_FOLDER,
     label: str | None = None,
     arguments: Sequence[tuple] = ((),),
 ) -> list:

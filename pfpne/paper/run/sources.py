@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from pfpne.paths import PACKAGE, source_files
+from pfpne.paths import PACKAGE_FOLDER, source_files
 
 REGISTRIES = ("pfpne.algorithms", "pfpne.problems", "pfpne.simulation.fast")
 NOT_FOLLOWED = ("pfpne.paper.run.", "pfpne.paper.show.")
@@ -53,7 +53,7 @@ def _parse(text: bytes, is_registry: bool = False) -> tuple[str, list[tuple[str,
 class Sources:
     """The modules of a package, {name: source}, as they are in a folder now."""
 
-    def __init__(self, package: Path = PACKAGE):
+    def __init__(self, package: Path = PACKAGE_FOLDER):
         files = {path: path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py")}
         self.modules = {".".join(name.parts).removesuffix(".__init__"): f.read_bytes() for f, name in files.items()}
 
@@ -84,16 +84,16 @@ def _stamps(tick: int) -> frozenset:
     As long as these are the same, no file has changed. tick is the time in tenths of a second. Thousands of keys are
     made in a row, and the files are looked at only once per tick.
     """
-    states = source_files(PACKAGE).items()
+    states = source_files(PACKAGE_FOLDER).items()
     return frozenset((path, state.st_mtime_ns, state.st_size) for path, state in states)
 
 
 @functools.lru_cache(maxsize=1)
 def _on_disk(stamps: frozenset) -> Sources:
-    return Sources(PACKAGE)
+    return Sources(PACKAGE_FOLDER)
 
 
-_AT_START, LOADED = _stamps(-1), Sources(PACKAGE)  # as they were when this process began
+_AT_START, LOADED = _stamps(-1), Sources(PACKAGE_FOLDER)  # as they were when this process began
 
 
 def source_hash(modules: Iterable[str], whole: bool = False) -> str:

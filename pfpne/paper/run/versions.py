@@ -7,7 +7,7 @@ import platform
 
 import numpy as np
 
-from pfpne.paths import PACKAGE
+from pfpne.paths import PACKAGE_FOLDER
 
 NUMERICAL = ("numpy", "scipy", "numba", "llvmlite")  # decide the numbers
 DRAWING = ("scikit-learn", "PyXAB", "pandas", "matplotlib", "seaborn", "tabulate", "Jinja2")  # and these the figures
@@ -32,5 +32,5 @@ def numerical_environment() -> dict[str, str]:
 @functools.cache
 def worker_identity() -> dict[str, str]:
     """Return the properties that give a job the same result in two processes: versions, processor, sources."""
-    sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PACKAGE.rglob("*.py")))).hexdigest()
+    sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PACKAGE_FOLDER.rglob("*.py")))).hexdigest()
     return {**numerical_environment(), "pfpne": sources}

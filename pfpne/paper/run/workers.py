@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from threadpoolctl import ThreadpoolController
 
-from pfpne.paper.run.folders import RESULTS
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.versions import worker_identity
 from pfpne.validation import check, check_count
 
@@ -192,8 +192,8 @@ def _run_on_cluster(function: Callable, arguments: list[tuple], address: str) ->
     client = _connect(address)
     from distributed import KilledWorker, as_completed
 
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    job = functools.partial(_run_remote_job, worker_identity(), RESULTS, function)
+    RESULTS_FOLDER.mkdir(parents=True, exist_ok=True)
+    job = functools.partial(_run_remote_job, worker_identity(), RESULTS_FOLDER, function)
     futures = client.map(job, range(len(arguments)), arguments, pure=False)
     try:
         for future in as_completed(futures, loop=client.loop):

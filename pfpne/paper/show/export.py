@@ -20,7 +20,14 @@ from pathlib import Path
 import pandas as pd
 
 from pfpne.algorithms import make_settings, settings_of
-from pfpne.paper.run.folders import FIGURES, FIGURES_CUSTOM, FIGURES_SMOKE, MIME, read_whole, short_path
+from pfpne.paper.run.folders import (
+    CUSTOM_FIGURES_FOLDER,
+    FIGURE_MIME_TYPE,
+    FIGURES_FOLDER,
+    SMOKE_FIGURES_FOLDER,
+    read_whole,
+    short_path,
+)
 from pfpne.paper.run.parameter_types import SETTINGS
 from pfpne.paper.run.parameters import DECIDING_PARAMETERS, Parameters
 from pfpne.paper.run.versions import library_versions
@@ -44,7 +51,7 @@ class Exhibit:
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         # The last entry lets `python -m pfpne.paper figures` find what an executed notebook shows.
-        bundle = {**self.shown, "text/plain": self.caption, MIME: self.stem}
+        bundle = {**self.shown, "text/plain": self.caption, FIGURE_MIME_TYPE: self.stem}
         return bundle, {"image/png": {"width": 640}} if "image/png" in bundle else {}
 
 
@@ -133,8 +140,8 @@ def save(p: Parameters, *exhibits: Exhibit) -> None:
         for name, data in {f"{exhibit.stem}.json": text.encode(), **exhibit.files}.items():
             write_atomically(folder / name, data)
         print(short_path(folder / next(iter(exhibit.files))))
-    if p.figures_dir.parent == FIGURES_CUSTOM:
-        write_index(FIGURES_CUSTOM)
+    if p.figures_dir.parent == CUSTOM_FIGURES_FOLDER:
+        write_index(CUSTOM_FIGURES_FOLDER)
 
 
 def free_folder(p: Parameters, exhibit: Exhibit, parameters: dict) -> Path:
@@ -143,7 +150,7 @@ def free_folder(p: Parameters, exhibit: Exhibit, parameters: dict) -> Path:
     This is p.figures_dir, unless it has files of these names that are not known to have the same parameters: then it is
     a folder inside, named after the parameters. The batch always overwrites the files in a profile's own folder.
     """
-    if p.figures_dir in (FIGURES, FIGURES_SMOKE):
+    if p.figures_dir in (FIGURES_FOLDER, SMOKE_FIGURES_FOLDER):
         return p.figures_dir
     parameters, names = json.loads(json.dumps(parameters)), [f"{exhibit.stem}.json", *exhibit.files]
     inside = (p.figures_dir / (p.folder_name if n == 1 else f"{p.folder_name}_{n}") for n in itertools.count(1))
