@@ -21,7 +21,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import pfpne
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.exhibits.pages import update_block
 from pfpne.paper.show.export import as_markdown
 from pfpne.paper.show.style import LOOKS, PAGE, STYLE, label
@@ -135,4 +135,8 @@ if __name__ == "__main__":
         for point in json.loads(sys.argv[2]):
             print(json.dumps(one(sys.argv[1], *point)))
     else:
-        publish(pd.DataFrame([cost for name in NAMES for points in processes(name) for cost in alone(name, points)]))
+        publish(
+            pd.DataFrame(
+                [cost for name in UNLIMITED_ALGORITHMS for points in processes(name) for cost in alone(name, points)]
+            )
+        )

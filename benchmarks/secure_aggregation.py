@@ -48,7 +48,7 @@ def cost(name: str, noise) -> str:
 
     Without masks, which change nothing but the time that it takes.
     """
-    means, pulled_more = [], Algorithm(SECURED[name][0], ALGORITHMS[name].make)
+    means, pulled_more = [], Algorithm(SECURED[name][0], ALGORITHMS[name].make_server_and_clients)
     for least in LEAST:
         regrets = []
         for run in range(N_RUNS):

@@ -52,7 +52,7 @@ def with_liar(lie: float) -> Algorithm:
     """PF-PNE+ with a client 0 that lies."""
     server = type("LyingServer", (LyingServer,), {"lie": lie})
     make = functools.partial(make_phased, PFPNEPlus, server, client=PlusClient)
-    return dataclasses.replace(get_algorithm("pf-pne+"), make=make)
+    return dataclasses.replace(get_algorithm("pf-pne+"), make_server_and_clients=make)
 
 
 def rare(M: int, run: int):

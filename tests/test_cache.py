@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pfpne
-from pfpne.algorithms import ALGORITHMS, NAMES
+from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS
 from pfpne.paper.claims import evidence
 from pfpne.paper.exhibits import deviations
 from pfpne.paper.run import cache, sources
@@ -42,7 +42,9 @@ def key(monkeypatch, algorithm: str, objective: str = "garland", package: Source
 
 def changed(monkeypatch, package: Sources, objective: str = "garland") -> set[str]:
     """The algorithms whose key is another than ours."""
-    pairs = {name: [key(monkeypatch, name, objective, one) for one in (LOADED, package)] for name in NAMES}
+    pairs = {
+        name: [key(monkeypatch, name, objective, one) for one in (LOADED, package)] for name in UNLIMITED_ALGORITHMS
+    }
     return {name for name, (ours, theirs) in pairs.items() if ours != theirs}
 
 
@@ -56,12 +58,17 @@ def changed(monkeypatch, package: Sources, objective: str = "garland") -> set[st
         ("pfpne.algorithms.blin", "def pulls_of_cube(", "@functools.cache\ndef pulls_of_cube(", {"blin"}),
         ("pfpne.algorithms.hoo", "import math\n", "import math\n\nNEW = 1\n", {"hoo"}),
         ("pfpne.simulation.neural", "import numpy as np\n", "import numpy as np\n\nNEW = 1\n", {"fn-ucb"}),
-        ("pfpne.simulation.noise", "u -= 0.5", "u -= 0.25", set(NAMES)),
-        ("pfpne.rng", "digest_size=8", "digest_size=16", set(NAMES)),
-        (SYNTHETIC, "(4 - np.sqrt(", "(5 - np.sqrt(", set(NAMES)),
+        ("pfpne.simulation.noise", "u -= 0.5", "u -= 0.25", set(UNLIMITED_ALGORITHMS)),
+        ("pfpne.rng", "digest_size=8", "digest_size=16", set(UNLIMITED_ALGORITHMS)),
+        (SYNTHETIC, "(4 - np.sqrt(", "(5 - np.sqrt(", set(UNLIMITED_ALGORITHMS)),
         ("pfpne.problems.landmine", "import zlib\n", "import zlib\n\nNEW = 1\n", set()),
         ("pfpne.tuning.search", "import numpy as np\n", "import numpy as np\n\nNEW = 1\n", set()),
-        ("pfpne.problems", "d = objective.d if d is None", "d = 2 if d is None", set(NAMES)),  # what a registry does
+        (
+            "pfpne.problems",
+            "d = objective.d if d is None",
+            "d = 2 if d is None",
+            set(UNLIMITED_ALGORITHMS),
+        ),  # what a registry does
     ],
 )
 def test_a_changed_module_changes_the_keys_of_what_imports_it_and_no_other(monkeypatch, module, old, new, whose):
@@ -71,7 +78,8 @@ def test_a_changed_module_changes_the_keys_of_what_imports_it_and_no_other(monke
 def test_a_changed_objective_changes_no_key_of_another_module(monkeypatch):
     package = edited((SYNTHETIC, "b * b) / 890", "b * b) / 891"))
     assert (
-        changed(monkeypatch, package, "himmelblau") == set(NAMES) and changed(monkeypatch, package, "landmine") == set()
+        changed(monkeypatch, package, "himmelblau") == set(UNLIMITED_ALGORITHMS)
+        and changed(monkeypatch, package, "landmine") == set()
     )
 
 
@@ -149,7 +157,7 @@ def test_a_notebook_is_known_by_all_that_its_cells_import():
 
 
 @pytest.mark.parametrize("objects", [False, True])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNLIMITED_ALGORITHMS)
 def test_a_key_covers_every_module_that_a_run_calls(monkeypatch, name, objects):
     reached, called = [], set()
     monkeypatch.setattr(cache, "source_hash", lambda modules: reached.append(LOADED.reached(frozenset(modules))))

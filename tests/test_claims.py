@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import pfpne
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.claims import claim_tests, depths, evidence, outcomes, stats
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.claim_tests import (
@@ -867,7 +867,7 @@ def test_more_runs_of_an_experiment_are_another_summary(tmp_path):
     assert [len(summarize(experiment, 1, tmp_path)) for experiment in (one, two, one)] == [1, 2, 1]
 
 
-@pytest.mark.skipif("fn-ucb" not in NAMES, reason="not registered")
+@pytest.mark.skipif("fn-ucb" not in UNLIMITED_ALGORITHMS, reason="not registered")
 def test_what_is_read_off_a_curve_does_not_depend_on_the_horizon(tmp_path):
     for name in table1.INTERPOLATED:
         short, long = (pfpne.simulate(name, pfpne.make_problem("garland", n_clients=2), T) for T in (20, 40))

@@ -10,7 +10,7 @@ import pytest
 from conftest import HORIZONS
 
 import pfpne
-from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex
 from pfpne.algorithms.secure import secured
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Federation, Server, Task
@@ -135,7 +135,7 @@ def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
     assert bool(row.up) == bool(kinds["up"])  # what is declared is used
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].down])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].down])
 def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
     """Whatever the fields are called: a client says which integers a message may hold, and they lie below the last."""
     run = federation(name, LINE, HORIZONS.get(name))
@@ -164,7 +164,7 @@ def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
         sweep(run)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up])
 def test_what_is_not_declared_is_refused(name):
     run = federation(name, LINE, HORIZONS.get(name))
     run.up = run.down = ()
@@ -174,7 +174,9 @@ def test_what_is_not_declared_is_refused(name):
 
 
 def test_all_algorithms_but_the_tuners_are_compared():
-    assert set(NAMES) == set(ALGORITHMS) - {"gp", "gp-shared"} and len(NAMES) == len(set(NAMES))
+    assert set(UNLIMITED_ALGORITHMS) == set(ALGORITHMS) - {"gp", "gp-shared"} and len(UNLIMITED_ALGORITHMS) == len(
+        set(UNLIMITED_ALGORITHMS)
+    )
 
 
 def assert_equal_runs(a, b):
@@ -191,7 +193,7 @@ def problem_of_two(objective: str, noise):
     return pfpne.make_problem(objective, n_clients=2, noise=noise)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNLIMITED_ALGORITHMS)
 @pytest.mark.parametrize("noise", ["bernoulli", 0.1, 0])
 def test_regret_never_falls_and_the_fast_form_is_the_objects(name, noise):
     for horizon, objective in ((1, "himmelblau"), (2, "garland"), (10, "rastrigin"), (at_most(150, name), "garland")):
@@ -222,7 +224,7 @@ def test_a_row_has_the_fast_form_that_its_name_has(monkeypatch):
     assert_equal_runs(*runs)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNLIMITED_ALGORITHMS)
 def test_communication_is_the_sum_of_the_messages(name):
     run = pfpne.simulate(name, pfpne.make_problem("garland", n_clients=2), 100, messages=True)
     sent = {}
@@ -235,7 +237,7 @@ def test_communication_is_the_sum_of_the_messages(name):
     assert (table["bytes"] == 8 * (table["numbers up"] + table["numbers down"])).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNLIMITED_ALGORITHMS)
 def test_a_seed_decides_everything_and_another_seed_is_another_run(name):
     problem, other = (pfpne.make_problem("himmelblau", n_clients=2, seed=seed) for seed in (0, 1))
     first = pfpne.simulate(name, problem, 200)
@@ -244,7 +246,7 @@ def test_a_seed_decides_everything_and_another_seed_is_another_run(name):
     assert not np.array_equal(first.regret, pfpne.simulate(name, other, 200).regret)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNLIMITED_ALGORITHMS)
 def test_another_run_is_another_run(name):
     """The same objectives in both, so that noise, cells and arms alone can tell them apart: each of them does."""
     problem = pfpne.problem_from_functions(

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.pf_pne import PFPNESettings, PhasedServer
+from pfpne.algorithms.pf_pne import PFPNEServer, PFPNESettings
 from pfpne.algorithms.phases import Pull
 from pfpne.federation import Task
 from pfpne.paper.claims import depths
@@ -151,7 +151,7 @@ def watched(functions, T, **settings) -> depths.CheckedPFPNE:
         return made[0]
 
     run = noise_streams(problem, 0, 0), np.array([T]), False
-    simulate_phases(phases, PhasedServer, problem, task, PFPNESettings(**settings), *run)
+    simulate_phases(phases, PFPNEServer, problem, task, PFPNESettings(**settings), *run)
     return made[0]
 
 

@@ -12,7 +12,7 @@ import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBSettings
 from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients, network, train
-from pfpne.algorithms.pf_pne import PFPNE, PFPNESettings, PhasedServer, tau, transition_depth
+from pfpne.algorithms.pf_pne import PFPNE, PFPNEServer, PFPNESettings, tau, transition_depth
 from pfpne.federation import Federation, Task
 from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
@@ -47,7 +47,7 @@ def variant(name: str) -> Algorithm:
 
 def pulls(row: Algorithm, functions, T, settings) -> list[list]:
     """The (point, count) pulls of each client, with no noise."""
-    federation = Federation(*row.make(Task(UNIT, len(functions), T), settings), row.up, row.down)
+    federation = Federation(*row.make_server_and_clients(Task(UNIT, len(functions), T), settings), row.up, row.down)
     made = [[] for _ in functions]
     while federation.running:
         for m, batch in federation.ask():
@@ -130,7 +130,7 @@ def test_variants_whose_difference_cannot_matter():
 
 def test_b_of_tau_samples_is_wider():
     task, settings = Task(UNIT, 20, 100_000), PFPNESettings()
-    b = [server(task, settings).conclude(np.zeros((20, 1))).half_widths[0] for server in (PhasedServer, TauServer)]
+    b = [server(task, settings).conclude(np.zeros((20, 1))).half_widths[0] for server in (PFPNEServer, TauServer)]
     assert tau(0, settings.log_term(100_000, 20), 0.1, 1.0, 0.5) == 1  # of which each of 20 clients drew one
     assert b[1] == pytest.approx(b[0] * math.sqrt(20))
 
@@ -159,7 +159,9 @@ def test_the_first_child_wins_a_tie(algorithm):
 
 def test_fed1_ucb_with_arms_in_order():
     settings, task = Fed1UCBSettings(), Task(Partition([[0, 1], [0, 1]]), 2, 100)
-    ours, other = (row.make(task, settings)[1] for row in (ALGORITHMS["fed1-ucb"], variant("increasing")))
+    ours, other = (
+        row.make_server_and_clients(task, settings)[1] for row in (ALGORITHMS["fed1-ucb"], variant("increasing"))
+    )
     arms = [tuple(arm) for arm in other[0].arms.tolist()]
     assert arms == sorted(map(tuple, ours[0].arms.tolist())) != ours[0].arms.tolist()
     assert all(np.array_equal(client.arms, other[0].arms) for client in other)

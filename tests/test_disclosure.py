@@ -182,7 +182,9 @@ def test_with_masks_and_binary_rewards_the_sums_of_0_and_of_all_are_what_the_ser
     pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
     problem = pfpne.make_problem("himmelblau", 4, shift=0.1, noise="bernoulli")
     hidden = pfpne.simulate(secured(name), problem, 400, messages=True)
-    pulled_more = Algorithm(SECURED[name][0], ALGORITHMS[name].make, ALGORITHMS[name].up, ALGORITHMS[name].down)
+    pulled_more = Algorithm(
+        SECURED[name][0], ALGORITHMS[name].make_server_and_clients, ALGORITHMS[name].up, ALGORITHMS[name].down
+    )
     plain = pfpne.simulate(pulled_more, problem, 400, messages=True)
     assert np.array_equal(hidden.regret, plain.regret)
     up = {}
@@ -272,7 +274,7 @@ def test_the_page_on_trust_shows_what_comes_out():
             cells = ["none" if x is None else f"{x:g}" for x in values[:3]]
             cells.append("unknown" if values[3] is None else f"{values[3]:g}")
             assert f"| {name} | {who} | {' | '.join(cells)} |" in page
-    pulled_more = Algorithm(SECURED["pf-pne"][0], ALGORITHMS["pf-pne"].make, (NodeMeans,), (Kept,))
+    pulled_more = Algorithm(SECURED["pf-pne"][0], ALGORITHMS["pf-pne"].make_server_and_clients, (NodeMeans,), (Kept,))
     openly = rows(pfpne.simulate(pulled_more, problem, 1000, messages=True).disclosure)
     one, others = (f"{openly[who][3]:g}" for who in (ONE, OTHERS))
     sentence = f"one other site knows {one} single rewards, and all other sites together know {others}."

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.exhibits import communication, forest_plot, regret, table1
 from pfpne.paper.run.parameters import complete
@@ -111,7 +111,9 @@ def test_of_many_rounds_some_are_drawn():
 def test_every_algorithm_has_its_own_look():
     every = list(style.LOOKS.values())
     assert len({look.color for look in every}) == len({look.marker for look in every}) == len(every)
-    assert set(NAMES) <= set(style.LOOKS) and all(re.fullmatch("#[0-9A-F]{6}", look.color) for look in every)
+    assert set(UNLIMITED_ALGORITHMS) <= set(style.LOOKS) and all(
+        re.fullmatch("#[0-9A-F]{6}", look.color) for look in every
+    )
 
 
 @pytest.mark.filterwarnings("error")

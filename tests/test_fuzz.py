@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfpne
-from pfpne.algorithms import NAMES, get_algorithm, make_federation
+from pfpne.algorithms import UNLIMITED_ALGORITHMS, get_algorithm, make_federation
 from pfpne.algorithms.phases import Pull
 from pfpne.federation import Federation, Task
 from pfpne.partition import CELLS, Partition
@@ -33,7 +33,7 @@ REWARDS = {  # (rng, shape) -> in [0, 1]
 @st.composite
 def tasks(draw, evaluations: int) -> tuple[str, Task]:
     """evaluations: at most, of all clients together; a few make a short test."""
-    name, k, d = draw(st.sampled_from(NAMES)), draw(st.integers(2, 4)), draw(st.integers(1, 6))
+    name, k, d = draw(st.sampled_from(UNLIMITED_ALGORITHMS)), draw(st.integers(2, 4)), draw(st.integers(1, 6))
     M = draw(st.integers(1, 20))
     each = evaluations // (2 * M if name in SLOW else M)
     T = draw(st.integers(1, min(500, max(8, each))))
@@ -132,7 +132,7 @@ ENDS = {
 
 @st.composite
 def simulations(draw) -> tuple:
-    name = draw(st.sampled_from(NAMES))
+    name = draw(st.sampled_from(UNLIMITED_ALGORITHMS))
     own = [field.name for field in dataclasses.fields(get_algorithm(name).settings) if field.name in ENDS]
     given = {setting: draw(st.sampled_from(ENDS[setting])) for setting in own if draw(st.booleans())}
     problem = {"name": draw(st.sampled_from(["garland", "himmelblau"])), "n_clients": draw(st.integers(1, 4))}

@@ -233,7 +233,7 @@ def test_which_choice_moves_most():
         "share most takes it on Garland from 50% (T: 100) to 100% (T: 10)."
     )
     assert specification.in_words(table[:1]) == (
-        "PF-PNE has the smallest regret of the five in 100% of 1 readings on Garland."
+        "PF-PNE has the smallest regret of the five in 100% of 1 combinations on Garland."
     )
 
 

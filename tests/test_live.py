@@ -25,7 +25,7 @@ import pytest
 from live_client import main, objective, task
 
 import pfpne
-from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, n_pulls_per_client, radius
 from pfpne.journal import Journal
 from pfpne.live import Done, LiveClient, LiveServer, drive
@@ -290,7 +290,7 @@ def small(name) -> tuple[int, dict]:
     return {"fed1-ucb": (250, {"c_pulls": 1.0}), "fn-ucb": (4, {}), "centralized": (5, {})}.get(name, (40, {}))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNLIMITED_ALGORITHMS)
 def test_every_algorithm_lives_as_it_is_simulated(name, tmp_path):
     horizon, settings = small(name)
     in_one_process(name, tmp_path, horizon, **settings)
@@ -324,7 +324,7 @@ def test_longer_than_planned_what_was_evaluated_serves_again(tmp_path):
     assert len(made) == 2 * M * T - reused and reused > M * T / 2
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up])
 def test_who_cannot_do_without_a_client_says_so(name, tmp_path):
     arguments = (name, task(M, T), tmp_path)
     if name in ("pf-pne", "fed-pne", "fed1-ucb"):
@@ -635,7 +635,7 @@ def test_a_client_that_answers_nothing_of_use_is_asked_at_a_measured_pace(text, 
     assert 6 <= len(asked) <= 3 * 5  # after pauses of 0.05, 0.1, 0.2 and 0.4 seconds
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if ALGORITHMS[name].up])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up])
 def test_a_client_that_says_at_the_horizon_that_it_is_done_is_not_believed_while_its_message_is_awaited(name, tmp_path):
     """It would end the federation for all that wait for the exchange."""
     horizon, settings = small(name)

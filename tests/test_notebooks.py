@@ -18,7 +18,7 @@ from jupyter_client import AsyncKernelManager
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.__main__ import main
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.exhibits import table1
@@ -150,9 +150,9 @@ def test_table_1_and_the_claims(execute):
     execute("12_claims")
     (folder,) = (path.parent for path in project.rglob("table1.csv"))
     table = pd.read_csv(folder / "table1.csv", keep_default_na=False)
-    assert set(table["algorithm"]) == set(NAMES) and table["local"].between(0, 20).all()
+    assert set(table["algorithm"]) == set(UNLIMITED_ALGORITHMS) and table["local"].between(0, 20).all()
     growth = pd.read_csv(folder / "table1_exponents.csv")
-    assert set(growth["algorithm"]) == set(NAMES) and growth["exponent"].dropna().between(-4, 5).all()
+    assert set(growth["algorithm"]) == set(UNLIMITED_ALGORITHMS) and growth["exponent"].dropna().between(-4, 5).all()
     stated = table[table["stated_regret"] != ""]
     assert set(stated["algorithm"]) == set(table1.STATED)
     stems = dict.fromkeys(("table1", "table1_exponents"), folder)

@@ -10,7 +10,7 @@ import papermill.cli
 import pytest
 import yaml
 
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.exhibits import maps, panels
 from pfpne.paper.run.folders import CUSTOM_FIGURES_FOLDER, FIGURES_FOLDER, SMOKE_FIGURES_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS
@@ -202,10 +202,17 @@ def test_a_profiles_folder_is_not_for_changed_parameters(taken):
 
 def test_what_varies_is_never_cut():
     every = {name: 0.3333333333333333 for name in ("shift", "nu_1", "rho", "c", "c_1", "delta")}
-    names = [folder(**every, algorithms=",".join(NAMES), seed=seed, n_clients=n) for seed in (1, 2) for n in (3, 4)]
+    names = [
+        folder(**every, algorithms=",".join(UNLIMITED_ALGORITHMS), seed=seed, n_clients=n)
+        for seed in (1, 2)
+        for n in (3, 4)
+    ]
     assert len(set(names)) == 4 and all(len(name) <= 200 for name in names)
     assert names[0].startswith("n_clients-3_") and "_seed-1_" in names[0]
-    names = [folder(algorithms=",".join(order)) for order in (NAMES, NAMES[::-1], NAMES[1:])]
+    names = [
+        folder(algorithms=",".join(order))
+        for order in (UNLIMITED_ALGORITHMS, UNLIMITED_ALGORITHMS[::-1], UNLIMITED_ALGORITHMS[1:])
+    ]
     assert len({name.lower() for name in names}) == 3
     longest = [
         folder(**every, noise=0.3333333333333333, seed=2**64 - 1, Delta=x) for x in (0.1234567890123, 0.1234567890124)

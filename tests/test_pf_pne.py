@@ -169,7 +169,7 @@ def test_best_is_the_highest_mean_of_the_deepest_finished_depth():
 
 def test_the_server_averages_three_clients():
     # depth 1, b = 0.2 / sqrt 3 = 0.1155: both stay. The medians would be 0.3 and 0.5, and the other node the best.
-    server = pf_pne.PhasedServer(Task(UNIT, 3, 50), pf_pne.PFPNESettings(**LINE, c_1=math.e / 50))
+    server = pf_pne.PFPNEServer(Task(UNIT, 3, 50), pf_pne.PFPNESettings(**LINE, c_1=math.e / 50))
     server.conclude(np.zeros((3, 1)))
     answer = server.conclude(np.array([[0.0, 0.5], [0.3, 0.5], [0.9, 0.1]]))
     np.testing.assert_allclose(answer.means, [0.4, 1.1 / 3])
@@ -186,7 +186,7 @@ def test_a_protected_node_has_the_server_s_half_width(b, kept):
     assert next(loop).h == 0  # the root is pulled; at depth 1 there is enough
     following = loop.send(np.array([0.5]))
     assert following.h == 2 and following.index.tolist() == kept
-    assert clients.best.tolist() == [[0.75]]  # of the global mean 0.8, not of its own, 0.975
+    assert clients.best_points.tolist() == [[0.75]]  # of the global mean 0.8, not of its own, 0.975
 
 
 def test_a_client_deploys_its_own_best_of_the_last_depth_that_it_shared():
@@ -267,7 +267,7 @@ def test_K_is_inside_K_m_and_the_budget_is_exact(seed, M, T, Delta, k, max_depth
             return super().draw_lacking(h, owner, index, protected, sums, n_samples)
 
     task, settings = Task(Partition([[0, 1]], k, max_depth), M, T), pf_pne.PFPNESettings(Delta=Delta)
-    made = phases.make_phased(Spy, pf_pne.PhasedServer, task, settings)
+    made = phases.make_phased(Spy, pf_pne.PFPNEServer, task, settings)
     functions = [lambda x, a=a: np.abs(np.sin(5 * x + 3 * a)) for a in offsets]
     pulls, _ = play(Federation(*made, (pf_pne.NodeMeans,), (pf_pne.Kept,)), functions, rng)
     assert all(seen)
@@ -359,7 +359,7 @@ def test_messages_survive_json():
 
 
 def test_the_server_waits_for_every_client():
-    server, clients = get_algorithm("pf-pne").make(Task(UNIT, 2, 50), pf_pne.PFPNESettings())
+    server, clients = get_algorithm("pf-pne").make_server_and_clients(Task(UNIT, 2, 50), pf_pne.PFPNESettings())
     messages = [client.tell(np.zeros(client.ask().size)) for client in clients]
     with pytest.raises(ValueError, match="all 2 clients"):
         server.exchange({0: messages[0]})
@@ -373,7 +373,9 @@ def test_the_server_waits_for_every_client():
 
 def test_a_broadcast_that_comes_twice_or_late_is_ignored_and_one_too_early_refused(caplog):
     """Delta = 1: H_0 = 0, so that the first broadcast is the last. Twice, it must not send PE back to the root."""
-    server, (client,) = get_algorithm("pf-pne").make(Task(UNIT, 1, 500), pf_pne.PFPNESettings(Delta=1.0))
+    server, (client,) = get_algorithm("pf-pne").make_server_and_clients(
+        Task(UNIT, 1, 500), pf_pne.PFPNESettings(Delta=1.0)
+    )
     answer = server.exchange({0: client.tell(np.zeros(client.ask().size))})[0]
     with pytest.raises(ValueError, match="header 1 came, and a Kept of header 0 is awaited"):
         client.receive(pf_pne.Kept(1, answer.index, answer.means, answer.half_widths))

@@ -151,7 +151,9 @@ def test_no_phase_is_begun_that_the_horizon_cuts(name):
     given = {"c_pulls": 1.0, "sigma": 0.15} if name == "fed1-ucb" else {}  # with which a phase ends
 
     def batches(algorithm) -> list[list]:
-        federation = Federation(*algorithm.make(task, algorithm.settings(**given)), algorithm.up, algorithm.down)
+        federation = Federation(
+            *algorithm.make_server_and_clients(task, algorithm.settings(**given)), algorithm.up, algorithm.down
+        )
         rngs, made = [np.random.default_rng(m) for m in range(3)], [[], [], []]
         while federation.running:
             for m, batch in federation.ask():

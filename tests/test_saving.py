@@ -170,8 +170,8 @@ def row(*values) -> list:
 
 SETTINGS = {
     "pf_pne.PFPNE": an("algorithms.pf_pne.PFPNESettings"),
-    "pf_pne.FedPNE": an("algorithms.pf_pne.PhasedSettings"),
-    "pf_pne.PE": an("algorithms.pf_pne.PhasedSettings"),
+    "pf_pne.FedPNE": an("algorithms.pf_pne.FedPNESettings"),
+    "pf_pne.PE": an("algorithms.pf_pne.FedPNESettings"),
     "pf_pne_plus.PFPNEPlus": an("algorithms.pf_pne_plus.PlusSettings", c=1e9),
     "blin.BLiN": an("algorithms.blin.BLiNSettings", c_pulls=1e9),
 }
@@ -230,7 +230,7 @@ def test_a_client_that_asks_for_little_is_read(phases):
     ids=range(5),
 )
 def test_a_client_that_no_algorithm_in_phases_makes_is_refused(made_of, sent, match):
-    content = a_client_in_phases("pf_pne.PE", an("algorithms.pf_pne.PhasedSettings"), horizon=100, sent=sent)
+    content = a_client_in_phases("pf_pne.PE", an("algorithms.pf_pne.FedPNESettings"), horizon=100, sent=sent)
     plain = json.dumps(["class", "pfpne.algorithms.pf_pne.PE"]).encode()
     with pytest.raises(ValueError, match=match):
         from_bytes(sealed(content.partition(b"\n")[2].replace(plain, json.dumps(made_of).encode())))

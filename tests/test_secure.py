@@ -16,7 +16,7 @@ from live_client import objective, task
 from test_live import in_one_process, state
 
 import pfpne
-from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
 from pfpne.algorithms.pf_pne import Kept
 from pfpne.algorithms.pf_pne_plus import SharedStatistics
 from pfpne.algorithms.recovery import mask_from_seed, seeds
@@ -348,7 +348,7 @@ def test_a_masked_text_says_nothing_of_the_values():
     assert 0.45 < bits.mean() < 0.55 and (np.abs(bits.mean(axis=1) - 0.5) < 0.35).all()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in SECURED])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if name not in SECURED])
 def test_who_cannot_work_this_way_says_so_in_a_sentence(name):
     with pytest.raises(ValueError, match="secure aggregation is for pf-pne, fed-pne") as refused:
         secured(name)

@@ -250,7 +250,7 @@ def test_true_Delta_is_the_problem_s_own():
 def test_clients_and_server_work_over_any_transport():
     """Asked while they wait, in another process that knows only the messages' text: the same pulls."""
     task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=2, horizon=60)
-    server, clients = get_algorithm("pf-pne").make(task, make_settings("pf-pne", {}))
+    server, clients = get_algorithm("pf-pne").make_server_and_clients(task, make_settings("pf-pne", {}))
     federation = pfpne.make_federation("pf-pne", task)
     while federation.running:
         sent = {}

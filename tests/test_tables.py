@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from pfpne import make_problem, simulate
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.claims.outcomes import one_phase_reason
@@ -242,7 +242,7 @@ def test_table_1_has_a_row_for_each_algorithm_and_objective(monkeypatch):
     monkeypatch.setattr(table1, "_row", lambda study, name, objective: {"algorithm": name, "objective": objective})
     table = table1.measure(EVIDENCE)
     pairs = list(zip(table["algorithm"], table["objective"], strict=True))
-    ours = [name for name in NAMES if name not in table1.STATED]
+    ours = [name for name in UNLIMITED_ALGORITHMS if name not in table1.STATED]
     names = ["hoo", "blin", "centralized", "fed-pne", "pf-pne", *ours]
     assert len(ours) > 3 and pairs == [(name, f) for name in names for f in ("garland", "himmelblau", "rastrigin")]
 
@@ -364,7 +364,7 @@ def test_exponents_of_T_recomputed(monkeypatch):
         lambda s, f, name: {"local": regrets.get(name, regrets["pe"]) * scale[f], "global": None},
     )
     table = table1.exponents(study).set_index(["algorithm", "objective", "T"])
-    assert len(table) == 2 * 2 * len({*table1.STATED, *NAMES}) and set(table["n"]) == {3}
+    assert len(table) == 2 * 2 * len({*table1.STATED, *UNLIMITED_ALGORITHMS}) and set(table["n"]) == {3}
     for name, objective in (("pf-pne", "garland"), ("pe", "ackley"), ("hoo", "garland")):
         values, rng = regrets[name] * scale[objective], stream(3, "exponents", name, objective)
         for k, T in enumerate((30, 60)):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfpne.algorithms import ALGORITHMS, NAMES, make_federation
+from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
 from pfpne.algorithms.pf_pne import KeptIndex
 from pfpne.algorithms.pf_pne_plus import DepthStatistics
 from pfpne.federation import Task
@@ -18,7 +18,7 @@ from pfpne.partition import Partition
 
 M = 3
 KINDS = sorted({kind for row in ALGORITHMS.values() for kind in row.up + row.down}, key=lambda kind: kind.__name__)
-FEDERATED = [*(name for name in NAMES if ALGORITHMS[name].up), "gp-shared"]
+FEDERATED = [*(name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up), "gp-shared"]
 # Evaluations in which much is exchanged; 60 where none is said.
 HORIZON = {"fed1-ucb": 3_000, "fn-ucb": 5, "centralized": 3, "gp-shared": 16}
 HEADERS = (-1, 10**30, 1.5, True, "1", None, np.nan, [0])
@@ -152,7 +152,7 @@ def test_wrong_messages_are_refused_and_late_ones_ignored_and_nothing_changes(na
         assert_refused(run.clients[m], run.clients[m].receive, later, "after the end")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNLIMITED_ALGORITHMS)
 def test_what_nobody_waits_for_is_refused_before_anything_began(name):
     run = make(name)
     for kind in KINDS:
@@ -172,7 +172,7 @@ def test_an_empty_array_is_refused_by_its_shape():
             kind(0, *empty).check()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNLIMITED_ALGORITHMS)
 def test_what_is_no_mail_is_refused(name):
     run = make(name)
     for mail in (None, [3], {0: 3}, {"0": None}, {-1: None}, {True: None}):

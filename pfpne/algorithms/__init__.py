@@ -18,9 +18,9 @@ from pfpne.algorithms.pf_pne import (
     PFPNE,
     FedPNE,
     FedPNEServer,
+    FedPNESettings,
+    PFPNEServer,
     PFPNESettings,
-    PhasedServer,
-    PhasedSettings,
 )
 from pfpne.algorithms.phases import PhasedAlgorithm, PhasedClient, make_phased
 from pfpne.federation import Client, Federation, Server, Task
@@ -35,14 +35,15 @@ class Algorithm:
     ----------
     settings
         The class of its frozen settings.
-    make
-        make(task, settings) returns the server and the list of clients.
+    make_server_and_clients
+        make_server_and_clients(task, settings) returns the server and the list of clients.
     up, down
         The kinds of message that clients and server may send.
     on_cells
         Whether it searches the cells of the task's partition.
     fast
-        Overrides the fast simulation that pfpne.simulation.fast registers for `make`. It takes the same arguments.
+        Overrides the fast simulation that pfpne.simulation.fast registers for its
+        `make_server_and_clients`. It takes the same arguments.
     max_evaluations
         How many evaluations of a client it can take; None for any number.
     ignores_horizon
@@ -54,7 +55,7 @@ class Algorithm:
     """
 
     settings: type
-    make: Callable[..., tuple[Server, Sequence[Client]]]
+    make_server_and_clients: Callable[..., tuple[Server, Sequence[Client]]]
     up: tuple = ()
     down: tuple = ()
     on_cells: bool = True
@@ -79,9 +80,9 @@ _GP = {
     "ignores_reward_range": True,
 }
 _ROWS = {
-    "pf-pne": _phased(PFPNESettings, PFPNE, PhasedServer),
-    "fed-pne": _phased(PhasedSettings, FedPNE, FedPNEServer),
-    "pe": _phased(PhasedSettings, PE, Server),
+    "pf-pne": _phased(PFPNESettings, PFPNE, PFPNEServer),
+    "fed-pne": _phased(FedPNESettings, FedPNE, FedPNEServer),
+    "pe": _phased(FedPNESettings, PE, Server),
     "pf-pne+": _phased(plus.PlusSettings, plus.PFPNEPlus, plus.PlusServer, client=plus.PlusClient),
     "hct-noise": _phased(plus.NoiseHCTSettings, plus.HCTNoise, Server, client=plus.PlusClient, ignores_horizon=True),
     "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_constants), ignores_horizon=True),
@@ -110,7 +111,8 @@ _ROWS = {
     "gp-shared": Algorithm(gp.GPSettings, gp.make_shared_gp, gp.GPServer.receives, gp.SharedGPClient.receives, **_GP),
 }
 ALGORITHMS = {name: dataclasses.replace(row, name=name) for name, row in _ROWS.items()}
-NAMES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.max_evaluations is None)
+# The algorithms that take any number of evaluations: those of the paper's figures and tables.
+UNLIMITED_ALGORITHMS = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.max_evaluations is None)
 
 
 def get_algorithm(name: str | Algorithm) -> Algorithm:
@@ -180,4 +182,6 @@ def make_federation(name: str | Algorithm, task: Task, /, **settings) -> Federat
     """
     algorithm = get_algorithm(name)
     check(isinstance(task, Task), "task", "a Task, such as Task(Partition([[0, 1]]), n_clients=3, horizon=100)", task)
-    return Federation(*algorithm.make(task, make_settings(name, settings)), algorithm.up, algorithm.down)
+    return Federation(
+        *algorithm.make_server_and_clients(task, make_settings(name, settings)), algorithm.up, algorithm.down
+    )

@@ -63,7 +63,7 @@ def first_parts(partition: Partition | PyXABPartition, cubes: np.ndarray, limit:
 
 
 class BLiN(PhasedAlgorithm):
-    """One client (S = 1); best is the centre of the best cube of the last batch that was finished."""
+    """One client (S = 1); best_points is the centre of the best cube of the last batch that was finished."""
 
     def loop(self):
         """Algorithm 1: yield the pulls of a batch; once it is finished, take the sums of their rewards."""
@@ -78,10 +78,10 @@ class BLiN(PhasedAlgorithm):
             sums = yield Pull(h, *np.broadcast_arrays(0, turns, 1))
             budget -= len(turns)
             mean = sums.reshape(rounds, -1).sum(axis=0) / pulls
-            best = cubes[[np.argmax(mean)]]
-            self.best = partition.centers(h, best)
+            best_cube = cubes[[np.argmax(mean)]]
+            self.best_points = partition.centers(h, best_cube)
             if h + partition.d > partition.max_depth:  # the smallest cubes are not split: the best is played to the end
-                yield Pull(h, np.zeros(1, dtype=np.int64), best, np.array([T + 1]))
+                yield Pull(h, np.zeros(1, dtype=np.int64), best_cube, np.array([T + 1]))
             cubes = cubes[is_kept(mean, 2.0**-level, s.c_gap)]  # Algorithm 1, elimination
 
 

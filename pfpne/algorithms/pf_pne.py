@@ -63,17 +63,17 @@ def transition_depth(Delta: float, nu_1: float, rho: float) -> float:
     return h
 
 
-def is_kept(mean: np.ndarray, b, best, h: int, nu_1: float, rho: float) -> np.ndarray:
-    """Return which nodes (n,) of depth h are kept: all but those with mean + b + nu_1 rho^h < mean[best] - b[best].
+def is_kept(mean: np.ndarray, b, best_position, h: int, nu_1: float, rho: float) -> np.ndarray:
+    """Return which nodes (n,) of depth h are kept: all but those with mean + b + nu_1 rho^h < best mean - its b.
 
-    Algorithm 1, line 11; Algorithm 3, line 9. best: the position of the best node, one for all nodes, or one for each
-    node (n,).
+    Algorithm 1, line 11; Algorithm 3, line 9. best_position: the position of the best node, one for all nodes, or one
+    for each node (n,).
     """
-    return ~(mean + b + nu_1 * rho**h < mean[best] - b[best])
+    return ~(mean + b + nu_1 * rho**h < mean[best_position] - b[best_position])
 
 
 @dataclass(frozen=True)
-class PhasedSettings:
+class FedPNESettings:
     """Constants of fed-pne and pe (paper, Appendix C.1).
 
     Parameters
@@ -110,7 +110,7 @@ class PhasedSettings:
 
 
 @dataclass(frozen=True)
-class PFPNESettings(PhasedSettings):
+class PFPNESettings(FedPNESettings):
     """Constants of pf-pne: fed-pne's constants, and Delta >= 0, the bound of |f-bar* - f_m*| (Assumption 3)."""
 
     Delta: float = 0.01
@@ -146,7 +146,7 @@ class KeptIndex(Message):
 # --- the steps -----------------------------------------------------------------------------------------
 
 
-def n_pulls_per_client(h: int, log_term: float, settings: PhasedSettings, M: int) -> int:
+def n_pulls_per_client(h: int, log_term: float, settings: FedPNESettings, M: int) -> int:
     """Return how often each of M clients pulls a node of depth h: ceil(tau_h / M), at least least_rewards times.
 
     Algorithm 2, line 6.
@@ -154,7 +154,7 @@ def n_pulls_per_client(h: int, log_term: float, settings: PhasedSettings, M: int
     return max(settings.least_rewards, -(-settings.tau(h, log_term) // M))
 
 
-def expand(task: Task, settings: PhasedSettings, log_term: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
+def expand(task: Task, settings: FedPNESettings, log_term: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
     """Split the nodes, unsampled, while all of them together need at most M samples: |K| tau_h <= M.
 
     Return the depth reached and its nodes (Fed-PNE, deviation 11).
@@ -200,9 +200,9 @@ class Elimination(PhasedAlgorithm):
             yield from self.draw_lacking(h, owner, index, protected, sums, n_samples)  # lines 4-6
             mean, b = sums / n_samples, radius(n_samples, self.log_term, self.settings.c)  # line 7
             mean[protected], b[protected] = global_mean[position], global_b[position]  # Algorithm 2, line 11
-            best, keep = self.eliminate(h, owner, mean, b)  # lines 8-9
-            yield from self.finish_depth(h, owner[best], index[best])
-            keep = (keep | protected) & ~self.done[owner]  # line 9: only K_m^h without K^h is eliminated
+            best_position, keep = self.eliminate(h, owner, mean, b)  # lines 8-9
+            yield from self.finish_depth(h, owner[best_position], index[best_position])
+            keep = (keep | protected) & ~self.is_truncated[owner]  # line 9: only K_m^h without K^h is eliminated
             owner = np.repeat(owner[keep], self.task.partition.k)
             h, index = h + 1, self.task.partition.children(index[keep])  # lines 10-11
 
@@ -227,9 +227,9 @@ class Elimination(PhasedAlgorithm):
     def eliminate(self, h: int, owner, mean, b) -> tuple[np.ndarray, np.ndarray]:
         """Return the position (S,) of each client's best node, over K_m^h (deviation 7), and which nodes stay."""
         first = first_positions(owner)
-        best = self.arg_max(mean, first)  # line 8
-        own_best = np.repeat(best, np.diff(first, append=len(mean)))
-        return best, is_kept(mean, b, own_best, h, self.settings.nu_1, self.settings.rho)  # line 9
+        best_position = self.arg_max(mean, first)  # line 8
+        own_best_position = np.repeat(best_position, np.diff(first, append=len(mean)))
+        return best_position, is_kept(mean, b, own_best_position, h, self.settings.nu_1, self.settings.rho)  # line 9
 
 
 class PFPNE(Elimination):
@@ -246,8 +246,8 @@ class PFPNE(Elimination):
             answer = yield NodeMeans(h, sums / n_pulls)  # lines 8-10
             drawn[h] = index, sums, n_pulls
             kept_by_server[h] = answer.index, answer.means, answer.half_widths  # line 11
-            best = answer.index[np.argmax(answer.means)]
-            yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best))
+            best_node = answer.index[np.argmax(answer.means)]
+            yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best_node))
             h, index = h + 1, self.task.partition.children(answer.index)  # lines 12-13
         yield from self.pe(kept_by_server, drawn)  # lines 15-17
 
@@ -275,7 +275,7 @@ class PE(Elimination):
         return self.pe({}, {})
 
 
-class PhasedServer(Server):
+class PFPNEServer(Server):
     """Algorithm 1: average the clients' means, eliminate nodes, broadcast the kept ones.
 
     The server derives the next K^h by the same rule as the clients.
@@ -285,7 +285,7 @@ class PhasedServer(Server):
     tolerates_missing = True
     first_nodes = staticmethod(PhasedAlgorithm.first_nodes)
 
-    def __init__(self, task: Task, settings: PhasedSettings):
+    def __init__(self, task: Task, settings: FedPNESettings):
         super().__init__(task, settings)
         self.concluded_depth = -1  # the last depth whose phase was concluded
         self.log_term = settings.log_term(task.horizon, task.n_clients)
@@ -333,7 +333,7 @@ class PhasedServer(Server):
         return Kept(h, index, mean[keep], b[keep])  # line 13
 
 
-class FedPNEServer(PhasedServer):
+class FedPNEServer(PFPNEServer):
     """PF-PNE's server with Fed-PNE's expansion. It broadcasts only indices."""
 
     def last_federated_depth(self):

@@ -36,8 +36,8 @@ from pfpne.algorithms.hct import (
 )
 from pfpne.algorithms.pf_pne import (
     Elimination,
+    PFPNEServer,
     PFPNESettings,
-    PhasedServer,
     n_pulls_per_client,
     radius,
     transition_depth,
@@ -253,8 +253,8 @@ class PFPNEPlus(Elimination):
             t, continues = t + n * len(index), bool(answer.continues[0])
             self.settings = stage1_settings(s, answer.variances[0])
             if continues or not s.optimistic:
-                best = answer.index[np.argmax(answer.means[depth.kept_positions])]
-                yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best))
+                best_node = answer.index[np.argmax(answer.means[depth.kept_positions])]
+                yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best_node))
             h, parents = h + 1, np.repeat(depth.kept_positions, task.partition.k)
             index = task.partition.children(answer.index)
         return depths, t
@@ -306,7 +306,7 @@ class PFPNEPlus(Elimination):
         variance, het2, _ = depths[-1].answer.variances  # at the current depth
         known = [(d.index, d.parents, *self.pool_with_global(d, het2)) for d in depths]
         index, _, means, _ = known[-1]
-        self.best = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
+        self.best_points = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
 
         def tree(m: int) -> TreeClient:
             own = float(self.variances[m])
@@ -418,7 +418,7 @@ class Pooled(NamedTuple):
     total_weight: float = 0.0  # the sum of the weights
 
 
-class PlusServer(PhasedServer):
+class PlusServer(PFPNEServer):
     """PF-PNE's server, which also estimates the noise, and ends stage 1 when clients differ or averaging is useless.
 
     binary: whether all rewards so far were 0 or 1. het_sums: the sum over all depths of het^2 times its precision, and

@@ -15,14 +15,14 @@ from pfpne.messages import Awaited, Message
 # --- flat arrays -----------------------------------------------------------------------------------------
 
 
-def starts_new_run(values: np.ndarray) -> np.ndarray:
+def starts_new_value(values: np.ndarray) -> np.ndarray:
     """Return where a run of equal values begins, (N,) for values (N,), N >= 1; the first one does."""
     return np.append(True, values[1:] != values[:-1])
 
 
 def first_positions(owner: np.ndarray) -> np.ndarray:
     """Return the position (S,) of each owner's first node."""
-    return np.flatnonzero(starts_new_run(owner))
+    return np.flatnonzero(starts_new_value(owner))
 
 
 def clip_to_budget(counts: np.ndarray, first: np.ndarray, budget: np.ndarray) -> np.ndarray:
@@ -80,9 +80,9 @@ class PhasedAlgorithm:
 
     Attributes
     ----------
-    done
+    is_truncated
         (S,): whether the horizon has truncated the client's last phase. The caller of the loop sets it.
-    best
+    best_points
         (S, d): the points that the clients would deploy; at first the domain's centre.
     index
         (n,): the nodes K^h whose means go to the server.
@@ -94,8 +94,8 @@ class PhasedAlgorithm:
 
     def __init__(self, task: Task, settings, S: int):
         self.task, self.settings, self.S = task, settings, S
-        self.done, self.index = np.zeros(S, dtype=bool), self.first_nodes(task)[1]
-        self.best, self._best_depth = np.repeat(task.partition.centers(0, 1), S, axis=0), -1
+        self.is_truncated, self.index = np.zeros(S, dtype=bool), self.first_nodes(task)[1]
+        self.best_points, self._best_depth = np.repeat(task.partition.centers(0, 1), S, axis=0), -1
 
     @staticmethod
     def first_nodes(task: Task) -> tuple[int, np.ndarray]:
@@ -119,11 +119,11 @@ class PhasedAlgorithm:
         owners (n,) and nodes (n,): the clients that have finished the depth, and the index of each one's best node.
         Cells at max_depth are not split: the client plays the best one until the horizon.
         """
-        unfinished = ~self.done[owners]
+        unfinished = ~self.is_truncated[owners]
         owners, nodes = owners[unfinished], nodes[unfinished]
         if h >= self._best_depth:
             self._best_depth = h
-            self.best[owners] = self.task.partition.centers(h, nodes)
+            self.best_points[owners] = self.task.partition.centers(h, nodes)
         if h == self.task.partition.max_depth:
             yield Pull(h, owners, nodes, np.full(len(owners), self.task.horizon + 1))
 
@@ -193,7 +193,7 @@ class PhasedClient(Client):
 
     def best(self) -> np.ndarray:
         """Return the centre (d,) of the best node of the deepest finished depth; at first the domain's centre."""
-        return self._algorithm.best[0].copy()
+        return self._algorithm.best_points[0].copy()
 
 
 def make_phased(

@@ -26,11 +26,11 @@ import numpy as np
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, pulls_of_phase
 from pfpne.algorithms.pf_pne import (
+    FedPNESettings,
     Kept,
     KeptIndex,
     NodeMeans,
     PFPNESettings,
-    PhasedSettings,
 )
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, Pooled, SharedStatistics
 from pfpne.algorithms.recovery import (
@@ -87,7 +87,7 @@ class SecureSettings:
 
 
 @dataclass(frozen=True)
-class SecurePhasedSettings(SecureSettings, PhasedSettings):
+class SecureFedPNESettings(SecureSettings, FedPNESettings):
     """Settings of fed-pne with secure aggregation."""
 
 
@@ -652,7 +652,7 @@ class RecoveringServer(SecureServer):
 # name -> (its settings, the sums that its server needs, the kinds of message that its clients receive)
 SECURED: dict[str, tuple[type, type[Sums], tuple[type[Message], ...]]] = {
     "pf-pne": (SecurePFPNESettings, Sums, (Kept,)),
-    "fed-pne": (SecurePhasedSettings, Sums, (KeptIndex,)),
+    "fed-pne": (SecureFedPNESettings, Sums, (KeptIndex,)),
     "pf-pne+": (SecurePlusSettings, PlusSums, (SharedStatistics,)),
     "fed1-ucb": (SecureFed1UCBSettings, Sums, (SurvivingArms,)),
 }
@@ -694,7 +694,7 @@ def secured(name: str) -> Algorithm:
         why = WHY_NOT.get(name, f"{name} needs more than sums over the clients" if ALGORITHMS[name].up else nothing)
         raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
     settings, sums, receives = SECURED[name]
-    make = partial(_make, ALGORITHMS[name].make, sums)
+    make = partial(_make, ALGORITHMS[name].make_server_and_clients, sums)
     up, down = (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *receives)
     return Algorithm(settings, make, up, down, name=f"{name}, secured")
 

@@ -11,7 +11,7 @@ from pfpne.problems.landmine import LandmineProblem, LogLandmineProblem
 from pfpne.problems.synthetic import OneDimensional, Rastrigin, ShiftedProblem, Synthetic
 from pfpne.validation import check, check_amount, check_count, unknown_name
 
-__all__ = ["NAMES", "OBJECTIVES", "Problem", "make_problem", "problem_from_functions"]
+__all__ = ["OBJECTIVES", "OBJECTIVE_NAMES", "Problem", "make_problem", "problem_from_functions"]
 
 OBJECTIVES: dict[str, Objective] = {
     "garland": Synthetic(synthetic.garland, 0.0, 1.0, synthetic.GARLAND_PEAKS, d=1, problem=OneDimensional),
@@ -28,7 +28,7 @@ OBJECTIVES: dict[str, Objective] = {
     "landmine": Objective(problem=LandmineProblem, d=2),
     "landmine-log": Objective(problem=LogLandmineProblem, d=2),
 }
-NAMES = tuple(OBJECTIVES)
+OBJECTIVE_NAMES = tuple(OBJECTIVES)
 
 
 def make_problem(

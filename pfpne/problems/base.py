@@ -22,7 +22,7 @@ from pfpne.partition import check_domain
 from pfpne.problems.maxima import ACCURACY, raised, search_maximum
 from pfpne.validation import check_count, check_integer, check_noise, is_integer
 
-MAX_DEPTH = 40  # of the partition, unless the objective sets its own
+DEFAULT_MAX_DEPTH = 40  # of the partition, unless the objective sets its own
 MANY_POINTS = 1024  # from so many points on, clients are computed one by one: a table of all would not fit the cache
 
 
@@ -69,7 +69,7 @@ class Problem:
     data_hash: str | None = None
     noise_slope: float = 0.0
 
-    def __init__(self, name, domain, n_clients, noise, seed, run, max_depth=MAX_DEPTH):
+    def __init__(self, name, domain, n_clients, noise, seed, run, max_depth=DEFAULT_MAX_DEPTH):
         for setting, value in (("n_clients", n_clients), ("seed", seed), ("run", run)):
             check_count(setting, value)
         check_integer("max_depth", max_depth, 0, 62)

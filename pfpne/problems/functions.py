@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from pfpne.problems.base import MAX_DEPTH, Problem
+from pfpne.problems.base import DEFAULT_MAX_DEPTH, Problem
 from pfpne.validation import check
 
 
@@ -63,7 +63,7 @@ class FunctionsProblem(Problem):
         name: str = "custom",
         seed: int = 0,
         run: int = 0,
-        max_depth: int = MAX_DEPTH,
+        max_depth: int = DEFAULT_MAX_DEPTH,
     ):
         check(isinstance(name, str) and name != "", "name", "a string that is not empty", name)
         check(isinstance(functions, Iterable), "functions", "a list of functions, one for each client", functions)

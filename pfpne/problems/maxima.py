@@ -58,8 +58,8 @@ def golden_section(function: Callable, a: np.ndarray, b: np.ndarray, steps: int 
         falls = function(inner_low) > function(inner_high)
         low, high = np.where(falls, low, inner_low), np.where(falls, inner_high, high)
     candidates = np.stack([(low + high) / 2, a, b])
-    best = np.argmax(np.stack([function(x) for x in candidates]), axis=0)
-    return np.take_along_axis(candidates, best[None], axis=0)[0]
+    best_position = np.argmax(np.stack([function(x) for x in candidates]), axis=0)
+    return np.take_along_axis(candidates, best_position[None], axis=0)[0]
 
 
 def _climb(function: Callable, domain: np.ndarray, x: np.ndarray, step: float, last: float) -> np.ndarray:
@@ -77,9 +77,9 @@ def _climb(function: Callable, domain: np.ndarray, x: np.ndarray, step: float, l
         trial = x[climbing, None] + steps[climbing, None, None] * directions
         trial = np.clip(trial, domain[:, 0], domain[:, 1])
         trial_value = function(trial.reshape(-1, d)).reshape(trial.shape[:2])
-        best = np.arange(len(climbing)), trial_value.argmax(axis=1)
-        better = trial_value[best] > value[climbing]
-        x[climbing[better]], value[climbing[better]] = trial[best][better], trial_value[best][better]
+        best_trial = np.arange(len(climbing)), trial_value.argmax(axis=1)
+        better = trial_value[best_trial] > value[climbing]
+        x[climbing[better]], value[climbing[better]] = trial[best_trial][better], trial_value[best_trial][better]
         steps[climbing[~better]] /= 2
     return x
 
@@ -135,21 +135,21 @@ def branch_and_bound(
     table = np.concatenate([edges[None], function(edges[:, None])])  # (1 + M, n): points, and under each its values
     x = np.concatenate([points, edges])
     mean = np.concatenate([values.mean(axis=0), table[1:].mean(axis=0)])
-    best_x, best = x[mean.argmax()], mean.max()
+    best_x, best_value = x[mean.argmax()], mean.max()
     low, high = table[:, :-1], table[:, 1:]
     while True:
         first, after = np.searchsorted(peaks, low[0] - shifts), np.searchsorted(peaks, high[0] - shifts, side="right")
         between = np.where(first < after, peak_values[np.minimum(np.maximum(first, top), after - 1)], 0.0)
         bound = np.maximum(np.maximum(low[1:], high[1:]), between).mean(axis=0)
-        alive = bound > best + ACCURACY
+        alive = bound > best_value + ACCURACY
         if not alive.any() or high[0, 0] - low[0, 0] < 1e-15:
-            return np.array([best_x]), float(best)
+            return np.array([best_x]), float(best_value)
         low, high = low[:, alive], high[:, alive]
         x = (low[0] + high[0]) / 2
         middle = np.concatenate([x[None], function(x[:, None])])
         mean = middle[1:].mean(axis=0)
-        if mean.max() > best:
-            best_x, best = x[mean.argmax()], mean.max()
+        if mean.max() > best_value:
+            best_x, best_value = x[mean.argmax()], mean.max()
         low, high = np.concatenate([low, middle], axis=1), np.concatenate([middle, high], axis=1)
 
 
@@ -164,7 +164,7 @@ def alternate(function: Callable, best_for: Callable, starts: np.ndarray) -> tup
     """
     active = function(starts).T > 0
     active = np.concatenate([np.ones_like(active[:1]), active])  # and all of them
-    best_x, best, before = starts[0], -1.0, np.empty(0)
+    best_x, best_value, before = starts[0], -1.0, np.empty(0)
     for _ in range(50):  # two or three in practice
         active = np.unique(active[active.any(axis=1)], axis=0)
         if active.size == 0 or np.array_equal(active, before):
@@ -172,7 +172,7 @@ def alternate(function: Callable, best_for: Callable, starts: np.ndarray) -> tup
         x = best_for(active)
         values = function(x)
         mean = values.mean(axis=0)
-        if mean.max() > best:
-            best_x, best = x[mean.argmax()], mean.max()
+        if mean.max() > best_value:
+            best_x, best_value = x[mean.argmax()], mean.max()
         before, active = active, values.T > 0
-    return best_x, float(best)
+    return best_x, float(best_value)

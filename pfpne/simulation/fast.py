@@ -1,4 +1,4 @@
-"""Maps each `make` function of the table of algorithms to a fast simulation of the objects that it makes."""
+"""Maps each `make_server_and_clients` of the table of algorithms to a fast simulation of the objects that it makes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,8 +24,8 @@ FAST = {
 
 
 def fast_form(algorithm: Algorithm) -> Callable | None:
-    """Return the fast simulation of an algorithm: its own, or the one registered for its `make`; None if neither."""
+    """Return the fast simulation of an algorithm: its own, or the one registered for its maker; None if neither."""
     if algorithm.fast is not None:
         return algorithm.fast
-    make = partial(algorithm.make)
+    make = partial(algorithm.make_server_and_clients)
     return partial(FAST[make.func], *make.args) if make.func in FAST else None

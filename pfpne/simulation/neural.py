@@ -104,9 +104,9 @@ def last_arm(ridge, first_arms, share, value, nu_2, lambda_):
     other arms.
     """
     others = upper_bound(value, mean_variance(ridge, first_arms, share), nu_2, lambda_)
-    best = np.argmax(others)
-    others[best] = -np.inf
-    return best if value[best] > others.max() + MARGIN else -1
+    best_arm = np.argmax(others)
+    others[best_arm] = -np.inf
+    return best_arm if value[best_arm] > others.max() + MARGIN else -1
 
 
 @njit(cache=True)
@@ -199,10 +199,10 @@ def simulate_fn_ucb(
     for n in np.diff(checkpoints, prepend=0):
         played = run.play(int(n))
         np.add.at(counts, (clients, played), 1)
-        best = counts.argmax(axis=1)
-        columns.append([*(gap[clients, played].sum(axis=1) for gap in tables), tables[0][clients[:, 0], best]])
+        best_arms = counts.argmax(axis=1)
+        columns.append([*(gap[clients, played].sum(axis=1) for gap in tables), tables[0][clients[:, 0], best_arms]])
     *added, simple = np.stack(columns, axis=-1)
     regret, *shared = (gap.cumsum(axis=1) for gap in added)
     p, rounds = len(run.theta[0]), np.empty((task.horizon - 1, 3), dtype=np.int64)
     rounds[:, 0], rounds[:, 1:] = np.arange(2, task.horizon + 1), len(values) * (2 * p * p + 2 * p)
-    return Measurements(regret, shared[0] if global_regret else None, simple, rounds, points[best])
+    return Measurements(regret, shared[0] if global_regret else None, simple, rounds, points[best_arms])

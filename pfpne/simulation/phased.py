@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pfpne.algorithms.phases import Pull, clip_to_budget, first_positions, starts_new_run
+from pfpne.algorithms.phases import Pull, clip_to_budget, first_positions, starts_new_value
 from pfpne.federation import Task
 from pfpne.messages import Message
 from pfpne.simulation.noise import noisy
@@ -19,10 +19,10 @@ class Evaluations:
         self.problem, self.task, self.noise_streams, self.recorder = problem, task, noise_streams, recorder
         self.t = np.zeros(task.n_clients, dtype=np.int64)
 
-    def pull(self, step: Pull, done: np.ndarray) -> np.ndarray:
+    def pull(self, step: Pull, is_truncated: np.ndarray) -> np.ndarray:
         """Make the evaluations that a loop asks for; return the sums (N,) of their rewards.
 
-        done (M,) is set for owners whose pulls the horizon truncates: their sums mean nothing.
+        is_truncated (M,) is set for owners whose pulls the horizon truncates: their sums mean nothing.
         """
         h, owner, index, counts = step
         first, sums = first_positions(owner), np.zeros(len(owner))
@@ -30,7 +30,7 @@ class Evaluations:
         budget = self.task.horizon - self.t[owner[first]]
         is_cut = np.add.reduceat(counts, first) > budget
         if is_cut.any():
-            done[owner[first][is_cut]] = True
+            is_truncated[owner[first][is_cut]] = True
             counts = clip_to_budget(counts, first, budget)
         pulled = np.flatnonzero(counts)
         if len(pulled) == 0:
@@ -51,9 +51,9 @@ class Evaluations:
 
         A block is nodes a..b-1, pulled n times each, of one or more owners; the next overwrites it. Noise 0 draws none.
         """
-        new_block = starts_new_run(counts) | starts_new_run((np.cumsum(counts) - counts) // BLOCK)
+        new_block = starts_new_value(counts) | starts_new_value((np.cumsum(counts) - counts) // BLOCK)
         block = np.flatnonzero(new_block)
-        piece = np.flatnonzero(new_block | starts_new_run(owner))  # one owner's part of a block
+        piece = np.flatnonzero(new_block | starts_new_value(owner))  # one owner's part of a block
         size = np.add.reduceat(counts, block)
         pieces = zip(owner[piece].tolist(), np.add.reduceat(counts, piece).tolist(), strict=True)
         u = np.empty(size.max())
@@ -88,11 +88,11 @@ def run_phases(
     recorder = Recorder(problem, t, global_regret)
     evaluations = evaluations_class(problem, task, noise_streams, recorder)
     loop, result = clients.loop(), None
-    while not clients.done.all():
+    while not clients.is_truncated.all():
         step = loop.send(result)
-        recorder.deployments.append((np.arange(M), evaluations.t.copy(), clients.best.copy()))
+        recorder.deployments.append((np.arange(M), evaluations.t.copy(), clients.best_points.copy()))
         if isinstance(step, Pull):
-            result = evaluations.pull(step, clients.done)
+            result = evaluations.pull(step, clients.is_truncated)
         elif isinstance(step, Message):
             result = server.conclude(*step.values)
             recorder.rounds[int(evaluations.t[0])] += (step.n_numbers, M * result.n_numbers)
@@ -115,9 +115,9 @@ def simulate_phases(
     if own_trees is None or t_before == task.horizon:
         return before
     trees, regret_before = own_trees.trees, evaluations.recorder.total  # all clients have made t_before pulls
-    regret, simple, best = play_trees(trees, problem, task, noise_streams, t, t_before, regret_before)
+    regret, simple, best_points = play_trees(trees, problem, task, noise_streams, t, t_before, regret_before)
     local, against_f_bar = np.hstack([before.regret[:, t < t_before], regret[0]]), None
     if before.global_regret is not None:
         against_f_bar = np.hstack([before.global_regret[:, t < t_before], regret[1]])
     simple = np.hstack([before.simple_regret[:, t <= t_before], simple])
-    return Measurements(local, against_f_bar, simple, before.rounds, best)
+    return Measurements(local, against_f_bar, simple, before.rounds, best_points)

@@ -94,22 +94,22 @@ def gaps(optimum, values: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def add_pulls(owner, counts, gap, t, done, reached, total, regret):
+def add_pulls(owner, counts, gap, t, n_pulled, reached, total, regret):
     """Add pulls to their clients' regret, and record the regret at each checkpoint that the clients reach.
 
     owner, counts (n,): the client of each row, and its number of pulls; gap (kinds, n): the regret of one such pull. t
-    (C,): the checkpoints. Updated are done (M,), the pulls so far, reached (M,), the checkpoints so far, total (kinds,
-    M), the regret so far, and regret (kinds, M, C).
+    (C,): the checkpoints. Updated are n_pulled (M,), the pulls so far, reached (M,), the checkpoints so far, total
+    (kinds, M), the regret so far, and regret (kinds, M, C).
     """
     for row in range(len(owner)):
         m, n = owner[row], counts[row]
-        while reached[m] < len(t) and t[reached[m]] <= done[m] + n:
+        while reached[m] < len(t) and t[reached[m]] <= n_pulled[m] + n:
             for kind in range(len(gap)):
-                regret[kind, m, reached[m]] = total[kind, m] + gap[kind, row] * (t[reached[m]] - done[m])
+                regret[kind, m, reached[m]] = total[kind, m] + gap[kind, row] * (t[reached[m]] - n_pulled[m])
             reached[m] += 1
         for kind in range(len(gap)):
             total[kind, m] += gap[kind, row] * n
-        done[m] += n
+        n_pulled[m] += n
 
 
 class Recorder:

@@ -142,7 +142,7 @@ def simulate(
     if fast is not None and not (messages or objects):
         measurements = fast(problem, task, made_settings, streams, t, global_regret)
     if measurements is None:
-        federation = Federation(*algorithm.make(task, made_settings), algorithm.up, algorithm.down)
+        federation = Federation(*algorithm.make_server_and_clients(task, made_settings), algorithm.up, algorithm.down)
         measurements = run_objects(federation, problem, streams, t, global_regret, mail)
     return Run(
         **vars(measurements),

@@ -56,12 +56,12 @@ class Draws(NamedTuple):
 
 
 @njit(cache=True)
-def play_on(node, state, constants, cell, child, value, steps_before, draws, pulled, best):
+def play_on(node, state, constants, cell, child, value, steps_before, draws, pulled, recommended):
     """Make steps up to the last evaluation, or until something is missing; return (reason for the stop, row).
 
     The reason is DONE; NO_ROOM if the array of nodes is full; or NO_VALUES if the children of the node in that row have
     no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in Cells. steps_before: the tree's steps
-    before the first of these draws. pulled, best (n, S): the cell of each pull, and the recommended cell after it.
+    before the first of these draws. pulled, recommended (n, S): the cell of each pull, and the one recommended next.
     """
     tree = state[0]
     n, S = draws.uniform.shape
@@ -79,7 +79,7 @@ def play_on(node, state, constants, cell, child, value, steps_before, draws, pul
         half_width = draws.half_width + draws.slope * (1.0 - f)
         reward = (1.0 if u < f else 0.0) if draws.bernoulli else f + half_width * (2.0 * u - 1.0)
         update_tree(node, state, constants, v, reward)
-        pulled[t, m], best[t, m] = cell[v], cell[tree.best]
+        pulled[t, m], recommended[t, m] = cell[v], cell[tree.best]
         t, m = (t, m + 1) if m + 1 < S else (t + 1, 0)
     return DONE, 0
 
@@ -143,8 +143,8 @@ def play_trees(trees, problem, task, noise_streams, t: np.ndarray, t_before: int
         played = [play(cells, next(trees), task.horizon - t_before, range(m, m + 1), noise_streams) for m in clients]
         pulled, deployed = np.concatenate(played, axis=1)
         parts.append(measure_played(cells, pulled, deployed, t[t >= t_before] - t_before, regret_before[:, clients]))
-    regret, simple, best = zip(*parts, strict=True)
-    return np.concatenate(regret, axis=1), np.concatenate(simple), np.concatenate(best)
+    regret, simple, best_points = zip(*parts, strict=True)
+    return np.concatenate(regret, axis=1), np.concatenate(simple), np.concatenate(best_points)
 
 
 def simulate_alone(constants_of, problem, task, settings, noise_streams, t, global_regret) -> Measurements:
@@ -152,8 +152,10 @@ def simulate_alone(constants_of, problem, task, settings, noise_streams, t, glob
     constants = constants_of(settings, task.partition, task.horizon)
     trees = (TreeClient(task, constants) for _ in range(task.n_clients))
     no_regret = np.zeros((1 + global_regret, task.n_clients))
-    regret, simple, best = play_trees(trees, problem, task, noise_streams, t, 0, no_regret)
-    return Measurements(regret[0], regret[1] if global_regret else None, simple, np.empty((0, 3), dtype=np.int64), best)
+    regret, simple, best_points = play_trees(trees, problem, task, noise_streams, t, 0, no_regret)
+    return Measurements(
+        regret[0], regret[1] if global_regret else None, simple, np.empty((0, 3), dtype=np.int64), best_points
+    )
 
 
 def simulate_centralized(problem, task, settings, noise_streams, t, global_regret) -> Measurements:
@@ -165,5 +167,5 @@ def simulate_centralized(problem, task, settings, noise_streams, t, global_regre
     rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation
     rounds[T, 2] -= d  # and none after the last
-    regret, simple, best = measure_played(cells, pulled, pulled, t, np.zeros((1 + global_regret, M)))
-    return Measurements(regret[0], regret[1] if global_regret else None, simple, rounds, best)
+    regret, simple, best_points = measure_played(cells, pulled, pulled, t, np.zeros((1 + global_regret, M)))
+    return Measurements(regret[0], regret[1] if global_regret else None, simple, rounds, best_points)

@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.algorithms.pf_pne import PFPNE, PhasedServer, radius
+from pfpne.algorithms.pf_pne import PFPNE, PFPNEServer, radius
 from pfpne.algorithms.phases import PhasedClient, Pull, lookup_sorted
 from pfpne.federation import Server
 from pfpne.paper.run.experiment import Experiment
@@ -262,10 +262,10 @@ def watch(name: str, problem: Problem, horizon: int, **options) -> Watched:
     made = []
 
     def make(task, chosen):
-        made.extend(ALGORITHMS[name].make(task, chosen, client=WatchedClient))
+        made.extend(ALGORITHMS[name].make_server_and_clients(task, chosen, client=WatchedClient))
         return made
 
-    run = simulate(replace(ALGORITHMS[name], make=make), problem, horizon, messages=True, **options)
+    run = simulate(replace(ALGORITHMS[name], make_server_and_clients=make), problem, horizon, messages=True, **options)
     server, clients = made
     up = [message for _, direction, _, message in run.messages if direction == "up"]
     means = {h: np.stack([message.means for message in up if message.header == h]) for h in {m.header for m in up}}
@@ -297,7 +297,7 @@ class CheckedPFPNE(PFPNE):
     def loop(self):
         loop, result, pulled = super().loop(), None, None
         while True:
-            step, before = loop.send(result), ~self.done
+            step, before = loop.send(result), ~self.is_truncated
             result = yield step
             if not isinstance(step, Pull):
                 self.check_server_means(pulled, step.means)
@@ -332,7 +332,7 @@ class CheckedPFPNE(PFPNE):
                 return  # nodes that stage 1 sampled enough are not pulled, so they do not appear here
         present = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
         self.lost |= before & ~present & ~protected
-        whole = ~self.done[owner]  # the pulls that the horizon has not truncated
+        whole = ~self.is_truncated[owner]  # the pulls that the horizon has not truncated
         value = self.problem.paired_values(owner[whole], self.task.partition.centers(h, index[whole]))
         self.note_errors(sums[whole] / n[whole], value, n[whole])
 
@@ -372,7 +372,7 @@ def count_events(experiment: Experiment, run: int) -> list[int]:
         checked.append(CheckedPFPNE(*arguments, problem))
         return checked[0]
 
-    algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, make_checked, PhasedServer))
+    algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, make_checked, PFPNEServer))
     experiment.simulate(algorithm, run)
     errors = np.concatenate(checked[0].errors)
     return [len(errors), int(errors.sum()), int(checked[0].lost.sum())]

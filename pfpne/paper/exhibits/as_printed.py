@@ -137,7 +137,7 @@ def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, compar
 
     table: the table of `search`. verdicts, comparisons: the tables of `decide_statements` and `confirm` for "printed".
     """
-    N, best = len(SEARCHED_STATEMENTS), table["held"].max()
+    N, most_held = len(SEARCHED_STATEMENTS), table["held"].max()
     by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
     which = table["which"].str.split()
     shares = {s: which.map(lambda ids, s=s: s.id in ids).mean() for s in SEARCHED_STATEMENTS}
@@ -153,7 +153,7 @@ def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, compar
         f"Refuted:{_list_below(verdicts[verdicts['verdict'] == REFUTED])}",
         f"Open:{_list_below(verdicts[verdicts['verdict'] == OPEN])}",
         f"For each of {len(table):,} readings, the search counts how many of {N} statements hold in the means. At most "
-        f"{best} do, in {_count_best(table)} readings. But {len(floor)} of the {N} hold in at least"
+        f"{most_held} do, in {_count_best(table)} readings. But {len(floor)} of the {N} hold in at least"
         f" {NEARLY_ALL:.0%} of all readings, and under the median reading {table['held'].median():g} hold. Under"
         f' "printed" it is {int(_row(table, printed)["held"])} in the search\'s two runs, and {in_means} in the '
         f"{verdicts['n'].max()} runs of the test. Under no reading does this hold: "

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
 
-from pfpne.algorithms.pf_pne import PhasedSettings
+from pfpne.algorithms.pf_pne import FedPNESettings
 from pfpne.paper.claims import depths
 from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits.regimes import GRIDS
@@ -37,7 +37,7 @@ from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 
 DEEPEST_MEASURED = {"smoke": 7, "paper": 10}  # the depth of the smallest cells; PF-PNE reaches 8 or 9 in the paper's
-SMOOTHNESS = PhasedSettings()  # its nu_1 and rho are given to every algorithm
+SMOOTHNESS = FedPNESettings()  # its nu_1 and rho are given to every algorithm
 PROBLEM_COLUMNS = ["objective", "shift", "cells", "run"]
 ASSUMPTIONS = {  # the columns of one problem
     "Delta": "the least of Assumption 3",

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pfpne.algorithms import make_settings
 from pfpne.algorithms.hct import epoch_of
-from pfpne.algorithms.pf_pne import PhasedSettings, radius
+from pfpne.algorithms.pf_pne import FedPNESettings, radius
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper.claims.claim_tests import CUT_MATTERS
@@ -78,16 +78,16 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
             row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
             row["borrowed"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
-        done = np.array([h < len(own) for own in kept])  # the clients that finish this phase
-        is_done = done[nodes["m"]]
-        if done.any():
-            row["removed"] = np.mean([optima[m, h] not in kept[m][h] for m in np.flatnonzero(done)])
-            row["nodes"] = is_done.sum() / done.sum()
-        own = nodes[is_done & ~nodes["index"].isin(protected)]
+        is_finished = np.array([h < len(own) for own in kept])  # the clients that finish this phase
+        is_whole = is_finished[nodes["m"]]
+        if is_finished.any():
+            row["removed"] = np.mean([optima[m, h] not in kept[m][h] for m in np.flatnonzero(is_finished)])
+            row["nodes"] = is_whole.sum() / is_finished.sum()
+        own = nodes[is_whole & ~nodes["index"].isin(protected)]
         if name != "fed-pne" and len(own):
             f = problem.paired_values(own["m"].to_numpy(), partition.centers(h, own["index"].to_numpy()))
             row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= radius(own["n"], log_term, s.c))
-        rows.append(row | {"spent": nodes["n"].sum() / M / horizon, "cut": nodes["n"][~is_done].sum() / M / horizon})
+        rows.append(row | {"spent": nodes["n"].sum() / M / horizon, "cut": nodes["n"][~is_whole].sum() / M / horizon})
     return rows
 
 
@@ -98,9 +98,9 @@ class _CountedEvaluations(Evaluations):
         super().__init__(*arguments)
         self.made = Counter()
 
-    def pull(self, step, done):
+    def pull(self, step, is_truncated):
         before = self.t.sum()
-        sums = super().pull(step, done)
+        sums = super().pull(step, is_truncated)
         self.made[step.h] += (self.t.sum() - before) / self.task.n_clients  # at the horizon, fewer than requested
         return sums
 
@@ -260,7 +260,7 @@ def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
     Exhibit
         The text, in Markdown.
     """
-    noises, settings = [*dict.fromkeys(table["noise"])], PhasedSettings()
+    noises, settings = [*dict.fromkeys(table["noise"])], FedPNESettings()
     runs = table.groupby(["noise", "algorithm", "run"])
     last = runs.apply(lambda rows: rows.loc[rows["removed"].last_valid_index() or rows.index[0]], include_groups=False)
     summaries = {"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"}  # last: the last that is not nan

@@ -386,5 +386,5 @@ def simulate_with(
     fast, made_settings, t = fast_form(algorithm), make_settings(name, settings), checkpoints(horizon)
     if fast is not None:
         return fast(problem, task, made_settings, streams, t, False)
-    federation = Federation(*algorithm.make(task, made_settings), algorithm.up, algorithm.down)
+    federation = Federation(*algorithm.make_server_and_clients(task, made_settings), algorithm.up, algorithm.down)
     return run_objects(federation, problem, streams, t, False, None)

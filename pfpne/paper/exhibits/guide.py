@@ -162,8 +162,10 @@ def _rules(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     rules = []
     for node, conditions in _leaves(tree.tree_):
         regimes = behind[leaf == node]
-        best = np.log(regimes).mean().idxmin()
-        rules.append({"If": _in_words(conditions), "Take": label(best), **_behind_the_best(regimes[best])})
+        best_algorithm = np.log(regimes).mean().idxmin()
+        rules.append(
+            {"If": _in_words(conditions), "Take": label(best_algorithm), **_behind_the_best(regimes[best_algorithm])}
+        )
     objectives, parts = table["objective"].unique(), []
     if len(objectives) == 1:
         return pd.DataFrame(rules), []
@@ -227,10 +229,10 @@ def _which_Delta(break_even: pd.DataFrame) -> str:
     """Which Delta to give PF-PNE, from what `regimes.break_even` returns."""
     rows = []
     for _, curve in break_even.sort_values("given").groupby(REGIME_COLUMNS):
-        first, best = curve.iloc[0], curve.loc[curve["ratio"].idxmin()]  # Delta = 0, and the best of them
+        first, best_row = curve.iloc[0], curve.loc[curve["ratio"].idxmin()]  # Delta = 0, and the best of them
         pays = curve["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
-        row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best["ratio"]}
-        rows.append({**row, "best": best["given"], "pays": curve.loc[pays, "given"].min(), "zero": first["ratio"]})
+        row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best_row["ratio"]}
+        rows.append({**row, "best": best_row["given"], "pays": curve.loc[pays, "given"].min(), "zero": first["ratio"]})
     cases = pd.DataFrame(rows)
     differ, alike = cases[cases["own"] > 0], cases[cases["own"] == 0]
     again = (differ["pays"] > 0) & (differ["zero"] < 1)

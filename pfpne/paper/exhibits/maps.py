@@ -217,8 +217,8 @@ def in_words(table: pd.DataFrame) -> str:
     str
         Two or three sentences.
     """
-    n, best = len(table), table["best"].value_counts()
-    counts = listed([f"{algorithm_in_words(name)} in {count}" for name, count in best.items()])
+    n, times_first = len(table), table["best"].value_counts()
+    counts = listed([f"{algorithm_in_words(name)} in {count}" for name, count in times_first.items()])
     identical = identical_clients(table)
     less = table["pf-pne"] < table["pe"]
     parts = [

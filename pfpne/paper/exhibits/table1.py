@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from pfpne.algorithms import NAMES, get_algorithm
+from pfpne.algorithms import UNLIMITED_ALGORITHMS, get_algorithm
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.claims.outcomes import MAX_CUT_SHARE, one_phase_reason
@@ -58,7 +58,7 @@ def measure(study: Study) -> pd.DataFrame:
       the paper's algorithms that communicate; one_phase: the reason why the exponent says little, or "";
     - rounds and numbers of communication; rounds_per_doubling of T. nan where nothing was measured.
     """
-    names = dict.fromkeys([*STATED, *NAMES])
+    names = dict.fromkeys([*STATED, *UNLIMITED_ALGORITHMS])
     return pd.DataFrame([_row(study, name, objective) for name in names for objective in ONE_PER_DIMENSION])
 
 
@@ -102,7 +102,7 @@ def exponents(study: Study) -> pd.DataFrame:
         One row per algorithm, objective and T: n, exponent (mean over n runs), low, high (its 95 % bootstrap interval).
     """
     rows = []
-    for name in dict.fromkeys([*STATED, *NAMES]):
+    for name in dict.fromkeys([*STATED, *UNLIMITED_ALGORITHMS]):
         for objective in ONE_PER_DIMENSION:
             regret = _at_horizons(study, objective, name)["local"]
             rng = stream(study.seed, "exponents", name, objective)

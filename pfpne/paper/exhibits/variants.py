@@ -12,7 +12,7 @@ import numpy as np
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBClient, make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
-from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PhasedServer
+from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PFPNEServer
 from pfpne.algorithms.phases import PhasedAlgorithm, Pull, lookup_sorted, make_phased
 from pfpne.federation import Batch, Server
 from pfpne.partition import Partition
@@ -28,7 +28,7 @@ class DepthOne(PFPNE):
         return 1, task.partition.children(1)
 
 
-class DepthOneServer(PhasedServer):
+class DepthOneServer(PFPNEServer):
     first_nodes = staticmethod(DepthOne.first_nodes)
 
 
@@ -41,7 +41,7 @@ class Fresh(PFPNE):
         return super().pe(kept_by_server, reused)
 
 
-class TauServer(PhasedServer):
+class TauServer(PFPNEServer):
     """Deviation 6: b takes tau_h for the number of samples, not M ceil(tau_h / M)."""
 
     def samples(self, h):
@@ -72,7 +72,7 @@ class NoCutPhase(PhasedAlgorithm):
         self.t, self.deepest = np.zeros(S, dtype=np.int64), (h, np.repeat(index[:1], S))
 
     def finish_depth(self, h, owners, nodes):
-        unfinished = ~self.done[owners]
+        unfinished = ~self.is_truncated[owners]
         if h >= self._best_depth:
             nodes_now = self.deepest[1].copy()
             nodes_now[owners[unfinished]] = nodes[unfinished]
@@ -233,8 +233,8 @@ def make_whole_fed1_ucb(task, settings):
     return server, [WholeFed1UCBClient(task, client.arms, client.pulls) for client in clients]
 
 
-def _phased(base: str, algorithm_class=PFPNE, server_class=PhasedServer) -> Algorithm:
-    return replace(ALGORITHMS[base], make=partial(make_phased, algorithm_class, server_class))
+def _phased(base: str, algorithm_class=PFPNE, server_class=PFPNEServer) -> Algorithm:
+    return replace(ALGORITHMS[base], make_server_and_clients=partial(make_phased, algorithm_class, server_class))
 
 
 _DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Drifting))
@@ -251,12 +251,16 @@ VARIANTS = {
     "whole phases": ("pf-pne", _phased("pf-pne", WholePhases), Partition),
     "whole phases, fed-pne": ("fed-pne", _phased("fed-pne", WholeFedPNE, FedPNEServer), Partition),
     "whole phases, pe": ("pe", _phased("pe", WholePE, Server), Partition),
-    "whole phases, fed1-ucb": ("fed1-ucb", replace(ALGORITHMS["fed1-ucb"], make=make_whole_fed1_ucb), Partition),
+    "whole phases, fed1-ucb": (
+        "fed1-ucb",
+        replace(ALGORITHMS["fed1-ucb"], make_server_and_clients=make_whole_fed1_ucb),
+        Partition,
+    ),
     "last": ("pf-pne", _phased("pf-pne", LastOfEqual), Partition),
     "first child, hct": ("hct", "hct", Mirrored),
     "first child, hct-pyxab": ("hct-pyxab", "hct-pyxab", Mirrored),
     "drifting": ("fn-ucb", _DRIFTING, Partition),
     "centred": ("fn-ucb", _CENTRED, Partition),
     "undivided": ("fn-ucb", _UNDIVIDED, Partition),
-    "increasing": ("fed1-ucb", replace(ALGORITHMS["fed1-ucb"], make=make_increasing), Partition),
+    "increasing": ("fed1-ucb", replace(ALGORITHMS["fed1-ucb"], make_server_and_clients=make_increasing), Partition),
 }

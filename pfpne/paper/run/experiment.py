@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfpne.algorithms import ALGORITHMS, NAMES, Algorithm, get_algorithm, make_settings, settings_of
+from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, Algorithm, get_algorithm, make_settings, settings_of
 from pfpne.federation import Task
 from pfpne.paper.run import cache
 from pfpne.partition import Partition
@@ -148,7 +148,9 @@ class Experiment(ProblemSetup):
     def __post_init__(self):
         listed = isinstance(self.algorithms, (list, tuple)) and all(isinstance(name, str) for name in self.algorithms)
         valid = listed and 0 < len(set(self.algorithms)) == len(self.algorithms)
-        check(valid, "algorithms", f"names, each once, at least one of {', '.join(NAMES)}", self.algorithms)
+        check(
+            valid, "algorithms", f"names, each once, at least one of {', '.join(UNLIMITED_ALGORITHMS)}", self.algorithms
+        )
         super().__post_init__()
         check_count("n_runs", self.n_runs)
         check(isinstance(self.global_regret, bool), "global_regret", "True or False", self.global_regret)

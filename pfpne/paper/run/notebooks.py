@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.run.parameter_types import PARAMETERS, SETTINGS, WORKERS
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.selections import (
@@ -101,8 +101,10 @@ NOTEBOOKS = {
         needs_communication=True,
         takes_reading=True,
     ),
-    "4_table1": Notebook("paper", 60, NAMES, without=(*_NOT_FOR_MANY, "cells"), uses_claim_runs=True),
-    "12_claims": Notebook("evidence", 250, NAMES, without=(*_NOT_FOR_MANY, "cells"), uses_claim_runs=True),
+    "4_table1": Notebook("paper", 60, UNLIMITED_ALGORITHMS, without=(*_NOT_FOR_MANY, "cells"), uses_claim_runs=True),
+    "12_claims": Notebook(
+        "evidence", 250, UNLIMITED_ALGORITHMS, without=(*_NOT_FOR_MANY, "cells"), uses_claim_runs=True
+    ),
     "5_panels_and_times": Notebook(
         "paper", 36, COMPARED_ALGORITHMS, without=("objective", "noise"), takes_reading=True
     ),

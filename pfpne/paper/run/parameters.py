@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pfpne import validation
-from pfpne.algorithms import NAMES, get_algorithm, settings_of
+from pfpne.algorithms import UNLIMITED_ALGORITHMS, get_algorithm, settings_of
 from pfpne.paper.run.destinations import choose_folder, name_folder
 from pfpne.paper.run.experiment import Experiment, ProblemSetup
 from pfpne.paper.run.notebooks import NOTEBOOKS, Notebook, executions
@@ -274,14 +274,14 @@ def _choose_reading(row: Notebook, requested: dict) -> str | None:
 def _check_algorithms(row: Notebook, algorithms: tuple[str, ...], settings: dict) -> None:
     """Refuse unknown algorithms, and what none of the algorithms has."""
     for name in algorithms:
-        _check_known("algorithm", name, NAMES)
+        _check_known("algorithm", name, UNLIMITED_ALGORITHMS)
         if algorithms.count(name) > 1:
             raise ParameterError(f"algorithms names {name!r} more than once.")
     listed = ", ".join(algorithms)
     none = f"is a setting of none of the algorithms {listed}. Leave it None, or add"
-    takers = {f"{name} {none}": [a for a in NAMES if name in settings_of(a)] for name in settings}
+    takers = {f"{name} {none}": [a for a in UNLIMITED_ALGORITHMS if name in settings_of(a)] for name in settings}
     if row.needs_communication:
-        takers[f"none of {listed} communicates. Add"] = [a for a in NAMES if get_algorithm(a).up]
+        takers[f"none of {listed} communicates. Add"] = [a for a in UNLIMITED_ALGORITHMS if get_algorithm(a).up]
     for sentence, names in takers.items():
         if not set(names) & set(algorithms):
             raise ParameterError(f"{sentence} one of: {', '.join(names)}.")

@@ -7,7 +7,7 @@ its own.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pfpne.algorithms import NAMES
+from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.run.selections import PF_PNE_WITH_OWN_DELTA
 from pfpne.problems import OBJECTIVES
 
@@ -48,7 +48,7 @@ LOOKS = {
     "blin": Look("BLiN", "#999933", (8, 2, 2, 2), "X"),
     "centralized": Look("Centralized", "#332288", (2, 1), "h"),
 }
-LOOKS |= {name: Look(name, "#666666", (1, 3), ".") for name in NAMES if name not in LOOKS}
+LOOKS |= {name: Look(name, "#666666", (1, 3), ".") for name in UNLIMITED_ALGORITHMS if name not in LOOKS}
 
 IN_SENTENCES = {
     PF_PNE_WITH_OWN_DELTA: "PF-PNE with the true Delta",
