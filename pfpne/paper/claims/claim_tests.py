@@ -315,9 +315,10 @@ def last_depth(runs: pd.DataFrame) -> pd.Series:
 
 
 def rounds_bound(Delta: float, T: int, M: int) -> float:
-    """The theorem's bound on exchanges, spelt out in claims.toml ("rounds-bound"), at the paper's settings; at least 1.
+    """The theorem's bound on exchanges, spelt out in claims.toml ("rounds-bound"), at the paper's settings.
 
-    The first term: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished depth h has tau_h <= MT.
+    The first term: depths 0..H_0, H_0 <= 1 + C_1 log(nu_1/Delta). The second: a finished depth h has tau_h <= MT. Both
+    are at least 1.
     """
     s, per_depth = PAPER_SETTINGS, math.log(1 / PAPER_SETTINGS.rho)
     log_term = s.log_term(T, M)
@@ -325,7 +326,7 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
     by_samples = math.inf
     if log_term:
         by_samples = 1 + (math.log(M * T) + math.log(s.nu_1**2 / (s.c**2 * log_term))) / (2 * per_depth)
-    return max(1.0, min(by_depth, by_samples))
+    return min(by_depth, by_samples)
 
 
 def confidential(case: ClaimCase, *_) -> Outcome:
