@@ -138,7 +138,7 @@ def test_the_report_by_hand(monkeypatch, tmp_path):
 def test_the_sentences_say_what_the_table_says():
     """Five settings; of the last three, which are in more dimensions, there are fresh runs."""
     ratio = np.array([0.5, 1.0, 1.2, 2.0, 8.0])
-    table = pd.DataFrame({name: np.full(5, 20.0) for name in (*untuned.RIVALS, *untuned.BESIDE)})
+    table = pd.DataFrame({name: np.full(5, 20.0) for name in (*untuned.RIVALS, *untuned.ALSO_COMPARED)})
     table["hct"], table["pe"] = [10.0, 10.0, 10.0, 20.0, 20.0], [20.0, 20.0, 20.0, 10.0, 10.0]
     table = table.assign(**{"pf-pne+": 10 * ratio, "ratio": ratio, "again": [np.nan, np.nan, 1.2, 1.4, 4.0]})
     table["d"], table["kind"] = [1, 1, 2, 2, 2], ["alike", "halves", "alike", "shifted", "shifted"]
@@ -160,7 +160,7 @@ def test_what_is_kept_of_a_setting_is_of_these_settings_and_runs(tmp_path):
 
 
 def test_only_the_settings_of_the_largest_ratios_are_run_again(monkeypatch, tmp_path):
-    monkeypatch.setattr(untuned, "RERUN", 2)
+    monkeypatch.setattr(untuned, "N_WORST_RUN_AGAIN", 2)
     monkeypatch.setattr(untuned, "_mean_regret", lambda s, name, *_: 1.0 + s.number * (name == "pf-pne+"))
     table = untuned.measure(complete("7_beyond", {"profile": "smoke", "n_jobs": 1}), tmp_path)
     assert table["again"].notna().tolist() == [False, False, True, True]

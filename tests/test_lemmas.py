@@ -222,7 +222,12 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
         for horizon in (100, 1_000, 10_000)
         for run in range(3)
     ]
-    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "idle": idle}  # of_bound: the largest of all runs counts
+    head = {
+        "objective": "garland",
+        "noise": 1.0,
+        "d": 0.5,
+        "last_phase_share": idle,
+    }  # of_bound: the largest of all runs counts
     of_T = {T: {"Delta": 0.2 / T, "of_bound": 0.3 - (T - 1_000) ** 2 * 1e-9} for T in (100, 1_000, 10_000)}
     table = pd.DataFrame([head | of_T[row["T"]] | row for row in rows])
     row = rates.shrink_slopes(table, parameters(n_clients=20)).iloc[0]
@@ -239,7 +244,7 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
 @pytest.mark.parametrize(("exponents", "verdict"), [((0.2, 0.3, 0.5, 1.1), "open"), ((0.4, 0.45, 0.5, 0.55), "shown")])
 def test_an_exponent_is_shown_to_be_allowed_by_all_of_its_interval(exponents, verdict):
     """Both means are below what is allowed. Where the runs differ much, the interval goes beyond it."""
-    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "idle": 0.1, "Delta": 0.1, "of_bound": 0.3}
+    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "last_phase_share": 0.1, "Delta": 0.1, "of_bound": 0.3}
     rows = [
         head | {"T": T, "run": run, "regret": T**exponent, "alone": T**0.5}
         for T in (100, 1_000, 10_000)
@@ -255,7 +260,7 @@ def test_an_exponent_is_shown_to_be_allowed_by_all_of_its_interval(exponents, ve
 def test_whether_a_run_is_one_phase_is_read_at_the_longest_T(first, last, verdict):
     head = {"objective": "garland", "noise": 1.0, "d": 0.5, "Delta": 0.1, "of_bound": 0.3, "run": 0}
     rows = [
-        head | {"T": T, "regret": T**0.4, "alone": T**0.5, "idle": idle, "run": run}
+        head | {"T": T, "regret": T**0.4, "alone": T**0.5, "last_phase_share": idle, "run": run}
         for T, idle in ((100, first), (1_000, 0.4), (10_000, last))
         for run in range(2)
     ]
@@ -283,7 +288,9 @@ def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift
     assert (table["shift"] == 0.1 + 1 / table["T"]).all()
     bound = (np.log(5 * table["T"]) / table["T"]) ** (1 / 2.7)
     assert table["of_bound"].tolist() == pytest.approx((table["Delta"] / bound).tolist())
-    measured = table[["run", "Delta", "regret", "idle", "alone", "alone_idle"]].drop_duplicates()
+    measured = table[
+        ["run", "Delta", "regret", "last_phase_share", "alone", "alone_last_phase_share"]
+    ].drop_duplicates()
     assert measured.values.tolist() == [pytest.approx([0, 0.1, 1, 0.3, 10, 3]), pytest.approx([1, 0.3, 2, 0.4, 20, 4])]
     assert {(name, str(settings)) for _, name, *_, settings in asked} == {
         ("pf-pne", "{'Delta': 'true'}"),
@@ -296,7 +303,16 @@ def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift
 
 def test_an_exponent_has_an_interval_around_it():
     rows = [
-        {"objective": "garland", "noise": 1.0, "d": 0.0, "Delta": 0.1, "of_bound": 0.3, "idle": 0.1, "T": T, "run": run}
+        {
+            "objective": "garland",
+            "noise": 1.0,
+            "d": 0.0,
+            "Delta": 0.1,
+            "of_bound": 0.3,
+            "last_phase_share": 0.1,
+            "T": T,
+            "run": run,
+        }
         | {"regret": T ** (0.3 + 0.05 * run), "alone": T ** (0.6 + 0.02 * run)}
         for T in (100, 1_000)
         for run in range(6)
@@ -514,4 +530,6 @@ def test_differences_that_shrink_are_run_as_the_columns_say(tmp_path, monkeypatc
                 run = simulate(name, problem, horizon, partition=cells, run=row["run"], **given)
                 assert row[column] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)
     assert {*table["noise"]} == {"bernoulli"} and {*table["T"]} == {*horizons}
-    assert (table["idle"] != table["alone_idle"]).any() and table[["idle", "alone_idle"]].notna().all(axis=None)
+    assert (table["last_phase_share"] != table["alone_last_phase_share"]).any() and table[
+        ["last_phase_share", "alone_last_phase_share"]
+    ].notna().all(axis=None)

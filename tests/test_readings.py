@@ -221,10 +221,12 @@ def test_of_the_rivals_of_a_statement_the_one_with_the_longest_phase_counts():
 def test_the_answer_in_sentences_by_hand():
     """One reading in the search, in which two statements hold; everything shown but one statement, which is open."""
     reading = confirmation.complete_reading("printed", "paper")
-    row = {**reading.choices, "n": 2, "held": 2, "of": 27, "which": "smallest-garland fed-grows-garland"}
+    row = {**reading.choices, "n": 2, "n_held": 2, "n_searched": 27, "held_ids": "smallest-garland fed-grows-garland"}
     first = {**row, **{name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()}}
-    others = [first | {"noise": 0.1, "T": T, "held": held} for T, held in ((10, 4), (20, 1))]
-    others += [first | {"noise": 0.1, "T": 20, "H_0": 6, "held": 9, "which": "smallest-ackley"}]  # with another choice
+    others = [first | {"noise": 0.1, "T": T, "n_held": held} for T, held in ((10, 4), (20, 1))]
+    others += [
+        first | {"noise": 0.1, "T": 20, "H_0": 6, "n_held": 9, "held_ids": "smallest-ackley"}
+    ]  # with another choice
     table, tests_ = pd.DataFrame([row, first, *others]), comparisons(0.9, 0.0, 1.0)
     tests_.loc[tests_["id"] == "fed-far-rastrigin", "p_right"] = 0.5
     tests_.loc[tests_["id"] == "smallest-garland", "other_last_phase_share"] = 0.7
@@ -288,7 +290,7 @@ def test_what_is_refuted_is_counted_by_subject():
     wrong = ["settings-garland", "settings-landmine", "fed-better-rastrigin", "ackley-hct"]
     rows.loc[rows["id"].isin(wrong), ["p_right", "p_wrong"]] = (1.0, 0.0)
     verdicts = confirmation.decide_statements(rows)
-    search = pd.DataFrame({"held": [20]})
+    search = pd.DataFrame({"n_held": [20]})
     assert as_printed.in_short(search, verdicts, confirmation.complete_reading("printed", "paper"))[2] == (
         "Refuted: 1 about Fed-PNE (Rastrigin), 2 that one of PF-PNE's settings matters little (Garland, Landmine) and "
         "1 that PF-PNE is close to a rival (Ackley: it has 0.90 of its regret)."
@@ -299,10 +301,10 @@ def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
     first = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()} | {"M": 20}
     longest = max(readings.GRID_VALUES["paper"]["T"])
     rows = [
-        first | {"noise": "bernoulli", "T": longest, "which": "smallest-landmine fed-grows-garland"},
-        first | {"noise": "bernoulli", "T": longest, "which": "smallest-garland", "H_0": 6},
-        first | {"noise": 0.1, "T": longest, "which": "smallest-rastrigin"},
-        first | {"noise": "bernoulli", "T": 10_000, "which": "smallest-himmelblau"},
+        first | {"noise": "bernoulli", "T": longest, "held_ids": "smallest-landmine fed-grows-garland"},
+        first | {"noise": "bernoulli", "T": longest, "held_ids": "smallest-garland", "H_0": 6},
+        first | {"noise": 0.1, "T": longest, "held_ids": "smallest-rastrigin"},
+        first | {"noise": "bernoulli", "T": 10_000, "held_ids": "smallest-himmelblau"},
     ]
     assert READING_PRESETS["model"].noises[0] == "bernoulli" and "smallest-landmine" in {
         s.id for s in SEARCHED_STATEMENTS
@@ -335,8 +337,8 @@ def test_the_regret_of_fed_pne_is_smaller_against_the_global_optimum_by_arithmet
 
 def test_contributions_compare_readings_that_differ_in_one_choice():
     first = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()}
-    rows = [first | {"noise": 1.0, "T": 10, "M": 20, "held": 5}, first | {"noise": 1.0, "T": 10, "M": 5, "held": 8}]
-    rows += [first | {"noise": 2.0, "T": 10, "M": 5, "held": 9}]  # has no partner
+    rows = [first | {"noise": 1.0, "T": 10, "M": 20, "n_held": 5}, first | {"noise": 1.0, "T": 10, "M": 5, "n_held": 8}]
+    rows += [first | {"noise": 2.0, "T": 10, "M": 5, "n_held": 9}]  # has no partner
     table = as_printed.contributions(pd.DataFrame(rows))
     row = table.iloc[0]
     assert (row["choice"], row["value"], row["n"], row["change"]) == ("M", 5, 1, 3.0)
@@ -601,10 +603,10 @@ def test_the_search_counts_what_holds(monkeypatch, tmp_path):
     monkeypatch.setattr(readings, "measure_readings", measure)
     monkeypatch.setattr(readings, "judge_statement", judge)
     table = readings.search("smoke", 3, "a bar", tmp_path)
-    assert list(table) == [*grid[0].choices, "n", "held", "of", "which", *(s.id for s in searched)]
+    assert list(table) == [*grid[0].choices, "n", "n_held", "n_searched", "held_ids", *(s.id for s in searched)]
     assert table[list(grid[0].choices)].to_dict("records") == [r.choices for r in grid]
     names = [s.id for s in searched]
-    assert table[["n", "held", "of", "which", *names]].to_numpy().tolist() == [
+    assert table[["n", "n_held", "n_searched", "held_ids", *names]].to_numpy().tolist() == [
         [1, 2, 3, "fed-far-rastrigin pf-stops-garland", 0.3, 1.7, 0.9],
         [2, 0, 3, "", 2.5, 0.1, 0.2],
         [1, 1, 3, "smallest-garland", 7.0, 8.0, 9.5],

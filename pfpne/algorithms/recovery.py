@@ -32,8 +32,8 @@ import struct
 
 import numpy as np
 
-SEED = 16  # bytes of a seed, and of a share of it, as Shamir's sharing wants
-OVERHEAD = 28  # bytes that encryption adds: a nonce and a tag
+SEED_BYTES = 16  # of a seed, and of a share of it, as Shamir's sharing wants
+ENCRYPTION_BYTES = 28  # that encryption adds: a nonce and a tag
 
 
 def least_sum(M: int, quorum: int) -> int:
@@ -77,8 +77,8 @@ def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int, heard: str = "
 
     def seed(other: int) -> bytes:
         if other == m:
-            return derive(key.tobytes(), heard.encode(), b"own mask", header, SEED)
-        return derive(agree(key, keys, other), join_keys(keys, m, other) + heard.encode(), b"pair", header, SEED)
+            return derive(key.tobytes(), heard.encode(), b"own mask", header, SEED_BYTES)
+        return derive(agree(key, keys, other), join_keys(keys, m, other) + heard.encode(), b"pair", header, SEED_BYTES)
 
     return [seed(other) for other in range(len(keys))]
 
@@ -123,7 +123,7 @@ def from_words(words: np.ndarray) -> bytes:
 
 def words_for(M: int) -> int:
     """Return how many numbers the encrypted shares of M seeds take."""
-    return (M * SEED + OVERHEAD) // 4
+    return (M * SEED_BYTES + ENCRYPTION_BYTES) // 4
 
 
 class Envelopes:

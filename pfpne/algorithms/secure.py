@@ -34,7 +34,7 @@ from pfpne.algorithms.pf_pne import (
 )
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, Pooled, SharedStatistics
 from pfpne.algorithms.recovery import (
-    SEED,
+    SEED_BYTES,
     Envelopes,
     agree,
     derive,
@@ -572,7 +572,7 @@ class RecoveringClient(SecureClient):
         expected = f"this client, {self.m}, and others, {self.quorum} or more together"
         check(enough, "the clients whose numbers have come", expected, np.flatnonzero(present).tolist())
         envelopes = Envelopes(self.key, self.m, self.keys, message.header)
-        sealed, revealed = message.shares.reshape(M, -1), np.zeros((M, M, SEED // 4), dtype=np.int64)
+        sealed, revealed = message.shares.reshape(M, -1), np.zeros((M, M, SEED_BYTES // 4), dtype=np.int64)
         for u in np.flatnonzero(present).tolist():
             shares = to_words(envelopes.open(u, sealed[u])).reshape(M, -1)
             needed = ~present
@@ -611,7 +611,7 @@ class RecoveringServer(SecureServer):
         header = awaited.headers.start
         if m not in self.received:
             return Awaited(header)
-        return Awaited(header, Revealed, range(header, header + 1), {"s": M * M * SEED // 4})
+        return Awaited(header, Revealed, range(header, header + 1), {"s": M * M * SEED_BYTES // 4})
 
     def _exchange(self, messages: dict[int, Message]) -> dict[int, Message]:
         if self.keys is None:
@@ -741,7 +741,7 @@ def _make_recovering(
     expected = f"at least {least} of {M} clients, so that no sum is over fewer than {least_clients} (least_clients)"
     check(quorum >= least, "quorum with secure aggregation", expected, quorum)
     try:
-        split_secret(bytes(SEED), 2, 2)
+        split_secret(bytes(SEED_BYTES), 2, 2)
     except ImportError:
         raise ValueError('a quorum needs the package pycryptodome: pip install "pfpne[secure]".') from None
     return RecoveringServer(task, server, sums, quorum), [

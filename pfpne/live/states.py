@@ -32,11 +32,11 @@ from pfpne.paths import write_atomically
 from pfpne.validation import brief, check
 
 FORMAT = 10  # the names of classes are part of it
-SAVED = (Client, Server, Federation, dict)
+SAVED_CLASSES = (Client, Server, Federation, dict)
 ARRAY_KINDS = "biuf"  # the kinds of numpy arrays allowed, besides the records of a tree
-PLAIN = (type(None), bool, int, float, str)
-ROOM = 10**7  # restoring may make so many numbers that are not in the file: 80 MB
-PER_CHARACTER = 64  # and so many more for each character of the file
+PLAIN_CLASSES = (type(None), bool, int, float, str)
+FREE_NUMBERS = 10**7  # restoring may make so many numbers that are not in the file: 80 MB
+FREE_NUMBERS_PER_CHARACTER = 64  # and so many more for each character of the file
 LARGEST_KEY = 2**60  # of a dict: larger integers can be chosen such that all have one hash
 
 
@@ -151,7 +151,7 @@ class _Writer:
         self.known, self.positions, self.kept = classes(), {}, []
 
     def write(self, x):
-        if type(x) in PLAIN:
+        if type(x) in PLAIN_CLASSES:
             return x
         if id(x) in self.positions:
             return ["again", self.positions[id(x)]]
@@ -197,11 +197,11 @@ class _Reader:
 
     def __init__(self, characters: int):
         self.known, self.kept, self.steps = classes(), [], {}
-        self.heaviest, self.room = 1000 + 4 * characters, ROOM + PER_CHARACTER * characters
+        self.heaviest, self.room = 1000 + 4 * characters, FREE_NUMBERS + FREE_NUMBERS_PER_CHARACTER * characters
         self.weights: dict[int, int] = {}
 
     def read(self, x):
-        if type(x) in PLAIN:
+        if type(x) in PLAIN_CLASSES:
             return x
         tag, *rest = x
         if tag == "again":
@@ -245,7 +245,7 @@ class _Reader:
         """Read a key: plain, or a tuple of plain values. Hashing nested tuples could take for ever."""
         key = self.read(x)
         for value in key if type(key) is tuple else (key,):
-            plain = type(value) in PLAIN and not (type(value) is int and abs(value) > LARGEST_KEY)
+            plain = type(value) in PLAIN_CLASSES and not (type(value) is int and abs(value) > LARGEST_KEY)
             check(plain, "a key in a state", "a plain value, or a tuple of them", type(value).__name__)
         return key
 
@@ -336,7 +336,7 @@ def to_bytes(state: Client | Server | Federation | dict) -> bytes:
 
     Raises a ValueError for a state that holds something else than this package's own, such as a PyXABPartition.
     """
-    if not isinstance(state, SAVED):
+    if not isinstance(state, SAVED_CLASSES):
         raise ValueError(f"a client, a server or a federation is saved; got {type(state).__name__}.")
     if isinstance(state, Federation):
         state = copy.copy(state)
@@ -362,7 +362,7 @@ def from_bytes(content: bytes) -> Client | Server | Federation | dict:
         reader.check_steps()
     except Exception as error:  # whatever a made-up state may raise
         raise ValueError(f"this saved state cannot be read: {str(error)[:300]}") from error
-    if not isinstance(state, SAVED):
+    if not isinstance(state, SAVED_CLASSES):
         raise ValueError(f"this is no saved client, server or federation but {brief(state)}.")
     return state
 

@@ -59,14 +59,14 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
         statements that hold.
     """
     choices = ["noise", "T", "M", *PROBLEM_CHOICES, *ALGORITHM_CHOICES]
-    held = table.set_index(choices)["held"]
+    held = table.set_index(choices)["n_held"]
     rows = []
     for name in choices[2:]:
         values = table[name].unique()
         for value in values[1:]:
             there = table[table[name] == value]
             keys = [tuple(row) for row in there[choices].assign(**{name: values[0]}).itertuples(index=False)]
-            pairs = [(x, held[key]) for x, key in zip(there["held"], keys, strict=True) if key in held.index]
+            pairs = [(x, held[key]) for x, key in zip(there["n_held"], keys, strict=True) if key in held.index]
             rows.append((name, value, len(pairs), float(np.mean([x - y for x, y in pairs]))))
     return pd.DataFrame(rows, columns=["choice", "value", "n", "change"])
 
@@ -94,8 +94,9 @@ def in_short(table: pd.DataFrame, verdicts: pd.DataFrame, printed: Reading) -> l
         objectives = ", ".join(dict.fromkeys(map(title, rows["objective"])))
         ratios = f": it has {listed([f'{ratio:.2f}' for ratio in rows['ratio']])} of its regret"
         subjects.append(f"{len(rows)} {subject} ({objectives}{ratios if subject == CLOSE else ''})")
+    most_held = table["n_held"].max()
     return [
-        f"{_reading_in_words(verdicts, printed)} We searched {len(table):,} readings. At most {table['held'].max()} of"
+        f"{_reading_in_words(verdicts, printed)} We searched {len(table):,} readings. At most {most_held} of"
         f" the {len(SEARCHED_STATEMENTS)} statements in the search hold, in {_count_best(table)} readings. *Printed* is"
         " the simplest of these.",
         _smallest_in_words(verdicts),
@@ -105,7 +106,7 @@ def in_short(table: pd.DataFrame, verdicts: pd.DataFrame, printed: Reading) -> l
 
 def _count_best(table: pd.DataFrame) -> int:
     """The number of readings of the search under which the largest number of statements hold."""
-    return int((table["held"] == table["held"].max()).sum())
+    return int((table["n_held"] == table["n_held"].max()).sum())
 
 
 def _reading_in_words(verdicts: pd.DataFrame, printed: Reading) -> str:
@@ -137,13 +138,13 @@ def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, compar
 
     table: the table of `search`. verdicts, comparisons: the tables of `decide_statements` and `confirm` for "printed".
     """
-    N, most_held = len(SEARCHED_STATEMENTS), table["held"].max()
-    by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["held"]
-    which = table["which"].str.split()
+    N, most_held = len(SEARCHED_STATEMENTS), table["n_held"].max()
+    by_scale = at_first_values(table, printed.M).set_index(["noise", "T"])["n_held"]
+    which = table["held_ids"].str.split()
     shares = {s: which.map(lambda ids, s=s: s.id in ids).mean() for s in SEARCHED_STATEMENTS}
     never, floor = ([s for s, share in shares.items() if test(share)] for test in (lambda x: x == 0, _is_nearly_all))
     low = {noise: int(by_scale[noise].max()) for noise in GRID_VALUES["paper"]["noise"] if noise in by_scale.index}
-    high = table.groupby(table["noise"].astype(str))["held"].max()
+    high = table.groupby(table["noise"].astype(str))["n_held"].max()
     numbers = ", ".join(f"{count} ({high[str(noise)]}) with {noise_in_words(noise)}" for noise, count in low.items())
     in_means = sum(holds_in_means(statement, comparisons) for statement in SEARCHED_STATEMENTS)
     never_in_words = "; ".join(f"{STATEMENT_TOPICS[_topic(s.id)]} ({title(s.objective)})" for s in never)
@@ -154,8 +155,8 @@ def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, compar
         f"Open:{_list_below(verdicts[verdicts['verdict'] == OPEN])}",
         f"For each of {len(table):,} readings, the search counts how many of {N} statements hold in the means. At most "
         f"{most_held} do, in {_count_best(table)} readings. But {len(floor)} of the {N} hold in at least"
-        f" {NEARLY_ALL:.0%} of all readings, and under the median reading {table['held'].median():g} hold. Under"
-        f' "printed" it is {int(_row(table, printed)["held"])} in the search\'s two runs, and {in_means} in the '
+        f" {NEARLY_ALL:.0%} of all readings, and under the median reading {table['n_held'].median():g} hold. Under"
+        f' "printed" it is {int(_row(table, printed)["n_held"])} in the search\'s two runs, and {in_means} in the '
         f"{verdicts['n'].max()} runs of the test. Under no reading does this hold: "
         f"{never_in_words or 'each holds under some'}.",
         f"The noise matters. With the best T, and all else as in this package, this many of the {N} hold, and in"
@@ -338,7 +339,7 @@ def longer_model_in_words(table: pd.DataFrame) -> str:
     noise, longest = READING_PRESETS["model"].noises[0], max(GRID_VALUES["paper"]["T"])
     at_first = at_first_values(table, GRID_VALUES["paper"]["M"][0])
     there = at_first[(at_first["noise"].astype(str) == str(noise)) & (at_first["T"] == longest)]
-    held = there["which"].iloc[0].split() if len(there) else []
+    held = there["held_ids"].iloc[0].split() if len(there) else []
     first = [title(s.objective) for s in SEARCHED_STATEMENTS if _topic(s.id) == "smallest" and s.id in held]
     return (
         f"With the rewards of *model* at T = {longest:,}, in the search's two runs, which test nothing, PF-PNE is first"
@@ -448,7 +449,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """
     scales, printed = GRID_VALUES[p.profile], complete_reading("printed", p.profile)
     M, N = scales["M"][0], len(SEARCHED_STATEMENTS)
-    grid = at_first_values(table, M).pivot(index="noise", columns="T", values="held")
+    grid = at_first_values(table, M).pivot(index="noise", columns="T", values="n_held")
     grid = grid.loc[list(scales["noise"]), list(scales["T"])]
     moved = _one_choice_moved(table[(table["noise"] == printed.noise) & (table["T"] == printed.T)], M)
     names = [f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}" for name, value, _ in moved]
@@ -492,7 +493,7 @@ def _one_choice_moved(table: pd.DataFrame, M: int) -> list[tuple]:
     for name in ("M", *PROBLEM_CHOICES, *ALGORITHM_CHOICES):
         others = [table[other] == value for other, value in first_values.items() if other != name]
         rows = table[np.logical_and.reduce(others)]
-        moved += [(name, row[name], row["held"]) for _, row in rows.iterrows() if row[name] != first_values[name]]
+        moved += [(name, row[name], row["n_held"]) for _, row in rows.iterrows() if row[name] != first_values[name]]
     return moved
 
 

@@ -70,11 +70,15 @@ def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESU
             ours = study.runs(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
             alone = study.runs(objective, "pe", noise, **changes)
             part = ours[["run", "Delta", "regret"]].assign(alone=alone["regret"])
-            part = part.assign(idle=ours["last_phase_share"], alone_idle=alone["last_phase_share"])
+            part["last_phase_share"], part["alone_last_phase_share"] = (
+                ours["last_phase_share"],
+                alone["last_phase_share"],
+            )
             part["of_bound"] = part["Delta"] / bound_on_Delta(T, p.n_clients, d)
             parts.append(part.assign(objective=objective, noise=noise, d=d, T=T, shift=shifts[T]))
-    columns = ["objective", "noise", "d", "T", "shift", "run", "Delta", "of_bound", "regret", "idle", "alone"]
-    return pd.concat(parts, ignore_index=True)[[*columns, "alone_idle"]]
+    columns = ["objective", "noise", "d", "T", "shift", "run", "Delta", "of_bound"]
+    columns += ["regret", "last_phase_share", "alone", "alone_last_phase_share"]
+    return pd.concat(parts, ignore_index=True)[columns]
 
 
 def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
@@ -107,7 +111,7 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
         means = group.groupby("T")[["regret", "alone"]].mean()
         ratio = means["regret"] / means["alone"]
         row |= {"first_ratio": ratio.iloc[0], "last_ratio": ratio.iloc[-1]}
-        row["one_phase"] = one_phase_reason(group["idle"][group["T"] == horizons[-1]])
+        row["one_phase"] = one_phase_reason(group["last_phase_share"][group["T"] == horizons[-1]])
         below = row["high"] <= allowed and not row["one_phase"]
         rows.append(row | {"verdict": SHOWN if below else OPEN})
     return pd.DataFrame(rows)

@@ -333,8 +333,8 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -
     Returns
     -------
     pandas.DataFrame
-        One row per reading: its choices, n (runs), held (the number of statements that hold), of (the number of
-        statements), which (the ids of those that hold), and one column per statement with its ratio.
+        One row per reading: its choices, n (runs), n_held (the number of statements that hold), n_searched (the
+        number of statements), held_ids (the ids of those that hold), and one column per statement with its ratio.
     """
     readings = all_readings(profile)
     measured = measure_readings(readings, GRID_VALUES[profile]["T"], n_jobs, bar, folder)
@@ -345,9 +345,9 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -
         head = {
             **reading.choices,
             "n": n_runs_of(reading),
-            "held": len(held),
-            "of": len(SEARCHED_STATEMENTS),
-            "which": " ".join(held),
+            "n_held": len(held),
+            "n_searched": len(SEARCHED_STATEMENTS),
+            "held_ids": " ".join(held),
         }
         rows.append(head | {name: ratio for name, (ratio, _) in judged.items()})
     return pd.DataFrame(rows)

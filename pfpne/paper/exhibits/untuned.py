@@ -2,8 +2,9 @@
 
 The families and the draw are in pfpne.paper.exhibits.drawn. The criteria were fixed before the settings were drawn. The
 ratio is PF-PNE+'s mean regret over the smallest of six rivals' mean regrets. Reported are the shares of settings with a
-ratio of at most NEAR_BEST and above FAR_BEHIND, and the ratio's quantiles. The RERUN settings with the largest ratios
-are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, outside of the six.
+ratio of at most NEAR_BEST and above FAR_BEHIND, and the ratio's quantiles. The N_WORST_RUN_AGAIN settings with the
+largest ratios are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, outside of
+the six.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import PAGE, label, rounded
 from pfpne.simulation.fast import fast_form
 
-OURS = "pf-pne+"
-RIVALS = [name for name in RANKED_ON_MAP if name != OURS]  # the six
-BESIDE = ("hoo", "blin")
-COMPARED = {**{name: MAP_VARIANTS[name] for name in RANKED_ON_MAP}, **{name: (name, {}) for name in BESIDE}}
+SUBJECT = "pf-pne+"
+RIVALS = [name for name in RANKED_ON_MAP if name != SUBJECT]  # the six
+ALSO_COMPARED = ("hoo", "blin")
+COMPARED_SEARCHES = {
+    **{name: MAP_VARIANTS[name] for name in RANKED_ON_MAP},
+    **{name: (name, {}) for name in ALSO_COMPARED},
+}
 REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # settings, runs, the largest M T
-RERUN = 10
-DRAW = 1  # the settings of draw 0 were seen before the last change of PF-PNE+
+N_WORST_RUN_AGAIN = 10
+DRAW_NUMBER = 1  # the settings of draw 0 were seen before the last change of PF-PNE+
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
-    """Run PF-PNE+ and its rivals in every setting that the seed p.seed + DRAW draws.
+    """Run PF-PNE+ and its rivals in every setting that the seed p.seed + DRAW_NUMBER draws.
 
     Parameters
     ----------
@@ -59,16 +63,18 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     n_settings, n_runs, most_pulls = REPORT_SIZES[p.profile]
     settings = [
         dataclasses.replace(s, horizon=min(s.horizon, most_pulls // s.n_clients))
-        for s in draw_settings(n_settings, p.seed + DRAW)
+        for s in draw_settings(n_settings, p.seed + DRAW_NUMBER)
     ]
     table = pd.DataFrame([dataclasses.asdict(s) for s in settings]).drop(columns="seed")
-    table = table.join(_means(settings, 0, n_runs, p, folder, COMPARED))
-    table["ratio"] = table[OURS] / table[RIVALS].min(axis=1)
-    worst = table["ratio"].nlargest(RERUN).index
-    names = [OURS, *RIVALS]
-    fresh = _means([settings[i] for i in worst], n_runs, n_runs, p, folder, {name: COMPARED[name] for name in names})
+    table = table.join(_means(settings, 0, n_runs, p, folder, COMPARED_SEARCHES))
+    table["ratio"] = table[SUBJECT] / table[RIVALS].min(axis=1)
+    worst = table["ratio"].nlargest(N_WORST_RUN_AGAIN).index
+    names = [SUBJECT, *RIVALS]
+    fresh = _means(
+        [settings[i] for i in worst], n_runs, n_runs, p, folder, {name: COMPARED_SEARCHES[name] for name in names}
+    )
     fresh.index = worst
-    return table.assign(again=fresh[OURS] / fresh[RIVALS].min(axis=1))
+    return table.assign(again=fresh[SUBJECT] / fresh[RIVALS].min(axis=1))
 
 
 def _means(
@@ -105,7 +111,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     list of str
         The sentences, in Markdown.
     """
-    ratio, everything = table["ratio"], table[[*RIVALS, *BESIDE]].min(axis=1)
+    ratio, everything = table["ratio"], table[[*RIVALS, *ALSO_COMPARED]].min(axis=1)
     again = table["again"].dropna()
     flat = table["d"].eq(1)
     shares = {name: _near_the_six(table, name) for name in RIVALS}
@@ -115,7 +121,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     return [
         (
             f"**Drawn at random.** {_how_near(table)} With HOO and BLiN among the rivals it is within"
-            f" {NEAR_BEST - 1:.0%} of the best in {(table[OURS] <= NEAR_BEST * everything).mean():.0%}."
+            f" {NEAR_BEST - 1:.0%} of the best in {(table[SUBJECT] <= NEAR_BEST * everything).mean():.0%}."
         ),
         f"**Quantiles of its regret over that of the best of the six.** {quantiles}.",
         (
@@ -126,7 +132,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
         (
             f"**The rivals.** Of the six, {label(best)} is most often within {NEAR_BEST - 1:.0%} of the best of them,"
             f" in {shares[best]:.0%}. Its stage 2 alone ({label(RIVALS[-1])}) has"
-            f" {_mean_ratio(table[RIVALS[-1]] / table[OURS])} times PF-PNE+'s regret (geometric mean)."
+            f" {_mean_ratio(table[RIVALS[-1]] / table[SUBJECT])} times PF-PNE+'s regret (geometric mean)."
         ),
         (
             f"**The worst again.** We ran the {len(again)} settings of the largest ratios again, with fresh runs. There"
@@ -155,7 +161,7 @@ def in_short(table: pd.DataFrame) -> list[str]:
         (
             f"Its second stage alone, which sends nothing, is within {NEAR_BEST - 1:.0%} of the best of the six in"
             f" {_near_the_six(table, alone):.0%}, and has"
-            f" {_mean_ratio(table[alone] / table[OURS])} times PF-PNE+'s regret (geometric mean)."
+            f" {_mean_ratio(table[alone] / table[SUBJECT])} times PF-PNE+'s regret (geometric mean)."
         ),
     ]
 
