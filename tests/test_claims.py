@@ -84,21 +84,21 @@ def with_regrets(**means) -> MadeUp:
 CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 
 
-def outcome(claim_id: str, study: Study, own_Delta=False) -> Outcome:
+def outcome(claim_id: str, study: Study, true_Delta=False) -> Outcome:
     """What one claim's test finds under Bernoulli rewards."""
-    return CLAIMS[claim_id].test(study, study.claim_conditions[0], claims.PF_PNE_DELTAS[own_Delta])
+    return CLAIMS[claim_id].test(study, study.claim_conditions[0], claims.PF_PNE_DELTAS[true_Delta])
 
 
-def verdict(claim_id: str, study: Study, own_Delta=False) -> str:
+def verdict(claim_id: str, study: Study, true_Delta=False) -> str:
     """The verdict on one claim alone, without correction."""
-    found = outcome(claim_id, study, own_Delta)
+    found = outcome(claim_id, study, true_Delta)
     return claims.judge(CLAIMS[claim_id], found, found.p_values(rng()), k=1)["verdict"]
 
 
 def test_a_case_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     asked = []
     study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
-    paper, own = (ClaimCase(study, study.claim_conditions[0], "garland", own_Delta) for own_Delta in (False, True))
+    paper, own = (ClaimCase(study, study.claim_conditions[0], "garland", true_Delta) for true_Delta in (False, True))
     for case in (paper, own):
         case.runs()
         case.runs("fed-pne")
@@ -281,7 +281,7 @@ def test_settings_matter_little_unless_one_does(factor, expected):
     assert verdict("settings-garland", no_better) == ("not decidable" if factor == 1 else expected)
     found = outcome("settings-garland", made_up(tell))
     assert len(found.comparisons) == 20 and ("to 1.5 (c = 0.2)" in found.measured) == (factor == 1.5)
-    assert len(outcome("settings-garland", made_up(tell), own_Delta=True).comparisons) == 16  # Delta cannot be moved
+    assert len(outcome("settings-garland", made_up(tell), true_Delta=True).comparisons) == 16  # Delta cannot be moved
 
 
 def test_the_rank_among_rivals():
@@ -729,7 +729,7 @@ def test_the_ratios_are_the_rivals_over_pf_pne():
         "noise == 'bernoulli' and cells == 'random' and objective == 'garland'"
     )
     wanted = {
-        forest_plot.PF_PNE_WITH_OWN_DELTA: 0.25,
+        forest_plot.PF_PNE_WITH_TRUE_DELTA: 0.25,
         "fed-pne": 2,
         "pe": 0.5,
         "hct-pyxab": 3,

@@ -9,7 +9,7 @@ from pfpne.paper.exhibits.specification import CHOICES, CLAIMED_ORDERINGS
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import Results
-from pfpne.paper.run.selections import PF_PNE_WITH_OWN_DELTA, RANKED_ALGORITHMS
+from pfpne.paper.run.selections import PF_PNE_WITH_TRUE_DELTA, RANKED_ALGORITHMS
 from pfpne.paper.show.style import HCT_NOISE_EARLY, algorithm_in_words, listed, rounded, times_as_much
 
 
@@ -242,7 +242,7 @@ def test_who_has_less_regret_than_pf_pne():
     rows = [
         ("random", "pe", 0.5, 0.4, 0.6),
         ("random", "pe", 1.0, 0.9, 1.1),
-        ("random", PF_PNE_WITH_OWN_DELTA, 2.0, 1.5, 2.5),
+        ("random", PF_PNE_WITH_TRUE_DELTA, 2.0, 1.5, 2.5),
     ]
     rows += [("cyclic", "pe", 0.5, 0.4, 0.6), ("random", "fn-ucb", 3.0, nan, nan)]  # other cells; one run
     table = pd.DataFrame(rows, columns=["cells", "algorithm", "ratio", "low", "high"])

@@ -11,7 +11,7 @@ from pfpne.paper.exhibits import guide, maps, regimes
 from pfpne.paper.exhibits.regimes import GRIDS, LARGE_RUN, RANKED_ON_MAP, REGIME_COLUMNS, Grid
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
-from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_WITH_OWN_DELTA
+from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_WITH_TRUE_DELTA
 from pfpne.problems import make_problem
 from pfpne.simulation.simulate import partition_of
 
@@ -97,7 +97,7 @@ def test_the_map_has_the_parameters_seed_and_cells_and_ranks_what_needs_no_Delta
     table = regimes.measure(complete("8_regime_map", TINY | {"noise": 0.1, "seed": 5, "cells": "cyclic"}))
     assert {(e.seed, e.cells, e.common, e.n_runs) for e in asked} == {(5, "cyclic", regimes.COMMON_SHIFT, 2)}
     assert table["best"].tolist() == ["pe"] * 2 and table["clear"].all()
-    assert table[PF_PNE_WITH_OWN_DELTA].tolist() == [0.95] * 2 and table["Delta"].tolist() == pytest.approx([0.3] * 2)
+    assert table[PF_PNE_WITH_TRUE_DELTA].tolist() == [0.95] * 2 and table["Delta"].tolist() == pytest.approx([0.3] * 2)
 
 
 def made_up(behind: dict) -> pd.DataFrame:
@@ -106,7 +106,7 @@ def made_up(behind: dict) -> pd.DataFrame:
     for objective in ("garland", "ackley"):
         for sigma in (0.05, 0.1, 0.5, 1.0):
             for M in (5, 20):
-                values = dict.fromkeys([*RANKED_ON_MAP, PF_PNE_WITH_OWN_DELTA], 2.0) | {behind[sigma > 0.2]: 1.0}
+                values = dict.fromkeys([*RANKED_ON_MAP, PF_PNE_WITH_TRUE_DELTA], 2.0) | {behind[sigma > 0.2]: 1.0}
                 place = {"objective": objective, "noise": sigma, "shift": 0.1 * (M == 5), "clients": M, "horizon": 100}
                 rows.append({**place, **values, "sigma": sigma, "spread": 0.1, "Delta": 0.1})
     return pd.DataFrame(rows)
@@ -163,12 +163,12 @@ def test_how_near_ours_comes_on_each_objective():
 
 def test_how_often_a_federation_adds_is_counted_where_both_know_as_much():
     """Four regimes with identical clients, three of them of PF-PNE+; landmine's clients differ. All others tie."""
-    table = pd.DataFrame({name: np.full(6, 2.0) for name in (*RANKED_ON_MAP, PF_PNE_WITH_OWN_DELTA)})
+    table = pd.DataFrame({name: np.full(6, 2.0) for name in (*RANKED_ON_MAP, PF_PNE_WITH_TRUE_DELTA)})
     table = table.assign(objective=["garland"] * 5 + ["landmine"], shift=[0.0, 0.0, 0.0, 0.0, 0.1, 0.0])
     table["noise"] = ["bernoulli", 0.1, 0.5, 1.0, 0.1, 0.1]
     table["pf-pne+"] = [3.0, 1.0, 1.0, 3.0, 1.0, 3.0]
     table["pf-pne"] = [1.0, 3.0, 3.0, 3.0, 3.0, 3.0]
-    table[PF_PNE_WITH_OWN_DELTA] = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    table[PF_PNE_WITH_TRUE_DELTA] = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     shares = guide._federation_adds(table)[["Identical clients", "Differing clients"]]
     assert shares.values.tolist() == [["67%", "50%"], ["25%", "0%"], ["75%", "100%"], ["0%", "0%"]]
 

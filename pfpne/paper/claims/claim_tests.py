@@ -136,7 +136,7 @@ def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: f
     undecidable_reason = undecidable_regret_reason("pf-pne", "regret", runs["pf-pne"])
     comparisons, ranks = [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
-        if not (name == "Delta" and case.own_Delta):
+        if not (name == "Delta" and case.true_Delta):
             moved = case.runs(settings={name: value}, **case.sweep)["regret"].to_numpy()
             comparisons += inequalities(moved, pf_pne, f"{name} = {value:g}", within, 1 / within, undecidable_reason)
             ranks.append(rank_among(moved, rivals))

@@ -112,14 +112,14 @@ class Counted(NamedTuple):
 class ClaimCase:
     """One case in which a claim is tested: the runs of one objective in one condition, with one Delta for PF-PNE.
 
-    condition: the noise and the kind of cells. own_Delta: whether PF-PNE
-    is given the true Delta of the clients, instead of the paper's.
+    condition: the noise and the kind of cells. true_Delta: whether PF-PNE is given the clients'
+    true Delta, instead of the paper's.
     """
 
     study: Study
     condition: ClaimCondition
     objective: str
-    own_Delta: bool = False
+    true_Delta: bool = False
 
     def runs(self, algorithm: str = "pf-pne", settings: dict | None = None, **changes) -> pd.DataFrame:
         """One row per run of an algorithm, columns as in pfpne.paper.claims.evidence.RUN_COLUMNS.
@@ -131,7 +131,7 @@ class ClaimCase:
 
     def settings_for(self, algorithm: str, settings: dict | None = None) -> dict:
         """The given settings and, for PF-PNE, the case's Delta."""
-        settings = ({"Delta": "true"} if self.own_Delta and algorithm == "pf-pne" else {}) | (settings or {})
+        settings = ({"Delta": "true"} if self.true_Delta and algorithm == "pf-pne" else {}) | (settings or {})
         if settings.get("Delta") == PAPER_SETTINGS.Delta:
             del settings["Delta"]  # the default, as in the runs of the figures, so that they are not run twice
         return settings

@@ -11,7 +11,7 @@ from pfpne.paper.show.plot import figure_exhibit, in_order, legend, log_ticks, n
 from pfpne.paper.show.style import (
     LOOKS,
     PAGE,
-    PF_PNE_WITH_OWN_DELTA,
+    PF_PNE_WITH_TRUE_DELTA,
     TITLES,
     algorithm_in_words,
     listed,
@@ -20,7 +20,7 @@ from pfpne.paper.show.style import (
 )
 from pfpne.rng import stream
 
-RIVALS = (PF_PNE_WITH_OWN_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
+RIVALS = (PF_PNE_WITH_TRUE_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
 
 
 def ratios(study: Study) -> pd.DataFrame:
@@ -42,7 +42,7 @@ def ratios(study: Study) -> pd.DataFrame:
         for objective in condition.objectives:
             pf_pne = study.runs(objective, "pf-pne", condition.noise, cells=condition.cells)["regret"].to_numpy()
             for rival in RIVALS:
-                name, settings = ("pf-pne", {"Delta": "true"}) if rival == PF_PNE_WITH_OWN_DELTA else (rival, {})
+                name, settings = ("pf-pne", {"Delta": "true"}) if rival == PF_PNE_WITH_TRUE_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
                 runs = study.runs(objective, name, condition.noise, n, cells=condition.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()

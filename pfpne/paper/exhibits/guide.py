@@ -9,7 +9,7 @@ import pandas as pd
 
 from pfpne.paper.exhibits.regimes import RANKED_ON_MAP, REGIME_COLUMNS, identical_clients
 from pfpne.paper.show.export import Exhibit, text_exhibit
-from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_WITH_OWN_DELTA, label, listed, rounded, title
+from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_WITH_TRUE_DELTA, label, listed, rounded, title
 
 KNOWN_IN_ADVANCE = {  # the quantities that a user may know before a run, in words
     "sigma": "noise",
@@ -72,7 +72,7 @@ def _federation_adds(table: pd.DataFrame) -> pd.DataFrame:
     for name, other in (
         ("pf-pne+", HCT_NOISE_EARLY),
         ("pf-pne", "pe"),
-        (PF_PNE_WITH_OWN_DELTA, "pe"),
+        (PF_PNE_WITH_TRUE_DELTA, "pe"),
         ("fed-pne", "pe"),
     ):
         counted = table["noise"].ne("bernoulli") | (name != "pf-pne+")  # there it knows more of the noise, too
@@ -148,7 +148,7 @@ def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
 
 
 def _label(name: str) -> str:
-    return f"{label('pf-pne')} with the true Delta" if name == PF_PNE_WITH_OWN_DELTA else label(name)
+    return f"{label('pf-pne')} with the true Delta" if name == PF_PNE_WITH_TRUE_DELTA else label(name)
 
 
 def _rules(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -17,7 +17,7 @@ from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.selections import MAP_ALGORITHMS, MAP_OBJECTIVES
-from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_WITH_OWN_DELTA
+from pfpne.paper.show.style import HCT_NOISE_EARLY, PF_PNE_WITH_TRUE_DELTA
 from pfpne.problems import OBJECTIVES, make_problem
 from pfpne.simulation.simulate import partition_of
 
@@ -106,7 +106,7 @@ HELD_OUT_DIMENSIONS = {"rastrigin": 2}
 MAP_VARIANTS = {  # compared on the map: name -> (algorithm, settings)
     **{name: (name, {}) for name in MAP_ALGORITHMS},
     HCT_NOISE_EARLY: ("hct-noise", {"early_descent": True}),
-    PF_PNE_WITH_OWN_DELTA: ("pf-pne", {"Delta": "true"}),
+    PF_PNE_WITH_TRUE_DELTA: ("pf-pne", {"Delta": "true"}),
 }
 REGIME_COLUMNS = ["objective", "noise", "shift", "clients", "horizon"]
 RANKED_ON_MAP = [*MAP_ALGORITHMS, HCT_NOISE_EARLY]
@@ -169,7 +169,7 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     regret = rows.pivot_table("regret", [*REGIME_COLUMNS, "run"], "variant", sort=False)[[*MAP_VARIANTS]]
     groups = regret.groupby(REGIME_COLUMNS, sort=False)
     table = groups.mean()
-    table["Delta"] = rows[rows["variant"] == PF_PNE_WITH_OWN_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
+    table["Delta"] = rows[rows["variant"] == PF_PNE_WITH_TRUE_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
     table["best"] = table[RANKED_ON_MAP].idxmin(axis=1)
     table["clear"] = [_is_clear(regrets[RANKED_ON_MAP], table.loc[regime, "best"]) for regime, regrets in groups]
     table = table.reset_index()
@@ -249,11 +249,11 @@ def break_even(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
         PE's; own and fed, this ratio for PF-PNE with the true Delta and for Fed-PNE; Delta, the true one.
     """
     variants = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in BREAK_EVEN_DELTAS}
-    variants |= {name: MAP_VARIANTS[name] for name in ("pe", "fed-pne", PF_PNE_WITH_OWN_DELTA)}
+    variants |= {name: MAP_VARIANTS[name] for name in ("pe", "fed-pne", PF_PNE_WITH_TRUE_DELTA)}
     rows = _run_regimes(p, Grid.from_parameters(p).one_noise.regimes(), variants, "break-even", folder)
     means = rows.pivot_table("regret", REGIME_COLUMNS, "variant", sort=False)
     ratios = means.div(means["pe"], axis=0)
     table = ratios[[*BREAK_EVEN_DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
-    more = ratios[[PF_PNE_WITH_OWN_DELTA, "fed-pne"]].set_axis(["own", "fed"], axis=1)
-    more["Delta"] = rows[rows["variant"] == PF_PNE_WITH_OWN_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
+    more = ratios[[PF_PNE_WITH_TRUE_DELTA, "fed-pne"]].set_axis(["own", "fed"], axis=1)
+    more["Delta"] = rows[rows["variant"] == PF_PNE_WITH_TRUE_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
     return table.merge(more.reset_index(), on=REGIME_COLUMNS)

@@ -29,7 +29,7 @@ from pfpne.paper.run.selections import (
     APPENDIX_OBJECTIVES,
     MAIN_OBJECTIVES,
     PAPER_ALGORITHMS,
-    PF_PNE_WITH_OWN_DELTA,
+    PF_PNE_WITH_TRUE_DELTA,
     RANKED_ALGORITHMS,
 )
 from pfpne.paper.show.export import Exhibit, as_csv
@@ -337,13 +337,13 @@ def in_words(results: Results, p: Parameters) -> str:
     sentences = [compared_in_words(last.loc[names], T)]
     runs = {
         name: [run for (other, _), run in results.runs.items() if other == name]
-        for name in ("pf-pne", PF_PNE_WITH_OWN_DELTA)
+        for name in ("pf-pne", PF_PNE_WITH_TRUE_DELTA)
     }
     if runs["pf-pne"]:
         share = np.mean([last_phase_share(run) for run in runs["pf-pne"]])
         sentences.append(f"PF-PNE's last phase, which T cuts, takes {share:.0%} of T.")
-    if runs[PF_PNE_WITH_OWN_DELTA] and PF_PNE_WITH_OWN_DELTA in names:
-        low, high = (rounded(f(run.settings["Delta"] for run in runs[PF_PNE_WITH_OWN_DELTA])) for f in (min, max))
+    if runs[PF_PNE_WITH_TRUE_DELTA] and PF_PNE_WITH_TRUE_DELTA in names:
+        low, high = (rounded(f(run.settings["Delta"] for run in runs[PF_PNE_WITH_TRUE_DELTA])) for f in (min, max))
         sentences.append(f"The true Delta is {low if low == high else f'from {low} to {high}, by run'}.")
     return " ".join(sentences)
 

@@ -23,7 +23,7 @@ from pfpne.paper.run.parameter_types import SETTINGS, WORKERS, ParameterError, a
 from pfpne.paper.run.profiles import PROFILES, READING_PRESETS, default_noise
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import Results, run_experiment
-from pfpne.paper.run.selections import PF_PNE_WITH_OWN_DELTA
+from pfpne.paper.run.selections import PF_PNE_WITH_TRUE_DELTA
 from pfpne.paper.run.workers import end_with_parent
 
 # The fields of Parameters that decide a number, besides the settings.
@@ -129,7 +129,7 @@ class Parameters:
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
 
     def run_with_true_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
-        """Return the results of `run`, and of PF-PNE with the clients' true Delta under the name PF_PNE_WITH_OWN_DELTA.
+        """Return the results of `run`, and of PF-PNE with the clients' true Delta under the name PF_PNE_WITH_TRUE_DELTA.
 
         PF-PNE is not run a second time if Delta was requested.
         """
@@ -138,7 +138,7 @@ class Parameters:
             return results
         changes["settings"] = {**self.settings, "Delta": "true"}
         informed = self.run(objective, noise, ("pf-pne",), **changes).runs
-        renamed = {(PF_PNE_WITH_OWN_DELTA, run): informed[name, run] for name, run in informed}
+        renamed = {(PF_PNE_WITH_TRUE_DELTA, run): informed[name, run] for name, run in informed}
         return Results(results.experiment, {**results.runs, **renamed})
 
 

@@ -33,4 +33,4 @@ SPECIFICATION_ALGORITHMS = (*PAPER_ALGORITHMS, "pe")  # the algorithms of the sp
 MAP_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # the algorithms of the regime map
 COUNTED_ALGORITHMS = ("pf-pne", "fed-pne", "pe", "pf-pne+")  # the algorithms that are counted depth by depth
 
-PF_PNE_WITH_OWN_DELTA = "pf-pne, own Delta"  # PF-PNE given the clients' own Delta, shown beside PF-PNE with the paper's
+PF_PNE_WITH_TRUE_DELTA = "pf-pne, own Delta"  # its CSV name; PF-PNE given the clients' true Delta

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pfpne.algorithms import UNLIMITED_ALGORITHMS
-from pfpne.paper.run.selections import PF_PNE_WITH_OWN_DELTA
+from pfpne.paper.run.selections import PF_PNE_WITH_TRUE_DELTA
 from pfpne.problems import OBJECTIVES
 
 
@@ -34,7 +34,7 @@ HCT_NOISE_EARLY = "hct-noise, early descent"  # PF-PNE+'s second stage alone, wi
 # line style and marker tell them apart in grey.
 LOOKS = {
     "pf-pne": Look("PF-PNE", "#D55E00", (), "o"),
-    PF_PNE_WITH_OWN_DELTA: Look("PF-PNE, own Δ", "#F0986E", (2, 1.2), "p"),
+    PF_PNE_WITH_TRUE_DELTA: Look("PF-PNE, own Δ", "#F0986E", (2, 1.2), "p"),
     "pf-pne+": Look("PF-PNE+", "#882255", (), "*"),
     "fed-pne": Look("Fed-PNE", "#0072B2", (3.7, 1.6), "s"),
     "pe": Look("PE", "#009E73", (6.4, 1.6, 1, 1.6), "^"),
@@ -51,7 +51,7 @@ LOOKS = {
 LOOKS |= {name: Look(name, "#666666", (1, 3), ".") for name in UNLIMITED_ALGORITHMS if name not in LOOKS}
 
 IN_SENTENCES = {
-    PF_PNE_WITH_OWN_DELTA: "PF-PNE with the true Delta",
+    PF_PNE_WITH_TRUE_DELTA: "PF-PNE with the true Delta",
     "hct-noise": "HCT with measured noise",
     HCT_NOISE_EARLY: "HCT with measured noise and early descent",
 }
