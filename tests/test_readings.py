@@ -518,8 +518,8 @@ def test_every_ratio_is_judged_as_its_row_says(competitors):
         if statement.kind != "ratio":
             continue
         measured, regrets = irregular(reading, statement.objective)
-        under = sum(([name] if name != "competitors" else meant[competitors] for name in statement.under), [])
-        ratio = sum(regrets[statement.over]) / min(sum(regrets[name]) for name in under)
+        rivals = sum(([name] if name != "competitors" else meant[competitors] for name in statement.denominators), [])
+        ratio = sum(regrets[statement.numerator]) / min(sum(regrets[name]) for name in rivals)
         low = -np.inf if statement.above is None else statement.above
         high = np.inf if statement.below is None else statement.below
         assert readings.judge_statement(statement, reading, measured) == (pytest.approx(ratio), low < ratio < high)

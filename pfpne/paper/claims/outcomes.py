@@ -112,8 +112,8 @@ class Counted(NamedTuple):
 class ClaimCase:
     """One case in which a claim is tested: the runs of one objective in one condition, with one Delta for PF-PNE.
 
-    condition: the noise and the kind of cells. true_Delta: whether PF-PNE is given the clients'
-    true Delta, instead of the paper's.
+    condition: the noise and the kind of cells. true_Delta: whether PF-PNE is given the clients' true Delta, instead of
+    the paper's.
     """
 
     study: Study

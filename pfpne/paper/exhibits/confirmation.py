@@ -107,7 +107,7 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
 def _compared_algorithms(statement: Statement, reading: Reading) -> list[str]:
     """The algorithms whose runs a statement compares."""
     if statement.kind == "ratio":
-        return [statement.over, *statement.rivals(reading)]
+        return [statement.numerator, *statement.rivals(reading)]
     return {"grows": ["fed-pne", "pf-pne"], "stops": ["pf-pne"]}.get(statement.kind, [])
 
 
@@ -121,7 +121,7 @@ def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs
         return [{**head, **row, "p_right": 0.0 if is_shown else 1.0, "p_wrong": 1.0 if is_shown else 0.0}]
     pairs = _pairs(statement, reading, column, n_runs, n_jobs, folder)
     truncated_share = functools.partial(_truncated_share, statement.objective, reading, n_runs, n_jobs, folder)
-    subject = statement.over or ("fed-pne" if statement.kind == "global" else "pf-pne")
+    subject = statement.numerator or ("fed-pne" if statement.kind == "global" else "pf-pne")
     others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
     rows = []
     for (name, a, b), other in zip(pairs, others, strict=True):
@@ -158,9 +158,9 @@ def _count(statement: Statement, reading: Reading, column, n_runs: int) -> tuple
 def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[tuple]:
     """(name, a, b) of each comparison of a statement: paired regrets (n,) whose ratio a / b is bounded."""
     if statement.kind == "ratio":
-        a = column(statement.objective, statement.over)
+        a = column(statement.objective, statement.numerator)
         names = statement.rivals(reading)
-        return [(f"{_label(statement.over)} / {_label(n)}", a, column(statement.objective, n)) for n in names]
+        return [(f"{_label(statement.numerator)} / {_label(n)}", a, column(statement.objective, n)) for n in names]
     name = "fed-pne" if statement.kind == "global" else "pf-pne"
     experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
     if statement.kind == "global":

@@ -91,8 +91,8 @@ class Statement:
     objective: str
     kind: str
     added_by_us: str = ""
-    over: str = ""
-    under: tuple[str, ...] = ()
+    numerator: str = ""
+    denominators: tuple[str, ...] = ()
     than: str = ""
     below: float | None = None
     above: float | None = None
@@ -106,7 +106,7 @@ class Statement:
     def rivals(self, reading: Reading) -> list[str]:
         """The algorithms in the denominator of the ratio; the reading says which ones "competitors" are."""
         competitors = COMPETITORS[reading["competitors"]]
-        return [n for name in self.under for n in (competitors if name == "competitors" else [name])]
+        return [n for name in self.denominators for n in (competitors if name == "competitors" else [name])]
 
 
 def read_statements() -> Iterator[Statement]:
@@ -115,7 +115,9 @@ def read_statements() -> Iterator[Statement]:
         objectives = row.pop("each")
         for objective in objectives:
             named = f"{row['id']}-{objective}" if len(objectives) > 1 or row["id"] == "smallest" else row["id"]
-            yield Statement(**row | {"id": named, "objective": objective, "under": tuple(row.get("under", ()))})
+            yield Statement(
+                **row | {"id": named, "objective": objective, "denominators": tuple(row.get("denominators", ()))}
+            )
 
 
 STATEMENTS = tuple(read_statements())
@@ -300,10 +302,8 @@ def judge_statement(statement: Statement, reading: Reading, measured: dict) -> t
         return measured[_key(reading, statement.objective, name)]
 
     if statement.kind == "ratio":
-        under = statement.rivals(reading)
-        ratio = float(
-            measured_of(statement.over).regret.mean() / min(measured_of(name).regret.mean() for name in under)
-        )
+        smallest = min(measured_of(name).regret.mean() for name in statement.rivals(reading))
+        ratio = float(measured_of(statement.numerator).regret.mean() / smallest)
         return ratio, statement.holds(ratio)
     if statement.kind == "difference":
         pair = (reading.experiment(f, "pf-pne", SEARCH_SEED, 1) for f in (statement.objective, statement.than))

@@ -129,7 +129,7 @@ class Parameters:
         return run_experiment(experiment, n_jobs=self.n_jobs, progress=progress(experiment.objective))
 
     def run_with_true_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
-        """Return the results of `run`, and of PF-PNE with the clients' true Delta under the name PF_PNE_WITH_TRUE_DELTA.
+        """Return the results of `run`, and those of PF-PNE with the true Delta under the name PF_PNE_WITH_TRUE_DELTA.
 
         PF-PNE is not run a second time if Delta was requested.
         """
