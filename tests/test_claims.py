@@ -382,7 +382,7 @@ def test_what_points_drawn_at_random_lose_is_a_mean_over_the_runs():
 
 @pytest.mark.parametrize(("last_phase", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
 def test_more_than_half_of_T_in_one_phase_is_one_phase(last_phase, why):
-    assert outcomes.one_phase_reason(pd.Series([last_phase - 0.1, last_phase + 0.1])) == why
+    assert outcomes.long_last_phase_reason(pd.Series([last_phase - 0.1, last_phase + 0.1])) == why
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.8, True), (0.7, None), (0.3, None), (0.1, False)])

@@ -13,7 +13,7 @@ from pfpne import make_problem, simulate
 from pfpne.algorithms import UNLIMITED_ALGORITHMS
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import ClaimCondition, Study
-from pfpne.paper.claims.outcomes import one_phase_reason
+from pfpne.paper.claims.outcomes import long_last_phase_reason
 from pfpne.paper.exhibits import deviations, pages, table1, verdict_tables
 from pfpne.paper.show.export import Exhibit, in_latex
 from pfpne.paper.show.style import DASH
@@ -282,7 +282,7 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
         assert slopes == pytest.approx(np.polyfit(np.log(clients), np.log(regrets.T), 1)[0])
         low, high = stats.mean_interval(slopes, stream(3, "table 1", name, "garland"))
         expected |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high}
-        expected["one_phase"] = one_phase_reason(at_M[-1]["last_phase_share"])
+        expected["one_phase"] = long_last_phase_reason(at_M[-1]["last_phase_share"])
     expected |= {"rounds": at_T["rounds"].mean(), "numbers": at_T["numbers"].mean()}
     expected["rounds_per_doubling"] = (at_T["rounds"] - before["rounds"]).mean() if talks else np.nan
     assert list(row) == list(expected)

@@ -18,7 +18,7 @@ from pfpne.algorithms.pf_pne import n_pulls_per_client, transition_depth
 from pfpne.paper.claims import depths, stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
 from pfpne.paper.claims.outcomes import (
-    MAX_CUT_SHARE,
+    MAX_LAST_PHASE_SHARE,
     PAPER_SETTINGS,
     ClaimCase,
     Comparison,
@@ -27,7 +27,7 @@ from pfpne.paper.claims.outcomes import (
     communication_in_words,
     extremes_in_words,
     format_number,
-    one_phase_reason,
+    long_last_phase_reason,
     range_in_words,
     theory_settings,
 )
@@ -37,7 +37,7 @@ from pfpne.paper.show.style import Delta_in_words, label, title
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST_RUNS_SHARE, FEW_RUNS_SHARE = 0.8, 0.2  # claims on times hold, or fail, in such a share of the runs
 MAX_RANDOM_SHARE = 0.8  # above this share of the regret of random points, an algorithm has learnt next to nothing
-CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # their regret at T depends on the truncated phase
+PHASED_ALGORITHMS = ("pf-pne", "fed-pne", "pe")  # those with phases; the last one is truncated by T
 
 
 # --- tests that compare -----------------------------------------------------------------------------
@@ -45,7 +45,11 @@ CUT_MATTERS = ("pf-pne", "fed-pne", "pe")  # their regret at T depends on the tr
 
 def undecidable_regret_reason(algorithm: str, quantity: str, runs: pd.DataFrame) -> str:
     """The reason why an algorithm's regret in these runs cannot be compared; "" if it can."""
-    return one_phase_reason(runs["last_phase_share"]) if algorithm in CUT_MATTERS and quantity == "regret" else ""
+    return (
+        long_last_phase_reason(runs["last_phase_share"])
+        if algorithm in PHASED_ALGORITHMS and quantity == "regret"
+        else ""
+    )
 
 
 def inequalities(
@@ -184,7 +188,7 @@ def growth_exponent(case: ClaimCase, along: str, below: float, quantity="regret"
     """Compare a growth exponent a with a limit: a column of the runs grows like T^a, or M^a with identical clients.
 
     along: "T" or "M". below: the limit. quantity: the column. deltas: the values of Delta that are claimed. A claim on
-    regret is not decidable if `one_phase_reason` gives a reason.
+    regret is not decidable if `long_last_phase_reason` gives a reason.
     """
     scales = {
         "M": ("n_clients", case.study.client_counts, IDENTICAL_CLIENTS),
@@ -196,7 +200,7 @@ def growth_exponent(case: ClaimCase, along: str, below: float, quantity="regret"
         tables = [case.runs(settings=settings, **{parameter: x}, **case.sweep, **changes) for x in scale]
         slopes = stats.growth_exponents(scale, np.stack([table[quantity] for table in tables], axis=1))
         name = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
-        undecidable_reason = one_phase_reason(tables[-1]["last_phase_share"]) if quantity == "regret" else ""
+        undecidable_reason = long_last_phase_reason(tables[-1]["last_phase_share"]) if quantity == "regret" else ""
         comparisons.append(Comparison(name, slopes, limit=below, undecidable_reason=undecidable_reason))
     return Outcome(comparisons)
 
@@ -215,7 +219,7 @@ def count(function: Callable, *cases: ClaimCase, **arguments) -> Outcome:
     return Outcome(as_claimed=as_claimed, measured=measured, counterexample=counterexample)
 
 
-def keeps_communicating(fed_last, pf_last, T: int):
+def is_still_communicating(fed_last, pf_last, T: int):
     """Whether Fed-PNE has a round after T/10 and after PF-PNE's last: steps of last rounds (n,), 0 without a round."""
     return (fed_last > T / 10) & (fed_last > pf_last)
 
@@ -225,23 +229,24 @@ def has_stopped_communicating(rounds, last, H_0, T: int):
     return (rounds == H_0 + 1) & (last < T)
 
 
-def grows(case: ClaimCase) -> Counted:
-    """Fed-PNE has a round after T/10 and after PF-PNE's last round; None if its current phase is truncated."""
+def keeps_communicating(case: ClaimCase) -> Counted:
+    """Fed-PNE has a round after T/10 and after PF-PNE's last round; None if its last phase is too long."""
     fed, pf, T = case.runs("fed-pne"), case.runs(), case.study.horizon
-    later, cut = keeps_communicating(fed["last_round"], pf["last_round"], T), T - fed["last_round"] > MAX_CUT_SHARE * T
-    as_claimed = [True if is_later else None if is_cut else False for is_later, is_cut in zip(later, cut, strict=True)]
+    later = is_still_communicating(fed["last_round"], pf["last_round"], T)
+    is_long = T - fed["last_round"] > MAX_LAST_PHASE_SHARE * T  # its last phase
+    as_claimed = [True if goes_on else None if long else False for goes_on, long in zip(later, is_long, strict=True)]
     finding = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
     details = f"; Fed-PNE: {communication_in_words(fed)}; PF-PNE: {communication_in_words(pf)}"
     return Counted(as_claimed, finding, details)
 
 
-def stops(case: ClaimCase) -> Counted:
+def stops_communicating(case: ClaimCase) -> Counted:
     """PF-PNE's stage 1 ends before T, and nothing is sent after it; None if the horizon ends within stage 1."""
     runs = case.runs()
     H_0 = last_depth(runs)
     ended = has_stopped_communicating(runs["rounds"], runs["last_round"], H_0, case.study.horizon)
-    is_cut = runs["rounds"] < H_0 + 1
-    as_claimed = [None if cut else has_ended for cut, has_ended in zip(is_cut, ended, strict=True)]
+    in_stage_1 = runs["rounds"] < H_0 + 1  # at T
+    as_claimed = [None if too_early else has_ended for too_early, has_ended in zip(in_stage_1, ended, strict=True)]
     return Counted(as_claimed, f": {communication_in_words(runs)}")
 
 
@@ -386,7 +391,16 @@ COMPARING = (
     any_shift,
     growth_exponent,
 )
-COUNTING = (grows, stops, costs_bounded, rounds_bounded, within_Delta, near_optimal, smooth, keeps_optima)
+COUNTING = (
+    keeps_communicating,
+    stops_communicating,
+    costs_bounded,
+    rounds_bounded,
+    within_Delta,
+    near_optimal,
+    smooth,
+    keeps_optima,
+)
 CLAIM_TESTS = {  # the `kind` of a claim -> its test, a function of cases and of the claim's arguments
     **{test.__name__: test for test in (*COMPARING, count_times, good_event, confidential)},
     **{test.__name__: partial(count, test) for test in COUNTING},

@@ -14,7 +14,7 @@ from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.show.style import label
 
 PAPER_SETTINGS = PFPNESettings()
-MAX_CUT_SHARE = 0.5  # the largest share of T that a truncated phase may take; beyond it, regret is not compared
+MAX_LAST_PHASE_SHARE = 0.5  # of T, with which regret is compared; T truncates the last phase
 
 
 def theory_settings(M: int) -> dict:
@@ -153,14 +153,14 @@ class ClaimCase:
         return {"n_runs": self.study.sweep_runs}
 
 
-def one_phase_reason(last_phase_share: pd.Series) -> str:
-    """The reason why an algorithm's regret cannot be compared if a truncated phase takes more than half of T; else "".
+def long_last_phase_reason(last_phase_share: pd.Series) -> str:
+    """The reason why an algorithm's regret cannot be compared if its last phase takes more than half of T; else "".
 
-    In such a phase regret is a straight line, whatever the algorithm, and nothing is learnt from it.
+    In a phase that T truncates, regret is a straight line, whatever the algorithm, and nothing is learnt from it.
     last_phase_share: this column of Study.runs.
     """
     share = last_phase_share.mean()
-    return f"{share:.0%} of T is one phase" if share > MAX_CUT_SHARE else ""
+    return f"{share:.0%} of T is one phase" if share > MAX_LAST_PHASE_SHARE else ""
 
 
 # --- words ------------------------------------------------------------------------------------------

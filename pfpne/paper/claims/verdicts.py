@@ -45,7 +45,7 @@ from pfpne.paper.claims import stats
 from pfpne.paper.claims.claim_tests import CLAIM_TESTS, measure_times
 from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.claims.outcomes import (
-    MAX_CUT_SHARE,
+    MAX_LAST_PHASE_SHARE,
     PAPER_SETTINGS,
     ClaimCase,
     Comparison,
@@ -273,16 +273,17 @@ def decide_by_holm(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a family, each with its verdict (shown, refuted or open) by Holm's correction over the rows.
 
     Both sides are tested, so each corrected p-value is doubled: the probability of any false verdict is at most ALPHA.
-    table: it has the columns p_right and p_wrong, which are corrected here, and last_phase_share, the share of T in a
-    truncated phase (nan without one). Beyond MAX_CUT_SHARE the regret says more about T than about the algorithms. Such
-    a row is open, unless the column by_design says that the definitions allow no other outcome.
+    table: it has the columns p_right and p_wrong, which are corrected here, and last_phase_share, the share of T in
+    the last phase, which T truncates (nan without one). Beyond MAX_LAST_PHASE_SHARE the regret says more about T than
+    about the algorithms. Such a row is open, unless the column by_design says that the definitions allow no other
+    outcome.
     """
     right, wrong = (np.minimum(1.0, 2 * stats.holm_adjusted(table[name].to_numpy())) for name in ("p_right", "p_wrong"))
     verdict = np.where(right <= ALPHA, SHOWN, np.where(wrong <= ALPHA, REFUTED, OPEN))
-    is_cut = table["last_phase_share"].fillna(0) > MAX_CUT_SHARE
+    is_long = table["last_phase_share"].fillna(0) > MAX_LAST_PHASE_SHARE
     if "by_design" in table:
-        is_cut &= ~table["by_design"]
-    return table.assign(p_right=right, p_wrong=wrong, verdict=np.where(is_cut, OPEN, verdict))
+        is_long &= ~table["by_design"]
+    return table.assign(p_right=right, p_wrong=wrong, verdict=np.where(is_long, OPEN, verdict))
 
 
 def primary_family(study: Study) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.patches import Rectangle
 
-from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
+from pfpne.paper.claims.outcomes import MAX_LAST_PHASE_SHARE
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN, decide_by_holm
 from pfpne.paper.exhibits.confirmation import complete_reading
 from pfpne.paper.exhibits.readings import (
@@ -122,7 +122,7 @@ def _smallest_in_words(verdicts: pd.DataFrame) -> str:
     """The verdicts on PF-PNE's lead, and the leads that remain if the rule on truncated phases applies to rivals."""
     smallest = verdicts[verdicts["id"].map(_topic).eq("smallest")]
     first = smallest[smallest["verdict"].eq(SHOWN)]
-    kept = first.loc[first["other_last_phase_share"] <= MAX_CUT_SHARE, "objective"]
+    kept = first.loc[first["other_last_phase_share"] <= MAX_LAST_PHASE_SHARE, "objective"]
     sentence = f"{STATEMENT_TOPICS['smallest']}: {_by_verdict(smallest)}."
     if len(kept) == len(first):
         return sentence
@@ -163,8 +163,8 @@ def answer(table: pd.DataFrame, printed: Reading, verdicts: pd.DataFrame, compar
         f" brackets the most if other choices move, too: {numbers}.",
     ]
     open_by_rival = verdicts[
-        (verdicts["other_last_phase_share"] > MAX_CUT_SHARE)
-        & (verdicts["last_phase_share"] <= MAX_CUT_SHARE)
+        (verdicts["other_last_phase_share"] > MAX_LAST_PHASE_SHARE)
+        & (verdicts["last_phase_share"] <= MAX_LAST_PHASE_SHARE)
         & (verdicts["verdict"] != OPEN)
     ]
     if len(open_by_rival):
@@ -566,6 +566,7 @@ def _verdict_in_words(statement: Statement, row: pd.Series) -> str:
         return f"{words} ({row['wins']} of {row['n']} runs)"
     if statement.kind == "difference":
         return f"{row['verdict']} (ratio {row['ratio']:.2g})"
-    cut = f"; {row['last_phase_share']:.0%} of T is one phase" if row["last_phase_share"] > MAX_CUT_SHARE else ""
+    is_long = row["last_phase_share"] > MAX_LAST_PHASE_SHARE
+    last_phase = f"; {row['last_phase_share']:.0%} of T is one phase" if is_long else ""
     words = "true by construction" if row["by_design"] else row["verdict"]
-    return f"{words} ({row['what']} = {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]{cut})"
+    return f"{words} ({row['what']} = {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]{last_phase})"

@@ -16,7 +16,7 @@ from pfpne.algorithms.hct import epoch_of
 from pfpne.algorithms.pf_pne import FedPNESettings, radius
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
-from pfpne.paper.claims.claim_tests import CUT_MATTERS
+from pfpne.paper.claims.claim_tests import PHASED_ALGORITHMS
 from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS_FOLDER
@@ -147,7 +147,7 @@ def count_run(experiment: Experiment, run: int) -> list[list]:
     """One row per depth of one run, with the values of CAUSES. The experiment has one of COUNTED_ALGORITHMS."""
     (name,), problem = experiment.algorithms, experiment.problem(run)
     partition = experiment.partition(run)
-    count = count_phases if name in CUT_MATTERS else count_trees
+    count = count_phases if name in PHASED_ALGORITHMS else count_trees
     return [[float(row[column]) for column in CAUSES] for row in count(name, problem, experiment.horizon, partition)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.paper.claims import stats
-from pfpne.paper.claims.claim_tests import has_stopped_communicating, keeps_communicating
+from pfpne.paper.claims.claim_tests import has_stopped_communicating, is_still_communicating
 from pfpne.paper.claims.evidence import summarize
 from pfpne.paper.claims.verdicts import decide_by_holm
 from pfpne.paper.exhibits.readings import (
@@ -120,7 +120,7 @@ def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs
         is_shown = all(as_stated)
         return [{**head, **row, "p_right": 0.0 if is_shown else 1.0, "p_wrong": 1.0 if is_shown else 0.0}]
     pairs = _pairs(statement, reading, column, n_runs, n_jobs, folder)
-    truncated_share = functools.partial(_truncated_share, statement.objective, reading, n_runs, n_jobs, folder)
+    last_phase_share = functools.partial(_last_phase_share, statement.objective, reading, n_runs, n_jobs, folder)
     subject = statement.numerator or ("fed-pne" if statement.kind == "global" else "pf-pne")
     others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
     rows = []
@@ -134,7 +134,7 @@ def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs
         row |= {"wins": int(np.all([x < 0 for x in excess], axis=0).sum())}
         p_right, p_wrong = stats.combine_p_values(p)
         row |= {"p_right": p_right, "p_wrong": p_wrong}
-        row |= {"last_phase_share": truncated_share(subject), "other_last_phase_share": truncated_share(other)}
+        row |= {"last_phase_share": last_phase_share(subject), "other_last_phase_share": last_phase_share(other)}
         rows.append(head | row)
     return rows
 
@@ -150,7 +150,7 @@ def _count(statement: Statement, reading: Reading, column, n_runs: int) -> tuple
     pf = column(statement.objective, "pf-pne", 1)
     if statement.kind == "grows":
         fed = column(statement.objective, "fed-pne", 1)
-        return list(keeps_communicating(fed, pf, reading.T)), float(fed.mean() / reading.T)
+        return list(is_still_communicating(fed, pf, reading.T)), float(fed.mean() / reading.T)
     rounds = column(statement.objective, "pf-pne", 2)
     return list(has_stopped_communicating(rounds, pf, reading["H_0"], reading.T)), float(pf.mean() / reading.T)
 
@@ -178,8 +178,8 @@ def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, 
     ]
 
 
-def _truncated_share(objective: str, reading: Reading, n_runs: int, n_jobs, folder: Path, name: str) -> float:
-    """The mean share of T in the phase of PF-PNE or Fed-PNE that T cuts; 0 for an algorithm without such phases."""
+def _last_phase_share(objective: str, reading: Reading, n_runs: int, n_jobs, folder: Path, name: str) -> float:
+    """The mean share of T in the last phase of PF-PNE or Fed-PNE, which T truncates; 0 for the other algorithms."""
     if name not in ("pf-pne", "fed-pne", IDENTICAL_FED_PNE):
         return 0.0
     runs = summarize(reading.experiment(objective, name, CONFIRMATION_SEED, n_runs), n_jobs, folder)
@@ -194,7 +194,7 @@ def decide_statements(comparisons: pd.DataFrame) -> pd.DataFrame:
     """Decide each statement: shown, refuted or open, by `decide_by_holm` over the statements of a reading.
 
     A statement is shown if all its comparisons are, and refuted if one of them is. If its subject spends more than half
-    of T in a truncated phase, a ratio says more about T than about the algorithms, and the statement is open.
+    of T in its last phase, a ratio says more about T than about the algorithms, and the statement is open.
 
     Parameters
     ----------

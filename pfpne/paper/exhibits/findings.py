@@ -102,16 +102,16 @@ class _Verdicts(NamedTuple):
         return f"{low:.2g} to {high:.2g}"
 
     def unfinished_in_words(self, topic: str) -> str:
-        """The number of cases that are open only because of a truncated phase, and in how many a rival is ahead."""
+        """The number of cases that are open only because of a long last phase, and in how many a rival is ahead."""
         case_columns, verdicts = ["id", "noise", "cells"], self.on_topic(self.verdicts, topic)
-        cut = verdicts[verdicts["decided_by"].str.endswith("of T is one phase")]
-        if cut.empty:
+        unfinished = verdicts[verdicts["decided_by"].str.endswith("of T is one phase")]
+        if unfinished.empty:
             return ""
-        ratios = self.on_topic(self.comparisons, topic).merge(cut[case_columns]).groupby(case_columns)["ratio"]
+        ratios = self.on_topic(self.comparisons, topic).merge(unfinished[case_columns]).groupby(case_columns)["ratio"]
         ahead = (ratios.max() > 1).sum()
         return (
-            f" {len(cut)} are open only because T truncates PF-PNE's last phase; rivals lead in"
-            f" {'all' if ahead == len(cut) else ahead}."
+            f" {len(unfinished)} are open only because T truncates PF-PNE's last phase; rivals lead in"
+            f" {'all' if ahead == len(unfinished) else ahead}."
         )
 
     def eliminated_in_words(self, topic: str) -> str:

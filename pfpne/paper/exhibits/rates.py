@@ -10,7 +10,7 @@ import pandas as pd
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.depths import watch
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
-from pfpne.paper.claims.outcomes import one_phase_reason
+from pfpne.paper.claims.outcomes import long_last_phase_reason
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS_FOLDER
@@ -111,7 +111,7 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
         means = group.groupby("T")[["regret", "alone"]].mean()
         ratio = means["regret"] / means["alone"]
         row |= {"first_ratio": ratio.iloc[0], "last_ratio": ratio.iloc[-1]}
-        row["one_phase"] = one_phase_reason(group["last_phase_share"][group["T"] == horizons[-1]])
+        row["one_phase"] = long_last_phase_reason(group["last_phase_share"][group["T"] == horizons[-1]])
         below = row["high"] <= allowed and not row["one_phase"]
         rows.append(row | {"verdict": SHOWN if below else OPEN})
     return pd.DataFrame(rows)

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.paper.claims.claim_tests import c_of_noise, has_stopped_communicating, keeps_communicating
+from pfpne.paper.claims.claim_tests import c_of_noise, has_stopped_communicating, is_still_communicating
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
 from pfpne.paper.exhibits import variants
 from pfpne.paper.run import cache
@@ -311,7 +311,7 @@ def judge_statement(statement: Statement, reading: Reading, measured: dict) -> t
         return own / other, own > other
     fed, pf = measured_of("fed-pne"), measured_of("pf-pne")
     if statement.kind == "grows":
-        return float((fed.last / reading.T).mean()), bool(keeps_communicating(fed.last, pf.last, reading.T).all())
+        return float((fed.last / reading.T).mean()), bool(is_still_communicating(fed.last, pf.last, reading.T).all())
     ended = has_stopped_communicating(pf.rounds, pf.last, reading["H_0"], reading.T)
     return float((pf.last / reading.T).mean()), bool(ended.all())
 

@@ -9,7 +9,7 @@ import seaborn as sns
 from pfpne.algorithms import UNLIMITED_ALGORITHMS, get_algorithm
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
-from pfpne.paper.claims.outcomes import MAX_CUT_SHARE, one_phase_reason
+from pfpne.paper.claims.outcomes import MAX_LAST_PHASE_SHARE, long_last_phase_reason
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, as_latex, in_latex, table_exhibit
@@ -70,9 +70,9 @@ def _row(study: Study, name: str, objective: str) -> dict:
         at_T = measured[kind][:, -1]
         row |= {kind: at_T.mean(), f"{kind}_sd": at_T.std(ddof=1) if len(at_T) > 1 else np.nan}
     rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up
-    slopes, untestable_reason = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
+    slopes, undecidable_reason = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
     low, high = stats.mean_interval(slopes, stream(study.seed, "table 1", name, objective))
-    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "one_phase": untestable_reason}
+    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "one_phase": undecidable_reason}
     row |= {"rounds": rounds[:, -1].mean(), "numbers": measured["numbers"][:, -1].mean()}
     talks = rounds[:, -1].min() > 0 and rounds.shape[1] > 1
     return row | {"rounds_per_doubling": (rounds[:, -1] - rounds[:, -2]).mean() if talks else np.nan}
@@ -83,9 +83,9 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
     noise, n = study.claim_conditions[0].noise, study.figure_runs
     clients = study.client_counts[:-1]  # the last takes as long as the others together
     rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
-    return stats.growth_exponents(clients, np.stack([table["regret"] for table in rows], axis=1)), one_phase_reason(
-        rows[-1]["last_phase_share"]
-    )
+    return stats.growth_exponents(
+        clients, np.stack([table["regret"] for table in rows], axis=1)
+    ), long_last_phase_reason(rows[-1]["last_phase_share"])
 
 
 def exponents(study: Study) -> pd.DataFrame:
@@ -149,9 +149,9 @@ def table_caption(study: Study) -> str:
         f" {study.figure_runs} runs. The exponent of M in R(T)/M is over M ="
         f" {', '.join(map(str, study.client_counts[:-1]))} identical"
         " clients. It is fitted to each run, and its mean has a bootstrap 95 % interval. "
-        f"{NO_FIT} marks a fit for which more than {MAX_CUT_SHARE:.0%} of T is one unfinished phase at the largest M; "
-        "the claims call it not decidable. Rounds are exchanges between the server and all clients; the paper counts "
-        "each M times. Their columns have those until T, and those that the last doubling of T added. The last column "
+        f"{NO_FIT} marks a fit for which more than {MAX_LAST_PHASE_SHARE:.0%} of T is one unfinished phase at the "
+        "largest M; the claims call it not decidable. Rounds are exchanges between the server and all clients; "
+        "the paper counts each M times. Their columns have those until T, and those that the last doubling of T added. The last column "
         "has the numbers sent. Blank: nothing is communicated. The figure table1_exponents shows how regret grows "
         "with T."
     )

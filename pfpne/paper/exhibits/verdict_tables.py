@@ -7,7 +7,7 @@ import pandas as pd
 
 from pfpne.paper.claims.claim_tests import LARGE_FACTOR
 from pfpne.paper.claims.evidence import Study
-from pfpne.paper.claims.outcomes import MAX_CUT_SHARE
+from pfpne.paper.claims.outcomes import MAX_LAST_PHASE_SHARE
 from pfpne.paper.claims.verdicts import ALPHA, PF_PNE_DELTAS, evaluate_claims, primary_family, times_by_objective
 from pfpne.paper.exhibits.findings import VERDICT_GROUPS, count_groups
 from pfpne.paper.run.selections import PAPER_ALGORITHMS
@@ -106,7 +106,8 @@ def primary_as_strings(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in table[table["objective"] != "all"].to_dict("records"):
-        cut = f" ({row['last_phase_share']:.1%} of T is one phase)" if row["last_phase_share"] > MAX_CUT_SHARE else ""
+        is_long = row["last_phase_share"] > MAX_LAST_PHASE_SHARE
+        last_phase = f" ({row['last_phase_share']:.1%} of T is one phase)" if is_long else ""
         rows.append(
             {
                 "Objective": title(row["objective"]),
@@ -114,7 +115,7 @@ def primary_as_strings(table: pd.DataFrame) -> pd.DataFrame:
                 "Best rival": label(row["rival"]),
                 "PF-PNE / rival": f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]",
                 "P(PF-PNE has less)": f"{row['improvement']:.2f}",
-                "Verdict": f"{row['verdict']}{cut}",
+                "Verdict": f"{row['verdict']}{last_phase}",
             }
         )
     return pd.DataFrame(rows)
