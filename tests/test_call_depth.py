@@ -13,7 +13,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from pfpne.paper.claims import evidence
-from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimCondition, Study
+from pfpne.paper.claims.evidence import SUMMARY_COLUMNS, ClaimCondition, Study
 from pfpne.paper.exhibits import findings, pages, regret, verdict_tables
 from pfpne.paper.run.parameters import Parameters, complete
 from pfpne.paper.run.results import Results, run_experiment
@@ -102,9 +102,9 @@ def test_from_a_row_of_the_claims_to_the_readme_it_is_ten_calls_at_most(monkeypa
 
 
 def test_the_numbers_of_a_run_are_asked_for_in_one_way():
-    """Study.runs, one row per run; nothing else of a study gives regret."""
+    """Study.summaries, one row per run; nothing else of a study gives regret."""
     methods = {name for name, member in vars(Study).items() if callable(member) and not name.startswith("_")}
-    assert methods == {"experiment", "runs", "variant_regrets", "per_run"}
+    assert methods == {"experiment", "summaries", "variant_regrets", "per_run"}
     study = Study(2, 60, 2, 2, (), n_jobs=1)
-    assert set(inspect.signature(study.runs).parameters) == set(inspect.signature(study.experiment).parameters)
-    assert "regret" in RUN_COLUMNS and np.isscalar(study.sweep_runs)
+    assert set(inspect.signature(study.summaries).parameters) == set(inspect.signature(study.experiment).parameters)
+    assert "regret" in SUMMARY_COLUMNS and np.isscalar(study.sweep_runs)

@@ -23,7 +23,7 @@ from pfpne.paper.claims.claim_tests import (
     rank_among,
     rounds_bound,
 )
-from pfpne.paper.claims.evidence import RUN_COLUMNS, ClaimCondition, Study, summarize
+from pfpne.paper.claims.evidence import SUMMARY_COLUMNS, ClaimCondition, Study, summarize
 from pfpne.paper.claims.outcomes import ClaimCase, Comparison, Outcome
 from pfpne.paper.exhibits import forest_plot, table1
 from pfpne.paper.run import batch
@@ -42,17 +42,17 @@ def rng():
 
 @dataclass(frozen=True)
 class MadeUp(Study):
-    """Study whose runs are computed from `tell(algorithm, run, **what it was asked)`, a dict of RUN_COLUMNS."""
+    """Study whose runs are computed from `tell(algorithm, run, **what it was asked)`, a dict of SUMMARY_COLUMNS."""
 
     tell: object = None
 
-    def runs(self, objective, algorithms, noise, n_runs=None, **changes):
+    def summaries(self, objective, algorithms, noise, n_runs=None, **changes):
         n_runs = self.claim_runs if n_runs is None else n_runs
         asked = {"objective": objective, "noise": noise, "n_clients": self.n_clients, "horizon": self.horizon}
         asked |= {"settings": {}, **changes}
         same = {"algorithm": algorithms, "simple_regret": 5e-10}
         rows = [{**same, "run": run, **self.tell(algorithms, run, asked)} for run in range(n_runs)]
-        return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+        return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
 
     def per_run(self, function, experiment, *arguments):
         if function is depths.count_events:
@@ -100,11 +100,11 @@ def test_a_case_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     study = made_up(lambda algorithm, run, what: asked.append((algorithm, what["settings"])) or {}, n_runs=1)
     paper, own = (ClaimCase(study, study.claim_conditions[0], "garland", true_Delta) for true_Delta in (False, True))
     for case in (paper, own):
-        case.runs()
-        case.runs("fed-pne")
-        case.runs(settings={"c": 0.2})
-        case.runs(settings={"Delta": 0.0})
-    paper.runs(settings={"Delta": 0.01})  # the default
+        case.summaries()
+        case.summaries("fed-pne")
+        case.summaries(settings={"c": 0.2})
+        case.summaries(settings={"Delta": 0.0})
+    paper.summaries(settings={"Delta": 0.01})  # the default
     pf_pne, fed_pne = [{}, {"c": 0.2}, {"Delta": 0.0}], {}
     true = {"Delta": "true"}
     assert [settings for name, settings in asked if name == "fed-pne"] == [fed_pne, fed_pne]
@@ -766,7 +766,7 @@ def test_the_numbers_of_a_run_by_hand():
         settings={"Delta": 0.25},
         seconds=1.5,
     )
-    numbers = dict(zip(list(RUN_COLUMNS)[2:], evidence.summary_row(run), strict=True))
+    numbers = dict(zip(list(SUMMARY_COLUMNS)[2:], evidence.summary_row(run), strict=True))
     wanted = {
         "regret": 400,
         "global_regret": 800,
@@ -779,7 +779,7 @@ def test_the_numbers_of_a_run_by_hand():
     wanted |= {"simple_regret": 0.4, "last_phase_share": 0.0, "Delta": 0.25, "seconds": 1.5}
     assert numbers == pytest.approx(wanted)
     run.communication, run.global_regret, run.settings = run.communication[:0], None, {}
-    numbers = dict(zip(list(RUN_COLUMNS)[2:], evidence.summary_row(run), strict=True))
+    numbers = dict(zip(list(SUMMARY_COLUMNS)[2:], evidence.summary_row(run), strict=True))
     assert (numbers["rounds"], numbers["last_round"], numbers["numbers"], numbers["numbers_up"]) == (0, 0, 0, 0)
     assert math.isnan(numbers["global_regret"]) and math.isnan(numbers["Delta"])
 
@@ -844,7 +844,7 @@ def test_a_row_of_table_1_by_hand():
 
 def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
     study = Study(2, 60, 2, 2, (), n_jobs=1, folder=tmp_path)
-    rows = study.runs("garland", "pf-pne", "bernoulli", global_regret=True, settings={"Delta": "true"})
+    rows = study.summaries("garland", "pf-pne", "bernoulli", global_regret=True, settings={"Delta": "true"})
     run = pfpne.simulate(
         "pf-pne", pfpne.make_problem("garland", n_clients=2, run=1), 60, global_regret=True, Delta="true"
     )
@@ -881,14 +881,14 @@ def test_the_primary_family_by_hand(monkeypatch):
     conditions = (ClaimCondition("bernoulli", "bernoulli", ("garland",)), ClaimCondition("2.0", 2.0, ("garland",)))
     study = Study(2, 100, 6, 4, (*conditions, ClaimCondition("2.0", 2.0, ("garland",), "cyclic")))
 
-    def runs(self, algorithm="pf-pne", **changes):
+    def summaries(self, algorithm="pf-pne", **changes):
         level = {"pf-pne": 1.0, "hct-pyxab": 2.0, "fn-ucb": 1.6}.get(algorithm, 3.0)
         regret = level + np.linspace(0.0, 0.5, 8)
         regret[-1] += 20.0 * (algorithm == "fn-ucb")  # of the rivals the smallest median, and the largest mean
         last_phase = 0.6 if self.condition.noise == 2.0 else [0.1] * 7 + [0.9]  # in one run the most of T
         return pd.DataFrame({"regret": regret, "last_phase_share": last_phase})
 
-    monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
+    monkeypatch.setattr(outcomes.ClaimCase, "summaries", summaries)
     table = claims.primary_family(study)
     assert table["objective"].tolist() == ["garland", "garland", "all"]  # cyclic cells are left out
     first = table.iloc[0]
@@ -904,7 +904,7 @@ def test_the_primary_family_by_hand(monkeypatch):
 def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, last_phase, why):
     """What is compared at T is decided by the phase that T cuts; communication is not."""
 
-    def runs(self, algorithm="pf-pne", settings=None, **changes):
+    def summaries(self, algorithm="pf-pne", settings=None, **changes):
         return pd.DataFrame(
             {
                 "regret": np.full(4, 1.0 if algorithm == "pf-pne" else 2.0),
@@ -913,7 +913,7 @@ def test_a_cut_phase_leaves_a_comparison_of_regrets_open(monkeypatch, last_phase
             }
         )
 
-    monkeypatch.setattr(outcomes.ClaimCase, "runs", runs)
+    monkeypatch.setattr(outcomes.ClaimCase, "summaries", summaries)
     case = ClaimCase(Study(2, 100, 6, 4, ()), ClaimCondition("bernoulli", "bernoulli", ("garland",)), "garland")
     assert [one.undecidable_reason for one in claim_tests.compare(case, ["hct"], below=1).comparisons] == [why]
     assert [

@@ -285,7 +285,7 @@ def test_the_table_is_shown_and_kept(study, table):
 
 def test_another_maximum_is_added_step_by_step(study, table):
     experiment = study.experiment("garland", "pf-pne", "bernoulli", 2)
-    ours = study.runs("garland", "pf-pne", "bernoulli", 2)["regret"].to_numpy()
+    ours = study.summaries("garland", "pf-pne", "bernoulli", 2)["regret"].to_numpy()
     more = [60 * (1 - experiment.problem(run).optimum).mean() for run in range(2)]
     row = table[table["deviation"] == 14].iloc[0]
     assert row["ratio"] == pytest.approx((ours + more).mean() / ours.mean())

@@ -275,13 +275,13 @@ def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift
     rows += [(f, "cyclic", 0.1, 5.0, 5.0) for f in rates.SHRINKING_OBJECTIVES for _ in range(9)]
     problems, given, asked = pd.DataFrame(rows, columns=["objective", "cells", "shift", "d_min", "d_new"]), [], []
 
-    def runs(self, objective, name, noise, horizon, shift, settings=None):
+    def summaries(self, objective, name, noise, horizon, shift, settings=None):
         asked.append((objective, name, noise, horizon, shift, settings))
         one = {"run": [0, 1], "Delta": [0.1, 0.3], "regret": [1.0, 2.0], "last_phase_share": [0.3, 0.4]}
         return pd.DataFrame(one) * (1 if name == "pf-pne" else 10)
 
     monkeypatch.setattr(rates, "shifts_for", lambda *how: given.append(how[:2]) or {T: 0.1 + 1 / T for T in how[2]})
-    monkeypatch.setattr(Study, "runs", runs)
+    monkeypatch.setattr(Study, "summaries", summaries)
     table = rates.measure_shrinking(problems, parameters(n_clients=5, horizon=320, shift=0.1))
     assert given == [(f, 0.7) for f in rates.SHRINKING_OBJECTIVES] and (table["d"] == 0.7).all()
     assert table["T"].unique().tolist() == [10, 20, 40, 80, 160, 320] and len(table) == 2 * 2 * 6 * 2
@@ -340,7 +340,9 @@ def test_what_rounding_up_costs():
 
 def test_fed_pne_is_faster_where_its_regret_is_a_smaller_multiple(monkeypatch):
     regrets = {"fed-pne": [2.0, 4.0, 3.0], "pe": [8.0, 16.0, 12.0], "hct": [1.0, 2.0, 1.5]}  # ratios 1/4 and 2
-    monkeypatch.setattr(Study, "runs", lambda self, f, name, *how, **changes: pd.DataFrame({"regret": regrets[name]}))
+    monkeypatch.setattr(
+        Study, "summaries", lambda self, f, name, *how, **changes: pd.DataFrame({"regret": regrets[name]})
+    )
     monkeypatch.setattr(rates, "rows_of_runs", lambda *how: [[[0.1, 0.5, 3.0]], [[0.3, 0.7, 5.0]]])
     table = rates.compare_speed(parameters(n_runs=3))
     reached = table[["rival", "ratio", "low", "high", "verdict"]].drop_duplicates()

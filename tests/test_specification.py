@@ -43,7 +43,7 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     first = {name: values[:1] for name, values in CHOICES.items()} | {"noise": ("bernoulli",)}
 
     def mean(name, **changes):
-        return study.runs("garland", name, "bernoulli", **changes)["regret"].mean()
+        return study.summaries("garland", name, "bernoulli", **changes)["regret"].mean()
 
     table = compare_combinations(study, max_values=2)
     garland = table[table["objective"] == "garland"].set_index([name for name in CHOICES if name != "cells"])
@@ -60,7 +60,7 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **IDENTICAL_CLIENTS, settings={"c": 0.05})
     assert garland.loc[other, "fn-ucb"] == mean("fn-ucb", horizon=6, **IDENTICAL_CLIENTS)  # read off the curve to 60
     on_cells = specification._mean_regret(study, "himmelblau", "pe", "cyclic", 6, "bernoulli", 0.3, (("c", 0.2),), "")
-    cyclic = study.runs("himmelblau", "pe", "bernoulli", cells="cyclic", horizon=6, shift=0.3, settings={"c": 0.2})
+    cyclic = study.summaries("himmelblau", "pe", "bernoulli", cells="cyclic", horizon=6, shift=0.3, settings={"c": 0.2})
     assert on_cells == cyclic["regret"].mean()
 
 

@@ -215,7 +215,7 @@ def number_of(*parts) -> float:
 class MadeUpStudy(SimpleNamespace):
     """A study with made-up runs: each number depends on what was asked for, and nothing is simulated."""
 
-    def runs(self, objective, algorithm, noise, n_runs, **changes) -> pd.DataFrame:
+    def summaries(self, objective, algorithm, noise, n_runs, **changes) -> pd.DataFrame:
         self.asked.append((objective, algorithm, noise, n_runs, changes))
         told = {name: changes[name] for name in sorted(changes)}
         columns = ("regret", "global_regret", "rounds", "numbers", "last_phase_share")
@@ -262,7 +262,7 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
     study = made_up_study(n_runs, **changes)
     row = table1._row(study, name, "garland")
     at_T, before = (
-        study.runs("garland", name, 0.5, n_runs, horizon=T, global_regret=True)
+        study.summaries("garland", name, 0.5, n_runs, horizon=T, global_regret=True)
         for T in (60, study.horizons[-2 if len(study.horizons) > 1 else -1])
     )
     stated = table1.STATED.get(name, ("", "", ""))
@@ -276,7 +276,7 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
     expected |= {"M_slope": np.nan, "M_low": np.nan, "M_high": np.nan, "one_phase": ""}
     if has_slopes:
         clients = study.client_counts[:-1]
-        at_M = [study.runs("garland", name, 0.5, n_runs, n_clients=M, shift=0.0, common=0.1) for M in clients]
+        at_M = [study.summaries("garland", name, 0.5, n_runs, n_clients=M, shift=0.0, common=0.1) for M in clients]
         regrets = np.stack([table["regret"] for table in at_M], axis=1)
         slopes = stats.growth_exponents(clients, regrets)
         assert slopes == pytest.approx(np.polyfit(np.log(clients), np.log(regrets.T), 1)[0])

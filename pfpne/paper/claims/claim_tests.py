@@ -93,10 +93,10 @@ def compare(
     if on_figure_runs:
         changes["n_runs"] = case.study.figure_runs
     other_settings = {"c": c_of_noise(case.condition.noise)} if tuned_c else {}
-    runs = case.runs(algorithm, settings, **changes)
+    runs = case.summaries(algorithm, settings, **changes)
     undecidable_reason = undecidable_regret_reason(algorithm, quantity, runs)
     for other in others:
-        theirs = case.runs(other, other_settings, **changes)[quantity].to_numpy()
+        theirs = case.summaries(other, other_settings, **changes)[quantity].to_numpy()
         pair = label(algorithm), label(other)
         comparisons += inequalities(runs[quantity].to_numpy(), theirs, pair, below, above, undecidable_reason)
     return Outcome(comparisons)
@@ -109,14 +109,14 @@ def c_of_noise(noise: float | str) -> float:
 
 def compare_global(case: ClaimCase, algorithm: str) -> Outcome:
     """The algorithm's global R(T)/M, against f-bar's maximum, is below its local R(T)/M."""
-    runs = case.runs(algorithm, global_regret=True, n_runs=case.study.figure_runs)
+    runs = case.summaries(algorithm, global_regret=True, n_runs=case.study.figure_runs)
     against_global, local = runs["global_regret"].to_numpy(), runs["regret"].to_numpy()
     return Outcome(inequalities(against_global, local, ("global", "local"), below=1))
 
 
 def compare_identical(case: ClaimCase, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is more than `above` times its R(T)/M with identical clients."""
-    apart, identical = (case.runs(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENTS))
+    apart, identical = (case.summaries(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENTS))
     pair = f"shift {case.study.shift:g}", "alike"
     undecidable_reason = undecidable_regret_reason(algorithm, "regret", apart)
     regrets = apart["regret"].to_numpy(), identical["regret"].to_numpy()
@@ -125,7 +125,7 @@ def compare_identical(case: ClaimCase, algorithm: str, above: float) -> Outcome:
 
 def finds_own(case: ClaimCase) -> Outcome:
     """At T, PF-PNE's simple regret is below the simple regret of deploying f-bar's maximiser at every client."""
-    deployed = case.runs()["simple_regret"].to_numpy()
+    deployed = case.summaries()["simple_regret"].to_numpy()
     at_global_maximum = case.per_run(depths.gaps_at_global_maximum).mean(axis=1)
     return Outcome(inequalities(deployed, at_global_maximum, ("PF-PNE", "global maximiser"), below=1))
 
@@ -135,13 +135,13 @@ def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: f
 
     The claim is vacuous if PF-PNE's regret is close to that of random points: then no setting can matter.
     """
-    runs = {name: case.runs(name) for name in PAPER_ALGORITHMS}
+    runs = {name: case.summaries(name) for name in PAPER_ALGORITHMS}
     pf_pne, *rivals = (table["regret"].to_numpy() for table in runs.values())
     undecidable_reason = undecidable_regret_reason("pf-pne", "regret", runs["pf-pne"])
     comparisons, ranks = [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
         if not (name == "Delta" and case.true_Delta):
-            moved = case.runs(settings={name: value}, **case.sweep)["regret"].to_numpy()
+            moved = case.summaries(settings={name: value}, **case.sweep)["regret"].to_numpy()
             comparisons += inequalities(moved, pf_pne, f"{name} = {value:g}", within, 1 / within, undecidable_reason)
             ranks.append(rank_among(moved, rivals))
     random_regret = case.study.horizon * case.per_run(depths.gap_of_random_points)
@@ -158,9 +158,9 @@ def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: f
 
 def any_Delta(case: ClaimCase, deltas: Sequence[float], below: float) -> Outcome:
     """With each of these Delta, PF-PNE's R(T)/M is below `below` times PE's."""
-    pe, comparisons = case.runs("pe")["regret"].to_numpy(), []
+    pe, comparisons = case.summaries("pe")["regret"].to_numpy(), []
     for Delta in deltas:
-        runs = case.runs(settings={"Delta": Delta}, **case.sweep)
+        runs = case.summaries(settings={"Delta": Delta}, **case.sweep)
         pf_pne, undecidable_reason = runs["regret"].to_numpy(), undecidable_regret_reason("pf-pne", "regret", runs)
         comparisons += inequalities(pf_pne, pe, f"Delta = {Delta:g}", below, undecidable_reason=undecidable_reason)
     return Outcome(comparisons)
@@ -171,7 +171,7 @@ def any_shift(case: ClaimCase, shifts: Sequence[float], below: float, above=None
     comparisons = []
     for shift in shifts:
         changes = ({"shift": shift} if shift else IDENTICAL_CLIENTS) | case.sweep
-        pf_pne_runs, pe_runs = (case.runs(name, **changes) for name in ("pf-pne", "pe"))
+        pf_pne_runs, pe_runs = (case.summaries(name, **changes) for name in ("pf-pne", "pe"))
         what = f"shift {shift:g}" if shift else "alike"
         undecidable_reason = undecidable_regret_reason("pf-pne", "regret", pf_pne_runs)
         regrets = pf_pne_runs["regret"].to_numpy(), pe_runs["regret"].to_numpy()
@@ -197,7 +197,7 @@ def growth_exponent(case: ClaimCase, along: str, below: float, quantity="regret"
     (parameter, scale, changes), comparisons = scales[along], []
     for Delta in deltas:
         settings = {} if Delta is None else {"Delta": Delta}
-        tables = [case.runs(settings=settings, **{parameter: x}, **case.sweep, **changes) for x in scale]
+        tables = [case.summaries(settings=settings, **{parameter: x}, **case.sweep, **changes) for x in scale]
         slopes = stats.growth_exponents(scale, np.stack([table[quantity] for table in tables], axis=1))
         name = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
         undecidable_reason = long_last_phase_reason(tables[-1]["last_phase_share"]) if quantity == "regret" else ""
@@ -231,7 +231,7 @@ def has_stopped_communicating(rounds, last, H_0, T: int):
 
 def keeps_communicating(case: ClaimCase) -> Counted:
     """Fed-PNE has a round after T/10 and after PF-PNE's last round; None if its last phase is too long."""
-    fed, pf, T = case.runs("fed-pne"), case.runs(), case.study.horizon
+    fed, pf, T = case.summaries("fed-pne"), case.summaries(), case.study.horizon
     later = is_still_communicating(fed["last_round"], pf["last_round"], T)
     is_long = T - fed["last_round"] > MAX_LAST_PHASE_SHARE * T  # its last phase
     as_claimed = [True if goes_on else None if long else False for goes_on, long in zip(later, is_long, strict=True)]
@@ -242,7 +242,7 @@ def keeps_communicating(case: ClaimCase) -> Counted:
 
 def stops_communicating(case: ClaimCase) -> Counted:
     """PF-PNE's stage 1 ends before T, and nothing is sent after it; None if the horizon ends within stage 1."""
-    runs = case.runs()
+    runs = case.summaries()
     H_0 = last_depth(runs)
     ended = has_stopped_communicating(runs["rounds"], runs["last_round"], H_0, case.study.horizon)
     in_stage_1 = runs["rounds"] < H_0 + 1  # at T
@@ -252,7 +252,7 @@ def stops_communicating(case: ClaimCase) -> Counted:
 
 def costs_bounded(case: ClaimCase) -> Counted:
     """PF-PNE has at most H_0 + 1 rounds, and sends at most as many numbers as if no node were ever eliminated."""
-    runs, M = case.runs(), case.study.n_clients
+    runs, M = case.summaries(), case.study.n_clients
     H_0 = last_depth(runs)
     # 2^h nodes at each depth h = 0..H_0: of each, every client sends one number and receives three
     bound = H_0.map(lambda h: 4 * M * (2 ** (h + 1) - 1))
@@ -262,7 +262,7 @@ def costs_bounded(case: ClaimCase) -> Counted:
 
 def within_Delta(case: ClaimCase) -> Counted:
     """|f-bar* - f_m*| is at most the paper's Delta, for every client."""
-    true = case.runs(settings={"Delta": "true"})["Delta"].to_numpy()
+    true = case.summaries(settings={"Delta": "true"})["Delta"].to_numpy()
     return Counted(
         (true <= PAPER_SETTINGS.Delta).tolist(), f": {format_number(true.min())} to {format_number(true.max())}"
     )
@@ -305,7 +305,7 @@ def rounds_bounded(case: ClaimCase, deltas: Sequence[float | str]) -> Counted:
     for Delta in deltas:
         by_T = []
         for T in horizons:
-            runs = case.runs(horizon=T, settings={"Delta": Delta}, **case.sweep)
+            runs = case.summaries(horizon=T, settings={"Delta": Delta}, **case.sweep)
             bounds = [rounds_bound(given, T, case.study.n_clients) for given in runs["Delta"]]
             as_claimed += (runs["rounds"] <= bounds).tolist()
             by_T.append(f"{range_in_words(runs['rounds'])} (bound {range_in_words(bounds, '{:.1f}')})")
@@ -373,7 +373,7 @@ def measure_times(case: ClaimCase) -> dict:
     alike: the share in which no other algorithm takes more than LARGE_FACTOR times as long as another.
     """
     n, head = case.study.figure_runs, {"noise": case.condition.name, "cells": case.condition.cells}
-    seconds = pd.DataFrame({name: case.runs(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
+    seconds = pd.DataFrame({name: case.summaries(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
     others = seconds.drop(columns="fn-ucb")
     longest, shortest = others.max(axis=1), others.min(axis=1)
     slower, alike = seconds["fn-ucb"] >= LARGE_FACTOR * longest, longest <= LARGE_FACTOR * shortest

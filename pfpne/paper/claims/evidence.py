@@ -1,6 +1,6 @@
 """The summaries of runs that the claims and Table 1 use, stored beside the runs so that reading is quick.
 
-`Study` defines the runs. `Study.runs` returns their summaries, one row per run. `summarize` does so for any experiment,
+`Study` defines the runs. `Study.summaries` has one row per run. `summarize` does so for any experiment,
 and `summarize_many` for tens of thousands of runs, of which only the summaries are stored.
 """
 
@@ -134,8 +134,8 @@ class Study:
         scale |= {"n_runs": n_runs or self.claim_runs, "noise": noise, **changes}
         return Experiment(objective, algorithms=(algorithm,), **scale)
 
-    def runs(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> pd.DataFrame:
-        """One row per run of one algorithm, columns as in RUN_COLUMNS; arguments as for `experiment`."""
+    def summaries(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> pd.DataFrame:
+        """One row per run of one algorithm, columns as in SUMMARY_COLUMNS; arguments as for `experiment`."""
         return summarize(self.experiment(objective, algorithm, noise, n_runs, **changes), self.n_jobs, self.folder)
 
     def variant_regrets(
@@ -157,7 +157,7 @@ class Study:
         return np.array(rows_of_runs(function, [experiment], self.n_jobs, self.folder, label, [arguments]))
 
 
-RUN_COLUMNS = {
+SUMMARY_COLUMNS = {
     "algorithm": "name",
     "run": "0, 1, ...",
     "regret": "R(T)/M",
@@ -175,14 +175,14 @@ RUN_COLUMNS = {
 
 
 def _summary(experiment: Experiment, rows_of: Callable[[], list[list]], folder: Path) -> pd.DataFrame:
-    """The stored table of an experiment, columns as in RUN_COLUMNS; if there is none, it is made from rows_of() now."""
+    """The stored table of an experiment, columns as in SUMMARY_COLUMNS; if there is none, it is made from rows_of() now."""
     first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
     key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
-    return pd.DataFrame(cache.stored_rows(key, rows_of, folder), columns=list(RUN_COLUMNS))
+    return pd.DataFrame(cache.stored_rows(key, rows_of, folder), columns=list(SUMMARY_COLUMNS))
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
-    """One row per run of the experiment, columns as in RUN_COLUMNS: read if it was summarized before, else run now."""
+    """One row per run of the experiment, columns as in SUMMARY_COLUMNS: read if it was summarized before, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # a short one flickers
 
     def rows() -> list[list]:
@@ -213,7 +213,7 @@ def _summarize_group(group: list[Experiment], folder: Path) -> list[pd.DataFrame
 
 
 def summary_row(result: Run) -> list:
-    """The numbers of one run: the columns of RUN_COLUMNS after the first two."""
+    """The numbers of one run: the columns of SUMMARY_COLUMNS after the first two."""
     carried = result.communication
     global_regret = math.nan if result.global_regret is None else float(result.global_regret[:, -1].mean())
     return [

@@ -121,13 +121,13 @@ class ClaimCase:
     objective: str
     true_Delta: bool = False
 
-    def runs(self, algorithm: str = "pf-pne", settings: dict | None = None, **changes) -> pd.DataFrame:
-        """One row per run of an algorithm, columns as in pfpne.paper.claims.evidence.RUN_COLUMNS.
+    def summaries(self, algorithm: str = "pf-pne", settings: dict | None = None, **changes) -> pd.DataFrame:
+        """One row per run of an algorithm, columns as in pfpne.paper.claims.evidence.SUMMARY_COLUMNS.
 
         settings: the algorithm's settings, without the case's Delta. changes: as for Study.experiment.
         """
         changes = {"cells": self.condition.cells, "settings": self.settings_for(algorithm, settings), **changes}
-        return self.study.runs(self.objective, algorithm, self.condition.noise, **changes)
+        return self.study.summaries(self.objective, algorithm, self.condition.noise, **changes)
 
     def settings_for(self, algorithm: str, settings: dict | None = None) -> dict:
         """The given settings and, for PF-PNE, the case's Delta."""
@@ -157,7 +157,7 @@ def long_last_phase_reason(last_phase_share: pd.Series) -> str:
     """The reason why an algorithm's regret cannot be compared if its last phase takes more than half of T; else "".
 
     In a phase that T truncates, regret is a straight line, whatever the algorithm, and nothing is learnt from it.
-    last_phase_share: this column of Study.runs.
+    last_phase_share: this column of Study.summaries.
     """
     share = last_phase_share.mean()
     return f"{share:.0%} of T is one phase" if share > MAX_LAST_PHASE_SHARE else ""

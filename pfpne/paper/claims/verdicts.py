@@ -308,9 +308,9 @@ def primary_family(study: Study) -> pd.DataFrame:
     conditions = [condition for condition in study.claim_conditions if condition.cells == "random"]
     for case in _main_cases(study, conditions):
         condition, objective = case.condition, case.objective
-        runs = case.runs()
+        runs = case.summaries()
         pf_pne, last_phase_share = runs["regret"].to_numpy(), runs["last_phase_share"].mean()
-        theirs = {name: case.runs(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
+        theirs = {name: case.summaries(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
         rival = min(theirs, key=lambda name: theirs[name].mean())
         random = partial(stream, study.seed, "primary", objective, condition.name)
         p = np.array([stats.sign_flip(pf_pne - regret, random()) for regret in theirs.values()])

@@ -51,7 +51,7 @@ class OtherChoice:
             return study.variant_regrets(objective, *VARIANTS[self.variant], self.noise, n_runs)
         settings = self.settings(study.n_clients) if callable(self.settings) else self.settings
         noise, other = self.noise if self.other_noise is None else self.other_noise, self.other or self.algorithm
-        runs = study.runs(objective, other, noise, n_runs, settings=settings, cells=self.cells)
+        runs = study.summaries(objective, other, noise, n_runs, settings=settings, cells=self.cells)
         regret = runs["regret"].to_numpy()
         if self.maximum is None:
             return regret
@@ -136,7 +136,7 @@ def measure_deviations(study: Study) -> pd.DataFrame:
     for choice in OTHER_CHOICES:
         for objective in choice.objectives:
             head = (choice.deviation, choice.algorithm, choice.change, objective)
-            runs = study.runs(objective, choice.algorithm, choice.noise, study.figure_runs)
+            runs = study.summaries(objective, choice.algorithm, choice.noise, study.figure_runs)
             ours = runs["regret"].to_numpy()
             ratio = stats.ratio_interval(choice.regret(study, objective), ours, stream(study.seed, "deviations", *head))
             rows.append((*head, len(ours), *ratio))

@@ -40,11 +40,11 @@ def ratios(study: Study) -> pd.DataFrame:
     rows = []
     for condition in study.claim_conditions:
         for objective in condition.objectives:
-            pf_pne = study.runs(objective, "pf-pne", condition.noise, cells=condition.cells)["regret"].to_numpy()
+            pf_pne = study.summaries(objective, "pf-pne", condition.noise, cells=condition.cells)["regret"].to_numpy()
             for rival in RIVALS:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == PF_PNE_WITH_TRUE_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
-                runs = study.runs(objective, name, condition.noise, n, cells=condition.cells, settings=settings)
+                runs = study.summaries(objective, name, condition.noise, n, cells=condition.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()
                 head = condition.name, condition.cells, objective, rival
                 rows.append((*head, n, *stats.ratio_interval(theirs, pf_pne[:n], stream(study.seed, "ratios", *head))))

@@ -67,8 +67,8 @@ def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESU
         shifts = shifts_for(objective, d, study.horizons, p, folder)
         for noise, T in itertools.product(SHRINKING_NOISES, study.horizons):
             changes = {"horizon": T, "shift": shifts[T]}
-            ours = study.runs(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
-            alone = study.runs(objective, "pe", noise, **changes)
+            ours = study.summaries(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
+            alone = study.summaries(objective, "pe", noise, **changes)
             part = ours[["run", "Delta", "regret"]].assign(alone=alone["regret"])
             part["last_phase_share"], part["alone_last_phase_share"] = (
                 ours["last_phase_share"],
@@ -150,9 +150,9 @@ def compare_speed(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     for objective, (clients, changes) in itertools.product(ONE_PER_DIMENSION, CLIENT_CHANGES.items()):
         experiment = study.experiment(objective, "fed-pne", "bernoulli", **changes)
         spent = np.array(rows_of_runs(_budget_shares, [experiment], p.n_jobs, folder)).reshape(-1, 3).mean(axis=0)
-        ours = study.runs(objective, "fed-pne", "bernoulli", **changes)["regret"].to_numpy()
+        ours = study.summaries(objective, "fed-pne", "bernoulli", **changes)["regret"].to_numpy()
         for rival in SINGLE_CLIENT_SEARCHES:
-            theirs = study.runs(objective, rival, "bernoulli", **changes)["regret"].to_numpy()
+            theirs = study.summaries(objective, rival, "bernoulli", **changes)["regret"].to_numpy()
             rng = stream(p.seed, "speed", objective, clients, rival)
             ratio, low, high = stats.ratio_interval(ours, theirs, rng)
             verdict = SHOWN if high < 1 else REFUTED if low > 1 else OPEN

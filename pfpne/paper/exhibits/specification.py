@@ -95,13 +95,13 @@ def _mean_regret(
     n, clients = study.claim_runs, IDENTICAL_CLIENTS if clients == "alike" else {"shift": clients}
     changes = {"cells": cells, "settings": dict(settings), **clients}
     if name == "fn-ucb":  # whose choices do not depend on T
-        return study.runs(objective, name, noise, n, **changes)[
+        return study.summaries(objective, name, noise, n, **changes)[
             "regret" if T == study.horizon else "early_regret"
         ].mean()
     changes["horizon"] = T
     if variant:
         return study.variant_regrets(objective, *variants.VARIANTS[variant], noise, n, **changes).mean()
-    return study.runs(objective, name, noise, n, **changes)["regret"].mean()
+    return study.summaries(objective, name, noise, n, **changes)["regret"].mean()
 
 
 def claims_held(table: pd.DataFrame) -> pd.DataFrame:

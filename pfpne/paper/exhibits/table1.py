@@ -82,7 +82,7 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
     """Exponents (n,) of M in R(T)/M with identical clients, and the reason, if any, why they say little."""
     noise, n = study.claim_conditions[0].noise, study.figure_runs
     clients = study.client_counts[:-1]  # the last takes as long as the others together
-    rows = [study.runs(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
+    rows = [study.summaries(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
     return stats.growth_exponents(
         clients, np.stack([table["regret"] for table in rows], axis=1)
     ), long_last_phase_reason(rows[-1]["last_phase_share"])
@@ -117,7 +117,7 @@ def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarra
     if name in INTERPOLATED:
         return _interpolate(study, objective, name)
     noise, n = study.claim_conditions[0].noise, study.figure_runs
-    tables = [study.runs(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
+    tables = [study.summaries(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
     columns = {"local": "regret", "global": "global_regret", "rounds": "rounds", "numbers": "numbers"}
     return {kind: np.stack([table[column] for table in tables], axis=1) for kind, column in columns.items()}
 
@@ -151,9 +151,9 @@ def table_caption(study: Study) -> str:
         " clients. It is fitted to each run, and its mean has a bootstrap 95 % interval. "
         f"{NO_FIT} marks a fit for which more than {MAX_LAST_PHASE_SHARE:.0%} of T is one unfinished phase at the "
         "largest M; the claims call it not decidable. Rounds are exchanges between the server and all clients; "
-        "the paper counts each M times. Their columns have those until T, and those that the last doubling of T added. The last column "
-        "has the numbers sent. Blank: nothing is communicated. The figure table1_exponents shows how regret grows "
-        "with T."
+        "the paper counts each M times. Their columns have those until T, and those that the last doubling of T added. "
+        "The last column has the numbers sent. Blank: nothing is communicated. The figure table1_exponents shows how "
+        "regret grows with T."
     )
 
 
