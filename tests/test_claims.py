@@ -307,24 +307,28 @@ MOST_NUMBERS = 20 * (1 + 3) * (1 + 2 + 4 + 8 + 16 + 32 + 64 + 128)  # of 20 clie
     ("claim_id", "changed", "expected"),
     [
         ("pf-stops", {}, "true by construction"),
-        ("pf-stops", {"rounds": 7}, "not decidable"),
-        ("pf-stops", {"rounds": 9}, "does not hold"),
-        ("pf-stops", {"last_round": 100_000}, "does not hold"),
+        ("pf-stops", {"n_rounds": 7}, "not decidable"),
+        ("pf-stops", {"n_rounds": 9}, "does not hold"),
+        ("pf-stops", {"last_round_step": 100_000}, "does not hold"),
         ("bounded", {"numbers": MOST_NUMBERS}, "true by construction"),
         ("bounded", {"numbers": MOST_NUMBERS + 1}, "does not hold"),
-        ("bounded", {"rounds": 9}, "does not hold"),
+        ("bounded", {"n_rounds": 9}, "does not hold"),
         ("fed-grows", {}, "holds"),
         ("fed-grows", {"fed_last": 4_000}, "not decidable"),  # PF-PNE's is at 5,000, and the rest one phase
         ("fed-grows", {"fed_last": 9_000}, "not decidable"),
-        ("fed-grows", {"last_round": 60_000}, "not decidable"),  # the rest of Fed-PNE's run is one phase, not PF-PNE's
-        ("fed-grows", {"fed_last": 60_000, "last_round": 70_000}, "does not hold"),
+        (
+            "fed-grows",
+            {"last_round_step": 60_000},
+            "not decidable",
+        ),  # the rest of Fed-PNE's run is one phase, not PF-PNE's
+        ("fed-grows", {"fed_last": 60_000, "last_round_step": 70_000}, "does not hold"),
         ("delta-bounds-garland", {}, "holds"),
         ("delta-bounds-garland", {"Delta": 0.02}, "does not hold"),
     ],
 )
 def test_communication_is_counted(claim_id, changed, expected):
-    numbers = {"rounds": 8, "last_round": 5_000, "numbers": 3_000, "fed_last": 40_000, "Delta": 0.01, **changed}
-    fed = {"rounds": 12, "last_round": numbers.pop("fed_last"), "numbers": 9_000, "Delta": math.nan}
+    numbers = {"n_rounds": 8, "last_round_step": 5_000, "numbers": 3_000, "fed_last": 40_000, "Delta": 0.01, **changed}
+    fed = {"n_rounds": 12, "last_round_step": numbers.pop("fed_last"), "numbers": 9_000, "Delta": math.nan}
     study = made_up(lambda algorithm, run, asked: numbers if algorithm == "pf-pne" else fed)
     assert verdict(claim_id, study) == expected
     reason = outcome(claim_id, study).counterexample
@@ -405,7 +409,7 @@ def test_rounds_within_the_bound(more, expected):
     def tell(algorithm, run, asked):
         Delta = asked["settings"].get("Delta", 0.01)
         Delta = 0.2 if Delta == "true" else Delta
-        return {"Delta": Delta, "rounds": int(rounds_bound(Delta, asked["horizon"], 20)) + more}
+        return {"Delta": Delta, "n_rounds": int(rounds_bound(Delta, asked["horizon"], 20)) + more}
 
     assert verdict("rounds-bound", made_up(tell)) == expected
 
@@ -633,8 +637,8 @@ def _every_number(algorithm, run, asked):
     luck = 1 + 0.01 * np.sin(run + len(algorithm)) - 0.1 * (given == "true")
     numbers = {
         "regret": base * growth * luck,
-        "rounds": 4,
-        "last_round": 300,
+        "n_rounds": 4,
+        "last_round_step": 300,
         "numbers": 500,
         "seconds": 1.0,
         "last_phase_share": 0.2,
@@ -770,8 +774,8 @@ def test_the_numbers_of_a_run_by_hand():
     wanted = {
         "regret": 400,
         "global_regret": 800,
-        "rounds": 2,
-        "last_round": 40,
+        "n_rounds": 2,
+        "last_round_step": 40,
         "numbers": 36,
         "numbers_up": 12,
         "early_regret": 40,
@@ -780,7 +784,7 @@ def test_the_numbers_of_a_run_by_hand():
     assert numbers == pytest.approx(wanted)
     run.communication, run.global_regret, run.settings = run.communication[:0], None, {}
     numbers = dict(zip(list(SUMMARY_COLUMNS)[2:], evidence.summary_row(run), strict=True))
-    assert (numbers["rounds"], numbers["last_round"], numbers["numbers"], numbers["numbers_up"]) == (0, 0, 0, 0)
+    assert (numbers["n_rounds"], numbers["last_round_step"], numbers["numbers"], numbers["numbers_up"]) == (0, 0, 0, 0)
     assert math.isnan(numbers["global_regret"]) and math.isnan(numbers["Delta"])
 
 
@@ -828,14 +832,14 @@ def test_a_row_of_table_1_by_hand():
         rounds = {100_000: 9, 50_000: 5, 25_000: 3}.get(T, 2) + run
         regret = 80.0 * T / 100_000 * (M / 20) ** -0.25 + 2 * run
         shared = {"global_regret": regret + 1} if asked.get("global_regret") else {}
-        return {"regret": regret, "rounds": rounds, "numbers": 7 * rounds, "last_phase_share": 0.1, **shared}
+        return {"regret": regret, "n_rounds": rounds, "numbers": 7 * rounds, "last_phase_share": 0.1, **shared}
 
     row = table1._row(made_up(tell, 2), "fed-pne", "garland")
     assert (row["local"], row["global"], row["n"], row["personalized"]) == (81.0, 82.0, 2, "no")
     assert row["local_sd"] == row["global_sd"] == pytest.approx(math.sqrt(2))
     assert (row["rounds"], row["numbers"], row["rounds_per_doubling"]) == (9.5, 66.5, 4.0)
     assert row["M_slope"] == pytest.approx(-0.25, abs=0.01) and row["one_phase"] == ""
-    alone = table1._row(made_up(lambda *of: tell(*of) | {"rounds": 0}, 2), "pe", "garland")
+    alone = table1._row(made_up(lambda *of: tell(*of) | {"n_rounds": 0}, 2), "pe", "garland")
     assert math.isnan(alone["rounds_per_doubling"]) and math.isnan(alone["M_slope"])
 
 
@@ -850,7 +854,7 @@ def test_runs_are_summarized_once_and_damage_is_noticed(tmp_path):
     )
     row = rows.iloc[1]
     assert row["regret"] == run.regret[:, -1].mean() and row["global_regret"] == run.global_regret[:, -1].mean()
-    assert row["rounds"] == len(run.communication) and row["last_round"] == run.communication["t"].max()
+    assert row["n_rounds"] == len(run.communication) and row["last_round_step"] == run.communication["t"].max()
     assert row["numbers"] == run.communication["bytes"].sum() / 8 and row["Delta"] == run.settings["Delta"]
     (kept,) = (tmp_path / "summaries").iterdir()
     before = kept.read_bytes()

@@ -78,7 +78,7 @@ def test_a_mean_regret_is_the_mean_over_the_runs():
     study = SimpleNamespace(
         claim_runs=3,
         horizon=100,
-        runs=lambda objective, name, *what, **changes: (
+        summaries=lambda objective, name, *what, **changes: (
             pd.DataFrame({"regret": 2 * runs, "early_regret": 7 * runs})
             if name == "fn-ucb"
             else pd.DataFrame({"regret": runs * (changes["horizon"] / 100)})

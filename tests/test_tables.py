@@ -218,11 +218,13 @@ class MadeUpStudy(SimpleNamespace):
     def summaries(self, objective, algorithm, noise, n_runs, **changes) -> pd.DataFrame:
         self.asked.append((objective, algorithm, noise, n_runs, changes))
         told = {name: changes[name] for name in sorted(changes)}
-        columns = ("regret", "global_regret", "rounds", "numbers", "last_phase_share")
+        columns = ("regret", "global_regret", "n_rounds", "numbers", "last_phase_share")
         rows = [[number_of(objective, algorithm, noise, told, kind, run) for kind in columns] for run in range(n_runs)]
         table = pd.DataFrame(rows, columns=columns)
         table["last_phase_share"] *= 0.002 * changes.get("n_clients", 0)  # one phase is most of T where M is large
-        return table if algorithm not in self.silent else table.assign(rounds=[0.0, *table["rounds"][1:]], numbers=0.0)
+        return (
+            table if algorithm not in self.silent else table.assign(n_rounds=[0.0, *table["n_rounds"][1:]], numbers=0.0)
+        )
 
 
 def made_up_study(n_runs: int, **changes) -> MadeUpStudy:
@@ -283,8 +285,8 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
         low, high = stats.mean_interval(slopes, stream(3, "table 1", name, "garland"))
         expected |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high}
         expected["one_phase"] = long_last_phase_reason(at_M[-1]["last_phase_share"])
-    expected |= {"rounds": at_T["rounds"].mean(), "numbers": at_T["numbers"].mean()}
-    expected["rounds_per_doubling"] = (at_T["rounds"] - before["rounds"]).mean() if talks else np.nan
+    expected |= {"rounds": at_T["n_rounds"].mean(), "numbers": at_T["numbers"].mean()}
+    expected["rounds_per_doubling"] = (at_T["n_rounds"] - before["n_rounds"]).mean() if talks else np.nan
     assert list(row) == list(expected)
     for column, value in expected.items():
         same = row[column] == value if isinstance(value, str) else row[column] == pytest.approx(value, nan_ok=True)

@@ -232,8 +232,8 @@ def has_stopped_communicating(rounds, last, H_0, T: int):
 def keeps_communicating(case: ClaimCase) -> Counted:
     """Fed-PNE has a round after T/10 and after PF-PNE's last round; None if its last phase is too long."""
     fed, pf, T = case.summaries("fed-pne"), case.summaries(), case.study.horizon
-    later = is_still_communicating(fed["last_round"], pf["last_round"], T)
-    is_long = T - fed["last_round"] > MAX_LAST_PHASE_SHARE * T  # its last phase
+    later = is_still_communicating(fed["last_round_step"], pf["last_round_step"], T)
+    is_long = T - fed["last_round_step"] > MAX_LAST_PHASE_SHARE * T  # its last phase
     as_claimed = [True if goes_on else None if long else False for goes_on, long in zip(later, is_long, strict=True)]
     finding = f": after T/10 and PF-PNE's last round in {later.sum()} of {len(fed)} runs"
     details = f"; Fed-PNE: {communication_in_words(fed)}; PF-PNE: {communication_in_words(pf)}"
@@ -244,8 +244,8 @@ def stops_communicating(case: ClaimCase) -> Counted:
     """PF-PNE's stage 1 ends before T, and nothing is sent after it; None if the horizon ends within stage 1."""
     runs = case.summaries()
     H_0 = last_depth(runs)
-    ended = has_stopped_communicating(runs["rounds"], runs["last_round"], H_0, case.study.horizon)
-    in_stage_1 = runs["rounds"] < H_0 + 1  # at T
+    ended = has_stopped_communicating(runs["n_rounds"], runs["last_round_step"], H_0, case.study.horizon)
+    in_stage_1 = runs["n_rounds"] < H_0 + 1  # at T
     as_claimed = [None if too_early else has_ended for too_early, has_ended in zip(in_stage_1, ended, strict=True)]
     return Counted(as_claimed, f": {communication_in_words(runs)}")
 
@@ -256,7 +256,7 @@ def costs_bounded(case: ClaimCase) -> Counted:
     H_0 = last_depth(runs)
     # 2^h nodes at each depth h = 0..H_0: of each, every client sends one number and receives three
     bound = H_0.map(lambda h: 4 * M * (2 ** (h + 1) - 1))
-    as_claimed = (runs["rounds"] <= H_0 + 1) & (runs["numbers"] <= bound)
+    as_claimed = (runs["n_rounds"] <= H_0 + 1) & (runs["numbers"] <= bound)
     return Counted(as_claimed.tolist(), f": {communication_in_words(runs)}, bound {range_in_words(bound)}")
 
 
@@ -307,8 +307,8 @@ def rounds_bounded(case: ClaimCase, deltas: Sequence[float | str]) -> Counted:
         for T in horizons:
             runs = case.summaries(horizon=T, settings={"Delta": Delta}, **case.sweep)
             bounds = [rounds_bound(given, T, case.study.n_clients) for given in runs["Delta"]]
-            as_claimed += (runs["rounds"] <= bounds).tolist()
-            by_T.append(f"{range_in_words(runs['rounds'])} (bound {range_in_words(bounds, '{:.1f}')})")
+            as_claimed += (runs["n_rounds"] <= bounds).tolist()
+            by_T.append(f"{range_in_words(runs['n_rounds'])} (bound {range_in_words(bounds, '{:.1f}')})")
         by_Delta.append(f"{Delta_in_words(Delta)}: {by_T[0]}, {by_T[-1]}")
     head = f", rounds at T = {horizons[0]:,} and {horizons[-1]:,} by Delta"
     return Counted(as_claimed, f"{head}: {', '.join(by_Delta)}")

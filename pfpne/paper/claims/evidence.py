@@ -162,8 +162,8 @@ SUMMARY_COLUMNS = {
     "run": "0, 1, ...",
     "regret": "R(T)/M",
     "global_regret": "the same against f-bar, nan where it was not measured",
-    "rounds": "rounds of communication",
-    "last_round": "the step of the last one, 0 if there was none",
+    "n_rounds": "the number of rounds of communication",
+    "last_round_step": "the step of the last one, 0 if there was none",
     "numbers": "numbers carried, up and down",
     "numbers_up": "those of them that went up",
     "early_regret": "R(t)/M at t = T/10 or the next checkpoint",
@@ -175,14 +175,14 @@ SUMMARY_COLUMNS = {
 
 
 def _summary(experiment: Experiment, rows_of: Callable[[], list[list]], folder: Path) -> pd.DataFrame:
-    """The stored table of an experiment, columns as in SUMMARY_COLUMNS; if there is none, it is made from rows_of() now."""
+    """The stored table of an experiment, columns as in SUMMARY_COLUMNS; without one, it is made from rows_of() now."""
     first = {name: experiment.key(name, 0) for name in experiment.algorithms}  # the others differ by their number
     key = cache.key({"first runs": first, "n_runs": experiment.n_runs}, summary_row)
     return pd.DataFrame(cache.stored_rows(key, rows_of, folder), columns=list(SUMMARY_COLUMNS))
 
 
 def summarize(experiment: Experiment, n_jobs: int | str | None = None, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
-    """One row per run of the experiment, columns as in SUMMARY_COLUMNS: read if it was summarized before, else run now."""
+    """One row per run of the experiment, columns as in SUMMARY_COLUMNS: read if it is stored, else run now."""
     bar = None if experiment.is_small(experiment.n_runs) else progress(experiment.objective)  # a short one flickers
 
     def rows() -> list[list]:

@@ -185,7 +185,7 @@ def range_in_words(values: Sequence, form="{:,}") -> str:
 
 def communication_in_words(runs: pd.DataFrame) -> str:
     """The communication of runs: rounds, the step of the last round, numbers."""
-    rounds, last, numbers = (range_in_words(runs[column]) for column in ("rounds", "last_round", "numbers"))
+    rounds, last, numbers = (range_in_words(runs[column]) for column in ("n_rounds", "last_round_step", "numbers"))
     return f"{rounds} rounds, the last at t = {last}, {numbers} numbers in all"
 
 

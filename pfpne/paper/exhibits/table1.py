@@ -118,7 +118,7 @@ def _at_horizons(study: Study, objective: str, name: str) -> dict[str, np.ndarra
         return _interpolate(study, objective, name)
     noise, n = study.claim_conditions[0].noise, study.figure_runs
     tables = [study.summaries(objective, name, noise, n, horizon=T, global_regret=True) for T in study.horizons]
-    columns = {"local": "regret", "global": "global_regret", "rounds": "rounds", "numbers": "numbers"}
+    columns = {"local": "regret", "global": "global_regret", "rounds": "n_rounds", "numbers": "numbers"}
     return {kind: np.stack([table[column] for table in tables], axis=1) for kind, column in columns.items()}
 
 
