@@ -46,7 +46,7 @@ def experiments(p, job: list[tuple]) -> list[Experiment]:
             objective, algorithms=(name,), settings=given, noise=noise, shift=shift, n_clients=M, horizon=T, **places
         )
         for objective, noise, shift, M, T in job
-        for name, given in regimes.MAP_VARIANTS.values()
+        for name, given in regimes.MAP_CONTENDERS.values()
     ]
 
 
@@ -73,7 +73,7 @@ def main() -> None:
     table = as_markdown(pd.DataFrame(rows, columns=["Workers", "minutes", "minutes, if all were busy to the end"]))
     text = (
         f"The map of the `paper` profile has {len(every):,} jobs, {sum(map(len, every)):,} regimes and "
-        f"{sum(map(len, every)) * p.n_runs * len(regimes.MAP_VARIANTS):,} runs. They took {sum(costs) / 3600:.1f} "
+        f"{sum(map(len, every)) * p.n_runs * len(regimes.MAP_CONTENDERS):,} runs. They took {sum(costs) / 3600:.1f} "
         f"hours of simulation by the clock, and the longest job {max(costs):.0f} s. A worker starts in "
         f"{started:.1f} s, as compiled code is kept. Handing it a job and taking the answer costs "
         f"{1e3 * handed:.1f} ms.\n\n{table}\n"

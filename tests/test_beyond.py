@@ -68,7 +68,9 @@ def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
         return SimpleNamespace(experiment=experiment, runs=regret)
 
     variants = {"pf-pne+": runs("pf-pne+", 10, 20, 30, 40, 50), "pe": runs("pe", 21, 42, 63, 84, 105)}
-    table = beyond.compare_variants({("garland", 0.1, "alike"): variants}, SimpleNamespace(seed=0)).set_index("variant")
+    table = beyond.compare_contenders({("garland", 0.1, "alike"): variants}, SimpleNamespace(seed=0)).set_index(
+        "variant"
+    )
     assert table.loc["pe", "ratio"] == pytest.approx(2.1) and table.loc["pe", "regret"] == pytest.approx(63)
     assert (table.loc["pe", "p_better"], table.loc["pe", "p_worse"]) == (1.0, 1 / 32)
     assert (table["lower"] == 12.0).all() and (table["n"] == 5).all() and table.loc["pf-pne+", "ratio"] == 1
@@ -96,12 +98,13 @@ def test_the_curves_are_means_over_the_runs_at_the_same_steps_as_the_oracle_s(mo
 
 
 def test_every_cell_says_how_its_clients_differ():
-    found = {
-        (clients, *sorted(changes.items()))
-        for *_, clients, changes in beyond.comparison_settings(complete("7_beyond", {}))
-    }
+    found = {(clients, *sorted(changes.items())) for *_, clients, changes in beyond.scenarios(complete("7_beyond", {}))}
     common = ("common", beyond.COMMON_SHIFT)
-    assert found == {("alike", common, ("shift", 0.0)), ("shifted", common, ("shift", 0.1)), (beyond.LANDMINE_CLIENTS,)}
+    assert found == {
+        ("alike", common, ("shift", 0.0)),
+        ("shifted", common, ("shift", 0.1)),
+        (beyond.LANDMINE_CLIENT_KIND,),
+    }
 
 
 def test_the_sentences_say_what_the_table_says():
@@ -109,7 +112,7 @@ def test_the_sentences_say_what_the_table_says():
     for clients, ours, rival in (("alike", 6.0, 10.0), ("shifted", 10.0, 8.0)):
         cell = {"objective": "garland", "noise": 0.1, "clients": clients, "lower": 2.0}
         rows += [{**cell, "variant": "pf-pne+", "regret": ours, "ratio": 1.0}]
-        rows += [{**cell, "variant": name, "regret": rival, "ratio": rival / ours} for name in beyond.RIVALS]
+        rows += [{**cell, "variant": name, "regret": rival, "ratio": rival / ours} for name in beyond.BEYOND_RIVALS]
         rows += [{**cell, "variant": part, "regret": 2 * ours, "ratio": 2.0} for part in beyond.PARTS_IN_WORDS]
     first, tuned, second, third = beyond.sentences(pd.DataFrame(rows))
     assert "in 1 of 2 settings" in first and "best rival in 1." in first and "any rival in 1 of 1." in first
@@ -125,7 +128,7 @@ def test_what_is_said_of_identical_clients_counts_no_others():
     for clients, ours in (("alike", 10.0), ("shifted", 6.0)):
         cell = {"objective": "garland", "noise": 0.1, "clients": clients, "lower": 2.0, "ratio": 1.0}
         rows += [{**cell, "variant": "pf-pne+", "regret": ours}]
-        rows += [{**cell, "variant": name, "regret": 10.0} for name in beyond.RIVALS]
+        rows += [{**cell, "variant": name, "regret": 10.0} for name in beyond.BEYOND_RIVALS]
     first, *_ = beyond.sentences(pd.DataFrame(rows))
     assert "With identical clients it has at least 30% less regret than any rival in 0 of 1." in first
 
@@ -135,7 +138,7 @@ def test_factors_are_geometric_means_and_the_oracle_is_compared_by_the_median():
     rows = []
     for noise, regret, factor in ((0.1, 1.0, 1.0), (0.5, 6.0, 4.0), (1.0, 40.0, 2.0)):
         cell = {"objective": "garland", "noise": noise, "clients": "shifted", "lower": 2.0, "ratio": 1.0}
-        rows += [{**cell, "variant": name, "regret": regret} for name in ("pf-pne+", *beyond.RIVALS)]
+        rows += [{**cell, "variant": name, "regret": regret} for name in ("pf-pne+", *beyond.BEYOND_RIVALS)]
         rows += [
             {**cell, "variant": part, "regret": factor * regret, "ratio": factor} for part in beyond.PARTS_IN_WORDS
         ]
@@ -148,9 +151,9 @@ def test_each_variant_is_run_with_its_one_change():
     """On the same settings in each case, beside those that were asked for."""
     p = SimpleNamespace(profile="smoke", shift=0.3, settings={"delta": 0.2}, seed=0)
     p.run = lambda *asked, **changes: (asked, changes)
-    runs = beyond.run_variants(p)
-    assert list(runs) == [tuple(setting[:3]) for setting in beyond.comparison_settings(p)] and len(runs) > 3
-    for objective, noise, clients, changes in beyond.comparison_settings(p):
+    runs = beyond.run_contenders(p)
+    assert list(runs) == [tuple(scenario[:3]) for scenario in beyond.scenarios(p)] and len(runs) > 3
+    for objective, noise, clients, changes in beyond.scenarios(p):
         variants = runs[objective, noise, clients]
         assert list(variants) == [*beyond.BEYOND_ALGORITHMS, beyond.HCT_NOISE_EARLY, *beyond.PARTS_IN_WORDS]
         for name in beyond.BEYOND_ALGORITHMS:
@@ -160,8 +163,8 @@ def test_each_variant_is_run_with_its_one_change():
         for part in beyond.PARTS_IN_WORDS:
             without = {**changes, "settings": {"delta": 0.2, part: False}}
             assert variants[part] == ((objective, noise, ("pf-pne+",)), without)
-    shifts = {clients: changes.get("shift") for *_, clients, changes in beyond.comparison_settings(p)}
-    assert shifts == {"alike": 0.0, "shifted": 0.3, beyond.LANDMINE_CLIENTS: None}
+    shifts = {clients: changes.get("shift") for *_, clients, changes in beyond.scenarios(p)}
+    assert shifts == {"alike": 0.0, "shifted": 0.3, beyond.LANDMINE_CLIENT_KIND: None}
 
 
 def test_what_a_part_adds_at_the_sites_is_the_row_of_all_sites(monkeypatch):

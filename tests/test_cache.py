@@ -325,7 +325,7 @@ def test_another_results_file_is_not_taken(tmp_path):
 
 
 def test_a_variant_is_played_once(tmp_path, monkeypatch):
-    base, algorithm, partition = deviations.VARIANTS["decreasing"]
+    base, algorithm, partition = deviations.DEVIATION_VARIANTS["decreasing"]
     scale = evidence.Study(2, 60, 2, 2, (), folder=tmp_path)
     regrets = scale.variant_regrets("garland", base, algorithm, partition, "bernoulli", 2).tolist()
     problem = pfpne.make_problem("garland", 2, run=1)
@@ -333,4 +333,6 @@ def test_a_variant_is_played_once(tmp_path, monkeypatch):
     assert regrets[1] == mirrored.regret[:, -1].mean()
     monkeypatch.setattr("pfpne.paper.run.rows._make_rows", None)
     assert scale.variant_regrets("garland", base, algorithm, partition, "bernoulli", 2).tolist() == regrets
-    assert pickle.loads(pickle.dumps(deviations.VARIANTS)).keys() == deviations.VARIANTS.keys()  # for workers
+    assert (
+        pickle.loads(pickle.dumps(deviations.DEVIATION_VARIANTS)).keys() == deviations.DEVIATION_VARIANTS.keys()
+    )  # for workers

@@ -21,7 +21,7 @@ from pfpne.paper.exhibits import deviations
 from pfpne.paper.exhibits.deviations import OTHER_CHOICES
 from pfpne.paper.exhibits.readings import WHOLE_PHASE_VARIANTS
 from pfpne.paper.exhibits.variants import (
-    VARIANTS,
+    DEVIATION_VARIANTS,
     Centred,
     Drifting,
     LastOfEqual,
@@ -42,7 +42,7 @@ OURS = ALGORITHMS["pf-pne"]
 
 
 def variant(name: str) -> Algorithm:
-    return VARIANTS[name][1]
+    return DEVIATION_VARIANTS[name][1]
 
 
 def pulls(row: Algorithm, functions, T, settings) -> list[list]:
@@ -316,7 +316,7 @@ def test_the_order_in_which_runs_end_changes_nothing(study, monkeypatch, tmp_pat
 def test_every_variant_is_used_and_every_number_is_on_the_page():
     used = {choice.variant: choice.algorithm for choice in OTHER_CHOICES if choice.variant}
     used |= {variant: name for name, variant in WHOLE_PHASE_VARIANTS.items()}
-    assert used == {name: base for name, (base, *_) in VARIANTS.items()}
+    assert used == {name: base for name, (base, *_) in DEVIATION_VARIANTS.items()}
     page = (CHECKOUT / "docs" / "deviations.md").read_text(encoding="utf-8")
     for choice in OTHER_CHOICES:
         row = next(line for line in page.splitlines() if line.startswith(f"| {choice.deviation} |"))

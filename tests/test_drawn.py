@@ -1,4 +1,4 @@
-"""Settings drawn at random: their objectives, clients and noise, and the report on them."""
+"""Scenarios drawn at random: their objectives, clients and noise, and the report on them."""
 
 import dataclasses
 
@@ -8,25 +8,25 @@ import pytest
 
 from pfpne.paper.exhibits import untuned
 from pfpne.paper.exhibits.drawn import (
+    CLIENT_KINDS,
     FAMILIES,
-    KINDS,
     LOUD,
     MOST_PULLS,
     NOISES,
     DrawnProblem,
-    DrawnSetting,
-    draw_settings,
+    DrawnScenario,
+    sample_scenarios,
     simulate_drawn,
 )
 from pfpne.paper.run.parameters import complete
 
-PLAIN = DrawnSetting(0, 0, "levy", 1, "alike", "uniform", 0.5, 4, 200)
+PLAIN = DrawnScenario(0, 0, "levy", 1, "alike", "uniform", 0.5, 4, 200)
 
 
 @pytest.mark.parametrize(("family", "d"), [(name, d) for name, (_, dims) in FAMILIES.items() for d in dims])
 def test_an_objective_is_largest_where_it_says_and_has_values_between_0_and_1(family, d):
-    setting = dataclasses.replace(PLAIN, family=family, d=d)
-    problem, rng = DrawnProblem(setting, 0), np.random.default_rng(0)
+    scenario = dataclasses.replace(PLAIN, family=family, d=d)
+    problem, rng = DrawnProblem(scenario, 0), np.random.default_rng(0)
     top = problem.maximisers[0]
     near = np.clip(top + 0.03 * rng.standard_normal((4_000, d)), 0, 1)
     values = problem.client_values(0, np.concatenate([rng.random((20_000, d)), near]))
@@ -35,10 +35,10 @@ def test_an_objective_is_largest_where_it_says_and_has_values_between_0_and_1(fa
     assert values.max() > 0.9 * problem.optimum[0] and np.ptp(values) > 0.3
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLIENT_KINDS)
 def test_each_client_is_largest_where_it_says(kind):
-    setting = dataclasses.replace(PLAIN, family="branin", d=2, kind=kind, n_clients=6)
-    problem, x = DrawnProblem(setting, 3), np.random.default_rng(1).random((4_000, 2))
+    scenario = dataclasses.replace(PLAIN, family="branin", d=2, kind=kind, n_clients=6)
+    problem, x = DrawnProblem(scenario, 3), np.random.default_rng(1).random((4_000, 2))
     at_top = problem.paired_values(np.arange(6), problem.maximisers)
     assert at_top == pytest.approx(problem.optimum, abs=1e-6)
     values = problem.values(x)
@@ -53,8 +53,8 @@ def test_each_client_is_largest_where_it_says(kind):
 
 def noise_of(noise: str, scale: float, kind: str = "alike") -> np.ndarray:
     """Many draws of what is added to the value 0.5, of clients 0 and 1."""
-    setting = dataclasses.replace(PLAIN, noise=noise, scale=scale, kind=kind)
-    problem = DrawnProblem(setting, 0)
+    scenario = dataclasses.replace(PLAIN, noise=noise, scale=scale, kind=kind)
+    problem = DrawnProblem(scenario, 0)
     streams = problem.streams()
     half_width = problem.noise + problem.noise_slope * 0.5
     return np.array([half_width * (2 * rng.random(400_000) - 1) for rng in streams[:2]])
@@ -89,34 +89,34 @@ def test_what_fills_an_array_is_what_is_returned():
     assert one.random() == other.random(1)[0]
 
 
-def test_settings_are_drawn_one_by_one_and_within_bounds():
-    drawn = draw_settings(60, 3)
-    assert draw_settings(20, 3) == drawn[:20] and draw_settings(20, 4) != drawn[:20]
+def test_scenarios_are_drawn_one_by_one_and_within_bounds():
+    drawn = sample_scenarios(60, 3)
+    assert sample_scenarios(20, 3) == drawn[:20] and sample_scenarios(20, 4) != drawn[:20]
     assert all(s.n_clients * s.horizon <= MOST_PULLS for s in drawn)
-    assert not any(s.noise == "bernoulli" and s.kind == "one loud" for s in draw_settings(400, 5))
-    for field, names in (("family", FAMILIES), ("kind", KINDS), ("noise", NOISES)):
-        assert {getattr(s, field) for s in draw_settings(400, 5)} == set(names)
+    assert not any(s.noise == "bernoulli" and s.kind == "one loud" for s in sample_scenarios(400, 5))
+    for field, names in (("family", FAMILIES), ("kind", CLIENT_KINDS), ("noise", NOISES)):
+        assert {getattr(s, field) for s in sample_scenarios(400, 5)} == set(names)
     assert all(s.d in FAMILIES[s.family][1] for s in drawn)
 
 
 @pytest.mark.parametrize("name", ["pf-pne+", "hct", "blin"])
 def test_a_run_is_the_same_again_and_another_in_another_run(name):
-    setting = dataclasses.replace(PLAIN, noise="gaussian", kind="halves")
-    one, again, other = (simulate_drawn(name, setting, run).regret for run in (0, 0, 1))
+    scenario = dataclasses.replace(PLAIN, noise="gaussian", kind="halves")
+    one, again, other = (simulate_drawn(name, scenario, run).regret for run in (0, 0, 1))
     assert np.array_equal(one, again) and not np.array_equal(one, other)
     assert (np.diff(one, axis=1) >= 0).all() and one.shape == (4, 200)
 
 
 def test_the_report_by_hand(monkeypatch, tmp_path):
-    """PF-PNE+ has half the best rival's regret in the first setting, and more in each that follows."""
+    """PF-PNE+ has half the best rival's regret in the first scenario, and more in each that follows."""
     n_runs = untuned.REPORT_SIZES["smoke"][1]
 
-    def mean_regret(setting, name, given, first, n, folder):
+    def mean_regret(scenario, name, given, first, n, folder):
         assert (n, folder) == (n_runs, tmp_path) and first in (0, n_runs)
-        assert setting.n_clients * setting.horizon <= untuned.REPORT_SIZES["smoke"][2]
+        assert scenario.n_clients * scenario.horizon <= untuned.REPORT_SIZES["smoke"][2]
         if name != "pf-pne+":
             return {"hct": 2.0, "hoo": 0.5}.get(name, 3.0)
-        return (1.0 if first else 2.0) * (0.5 + setting.number)
+        return (1.0 if first else 2.0) * (0.5 + scenario.number)
 
     monkeypatch.setattr(untuned, "_mean_regret", mean_regret)
     p = complete("7_beyond", {"profile": "smoke", "n_jobs": 1})
@@ -138,7 +138,7 @@ def test_the_report_by_hand(monkeypatch, tmp_path):
 def test_the_sentences_say_what_the_table_says():
     """Five settings; of the last three, which are in more dimensions, there are fresh runs."""
     ratio = np.array([0.5, 1.0, 1.2, 2.0, 8.0])
-    table = pd.DataFrame({name: np.full(5, 20.0) for name in (*untuned.RIVALS, *untuned.ALSO_COMPARED)})
+    table = pd.DataFrame({name: np.full(5, 20.0) for name in (*untuned.SIX_RIVALS, *untuned.ALSO_COMPARED)})
     table["hct"], table["pe"] = [10.0, 10.0, 10.0, 20.0, 20.0], [20.0, 20.0, 20.0, 10.0, 10.0]
     table = table.assign(**{"pf-pne+": 10 * ratio, "ratio": ratio, "again": [np.nan, np.nan, 1.2, 1.4, 4.0]})
     table["d"], table["kind"] = [1, 1, 2, 2, 2], ["alike", "halves", "alike", "shifted", "shifted"]
@@ -159,7 +159,7 @@ def test_what_is_kept_of_a_setting_is_of_these_settings_and_runs(tmp_path):
         assert kept == pytest.approx(np.mean(runs), rel=1e-12)
 
 
-def test_only_the_settings_of_the_largest_ratios_are_run_again(monkeypatch, tmp_path):
+def test_only_the_scenarios_of_the_largest_ratios_are_run_again(monkeypatch, tmp_path):
     monkeypatch.setattr(untuned, "N_WORST_RUN_AGAIN", 2)
     monkeypatch.setattr(untuned, "_mean_regret", lambda s, name, *_: 1.0 + s.number * (name == "pf-pne+"))
     table = untuned.measure(complete("7_beyond", {"profile": "smoke", "n_jobs": 1}), tmp_path)

@@ -163,7 +163,7 @@ def test_no_phase_is_begun_that_the_horizon_cuts(name):
         assert all(client.t == T for client in federation.clients)
         return made
 
-    whole = batches(variants.VARIANTS[readings.WHOLE_PHASE_VARIANTS[name]][1])
+    whole = batches(variants.DEVIATION_VARIANTS[readings.WHOLE_PHASE_VARIANTS[name]][1])
     published = batches(variants.ALGORITHMS[name])
     assert [len(own[-1][1]) for own in whole] == [1, 1, 1]
     assert max(len(own[-1][1]) for own in published) > 1
@@ -441,8 +441,8 @@ def test_the_variant_of_an_algorithm_under_a_reading():
 @pytest.mark.parametrize("variant", ["", "made up", "mirrored"])
 def test_a_measurement_is_made_once_and_kept(monkeypatch, tmp_path, variant):
     """What is asked for, the variant and how it is measured decide whether it is made anew."""
-    monkeypatch.setitem(variants.VARIANTS, "made up", ("pe", "hct", variants.Partition))
-    monkeypatch.setitem(variants.VARIANTS, "mirrored", ("pe", "hct", variants.Mirrored))
+    monkeypatch.setitem(variants.DEVIATION_VARIANTS, "made up", ("pe", "hct", variants.Partition))
+    monkeypatch.setitem(variants.DEVIATION_VARIANTS, "mirrored", ("pe", "hct", variants.Mirrored))
     simulated, keys = [], []
 
     def played(*arguments):
@@ -460,18 +460,20 @@ def test_a_measurement_is_made_once_and_kept(monkeypatch, tmp_path, variant):
 
     for _ in range(2):
         assert measure() == [[1.5, 0, 0], [4.5, 7, 2], [24.5, 19, 3]]
-        assert simulated == [("hct", 4, variants.VARIANTS[variant][2]) if variant else ("fed-pne", 4, Partition)]
+        assert simulated == [
+            ("hct", 4, variants.DEVIATION_VARIANTS[variant][2]) if variant else ("fed-pne", 4, Partition)
+        ]
         assert keys.pop() == ("pe" if variant else "fed-pne", 4)
     assert measure(horizons=(18,)) == [[6.75, 7, 2]] and len(simulated) == 2
     assert measure(run=5) == measure() and len(simulated) == 3 and simulated[-1][1] == 5
-    monkeypatch.setitem(variants.VARIANTS, "made up", ("pe", "hct", variants.Mirrored))
+    monkeypatch.setitem(variants.DEVIATION_VARIANTS, "made up", ("pe", "hct", variants.Mirrored))
     assert measure() and len(simulated) == 3 + (variant == "made up")
     assert measure(variant="made up") and len(simulated) == 4
     assert measure(variant="") and len(simulated) == 4 + (variant != "")
     parts = []
     monkeypatch.setattr(cache, "key", lambda content, *parts_: parts.append(parts_) or "anew")
     assert measure() and len(simulated) == 5 + (variant != "")
-    assert parts == [(readings.measure_run, variants.VARIANTS.get(variant))]  # its code decides, too
+    assert parts == [(readings.measure_run, variants.DEVIATION_VARIANTS.get(variant))]  # its code decides, too
     assert len(list((tmp_path / "summaries").iterdir())) == len(simulated)
 
 
@@ -484,10 +486,15 @@ def test_what_is_measured_is_what_is_simulated(monkeypatch, tmp_path):
     measured = readings.measure_readings([reading], (17, 40), 1, None, tmp_path)
     assert len(measured) == 4
     played = {
-        "pf-pne": (variants.VARIANTS["whole phases"][1], 17, {"Delta": 2.0**-6}, {"shift": 0.1}),
+        "pf-pne": (variants.DEVIATION_VARIANTS["whole phases"][1], 17, {"Delta": 2.0**-6}, {"shift": 0.1}),
         "hct-pyxab": ("hct-pyxab", 40, {"c": max(0.05, 0.7 * 0.5 / np.sqrt(3))}, {"shift": 0.1}),
-        "pe": (variants.VARIANTS["whole phases, pe"][1], 17, {}, {"shift": 0.1}),
-        IDENTICAL_FED_PNE: (variants.VARIANTS["whole phases, fed-pne"][1], 17, {}, {"shift": 0.0, "common": 0.1}),
+        "pe": (variants.DEVIATION_VARIANTS["whole phases, pe"][1], 17, {}, {"shift": 0.1}),
+        IDENTICAL_FED_PNE: (
+            variants.DEVIATION_VARIANTS["whole phases, fed-pne"][1],
+            17,
+            {},
+            {"shift": 0.0, "common": 0.1},
+        ),
     }
     for name, (algorithm, T, settings, shifts) in played.items():
         problems = [make_problem("garland", 2, noise=0.5, seed=1, run=run, **shifts) for run in range(2)]
@@ -834,7 +841,7 @@ def test_a_run_of_the_confirmation_is_what_is_simulated(monkeypatch, tmp_path, n
     made = readings.measure_stored(experiment, 1, reading.variant(name), (60,), tmp_path)
     shifts = {"shift": 0.0, "common": 0.1} if name == IDENTICAL_FED_PNE else {}
     problem = make_problem("garland", 2, noise=0.5, seed=0, run=1, **shifts)
-    run = simulate(variants.VARIANTS[played][1] if played else name, problem, 60)
+    run = simulate(variants.DEVIATION_VARIANTS[played][1] if played else name, problem, 60)
     assert made == [[run.regret[:, -1].mean(), max(run.rounds[:, 0], default=0), len(run.rounds)]]
     monkeypatch.setattr(type(experiment), "simulate", lambda *_: pytest.fail("it is kept"))
     assert readings.measure_stored(experiment, 1, reading.variant(name), (60,), tmp_path) == made
@@ -842,7 +849,7 @@ def test_a_run_of_the_confirmation_is_what_is_simulated(monkeypatch, tmp_path, n
 
 @pytest.mark.parametrize("variant", ["", "made up"])
 def test_a_stored_run_is_read_unless_it_is_of_a_variant(monkeypatch, tmp_path, variant):
-    monkeypatch.setitem(variants.VARIANTS, "made up", ("pe", "hct", variants.Mirrored))
+    monkeypatch.setitem(variants.DEVIATION_VARIANTS, "made up", ("pe", "hct", variants.Mirrored))
     stored, anew = (
         SimpleNamespace(rounds=np.array([[step, 1, 1]]), t=np.array([20, 40]), regret=np.array([[1.0, x], [3.0, 5.0]]))
         for step, x in ((11, 2.0), (50, 8.0))
@@ -860,7 +867,7 @@ def test_a_stored_run_is_read_unless_it_is_of_a_variant(monkeypatch, tmp_path, v
     assert played == ([("hct", 3, variants.Mirrored)] if variant else [])
     assert loaded == ([] if variant else [("fed-pne 3", tmp_path)])
     content = {"run": "pe 3" if variant else "fed-pne 3", "variant": variant, "horizons": (40, 20)}
-    assert parts == [(content, readings.measure_run, variants.VARIANTS.get(variant))]
+    assert parts == [(content, readings.measure_run, variants.DEVIATION_VARIANTS.get(variant))]
     monkeypatch.setattr(cache, "load_run", lambda key, folder: None)
     assert readings.measure_stored(made_up, 2, variant, (40,), tmp_path) == [[6.5, 0, 0]]
     assert played[-1] == (("hct", 2, variants.Mirrored) if variant else ("fed-pne", 2, Partition))

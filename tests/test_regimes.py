@@ -175,7 +175,7 @@ def test_how_often_a_federation_adds_is_counted_where_both_know_as_much():
 
 def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
     unseen, grid = regimes.HELD_OUT["paper"], GRIDS["paper"]
-    for name in ("noises", "shifts", "clients", "horizons"):
+    for name in ("noises", "shifts", "n_clients", "horizons"):
         both = {*getattr(unseen, name)} & {*getattr(grid, name)}
         assert both <= {"bernoulli", 0.0}, name
     table = regimes.held_out(parameters, folder)  # garland, narrowed: one dimension has one kind of cells

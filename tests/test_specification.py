@@ -52,7 +52,7 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     assert garland.loc[usual, "pf-pne"] == mean("pf-pne", shift=0.1) and garland.loc[usual, "pe"] == mean("pe")
     other = (6, "bernoulli", "alike", "true", 0.05, "not begun", "by noise")
     on = {"horizon": 6, **IDENTICAL_CLIENTS, "settings": {"c": 0.05, "Delta": "true"}}
-    whole = study.variant_regrets("garland", *deviations.VARIANTS["whole phases"], "bernoulli", 1, **on)
+    whole = study.variant_regrets("garland", *deviations.DEVIATION_VARIANTS["whole phases"], "bernoulli", 1, **on)
     assert garland.loc[other, "pf-pne"] == whole.mean()
     assert garland.loc[other, "hct-pyxab"] == mean(
         "hct-pyxab", horizon=6, **IDENTICAL_CLIENTS, settings={"c": c_of_noise("bernoulli")}

@@ -1,6 +1,8 @@
 """PF-PNE+, part by part: its regret with each part switched off, its rivals' regret, and the regret of an oracle.
 
-A setting is an objective, a noise of the profile, and either identical or shifted clients (landmine has only one kind).
+A scenario is an objective, a noise of the profile, and either identical or shifted clients. (Landmine has only one kind
+of clients.) The sentences for readers call it a setting. A contender is an algorithm, or PF-PNE+ with one part switched
+off.
 """
 
 import itertools
@@ -48,27 +50,27 @@ from pfpne.problems import Problem
 from pfpne.rng import stream
 
 REFERENCE, *OTHER_ALGORITHMS = BEYOND_ALGORITHMS  # what all are compared with, PF-PNE+, and the others
-RIVALS = [HCT_NOISE_EARLY, *OTHER_ALGORITHMS]
-CLIENT_SHIFTS = {"alike": 0.0, "shifted": None}  # kind of clients -> shift; None for the parameter's
-CLIENTS_IN_WORDS = {"alike": "identical", "shifted": "shifted"}
-LANDMINE_CLIENTS = "as they are"  # landmine's clients
+BEYOND_RIVALS = [HCT_NOISE_EARLY, *OTHER_ALGORITHMS]
+CLIENT_SHIFTS = {"alike": 0.0, "shifted": None}  # client kind -> shift; None for the parameter's
+CLIENT_KINDS_IN_WORDS = {"alike": "identical", "shifted": "shifted"}
+LANDMINE_CLIENT_KIND = "as they are"
 CURVE_OBJECTIVES = ("garland", "doublesine", "himmelblau", "ackley")  # the curves
 ORACLE = "lower curve"  # as the CSV of the curves calls it
 ORACLE_MAX_DEPTH = 24  # deeper cells differ by less than any regret
 
 
-def comparison_settings(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
-    """(objective, noise, clients, changes of the experiment) of each setting."""
-    for clients, shift in CLIENT_SHIFTS.items():
+def scenarios(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
+    """(objective, noise, client kind, changes of the experiment) of each scenario."""
+    for client_kind, shift in CLIENT_SHIFTS.items():
         changes = {"shift": p.shift if shift is None else shift, "common": COMMON_SHIFT}
         for objective in SYNTHETIC_OBJECTIVES:
             for noise in PROFILES[p.profile].noises:
-                yield objective, noise, clients, changes
-    yield "landmine", PROFILES[p.profile].landmine_noise, LANDMINE_CLIENTS, {}
+                yield objective, noise, client_kind, changes
+    yield "landmine", PROFILES[p.profile].landmine_noise, LANDMINE_CLIENT_KIND, {}
 
 
-def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
-    """Run PF-PNE+, its variants and its rivals in every setting.
+def run_contenders(p: Parameters) -> dict[tuple, dict[str, Results]]:
+    """Run PF-PNE+, each variant of it with a part switched off, and its rivals in every scenario.
 
     Parameters
     ----------
@@ -78,11 +80,10 @@ def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
     Returns
     -------
     dict
-        {(objective, noise, clients): {variant: Results}}. A variant is an algorithm, or PF-PNE+ with one part switched
-        off.
+        {(objective, noise, client kind): {contender: Results}}.
     """
     runs = {}
-    for objective, noise, clients, changes in comparison_settings(p):
+    for objective, noise, client_kind, changes in scenarios(p):
         together = p.run(objective, noise, BEYOND_ALGORITHMS, **changes)
         early = p.run(objective, noise, ("hct-noise",), **changes, settings={**p.settings, "early_descent": True})
         without = {
@@ -90,45 +91,45 @@ def run_variants(p: Parameters) -> dict[tuple, dict[str, Results]]:
             for part in PARTS_IN_WORDS
         }
         all_together = dict.fromkeys(BEYOND_ALGORITHMS, together)
-        runs[objective, noise, clients] = all_together | {HCT_NOISE_EARLY: early} | without
+        runs[objective, noise, client_kind] = all_together | {HCT_NOISE_EARLY: early} | without
     return runs
 
 
-def regrets(results: Results, variant: str) -> np.ndarray:
-    """R(T)/M of each run (n,) of a variant, which names the algorithm if the results are of several."""
+def regrets(results: Results, contender: str) -> np.ndarray:
+    """R(T)/M of each run (n,) of a contender, which names the algorithm if the results are of several."""
     names, n_runs = results.experiment.algorithms, results.experiment.n_runs
-    name = names[0] if len(names) == 1 else variant
+    name = names[0] if len(names) == 1 else contender
     return np.array([results.runs[name, run].regret[:, -1].mean() for run in range(n_runs)])
 
 
-def compare_variants(runs: dict, p: Parameters) -> pd.DataFrame:
-    """Compare each variant with PF-PNE+ in the same runs.
+def compare_contenders(runs: dict, p: Parameters) -> pd.DataFrame:
+    """Compare each contender with PF-PNE+ in the same runs.
 
     Parameters
     ----------
     runs : dict
-        As `run_variants` returns them.
+        As `run_contenders` returns them.
     p : Parameters
         The notebook's parameters.
 
     Returns
     -------
     pandas.DataFrame
-        One row per setting and variant. ratio, low, high: the variant's mean R(T)/M over PF-PNE+'s, with a 95 %
-        interval. p_better, p_worse: the p-values of the sign-flip test of the differences, as in
-        pfpne.paper.claims.stats. regret, n: the mean, and the number of runs. lower: R(T)/M of the oracle.
+        One row per scenario and contender, named in the column variant. ratio, low, high: the contender's mean R(T)/M
+        over PF-PNE+'s, with a 95 % interval. p_better, p_worse: the p-values of the sign-flip test of the differences,
+        as in pfpne.paper.claims.stats. regret, n: the mean, and the number of runs. lower: R(T)/M of the oracle.
     """
     rows = []
-    for (objective, noise, clients), variants in runs.items():
-        reference, experiment = regrets(variants[REFERENCE], REFERENCE), variants[REFERENCE].experiment
+    for (objective, noise, client_kind), contenders in runs.items():
+        reference, experiment = regrets(contenders[REFERENCE], REFERENCE), contenders[REFERENCE].experiment
         T, n_runs = np.array([experiment.horizon]), experiment.n_runs
         lower = np.mean([oracle_regret(experiment, run, T)[0] for run in range(n_runs)])
-        for variant, results in variants.items():
-            theirs = regrets(results, variant)
-            rng = stream(p.seed, objective, str(noise), clients, variant, "beyond")
+        for contender, results in contenders.items():
+            theirs = regrets(results, contender)
+            rng = stream(p.seed, objective, str(noise), client_kind, contender, "beyond")
             ratio, low, high = stats.ratio_interval(theirs, reference, rng)
             better, worse = stats.sign_flip(theirs - reference, rng)
-            row = {"objective": objective, "noise": noise, "clients": clients, "variant": variant, "n": n_runs}
+            row = {"objective": objective, "noise": noise, "clients": client_kind, "variant": contender, "n": n_runs}
             row |= {"regret": theirs.mean(), "ratio": ratio, "low": low, "high": high}
             rows.append(row | {"p_better": better, "p_worse": worse, "lower": lower})
     return pd.DataFrame(rows)
@@ -166,12 +167,12 @@ def _client_curve(problem: Problem, partition: Partition, m: int, T: int, t: np.
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
-    """Summarise the table of `compare_variants` in sentences.
+    """Summarise the table of `compare_contenders` in sentences.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        As `compare_variants` returns it.
+        As `compare_contenders` returns it.
 
     Returns
     -------
@@ -179,22 +180,22 @@ def sentences(table: pd.DataFrame) -> list[str]:
         The sentences, in Markdown.
     """
     by_cell = table.groupby(["objective", "noise", "clients"], sort=False)
-    best = by_cell[["variant", "regret"]].apply(lambda cell: cell[cell["variant"].isin(RIVALS)]["regret"].min())
+    best = by_cell[["variant", "regret"]].apply(lambda cell: cell[cell["variant"].isin(BEYOND_RIVALS)]["regret"].min())
     reference = by_cell[["variant", "regret", "lower"]].apply(lambda cell: cell[cell["variant"] == REFERENCE].iloc[0])
     ratio = reference["regret"].astype(float) / best
-    alike = ratio[ratio.index.get_level_values("clients") == "alike"]
+    identical = ratio[ratio.index.get_level_values("clients") == "alike"]
     worst = ratio.idxmax()
-    setting = f"{title(worst[0])}, {noise_in_words(worst[1])}"
-    setting += f", {CLIENTS_IN_WORDS[worst[2]]} clients" if worst[2] in CLIENTS_IN_WORDS else ""
+    scenario = f"{title(worst[0])}, {noise_in_words(worst[1])}"
+    scenario += f", {CLIENT_KINDS_IN_WORDS[worst[2]]} clients" if worst[2] in CLIENT_KINDS_IN_WORDS else ""
     parts = table[table["variant"].isin(PARTS_IN_WORDS)].groupby("variant", sort=False)["ratio"]
     factors = ", ".join(f"{PARTS_IN_WORDS[name]} {np.exp(np.log(ratios).mean()):.2f}" for name, ratios in parts)
     far = (reference["regret"] / reference["lower"].replace(0, np.nan)).astype(float).dropna()
     tuned = ratio.index.get_level_values("objective").isin(TUNED_OBJECTIVES)
     text = [
-        f"**PF-PNE+ against {len(RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
+        f"**PF-PNE+ against {len(BEYOND_RIVALS)} rivals.** It has the smallest mean regret in {(ratio <= 1).sum()} of "
         f"{len(ratio)} settings, and is within 10% of the best rival in {(ratio <= NEAR_BEST).sum()}. With identical "
-        f"clients it has at least 30% less regret than any rival in {(alike <= 0.7).sum()} of {len(alike)}. At its "
-        f"worst ({setting}) it has {ratio.max():.2f} times the best rival's regret.",
+        f"clients it has at least 30% less regret than any rival in {(identical <= 0.7).sum()} of {len(identical)}. At "
+        f"its worst ({scenario}) it has {ratio.max():.2f} times the best rival's regret.",
         f"**Where it was tuned.** Its constants were chosen on {', '.join(map(title, TUNED_OBJECTIVES))}, with "
         "another seed. There it is within 10% of the best rival in "
         f"{(ratio[tuned] <= NEAR_BEST).sum()} of {tuned.sum()} settings. On the other objectives it is in"
@@ -214,12 +215,12 @@ def sentences(table: pd.DataFrame) -> list[str]:
 
 @our_style()
 def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw the ratios of `compare_variants`: one row per variant, one column per setting.
+    """Draw the ratios of `compare_contenders`: one row per contender, one column per scenario.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        The ratios, as `compare_variants` returns them.
+        The ratios, as `compare_contenders` returns them.
     p : Parameters
         The notebook's parameters.
 
@@ -236,8 +237,8 @@ def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
         "column is an objective and a noise: Bernoulli rewards (B), or uniform noise on \N{PLUS-MINUS SIGN}a."
     )
     order = [name for name in table["variant"].unique() if name in PARTS_IN_WORDS]
-    rows = [*order, *RIVALS]
-    names = [*(f"without {PARTS_IN_WORDS[name]}" for name in order), *map(label, RIVALS)]
+    rows = [*order, *BEYOND_RIVALS]
+    names = [*(f"without {PARTS_IN_WORDS[name]}" for name in order), *map(label, BEYOND_RIVALS)]
 
     sides = [table[table["clients"] == "alike"], table[table["clients"] != "alike"]]
     widths = [side.groupby(["objective", "noise"]).ngroups for side in sides]
@@ -288,17 +289,20 @@ def measure_curves(runs: dict) -> pd.DataFrame:
     Parameters
     ----------
     runs : dict
-        As `run_variants` returns them.
+        As `run_contenders` returns them.
 
     Returns
     -------
     pandas.DataFrame
-        One row per kind of clients, objective of CURVE_OBJECTIVES, algorithm and t: regret, a mean over the runs. The
+        One row per client kind, objective of CURVE_OBJECTIVES, algorithm and t: regret, a mean over the runs. The
         oracle's rows have the algorithm "lower curve".
     """
     noise, means = next(noise for _, noise, _ in runs), []
-    for clients, objective in itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES):
-        results, place = runs[objective, noise, clients][REFERENCE], {"clients": clients, "objective": objective}
+    for client_kind, objective in itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES):
+        results, place = (
+            runs[objective, noise, client_kind][REFERENCE],
+            {"clients": client_kind, "objective": objective},
+        )
         data, n_runs = results.regret, results.experiment.n_runs
         steps = np.sort(data["t"].unique())[::-1]
         t = steps[:: max(1, len(steps) // 100)][::-1]  # the last among them
@@ -331,15 +335,15 @@ def draw_curves(table: pd.DataFrame, p: Parameters) -> Exhibit:
         "shifted clients. Lines are means over the runs. The grey line is an oracle that searches cell by cell."
     )
     figure, axes = new_figure((PAGE, 3.5), len(CLIENT_SHIFTS), len(CURVE_OBJECTIVES))
-    for ax, (clients, objective) in zip(axes.flat, itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES), strict=True):
-        curves = table[(table["clients"] == clients) & (table["objective"] == objective)]
+    for ax, (client_kind, objective) in zip(axes.flat, itertools.product(CLIENT_SHIFTS, CURVE_OBJECTIVES), strict=True):
+        curves = table[(table["clients"] == client_kind) & (table["objective"] == objective)]
         oracle = curves[curves["algorithm"] == ORACLE]
         curves = curves[curves["algorithm"] != ORACLE]
         draw_regret(ax, curves.rename(columns={"regret": "mean"}).assign(std=0.0), banded=())
         ax.plot(oracle["t"], oracle["regret"], **ORACLE_LOOK)
-        ax.set(title=TITLES[objective] if clients == "alike" else "", xlabel="", ylabel="")
-    for clients, ax in zip(CLIENT_SHIFTS, axes[:, 0], strict=True):
-        ax.set_ylabel(f"{CLIENTS_IN_WORDS[clients]} clients\nregret $R(t)/M$")
+        ax.set(title=TITLES[objective] if client_kind == "alike" else "", xlabel="", ylabel="")
+    for client_kind, ax in zip(CLIENT_SHIFTS, axes[:, 0], strict=True):
+        ax.set_ylabel(f"{CLIENT_KINDS_IN_WORDS[client_kind]} clients\nregret $R(t)/M$")
     for ax in axes[-1]:
         ax.set_xlabel("evaluations per client $t$")
     legend(figure, in_order(BEYOND_ALGORITHMS), 7, more=[Line2D([], [], **ORACLE_LOOK)])

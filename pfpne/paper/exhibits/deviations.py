@@ -13,7 +13,7 @@ import pandas as pd
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
-from pfpne.paper.exhibits.variants import VARIANTS
+from pfpne.paper.exhibits.variants import DEVIATION_VARIANTS
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit, table_exhibit
 from pfpne.paper.show.style import DASH
@@ -24,7 +24,7 @@ from pfpne.rng import stream
 class OtherChoice:
     """Another choice at a numbered deviation, compared with our choice on one algorithm. It has one of three forms:
 
-    - a variant of the algorithm, a row of VARIANTS;
+    - a variant of the algorithm, a row of DEVIATION_VARIANTS;
     - a registered algorithm (`other`, by default the same one) under other_noise, on other cells or with other settings
       (a dict, or a function of M that returns it);
     - the same runs, with regret against other maxima: maximum(problem) returns one number, or one per client (M,).
@@ -48,7 +48,7 @@ class OtherChoice:
         """R(T)/M (runs,) with this choice, run by run paired with ours."""
         n_runs = study.figure_runs
         if self.variant:
-            return study.variant_regrets(objective, *VARIANTS[self.variant], self.noise, n_runs)
+            return study.variant_regrets(objective, *DEVIATION_VARIANTS[self.variant], self.noise, n_runs)
         settings = self.settings(study.n_clients) if callable(self.settings) else self.settings
         noise, other = self.noise if self.other_noise is None else self.other_noise, self.other or self.algorithm
         runs = study.summaries(objective, other, noise, n_runs, settings=settings, cells=self.cells)

@@ -1,6 +1,6 @@
-"""Settings drawn at random from declared families, on which nothing was tuned: objectives, clients, noise, M and T.
+"""Scenarios drawn at random from declared families, on which nothing was tuned: objectives, clients, noise, M and T.
 
-The families were declared before the last change of PF-PNE+. `draw_settings` draws from them with a seed. Every
+The families were declared before the last change of PF-PNE+. `sample_scenarios` draws from them with a seed. Every
 objective lies on the unit cube, with values in [0, 1], and its maximum is known, or found by a search in one or two
 dimensions. Clients differ in ways that keep every client's maximum known. Noise is uniform, Gaussian, heavy-tailed,
 sparse or wider where the objective is low, or rewards are binary.
@@ -26,7 +26,7 @@ from pfpne.simulation.record import Measurements, checkpoints
 from pfpne.simulation.simulate import partition_of, run_objects
 
 MOST_PULLS = 500_000  # the largest M T: longer horizons are shortened
-CLIENTS = (2, 5, 10, 20, 50)
+CLIENT_COUNTS = (2, 5, 10, 20, 50)
 HORIZONS = (1_000, 3_000, 10_000, 30_000)
 LOUD = 15.0  # the loud client's noise, in units of the others'
 UNIT = np.array([[0.0, 1.0]])
@@ -36,7 +36,7 @@ UNIT = np.array([[0.0, 1.0]])
 
 
 @dataclass(frozen=True)
-class Objective:
+class DrawnObjective:
     """An objective on the unit cube: its function, in [0, 1]; a point (d,) where it is largest; and the value there."""
 
     function: Callable[[np.ndarray], np.ndarray]
@@ -44,16 +44,18 @@ class Objective:
     height: float
 
 
-def _scaled(function: Callable, low: float, high: float, worst: float, lowest: float, top: list[float]) -> Objective:
+def _scaled(
+    function: Callable, low: float, high: float, worst: float, lowest: float, top: list[float]
+) -> DrawnObjective:
     """An objective from a function to be minimised on [low, high]^d, with values in lowest..worst."""
 
     def value(x: np.ndarray) -> np.ndarray:
         return np.clip(1 - (function(low + (high - low) * x) - lowest) / (worst - lowest), 0, 1)
 
-    return Objective(value, (np.array(top) - low) / (high - low), 1.0)
+    return DrawnObjective(value, (np.array(top) - low) / (high - low), 1.0)
 
 
-def _levy(d: int, rng) -> Objective:
+def _levy(d: int, rng) -> DrawnObjective:
     def function(x):
         w = 1 + (x - 1) / 4
         inner = (w[:, :-1] - 1) ** 2 * (1 + 10 * np.sin(np.pi * w[:, :-1] + 1) ** 2)
@@ -63,7 +65,7 @@ def _levy(d: int, rng) -> Objective:
     return _scaled(function, -10, 10, 16.0 + 80 * (d - 1), 0, [1.0] * d)
 
 
-def _schwefel(d: int, rng) -> Objective:
+def _schwefel(d: int, rng) -> DrawnObjective:
     top = 420.968746
     return _scaled(
         lambda x: -(x * np.sin(np.sqrt(np.abs(x)))).sum(axis=1),
@@ -75,7 +77,7 @@ def _schwefel(d: int, rng) -> Objective:
     )
 
 
-def _branin(d: int, rng) -> Objective:
+def _branin(d: int, rng) -> DrawnObjective:
     def function(x):
         a, b = 15 * x[:, 0] - 5, 15 * x[:, 1]
         bowl = b - 5.1 / (4 * np.pi**2) * a**2 + 5 / np.pi * a - 6
@@ -109,7 +111,7 @@ _HARTMANN_TOPS = {  # the published minimisers, from which a local search starts
 }
 
 
-def _hartmann(d: int, rng) -> Objective:
+def _hartmann(d: int, rng) -> DrawnObjective:
     A, P = _HARTMANN_3 if d == 3 else _HARTMANN_6
 
     def height(x):
@@ -117,7 +119,7 @@ def _hartmann(d: int, rng) -> Objective:
 
     top = _climbed(height, np.array(_HARTMANN_TOPS[d]))
     highest = float(height(top[None])[0])
-    return Objective(lambda x: np.clip(height(x) / highest, 0, 1), top, 1.0)
+    return DrawnObjective(lambda x: np.clip(height(x) / highest, 0, 1), top, 1.0)
 
 
 def _climbed(height: Callable, x: np.ndarray) -> np.ndarray:
@@ -126,55 +128,55 @@ def _climbed(height: Callable, x: np.ndarray) -> np.ndarray:
     return minimize(lambda y: -height(y[None])[0], x, bounds=[(0, 1)] * len(x), tol=1e-14).x
 
 
-def _styblinski(d: int, rng) -> Objective:
+def _styblinski(d: int, rng) -> DrawnObjective:
     return _scaled(
         lambda x: (x**4 - 16 * x**2 + 5 * x).sum(axis=1) / 2, -5, 5, 125.0 * d, -39.16616570377142 * d, [-2.9035340] * d
     )
 
 
-def _rosenbrock(d: int, rng) -> Objective:
+def _rosenbrock(d: int, rng) -> DrawnObjective:
     def function(x):
         return np.log1p(100 * (x[:, 1] - x[:, 0] ** 2) ** 2 + (1 - x[:, 0]) ** 2)
 
     return _scaled(function, -2, 2, math.log1p(3609), 0, [1.0, 1.0])
 
 
-def _griewank(d: int, rng) -> Objective:
+def _griewank(d: int, rng) -> DrawnObjective:
     def function(x):
         return 1 + (x**2).sum(axis=1) / 4000 - np.cos(x / np.sqrt(np.arange(1, d + 1))).prod(axis=1)
 
     return _scaled(function, -17, 23, 2.3, 0, [0.0] * d)
 
 
-def _rastrigin(d: int, rng) -> Objective:
+def _rastrigin(d: int, rng) -> DrawnObjective:
     return _scaled(
         lambda x: 10 * d + (x**2 - 10 * np.cos(2 * np.pi * x)).sum(axis=1), -1.2, 2.3, 25.3 * d, 0, [0.0] * d
     )
 
 
-def _searched(height: Callable, d: int) -> Objective:
+def _searched(height: Callable, d: int) -> DrawnObjective:
     """An objective from heights of any range, in one or two dimensions: scaled by its largest and smallest values."""
     domain = np.repeat(UNIT, d, axis=0)
     top, highest = search_maximum(height, domain)
     lowest = -search_maximum(lambda x: -height(x), domain)[1]
-    return Objective(lambda x: np.clip((height(x) - lowest) / (highest - lowest), 0, 1), top, 1.0)
+    return DrawnObjective(lambda x: np.clip((height(x) - lowest) / (highest - lowest), 0, 1), top, 1.0)
 
 
-def _random_field(d: int, rng, length: float, bend: Callable) -> Objective:
+def _random_field(d: int, rng, length: float, bend: Callable) -> DrawnObjective:
     """A smooth random field, of 128 waves, with this length scale."""
     frequency, phase = rng.standard_normal((d, 128)) / length, 2 * np.pi * rng.random(128)
     return _searched(lambda x: bend(np.cos(x @ frequency + phase).sum(axis=1) / 8), d)
 
 
-def _gaussian_process(d: int, rng) -> Objective:
+def _gaussian_process(d: int, rng) -> DrawnObjective:
     return _random_field(d, rng, 0.15 if d == 1 else 0.25, lambda z: z)
 
 
-def _peaky_field(d: int, rng) -> Objective:
+def _peaky_field(d: int, rng) -> DrawnObjective:
     return _random_field(d, rng, 0.15 if d == 1 else 0.25, np.exp)
 
 
-def _waves(d: int, rng) -> Objective:
+def _waves(d: int, rng) -> DrawnObjective:
     frequency, phase = np.pi * rng.integers(2, 14, (d, 6)), 2 * np.pi * rng.random(6)
     return _searched(lambda x: np.sin(x @ frequency + phase).sum(axis=1), d)
 
@@ -183,29 +185,29 @@ def _distance(x: np.ndarray, top: np.ndarray) -> np.ndarray:
     return np.abs(x - top).max(axis=1)
 
 
-def _plateau(d: int, rng) -> Objective:
+def _plateau(d: int, rng) -> DrawnObjective:
     top = 0.2 + 0.6 * rng.random(d)
-    return Objective(lambda x: 1 - np.clip(2 * (_distance(x, top) - 0.05), 0, 1), top, 1.0)
+    return DrawnObjective(lambda x: 1 - np.clip(2 * (_distance(x, top) - 0.05), 0, 1), top, 1.0)
 
 
-def _needle(d: int, rng) -> Objective:
+def _needle(d: int, rng) -> DrawnObjective:
     top = 0.2 + 0.6 * rng.random(d)
-    return Objective(lambda x: 0.3 + 0.7 * np.maximum(0, 1 - _distance(x, top) / 0.1), top, 1.0)
+    return DrawnObjective(lambda x: 0.3 + 0.7 * np.maximum(0, 1 - _distance(x, top) / 0.1), top, 1.0)
 
 
-def _steps(d: int, rng) -> Objective:
+def _steps(d: int, rng) -> DrawnObjective:
     top = 0.2 + 0.6 * rng.random(d)
-    return Objective(lambda x: np.floor(7 * np.clip(1.1 - 1.5 * _distance(x, top) ** 0.7, 0, 1)) / 7, top, 1.0)
+    return DrawnObjective(lambda x: np.floor(7 * np.clip(1.1 - 1.5 * _distance(x, top) ** 0.7, 0, 1)) / 7, top, 1.0)
 
 
-def _border(d: int, rng) -> Objective:
-    return Objective(lambda x: 1 - x.mean(axis=1) ** 0.8, np.zeros(d), 1.0)
+def _border(d: int, rng) -> DrawnObjective:
+    return DrawnObjective(lambda x: 1 - x.mean(axis=1) ** 0.8, np.zeros(d), 1.0)
 
 
-def _rare(d: int, rng) -> Objective:
+def _rare(d: int, rng) -> DrawnObjective:
     """0 in most of the domain, with a single hill of height 0.4."""
     top = 0.2 + 0.6 * rng.random(d)
-    return Objective(lambda x: 0.4 * np.maximum(0, 1 - _distance(x, top) / 0.2), top, 0.4)
+    return DrawnObjective(lambda x: 0.4 * np.maximum(0, 1 - _distance(x, top) / 0.2), top, 0.4)
 
 
 FAMILIES: dict[str, tuple[Callable, tuple[int, ...]]] = {  # name -> (makes an objective, the dimensions it may have)
@@ -226,17 +228,26 @@ FAMILIES: dict[str, tuple[Callable, tuple[int, ...]]] = {  # name -> (makes an o
     "border": (_border, (1, 2)),
     "rare": (_rare, (1, 2)),
 }
-KINDS = ("alike", "small shifts", "shifts", "heights", "offsets", "halves", "one outlier", "one loud")  # of clients
+CLIENT_KINDS = (
+    "alike",
+    "small shifts",
+    "shifts",
+    "heights",
+    "offsets",
+    "halves",
+    "one outlier",
+    "one loud",
+)  # of clients
 NOISES = ("uniform", "gaussian", "heavy tails", "sparse", "heteroscedastic", "bernoulli")
 SCALES = {"uniform": (0.05, 0.1, 0.5, 1.0), "gaussian": (0.03, 0.1, 0.3, 0.6)}  # half-widths; standard deviations
 
 
-# --- one setting ----------------------------------------------------------------------------------------------
+# --- one scenario ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class DrawnSetting:
-    """A drawn setting: family and d, kind of clients, noise and its scale, M, and T. number names its streams."""
+class DrawnScenario:
+    """A drawn scenario: family and d, kind of clients, noise and its scale, M, and T. number names its streams."""
 
     seed: int
     number: int
@@ -249,40 +260,45 @@ class DrawnSetting:
     horizon: int
 
 
-def draw_settings(n: int, seed: int) -> list[DrawnSetting]:
-    """Draw n settings. Binary rewards have no loud client, whose noise cannot be larger."""
+def sample_scenarios(n: int, seed: int) -> list[DrawnScenario]:
+    """Draw n scenarios. Binary rewards have no loud client, whose noise cannot be larger."""
     drawn = []
     for number in range(n):
-        rng = stream(seed, "drawn settings", number)
+        rng = stream(seed, "drawn settings", number)  # another name would draw others
         family = [*FAMILIES][rng.integers(len(FAMILIES))]
         d = int(rng.choice(FAMILIES[family][1]))
-        kind, noise = (names[rng.integers(len(names))] for names in (KINDS, NOISES))
+        kind, noise = (names[rng.integers(len(names))] for names in (CLIENT_KINDS, NOISES))
         if noise == "bernoulli" and kind == "one loud":
             kind = "alike"
-        M, T = int(rng.choice(CLIENTS)), int(rng.choice(HORIZONS))
+        M, T = int(rng.choice(CLIENT_COUNTS)), int(rng.choice(HORIZONS))
         scale = float(rng.choice(SCALES.get(noise, (0.1,))))
-        drawn.append(DrawnSetting(seed, number, family, d, kind, noise, scale, M, min(T, MOST_PULLS // M)))
+        drawn.append(DrawnScenario(seed, number, family, d, kind, noise, scale, M, min(T, MOST_PULLS // M)))
     return drawn
 
 
 class DrawnProblem(Problem):
-    """One run of a setting: each client's own form of the objective. tops: the points of the clients' maxima."""
+    """One run of a scenario: each client's own form of the objective. tops: the points of the clients' maxima."""
 
-    def __init__(self, setting: DrawnSetting, run: int):
-        noise = {"bernoulli": "bernoulli", "heteroscedastic": 0.05, "uniform": setting.scale}.get(setting.noise, 1.0)
+    def __init__(self, scenario: DrawnScenario, run: int):
+        noise = {"bernoulli": "bernoulli", "heteroscedastic": 0.05, "uniform": scenario.scale}.get(scenario.noise, 1.0)
         super().__init__(
-            f"drawn {setting.number}", np.repeat(UNIT, setting.d, axis=0), setting.n_clients, noise, setting.seed, run
+            f"drawn {scenario.number}",
+            np.repeat(UNIT, scenario.d, axis=0),
+            scenario.n_clients,
+            noise,
+            scenario.seed,
+            run,
         )
-        self.setting, self.base, M = setting, _objective(setting), setting.n_clients
-        if setting.noise == "heteroscedastic":
+        self.scenario, self.base, M = scenario, _objective(scenario), scenario.n_clients
+        if scenario.noise == "heteroscedastic":
             self.noise_slope = 1.5
-        rng = stream(setting.seed, "drawn clients", setting.number, run)
-        kind, top = setting.kind, self.base.top
-        self.offset, self.factor, shifts = np.zeros(M), np.ones(M), np.zeros((M, setting.d))
+        rng = stream(scenario.seed, "drawn clients", scenario.number, run)
+        kind, top = scenario.kind, self.base.top
+        self.offset, self.factor, shifts = np.zeros(M), np.ones(M), np.zeros((M, scenario.d))
         self.mirrored = np.zeros(M, dtype=bool)
         if kind in ("small shifts", "shifts"):
             width = 0.02 if kind == "small shifts" else 0.1
-            shifts = np.clip(top + width * rng.standard_normal((M, setting.d)), 0, 1) - top
+            shifts = np.clip(top + width * rng.standard_normal((M, scenario.d)), 0, 1) - top
         elif kind == "heights":
             self.factor = 0.6 + 0.4 * rng.random(M)
         elif kind == "offsets":
@@ -305,23 +321,23 @@ class DrawnProblem(Problem):
 
     def streams(self) -> list:
         """The clients' noise: uniforms, or transformed uniforms if the noise is not uniform."""
-        setting, streams = self.setting, noise_streams(self, self.seed, self.run)
-        loud = [LOUD if m == 0 and setting.kind == "one loud" else 1.0 for m in range(self.n_clients)]
-        if setting.noise in ("bernoulli", "heteroscedastic", "uniform"):
+        scenario, streams = self.scenario, noise_streams(self, self.seed, self.run)
+        loud = [LOUD if m == 0 and scenario.kind == "one loud" else 1.0 for m in range(self.n_clients)]
+        if scenario.noise in ("bernoulli", "heteroscedastic", "uniform"):
             return [
                 rng if times == 1 else Transformed(rng, functools.partial(_widened, times=times))
                 for rng, times in zip(streams, loud, strict=True)
             ]
-        quantile = {"gaussian": _gaussian, "heavy tails": _heavy_tailed, "sparse": _sparse}[setting.noise]
+        quantile = {"gaussian": _gaussian, "heavy tails": _heavy_tailed, "sparse": _sparse}[scenario.noise]
         return [
-            Transformed(rng, functools.partial(_as_uniform, quantile=quantile, scale=times * setting.scale))
+            Transformed(rng, functools.partial(_as_uniform, quantile=quantile, scale=times * scenario.scale))
             for rng, times in zip(streams, loud, strict=True)
         ]
 
 
 @functools.lru_cache(maxsize=4)
-def _objective(setting: DrawnSetting) -> Objective:
-    return FAMILIES[setting.family][0](setting.d, stream(setting.seed, "drawn objective", setting.number))
+def _objective(scenario: DrawnScenario) -> DrawnObjective:
+    return FAMILIES[scenario.family][0](scenario.d, stream(scenario.seed, "drawn objective", scenario.number))
 
 
 class Transformed:
@@ -367,10 +383,10 @@ def _sparse(u: np.ndarray) -> np.ndarray:
     return np.where(u < 0.01, -10.0, np.where(u > 0.99, 10.0, 0.0))
 
 
-def simulate_drawn(name: str, setting: DrawnSetting, run: int, cells: str = "random", **settings) -> Measurements:
-    """Simulate an algorithm in one run of a setting: problem, cells and noise are the same for every algorithm."""
-    problem = DrawnProblem(setting, run)
-    return simulate_with(problem.streams(), name, problem, setting.horizon, cells=cells, **settings)
+def simulate_drawn(name: str, scenario: DrawnScenario, run: int, cells: str = "random", **settings) -> Measurements:
+    """Simulate an algorithm in one run of a scenario: problem, cells and noise are the same for every algorithm."""
+    problem = DrawnProblem(scenario, run)
+    return simulate_with(problem.streams(), name, problem, scenario.horizon, cells=cells, **settings)
 
 
 def simulate_with(

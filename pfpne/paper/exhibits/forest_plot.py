@@ -20,11 +20,11 @@ from pfpne.paper.show.style import (
 )
 from pfpne.rng import stream
 
-RIVALS = (PF_PNE_WITH_TRUE_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
+FOREST_RIVALS = (PF_PNE_WITH_TRUE_DELTA, "fed-pne", "pe", "hct-pyxab", "fed1-ucb", "fn-ucb")
 
 
 def ratios(study: Study) -> pd.DataFrame:
-    """Measure R(T)/M of each of RIVALS over PF-PNE's, in paired runs.
+    """Measure R(T)/M of each of FOREST_RIVALS over PF-PNE's, in paired runs.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def ratios(study: Study) -> pd.DataFrame:
     for condition in study.claim_conditions:
         for objective in condition.objectives:
             pf_pne = study.summaries(objective, "pf-pne", condition.noise, cells=condition.cells)["regret"].to_numpy()
-            for rival in RIVALS:
+            for rival in FOREST_RIVALS:
                 name, settings = ("pf-pne", {"Delta": "true"}) if rival == PF_PNE_WITH_TRUE_DELTA else (rival, {})
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
                 runs = study.summaries(objective, name, condition.noise, n, cells=condition.cells, settings=settings)

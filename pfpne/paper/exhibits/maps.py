@@ -64,7 +64,7 @@ def grid_in_words(p: Parameters) -> str:
         "objective": (grid.objectives, title),
         "noise": (grid.noises, noise_in_words),
         "clients' own shifts, in widths of the domain": (grid.shifts, "{:g}".format),
-        "M, clients": (grid.clients, "{:,}".format),
+        "M, clients": (grid.n_clients, "{:,}".format),
         "T, evaluations per client": (grid.horizons, "{:,}".format),
     }
     rows = [

@@ -70,7 +70,7 @@ GRID_VALUES = {  # profile -> the values of noise, T and M
 }
 SEARCH_SEED = 1  # the figures and the confirmation have seed 0
 MAX_SEARCH_PULLS = 30_000_000  # the largest M T in the search
-WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of variants.VARIANTS that begins no phase that T would truncate
+WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of DEVIATION_VARIANTS that begins no phase that T would truncate
     "pf-pne": "whole phases",
     **{name: f"whole phases, {name}" for name in ("fed-pne", "pe", "fed1-ucb")},
 }
@@ -171,7 +171,7 @@ class Reading:
         )
 
     def variant(self, name: str) -> str:
-        """The row of variants.VARIANTS that replaces the algorithm under this reading, or ""."""
+        """The row of variants.DEVIATION_VARIANTS that replaces the algorithm under this reading, or ""."""
         algorithm = "fed-pne" if name == IDENTICAL_FED_PNE else name
         if self["cut phase"] == "not begun" and algorithm in WHOLE_PHASE_VARIANTS:
             return WHOLE_PHASE_VARIANTS[algorithm]
@@ -223,7 +223,7 @@ def measure_stored(experiment: Experiment, run: int, variant: str, horizons: tup
     They are read if the measurement or the run itself is stored; else the run is simulated now.
     """
     (name,) = experiment.algorithms
-    base, algorithm, partition_class = variants.VARIANTS[variant] if variant else (name, name, Partition)
+    base, algorithm, partition_class = variants.DEVIATION_VARIANTS[variant] if variant else (name, name, Partition)
     key = experiment.key(base, run)
     content = {"run": key, "variant": variant, "horizons": horizons}
 
@@ -233,7 +233,7 @@ def measure_stored(experiment: Experiment, run: int, variant: str, horizons: tup
             result = experiment.simulate(algorithm, run, partition_class)
         return [measure_run(result, T) for T in horizons]
 
-    return cache.stored_rows(cache.key(content, measure_run, variants.VARIANTS.get(variant)), make, folder)
+    return cache.stored_rows(cache.key(content, measure_run, variants.DEVIATION_VARIANTS.get(variant)), make, folder)
 
 
 def measure_run(result: Run, T: int) -> list:

@@ -35,13 +35,13 @@ class Grid:
     objectives: tuple[str, ...]
     noises: tuple
     shifts: tuple[float, ...]
-    clients: tuple[int, ...]
+    n_clients: tuple[int, ...]
     horizons: tuple[int, ...]
     noises_of_large_runs: tuple
 
     def regimes(self) -> list[tuple]:
         """(objective, noise, shift, M, T) of each regime; those that share a problem follow each other."""
-        combinations = itertools.product(self.objectives, self.noises, self.shifts, self.clients, self.horizons)
+        combinations = itertools.product(self.objectives, self.noises, self.shifts, self.n_clients, self.horizons)
         return [
             (objective, noise, shift, M, T)
             for objective, noise, shift, M, T in combinations
@@ -65,7 +65,7 @@ class Grid:
         Grid
             The profile's grid, narrowed.
         """
-        given = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "clients": p.n_clients}
+        given = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "n_clients": p.n_clients}
         given |= {"horizons": p.horizon, "noises_of_large_runs": p.noise}
         narrowed = {name: (value,) for name, value in given.items() if value is not None}
         return replace((GRIDS if grids is None else grids)[p.profile], **narrowed)
@@ -103,7 +103,7 @@ HELD_OUT = {
     ),
 }
 HELD_OUT_DIMENSIONS = {"rastrigin": 2}
-MAP_VARIANTS = {  # compared on the map: name -> (algorithm, settings)
+MAP_CONTENDERS = {  # compared on the map: name -> (algorithm, settings)
     **{name: (name, {}) for name in MAP_ALGORITHMS},
     HCT_NOISE_EARLY: ("hct-noise", {"early_descent": True}),
     PF_PNE_WITH_TRUE_DELTA: ("pf-pne", {"Delta": "true"}),
@@ -118,12 +118,12 @@ BREAK_EVEN_DELTAS = (
 
 
 def _run_regimes(
-    p: Parameters, regimes: list[tuple], variants: dict, progress_name: str, folder: Path, **changes
+    p: Parameters, regimes: list[tuple], contenders: dict, progress_name: str, folder: Path, **changes
 ) -> pd.DataFrame:
-    """One row per regime, variant and run: REGIME_COLUMNS, variant, run, regret R(T)/M, Delta.
+    """One row per regime, contender and run: REGIME_COLUMNS, contender, run, regret R(T)/M, Delta.
 
-    variants: {name: (algorithm, settings)}. changes: another seed, other cells, and d, the {objective: d} of objectives
-    with an unusual dimension.
+    contenders: {name: (algorithm, settings)}. changes: another seed, other cells, and d, the {objective: d} of
+    objectives with an unusual dimension.
     """
     same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON_SHIFT, "d": {}} | changes
 
@@ -131,7 +131,7 @@ def _run_regimes(
         scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": same["d"].get(objective)}
         return [
             Experiment(objective, algorithms=(name,), settings=given, **same | scale)
-            for name, given in variants.values()
+            for name, given in contenders.values()
         ]
 
     # The regimes of a group share their problem.
@@ -140,8 +140,8 @@ def _run_regimes(
     tables = sum(summarize_many(asked, p.n_jobs, progress(progress_name), folder), [])
     places = [dict(zip(REGIME_COLUMNS, regime, strict=True)) for group in groups for regime in group]
     parts = [
-        table[["run", "regret", "Delta"]].assign(**place, variant=name)
-        for (place, name), table in zip(itertools.product(places, variants), tables, strict=True)
+        table[["run", "regret", "Delta"]].assign(**place, contender=name)
+        for (place, name), table in zip(itertools.product(places, contenders), tables, strict=True)
     ]
     return pd.concat(parts, ignore_index=True)
 
@@ -159,17 +159,19 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per regime: REGIME_COLUMNS, and the mean R(T)/M of each of MAP_VARIANTS. Further columns describe the
+        One row per regime: REGIME_COLUMNS, and the mean R(T)/M of each of MAP_CONTENDERS. Further columns describe the
         regime: sigma, the standard deviation of the noise (1/2 for Bernoulli rewards, its largest value); spread, the
         standard deviation across clients of f_m at a point, as a root mean square over the cells of depth SPREAD_DEPTH;
         and Delta, the true one. best is the algorithm of RANKED_ON_MAP with the smallest mean; clear says whether it
         leads every other one by more than two standard errors.
     """
-    rows = _run_regimes(p, Grid.from_parameters(p).regimes(), MAP_VARIANTS, "regimes", folder)
-    regret = rows.pivot_table("regret", [*REGIME_COLUMNS, "run"], "variant", sort=False)[[*MAP_VARIANTS]]
+    rows = _run_regimes(p, Grid.from_parameters(p).regimes(), MAP_CONTENDERS, "regimes", folder)
+    regret = rows.pivot_table("regret", [*REGIME_COLUMNS, "run"], "contender", sort=False)[[*MAP_CONTENDERS]]
     groups = regret.groupby(REGIME_COLUMNS, sort=False)
     table = groups.mean()
-    table["Delta"] = rows[rows["variant"] == PF_PNE_WITH_TRUE_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
+    table["Delta"] = (
+        rows[rows["contender"] == PF_PNE_WITH_TRUE_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
+    )
     table["best"] = table[RANKED_ON_MAP].idxmin(axis=1)
     table["clear"] = [_is_clear(regrets[RANKED_ON_MAP], table.loc[regime, "best"]) for regime, regrets in groups]
     table = table.reset_index()
@@ -196,13 +198,24 @@ def held_out(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
         One row per regime of HELD_OUT and kind of cells: REGIME_COLUMNS, the mean R(T)/M of each of RANKED_ON_MAP, and
         cells.
     """
-    grid, variants, tables = Grid.from_parameters(p, HELD_OUT), {name: MAP_VARIANTS[name] for name in RANKED_ON_MAP}, []
+    grid, contenders, tables = (
+        Grid.from_parameters(p, HELD_OUT),
+        {name: MAP_CONTENDERS[name] for name in RANKED_ON_MAP},
+        [],
+    )
     for cells in ("random", "cyclic"):
         if regimes := [regime for regime in grid.regimes() if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
             rows = _run_regimes(
-                p, regimes, variants, f"held out, {cells}", folder, seed=p.seed + 1, cells=cells, d=HELD_OUT_DIMENSIONS
+                p,
+                regimes,
+                contenders,
+                f"held out, {cells}",
+                folder,
+                seed=p.seed + 1,
+                cells=cells,
+                d=HELD_OUT_DIMENSIONS,
             )
-            means = rows.pivot_table("regret", REGIME_COLUMNS, "variant", sort=False)[RANKED_ON_MAP]
+            means = rows.pivot_table("regret", REGIME_COLUMNS, "contender", sort=False)[RANKED_ON_MAP]
             tables.append(means.rename_axis(columns=None).reset_index().assign(cells=cells))
     return pd.concat(tables, ignore_index=True)
 
@@ -248,12 +261,14 @@ def break_even(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
         One row per Delta and regime: REGIME_COLUMNS; given, one of BREAK_EVEN_DELTAS; ratio, PF-PNE's mean R(T)/M over
         PE's; own and fed, this ratio for PF-PNE with the true Delta and for Fed-PNE; Delta, the true one.
     """
-    variants = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in BREAK_EVEN_DELTAS}
-    variants |= {name: MAP_VARIANTS[name] for name in ("pe", "fed-pne", PF_PNE_WITH_TRUE_DELTA)}
-    rows = _run_regimes(p, Grid.from_parameters(p).one_noise.regimes(), variants, "break-even", folder)
-    means = rows.pivot_table("regret", REGIME_COLUMNS, "variant", sort=False)
+    contenders = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in BREAK_EVEN_DELTAS}
+    contenders |= {name: MAP_CONTENDERS[name] for name in ("pe", "fed-pne", PF_PNE_WITH_TRUE_DELTA)}
+    rows = _run_regimes(p, Grid.from_parameters(p).one_noise.regimes(), contenders, "break-even", folder)
+    means = rows.pivot_table("regret", REGIME_COLUMNS, "contender", sort=False)
     ratios = means.div(means["pe"], axis=0)
     table = ratios[[*BREAK_EVEN_DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
     more = ratios[[PF_PNE_WITH_TRUE_DELTA, "fed-pne"]].set_axis(["own", "fed"], axis=1)
-    more["Delta"] = rows[rows["variant"] == PF_PNE_WITH_TRUE_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
+    more["Delta"] = (
+        rows[rows["contender"] == PF_PNE_WITH_TRUE_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
+    )
     return table.merge(more.reset_index(), on=REGIME_COLUMNS)

@@ -90,9 +90,10 @@ def _regrets(regret: Callable, choice: dict) -> dict[str, float]:
 
 
 def _mean_regret(
-    study: Study, objective: str, name: str, cells, T, noise, clients, settings: tuple, variant: str
+    study: Study, objective: str, name: str, cells, T, noise, client_shift, settings: tuple, variant: str
 ) -> float:
-    n, clients = study.claim_runs, IDENTICAL_CLIENTS if clients == "alike" else {"shift": clients}
+    n = study.claim_runs
+    clients = IDENTICAL_CLIENTS if client_shift == "alike" else {"shift": client_shift}
     changes = {"cells": cells, "settings": dict(settings), **clients}
     if name == "fn-ucb":  # whose choices do not depend on T
         return study.summaries(objective, name, noise, n, **changes)[
@@ -100,7 +101,7 @@ def _mean_regret(
         ].mean()
     changes["horizon"] = T
     if variant:
-        return study.variant_regrets(objective, *variants.VARIANTS[variant], noise, n, **changes).mean()
+        return study.variant_regrets(objective, *variants.DEVIATION_VARIANTS[variant], noise, n, **changes).mean()
     return study.summaries(objective, name, noise, n, **changes)["regret"].mean()
 
 

@@ -1,10 +1,10 @@
-"""PF-PNE+ and its rivals on random settings, on which nothing was tuned.
+"""PF-PNE+ and its rivals in random scenarios, on which nothing was tuned.
 
-The families and the draw are in pfpne.paper.exhibits.drawn. The criteria were fixed before the settings were drawn. The
-ratio is PF-PNE+'s mean regret over the smallest of six rivals' mean regrets. Reported are the shares of settings with a
-ratio of at most NEAR_BEST and above FAR_BEHIND, and the ratio's quantiles. The N_WORST_RUN_AGAIN settings with the
-largest ratios are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, outside of
-the six.
+The families and the draw are in pfpne.paper.exhibits.drawn. The criteria were fixed before the scenarios were drawn.
+The ratio is PF-PNE+'s mean regret over the smallest of six rivals' mean regrets. Reported are the shares of scenarios
+with a ratio of at most NEAR_BEST and above FAR_BEHIND, and the ratio's quantiles. The N_WORST_RUN_AGAIN scenarios with
+the largest ratios are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, outside
+of the six. The sentences for readers call a scenario a setting.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.paper.exhibits.drawn import KINDS, MOST_PULLS, NOISES, DrawnSetting, draw_settings, simulate_drawn
+from pfpne.paper.exhibits.drawn import CLIENT_KINDS, MOST_PULLS, NOISES, DrawnScenario, sample_scenarios, simulate_drawn
 from pfpne.paper.exhibits.guide import FAR_BEHIND, NEAR_BEST
-from pfpne.paper.exhibits.regimes import MAP_VARIANTS, RANKED_ON_MAP
+from pfpne.paper.exhibits.regimes import MAP_CONTENDERS, RANKED_ON_MAP
 from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
@@ -27,24 +27,25 @@ from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
-from pfpne.paper.show.style import PAGE, label, rounded
+from pfpne.paper.show.style import HCT_NOISE_EARLY, PAGE, label, rounded
 from pfpne.simulation.fast import fast_form
 
 SUBJECT = "pf-pne+"
-RIVALS = [name for name in RANKED_ON_MAP if name != SUBJECT]  # the six
+SIX_RIVALS = [name for name in RANKED_ON_MAP if name != SUBJECT]
+STAGE_2_ALONE = HCT_NOISE_EARLY  # the rival that is PF-PNE+'s second stage alone
 ALSO_COMPARED = ("hoo", "blin")
 COMPARED_SEARCHES = {
-    **{name: MAP_VARIANTS[name] for name in RANKED_ON_MAP},
+    **{name: MAP_CONTENDERS[name] for name in RANKED_ON_MAP},
     **{name: (name, {}) for name in ALSO_COMPARED},
 }
-REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # settings, runs, the largest M T
+REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # scenarios, runs, the largest M T
 N_WORST_RUN_AGAIN = 10
-DRAW_NUMBER = 1  # the settings of draw 0 were seen before the last change of PF-PNE+
+DRAW_NUMBER = 1  # the scenarios of draw 0 were seen before the last change of PF-PNE+
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
-    """Run PF-PNE+ and its rivals in every setting that the seed p.seed + DRAW_NUMBER draws.
+    """Run PF-PNE+ and its rivals in every scenario that the seed p.seed + DRAW_NUMBER draws.
 
     Parameters
     ----------
@@ -56,50 +57,50 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per setting: its drawn values; the mean R(T)/M of PF-PNE+, of the six rivals, of HOO and of BLiN; ratio,
-        PF-PNE+'s mean over the smallest of the six; and again, this ratio in fresh runs for the settings with the
-        largest ratios, NaN for the others.
+        One row per scenario: its drawn values; the mean R(T)/M of PF-PNE+, of the six rivals, of HOO and of BLiN;
+        ratio, PF-PNE+'s mean over the smallest of the six; and again, this ratio in fresh runs for the scenarios with
+        the largest ratios, NaN for the others.
     """
-    n_settings, n_runs, most_pulls = REPORT_SIZES[p.profile]
-    settings = [
-        dataclasses.replace(s, horizon=min(s.horizon, most_pulls // s.n_clients))
-        for s in draw_settings(n_settings, p.seed + DRAW_NUMBER)
+    n_scenarios, n_runs, most_pulls = REPORT_SIZES[p.profile]
+    scenarios = [
+        dataclasses.replace(scenario, horizon=min(scenario.horizon, most_pulls // scenario.n_clients))
+        for scenario in sample_scenarios(n_scenarios, p.seed + DRAW_NUMBER)
     ]
-    table = pd.DataFrame([dataclasses.asdict(s) for s in settings]).drop(columns="seed")
-    table = table.join(_means(settings, 0, n_runs, p, folder, COMPARED_SEARCHES))
-    table["ratio"] = table[SUBJECT] / table[RIVALS].min(axis=1)
+    table = pd.DataFrame([dataclasses.asdict(scenario) for scenario in scenarios]).drop(columns="seed")
+    table = table.join(_means(scenarios, 0, n_runs, p, folder, COMPARED_SEARCHES))
+    table["ratio"] = table[SUBJECT] / table[SIX_RIVALS].min(axis=1)
     worst = table["ratio"].nlargest(N_WORST_RUN_AGAIN).index
-    names = [SUBJECT, *RIVALS]
+    names = [SUBJECT, *SIX_RIVALS]
     fresh = _means(
-        [settings[i] for i in worst], n_runs, n_runs, p, folder, {name: COMPARED_SEARCHES[name] for name in names}
+        [scenarios[i] for i in worst], n_runs, n_runs, p, folder, {name: COMPARED_SEARCHES[name] for name in names}
     )
     fresh.index = worst
-    return table.assign(again=fresh[SUBJECT] / fresh[RIVALS].min(axis=1))
+    return table.assign(again=fresh[SUBJECT] / fresh[SIX_RIVALS].min(axis=1))
 
 
 def _means(
-    settings: list[DrawnSetting], first: int, n_runs: int, p: Parameters, folder: Path, variants: dict
+    scenarios: list[DrawnScenario], first: int, n_runs: int, p: Parameters, folder: Path, contenders: dict
 ) -> pd.DataFrame:
-    """The mean R(T)/M over runs first, first + 1, ...: one row per setting, one column per variant."""
-    jobs = [(s, name, given, first, n_runs, folder) for s in settings for name, given in variants.values()]
-    regrets = run_in_order(_mean_regret, jobs, p.n_jobs, progress("settings"))
-    return pd.DataFrame(np.reshape(regrets, (len(settings), len(variants))), columns=[*variants])
+    """The mean R(T)/M over runs first, first + 1, ...: one row per scenario, one column per contender."""
+    jobs = [(s, name, given, first, n_runs, folder) for s in scenarios for name, given in contenders.values()]
+    regrets = run_in_order(_mean_regret, jobs, p.n_jobs, progress("scenarios"))
+    return pd.DataFrame(np.reshape(regrets, (len(scenarios), len(contenders))), columns=[*contenders])
 
 
-def _mean_regret(setting: DrawnSetting, name: str, given: dict, first: int, n_runs: int, folder: Path) -> float:
+def _mean_regret(scenario: DrawnScenario, name: str, given: dict, first: int, n_runs: int, folder: Path) -> float:
     row = ALGORITHMS[name]
-    content = {"setting": dataclasses.asdict(setting), "settings": given, "first": first, "n_runs": n_runs}
+    content = {"scenario": dataclasses.asdict(scenario), "settings": given, "first": first, "n_runs": n_runs}
     key = cache.key(content, simulate_drawn, row, fast_form(row))
 
     def make() -> list[list]:
         runs = range(first, first + n_runs)
-        return [[float(simulate_drawn(name, setting, run, **given).regret[:, -1].mean())] for run in runs]
+        return [[float(simulate_drawn(name, scenario, run, **given).regret[:, -1].mean())] for run in runs]
 
     return float(np.mean(cache.stored_rows(key, make, folder)))
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
-    """Say in sentences how PF-PNE+ does in the random settings.
+    """Say in sentences how PF-PNE+ does in the random scenarios.
 
     Parameters
     ----------
@@ -111,10 +112,10 @@ def sentences(table: pd.DataFrame) -> list[str]:
     list of str
         The sentences, in Markdown.
     """
-    ratio, everything = table["ratio"], table[[*RIVALS, *ALSO_COMPARED]].min(axis=1)
+    ratio, everything = table["ratio"], table[[*SIX_RIVALS, *ALSO_COMPARED]].min(axis=1)
     again = table["again"].dropna()
     flat = table["d"].eq(1)
-    shares = {name: _near_the_six(table, name) for name in RIVALS}
+    shares = {name: _near_the_six(table, name) for name in SIX_RIVALS}
     best = max(shares, key=lambda name: shares[name])
     by_kind = (ratio <= NEAR_BEST).groupby(table["kind"]).mean()
     quantiles = ", ".join(f"{rounded(ratio.quantile(q))} ({q:.0%})" for q in QUANTILES)
@@ -131,8 +132,8 @@ def sentences(table: pd.DataFrame) -> list[str]:
         ),
         (
             f"**The rivals.** Of the six, {label(best)} is most often within {NEAR_BEST - 1:.0%} of the best of them,"
-            f" in {shares[best]:.0%}. Its stage 2 alone ({label(RIVALS[-1])}) has"
-            f" {_mean_ratio(table[RIVALS[-1]] / table[SUBJECT])} times PF-PNE+'s regret (geometric mean)."
+            f" in {shares[best]:.0%}. Its stage 2 alone ({label(STAGE_2_ALONE)}) has"
+            f" {_mean_ratio(table[STAGE_2_ALONE] / table[SUBJECT])} times PF-PNE+'s regret (geometric mean)."
         ),
         (
             f"**The worst again.** We ran the {len(again)} settings of the largest ratios again, with fresh runs. There"
@@ -143,7 +144,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
 
 
 def in_short(table: pd.DataFrame) -> list[str]:
-    """Say in two sentences how PF-PNE+ does in the random settings, for README.
+    """Say in two sentences how PF-PNE+ does in the random scenarios, for README.
 
     Parameters
     ----------
@@ -155,13 +156,12 @@ def in_short(table: pd.DataFrame) -> list[str]:
     list of str
         The sentences.
     """
-    alone = RIVALS[-1]
     return [
         _how_near(table),
         (
             f"Its second stage alone, which sends nothing, is within {NEAR_BEST - 1:.0%} of the best of the six in"
-            f" {_near_the_six(table, alone):.0%}, and has"
-            f" {_mean_ratio(table[alone] / table[SUBJECT])} times PF-PNE+'s regret (geometric mean)."
+            f" {_near_the_six(table, STAGE_2_ALONE):.0%}, and has"
+            f" {_mean_ratio(table[STAGE_2_ALONE] / table[SUBJECT])} times PF-PNE+'s regret (geometric mean)."
         ),
     ]
 
@@ -178,8 +178,8 @@ def _how_near(table: pd.DataFrame) -> str:
 
 
 def _near_the_six(table: pd.DataFrame, name: str) -> float:
-    """The share of the settings in which an algorithm is near the best of the six."""
-    return (table[name] <= NEAR_BEST * table[RIVALS].min(axis=1)).mean()
+    """The share of the scenarios in which an algorithm is near the best of the six."""
+    return (table[name] <= NEAR_BEST * table[SIX_RIVALS].min(axis=1)).mean()
 
 
 def _share(ratio: pd.Series) -> str:
@@ -192,7 +192,7 @@ def _mean_ratio(ratio: pd.Series) -> str:
 
 @our_style()
 def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
-    """Draw the ratio of PF-PNE+'s regret to the best rival's in every setting, by kind of clients and by noise.
+    """Draw the ratio of PF-PNE+'s regret to the best rival's in every scenario, by kind of clients and by noise.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     figure, ((*axes,),) = new_figure((PAGE, 2.6), columns=2, sharex=True)
     for ax, column, order, title in zip(
-        axes, ("kind", "noise"), (KINDS, NOISES), ("by kind of clients", "by noise"), strict=True
+        axes, ("kind", "noise"), (CLIENT_KINDS, NOISES), ("by kind of clients", "by noise"), strict=True
     ):
         for row, name in enumerate(order[::-1]):
             group = table[table[column] == name].sort_values("ratio")

@@ -1,7 +1,7 @@
 """Variants of our algorithms, each with one change, for measuring other choices at the deviations.
 
-`simulate` runs them on the same problems and the same noise. VARIANTS names them; docs/deviations.md explains each
-deviation by its number.
+`simulate` runs them on the same problems and the same noise. DEVIATION_VARIANTS names them; docs/deviations.md explains
+each deviation by its number.
 """
 
 from dataclasses import replace
@@ -241,7 +241,7 @@ _DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulati
 _CENTRED = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Centred))
 _UNDIVIDED = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Undivided))
 # name -> (the base algorithm, the variant that simulate runs, the class of its partition)
-VARIANTS = {
+DEVIATION_VARIANTS = {
     "depth one": ("pf-pne", _phased("pf-pne", DepthOne, DepthOneServer), Partition),
     "fresh": ("pf-pne", _phased("pf-pne", Fresh), Partition),
     "decreasing": ("pf-pne", _phased("pf-pne", LastOfEqual), Mirrored),  # ties as ever
