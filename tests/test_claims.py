@@ -280,7 +280,7 @@ def test_settings_matter_little_unless_one_does(factor, expected):
     no_better = replace(made_up(tell), tell=lambda *asked: {"regret": 9 * tell(*asked)["regret"]})  # of 1,000 by chance
     assert verdict("settings-garland", no_better) == ("not decidable" if factor == 1 else expected)
     found = outcome("settings-garland", made_up(tell))
-    assert len(found.comparisons) == 20 and ("to 1.5 (c = 0.2)" in found.measured) == (factor == 1.5)
+    assert len(found.comparisons) == 20 and ("to 1.5 (c = 0.2)" in found.measured_in_words) == (factor == 1.5)
     assert len(outcome("settings-garland", made_up(tell), true_Delta=True).comparisons) == 16  # Delta cannot be moved
 
 
@@ -374,14 +374,14 @@ def test_settings_move_nothing_where_nothing_is_learnt(share, vacuous):
     found = outcome("settings-garland", study)
     assert (
         bool(found.vacuous_reason) == vacuous
-        and f"{share:.0%} of the regret of points drawn at random" in found.measured
+        and f"{share:.0%} of the regret of points drawn at random" in found.measured_in_words
     )
 
 
 def test_what_points_drawn_at_random_lose_is_a_mean_over_the_runs():
     """Regret 90 in two runs in which they have 100 and 300: 45%, not the mean of 90% and 30%."""
     study = looked(lambda algorithm, run, asked: {"regret": 90.0}, chance=(0.001, 0.003))
-    assert "45% of the regret of points drawn at random" in outcome("settings-garland", study).measured
+    assert "45% of the regret of points drawn at random" in outcome("settings-garland", study).measured_in_words
 
 
 @pytest.mark.parametrize(("last_phase", "why"), [(0.5, ""), (0.52, "52% of T is one phase")])
@@ -468,7 +468,7 @@ def test_single_rewards_are_counted():
     study = made_up(lambda *asked: {})
     found = outcome("confidential", study)  # tau_h = 1, 1, 3, 10, 38, ...: up to 20 one pull a client
     assert found.as_claimed == [False] * 4 + [True] * 4
-    assert found.measured == "the means sent at depths 0 to 3 are single rewards (depths 0 to 7)"
+    assert found.measured_in_words == "the means sent at depths 0 to 3 are single rewards (depths 0 to 7)"
 
 
 @pytest.mark.parametrize(("noise", "expected"), [(0.0, "true by construction"), (0.5, "holds"), (2.0, "not decidable")])

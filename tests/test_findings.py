@@ -85,7 +85,7 @@ def test_of_a_refuted_case_the_worst_rival_is_told():
     other = place | {"id": "smallest-rastrigin"}
     verdicts = pd.DataFrame([{**place, "verdict": "does not hold"}, {**other, "verdict": "does not hold"}])
     compared = pd.DataFrame([{**p, "ratio": x} for p, x in ((place, 1.5), (place, 3.0), (other, 0.9), (other, 7.0))])
-    assert findings._Verdicts(verdicts, compared).range_in_words("smallest", "ratio", refuted=True) == "3 to 7"
+    assert findings._ClaimResults(verdicts, compared).range_in_words("smallest", "ratio", refuted=True) == "3 to 7"
 
 
 def test_what_a_phase_leaves_open_is_counted_with_who_is_ahead():
@@ -97,10 +97,10 @@ def test_what_a_phase_leaves_open_is_counted_with_who_is_ahead():
     verdicts += [{**places[3], "verdict": "does not hold", "decided_by": "A / B = 9"}]
     ratios = ((0.5, 1.4), (0.9, 0.8), (0.7, 1.1), (9.0, 1.0))
     compared = [{**p, "ratio": x} for p, pair in zip(places, ratios, strict=True) for x in pair]
-    table = findings._Verdicts(pd.DataFrame(verdicts), pd.DataFrame(compared))
+    table = findings._ClaimResults(pd.DataFrame(verdicts), pd.DataFrame(compared))
     why = "only because T truncates PF-PNE's last phase"
     assert table.unfinished_in_words("smallest") == f" 3 are open {why}; rivals lead in 2."
-    table = findings._Verdicts(pd.DataFrame([verdicts[0], verdicts[3]]), pd.DataFrame(compared))
+    table = findings._ClaimResults(pd.DataFrame([verdicts[0], verdicts[3]]), pd.DataFrame(compared))
     assert table.unfinished_in_words("smallest") == f" 1 are open {why}; rivals lead in all."
 
 
@@ -112,7 +112,7 @@ def test_the_most_clients_that_lose_their_best_cell_with_either_Delta():
             for Delta, words in rows
         ]
     )
-    words = findings._Verdicts(verdicts, pd.DataFrame()).eliminated_in_words("safe")
+    words = findings._ClaimResults(verdicts, pd.DataFrame()).eliminated_in_words("safe")
     assert words == "the optimal cell of 2.5 of 20 clients (mean over runs; with the true Delta 12.1)"
 
 
@@ -124,7 +124,7 @@ def test_where_all_is_shown_nothing_is_said_of_refutations(specifications):
 
 @pytest.mark.parametrize("verdict", claims.VERDICTS)
 def test_every_verdict_counts_once(verdict):
-    count = findings._Verdicts(*made_up(verdict)).count("falls-with-M")
+    count = findings._ClaimResults(*made_up(verdict)).count("falls-with-M")
     assert count.pop("of") == 9 and sorted(count.values()) == [0, 0, 9]
     assert count["open"] == (9 if verdict in ("undecided", "not decidable") else 0)
     assert count["refuted"] == (9 if verdict in ("does not hold", "better than claimed") else 0)
@@ -138,7 +138,7 @@ def test_the_runs_are_the_profiles():
 def test_what_changes_with_T_is_a_ratio_an_objective():
     verdicts, compared = made_up("holds")
     compared["what"] = "PF-PNE - HCT (PyXAB)"
-    found = findings._Verdicts(verdicts, compared).against("hct-pyxab", ("smallest", "later"), "2.0")
+    found = findings._ClaimResults(verdicts, compared).against("hct-pyxab", ("smallest", "later"), "2.0")
     ratio = compared[(compared["noise"] == "2.0") & (compared["Delta"] == "0.01")].drop_duplicates("id")
     ratio = ratio.set_index("id")["ratio"]
     three = ("garland", "himmelblau", "rastrigin")

@@ -21,8 +21,8 @@ from pfpne.paper.exhibits.readings import (
     IDENTICAL_FED_PNE,
     PROBLEM_CHOICES,
     SEARCHED_STATEMENTS,
-    Measured,
     Reading,
+    SearchMeasurement,
 )
 from pfpne.paper.run import cache
 from pfpne.paper.run.profiles import READING_PRESETS
@@ -69,12 +69,12 @@ def test_the_grid_is_crossed_as_declared():
     scales = {(r.noise, r.T) for r in grid}
     assert len(scales) == 20 and len(grid) == len({str(r.choices) for r in grid}) == 1880
     assert max(r.M * r.T for r in grid) <= readings.MAX_SEARCH_PULLS
-    moved = [r for r in grid if r.problem or r.M != 20]
-    assert all(len(r.problem) + (r.M != 20) == 1 for r in moved)  # one at a time
-    assert {"HCT's c", "theta_0"}.isdisjoint(name for r in moved for name in r.algorithms)
+    moved = [r for r in grid if r.problem_choices or r.M != 20]
+    assert all(len(r.problem_choices) + (r.M != 20) == 1 for r in moved)  # one at a time
+    assert {"HCT's c", "theta_0"}.isdisjoint(name for r in moved for name in r.algorithm_choices)
     first = [r for r in grid if r not in moved]
     assert len(first) == 20 * 2 ** len(ALGORITHM_CHOICES)
-    assert {name for r in moved for name in r.problem} == set(PROBLEM_CHOICES)
+    assert {name for r in moved for name in r.problem_choices} == set(PROBLEM_CHOICES)
     assert {readings.n_runs_of(r) for r in [*first, *(r for r in moved if r.M == 5)]} == {2}
     assert {readings.n_runs_of(r) for r in moved if r.M != 5} == {1}
 
@@ -105,7 +105,7 @@ def measured_by(reading: Reading, regrets: dict, last: dict | None = None, round
     made = {}
     for name, regret in regrets.items():
         steps = np.full(2, (last or {}).get(name, 0))
-        made[readings._key(reading, "garland", name)] = Measured(np.full(2, regret), steps, np.full(2, rounds))
+        made[readings._key(reading, "garland", name)] = SearchMeasurement(np.full(2, regret), steps, np.full(2, rounds))
     return made
 
 
@@ -389,7 +389,7 @@ def test_measurements_are_collected_run_by_run(monkeypatch, tmp_path, horizons, 
 
     wanted, expected_jobs = {}, set()
     for reading in asked_for:
-        n = 2 if reading.M <= 20 and not reading.problem else 1
+        n = 2 if reading.M <= 20 and not reading.problem_choices else 1
         for objective in ("garland", "himmelblau"):
             names = ["pf-pne", "hct-pyxab", "fed1-ucb", "fn-ucb", "fed-pne", "pe"]
             for name in names + [IDENTICAL_FED_PNE] * (objective == "garland"):
@@ -410,7 +410,7 @@ def test_measurements_are_collected_run_by_run(monkeypatch, tmp_path, horizons, 
 
 def test_readings_share_a_key_if_they_share_their_runs():
     grid = [r for r in readings.all_readings("smoke") if r.T == 500]
-    grid = [*grid[:32:7], *[r for r in grid if r.problem and len(r.algorithms) == 1][::3]]
+    grid = [*grid[:32:7], *[r for r in grid if r.problem_choices and len(r.algorithm_choices) == 1][::3]]
     keys, runs = [], []
     for reading in grid:
         for objective in ("garland", "himmelblau", "landmine"):
@@ -512,7 +512,7 @@ def irregular(reading: Reading, objective: str, T_scale: int = 1) -> tuple[dict,
     regrets = {name: [number_of(objective, name, run) for run in range(3)] for name in names}
     made = {}
     for name, regret in regrets.items():
-        made[readings._key(reading, objective, name)] = Measured(np.array(regret), np.zeros(3), np.zeros(3))
+        made[readings._key(reading, objective, name)] = SearchMeasurement(np.array(regret), np.zeros(3), np.zeros(3))
     return made, regrets
 
 
@@ -555,7 +555,7 @@ def test_a_ratio_at_its_bound_is_not_within():
 def test_communication_is_judged_in_every_run(fed, pf, rounds, grows, stops):
     reading = Reading(0.5, 300, 3, {}, {"H_0": 6})
     measured = {
-        readings._key(reading, "rastrigin", name): Measured(np.ones(3), np.array(last), np.array(n))
+        readings._key(reading, "rastrigin", name): SearchMeasurement(np.ones(3), np.array(last), np.array(n))
         for name, last, n in (("fed-pne", fed, (1, 2, 4)), ("pf-pne", pf, rounds))
     }
     growing, stopping = (replace(BY_ID[f"{x}-garland"], objective="rastrigin") for x in ("fed-grows", "pf-stops"))

@@ -153,7 +153,7 @@ def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: f
         f"{share:.0%} of the regret of points drawn at random"
     )
     vacuous_reason = f"nothing to move: {share:.0%} of the regret of random points" if share > MAX_RANDOM_SHARE else ""
-    return Outcome(comparisons, measured=measured, vacuous_reason=vacuous_reason)
+    return Outcome(comparisons, measured_in_words=measured, vacuous_reason=vacuous_reason)
 
 
 def any_Delta(case: ClaimCase, deltas: Sequence[float], below: float) -> Outcome:
@@ -216,7 +216,7 @@ def count(function: Callable, *cases: ClaimCase, **arguments) -> Outcome:
         (f"{name}{result.finding}" for name, result in counted.items() if False in result.as_claimed), ""
     )
     as_claimed = sum((result.as_claimed for result in counted.values()), [])
-    return Outcome(as_claimed=as_claimed, measured=measured, counterexample=counterexample)
+    return Outcome(as_claimed=as_claimed, measured_in_words=measured, counterexample=counterexample)
 
 
 def is_still_communicating(fed_last, pf_last, T: int):
@@ -342,7 +342,7 @@ def confidential(case: ClaimCase, *_) -> Outcome:
     single = [h for h, n in enumerate(pulls) if n == 1]
     counterexample = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""
     measured = f"{counterexample or 'no mean sent is a single reward'} (depths 0 to {H_0})"
-    return Outcome(as_claimed=[n > 1 for n in pulls], measured=measured, counterexample=counterexample)
+    return Outcome(as_claimed=[n > 1 for n in pulls], measured_in_words=measured, counterexample=counterexample)
 
 
 def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
@@ -363,7 +363,7 @@ def count_times(*cases: ClaimCase, quantity: str) -> Outcome:
     """
     shares = [measure_times(case)[quantity] for case in cases]
     as_claimed = [True if share >= MOST_RUNS_SHARE else False if share <= FEW_RUNS_SHARE else None for share in shares]
-    return Outcome(as_claimed=as_claimed, measured="see claims_times.csv")  # as times are not the same twice
+    return Outcome(as_claimed=as_claimed, measured_in_words="see claims_times.csv")  # as times are not the same twice
 
 
 def measure_times(case: ClaimCase) -> dict:

@@ -75,15 +75,15 @@ class Comparison:
 class Outcome:
     """The outcome of a test: either comparisons, all of which the claim asserts, or whether each run is as claimed.
 
-    as_claimed: one value per run and objective, None for a run that ended too early to decide. measured: the
-    measurements in words; if empty, the comparisons are listed. counterexample: the words on the first objective that
-    refutes the claim. vacuous_reason: why the claim could hardly fail here, or "". undecidable_reason: the premise that
-    fails, or ""; if one fails, nothing is decided. by_design: whether the design allows no other outcome here.
+    as_claimed: one value per run and objective, None for a run that ended too early to decide. measured_in_words: the
+    measurements; if empty, the comparisons are listed. counterexample: the words on the first objective that refutes
+    the claim. vacuous_reason: why the claim could hardly fail here, or "". undecidable_reason: the premise that fails,
+    or ""; if one fails, nothing is decided. by_design: whether the design allows no other outcome here.
     """
 
     comparisons: Sequence[Comparison] = ()
     as_claimed: Sequence[bool | None] = ()
-    measured: str = ""
+    measured_in_words: str = ""
     counterexample: str = ""
     vacuous_reason: str = ""
     undecidable_reason: str = ""

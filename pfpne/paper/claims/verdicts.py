@@ -9,10 +9,10 @@ Two sign-flip tests give two p-values, which have these names in every table:
 - p_right is the p-value under the null "the claim is false". If it is small, the claim is right.
 - p_wrong is the p-value under the null "the claim is true". If it is small, the claim is wrong.
 
-For each claim exactly one of the two nulls is true. So a family of k claims has k true nulls, and Bonferroni's factor
-is k, not 2k. This keeps the probability of any wrong verdict in the family at ALPHA or below, however the claims depend
-on each other. Families are declared in claims.toml. A family is tested separately for each noise, kind of cells and
-Delta of PF-PNE.
+Each claim has two nulls, and exactly one of them is true. Only the true null can be rejected wrongly. A family of k
+claims has 2k nulls, of which k are true, so Bonferroni's factor is k and not 2k. With this factor, the probability of
+any wrong verdict in the family is at most ALPHA, however the claims depend on each other. Families are declared in
+claims.toml. A family is tested separately for each noise, kind of cells and Delta of PF-PNE.
 
 A *counted* claim says what happens in every run. It needs no test: one counterexample refutes it.
 
@@ -165,7 +165,7 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         head = head_of_rows(claim, study, condition, Delta)
         rows = comparison_rows(outcome, p, random("interval"))
         verdict = judge(claim, outcome, p, family_sizes[claim.family, condition, Delta])
-        measured = outcome.measured or "; ".join(dict.fromkeys(map(in_one_line, rows)))
+        measured = outcome.measured_in_words or "; ".join(dict.fromkeys(map(in_one_line, rows)))
         verdicts.append(head | verdict | {"measured": measured})
         comparisons += [head | row for row in rows]
     runs = [row for row in comparisons if "excess" in row]

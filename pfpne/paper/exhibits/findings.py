@@ -66,7 +66,7 @@ def count_groups(verdicts: pd.Series) -> dict[str, int]:
     return {group: int(verdicts.isin(names).sum()) for group, names in VERDICT_GROUPS.items()}
 
 
-class _Verdicts(NamedTuple):
+class _ClaimResults(NamedTuple):
     """The verdicts and comparisons of every claim, as claims.csv and claims_comparisons.csv have them.
 
     The column "noise" of both has the name of the noise, or "landmine".
@@ -171,9 +171,9 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications:
     list of str
         The sentences, in Markdown.
     """
-    table = _Verdicts(verdicts, comparisons)
+    claims = _ClaimResults(verdicts, comparisons)
     Delta, own = PF_PNE_DELTAS
-    worse = table.range_in_words("smallest", "ratio", refuted=True)
+    worse = claims.range_in_words("smallest", "ratio", refuted=True)
     worse = worse and f" Where refuted, it has {worse} times a rival's regret."
     held = specification.claims_held(specifications)[specification.MAIN_CLAIM]
     first = held.groupby([specifications["objective"], specifications["noise"]], sort=False).mean()
@@ -182,17 +182,17 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications:
         f"{title(objective)} {', '.join(f'{share:.0%}' for share in shares)}"
         for objective, shares in first.unstack(sort=False).iterrows()
     )
-    longer = table.against("hct-pyxab", ("smallest", "later"), "bernoulli")
-    bounded = table.on_topic(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
-    smooth = table.on_topic(verdicts, "smoothness").drop_duplicates("id")
+    longer = claims.against("hct-pyxab", ("smallest", "later"), "bernoulli")
+    bounded = claims.on_topic(verdicts, "delta-bounds").drop_duplicates("id")  # whatever the noise
+    smooth = claims.on_topic(verdicts, "smoothness").drop_duplicates("id")
     broken = [set(rows.loc[rows["verdict"] != "holds", "id"].map(OBJECTIVE_OF_CLAIM)) for rows in (bounded, smooth)]
     broken = set.intersection(*broken)
-    sent = table.on_topic(verdicts, "confidential").iloc[0]
+    sent = claims.on_topic(verdicts, "confidential").iloc[0]
     private = "holds" if sent["verdict"] == "holds" else f"is refuted: {sent['decided_by']}"
     return [
         (
-            f"**Has PF-PNE the smallest regret of the paper's five?** {table.count_in_brief('smallest')}; with the true"
-            f" Delta: {table.count_in_brief('smallest', own)}.{worse}{table.unfinished_in_words('smallest')}"
+            f"**Has PF-PNE the smallest regret of the paper's five?** {claims.count_in_brief('smallest')}; with the"
+            f" true Delta: {claims.count_in_brief('smallest', own)}.{worse}{claims.unfinished_in_words('smallest')}"
         ),
         (f"**By noise.** Over all choices left open, PF-PNE is first this often ({noises}): {by_noise}."),
         (
@@ -204,18 +204,18 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications:
             f" than it supposes, and with our shifts Delta = {Delta} is too small."
         ),
         (
-            f"**Does PF-PNE beat PE?** {table.count_in_brief('beats-pe')} with"
-            f" differing clients, {table.count_in_brief('better-than-pe')} with identical ones. **Is PF-PNE's final"
-            f" simple regret below the global maximiser's?** {table.count_in_brief('finds-own')}. Below HCT's?"
-            f" {table.count_in_brief('finds-own-hct')}."
+            f"**Does PF-PNE beat PE?** {claims.count_in_brief('beats-pe')} with"
+            f" differing clients, {claims.count_in_brief('better-than-pe')} with identical ones. **Is PF-PNE's final"
+            f" simple regret below the global maximiser's?** {claims.count_in_brief('finds-own')}. Below HCT's?"
+            f" {claims.count_in_brief('finds-own-hct')}."
         ),
         (
             "**Elimination.** With the experiments' c = 0.1, in the worst case PF-PNE eliminates"
-            f" {table.eliminated_in_words('safe')}."
+            f" {claims.eliminated_in_words('safe')}."
         ),
         (
             "**Communication** stops by design. PF-PNE sends"
-            f" {table.range_in_words('less-talk', 'ratio')} times as much as Fed-PNE. With the true Delta, does it send"
-            f" less? {table.count_in_brief('less-talk', own)}. **Privacy** {private}."
+            f" {claims.range_in_words('less-talk', 'ratio')} times as much as Fed-PNE. With the true Delta, does it"
+            f" send less? {claims.count_in_brief('less-talk', own)}. **Privacy** {private}."
         ),
     ]

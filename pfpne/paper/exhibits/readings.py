@@ -131,13 +131,15 @@ class Reading:
     noise: float | str
     T: int
     M: int = 20
-    problem: dict = field(default_factory=dict)  # the choices of PROBLEM_CHOICES that are not the first value
-    algorithms: dict = field(default_factory=dict)  # the choices of ALGORITHM_CHOICES that are not the first value
+    problem_choices: dict = field(default_factory=dict)  # the choices of PROBLEM_CHOICES that are not the first value
+    algorithm_choices: dict = field(
+        default_factory=dict
+    )  # the choices of ALGORITHM_CHOICES that are not the first value
 
     def __getitem__(self, choice: str):
         if choice in PROBLEM_CHOICES:
-            return self.problem.get(choice, PROBLEM_CHOICES[choice][0])
-        return self.algorithms.get(choice, ALGORITHM_CHOICES[choice][0])
+            return self.problem_choices.get(choice, PROBLEM_CHOICES[choice][0])
+        return self.algorithm_choices.get(choice, ALGORITHM_CHOICES[choice][0])
 
     @property
     def choices(self) -> dict:
@@ -198,14 +200,14 @@ def all_readings(profile: str) -> list[Reading]:
 
 def n_runs_of(reading: Reading) -> int:
     """The paired runs of the search: two with at most 20 clients and the problem's first values, else one."""
-    return 1 if reading.problem or reading.M > 20 else 2
+    return 1 if reading.problem_choices or reading.M > 20 else 2
 
 
 # --- the measurements of a run ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Measured:
+class SearchMeasurement:
     """The search's measurements of one algorithm under one reading and objective: one value per run.
 
     regret (n,): R(T)/M. last (n,): the step of the last round of communication, 0 if there was none. rounds (n,): the
@@ -265,7 +267,7 @@ def _key(reading: Reading, objective: str, name: str) -> tuple:
 
 
 def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -> dict:
-    """Measure all runs that the readings compare, on workers: {key as of `_key`: Measured}, run by run."""
+    """Measure all runs that the readings compare, on workers: {key as of `_key`: SearchMeasurement}, run by run."""
     jobs, places = {}, []
     for key, (reading, objective, name) in _wanted(readings).items():
         n, T = n_runs_of(reading), reading.T
@@ -282,7 +284,10 @@ def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, f
     measured: dict = {}
     for key, job, k in places:
         measured.setdefault(key, []).append(values[job][k])
-    return {key: Measured(*(np.array(column) for column in zip(*rows, strict=True))) for key, rows in measured.items()}
+    return {
+        key: SearchMeasurement(*(np.array(column) for column in zip(*rows, strict=True)))
+        for key, rows in measured.items()
+    }
 
 
 @functools.cache
@@ -298,7 +303,7 @@ def judge_statement(statement: Statement, reading: Reading, measured: dict) -> t
     The ratio of "grows" and "stops" is the step of the last round over T.
     """
 
-    def measured_of(name: str) -> Measured:
+    def measured_of(name: str) -> SearchMeasurement:
         return measured[_key(reading, statement.objective, name)]
 
     if statement.kind == "ratio":

@@ -3,8 +3,8 @@
 The families and the draw are in pfpne.paper.exhibits.drawn. The criteria were fixed before the scenarios were drawn.
 The ratio is PF-PNE+'s mean regret over the smallest of six rivals' mean regrets. Reported are the shares of scenarios
 with a ratio of at most NEAR_BEST and above FAR_BEHIND, and the ratio's quantiles. The N_WORST_RUN_AGAIN scenarios with
-the largest ratios are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, outside
-of the six. The sentences for readers call a scenario a setting.
+the largest ratios are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, but
+not among the six. The sentences for readers call a scenario a setting.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
     measured = verdicts[columns].assign(noise=verdicts["noise"].map(noise_in_words))
     details = as_markdown(measured.rename(columns=str.capitalize).rename(columns={"Id": "Claim"}))
     strings, page = claims_as_strings(verdicts), f"\n## What was measured\n\n{details}"
-    numbers = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
-    return table_exhibit("claims", caption, strings, numbers, claims_in_latex(strings, caption), page, details)
+    csv_tables = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
+    return table_exhibit("claims", caption, strings, csv_tables, claims_in_latex(strings, caption), page, details)
 
 
 def tabulate_primary(study: Study) -> Exhibit:

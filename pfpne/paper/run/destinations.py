@@ -16,7 +16,7 @@ MAX_NAME_CHARACTERS = 200  # characters of a folder's name
 HASH_CHARACTERS = 12  # characters of the hash that replaces the rest of a longer name
 
 
-def choose_folder(wanted: str | None, result_parameters: dict, executed: list[dict], folder_name: str) -> Path:
+def choose_folder(wanted: str | None, result_parameters: dict, batch_parameters: list[dict], folder_name: str) -> Path:
     """Return the folder that figures go to.
 
     Parameters
@@ -25,7 +25,7 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
         The requested folder.
     result_parameters : dict
         The parameters of this run of the notebook.
-    executed : list of dict
+    batch_parameters : list of dict
         The parameters with which the batch executes this notebook: those figures fill the profile's folder.
     folder_name : str
         The changes of the parameters as the name of a folder: see `name_folder`.
@@ -36,7 +36,7 @@ def choose_folder(wanted: str | None, result_parameters: dict, executed: list[di
         If the folder cannot be written to, or if it is a profile's folder and a parameter was changed.
     """
     home = FIGURES_FOLDER if result_parameters["profile"] == "paper" else SMOKE_FIGURES_FOLDER
-    if result_parameters not in executed:
+    if result_parameters not in batch_parameters:
         home = CUSTOM_FIGURES_FOLDER / folder_name
     try:
         folder = Path(wanted).expanduser().resolve() if wanted else home
@@ -68,8 +68,8 @@ def name_folder(result_parameters: dict, usual: dict, reading_by_default: bool) 
     result_parameters : dict
         The parameters of this run of the notebook.
     usual : dict
-        The notebook's usual parameters with this profile, reading and objective. If the batch never executes it for
-        this objective, they have another one.
+        The notebook's usual parameters with this profile, reading and objective. Its objective is None if the batch
+        does not execute the notebook for this objective, so that the folder is named after the objective.
     reading_by_default : bool
         Whether the reading is the default one, which is not named.
     """

@@ -70,7 +70,7 @@ class Notebook:
         )
 
     def default_algorithms(self, reading: str | None) -> tuple[str, ...]:
-        """What is compared by default. The figures of "model" are older than the ranking, and keep their lines."""
+        """What is compared by default. Only figures of the reading "printed" show the longer list RANKED_ALGORITHMS."""
         return RANKED_ALGORITHMS if self.algorithms == COMPARED_ALGORITHMS and reading == "printed" else self.algorithms
 
 

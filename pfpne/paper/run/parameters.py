@@ -181,9 +181,9 @@ def complete(notebook: str, given: dict) -> Parameters:
         )
     profile = requested["profile"]
     planned = [{"profile": profile, **own} for name, own in executions(profile) if name == notebook]
-    executed = [_result_parameters(row, own) for own in planned]
-    folder_name = _folder_name(row, requested, result_parameters, planned[0], executed)
-    folder = choose_folder(folder, result_parameters, executed, folder_name)
+    batch_parameters = [_result_parameters(row, own) for own in planned]
+    folder_name = _folder_name(row, requested, result_parameters, planned[0], batch_parameters)
+    folder = choose_folder(folder, result_parameters, batch_parameters, folder_name)
     n_jobs, command = scheduler or n_jobs, _command(notebook, requested)
     return Parameters(
         notebook, **result_parameters, n_jobs=n_jobs, figures_dir=folder, folder_name=folder_name, command=command
@@ -191,13 +191,13 @@ def complete(notebook: str, given: dict) -> Parameters:
 
 
 def _folder_name(
-    row: Notebook, requested: dict, result_parameters: dict, first_planned: dict, executed: list[dict]
+    row: Notebook, requested: dict, result_parameters: dict, first_planned: dict, batch_parameters: list[dict]
 ) -> str:
     """Name the changes against the usual parameters: the batch's, with the requested reading and objective."""
     usual = {name: value for name, value in first_planned.items() if name not in ("reading", "objective", "noise")}
     usual |= {name: requested[name] for name in ("reading", "objective") if name in requested}
     usual = _result_parameters(row, usual)
-    if result_parameters["objective"] not in {one["objective"] for one in executed}:
+    if result_parameters["objective"] not in {one["objective"] for one in batch_parameters}:
         usual["objective"] = None
     return name_folder(result_parameters, usual, result_parameters["reading"] in (None, next(iter(READING_PRESETS))))
 

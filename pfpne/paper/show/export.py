@@ -56,24 +56,24 @@ class Exhibit:
 
 
 def table_exhibit(
-    stem: str, caption: str, strings: pd.DataFrame, numbers: dict[str, pd.DataFrame], latex="", page="", details=""
+    stem: str, caption: str, strings: pd.DataFrame, csv_tables: dict[str, pd.DataFrame], latex="", page="", details=""
 ) -> Exhibit:
     """A table as Markdown, and the numbers behind it as CSV files.
 
-    strings: the table, every value a string. numbers: {name: table} of the CSV files. latex: the LaTeX file; without it
-    neither a LaTeX nor a Markdown file is written. page: Markdown that the Markdown file ends with. details: as in
-    `Exhibit`.
+    strings: the table, every value a string. csv_tables: {name: table}, one CSV file each. latex: the LaTeX file;
+    without it neither a LaTeX nor a Markdown file is written. page: Markdown that the Markdown file ends with. details:
+    as in `Exhibit`.
     """
     markdown = as_markdown(strings)
-    files = {f"{name}.csv": as_csv(table) for name, table in numbers.items()}
+    files = {f"{name}.csv": as_csv(table) for name, table in csv_tables.items()}
     if latex:
         files |= {f"{stem}.md": f"{markdown}\n{caption}\n{page}".encode(), f"{stem}.tex": latex.encode()}
     return Exhibit(stem, caption, files, {"text/markdown": markdown}, details)
 
 
-def text_exhibit(stem: str, caption: str, text: str, numbers: dict[str, pd.DataFrame] | None = None) -> Exhibit:
+def text_exhibit(stem: str, caption: str, text: str, csv_tables: dict[str, pd.DataFrame] | None = None) -> Exhibit:
     """Sentences (Markdown), and the numbers behind them, {name: table}, as CSV files."""
-    files = {f"{name}.csv": as_csv(table) for name, table in (numbers or {}).items()}
+    files = {f"{name}.csv": as_csv(table) for name, table in (csv_tables or {}).items()}
     return Exhibit(stem, caption, files | {f"{stem}.md": text.encode()}, {"text/markdown": text})
 
 
