@@ -122,6 +122,14 @@ def test_the_rules_find_what_decides():
     assert guide._in_words(between) == "clients' spread below 0.036, T between 3,200 and 32,000"
 
 
+def test_a_rule_names_the_closest_bounds_of_a_quantity_that_is_split_again():
+    shorter = (("horizon", True, 31623.0), ("clients", False, 20.0), ("horizon", True, 3162.0))
+    assert guide._in_words(shorter) == "M above 20, T below 3,200"
+    within = (("sigma", False, 0.1), ("sigma", True, 2.0), ("sigma", False, 0.3), ("sigma", True, 1.0))
+    assert guide._in_words(within) == "noise between 0.3 and 1"
+    assert guide._in_words(within[::-1]) == "noise between 0.3 and 1"
+
+
 def test_a_rule_takes_what_is_best_in_the_geometric_mean():
     """Over four regimes of one leaf PE has 1, 1, 1 and 6 times the best, HCT 2, 2, 2 and 1: 6^(1/4) and 8^(1/4)."""
     table = made_up({False: "hct", True: "hct"}).iloc[:4].assign(sigma=0.1, shift=0.1, clients=5)
