@@ -47,7 +47,15 @@ ROOT = Path(__file__).parent.parent
 REACHED = ROOT / ".mutants" / "reached.json"  # what each test reaches, and how long it takes
 FOLDERS = {"algorithms", "problems", "simulation", "tuning"}  # what is changed: the modules in these folders,
 MODULES = {"federation", "messages", "partition", "rng"}  # and these: those that compute,
-MODULES |= {"depths", "evidence", "stats", "claim_tests", "outcomes", "verdicts"}  # and those of claims and exhibits
+MODULES |= {
+    "assumption_checks",
+    "watching",
+    "evidence",
+    "stats",
+    "claim_tests",
+    "outcomes",
+    "verdicts",
+}  # and those of claims and exhibits
 MODULES |= {
     "assumptions",
     "beyond",

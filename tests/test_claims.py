@@ -11,7 +11,7 @@ import pytest
 
 import pfpne
 from pfpne.algorithms import UNLIMITED_ALGORITHMS
-from pfpne.paper.claims import claim_tests, depths, evidence, outcomes, stats
+from pfpne.paper.claims import assumption_checks, claim_tests, evidence, outcomes, stats
 from pfpne.paper.claims import verdicts as claims
 from pfpne.paper.claims.claim_tests import (
     COUNTING,
@@ -55,9 +55,9 @@ class MadeUp(Study):
         return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
 
     def per_run(self, function, experiment, *arguments):
-        if function is depths.count_events:
+        if function is assumption_checks.count_events:
             return np.array([[9, 0, 0]] * self.claim_runs)
-        if function is depths.gap_of_random_points:
+        if function is assumption_checks.gap_of_random_points:
             return np.full(self.claim_runs, 1_000.0 / self.horizon)
         return np.full((self.claim_runs, arguments[0] + 1 if arguments else self.n_clients), 1e-9)
 
@@ -344,7 +344,9 @@ class Looked(MadeUp):
 
     def per_run(self, function, experiment, *arguments):
         return (
-            np.full(self.claim_runs, self.chance) if function is depths.gap_of_random_points else np.asarray(self.gaps)
+            np.full(self.claim_runs, self.chance)
+            if function is assumption_checks.gap_of_random_points
+            else np.asarray(self.gaps)
         )
 
 

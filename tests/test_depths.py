@@ -14,8 +14,8 @@ from pfpne.algorithms import make_federation
 from pfpne.algorithms.pf_pne import PFPNEServer, PFPNESettings
 from pfpne.algorithms.phases import Pull
 from pfpne.federation import Task
-from pfpne.paper.claims import depths
-from pfpne.paper.claims.depths import nodes_before_elimination, watch
+from pfpne.paper.claims import assumption_checks
+from pfpne.paper.claims.watching import nodes_before_elimination, watch
 from pfpne.paper.exhibits import assumptions, causes
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
@@ -37,12 +37,12 @@ def squares(*peaks):
 
 
 def measured(problem, partition, H):
-    return depths.optima(problem), *depths.cell_extremes(problem, partition, H)
+    return assumption_checks.optima(problem), *assumption_checks.cell_extremes(problem, partition, H)
 
 
 def test_the_path_to_a_point_is_a_line_of_cells_that_hold_it():
     partition, x = Partition([[0.0, 1.0], [-5.0, 5.0]], seed=3), np.array([0.3, 4.2])
-    index = np.concatenate(depths.cells_on_path(partition, x[None], 9))
+    index = np.concatenate(assumption_checks.cells_on_path(partition, x[None], 9))
     assert index[0] == 1 and all(b in partition.children(a) for a, b in itertools.pairwise(index))
     for h, i in enumerate(index):
         (box,) = partition.box(h, i)
@@ -55,7 +55,7 @@ def test_ranges_are_those_of_a_fine_grid(name):
     partition, side = Partition(problem.domain, seed=1), np.linspace(*problem.domain[0], 513)
     x = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     values = np.vstack([problem.values(x), problem.mean_values(x)])
-    lows, highs = depths.cell_extremes(problem, partition, 5)
+    lows, highs = assumption_checks.cell_extremes(problem, partition, 5)
     for h in (0, 2, 5):
         for i, box in enumerate(partition.box(h, np.arange(1, 2**h + 1))):
             inside = values[:, ((box[:, 0] <= x) & (x <= box[:, 1])).all(axis=1)]
@@ -66,43 +66,49 @@ def test_ranges_are_those_of_a_fine_grid(name):
 def test_a_peak_of_slope_one_needs_what_its_cells_measure():
     problem = problem_from_functions([lambda x: 1 - x[:, 0]], [[0.0, 1.0]])
     best, lows, highs = measured(problem, HALVES, 6)
-    diameters = depths.diameters(best, lows, highs)
+    diameters = assumption_checks.diameters(best, lows, highs)
     np.testing.assert_allclose(diameters[0], 0.5 ** np.arange(7), rtol=0.02)
-    nu_1, rho = depths.smoothness(diameters[0])
+    nu_1, rho = assumption_checks.smoothness(diameters[0])
     assert rho == pytest.approx(0.5, rel=0.01) and nu_1 == pytest.approx(1, rel=0.02)
     assert (diameters[0] <= nu_1 * rho ** np.arange(7) * (1 + 1e-12)).all()
 
 
 def test_a_cell_far_below_the_optimum_may_vary_as_it_likes():
     best, low, high = np.array([1.0]), [np.array([[0.1, 0.5]])], [np.array([[0.5, 1.0]])]
-    assert depths.diameters(best, low, high).tolist() == [[0.5]]  # not the first: 0.4 is no more than 1 - 0.5
-    assert depths.diameters(best, [np.array([[0.1]])], [np.array([[0.6]])]).tolist() == [[0.5]]
+    assert assumption_checks.diameters(best, low, high).tolist() == [
+        [0.5]
+    ]  # not the first: 0.4 is no more than 1 - 0.5
+    assert assumption_checks.diameters(best, [np.array([[0.1]])], [np.array([[0.6]])]).tolist() == [[0.5]]
 
 
 def test_near_optimal_cells_are_counted():
     best = np.array([1.0, 1.0])  # a client, and f-bar
     highs = [np.array([[1.0], [1.0]]), np.array([[0.2, 1.0], [0.8, 0.3]])]
-    near, different = depths.count_near_optimal(best, highs, nu_1=0.1, rho=0.5)  # 1.2, 0.6 for the client; 0.6, 0.3
+    near, different = assumption_checks.count_near_optimal(
+        best, highs, nu_1=0.1, rho=0.5
+    )  # 1.2, 0.6 for the client; 0.6, 0.3
     assert near.tolist() == [[1, 1], [1, 1]] and different.tolist() == [[0, 1]]
 
 
 def test_dimensions():
     depth = np.arange(9)
     counts = np.stack([2**depth, 4 * 2 ** (depth // 2), np.full(9, 7), 0 * depth])
-    found = depths.near_optimality_dimension(counts, 1.0, 0.5)
+    found = assumption_checks.near_optimality_dimension(counts, 1.0, 0.5)
     assert found[0] == pytest.approx(1) and found[1:] == pytest.approx([0.5, 0, 0], abs=1e-9)
-    assert math.isnan(depths.near_optimality_dimension(counts[:, :5], 1.0, 0.5)[0])  # 12/16 at depth 4 alone
+    assert math.isnan(assumption_checks.near_optimality_dimension(counts[:, :5], 1.0, 0.5)[0])  # 12/16 at depth 4 alone
 
 
 def test_Delta_and_omega_by_hand():
     problem = squares(0.4, 0.6)  # f-bar = 0.99 - (x - 0.5)^2
-    assert problem.Delta == pytest.approx(0.01, abs=1e-6) and depths.Delta_4(problem) == pytest.approx(0.01, abs=1e-6)
+    assert problem.Delta == pytest.approx(0.01, abs=1e-6) and assumption_checks.Delta_4(problem) == pytest.approx(
+        0.01, abs=1e-6
+    )
     # f_m* - f_m(1/2 + u) = (0.1 + u)^2, so omega asks (0.2 u + u^2) / u^2: most at the centre 9/16
-    found = depths.omega(problem, HALVES, 3, depths.Delta_4(problem))
+    found = assumption_checks.omega(problem, HALVES, 3, assumption_checks.Delta_4(problem))
     assert found == pytest.approx(1 + 0.2 * 16, rel=1e-3)
-    assert depths.omega(problem, HALVES, 3, 0.005) == math.inf
+    assert assumption_checks.omega(problem, HALVES, 3, 0.005) == math.inf
     alike = squares(0.4, 0.4)
-    assert depths.Delta_4(alike) == 0 and depths.omega(alike, HALVES, 3, 0.0) == 1
+    assert assumption_checks.Delta_4(alike) == 0 and assumption_checks.omega(alike, HALVES, 3, 0.0) == 1
 
 
 @pytest.mark.parametrize(("deepest", "last"), [(20, 8), (3, 3)])
@@ -111,14 +117,14 @@ def test_landmine_is_measured_down_to_where_its_grid_tells_a_cell_s_range(deepes
     assert [row[0] for row in rows] == list(range(last + 1)) and len(first) == len(assumptions.ASSUMPTIONS)
     problem = make_problem("landmine", 2)
     measured = dict(zip(assumptions.ASSUMPTIONS, first, strict=True))
-    assert measured["Delta"] == problem.Delta and measured["Delta_4"] == depths.Delta_4(problem)
+    assert measured["Delta"] == problem.Delta and measured["Delta_4"] == assumption_checks.Delta_4(problem)
 
 
 def test_near_optimal_cells_by_hand():
     # nu_1 = 0.01, depth 0 and 1: within 0.12 and 0.06 of the client's optimum, within 0.06 and 0.03 of f-bar's
     best = np.array([1.0, 0.8])
     highs = [np.array([[0.89], [0.73]]), np.array([[1.0, 0.95, 0.93], [0.76, 0.78, 0.8]])]
-    near, different = depths.count_near_optimal(best, highs, 0.01, 0.5)
+    near, different = assumption_checks.count_near_optimal(best, highs, 0.01, 0.5)
     assert near.tolist() == [[1, 2], [0, 2]] and different.tolist() == [[1, 1]]
 
 
@@ -131,10 +137,10 @@ def test_the_way_to_a_point_leads_through_the_cells_that_hold_it(cells):
         Partition([[0, 1], [-5, 5]], cells=cells, seed=3),
         np.random.default_rng(0).uniform(0, 1, (50, 2)),
     )
-    for h, index in enumerate(depths.cells_on_path(partition, points, 9)):
+    for h, index in enumerate(assumption_checks.cells_on_path(partition, points, 9)):
         box = partition.box(h, index)
         assert ((box[..., 0] <= points) & (points <= box[..., 1])).all()
-    assert [index.tolist() for index in depths.cells_on_path(Partition([[0, 1]]), np.array([[0.7]]), 3)] == [
+    assert [index.tolist() for index in assumption_checks.cells_on_path(Partition([[0, 1]]), np.array([[0.7]]), 3)] == [
         [1],
         [2],
         [3],
@@ -142,12 +148,12 @@ def test_the_way_to_a_point_leads_through_the_cells_that_hold_it(cells):
     ]
 
 
-def watched(functions, T, **settings) -> depths.CheckedPFPNE:
+def watched(functions, T, **settings) -> assumption_checks.CheckedPFPNE:
     problem = problem_from_functions(functions, [[0.0, 1.0]], noise=0.0)
     task, made = Task(Partition(problem.domain), problem.n_clients, T), []
 
     def phases(*arguments):
-        made.append(depths.CheckedPFPNE(*arguments, problem))
+        made.append(assumption_checks.CheckedPFPNE(*arguments, problem))
         return made[0]
 
     run = noise_streams(problem, 0, 0), np.array([T]), False
@@ -190,21 +196,21 @@ def test_means_that_are_off_are_counted():
     experiment = Experiment(
         "garland", 3, 300, algorithms=("pf-pne",), n_runs=1, noise=0.1, settings={"c": 1e-6, "Delta": 0.3}
     )
-    means, outside, _ = depths.count_events(experiment, 0)
+    means, outside, _ = assumption_checks.count_events(experiment, 0)
     assert outside > 0.9 * means > 0
     wide = Experiment("garland", 3, 300, algorithms=("pf-pne",), n_runs=1, noise=0.1, settings={"c": 5.0})
-    assert depths.count_events(wide, 0)[1] == 0
+    assert assumption_checks.count_events(wide, 0)[1] == 0
 
 
 def test_gaps_of_a_problem():
     experiment = Experiment("himmelblau", 4, 100, algorithms=("pe",), n_runs=1)
-    problem, gaps = experiment.problem(0), depths.gaps_at_depths(experiment, 0, 12)
+    problem, gaps = experiment.problem(0), assumption_checks.gaps_at_depths(experiment, 0, 12)
     middle = problem.values(problem.domain.mean(axis=1)[None])[:, 0]
     assert len(gaps) == 13 and gaps[0] == pytest.approx((problem.optimum - middle).max()) and gaps[12] < gaps[0] / 10
-    assert min(depths.gaps_at_global_maximum(experiment, 0)) >= 0
+    assert min(assumption_checks.gaps_at_global_maximum(experiment, 0)) >= 0
     one = Experiment("himmelblau", 1, 100, algorithms=("pe",), n_runs=1)
-    assert depths.gaps_at_global_maximum(one, 0) == pytest.approx([0], abs=1e-6)
-    chance = depths.gap_of_random_points(experiment, 0)
+    assert assumption_checks.gaps_at_global_maximum(one, 0) == pytest.approx([0], abs=1e-6)
+    chance = assumption_checks.gap_of_random_points(experiment, 0)
     fine = np.stack(np.meshgrid(*[np.linspace(low, high, 200) for low, high in problem.domain]), axis=-1).reshape(-1, 2)
     assert chance == pytest.approx((problem.optimum - problem.values(fine).mean(axis=1)).mean(), rel=0.1)
 
@@ -223,7 +229,7 @@ def test_what_chance_costs_is_measured_against_each_client_s_own_optimum():
     functions = [lambda x: np.full(len(x), 0.5), lambda x: x[:, 0], lambda x: x[:, 0]]
     problem = problem_from_functions(functions, [[0.0, 1.0]], optimum=[0.5, 1.0, 1.0])
     experiment = SimpleNamespace(problem=lambda run: problem, seed=0)
-    assert depths.gap_of_random_points(experiment, 0) == pytest.approx((0 + 0.5 + 0.5) / 3, abs=0.03)
+    assert assumption_checks.gap_of_random_points(experiment, 0) == pytest.approx((0 + 0.5 + 0.5) / 3, abs=0.03)
 
 
 def test_the_largest_gap_on_the_way_is_of_the_worst_client():
@@ -231,7 +237,7 @@ def test_the_largest_gap_on_the_way_is_of_the_worst_client():
     problem = problem_from_functions(functions, [[0.0, 1.0]], optimum=1.0)
     problem.maximisers = np.zeros((3, 1))
     experiment = SimpleNamespace(problem=lambda run: problem, partition=lambda run: Partition([[0.0, 1.0]]))
-    assert depths.gaps_at_depths(experiment, 0, 3) == pytest.approx([1 / 2, 1 / 4, 1 / 8, 1 / 16])
+    assert assumption_checks.gaps_at_depths(experiment, 0, 3) == pytest.approx([1 / 2, 1 / 4, 1 / 8, 1 / 16])
 
 
 # --- runs that are watched, and what is counted of them ------------------------------------------------

@@ -14,9 +14,10 @@ from pfpne.algorithms.hct import HCTSettings, TreeClient, hct_constants
 from pfpne.algorithms.hoo import hoo_constants
 from pfpne.algorithms.pf_pne import transition_depth
 from pfpne.federation import Task
-from pfpne.paper.claims.depths import optima, watch
+from pfpne.paper.claims.assumption_checks import optima
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
+from pfpne.paper.claims.watching import watch
 from pfpne.paper.exhibits import hoo_and_hct, kept_nodes, lemmas, rates
 from pfpne.paper.exhibits.kept_nodes import BIASED_SETTINGS, SIXTY_FOURTH, biased_problem, count_kept_nodes, lemma_case
 from pfpne.paper.run.experiment import Experiment

@@ -26,7 +26,7 @@ MAY = {
 # The rooms of paper/, the lowest first: a module may import from its own room and from those below it.
 PAPER_ROOMS = ("run", "show", "claims", "exhibits", "__main__")
 STATISTICS = (
-    *("claims.stats", "claims.verdicts", "claims.evidence", "claims.depths"),
+    *("claims.stats", "claims.verdicts", "claims.evidence", "claims.assumption_checks", "claims.watching"),
     *("exhibits.regimes", "exhibits.variants", "exhibits.deviations", "exhibits.readings"),
 )
 FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room but paper/

@@ -15,7 +15,7 @@ import pandas as pd
 
 from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.algorithms.pf_pne import n_pulls_per_client, transition_depth
-from pfpne.paper.claims import depths, stats
+from pfpne.paper.claims import assumption_checks, stats
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
 from pfpne.paper.claims.outcomes import (
     MAX_LAST_PHASE_SHARE,
@@ -126,7 +126,7 @@ def compare_identical(case: ClaimCase, algorithm: str, above: float) -> Outcome:
 def finds_own(case: ClaimCase) -> Outcome:
     """At T, PF-PNE's simple regret is below the simple regret of deploying f-bar's maximiser at every client."""
     deployed = case.summaries()["simple_regret"].to_numpy()
-    at_global_maximum = case.per_run(depths.gaps_at_global_maximum).mean(axis=1)
+    at_global_maximum = case.per_run(assumption_checks.gaps_at_global_maximum).mean(axis=1)
     return Outcome(inequalities(deployed, at_global_maximum, ("PF-PNE", "global maximiser"), below=1))
 
 
@@ -144,7 +144,7 @@ def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: f
             moved = case.summaries(settings={name: value}, **case.sweep)["regret"].to_numpy()
             comparisons += inequalities(moved, pf_pne, f"{name} = {value:g}", within, 1 / within, undecidable_reason)
             ranks.append(rank_among(moved, rivals))
-    random_regret = case.study.horizon * case.per_run(depths.gap_of_random_points)
+    random_regret = case.study.horizon * case.per_run(assumption_checks.gap_of_random_points)
     share = pf_pne.mean() / random_regret.mean()
     measured = (
         f"ratio of R(T)/M to that at the paper's values: {extremes_in_words(comparisons)}; "
@@ -270,7 +270,7 @@ def within_Delta(case: ClaimCase) -> Counted:
 
 def near_optimal(case: ClaimCase) -> Counted:
     """At f-bar's maximiser, every client is within the paper's Delta of its own maximum: Assumption 4, epsilon 0."""
-    gaps = case.per_run(depths.gaps_at_global_maximum).max(axis=1)
+    gaps = case.per_run(assumption_checks.gaps_at_global_maximum).max(axis=1)
     return Counted(
         (gaps <= PAPER_SETTINGS.Delta).tolist(), f": {format_number(gaps.min())} to {format_number(gaps.max())}"
     )
@@ -278,7 +278,7 @@ def near_optimal(case: ClaimCase) -> Counted:
 
 def smooth(case: ClaimCase, depth: int) -> Counted:
     """At each depth h <= depth, f_m at the centre of client m's optimal cell is within nu_1 rho^h of f_m*."""
-    gaps = case.per_run(depths.gaps_at_depths, depth)  # (n, depth + 1)
+    gaps = case.per_run(assumption_checks.gaps_at_depths, depth)  # (n, depth + 1)
     ratio = gaps / (PAPER_SETTINGS.nu_1 * PAPER_SETTINGS.rho ** np.arange(depth + 1))
     finding = f": up to {format_number(ratio.max())} times nu_1 rho^h, at depth {int(ratio.max(axis=0).argmax())}"
     return Counted((ratio <= 1).all(axis=1).tolist(), finding)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms.pf_pne import PFPNESettings
-from pfpne.paper.claims import depths, stats
+from pfpne.paper.claims import assumption_checks, stats
 from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.show.style import label
 
@@ -137,10 +137,12 @@ class ClaimCase:
         return settings
 
     def events(self, settings: dict | None = None) -> pd.DataFrame:
-        """One row per run of PF-PNE, columns as in pfpne.paper.claims.depths.EVENTS."""
+        """One row per run of PF-PNE, columns as in pfpne.paper.claims.assumption_checks.EVENTS."""
         changes = {"cells": self.condition.cells, "settings": self.settings_for("pf-pne", settings)}
         experiment = self.study.experiment(self.objective, "pf-pne", self.condition.noise, **changes)
-        return pd.DataFrame(self.study.per_run(depths.count_events, experiment), columns=[*depths.EVENTS])
+        return pd.DataFrame(
+            self.study.per_run(assumption_checks.count_events, experiment), columns=[*assumption_checks.EVENTS]
+        )
 
     def per_run(self, function: Callable, *arguments) -> np.ndarray:
         """The values (n_runs, ...) of function(experiment, run, *arguments), about each run's problem and cells."""

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from pfpne.algorithms.pf_pne import FedPNESettings
-from pfpne.paper.claims import depths
+from pfpne.paper.claims import assumption_checks
 from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits.regimes import GRIDS
 from pfpne.paper.run import cache
@@ -68,17 +68,17 @@ def measure_problem(deepest: int, objective: str, M: int, shift: float, cells: s
     problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON_SHIFT)
     partition = partition_of(problem, cells, seed, run)
     H = min(deepest, partition.max_depth - 4)  # less on landmine, because its grid ends
-    lows, highs = depths.cell_extremes(problem, partition, H)
-    best = depths.optima(problem)
-    diameters = depths.diameters(best, lows, highs)
-    near, different = depths.count_near_optimal(best, highs, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
-    d = depths.near_optimality_dimension(near, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
+    lows, highs = assumption_checks.cell_extremes(problem, partition, H)
+    best = assumption_checks.optima(problem)
+    diameters = assumption_checks.diameters(best, lows, highs)
+    near, different = assumption_checks.count_near_optimal(best, highs, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
+    d = assumption_checks.near_optimality_dimension(near, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
     d_new = np.minimum(
-        d[:-1], depths.near_optimality_dimension(different, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
+        d[:-1], assumption_checks.near_optimality_dimension(different, SMOOTHNESS.nu_1, SMOOTHNESS.rho)
     )  # as d_m serves a part, too
-    worst, Delta_4 = diameters[:-1].max(axis=0), depths.Delta_4(problem)
-    omegas = [depths.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
-    smooth = depths.smoothness(worst), depths.smoothness(diameters[-1])
+    worst, Delta_4 = diameters[:-1].max(axis=0), assumption_checks.Delta_4(problem)
+    omegas = [assumption_checks.omega(problem, partition, H, Delta) for Delta in (problem.Delta, Delta_4)]
+    smooth = assumption_checks.smoothness(worst), assumption_checks.smoothness(diameters[-1])
     whole = [problem.Delta, Delta_4, *omegas, *smooth[0], *smooth[1], d[:-1].min(), d[:-1].max(), d[-1], d_new.max()]
     by_depth = worst, diameters[-1], near[:-1].max(axis=0), near[-1], different.max(axis=0)
     return [[*map(float, whole)], *([h, *map(float, row)] for h, row in enumerate(zip(*by_depth, strict=True)))]

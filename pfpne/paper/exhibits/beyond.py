@@ -19,7 +19,7 @@ from matplotlib.patches import Patch
 
 from pfpne.algorithms.pf_pne_plus import PARTS_IN_WORDS
 from pfpne.paper.claims import stats
-from pfpne.paper.claims.depths import cells_on_path
+from pfpne.paper.claims.assumption_checks import cells_on_path
 from pfpne.paper.claims.evidence import COMMON_SHIFT
 from pfpne.paper.exhibits import sites
 from pfpne.paper.exhibits.guide import NEAR_BEST, TUNED_OBJECTIVES

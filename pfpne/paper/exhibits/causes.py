@@ -16,8 +16,9 @@ from pfpne.algorithms.hct import epoch_of
 from pfpne.algorithms.pf_pne import FedPNESettings, radius
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
+from pfpne.paper.claims.assumption_checks import cells_on_path
 from pfpne.paper.claims.claim_tests import PHASED_ALGORITHMS
-from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
+from pfpne.paper.claims.watching import nodes_before_elimination, watch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from pfpne.algorithms.pf_pne import PFPNESettings, radius
-from pfpne.paper.claims.depths import cells_on_path, nodes_before_elimination, watch
+from pfpne.paper.claims.assumption_checks import cells_on_path
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
+from pfpne.paper.claims.watching import nodes_before_elimination, watch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from pfpne.paper.claims import stats
-from pfpne.paper.claims.depths import watch
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
 from pfpne.paper.claims.outcomes import long_last_phase_reason
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
+from pfpne.paper.claims.watching import watch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters

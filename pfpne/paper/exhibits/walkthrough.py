@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from pfpne.algorithms import make_settings
-from pfpne.paper.claims.depths import nodes_before_elimination, watch
+from pfpne.paper.claims.watching import nodes_before_elimination, watch
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, our_style
 from pfpne.paper.show.style import BLUE, CLIENT_LINES, FATES, GREY, PAGE, noise_in_words, title
