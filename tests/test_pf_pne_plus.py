@@ -423,7 +423,7 @@ def test_until_its_own_first_step_a_client_deploys_the_best_of_the_last_depth():
     while run.running:
         for m, batch in run.ask():
             client = run.clients[m]
-            if client.tree is not None and client.tree.state[0]["t"] == client.tree.t + 1:
+            if client.tree is not None and client.tree.state[0]["next_step"] == client.tree.t + 1:
                 node = client.tree.node[: client.tree.state[0]["size"]]
                 last = node[(node["depth"] == node["depth"].max()) & (node["count"] > 0)]
                 best = last[np.argmax(last["total"] / last["count"])]

@@ -135,9 +135,9 @@ FORGED = [
     *(("node", "depth", x) for x in (-1, 10**6)),
     ("node", "count", np.inf),
     *(("state", "size", x) for x in (2**30, 0, 1)),
-    *(("state", name, 2**30) for name in ("t", "epoch", "best", "split", "top")),
-    *(("state", name, -5) for name in ("t", "epoch", "best", "split", "top")),
-    ("state", "t", 30),
+    *(("state", name, 2**30) for name in ("next_step", "epoch", "best", "split", "top")),
+    *(("state", name, -5) for name in ("next_step", "epoch", "best", "split", "top")),
+    ("state", "next_step", 30),
 ]
 
 

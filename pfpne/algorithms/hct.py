@@ -9,7 +9,7 @@ Algorithm 1 (HCT-iid), in the order of steps of PyXAB 0.3.0's class HCT.
 | (h_t, i_t)             | v                           | the node pulled at step t                                  |
 | T_{h,i}                | count                       | its pulls; total is the sum of their rewards               |
 | U_{h,i}, B_{h,i}       | U, B                        | upper bounds of f on its cell: its own, its subtree's      |
-| t, t^+                 | t, 2^epoch                  | step, and the power of two that is not below it            |
+| t, t^+                 | next_step, 2^epoch          | step, and the power of two that is not below it            |
 | c^2 log(1/delta~(t^+)) | constants.squared_width[epoch] | the squared half-width of a confidence interval, one pull  |
 | tau_h(t)               | constants.threshold[epoch, h] | pulls of a node of depth h before the search goes deeper   |
 
@@ -109,12 +109,13 @@ def pyxab_constants(settings: HCTSettings, partition, T: int) -> HCTConstants:
 # Fields of a node. parent, child and largest are rows, or -1: the parent, the first of the k children, and the child
 # with the largest B (the last one at a tie). free is 1 if the search may descend from it before it reaches its
 # threshold. count may be fractional: the prior pulls of a warm start need not be whole (pf_pne_plus.py).
-# Fields of the state. t is the next step, size the number of nodes, best the node to deploy. split is the node that was
-# split in the last step, whose B does not use its children's B-values yet; or -1. top is a node from which the next
-# descent may start: the path from the root to it is the same as in the last step.
+# Fields of the state, which is one record; its name in the code is now. next_step is the number of the next step, size
+# the number of nodes, best the node to deploy. split is the node that was split in the last step, whose B does not use
+# its children's B-values yet; or -1. top is a node from which the next descent may start: the path from the root to it
+# is the same as in the last step.
 INTEGERS, FLOATS = ("depth", "index", "parent", "child", "largest", "free"), ("count", "total", "U", "B")
 NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
-STATE = np.dtype([(name, "i8") for name in ("t", "epoch", "size", "best", "split", "top")])
+STATE = np.dtype([(name, "i8") for name in ("next_step", "epoch", "size", "best", "split", "top")])
 
 part_of_step = njit(cache=True, inline="always")  # else counting references to arrays would take most of the time
 
@@ -136,29 +137,29 @@ def traverse(node, state, constants):
 @part_of_step
 def update_tree(node, state, constants, v, reward):
     """Update the tree with the reward of node v: refresh it at t = t^+, update v and the B-values above, split v."""
-    tree, pulled = state[0], node[v]
-    at_t_plus = tree.t == 1 << tree.epoch
-    whole_tree = tree.split >= 0 or at_t_plus  # B-values that are not above v change, or all thresholds do
+    now, pulled = state[0], node[v]
+    at_t_plus = now.next_step == 1 << now.epoch
+    whole_tree = now.split >= 0 or at_t_plus  # B-values that are not above v change, or all thresholds do
     if at_t_plus:
         refresh(node, state, constants)
-    if tree.split >= 0:
-        update_B(node, tree.split, constants)
-        tree.split = -1
+    if now.split >= 0:
+        update_B(node, now.split, constants)
+        now.split = -1
     u = v
     while u >= 0:
         node[u].count += 1
         node[u].total += reward
-        node[u].U = upper_bound(node[u], tree.epoch, constants)
+        node[u].U = upper_bound(node[u], now.epoch, constants)
         u = node[u].parent if constants.credit_path else -1
     highest_turn = update_B(node, v, constants)
-    tree.top = 0 if whole_tree else highest_turn
-    best = node[tree.best]  # the most pulled of the deepest ever pulled, forgotten ones too
+    now.top = 0 if whole_tree else highest_turn
+    best = node[now.best]  # the most pulled of the deepest ever pulled, forgotten ones too
     if (pulled.depth, pulled.count, -pulled.index) > (best.depth, best.count, -best.index):
-        tree.best = v
-    if pulled.count >= constants.threshold[tree.epoch, pulled.depth] and (pulled.child < 0 or constants.split_again):
+        now.best = v
+    if pulled.count >= constants.threshold[now.epoch, pulled.depth] and (pulled.child < 0 or constants.split_again):
         split(node, state, constants, v)
-    tree.t += 1
-    tree.epoch += tree.t > 1 << tree.epoch
+    now.next_step += 1
+    now.epoch += now.next_step > 1 << now.epoch
 
 
 @njit(cache=True)
@@ -210,13 +211,13 @@ def update_B(node, v, constants):
 @njit(cache=True)
 def split(node, state, constants, v):
     """Give v k new, unpulled children; its old subtree is forgotten."""
-    tree, parent, k = state[0], node[v], constants.k
-    parent.child, parent.largest, tree.split = tree.size, tree.size + k - 1, v
+    now, parent, k = state[0], node[v], constants.k
+    parent.child, parent.largest, now.split = now.size, now.size + k - 1, v
     for j in range(k):
-        child = node[tree.size + j]
+        child = node[now.size + j]
         child.depth, child.index = parent.depth + 1, k * (parent.index - 1) + 1 + j
         child.parent, child.child, child.largest, child.U, child.B = v, -1, -1, np.inf, np.inf
-    tree.size += k
+    now.size += k
 
 
 # --- clients and server -----------------------------------------------------------------------------

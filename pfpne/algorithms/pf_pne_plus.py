@@ -235,14 +235,14 @@ class PFPNEPlus(Elimination):
 
     def loop(self):
         s = self.settings
-        depths, t = yield from self.stage_1()
+        depths, next_step = yield from self.stage_1()
         if not s.optimistic:
             yield from self.stage_2_by_elimination(depths)
-        yield self.stage_2(s, depths, t)
+        yield self.stage_2(s, depths, next_step)
 
     def stage_1(self):
         """Search together until the server ends stage 1; return the finished depths and the number of the next step."""
-        s, task, depths, t = self.settings, self.task, [], 1
+        s, task, depths, next_step = self.settings, self.task, [], 1
         (h, index), parents, continues = self.first_nodes(task), None, True
         self.variances, self.binary = np.zeros(self.S), np.ones(self.S, dtype=bool)
         while continues:
@@ -250,14 +250,14 @@ class PFPNEPlus(Elimination):
             answer = yield DepthStatistics(h, means, self.variances[:, None], self.binary[:, None].astype(np.int64))
             depth = FinishedDepth(index, parents, means, n, self.variances, self.settings.c, answer)
             depths.append(depth)
-            t, continues = t + n * len(index), bool(answer.continues[0])
+            next_step, continues = next_step + n * len(index), bool(answer.continues[0])
             self.settings = stage1_settings(s, answer.variances[0])
             if continues or not s.optimistic:
                 best_node = answer.index[np.argmax(answer.means[depth.kept_positions])]
                 yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best_node))
             h, parents = h + 1, np.repeat(depth.kept_positions, task.partition.k)
             index = task.partition.children(answer.index)
-        return depths, t
+        return depths, next_step
 
     def sample_root(self):
         """Pull the root; return the clients' means (S, 1) and the number of pulls, and learn the noise there."""
@@ -301,8 +301,8 @@ class PFPNEPlus(Elimination):
             drawn[h] = depth.index, depth.means * n, n
         yield from self.pe(kept_by_server if self.settings.shared_means and not self.settings.safe else {}, drawn)
 
-    def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], t: int) -> OwnTrees:
-        """Return the clients' trees at step t, each warm-started with the statistics of stage 1."""
+    def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], next_step: int) -> OwnTrees:
+        """Return the clients' trees before their next step, each warm-started with the statistics of stage 1."""
         variance, het2, _ = depths[-1].answer.variances  # at the current depth
         known = [(d.index, d.parents, *self.pool_with_global(d, het2)) for d in depths]
         index, _, means, _ = known[-1]
@@ -315,7 +315,7 @@ class PFPNEPlus(Elimination):
                 own = max(own, binary_variance(np.zeros(1), depths[0].n))
             c = confidence_constant(own if differs or s.safe else variance) if s.noise_aware else s.c
             constants = hct_constants_for(s, c, self.task)
-            return warm_start_tree(self.task, constants, known, m, t, free=s.free_descent and not s.safe)
+            return warm_start_tree(self.task, constants, known, m, next_step, free=s.free_descent and not s.safe)
 
         return OwnTrees(tree(m) for m in range(self.S))
 
@@ -353,8 +353,10 @@ class HCTNoise(PhasedAlgorithm):
         yield OwnTrees(warm_start_tree(task, own, [], 0, 1 + ROOT_PULLS, free=False) for own in constants)
 
 
-def warm_start_tree(task: Task, constants: HCTConstants, depths: list, m: int, t: int, free: bool) -> TreeClient:
-    """Return client m's tree at step t, which starts with the nodes of the given depths and their statistics.
+def warm_start_tree(
+    task: Task, constants: HCTConstants, depths: list, m: int, next_step: int, free: bool
+) -> TreeClient:
+    """Return client m's tree before its next step. It has the nodes of the given depths, with their statistics.
 
     depths: (index, parents, means (S, n), counts (S, n)) for h = 0, 1, ...; counts are the numbers of pulls in the
     means, and parents (n,) the positions in the depth above. free: whether the search may descend through these nodes
@@ -372,8 +374,8 @@ def warm_start_tree(task: Task, constants: HCTConstants, depths: list, m: int, t
             node["child"][rows["parent"][::k]] = np.arange(first, first + len(index), k)
             node["free"][rows["parent"]] = free
         first_above, first = first, first + len(index)
-    tree.node, tree.t = node, t - 1
-    tree.state[0] = (t, epoch_of(t), size, 0, -1, 0)
+    tree.node, tree.t = node, next_step - 1
+    tree.state[0] = (next_step, epoch_of(next_step), size, 0, -1, 0)
     refresh(tree.node, tree.state, constants)
     return tree
 
@@ -396,7 +398,7 @@ class PlusClient(PhasedClient):
 
     def best(self) -> np.ndarray:
         """Return the recommendation (d,) of stage 1; once the tree has made a step, the tree's."""
-        if self.tree is not None and self.tree.state[0]["t"] > self.tree.t + 1:
+        if self.tree is not None and self.tree.state[0]["next_step"] > self.tree.t + 1:
             return self.tree.best()
         return super().best()
 

@@ -80,12 +80,12 @@ def _check_tree(tree: Any) -> None:
     node, state, (threshold, squared_width, diameter, children, *_) = tree.node, tree.state, tree.constants
     kind_is_right = (node.dtype, node.ndim, state.dtype, state.shape) == (kinds["nodes"], 1, kinds["state"], (1,))
     check(kind_is_right, "a tree in a state", "of nodes and one state", (node.dtype, state.dtype))
-    t, epoch, size, best, split, top = state[0].item()
+    next_step, epoch, size, best, split, top = state[0].item()
     epochs, depths, horizon = len(squared_width), tree.task.partition.max_depth + 1, tree.task.horizon
     shapes = threshold.shape, squared_width.shape, diameter.shape, children
     shapes_are_right = shapes == ((epochs, depths), (epochs,), (depths,), k) and 2 ** (epochs - 1) >= horizon
     check(shapes_are_right and np.all(threshold[:, -1] == np.inf), "the tables of a tree", "as for its task", shapes)
-    time_is_right = 1 <= t <= horizon + 1 and epoch == (t - 1).bit_length()
+    time_is_right = 1 <= next_step <= horizon + 1 and epoch == (next_step - 1).bit_length()
     rows_are_right = 0 < size <= len(node) and 0 <= best < size and -1 <= split < size and 0 <= top < size
     check(time_is_right and rows_are_right, "the state of a tree", "within its nodes and tables", state[0].item())
     rows, node = np.arange(size), node[:size]
@@ -294,7 +294,7 @@ class _Reader:
         return restored
 
     def _check_trees(self, restored) -> None:
-        """Check a tree, and record the t that its step has to match: its own t, or its PlusClient's."""
+        """Check a tree, and record which evaluations its next step has to follow: its own, or its PlusClient's."""
         hct, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "pf_pne_plus"))
         if isinstance(restored, hct.TreeClient):
             self._use_room(restored.node.size + restored.constants[0].size)
@@ -312,7 +312,8 @@ class _Reader:
     def check_steps(self) -> None:
         """Raise a ValueError if a tree would go on beyond its tables, which are for the steps up to the horizon."""
         for tree, t in self.steps.values():
-            check(tree.state[0]["t"] == t + 1, "the step of a tree", f"{t + 1}", int(tree.state[0]["t"]))
+            next_step = int(tree.state[0]["next_step"])
+            check(next_step == t + 1, "the step of a tree", f"{t + 1}", next_step)
 
     @staticmethod
     def _field(kind: type, name) -> str:

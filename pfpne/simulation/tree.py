@@ -63,11 +63,11 @@ def play_on(node, state, constants, cell, child, value, steps_before, draws, pul
     no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in Cells. steps_before: the tree's steps
     before the first of these draws. pulled, recommended (n, S): the cell of each pull, and the one recommended next.
     """
-    tree = state[0]
+    now = state[0]
     n, S = draws.uniform.shape
-    t, m = divmod(tree.t - 1 - steps_before, S)
+    t, m = divmod(now.next_step - 1 - steps_before, S)
     while t < n:
-        if tree.size + constants.k > len(node):
+        if now.size + constants.k > len(node):
             return NO_ROOM, 0
         v = traverse(node, state, constants)
         if cell[v] == 0 and v > 0:
@@ -79,14 +79,14 @@ def play_on(node, state, constants, cell, child, value, steps_before, draws, pul
         half_width = draws.half_width + draws.slope * (1.0 - f)
         reward = (1.0 if u < f else 0.0) if draws.bernoulli else f + half_width * (2.0 * u - 1.0)
         update_tree(node, state, constants, v, reward)
-        pulled[t, m], recommended[t, m] = cell[v], cell[tree.best]
+        pulled[t, m], recommended[t, m] = cell[v], cell[now.best]
         t, m = (t, m + 1) if m + 1 < S else (t + 1, 0)
     return DONE, 0
 
 
 def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) -> np.ndarray:
     """Play a tree, n pulls by each client in turn; return the pulled cells and the recommended ones, (2, S, n)."""
-    noise, steps_before = cells.problem.noise, int(tree.state[0]["t"]) - 1
+    noise, steps_before = cells.problem.noise, int(tree.state[0]["next_step"]) - 1
     uniform = np.empty((n, len(clients)))
     for column, m in enumerate(clients):
         uniform[:, column] = noise_streams[m].random(n)
