@@ -25,7 +25,7 @@ from pfpne.partition import Partition
 from pfpne.pyxab import to_pyxab
 from pfpne.simulation.fast import fast_form
 from pfpne.simulation.noise import draw_rewards, noise_streams
-from pfpne.simulation.record import checkpoints
+from pfpne.simulation.record import checkpoints_of
 
 REPETITIONS = 15
 T = 20_000
@@ -48,7 +48,7 @@ def time_pyxab(problem, partition) -> tuple[float, np.ndarray]:
         algorithm.receive_reward(t, reward)
         taken += time.perf_counter() - start
         gaps.append(problem.optimum[0] - value[0])
-    return taken, np.cumsum(gaps)[checkpoints(T) - 1]
+    return taken, np.cumsum(gaps)[checkpoints_of(T) - 1]
 
 
 def time_ours(name: str, problem, horizon: int) -> tuple[float, np.ndarray]:
@@ -59,7 +59,7 @@ def time_ours(name: str, problem, horizon: int) -> tuple[float, np.ndarray]:
     for _ in range(REPETITIONS + 1):
         streams = noise_streams(problem, 0, 0)
         start = time.perf_counter()
-        traces = simulate(problem, task, settings, streams, checkpoints(horizon), False)
+        traces = simulate(problem, task, settings, streams, checkpoints_of(horizon), False)
         taken.append(time.perf_counter() - start)
     return median(taken[1:]), traces.regret
 

@@ -12,7 +12,7 @@ from pfpne.problems import problem_from_functions
 from pfpne.pyxab import PyXABPartition
 from pfpne.rng import stream
 from pfpne.simulation.noise import draw_rewards, noise_streams
-from pfpne.simulation.record import Recorder, checkpoints, gaps
+from pfpne.simulation.record import Recorder, checkpoints_of, gaps
 from pfpne.simulation.simulate import partition_of, simulate
 
 PHASED = ("pf-pne", "fed-pne", "pe")
@@ -31,9 +31,9 @@ def assert_equal_runs(a, b):
 
 
 def test_checkpoints():
-    assert checkpoints(1).tolist() == [1]
-    assert checkpoints(10).tolist() == list(range(1, 11))
-    t = checkpoints(1001)  # ceil(k 1001 / 500): 2.002 -> 3, 4.004 -> 5, ...
+    assert checkpoints_of(1).tolist() == [1]
+    assert checkpoints_of(10).tolist() == list(range(1, 11))
+    t = checkpoints_of(1001)  # ceil(k 1001 / 500): 2.002 -> 3, 4.004 -> 5, ...
     assert len(t) == 500 and t[:2].tolist() == [3, 5] and t[-1] == 1001
 
 

@@ -73,19 +73,19 @@ def run_phases(
     task,
     settings,
     noise_streams,
-    t,
+    checkpoints,
     global_regret,
     evaluations_class=Evaluations,
 ) -> tuple:
     """Run the loop until all clients are done, or until it yields OwnTrees.
 
-    The server is called directly, and the messages that a federation would send are counted. t (C,): the checkpoints,
-    the steps at which regret is measured. evaluations_class is Evaluations, or a subclass that also watches the pulls.
+    The server is called directly, and the messages that a federation would send are counted. checkpoints (C,): the
+    steps at which regret is measured. evaluations_class is Evaluations, or a subclass that also watches the pulls.
     Returns the evaluations, and the OwnTrees or None.
     """
     M, server = task.n_clients, server_class(task, settings)
     clients = algorithm_class(task, settings, M)
-    recorder = Recorder(problem, t, global_regret)
+    recorder = Recorder(problem, checkpoints, global_regret)
     evaluations = evaluations_class(problem, task, noise_streams, recorder)
     loop, result = clients.loop(), None
     while not clients.is_truncated.all():
@@ -102,22 +102,22 @@ def run_phases(
 
 
 def simulate_phases(
-    algorithm_class, server_class, problem, task, settings, noise_streams, t, global_regret: bool
+    algorithm_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret: bool
 ) -> Measurements:
     """Run the loop of all clients until the horizon or its OwnTrees; then play each of these trees until the horizon.
 
-    t (C,): the checkpoints.
+    checkpoints (C,): the steps at which regret is measured.
     """
     evaluations, own_trees = run_phases(
-        algorithm_class, server_class, problem, task, settings, noise_streams, t, global_regret
+        algorithm_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret
     )
     before, t_before = evaluations.recorder.measurements(), int(evaluations.t[0])
     if own_trees is None or t_before == task.horizon:
         return before
     trees, regret_before = own_trees.trees, evaluations.recorder.total  # all clients have made t_before pulls
-    regret, simple, best_points = play_trees(trees, problem, task, noise_streams, t, t_before, regret_before)
-    local, against_f_bar = np.hstack([before.regret[:, t < t_before], regret[0]]), None
+    regret, simple, best_points = play_trees(trees, problem, task, noise_streams, checkpoints, t_before, regret_before)
+    local, against_f_bar = np.hstack([before.regret[:, checkpoints < t_before], regret[0]]), None
     if before.global_regret is not None:
-        against_f_bar = np.hstack([before.global_regret[:, t < t_before], regret[1]])
-    simple = np.hstack([before.simple_regret[:, t <= t_before], simple])
+        against_f_bar = np.hstack([before.global_regret[:, checkpoints < t_before], regret[1]])
+    simple = np.hstack([before.simple_regret[:, checkpoints <= t_before], simple])
     return Measurements(local, against_f_bar, simple, before.rounds, best_points)

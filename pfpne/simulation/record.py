@@ -79,7 +79,7 @@ class Run(Measurements):
         return what_each_could_learn(self.messages or [], len(self.regret), self.exact)
 
 
-def checkpoints(T: int) -> np.ndarray:
+def checkpoints_of(T: int) -> np.ndarray:
     """Return the distinct ceil(k T / C), k = 1..C, with C = min(T, 500)."""
     C = min(T, 500)
     return np.unique(-(-np.arange(1, C + 1, dtype=np.int64) * T // C))
@@ -94,18 +94,19 @@ def gaps(optimum, values: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def add_pulls(owner, counts, gap, t, n_pulled, reached, total, regret):
+def add_pulls(owner, counts, gap, checkpoints, n_pulled, reached, total, regret):
     """Add pulls to their clients' regret, and record the regret at each checkpoint that the clients reach.
 
-    owner, counts (n,): the client of each row, and its number of pulls; gap (kinds, n): the regret of one such pull. t
-    (C,): the checkpoints. Updated are n_pulled (M,), the pulls so far, reached (M,), the checkpoints so far, total
+    owner, counts (n,): the client of each row, and its number of pulls; gap (kinds, n): the regret of one such pull;
+    checkpoints (C,). Updated are n_pulled (M,), the pulls so far, reached (M,), the number of checkpoints so far, total
     (kinds, M), the regret so far, and regret (kinds, M, C).
     """
     for row in range(len(owner)):
         m, n = owner[row], counts[row]
-        while reached[m] < len(t) and t[reached[m]] <= n_pulled[m] + n:
+        while reached[m] < len(checkpoints) and checkpoints[reached[m]] <= n_pulled[m] + n:
+            pulls = checkpoints[reached[m]] - n_pulled[m]
             for kind in range(len(gap)):
-                regret[kind, m, reached[m]] = total[kind, m] + gap[kind, row] * (t[reached[m]] - n_pulled[m])
+                regret[kind, m, reached[m]] = total[kind, m] + gap[kind, row] * pulls
             reached[m] += 1
         for kind in range(len(gap)):
             total[kind, m] += gap[kind, row] * n
@@ -126,12 +127,12 @@ class Recorder:
         (kinds, M): the regret so far, local and, if it is measured, global.
     """
 
-    def __init__(self, problem, t: np.ndarray, global_regret: bool):
-        self.problem, self.t, self.deployments = problem, t, []
+    def __init__(self, problem, checkpoints: np.ndarray, global_regret: bool):
+        self.problem, self.checkpoints, self.deployments = problem, checkpoints, []
         self.rounds = defaultdict(lambda: np.zeros(2, dtype=np.int64))
         kinds, M = 1 + global_regret, problem.n_clients
         self._done, self._reached = np.zeros((2, M), dtype=np.int64)
-        self.total, self._regret = np.zeros((kinds, M)), np.zeros((kinds, M, len(t)))
+        self.total, self._regret = np.zeros((kinds, M)), np.zeros((kinds, M, len(checkpoints)))
 
     def record_pulls(self, owner: np.ndarray, values: np.ndarray, counts: np.ndarray, points: np.ndarray) -> None:
         """Record the next pulls of some clients, in order: each of the n points is pulled counts >= 1 times.
@@ -141,18 +142,18 @@ class Recorder:
         gap = gaps(self.problem.optimum[owner], values)[None]
         if len(self.total) == 2:
             gap = np.stack([gap[0], gaps(self.problem.global_optimum, self.problem.mean_values(points))])
-        add_pulls(owner, counts, gap, self.t, self._done, self._reached, self.total, self._regret)
+        add_pulls(owner, counts, gap, self.checkpoints, self._done, self._reached, self.total, self._regret)
 
     def measurements(self) -> Measurements:
         """Return the measurements at the checkpoints, which hold for those that every client has reached."""
-        problem, t = self.problem, self.t
+        problem, checkpoints = self.problem, self.checkpoints
         regret, *global_regret = np.maximum.accumulate(self._regret, axis=2, out=self._regret)
         columns = [np.concatenate(column) for column in zip(*self.deployments, strict=True)]
         order = np.argsort(columns[0], kind="stable")
         owner, since, points = (column[order] for column in columns)
         gap = gaps(problem.optimum[owner], problem.paired_values(owner, points))
-        M, T = problem.n_clients, t[-1]
-        checkpoint = np.arange(M)[:, None] * (T + 1) + t
-        last = np.searchsorted(owner * (T + 1) + since, checkpoint, side="right") - 1  # deployment before each
+        M, T = problem.n_clients, checkpoints[-1]
+        ends = np.arange(M)[:, None] * (T + 1) + checkpoints
+        last = np.searchsorted(owner * (T + 1) + since, ends, side="right") - 1  # deployment before each
         rounds = np.array([(s, *self.rounds[s]) for s in sorted(self.rounds)], dtype=np.int64).reshape(-1, 3)
         return Measurements(regret, global_regret[0] if global_regret else None, gap[last], rounds, points[last[:, -1]])

@@ -17,15 +17,20 @@ from pfpne.problems import Problem
 from pfpne.rng import stream
 from pfpne.simulation.fast import fast_form
 from pfpne.simulation.noise import draw_rewards, noise_streams
-from pfpne.simulation.record import Measurements, Recorder, Run, checkpoints
+from pfpne.simulation.record import Measurements, Recorder, Run, checkpoints_of
 from pfpne.validation import check, check_count
 
 
 def run_objects(
-    federation: Federation, problem, noise_streams: list, t: np.ndarray, global_regret: bool, mail: list | None
+    federation: Federation,
+    problem,
+    noise_streams: list,
+    checkpoints: np.ndarray,
+    global_regret: bool,
+    mail: list | None,
 ) -> Measurements:
     """Drive the objects to the horizon: ask, evaluate, tell, stop. mail, if not None, gets every message."""
-    recorder = Recorder(problem, t, global_regret)
+    recorder = Recorder(problem, checkpoints, global_regret)
 
     def record_deployment(m, client):
         recorder.deployments.append(([m], [client.t], client.best()[None]))
@@ -136,19 +141,19 @@ def simulate(
     check(same_domain, "partition", f"one of the problem's domain, {problem.domain.tolist()}", partition)
     made_settings, T = make_settings(name, settings, problem), int(horizon)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, seed, key=(problem.name, run))
-    t, streams, mail = checkpoints(T), noise_streams(problem, seed, run), [] if messages else None
+    checkpoints, streams, mail = checkpoints_of(T), noise_streams(problem, seed, run), [] if messages else None
     start, measurements = time.perf_counter(), None
     fast = fast_form(algorithm)
     if fast is not None and not (messages or objects):
-        measurements = fast(problem, task, made_settings, streams, t, global_regret)
+        measurements = fast(problem, task, made_settings, streams, checkpoints, global_regret)
     if measurements is None:
         federation = Federation(*algorithm.make_server_and_clients(task, made_settings), algorithm.up, algorithm.down)
-        measurements = run_objects(federation, problem, streams, t, global_regret, mail)
+        measurements = run_objects(federation, problem, streams, checkpoints, global_regret, mail)
     return Run(
         **vars(measurements),
         algorithm=name,
         settings=dataclasses.asdict(made_settings),
-        t=t,
+        t=checkpoints,
         seconds=time.perf_counter() - start,
         messages=mail,
         exact=problem.noise == 0,

@@ -132,7 +132,9 @@ def measure_played(cells: Cells, pulled, deployed, steps: np.ndarray, regret_bef
     return np.array(regret), simple, cells.point[deployed[:, -1]]
 
 
-def play_trees(trees, problem, task, noise_streams, t: np.ndarray, t_before: int, regret_before: np.ndarray) -> tuple:
+def play_trees(
+    trees, problem, task, noise_streams, checkpoints: np.ndarray, t_before: int, regret_before: np.ndarray
+) -> tuple:
     """Play each client's tree after t_before < T evaluations; return the results of `measure_played` for all."""
     M, parts = task.n_clients, []
     size = min(BLOCK, max(1, MAX_PULLS // task.horizon))
@@ -142,23 +144,24 @@ def play_trees(trees, problem, task, noise_streams, t: np.ndarray, t_before: int
         cells = Cells(problem, task.partition, clients)
         played = [play(cells, next(trees), task.horizon - t_before, range(m, m + 1), noise_streams) for m in clients]
         pulled, deployed = np.concatenate(played, axis=1)
-        parts.append(measure_played(cells, pulled, deployed, t[t >= t_before] - t_before, regret_before[:, clients]))
+        steps = checkpoints[checkpoints >= t_before] - t_before
+        parts.append(measure_played(cells, pulled, deployed, steps, regret_before[:, clients]))
     regret, simple, best_points = zip(*parts, strict=True)
     return np.concatenate(regret, axis=1), np.concatenate(simple), np.concatenate(best_points)
 
 
-def simulate_alone(constants_of, problem, task, settings, noise_streams, t, global_regret) -> Measurements:
+def simulate_alone(constants_of, problem, task, settings, noise_streams, checkpoints, global_regret) -> Measurements:
     """Simulate the clients that make_alone makes."""
     constants = constants_of(settings, task.partition, task.horizon)
     trees = (TreeClient(task, constants) for _ in range(task.n_clients))
     no_regret = np.zeros((1 + global_regret, task.n_clients))
-    regret, simple, best_points = play_trees(trees, problem, task, noise_streams, t, 0, no_regret)
+    regret, simple, best_points = play_trees(trees, problem, task, noise_streams, checkpoints, 0, no_regret)
     return Measurements(
         regret[0], regret[1] if global_regret else None, simple, np.empty((0, 3), dtype=np.int64), best_points
     )
 
 
-def simulate_centralized(problem, task, settings, noise_streams, t, global_regret) -> Measurements:
+def simulate_centralized(problem, task, settings, noise_streams, checkpoints, global_regret) -> Measurements:
     """Simulate the clients that make_centralized makes. A client deploys the cell that it pulled last."""
     M, T, d = task.n_clients, task.horizon, task.partition.d
     tree = TreeClient(task, hct_constants(settings, task.partition, M * T))
@@ -167,5 +170,5 @@ def simulate_centralized(problem, task, settings, noise_streams, t, global_regre
     rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation
     rounds[T, 2] -= d  # and none after the last
-    regret, simple, best_points = measure_played(cells, pulled, pulled, t, np.zeros((1 + global_regret, M)))
+    regret, simple, best_points = measure_played(cells, pulled, pulled, checkpoints, np.zeros((1 + global_regret, M)))
     return Measurements(regret[0], regret[1] if global_regret else None, simple, rounds, best_points)

@@ -22,7 +22,7 @@ from pfpne.problems.maxima import search_maximum
 from pfpne.rng import stream
 from pfpne.simulation.fast import fast_form
 from pfpne.simulation.noise import noise_streams
-from pfpne.simulation.record import Measurements, checkpoints
+from pfpne.simulation.record import Measurements, checkpoints_of
 from pfpne.simulation.simulate import partition_of, run_objects
 
 MOST_PULLS = 500_000  # the largest M T: longer horizons are shortened
@@ -399,8 +399,8 @@ def simulate_with(
     algorithm, seed, run = get_algorithm(name), problem.seed, problem.run
     partition = partition_of(problem, cells, seed, run)
     task = Task(partition, problem.n_clients, horizon, noise, None, seed, key=(problem.name, run))
-    fast, made_settings, t = fast_form(algorithm), make_settings(name, settings), checkpoints(horizon)
+    fast, made_settings, checkpoints = fast_form(algorithm), make_settings(name, settings), checkpoints_of(horizon)
     if fast is not None:
-        return fast(problem, task, made_settings, streams, t, False)
+        return fast(problem, task, made_settings, streams, checkpoints, False)
     federation = Federation(*algorithm.make_server_and_clients(task, made_settings), algorithm.up, algorithm.down)
-    return run_objects(federation, problem, streams, t, False, None)
+    return run_objects(federation, problem, streams, checkpoints, False, None)
