@@ -846,7 +846,7 @@ def test_a_state_whose_client_or_server_is_not_whole_is_refused_at_once(secure, 
                 saved = pfpne.load(path / "state")
                 del vars(getattr(saved[entry], within) if part else saved[entry])[name]
                 pfpne.save(path / "state", saved)
-                if name not in ("_algorithm", "_loop", "_step", "heard", "quorum"):  # which are made, or a class has
+                if name not in ("_group", "_loop", "_step", "heard", "quorum"):  # which are made, or a class has
                     with pytest.raises(
                         ValueError, match="(holds what no run has saved|cannot be read).* without one, "
                     ):

@@ -22,7 +22,7 @@ from pfpne.algorithms.pf_pne import (
     PFPNEServer,
     PFPNESettings,
 )
-from pfpne.algorithms.phases import PhasedAlgorithm, PhasedClient, make_phased
+from pfpne.algorithms.phases import ClientGroup, PhasedClient, make_phased
 from pfpne.federation import Client, Federation, Server, Task
 from pfpne.validation import check, unknown_name
 
@@ -67,10 +67,10 @@ class Algorithm:
 
 
 def _phased(
-    settings: type, algorithm_class: type[PhasedAlgorithm], server_class: type[Server], client=PhasedClient, **fields
+    settings: type, group_class: type[ClientGroup], server_class: type[Server], client=PhasedClient, **fields
 ) -> Algorithm:
-    make = partial(make_phased, algorithm_class, server_class, client=client)
-    return Algorithm(settings, make, server_class.receives, algorithm_class.receives, **fields)
+    make = partial(make_phased, group_class, server_class, client=client)
+    return Algorithm(settings, make, server_class.receives, group_class.receives, **fields)
 
 
 _GP = {

@@ -23,7 +23,7 @@ from itertools import count
 
 import numpy as np
 
-from pfpne.algorithms.phases import PhasedAlgorithm, Pull, make_phased
+from pfpne.algorithms.phases import ClientGroup, Pull, make_phased
 from pfpne.federation import Client, Server, Task
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition
@@ -62,7 +62,7 @@ def first_parts(partition: Partition | PyXABPartition, cubes: np.ndarray, limit:
     return cubes
 
 
-class BLiN(PhasedAlgorithm):
+class BLiN(ClientGroup):
     """One client (S = 1); best_points is the centre of the best cube of the last batch that was finished."""
 
     def loop(self):

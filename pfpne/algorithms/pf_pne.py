@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pfpne.algorithms.phases import PhasedAlgorithm, Pull, first_positions, lookup_sorted
+from pfpne.algorithms.phases import ClientGroup, Pull, first_positions, lookup_sorted
 from pfpne.federation import Server, Task
 from pfpne.messages import Awaited, Message, integer_array, number_array
 from pfpne.validation import check_amount, check_rho, check_scale
@@ -167,7 +167,7 @@ def expand(task: Task, settings: FedPNESettings, log_term: float, h: int, index:
 # --- the clients: the listings ------------------------------------------------------------------------
 
 
-class Elimination(PhasedAlgorithm):
+class Elimination(ClientGroup):
     """The steps that the paper's three algorithms share: sampling the nodes of a depth, and Algorithm 3."""
 
     @property
@@ -283,7 +283,7 @@ class PFPNEServer(Server):
 
     receives = (NodeMeans,)
     tolerates_missing = True
-    first_nodes = staticmethod(PhasedAlgorithm.first_nodes)
+    first_nodes = staticmethod(ClientGroup.first_nodes)
 
     def __init__(self, task: Task, settings: FedPNESettings):
         super().__init__(task, settings)

@@ -42,7 +42,7 @@ from pfpne.algorithms.pf_pne import (
     radius,
     transition_depth,
 )
-from pfpne.algorithms.phases import PhasedAlgorithm, PhasedClient, Pull, lookup_sorted
+from pfpne.algorithms.phases import ClientGroup, PhasedClient, Pull, lookup_sorted
 from pfpne.federation import Batch, Task
 from pfpne.messages import Awaited, Message, integer_array, number_array
 from pfpne.validation import check, check_scale
@@ -340,7 +340,7 @@ class PFPNEPlus(Elimination):
         return pooled, counts
 
 
-class HCTNoise(PhasedAlgorithm):
+class HCTNoise(ClientGroup):
     """HCT for each client alone, with a c estimated from the client's own pulls of the root."""
 
     def loop(self):

@@ -1,8 +1,8 @@
 """The machinery of phased algorithms: S clients at once, one in a deployment, all M in a simulation.
 
-Nodes lie in flat arrays, client after client and in increasing index; owner (N,) is the client of each node. An
-algorithm is a generator (`PhasedAlgorithm.loop`): it yields its requests and receives the answers. `PhasedClient` makes
-one client of such a generator; pfpne.simulation.phased runs one for all clients.
+Nodes lie in flat arrays, client after client and in increasing index; owner (N,) is the client of each node. A
+phased algorithm is a subclass of `ClientGroup`, whose `loop` is a generator: it yields its requests and receives the
+answers. `PhasedClient` runs it for one client, and pfpne.simulation.phased for all clients.
 """
 
 from typing import NamedTuple
@@ -72,11 +72,11 @@ class Pull(NamedTuple):
     counts: np.ndarray
 
 
-class PhasedAlgorithm:
+class ClientGroup:
     """S clients that go through the same phases, each on its own objective.
 
-    A subclass's loop() yields a Pull and receives the sums of the rewards, or it yields a message for the server and
-    receives the answer. The arrays of that message have one row per client.
+    A phased algorithm is a subclass. Its loop() yields a Pull and receives the sums of the rewards, or it yields a
+    message for the server and receives the answer. The arrays of that message have one row per client.
 
     Attributes
     ----------
@@ -138,18 +138,18 @@ class PhasedClient(Client):
     _made_of: tuple
     _sent: list
 
-    def __init__(self, task: Task, settings, algorithm_class: type[PhasedAlgorithm]):
+    def __init__(self, task: Task, settings, group_class: type[ClientGroup]):
         super().__init__(task)
-        self.__setstate__({"_made_of": (algorithm_class, settings), "_sent": []})
+        self.__setstate__({"_made_of": (group_class, settings), "_sent": []})
 
     def __getstate__(self):
-        return {name: value for name, value in vars(self).items() if name not in ("_algorithm", "_loop", "_step")}
+        return {name: value for name, value in vars(self).items() if name not in ("_group", "_loop", "_step")}
 
     def __setstate__(self, state):
         vars(self).update(state)
-        algorithm_class, settings = self._made_of
-        self._algorithm = algorithm_class(self.task, settings, 1)
-        self._loop = self._algorithm.loop()
+        group_class, settings = self._made_of
+        self._group = group_class(self.task, settings, 1)
+        self._loop = self._group.loop()
         self._step = next(self._loop)
         for value in self._sent:
             self._step = self._loop.send(value)
@@ -177,14 +177,14 @@ class PhasedClient(Client):
 
     @property
     def receives(self) -> tuple[type[Message], ...]:
-        return self._algorithm.receives
+        return self._group.receives
 
     def awaits(self) -> Awaited:
         """Await the server's answer, once the means of K^h are sent. The answer may name only nodes of K^h."""
         last_header = max((value.header for value in self._sent if isinstance(value, Message)), default=-1)
         if not isinstance(self._step, Message):
             return Awaited(last_header)
-        h, index = self._step.header, self._algorithm.index
+        h, index = self._step.header, self._group.index
         kind, ranges = self.receives[0], self.task.statistic_ranges(self.receives[0])
         return Awaited(last_header, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, ranges)
 
@@ -193,11 +193,9 @@ class PhasedClient(Client):
 
     def best(self) -> np.ndarray:
         """Return the centre (d,) of the best node of the deepest finished depth; at first the domain's centre."""
-        return self._algorithm.best_points[0].copy()
+        return self._group.best_points[0].copy()
 
 
-def make_phased(
-    algorithm_class: type[PhasedAlgorithm], server_class: type[Server], task: Task, settings, client=PhasedClient
-):
+def make_phased(group_class: type[ClientGroup], server_class: type[Server], task: Task, settings, client=PhasedClient):
     """Make the server and the M clients of an algorithm."""
-    return server_class(task, settings), [client(task, settings, algorithm_class) for _ in range(task.n_clients)]
+    return server_class(task, settings), [client(task, settings, group_class) for _ in range(task.n_clients)]

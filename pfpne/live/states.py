@@ -107,7 +107,7 @@ def _numbers_made(state: dict) -> int:
         import_module(f"pfpne.algorithms.{name}") for name in ("blin", "phases", "pf_pne", "pf_pne_plus")
     )
     (kind, settings), task, sent = state["_made_of"], state["task"], state["_sent"]
-    is_known = isinstance(kind, type) and issubclass(kind, phases.PhasedAlgorithm) and isinstance(task, Task)
+    is_known = isinstance(kind, type) and issubclass(kind, phases.ClientGroup) and isinstance(task, Task)
     has_settings = dataclasses.is_dataclass(type(settings))
     check(is_known and has_settings, "a client in phases", "of an algorithm in phases", kind)
     check(type(sent) is list, "what a client in phases was sent", "a list", type(sent).__name__)

@@ -67,7 +67,7 @@ class Evaluations:
 
 
 def run_phases(
-    algorithm_class,
+    group_class,
     server_class,
     problem,
     task,
@@ -84,7 +84,7 @@ def run_phases(
     Returns the evaluations, and the OwnTrees or None.
     """
     M, server = task.n_clients, server_class(task, settings)
-    clients = algorithm_class(task, settings, M)
+    clients = group_class(task, settings, M)
     recorder = Recorder(problem, checkpoints, global_regret)
     evaluations = evaluations_class(problem, task, noise_streams, recorder)
     loop, result = clients.loop(), None
@@ -102,14 +102,14 @@ def run_phases(
 
 
 def simulate_phases(
-    algorithm_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret: bool
+    group_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret: bool
 ) -> Measurements:
     """Run the loop of all clients until the horizon or its OwnTrees; then play each of these trees until the horizon.
 
     checkpoints (C,): the steps at which regret is measured.
     """
     evaluations, own_trees = run_phases(
-        algorithm_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret
+        group_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret
     )
     before, t_before = evaluations.recorder.measurements(), int(evaluations.t[0])
     if own_trees is None or t_before == task.horizon:

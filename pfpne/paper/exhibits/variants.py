@@ -13,7 +13,7 @@ from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBClient, make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
 from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PFPNEServer
-from pfpne.algorithms.phases import PhasedAlgorithm, Pull, lookup_sorted, make_phased
+from pfpne.algorithms.phases import ClientGroup, Pull, lookup_sorted, make_phased
 from pfpne.federation import Batch, Server
 from pfpne.partition import Partition
 from pfpne.simulation.neural import NeuralSimulation, Ridge, simulate_fn_ucb
@@ -60,7 +60,7 @@ class OwnBest(PFPNE):
         return super().pe(never, drawn)
 
 
-class NoCutPhase(PhasedAlgorithm):
+class NoCutPhase(ClientGroup):
     """Deviation 9: a phase that the horizon would cut is not begun; the best node known is played instead.
 
     It goes in front of an algorithm's phases, as in WholePhases.
@@ -233,8 +233,8 @@ def make_whole_fed1_ucb(task, settings):
     return server, [WholeFed1UCBClient(task, client.arms, client.pulls) for client in clients]
 
 
-def _phased(base: str, algorithm_class=PFPNE, server_class=PFPNEServer) -> Algorithm:
-    return replace(ALGORITHMS[base], make_server_and_clients=partial(make_phased, algorithm_class, server_class))
+def _phased(base: str, group_class=PFPNE, server_class=PFPNEServer) -> Algorithm:
+    return replace(ALGORITHMS[base], make_server_and_clients=partial(make_phased, group_class, server_class))
 
 
 _DRIFTING = replace(ALGORITHMS["fn-ucb"], fast=partial(simulate_fn_ucb, simulation=Drifting))
