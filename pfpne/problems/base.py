@@ -30,7 +30,7 @@ class Problem:
     """M clients' noiseless objectives on one domain.
 
     A family of objectives is a subclass: it defines `_evaluated`, and may define `_client_maxima` and `_mean_maximum`,
-    which are numerical searches here.
+    or the numerical searches for them.
 
     Attributes
     ----------
@@ -114,25 +114,25 @@ class Problem:
         clients = self.values(x) if len(x) < MANY_POINTS else (self.client_values(m, x) for m in range(self.n_clients))
         return functools.reduce(np.add, clients) / self.n_clients
 
-    def _searched(self, clients: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+    def _search_client_maxima(self, clients: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
         """Search for the maxima of k clients; return the points (k, d) and their values (k,)."""
         maxima = [search_maximum(functools.partial(self.client_values, m), self.domain) for m in clients]
         return np.array([x for x, _ in maxima]).reshape(-1, self.d), np.array([value for _, value in maxima])
 
-    def _highest_mean(self) -> tuple[np.ndarray, float]:
+    def _search_mean_maximum(self) -> tuple[np.ndarray, float]:
         """Search for the maximum of f-bar; return the point (d,) and its value."""
         return search_maximum(self.mean_values, self.domain, self.maximisers)
 
     @functools.cached_property
     def _client_maxima(self) -> tuple[np.ndarray, np.ndarray]:
-        points, values = self._searched(range(self.n_clients))
+        points, values = self._search_client_maxima(range(self.n_clients))
         return points, raised(values)
 
     @functools.cached_property
     def _mean_maximum(self) -> tuple[np.ndarray, float]:
         if self.identical:
             return self.maximisers[0], float(self.optimum[0])
-        x, value = self._highest_mean()
+        x, value = self._search_mean_maximum()
         return x, float(raised(value))
 
     maximisers = functools.cached_property(lambda self: self._client_maxima[0])

@@ -138,9 +138,9 @@ class ShiftedProblem(Problem):
 
     def _besides_peaks(self, clients: np.ndarray) -> np.ndarray:
         """The best points (k, d) of the k clients that are not peaks: mostly on the domain's border."""
-        return self._searched(clients)[0]
+        return self._search_client_maxima(clients)[0]
 
-    def _highest_mean(self) -> tuple[np.ndarray, float]:
+    def _search_mean_maximum(self) -> tuple[np.ndarray, float]:
         peaks = self.peaks + self.shifts[:, None]
         extra = np.concatenate([self.maximisers, peaks[inside(peaks, self.domain)]])
         return search_maximum(self.mean_values, self.domain, extra)
@@ -152,7 +152,7 @@ class OneDimensional(ShiftedProblem):
     def _besides_peaks(self, clients):
         return self.domain.T[self.values(self.domain.T)[clients].argmax(axis=1)]
 
-    def _highest_mean(self):
+    def _search_mean_maximum(self):
         return branch_and_bound(self.values, self.domain, self.peaks[:, 0], self.heights, self.shifts)
 
 
@@ -162,7 +162,7 @@ class Rastrigin(ShiftedProblem):
     def _besides_peaks(self, clients):
         return self._best_for(np.eye(self.n_clients)[clients])
 
-    def _highest_mean(self):
+    def _search_mean_maximum(self):
         return alternate(self.values, self._best_for, np.concatenate([self.maximisers, scan_points(self.domain)[::4]]))
 
     def _best_for(self, active: np.ndarray) -> np.ndarray:
