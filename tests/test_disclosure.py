@@ -233,7 +233,7 @@ def test_in_live_use_a_mean_is_a_single_reward_only_if_there_is_no_noise(noise, 
     """Each client pulls the root twice; a noise that is not known may be there."""
     server = LiveServer("pf-pne", replace(task(3, 9), noise=noise), tmp_path, deadline=600, c=1.0)
     for m in range(3):
-        server.take(m, NodeMeans(0, [0.5]).to_json(server.digest))
+        server.take(m, NodeMeans(0, [0.5]).to_json(server.run_tag))
     assert rows(server.disclosure())[SERVER] == ([1, 1, 1, 1, 0] if noise == 0 else [1, 2, 2, 0, 0])
 
 

@@ -87,7 +87,7 @@ def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
         assert set(content["mail"]) == ({"text"} if way == "down" else {"client", "text"})
         if text := content["mail"]["text"]:
             message = Message.from_json(text)  # an answer to a first request does not know the run yet
-            assert text in (message.to_json(server.digest), message.to_json(server.digest[:8]))
+            assert text in (message.to_json(server.run_tag), message.to_json(server.run_tag[:8]))
             passed[way].add(type(Message.from_json(text)))
     assert passed == {"up": {*row.up, Done}, "down": {*row.down, GoOn}} and set(grid.nodes) == {
         10,

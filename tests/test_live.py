@@ -151,7 +151,7 @@ def test_only_declared_messages_pass_and_no_reward(tmp_path):
         if text:
             message = Message.from_json(text)
             passed[way].add(type(message))
-            assert message.to_json(server.digest) == text
+            assert message.to_json(server.run_tag) == text
     assert passed == {"up": {*row.up, Done}, "down": {*row.down, GoOn}}
 
 
@@ -187,7 +187,7 @@ def test_a_client_that_comes_back_is_sent_what_it_missed(tmp_path, caplog):
         server = LiveServer("fed-pne", task(M, 300), tmp_path / "server", deadline=0.2, quorum=2)
 
         def receive():
-            if len(server._answers) >= 2 and 2 in clients.gone:
+            if len(server._past_broadcasts) >= 2 and 2 in clients.gone:
                 clients.gone.clear()
                 server.deadline = math.inf
                 clients.came.put((2, None))  # it can be asked again
@@ -349,10 +349,10 @@ def test_fed1_ucb_without_a_client_averages_those_it_has(tmp_path):
     up = {m: client.tell(np.linspace(0, 1, client.ask().size)) for m, client in enumerate(two.clients)}
     expected = two.server.exchange(up)
     for m, message in up.items():
-        server.take(m, message.to_json(server.digest))
+        server.take(m, message.to_json(server.run_tag))
     server.tick()
-    assert [server.mail(m) for m in range(M)] == [expected[m].to_json(server.digest) for m in range(2)] + [
-        server._go_on
+    assert [server.mail(m) for m in range(M)] == [expected[m].to_json(server.run_tag) for m in range(2)] + [
+        server._go_on_text
     ]
     assert server.server.phase == 2 and server.server.task.n_clients == M
 
@@ -360,22 +360,22 @@ def test_fed1_ucb_without_a_client_averages_those_it_has(tmp_path):
 def test_without_a_quorum_a_deadline_says_who_is_missing_and_one_may_wait_on(tmp_path):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=1e-9, quorum=2)
     message = make_federation("pf-pne", task(M, T)).clients[0].tell([0.5])
-    server.take(0, message.to_json(server.digest))
+    server.take(0, message.to_json(server.run_tag))
     for _ in range(2):
         with pytest.raises(TimeoutError, match=r"clients \[1, 2\] have not answered .* 1 have, and 2 are needed"):
             server.tick()
-    server.take(2, message.to_json(server.digest))
+    server.take(2, message.to_json(server.run_tag))
     server.tick()
-    assert server.mail(0) == server.mail(2) != server.mail(1) == server._go_on and server.wanted() == [0, 1, 2]
+    assert server.mail(0) == server.mail(2) != server.mail(1) == server._go_on_text and server.wanted() == [0, 1, 2]
 
 
 def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     before = (tmp_path / "server" / "state").read_bytes()
-    of_another, too_long = KeptIndex(0, [1]).to_json(server.digest), NodeMeans(0, [0.5, 0.5]).to_json(server.digest)
-    of_another_plan, impossible = NodeMeans(0, [0.5]).to_json("01234567"), NodeMeans(0, [2e9]).to_json(server.digest)
+    of_another, too_long = KeptIndex(0, [1]).to_json(server.run_tag), NodeMeans(0, [0.5, 0.5]).to_json(server.run_tag)
+    of_another_plan, impossible = NodeMeans(0, [0.5]).to_json("01234567"), NodeMeans(0, [2e9]).to_json(server.run_tag)
     costly = '{"kind":"NodeMeans","header":0,"means":["' + "a" * 5_000 + '"' + ',""' * 5_000 + "]}"
-    idle = Done(0).to_json(server.digest)
+    idle = Done(0).to_json(server.run_tag)
     texts = ["rubbish", too_long, of_another, of_another_plan, impossible, costly, idle, "", 0, b"{}", ["x"]]
     wrong = iter(texts)
 
@@ -399,7 +399,7 @@ def test_a_client_that_cannot_be_done_does_not_end_it(secure, tmp_path):
     before = (tmp_path / "server" / "state").read_bytes()
     for evaluations in (T + 1, 10**9, *([T] if secure else [])):
         with pytest.raises(ValueError, match=f"client 0 says that it is done, after {evaluations} evaluations"):
-            server.take(0, Done(evaluations).to_json(server.digest))
+            server.take(0, Done(evaluations).to_json(server.run_tag))
     assert not server.idle and (tmp_path / "server" / "state").read_bytes() == before
 
 
@@ -483,14 +483,14 @@ def test_the_flower_example_tells_the_server_nothing_of_why_it_failed(tmp_path, 
 def test_of_two_messages_of_a_client_in_one_exchange_the_first_counts(tmp_path, caplog):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     for mean in (0.5, 0.75):
-        server.take(0, NodeMeans(0, [mean]).to_json(server.digest))
+        server.take(0, NodeMeans(0, [mean]).to_json(server.run_tag))
     assert server.inbox[0].means.tolist() == [0.5]
     assert caplog.messages == ["client 0: a NodeMeans came twice, or late: ignored"]
 
 
 def test_a_sender_that_is_no_client_is_refused(tmp_path, caplog):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
-    text, senders = NodeMeans(0, [0.5]).to_json(server.digest), iter(["x", [1], None, -1, M, 0.0, True])
+    text, senders = NodeMeans(0, [0.5]).to_json(server.run_tag), iter(["x", [1], None, -1, M, 0.0, True])
 
     def receive():
         m = next(senders, "end")
@@ -509,7 +509,7 @@ def test_a_client_refuses_the_texts_of_another_plan(tmp_path):
     before = (tmp_path / "state").read_bytes()
     other = LiveServer("pf-pne", task(M, 2 * T), tmp_path / "other", deadline=600)
     for m in range(M):
-        other.take(m, NodeMeans(0, [0.5]).to_json(other.digest))
+        other.take(m, NodeMeans(0, [0.5]).to_json(other.run_tag))
     with pytest.raises(ValueError, match="the plan of a message must be"):
         client.answer(other.mail(0))
     assert (tmp_path / "state").read_bytes() == before
@@ -525,7 +525,7 @@ def test_of_a_text_longer_than_what_is_awaited_a_client_reads_the_head_alone(tmp
     server.take(0, sent)
     before = (tmp_path / "client" / "state").read_bytes()
 
-    def text(kind: str, header: int, plan: str = server.digest) -> str:
+    def text(kind: str, header: int, plan: str = server.run_tag) -> str:
         return f'{{"plan": "{plan}", "kind": "{kind}", "header": {header}, "index": [{"1, " * 10**6}1]}}'
 
     monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was read"))
@@ -547,7 +547,7 @@ def test_of_a_text_longer_than_what_is_awaited_a_client_reads_the_head_alone(tmp
 
 def test_a_server_takes_no_text_longer_than_what_it_awaits(tmp_path):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
-    text, longest = NodeMeans(0, [0.5]).to_json(server.digest), server.server.awaits(0).max_characters()
+    text, longest = NodeMeans(0, [0.5]).to_json(server.run_tag), server.server.awaits(0).max_characters()
     for m in range(2):
         with pytest.raises(ValueError, match=f"at most {longest} characters is wanted; got one of {longest + 1}"):
             server.take(m, text.ljust(longest + 1))
@@ -585,13 +585,13 @@ def test_a_server_whose_state_was_lost_says_so_at_once(tmp_path):
     assert asked == [0, 1, 2]
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     with pytest.raises(ValueError, match="it is asked again after the deadline"):
-        server.take(0, NodeMeans(3, [0.5]).to_json(server.digest))
+        server.take(0, NodeMeans(3, [0.5]).to_json(server.run_tag))
     assert server.wanted() == [1, 2] and server.running
 
 
 def test_two_servers_on_one_folder_lose_nothing(tmp_path):
     first, second = (LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600) for _ in range(2))
-    text = NodeMeans(0, [0.5]).to_json(first.digest)
+    text = NodeMeans(0, [0.5]).to_json(first.run_tag)
     first.take(0, text)
     with pytest.raises(OSError, match="another is at work there"):
         second.take(1, text)
@@ -604,9 +604,9 @@ def test_a_text_of_an_earlier_run_of_the_same_plan_is_not_taken(tmp_path, caplog
     plan = "pf-pne", task(M, T)
     old, new = (LiveServer(*plan, tmp_path / name, deadline=600) for name in ("old", "new"))
     client = LiveClient(*plan, 0, lambda x: 0.5, tmp_path / "client")
-    assert old.digest != new.digest and old.digest[:8] == new.digest[:8]
+    assert old.run_tag != new.run_tag and old.run_tag[:8] == new.run_tag[:8]
     unbound, bound = client.answer(), client.answer(old.mail(0))
-    assert (unbound.replace(old.digest[:8], old.digest), bound) == (bound, client.answer())
+    assert (unbound.replace(old.run_tag[:8], old.run_tag), bound) == (bound, client.answer())
     new.take(0, unbound)  # it may be of any run: the client is asked again
     with pytest.raises(ValueError, match="client 0 is in another run of this plan"):
         new.take(0, bound)
@@ -614,10 +614,10 @@ def test_a_text_of_an_earlier_run_of_the_same_plan_is_not_taken(tmp_path, caplog
     old.take(0, bound)
     assert sorted(LiveServer(*plan, tmp_path / "old", deadline=600).inbox) == [0]
     with pytest.raises(ValueError, match="the server is in another run of this plan"):
-        client.answer(Kept(0, [1], [0.5], [0.5]).to_json(new.digest))
+        client.answer(Kept(0, [1], [0.5], [0.5]).to_json(new.run_tag))
     assert client.answer(new.mail(0)) == bound and "the server is in another run" in caplog.text
     with pytest.raises(ValueError, match="a text of the server must be one that names its run"):
-        client.answer(Kept(0, [1], [0.5], [0.5]).to_json(new.digest[:8]))
+        client.answer(Kept(0, [1], [0.5], [0.5]).to_json(new.run_tag[:8]))
 
 
 @pytest.mark.parametrize("text", ["rubbish", None])
@@ -651,7 +651,7 @@ def test_a_client_that_says_at_the_horizon_that_it_is_done_is_not_believed_while
         for m, text in list(came):
             if '"Done"' not in text and m not in server.inbox and m == 0:
                 with pytest.raises(ValueError, match=f"done, after {horizon} evaluations, and its .* is awaited"):
-                    server.take(0, Done(horizon).to_json(server.digest))
+                    server.take(0, Done(horizon).to_json(server.run_tag))
                 refused += 1
             yield m, text
         came.clear()
@@ -783,7 +783,7 @@ def test_a_state_of_the_right_plan_without_its_entries_is_refused(tmp_path):
         ValueError, match="lacks client, outgoing, server_header. Put it back from a copy; without one, remove"
     ):
         LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path / "client")
-    with pytest.raises(ValueError, match="lacks answers, .*, server. Put it back from a copy; without one, begin anew"):
+    with pytest.raises(ValueError, match="lacks disclosure, .*. Put it back from a copy; without one, begin anew"):
         LiveServer("pf-pne", task(3, 60), tmp_path / "server", deadline=9)
 
 
@@ -809,7 +809,7 @@ def test_a_made_up_state_of_a_client_is_refused_in_a_sentence(entry, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "entry", ["server", "inbox", "idle", "disclosure", "evaluated", "mail", "answers", "longest_text"]
+    "entry", ["server", "inbox", "idle", "disclosure", "evaluated", "mail", "past_broadcasts", "longest_text"]
 )
 def test_a_made_up_state_of_a_server_is_refused_in_a_sentence(entry, tmp_path):
     """Where it would have ended in an error without advice, at the start or later."""

@@ -330,14 +330,14 @@ def live(folder, seed, secure, name="pf-pne", M=4, horizon=40, **settings) -> li
         sites.ask(set(range(M)), server)
     while server.running:
         there = set(range(M)) - {int(rng.integers(2 * M))}  # half of the time all are there
-        concluded = len(server._answers)
-        while server.running and len(server._answers) == concluded:
+        concluded = len(server._past_broadcasts)
+        while server.running and len(server._past_broadcasts) == concluded:
             server = sites.server()
             for _ in range(3):  # those that come back are first sent what they missed
                 sites.ask(there, server)
-            if len(server._answers) == concluded and not server.inbox and not server.server.left_out:
+            if len(server._past_broadcasts) == concluded and not server.inbox and not server.server.left_out:
                 break  # each is alone now
-            if len(server._answers) == concluded and server.inbox:
+            if len(server._past_broadcasts) == concluded and server.inbox:
                 server.tick()
     return [sites.client(m).best() for m in range(M)]
 
@@ -350,7 +350,7 @@ def test_live_a_lost_client_holds_nobody_up_and_may_come_back(tmp_path):
     assert isinstance(server.server.keys, np.ndarray)
     sites.ask(everyone, server)
     sites.ask(everyone, server)
-    assert list(server._answers) == [0, 1]
+    assert list(server._past_broadcasts) == [0, 1]
     late = sites.client(3).answer(server.mail(3))
     for _ in range(2):
         sites.ask({0, 1, 2}, sites.server())
@@ -360,8 +360,8 @@ def test_live_a_lost_client_holds_nobody_up_and_may_come_back(tmp_path):
             server = sites.server()
             assert server.server.left_out == (3,) and server.wanted() == [0, 1, 2]
             server.take(3, late + 100 * " ")  # between the rounds, and longer than what the others sent
-            assert server.wanted() == [0, 1, 2] and 2 not in server._answers
-    assert list(server._answers) == [0, 1, 2] and "GoOn" in server.mail(3)
+            assert server.wanted() == [0, 1, 2] and 2 not in server._past_broadcasts
+    assert list(server._past_broadcasts) == [0, 1, 2] and "GoOn" in server.mail(3)
     for _ in range(40):
         sites.ask(everyone, server)
     assert not server.running and [sites.client(m).t for m in everyone] == [60] * 4
@@ -374,7 +374,7 @@ def test_live_the_numbers_of_one_that_goes_between_the_rounds_are_counted_as_dis
     for there in (everyone, everyone, {0, 1, 2}):  # the keys, and the two rounds
         sites.ask(there, server)
     server.tick()
-    assert list(server._answers) == [0, 1]
+    assert list(server._past_broadcasts) == [0, 1]
     assert [counts.total() for counts in server._disclosure.means[OTHERS]] == [1, 1, 1, 1]
 
 
@@ -385,7 +385,7 @@ def test_live_the_keys_need_everyone(tmp_path):
     with pytest.raises(TimeoutError, match="3 have, and 4 are needed"):
         server.tick()
     sites.ask({3}, server)
-    assert list(server._answers) == [0]
+    assert list(server._past_broadcasts) == [0]
 
 
 def test_live_a_client_that_lost_its_state_does_not_reveal_twice(tmp_path):
@@ -399,7 +399,7 @@ def test_live_a_client_that_lost_its_state_does_not_reveal_twice(tmp_path):
     (tmp_path / "client-0" / "state").unlink()
     server.stop()
     again = sites.client(0)
-    again.answer(server._answers[0])
+    again.answer(server._past_broadcasts[0])
     assert '"TwiceMasked"' in again.answer(asked) and again.client.revealed == 1
 
 
@@ -409,7 +409,8 @@ def test_live_a_client_that_lost_its_state_between_the_rounds_is_asked_to_reveal
     server = sites.server()
     for _ in range(4):
         sites.ask({0, 1, 2, 3}, server)
-    assert [json.loads(server.mail(m))["kind"] for m in range(4)] == 4 * ["Reveal"] and list(server._answers) == [0, 1]
+    assert [json.loads(server.mail(m))["kind"] for m in range(4)] == 4 * ["Reveal"]
+    assert list(server._past_broadcasts) == [0, 1]
     (tmp_path / "client-0" / "state").unlink()
     for _ in range(5):
         sites.ask({0}, server)
@@ -417,7 +418,7 @@ def test_live_a_client_that_lost_its_state_between_the_rounds_is_asked_to_reveal
     sites.ask({1, 2}, server)
     server = sites.server()
     server.tick()
-    assert list(server._answers) == [0, 1, 2]
+    assert list(server._past_broadcasts) == [0, 1, 2]
 
 
 def test_live_a_client_with_an_old_copy_of_its_state_does_not_reveal_twice(tmp_path):

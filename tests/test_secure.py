@@ -593,11 +593,11 @@ def test_a_client_takes_no_other_public_keys_than_it_had(lost, tmp_path):
     client = LiveClient("pf-pne", task(M, 60), 1, lambda x: objective(1, x), folder, secure=True)
     if lost:
         with pytest.raises(ValueError, match="are not the public keys that it had before.* remove the whole folder"):
-            client.answer(PublicKeys(0, keys).to_json(server.digest))
+            client.answer(PublicKeys(0, keys).to_json(server.run_tag))
         assert client.client.keys is None
-        client.answer(PublicKeys(0, server.server.keys).to_json(server.digest))
+        client.answer(PublicKeys(0, server.server.keys).to_json(server.run_tag))
     else:
-        client.answer(PublicKeys(0, keys).to_json(server.digest))  # late: ignored
+        client.answer(PublicKeys(0, keys).to_json(server.run_tag))  # late: ignored
     assert np.array_equal(client.client.keys, server.server.keys)
     agreed = folder / "agreed.json"
     agreed.write_bytes(agreed.read_bytes().replace(b'"keys": "', b'"keys": "0'))
@@ -614,7 +614,7 @@ def test_public_keys_that_are_refused_are_not_kept(tmp_path):
     keys = server.server.keys.copy()
     keys[0] = public_key(new_key())
     with pytest.raises(ValueError, match="the public key of client 0 must be its own"):
-        clients[0].answer(PublicKeys(0, keys).to_json(server.digest))
+        clients[0].answer(PublicKeys(0, keys).to_json(server.run_tag))
     assert '"Masked"' in clients[0].answer(server.mail(0))
 
 
@@ -633,7 +633,7 @@ def test_a_client_whose_key_is_lost_is_no_member_any_more(tmp_path):
     server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
     server.take(1, client.answer(server.mail(1)))
     with pytest.raises(ValueError, match="the public key of client 1 must be its own: begin anew"):
-        client.answer(PublicKeys(0, server.server.keys).to_json(server.digest))
+        client.answer(PublicKeys(0, server.server.keys).to_json(server.run_tag))
 
 
 EXCHANGING = ("pf-pne", 200, 9), ("pf-pne+", 600, 6)  # after so many answers more, masked numbers are still sent
@@ -723,7 +723,7 @@ def test_the_head_of_a_text_that_is_no_message_changes_nothing(tmp_path):
     server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, secure=True)
     client = LiveClient("pf-pne", task(M, 60), 0, lambda x: 0.5, tmp_path / "client-0", secure=True)
     before = (tmp_path / "client-0" / "state").read_bytes()
-    text = f'{{"plan": "{server.digest}", "kind": "Kept", "header": 77, "index": [{"1, " * 10**5}}}'
+    text = f'{{"plan": "{server.run_tag}", "kind": "Kept", "header": 77, "index": [{"1, " * 10**5}}}'
     with pytest.raises(ValueError, match="not a message"):
         client.answer(text)
     assert (tmp_path / "client-0" / "state").read_bytes() == before
@@ -740,7 +740,7 @@ def test_a_header_beyond_the_plan_is_refused_and_does_not_stop_a_client_for_good
     kept = Kept(10**17, np.array([1]), np.array([0.5]), np.array([0.5]))
     latest = M * 60 + client._task.partition.max_depth + 1
     with pytest.raises(ValueError, match=f"the header of the server's Kept must be at most {latest}, the last in this"):
-        client.answer(kept.to_json(server.digest))
+        client.answer(kept.to_json(server.run_tag))
     assert (tmp_path / "client-0" / "state").read_bytes() == before
     in_one_process("pf-pne", tmp_path, 60, secure=True)
     assert [state(tmp_path, m).t for m in range(M)] == [60] * M
@@ -824,15 +824,15 @@ def test_a_key_that_cannot_be_used_and_one_of_another_are_refused_on_arrival(tmp
     """Taken, they would end the federation: every client refuses the keys, and the server asks for none again."""
     server = LiveServer("pf-pne", task(M, 60), tmp_path, deadline=600, secure=True)
     own = [PublicKey(0, public_key(new_key())) for _ in range(M)]
-    server.take(1, own[1].to_json(server.digest))
+    server.take(1, own[1].to_json(server.run_tag))
     for wrong, why in ((np.zeros(32, int), "client 0 cannot be used"), (own[1].key, "client 0 is that of client 1")):
         with pytest.raises(ValueError, match=f"the public key of {why}"):
-            server.take(0, PublicKey(0, wrong).to_json(server.digest))
+            server.take(0, PublicKey(0, wrong).to_json(server.run_tag))
         with pytest.raises(ValueError, match="the public key of client"):
             server.server.exchange(dict(enumerate([PublicKey(0, wrong), *own[1:]])))
     assert sorted(server.inbox) == [1] and server.server.keys is None
     for m in (0, 2):
-        server.take(m, own[m].to_json(server.digest))
+        server.take(m, own[m].to_json(server.run_tag))
     assert server.server.keys.shape == (M, 32)
 
 

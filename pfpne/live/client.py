@@ -173,6 +173,10 @@ class LiveClient:
         check_plain(self.folder / "lock")
         return FileLock(self.folder / "lock")  # one process at a time works on a folder; another waits
 
+    @property
+    def _run_tag(self) -> str:
+        return self._plan_digest + self.run
+
     def _restore(self) -> None:
         advice = RESTART_HINT if self._secure else RECOVERY_HINT
         saved = load_state(self.folder / "state", self.plan, ENTRIES, advice)
@@ -327,7 +331,7 @@ class LiveClient:
     @property
     def outbox(self) -> str:
         """The text that the server is to be sent next, or again; "" if there is none."""
-        return "" if self.outgoing is None else self.outgoing.to_json(self._plan_digest + self.run)
+        return "" if self.outgoing is None else self.outgoing.to_json(self._run_tag)
 
     def answer(self, text: str = "") -> str:
         """Take the server's text, work, and return the text for the server.
@@ -361,19 +365,19 @@ class LiveClient:
             while self.outgoing is None and (batch := self.client.ask()).size:
                 self.outgoing = self.client.tell(self._rewards(batch))
             self._save()
-            return self.outbox or Done(self.client.t).to_json(self._plan_digest + self.run)
+            return self.outbox or Done(self.client.t).to_json(self._run_tag)
 
     def _receive(self, text: str) -> None:
         """Take a message. A late message, or one too early for a client that lost its state, changes nothing."""
         if text == "":
             return
         awaited, run = self.client.awaits(), run_named(text)
-        plan, longest = self._plan_digest + run, awaited.max_characters()
+        tag, longest = self._plan_digest + run, awaited.max_characters()
         # a longer text is accepted only if its head shows that it is late or early; any other is refused as too long
-        head: Head | None = read_head(text, plan) if isinstance(text, str) and len(text) > longest else None
+        head: Head | None = read_head(text, tag) if isinstance(text, str) and len(text) > longest else None
         is_short, message, receives = False, None, self.client.receives
         if head is None or head.kind not in receives or not (awaited.is_late(*head) or awaited.is_early(head.header)):
-            is_short, message = True, Message.from_json(text, plan, longest)
+            is_short, message = True, Message.from_json(text, tag, longest)
             head = Head(type(message), message.header)
         check(run != "", "a text of the server", "one that names its run", text)
         if run != (self.run or run):
@@ -388,7 +392,7 @@ class LiveClient:
         came = f"the header of the server's {head.kind.__name__}"
         check(not is_early or head.header <= latest, came, f"at most {latest}, the last in this plan", head.header)
         if message is None and (not self.run or (is_early and self._needs_all())):
-            message = Message.from_json(text, plan, MAX_CHARACTERS)  # its header is kept only if it is a message
+            message = Message.from_json(text, tag, MAX_CHARACTERS)  # its header is kept only if it is a message
         if not self.run:
             self.run = run
             self._save()
@@ -424,15 +428,15 @@ class LiveClient:
             node = node.ravel()
             for i in np.unique(node[np.isnan(rewards)]):
                 x, positions = distinct[i], np.flatnonzero(node == i)
-                missing, others = np.isnan(rewards[positions]), self._rewards_at[str(x.tolist())]
-                stands_for_it = np.mean(others) if others and not self._secure else self.missing
-                known = positions[~missing] if len(positions) - missing.sum() < self._least_rewards else []
-                rewards[positions[missing]] = rewards[known] = stands_for_it
-                values = self.m, missing.sum(), len(positions), x.tolist(), stands_for_it
+                is_missing, others = np.isnan(rewards[positions]), self._rewards_at[str(x.tolist())]
+                substitute = np.mean(others) if others and not self._secure else self.missing
+                too_few = positions[~is_missing] if (~is_missing).sum() < self._least_rewards else []
+                rewards[positions[is_missing]] = rewards[too_few] = substitute
+                values = self.m, is_missing.sum(), len(positions), x.tolist(), substitute
                 logger.warning("client %d: %d of %d evaluations of %s are missing, and count as %g", *values)
-                if len(known):
+                if len(too_few):
                     why = "with masks, as a mean of so few could tell them"
-                    logger.warning("client %d: neither do the other %d there count, %s", self.m, len(known), why)
+                    logger.warning("client %d: neither do the other %d there count, %s", self.m, len(too_few), why)
         return rewards
 
     def _reward(self, t: int, x: np.ndarray) -> float:

@@ -48,7 +48,8 @@ logger = logging.getLogger(__name__)
 # after twice the previous pause, up to MAX_PAUSE.
 PAUSE, MAX_PAUSE = 0.05, 10.0
 SHORT_PAUSE = 0.01  # after a look for answers that finds none
-ENTRIES = {"run", "server", "inbox", "idle", "disclosure", "evaluated", "mail", "answers", "longest_text"}  # of a state
+# Entries of a state.
+ENTRIES = {"run", "server", "inbox", "idle", "disclosure", "evaluated", "mail", "past_broadcasts", "longest_text"}
 RESTART_HINT = "begin anew, with new folders for the server and all clients."
 
 
@@ -123,8 +124,8 @@ class LiveServer:
         is_known = task.reward_range is not None or task.noise == "bernoulli"
         self._disclosure = Disclosure(M, exact=task.noise == 0, ends=task.reward_limits if is_known else (0.0, 1.0))
         self.run = saved["run"] if saved else secrets.token_hex(8)  # what tells this run from others of the same plan
-        self.digest = f"{plan_digest(self.plan)}{self.run}"
-        self._go_on = GoOn(0).to_json(self.digest)
+        self.run_tag = f"{plan_digest(self.plan)}{self.run}"  # of every message of this run
+        self._go_on_text = GoOn(0).to_json(self.run_tag)
         if saved:
             with refuse_nonsense(self.path, RESTART_HINT):
                 self._take_saved(saved, server)
@@ -132,8 +133,9 @@ class LiveServer:
             self.server = server
             self.inbox: dict[int, Message] = {}  # what has come for the next exchange
             self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
-            self._mail = {m: message.to_json(self.digest) for m, message in server.first_messages().items()}
-            self._answers: dict[int, str] = {}  # header -> the broadcast that answered it, for those who come late
+            self._mail = {m: message.to_json(self.run_tag) for m, message in server.first_messages().items()}
+            # header -> the broadcast that answered it, for those who come late
+            self._past_broadcasts: dict[int, str] = {}
             self.longest_text = 0  # that was allowed so far, as a text may come again, or late
             self.evaluated = 0  # by each client, up to the last exchange of an algorithm with equal phases
         self.server.quorum = quorum
@@ -143,11 +145,11 @@ class LiveServer:
     def _take_saved(self, saved: dict, new: Server) -> None:
         """Continue from a saved state. ValueError, or another error, if it is not the state of such a server."""
         self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
-        self._mail, self._answers = saved["mail"], saved["answers"]
+        self._mail, self._past_broadcasts = saved["mail"], saved["past_broadcasts"]
         self.longest_text, self.evaluated = saved["longest_text"], saved["evaluated"]
         check(isinstance(self.run, str), "the run in a state", "a text", self.run)
         check_complete(self.server, new)
-        for name, held in (("inbox", Message), ("idle", bool), ("mail", str), ("answers", str)):
+        for name, held in (("inbox", Message), ("idle", bool), ("mail", str), ("past_broadcasts", str)):
             right = isinstance(saved[name], dict) and all(isinstance(x, held) for x in saved[name].values())
             right = right and all(is_integer(key) for key in saved[name])
             check(right, f"{name} in a state", f"a dict of {held.__name__}", saved[name])
@@ -176,7 +178,8 @@ class LiveServer:
         with self._lock():
             if self._first_line() != self._line:
                 raise OSError(f"{self.path} is not as this server left it: another is at work there, or removed it.")
-            save(self.path, {**state, "mail": self._mail, "answers": self._answers, "longest_text": self.longest_text})
+            state |= {"mail": self._mail, "past_broadcasts": self._past_broadcasts, "longest_text": self.longest_text}
+            save(self.path, state)
             self._line = self._first_line()
 
     @property
@@ -195,7 +198,7 @@ class LiveServer:
 
     def mail(self, m: int) -> str:
         """Return the text for client m when it is asked: a message, or `GoOn`."""
-        return self._mail.get(m, self._go_on)
+        return self._mail.get(m, self._go_on_text)
 
     def take(self, m: int, text: str) -> None:
         """Take client m's answer.
@@ -209,12 +212,9 @@ class LiveServer:
         message = Message.from_json(text, plan_digest(self.plan) + run, longest)
         if run == "":
             logger.info("client %d does not know the run yet: it is asked again, and told", m)
-            if (
-                self._answers
-                and isinstance(self.server, SecureServer)
-                and not isinstance(self.server, RecoveringServer)
-            ):
-                self._mail[m] = self._answers[max(self._answers)]  # the newest: an older copy of its folder sees it
+            past, server = self._past_broadcasts, self.server
+            if past and isinstance(server, SecureServer) and not isinstance(server, RecoveringServer):
+                self._mail[m] = past[max(past)]  # the newest: an older copy of its folder sees it
                 self._save()
             return
         is_ahead = message.header > max((awaited.last_header, *awaited.headers[-1:]))
@@ -241,8 +241,8 @@ class LiveServer:
             self.ahead.pop(m, None)
         elif request := self._request_again(m, message):
             self._mail[m] = request
-        elif message.header in self._answers:  # it has been away: it is sent what answered its message then
-            self._mail[m] = self._answers[message.header]
+        elif message.header in self._past_broadcasts:  # it has been away: it is sent what answered its message then
+            self._mail[m] = self._past_broadcasts[message.header]
             self._disclosure.add_sent(m, message)
             self.idle.pop(m, None)
         self.longest_text = max(self.longest_text, awaited.max_characters())
@@ -259,7 +259,7 @@ class LiveServer:
         if not isinstance(server, RecoveringServer) or m in self.inbox or m not in server.received:
             return ""
         is_same = isinstance(message, TwiceMasked) and message.header == server.received[m].header
-        return server.request(m).to_json(self.digest) if is_same else ""
+        return server.request(m).to_json(self.run_tag) if is_same else ""
 
     def _check_possible(self, m: int, message: Done) -> None:
         """Raise a ValueError if client m cannot be done after this number of evaluations."""
@@ -306,17 +306,17 @@ class LiveServer:
         self._disclosure.add(messages, down, n_rewards, present, means)
         for m in messages:
             self.ahead.pop(m, None)  # whatever it said besides
-        answers = {m: message.to_json(self.digest) for m, message in down.items()}
+        texts = {m: message.to_json(self.run_tag) for m, message in down.items()}
         between_rounds = any(isinstance(message, Reveal) for message in down.values())
-        self._mail = answers
-        for m in answers:
+        self._mail = texts
+        for m in texts:
             self.idle.pop(m, None)
-        self.idle.update({m: True for m in messages if m not in answers})
-        if messages.keys() <= answers.keys() and not between_rounds:
+        self.idle.update({m: True for m in messages if m not in texts})
+        if messages.keys() <= texts.keys() and not between_rounds:
             if evaluations == 0:
-                self._answers.clear()  # without equal phases, nobody can be more than one exchange behind
+                self._past_broadcasts.clear()  # without equal phases, nobody can be more than one exchange behind
             sender, message = next(iter(messages.items()))
-            self._answers[message.header] = answers[sender]
+            self._past_broadcasts[message.header] = texts[sender]
 
     def _senders(self, messages: dict[int, Message]) -> list[int]:
         """Return the clients whose numbers are in the exchange: with masks, those that have answered in round 1."""
