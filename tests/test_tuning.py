@@ -707,9 +707,9 @@ def test_single_scores_that_were_sent_and_calls_that_were_saved_are_counted():
     assert len(beliefs) and beliefs["single scores"].sum() == 0  # beliefs are no scores
     f = objectives()
     saving = tune(f, 60, algorithm="hct", noise=0)
-    assert saving.saved == 120 - sum(len(g.calls) for g in f.values()) > 0
-    assert f"{saving.saved} calls saved" in repr(saving) and tune(objectives(), 9).saved == 0
-    assert repr(saving).startswith(f"hct, {120 - saving.saved} evaluations")  # all of them: it was not stopped
+    assert saving.n_spared == 120 - sum(len(g.calls) for g in f.values()) > 0
+    assert f"{saving.n_spared} calls saved" in repr(saving) and tune(objectives(), 9).n_spared == 0
+    assert repr(saving).startswith(f"hct, {120 - saving.n_spared} evaluations")  # all of them: it was not stopped
 
 
 def test_numbers_of_evaluations_are_no_scores_though_they_may_equal_one():

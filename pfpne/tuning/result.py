@@ -68,8 +68,8 @@ class Tuned:
     communication
         A table with one row for each round: t (the largest of the clients'), round, numbers up, numbers down, bytes,
         and single scores: the number of numbers sent up that equal a score, digit for digit.
-    saved
-        The number of calls that noise=0 has saved.
+    n_spared
+        The number of calls that noise=0 has spared.
     request
         The arguments of the search, as plain values and texts.
     rows
@@ -100,7 +100,7 @@ class Tuned:
     history: pd.DataFrame
     communication: pd.DataFrame
     rows: list[dict] = field(repr=False)
-    saved: int = 0
+    n_spared: int = 0
     disclosure: pd.DataFrame | None = field(default=None, repr=False)
     n_read: int = 0
     choices: dict[str, tuple] = field(default_factory=dict, repr=False)
@@ -109,11 +109,11 @@ class Tuned:
         values: Any = self.history["value"]
         missing = int(values.isna().sum())
         n, n_asked = len(self.history), self.request["n_evaluations"] * len(self.request["clients"])
-        of_all = f" of {n_asked}" * (n + self.saved < n_asked)  # it was stopped
+        of_all = f" of {n_asked}" * (n + self.n_spared < n_asked)  # it was stopped
         parts = [f"{self.request['algorithm']}, {n}{of_all} evaluations"]
         parts += [f"{self.n_read} of them read from the history"] * (self.n_read > 0)
         parts += [f"{missing} of them missing"] * (missing > 0)
-        parts += [f"{self.saved} calls saved, of points met again"] * (self.saved > 0)
+        parts += [f"{self.n_spared} calls saved, of points met again"] * (self.n_spared > 0)
         lines = [", ".join(parts)]
         if n >= MIN_EVALUATIONS_TO_VARY * len(self.deploy) and len({tuple(row["u"]) for row in self.rows}) == 1:
             lines.append("All evaluations are of one point: nothing was searched. A larger nu_1, or gp, spreads them.")

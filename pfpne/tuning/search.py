@@ -153,7 +153,7 @@ class Search:
         )
         self.federation = self._make_federation(algorithm, settings)
         self.history, self.give_up = History(history, self), give_up
-        self.stopped, self.saved = False, 0
+        self.stopped, self.n_spared = False, 0  # n_spared: the calls that noise=0 has spared
         self._values = [defaultdict(list) for _ in self.names]  # by client: {parameters: its values there}
         self._worst: list[float | None] = [None] * len(self.names)  # by client, in [0, 1]
         self._failed = [0] * len(self.names)  # in a row
@@ -249,8 +249,8 @@ class Search:
 
     @property
     def n_evaluated(self) -> int:
-        """The number of evaluations of all clients so far, made or saved."""
-        return sum(self.history.count(m) for m in range(len(self.names))) + self.saved
+        """The number of evaluations of all clients so far, made or spared."""
+        return sum(self.history.count(m) for m in range(len(self.names))) + self.n_spared
 
     def _next_point(self, m: int) -> tuple[float, ...]:
         """Return the point of the unit cube that client m evaluates next.
@@ -273,7 +273,7 @@ class Search:
         u = self._next_point(m)
         values = self._values[m][tuple(self.space.point(u).values())]
         if self.request["noise"] == 0 and values:
-            self.saved += 1
+            self.n_spared += 1
             self._go_on(m, self.reward.scaled(values[0]))
             return True
         row = self.history.take(m, list(u))
@@ -418,7 +418,7 @@ class Search:
             self._table(rows),
             communication_table(rounds, "single scores"),
             rows,
-            self.saved,
+            self.n_spared,
             self._disclosure.table(),
             self.n_read,
             {
