@@ -229,8 +229,8 @@ class FNUCBClient(Client):
         # The last aggregates: initially empty, with header 1, so that step 0 sends nothing.
         self.shared = NeuralStatistics(1, np.zeros((p, p)), np.zeros(p), arms.theta_0, np.eye(p) / settings.lambda_)
         self.gram, self.moment, self.gram_own = np.zeros((p, p)), np.zeros(p), np.zeros((p, p))
-        self.counts, self.history = np.zeros((2, K), dtype=np.int64)  # plays; those since t = start
-        self.theta, self.totals = arms.theta_0.copy(), np.zeros(K)  # totals: sums of the rewards of the history
+        self.counts, self.training_counts = np.zeros((2, K), dtype=np.int64)  # plays of each arm; those since t = start
+        self.theta, self.totals = arms.theta_0.copy(), np.zeros(K)  # totals: sums of the rewards since t = start
         self.waiting = False  # for the server's answer
 
     def _ask(self) -> Batch:
@@ -256,7 +256,7 @@ class FNUCBClient(Client):
         self.gram_own += np.outer(g, g)
         self.counts[k] += 1
         if self.t - 1 >= self.settings.start:  # the reward just told is from step t - 1
-            self.history[k] += 1
+            self.training_counts[k] += 1
             self.totals[k] += reward
         synced = self.prior + self.shared.gram
         before, now = (np.log(np.diag(V)).sum() for V in (synced, synced + self.gram))  # as the public code measures it
@@ -265,7 +265,7 @@ class FNUCBClient(Client):
     def _news(self) -> NeuralStatistics:
         s = self.settings
         if s.start <= self.t - 1 < s.stop:
-            train(self.theta[None], self.arms.inputs, self.history, self.totals[None], s)
+            train(self.theta[None], self.arms.inputs, self.training_counts, self.totals[None], s)
         self.waiting = True
         return NeuralStatistics(self.t, self.gram, self.moment, self.theta, np.linalg.inv(self.prior + self.gram_own))
 

@@ -136,7 +136,8 @@ class NeuralSimulation:
         self.first_arms = np.zeros(0, dtype=np.int64), np.zeros(0)
         self.theta, self.t = np.tile(arms.theta_0, (M, 1)), 0
         self.value, _ = network(arms.theta_0, arms.inputs, settings.width)  # of the average network
-        self.history, self.totals = np.zeros(K, dtype=np.int64), np.zeros((M, K))  # plays and rewards since t = start
+        # The plays of each arm since t = start, and the sums of their rewards.
+        self.training_counts, self.totals = np.zeros(K, dtype=np.int64), np.zeros((M, K))
 
     def play(self, n: int) -> np.ndarray:
         """Make the next n > 0 steps; return the clients' arms (M, n)."""
@@ -176,10 +177,10 @@ class NeuralSimulation:
             for a, count in zip(different, counts, strict=True):
                 add_plays(self.pooled, a, float(count), rewards[arms == a].sum())
         if self.t >= s.start:
-            self.history[k] += 1
+            self.training_counts[k] += 1
             self.totals[:, k] += rewards
         if s.start <= self.t < s.stop:
-            train(self.theta, self.arms.inputs, self.history, self.totals, s)
+            train(self.theta, self.arms.inputs, self.training_counts, self.totals, s)
             self.value, _ = network(np.mean(self.theta, axis=0), self.arms.inputs, s.width)
         return arms
 

@@ -167,11 +167,11 @@ class Drifting(NeuralSimulation):
         else:
             self.own += np.outer(g[arms[0]], g[arms[0]])
         if self.t >= s.start:
-            self.history[arms[0]] += 1
+            self.training_counts[arms[0]] += 1
             self.totals[:, arms[0]] += rewards
         if s.start <= self.t < s.stop:
             for m in range(M):
-                train(self.theta[:1], inputs, self.history, self.totals[m : m + 1], s)
+                train(self.theta[:1], inputs, self.training_counts, self.totals[m : m + 1], s)
             self.value, _ = network(self.theta[0], inputs, s.width)
         if self.t + 1 >= s.stop and s.alpha(self.t + 1) == 1:
             self._settle(prior)
