@@ -49,10 +49,13 @@ def integer_array(*shape: int | str, high: int = 2**62):
 class Message:
     """A message between a client and the server: a header and the arrays that a subclass declares, nothing else.
 
+    The header says which exchange the message belongs to. The docstring of each kind says what it counts. With masks,
+    the headers of the algorithm's own messages are larger by 1, because the exchange of keys has header 0.
+
     The arrays, its payload, are declared by `number_array` and `integer_array`. They are copied, and read-only.
     """
 
-    header: int  # the depth, phase or step that it is about; it is not counted as a number sent
+    header: int  # it is not counted as a number sent
 
     def __post_init__(self):
         for name in self.payload():

@@ -16,14 +16,14 @@ from pfpne.messages import Awaited, Message, number_array
 
 @dataclass(frozen=True, eq=False)
 class RewardReport(Message):
-    """Up: the reward (1,) of the point received."""
+    """Up: the reward (1,) of the point received. Header: the evaluations that this client has made, from 1."""
 
     reward: np.ndarray = number_array(1, statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
 class NextPoint(Message):
-    """Down: the point (d,) to evaluate."""
+    """Down: the point (d,) to evaluate. Header: the evaluations that all clients together have made, from 0."""
 
     point: np.ndarray = number_array("d")
 

@@ -68,7 +68,10 @@ class FNUCBSettings:
 
 @dataclass(frozen=True, eq=False)
 class NeuralStatistics(Message):
-    """Up: one client's sums, weights and inverse. Down: sums over all clients' data, and means over the clients."""
+    """Up: one client's sums, weights and inverse. Down: sums over all clients' data, and means over the clients.
+
+    Header: the number of evaluations that each client has made.
+    """
 
     gram: np.ndarray = number_array("p", "p")  # (p, p): sum of g g^T, for one client since the last communication
     moment: np.ndarray = number_array("p")  # (p,): sum of r g, likewise
@@ -80,7 +83,10 @@ class NeuralStatistics(Message):
 
 @dataclass(frozen=True, eq=False)
 class NewsRequest(Message):
-    """Down: another client wants to communicate, so all have to. It carries no number."""
+    """Down: another client wants to communicate, so all have to. It carries no number.
+
+    Header: the number of evaluations that each client has made.
+    """
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})

@@ -78,7 +78,10 @@ def improvement(mean: np.ndarray, deviation: np.ndarray, best: float, sigma: flo
 
 @dataclass(frozen=True, eq=False)
 class Beliefs(Message):
-    """Up: the client's posterior means on the grid (g,), less their average, and how many evaluations each is worth."""
+    """Up: the client's posterior means on the grid (g,), less their average, and how many evaluations each is worth.
+
+    Header: the number of exchanges before this one.
+    """
 
     means: np.ndarray = number_array("g")
     counts: np.ndarray = number_array("g", low=0)
@@ -86,7 +89,10 @@ class Beliefs(Message):
 
 @dataclass(frozen=True, eq=False)
 class AllBeliefs(Message):
-    """Down: the means of all clients' beliefs (g,), weighted by their counts, and the sums of the counts."""
+    """Down: the means of all clients' beliefs (g,), weighted by their counts, and the sums of the counts.
+
+    Header: the number of exchanges before this one.
+    """
 
     means: np.ndarray = number_array("g")
     counts: np.ndarray = number_array("g", low=0)

@@ -122,14 +122,14 @@ class PFPNESettings(FedPNESettings):
 
 @dataclass(frozen=True, eq=False)
 class NodeMeans(Message):
-    """Up: the client's mean of every node of K^h, in increasing index."""
+    """Up: the client's mean of every node of K^h, in increasing index. Header: the depth h."""
 
     means: np.ndarray = number_array("n", statistic="mean")
 
 
 @dataclass(frozen=True, eq=False)
 class Kept(Message):
-    """Down (pf-pne): the nodes that stay, their global means and half-widths."""
+    """Down (pf-pne): the nodes that stay, their global means and half-widths. Header: the depth."""
 
     index: np.ndarray = integer_array("kept")
     means: np.ndarray = number_array("kept", statistic="mean")
@@ -138,7 +138,7 @@ class Kept(Message):
 
 @dataclass(frozen=True, eq=False)
 class KeptIndex(Message):
-    """Down (fed-pne): the nodes that stay."""
+    """Down (fed-pne): the nodes that stay. Header: the depth."""
 
     index: np.ndarray = integer_array("kept")
 

@@ -106,7 +106,10 @@ class NoiseHCTSettings(TreeSettings):
 
 @dataclass(frozen=True, eq=False)
 class DepthStatistics(Message):
-    """Up: the client's mean of every node of K^h, the variance of its rewards, and 1 if all of them were 0 or 1."""
+    """Up: the client's mean of every node of K^h, the variance of its rewards, and 1 if all of them were 0 or 1.
+
+    Header: the depth h.
+    """
 
     means: np.ndarray = number_array("n", statistic="mean")
     variances: np.ndarray = number_array(1, low=0, statistic="variance")
@@ -118,7 +121,7 @@ class SharedStatistics(Message):
     """Down: the kept nodes of K^h, the global means of all nodes of K^h, and the server's estimates.
 
     variances: sigma^2, het^2 so far, and the variance above which a client weighs less (0 for equal weights).
-    weights: the sum of the clients' weights. continues: 1 if stage 1 continues.
+    weights: the sum of the clients' weights. continues: 1 if stage 1 continues. Header: the depth h.
     """
 
     index: np.ndarray = integer_array("kept")

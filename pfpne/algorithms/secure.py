@@ -109,33 +109,36 @@ class SecureFed1UCBSettings(SecureSettings, Fed1UCBSettings):
 
 
 # --- messages --------------------------------------------------------------------------------------------
-# The exchange of keys has header 0. The algorithm's exchange with header h has header h + 1 here.
+# The exchange of keys has header 0. So all messages of the algorithm's exchange with header h have header h + 1 here.
 
 
 @dataclass(frozen=True, eq=False)
 class PublicKey(Message):
-    """Up, before all else: the public key of the client, byte by byte."""
+    """Up, before all else: the public key of the client, byte by byte. Header: 0."""
 
     key: np.ndarray = integer_array(32, high=255)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicKeys(Message):
-    """Down: the public keys of all clients, one row per client."""
+    """Down: the public keys of all clients, one row per client. Header: 0."""
 
     keys: np.ndarray = integer_array("M", 32, high=255)
 
 
 @dataclass(frozen=True, eq=False)
 class Masked(Message):
-    """Up: the sums of the client's rewards in fixed point, and its masks, modulo 2^62."""
+    """Up: the sums of the client's rewards in fixed point, and its masks, modulo 2^62.
+
+    Header: one more than that of the message without masks, which is a depth or a phase.
+    """
 
     masked: np.ndarray = integer_array("n", high=2**BITS - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedStatistics(Message):
-    """Up (pf-pne+): as `Masked`, and the statistics of `PlusSums`, masked too."""
+    """Up (pf-pne+): as `Masked`, and the statistics of `PlusSums`, masked too. Header: as in `Masked`."""
 
     masked: np.ndarray = integer_array("n", high=2**BITS - 1)
     statistics: np.ndarray = integer_array(3, high=2**BITS - 1)
@@ -148,7 +151,7 @@ class MaskedStatistics(Message):
 class TwiceMasked(Message):
     """Up, with a quorum: as `Masked`, with a second mask of the client's own, and shares of the masks' seeds.
 
-    shares: for each client in turn, its shares, encrypted for it.
+    shares: for each client in turn, its shares, encrypted for it. Header: as in `Masked`.
     """
 
     masked: np.ndarray = integer_array("n", high=2**BITS - 1)
@@ -157,7 +160,10 @@ class TwiceMasked(Message):
 
 @dataclass(frozen=True, eq=False)
 class Reveal(Message):
-    """Down: which clients' numbers have arrived (1 or 0), and the shares that these clients sent to the receiver."""
+    """Down: which clients' numbers have arrived (1 or 0), and the shares that these clients sent to the receiver.
+
+    Header: that of the masked numbers that it is about.
+    """
 
     present: np.ndarray = integer_array("M", high=1)
     shares: np.ndarray = integer_array("s", high=2**32 - 1)
@@ -165,7 +171,10 @@ class Reveal(Message):
 
 @dataclass(frozen=True, eq=False)
 class Revealed(Message):
-    """Up: for each pair of clients in turn, the sender's share of the mask to be removed; zeros for other pairs."""
+    """Up: for each pair of clients in turn, the sender's share of the mask to be removed; zeros for other pairs.
+
+    Header: that of the masked numbers that it is about.
+    """
 
     shares: np.ndarray = integer_array("s", high=2**32 - 1)
 

@@ -59,7 +59,7 @@ class GoOn(Message):
 
 @dataclass(frozen=True, eq=False)
 class Done(Message):
-    """Up: the client has nothing to do. Header: the evaluations that it has made."""
+    """Up: the client has nothing to do. Header: the number of evaluations that it has made."""
 
 
 def load_state(path: Path, plan: str, entries: set[str], advice: str) -> dict | None:
