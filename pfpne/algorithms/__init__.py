@@ -42,8 +42,9 @@ class Algorithm:
     on_cells
         Whether it searches the cells of the task's partition.
     fast
-        Overrides the fast simulation that pfpne.simulation.fast registers for its
-        `make_server_and_clients`. It takes the same arguments.
+        Its own fast simulation, in place of the one that pfpne.simulation.fast registers for
+        `make_server_and_clients`. Its arguments are (problem, task, settings, noise_streams, checkpoints,
+        global_regret). None for the registered one.
     max_evaluations
         How many evaluations of a client it can take; None for any number.
     ignores_horizon

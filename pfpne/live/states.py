@@ -100,8 +100,9 @@ def _check_tree(tree: Any) -> None:
 def _numbers_made(state: dict) -> int:
     """Return a bound on the numbers that restoring a PhasedClient makes; ValueError if the state is not one's.
 
-    It goes through its phases again. A phase is of the children of nodes that the state names, or of the root, but for
-    what an algorithm makes of its settings alone: pulls that are counted one by one, and depths that are passed over.
+    A restored client goes through its phases again. In most phases it makes the children of the root, or of nodes that
+    the state names. So the bound follows from the size of the state. Some algorithms make more because of their
+    settings: they store pulls one by one, or pass over depths. This is added to the bound.
     """
     blin, phases, pf_pne, plus = (
         import_module(f"pfpne.algorithms.{name}") for name in ("blin", "phases", "pf_pne", "pf_pne_plus")

@@ -84,8 +84,8 @@ def add_plays(ridge, a, n, total):
 def mean_variance(ridge, first_arms, share):
     """Return the variance g_k W g_k (K,) of each arm, where W is the mean over the clients of their A^-1.
 
-    All clients share the data of ridge. In addition, each client has one play of its own first arm: the share share[b]
-    of the clients has played first_arms[b], for b = 0..n-1.
+    All clients share the data of ridge. In addition, each client has one play of its own first arm. first_arms (n,):
+    these arms, without repeats. share (n,): the fraction of the clients whose first arm it is.
     """
     variance = ridge.variance.copy()
     for b in range(len(first_arms)):

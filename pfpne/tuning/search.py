@@ -333,8 +333,8 @@ class Search:
             self._note(m, row["parameters"], row["value"])
             if not is_asked_for and isinstance(client, GPClient):
                 client.learn(np.array([row["u"]]), np.array([reward]))
-            # If a random point replaced the failed one, this is the client's first value, hence also its worst so far,
-            # as which the failed point counts.
+            # A failed point counts as the client's worst value so far. If a random point replaced the failed one, this
+            # reward is the client's first. So it is also its worst, and it is told as the reward of the failed point.
             self._go_on(m, reward)
             return
         self._failed[m] += 1
