@@ -2,7 +2,9 @@
 
 No verdict is typed in: `evaluate_claims` computes all of them from the runs (pfpne.paper.claims.evidence).
 
-A *tested* claim is one or more comparisons. A comparison has one value per paired run, in which every algorithm meets
+Each claim has a test, a function of CLAIM_TESTS. By what the test returns, the claim is *compared* or *counted*.
+
+A *compared* claim is one or more comparisons. A comparison has one value per paired run, in which every algorithm meets
 the same clients and the same noise. The claim is right if the mean of these values is on the declared side of a limit.
 Two sign-flip tests give two p-values, which have these names in every table:
 
@@ -14,7 +16,7 @@ claims has 2k nulls, of which k are true, so Bonferroni's factor is k and not 2k
 any wrong verdict in the family is at most ALPHA, however the claims depend on each other. Families are declared in
 claims.toml. A family is tested separately for each noise, kind of cells and Delta of PF-PNE.
 
-A *counted* claim says what happens in every run. It needs no test: one counterexample refutes it.
+A *counted* claim says what happens in every run. It needs no p-value: one counterexample refutes it.
 
 | verdict              | when                                                                                       |
 |----------------------|--------------------------------------------------------------------------------------------|
@@ -142,14 +144,14 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
     verdicts : pandas.DataFrame
         One row per claim, condition and Delta ("0.01", "true", or "" if Delta makes no difference). decided_by: the
         comparison furthest from the claim, the counterexample to a counted claim, or the reason why it is not
-        decidable. k: the number of tested claims of the family in this condition. p_right, p_wrong: the corrected
+        decidable. k: the number of compared claims of the family in this condition. p_right, p_wrong: the corrected
         p-values, times k; nan for counted claims.
     comparisons : pandas.DataFrame
         One row per comparison. mean, low, high: the mean difference or slope over n runs, with its 95 % bootstrap
         interval. ratio, ratio_low, ratio_high: the ratio of means, with its interval. side, limit: the claimed bound
         on the ratio or on the mean slope. p_right, p_wrong: the comparison's own p-values. Intervals and these p-values
         are not corrected.
-    runs : pandas.DataFrame
+    excesses : pandas.DataFrame
         One row per decidable comparison. excess: the violation in each run (negative if the claim holds), the input of
         the sign-flip test.
     """
@@ -168,8 +170,8 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         measured = outcome.measured_in_words or "; ".join(dict.fromkeys(map(in_one_line, rows)))
         verdicts.append(head | verdict | {"measured": measured})
         comparisons += [head | row for row in rows]
-    runs = [row for row in comparisons if "excess" in row]
-    tables = zip((verdicts, comparisons, runs), CLAIM_TABLE_COLUMNS, strict=True)
+    excesses = [row for row in comparisons if "excess" in row]
+    tables = zip((verdicts, comparisons, excesses), CLAIM_TABLE_COLUMNS, strict=True)
     return tuple(pd.DataFrame(rows, columns=names.split()) for rows, names in tables)
 
 
@@ -191,9 +193,9 @@ def head_of_rows(claim: Claim, study: Study, condition: ClaimCondition, Delta: s
 def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
     """The verdict by the rule above, and the reason for it.
 
-    p: p-values (n, 2) of the decidable comparisons. k: the number of tested claims in the family.
+    p: p-values (n, 2) of the decidable comparisons. k: the number of compared claims in the family.
     """
-    return judge_tested(claim, outcome, p, k) if outcome.comparisons else judge_counted(claim, outcome)
+    return judge_compared(claim, outcome, p, k) if outcome.comparisons else judge_counted(claim, outcome)
 
 
 def judge_counted(claim: Claim, outcome: Outcome) -> dict:
@@ -207,7 +209,7 @@ def judge_counted(claim: Claim, outcome: Outcome) -> dict:
     return {"verdict": verdict, "decided_by": outcome.counterexample}
 
 
-def judge_tested(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
+def judge_compared(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
     """The verdict on a claim that is one or more comparisons, with Bonferroni's correction for k claims."""
     reason_for_all = claim.undecidable_reason or outcome.undecidable_reason
     reasons = [comparison.undecidable_reason for comparison in outcome.comparisons]

@@ -41,7 +41,7 @@ def tabulate_claims(study: Study) -> Exhibit:
     return show_claims(study, *evaluate_claims(study))
 
 
-def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame, runs: pd.DataFrame) -> Exhibit:
+def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame, excesses: pd.DataFrame) -> Exhibit:
     """Show the three tables of `pfpne.paper.claims.verdicts.evaluate_claims` as `tabulate_claims` does.
 
     study: the study that was evaluated; only its scale is read.
@@ -61,7 +61,7 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
     measured = verdicts[columns].assign(noise=verdicts["noise"].map(noise_in_words))
     details = as_markdown(measured.rename(columns=str.capitalize).rename(columns={"Id": "Claim"}))
     strings, page = claims_as_strings(verdicts), f"\n## What was measured\n\n{details}"
-    csv_tables = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": runs}
+    csv_tables = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": excesses}
     return table_exhibit("claims", caption, strings, csv_tables, claims_in_latex(strings, caption), page, details)
 
 
