@@ -366,7 +366,7 @@ def test_assumptions_are_held_against_the_papers_constants():
 def test_what_a_shared_point_loses_is_the_mean_over_the_clients():
     study = looked(lambda algorithm, run, asked: {"simple_regret": 2.0}, gaps=[[1.0, 2.0, 9.0], [2.0, 2.0, 8.0]])
     (found,) = claim_tests.finds_own(ClaimCase(study, study.claim_conditions[0], "garland")).comparisons
-    assert found.estimate == 0.5 and found.reference.tolist() == [4.0, 4.0]
+    assert found.estimate == 0.5 and found.b.tolist() == [4.0, 4.0]
 
 
 @pytest.mark.parametrize(("share", "vacuous"), [(0.79, False), (0.81, True)])
@@ -426,7 +426,7 @@ def test_with_Delta_0_as_many_numbers_go_up(up, expected):
 def test_where_many_values_are_run_half_of_the_runs_are_as_the_claim_says(topic):
     study = made_up(lambda algorithm, run, asked: {"regret": 10.0 + run, "last_phase_share": 0.1, "Delta": 0.1})
     compared = outcome(f"{topic}-garland", study).comparisons
-    assert {len(comparison.run_values) for comparison in compared} == {study.sweep_runs} == {15}
+    assert {len(comparison.slopes_or_differences) for comparison in compared} == {study.sweep_runs} == {15}
     assert "n = {sweep_runs}" in CLAIMS[f"{topic}-garland"].runs_in_words
 
 

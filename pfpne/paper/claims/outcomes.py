@@ -26,15 +26,15 @@ def theory_settings(M: int) -> dict:
 class Comparison:
     """One inequality: the claim that the mean of a slope or of a difference is below a limit, with one value per run.
 
-    name: the name of the slope or the difference. run_values (n,): its value in each run. reference (n,): for
-    differences a - b, the values of b; the limit then bounds the ratio a / b. None for slopes. is_above: whether the
-    claim is "above the limit" instead. undecidable_reason: why these runs cannot decide it, or "". pair: the names of a
-    and b, or None.
+    name: the name of the slope or the difference. slopes_or_differences (n,): its value in each run; a difference is
+    a - b. b (n,): the values of b, for differences; the limit then bounds the ratio a / b. None for slopes. is_above:
+    whether the claim is "above the limit" instead. undecidable_reason: why these runs cannot decide it, or "". pair:
+    the names of a and b, or None.
     """
 
     name: str
-    run_values: np.ndarray
-    reference: np.ndarray | None = None
+    slopes_or_differences: np.ndarray
+    b: np.ndarray | None = None
     limit: float = 1.0
     is_above: bool = False
     undecidable_reason: str = ""
@@ -43,16 +43,16 @@ class Comparison:
     @property
     def excess(self) -> np.ndarray:
         """The violation of the inequality in each run (n,); negative where it holds."""
-        allowed = self.limit if self.reference is None else (self.limit - 1) * self.reference
-        beyond = self.run_values - allowed
+        allowed = self.limit if self.b is None else (self.limit - 1) * self.b
+        beyond = self.slopes_or_differences - allowed
         return -beyond if self.is_above else beyond
 
     @property
     def estimate(self) -> float:
         """The mean slope, or the ratio of the two means; nan if the denominator is 0."""
-        if self.reference is None:
-            return float(self.run_values.mean())
-        return float(1 + self.run_values.mean() / (self.reference.mean() or math.nan))
+        if self.b is None:
+            return float(self.slopes_or_differences.mean())
+        return float(1 + self.slopes_or_differences.mean() / (self.b.mean() or math.nan))
 
     @property
     def margin(self) -> float:
@@ -60,7 +60,7 @@ class Comparison:
 
         So the comparisons of one claim can be ordered by their margins.
         """
-        unit = 1 if self.reference is None else self.reference.mean() or math.nan
+        unit = 1 if self.b is None else self.b.mean() or math.nan
         return float(np.nan_to_num(self.excess.mean() / unit))
 
     @property
@@ -68,7 +68,7 @@ class Comparison:
         """The comparison in one number, short enough for a cell of a table."""
         if self.pair:
             return f"{' / '.join(self.pair)} = {format_number(self.estimate)}"
-        return f"{self.name}: {'' if self.reference is None else 'ratio '}{format_number(self.estimate)}"
+        return f"{self.name}: {'' if self.b is None else 'ratio '}{format_number(self.estimate)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -256,12 +256,13 @@ def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -
 
 def _interval_row(comparison: Comparison, rng: np.random.Generator) -> dict:
     """The mean over the runs and, for a difference, the ratio of the means, with their intervals."""
-    values, reference = comparison.run_values, comparison.reference
+    values, b = comparison.slopes_or_differences, comparison.b
     low, high = stats.mean_interval(values, rng)
     row = {"what": comparison.name, "n": len(values), "mean": values.mean(), "low": low, "high": high}
-    if reference is not None:
+    if b is not None:
+        a = values + b  # the values are the differences a - b
         names = ("ratio", "ratio_low", "ratio_high")
-        row |= dict(zip(names, stats.ratio_interval(values + reference, reference, rng), strict=True))
+        row |= dict(zip(names, stats.ratio_interval(a, b, rng), strict=True))
     return row
 
 
