@@ -21,8 +21,8 @@ from pfpne.paper.exhibits.readings import (
     IDENTICAL_FED_PNE,
     PROBLEM_CHOICES,
     SEARCHED_STATEMENTS,
+    MeasuredRuns,
     Reading,
-    SearchMeasurement,
 )
 from pfpne.paper.run import cache
 from pfpne.paper.run.profiles import READING_PRESETS
@@ -105,7 +105,7 @@ def measured_by(reading: Reading, regrets: dict, last: dict | None = None, round
     made = {}
     for name, regret in regrets.items():
         steps = np.full(2, (last or {}).get(name, 0))
-        made[readings._key(reading, "garland", name)] = SearchMeasurement(np.full(2, regret), steps, np.full(2, rounds))
+        made[readings._key(reading, "garland", name)] = MeasuredRuns(np.full(2, regret), steps, np.full(2, rounds))
     return made
 
 
@@ -512,7 +512,7 @@ def irregular(reading: Reading, objective: str, T_scale: int = 1) -> tuple[dict,
     regrets = {name: [number_of(objective, name, run) for run in range(3)] for name in names}
     made = {}
     for name, regret in regrets.items():
-        made[readings._key(reading, objective, name)] = SearchMeasurement(np.array(regret), np.zeros(3), np.zeros(3))
+        made[readings._key(reading, objective, name)] = MeasuredRuns(np.array(regret), np.zeros(3), np.zeros(3))
     return made, regrets
 
 
@@ -555,7 +555,7 @@ def test_a_ratio_at_its_bound_is_not_within():
 def test_communication_is_judged_in_every_run(fed, pf, rounds, grows, stops):
     reading = Reading(0.5, 300, 3, {}, {"H_0": 6})
     measured = {
-        readings._key(reading, "rastrigin", name): SearchMeasurement(np.ones(3), np.array(last), np.array(n))
+        readings._key(reading, "rastrigin", name): MeasuredRuns(np.ones(3), np.array(last), np.array(n))
         for name, last, n in (("fed-pne", fed, (1, 2, 4)), ("pf-pne", pf, rounds))
     }
     growing, stopping = (replace(BY_ID[f"{x}-garland"], objective="rastrigin") for x in ("fed-grows", "pf-stops"))
@@ -778,22 +778,22 @@ def test_what_is_counted_is_confirmed_in_every_run(confirmed):
 
 
 @pytest.mark.parametrize(
-    ("kind", "objective", "column", "ratio", "wins"),
-    [  # T = 40, H_0 = 7; columns are steps of last rounds, or numbers of rounds, of three runs
-        ("grows", "garland", {("fed-pne", 1): (5, 9, 40), ("pf-pne", 1): (4, 8, 39)}, 54 / 120, 3),
-        ("grows", "garland", {("fed-pne", 1): (4, 9, 40), ("pf-pne", 1): (3, 9, 39)}, 53 / 120, 1),
-        ("stops", "ackley", {("pf-pne", 1): (39, 20, 1), ("pf-pne", 2): (8, 8, 8)}, 60 / 120, 3),
-        ("stops", "ackley", {("pf-pne", 1): (40, 20, 1), ("pf-pne", 2): (8, 8, 9)}, 61 / 120, 1),
+    ("kind", "objective", "last", "rounds", "ratio", "wins"),
+    [  # T = 40, H_0 = 7; three runs: the steps of the last rounds of each algorithm, PF-PNE's numbers of rounds
+        ("grows", "garland", {"fed-pne": (5, 9, 40), "pf-pne": (4, 8, 39)}, (8, 8, 8), 54 / 120, 3),
+        ("grows", "garland", {"fed-pne": (4, 9, 40), "pf-pne": (3, 9, 39)}, (8, 8, 8), 53 / 120, 1),
+        ("stops", "ackley", {"pf-pne": (39, 20, 1)}, (8, 8, 8), 60 / 120, 3),
+        ("stops", "ackley", {"pf-pne": (40, 20, 1)}, (8, 8, 9), 61 / 120, 1),
     ],
 )
-def test_a_count_is_right_only_if_it_is_so_in_every_run(kind, objective, column, ratio, wins):
+def test_a_count_is_right_only_if_it_is_so_in_every_run(kind, objective, last, rounds, ratio, wins):
     statement = replace(next(s for s in readings.STATEMENTS if s.kind == kind), objective=objective)
 
-    def column_of(f, name, k=0):
+    def measured_of(f, name):
         assert f == objective
-        return np.array(column[name, k], dtype=float)
+        return MeasuredRuns(np.full(3, np.nan), np.array(last[name], dtype=float), np.array(rounds, dtype=float))
 
-    (row,) = confirmation._compare(statement, Reading(1.0, 40, 2), column_of, 3, 1, None)
+    (row,) = confirmation._compare(statement, Reading(1.0, 40, 2), measured_of, 3, 1, None)
     all_of_it = wins == 3
     assert row == {
         **{"id": statement.id, "objective": objective, "what": kind, "n": 3, "ratio": pytest.approx(ratio)},
@@ -819,12 +819,13 @@ def test_a_tie_with_its_bound_is_no_win(monkeypatch):
     """Of three runs one has the ratio of the bound itself: it is not counted, on either side."""
     monkeypatch.setattr(stats, "RESAMPLES", 99)
     columns = {"fed-pne": np.array([1.0, 4.0, 3.0]), "pf-pne": np.array([2.0, 4.0, 1.0])}
+    measured = {name: MeasuredRuns(regrets, np.zeros(3), np.zeros(3)) for name, regrets in columns.items()}
     monkeypatch.setattr(
         confirmation, "summarize", lambda experiment, *_: pd.DataFrame({"last_phase_share": [0.25, 0.5]})
     )
     for below, above, wins in ((1.0, None, 1), (None, 1.0, 1), (1.0, 0.5, 0), (3.0, 0.5, 1), (3.5, 0.75, 2)):
         statement = replace(BY_ID["fed-far-garland"], below=below, above=above)
-        (row,) = confirmation._compare(statement, Reading(1.0, 40, 2), lambda f, name: columns[name], 3, 1, None)
+        (row,) = confirmation._compare(statement, Reading(1.0, 40, 2), lambda f, name: measured[name], 3, 1, None)
         assert (row["wins"], row["last_phase_share"], row["other_last_phase_share"]) == (wins, 0.375, 0.375), (
             below,
             above,

@@ -16,6 +16,7 @@ from pfpne.paper.claims.verdicts import decide_by_holm
 from pfpne.paper.exhibits.readings import (
     IDENTICAL_FED_PNE,
     STATEMENTS,
+    MeasuredRuns,
     Reading,
     Statement,
     measure_stored,
@@ -34,9 +35,9 @@ MOVED_SETTINGS = {  # for the statement on tuning: each setting is moved alone, 
     "c_1": (0.5, 2.0),
     "Delta": (0.005, 0.02),
 }
-# The choices of the two named readings besides noise and T. Of the readings under which the most statements hold,
-# "printed" is the simplest: except for Fed-PNE's competitors, every other choice has our own value.
-CHOSEN_VALUES = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
+# The choices about algorithms of the two named readings that are not the first value. Of the readings under which the
+# most statements hold, "printed" is the simplest: besides noise and T, it chooses Fed-PNE's competitors alone.
+NAMED_ALGORITHM_CHOICES = {"printed": {"competitors": "Fed1-UCB, FN-UCB"}, "model": {}}
 
 
 def complete_reading(name: str, profile: str) -> Reading:
@@ -54,10 +55,15 @@ def complete_reading(name: str, profile: str) -> Reading:
     Reading
         The named reading's own values, and for each other choice its first value.
     """
-    scale, p = READING_PRESETS[name], PROFILES[profile]
-    noise = scale.noises[0]
-    problem = {} if scale.landmine_noise == noise else {"landmine's noise": "none"}
-    return Reading(noise, scale.horizon if profile == "paper" else p.horizon, p.n_clients, problem, CHOSEN_VALUES[name])
+    preset, profile_values = READING_PRESETS[name], PROFILES[profile]
+    noise = preset.noises[0]
+    return Reading(
+        noise,
+        T=preset.horizon if profile == "paper" else profile_values.horizon,
+        M=profile_values.n_clients,
+        problem_choices={} if preset.landmine_noise == noise else {"landmine's noise": "none"},
+        algorithm_choices=NAMED_ALGORITHM_CHOICES[name],
+    )
 
 
 def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
@@ -95,12 +101,13 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
     measured = run_in_order(measure_stored, [jobs[job] for job in order], n_jobs, bar)
     values = {job: at_horizons[0] for job, at_horizons in zip(order, measured, strict=True)}
 
-    def column(objective: str, name: str, k: int = 0) -> np.ndarray:
-        return np.array([values[objective, name, run][k] for run in range(n_runs)], dtype=float)
+    def measured_of(objective: str, name: str) -> MeasuredRuns:
+        columns = zip(*(values[objective, name, run] for run in range(n_runs)), strict=True)
+        return MeasuredRuns(*(np.array(column, dtype=float) for column in columns))
 
     rows = []
     for statement in STATEMENTS:
-        rows += _compare(statement, reading, column, n_runs, n_jobs, folder)
+        rows += _compare(statement, reading, measured_of, n_runs, n_jobs, folder)
     return pd.DataFrame(rows)
 
 
@@ -111,16 +118,16 @@ def _compared_algorithms(statement: Statement, reading: Reading) -> list[str]:
     return {"grows": ["fed-pne", "pf-pne"], "stops": ["pf-pne"]}.get(statement.kind, [])
 
 
-def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[dict]:
+def _compare(statement: Statement, reading: Reading, measured_of, n_runs: int, n_jobs, folder: Path) -> list[dict]:
     """The rows of one statement: one per comparison."""
     head = {"id": statement.id, "objective": statement.objective}
     if statement.kind in ("grows", "stops", "difference"):
-        as_stated, value = _count(statement, reading, column, n_runs)
+        as_stated, value = _count(statement, reading, measured_of, n_runs)
         row = {"what": statement.kind, "n": n_runs, "ratio": value, "wins": int(np.sum(as_stated))}
         is_shown = all(as_stated)
         return [{**head, **row, "p_right": 0.0 if is_shown else 1.0, "p_wrong": 1.0 if is_shown else 0.0}]
-    pairs = _pairs(statement, reading, column, n_runs, n_jobs, folder)
-    last_phase_share = functools.partial(_last_phase_share, statement.objective, reading, n_runs, n_jobs, folder)
+    pairs = _pairs(statement, reading, measured_of, n_runs, n_jobs, folder)
+    share_of = functools.partial(_last_phase_share, statement.objective, reading, n_runs, n_jobs, folder)
     subject = statement.numerator or ("fed-pne" if statement.kind == "global" else "pf-pne")
     others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
     rows = []
@@ -134,12 +141,12 @@ def _compare(statement: Statement, reading: Reading, column, n_runs: int, n_jobs
         row |= {"wins": int(np.all([x < 0 for x in excess], axis=0).sum())}
         p_right, p_wrong = stats.combine_p_values(p)
         row |= {"p_right": p_right, "p_wrong": p_wrong}
-        row |= {"last_phase_share": last_phase_share(subject), "other_last_phase_share": last_phase_share(other)}
+        row |= {"last_phase_share": share_of(subject), "other_last_phase_share": share_of(other)}
         rows.append(head | row)
     return rows
 
 
-def _count(statement: Statement, reading: Reading, column, n_runs: int) -> tuple[list[bool], float]:
+def _count(statement: Statement, reading: Reading, measured_of, n_runs: int) -> tuple[list[bool], float]:
     """(whether each run is as stated; the mean value to show) for a statement that is counted, not tested."""
     if statement.kind == "difference":
         pair = (
@@ -147,20 +154,20 @@ def _count(statement: Statement, reading: Reading, column, n_runs: int) -> tuple
         )
         own, other = (np.array([e.problem(run).Delta for run in range(n_runs)]) for e in pair)
         return list(own > other), float(own.mean() / other.mean())
-    pf = column(statement.objective, "pf-pne", 1)
+    pf = measured_of(statement.objective, "pf-pne")
     if statement.kind == "grows":
-        fed = column(statement.objective, "fed-pne", 1)
-        return list(is_still_communicating(fed, pf, reading.T)), float(fed.mean() / reading.T)
-    rounds = column(statement.objective, "pf-pne", 2)
-    return list(has_stopped_communicating(rounds, pf, reading["H_0"], reading.T)), float(pf.mean() / reading.T)
+        fed_last = measured_of(statement.objective, "fed-pne").last
+        return list(is_still_communicating(fed_last, pf.last, reading.T)), float(fed_last.mean() / reading.T)
+    ended = has_stopped_communicating(pf.rounds, pf.last, reading["H_0"], reading.T)
+    return list(ended), float(pf.last.mean() / reading.T)
 
 
-def _pairs(statement: Statement, reading: Reading, column, n_runs: int, n_jobs, folder: Path) -> list[tuple]:
+def _pairs(statement: Statement, reading: Reading, measured_of, n_runs: int, n_jobs, folder: Path) -> list[tuple]:
     """(name, a, b) of each comparison of a statement: paired regrets (n,) whose ratio a / b is bounded."""
     if statement.kind == "ratio":
-        a = column(statement.objective, statement.numerator)
-        names = statement.rivals(reading)
-        return [(f"{_label(statement.numerator)} / {_label(n)}", a, column(statement.objective, n)) for n in names]
+        a = measured_of(statement.objective, statement.numerator).regret
+        regrets = {name: measured_of(statement.objective, name).regret for name in statement.rivals(reading)}
+        return [(f"{_label(statement.numerator)} / {_label(name)}", a, b) for name, b in regrets.items()]
     name = "fed-pne" if statement.kind == "global" else "pf-pne"
     experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
     if statement.kind == "global":

@@ -207,8 +207,8 @@ def n_runs_of(reading: Reading) -> int:
 
 
 @dataclass(frozen=True)
-class SearchMeasurement:
-    """The search's measurements of one algorithm under one reading and objective: one value per run.
+class MeasuredRuns:
+    """The measurements of one algorithm under one reading and objective: one value per run, from `measure_run`.
 
     regret (n,): R(T)/M. last (n,): the step of the last round of communication, 0 if there was none. rounds (n,): the
     number of rounds.
@@ -267,7 +267,7 @@ def _key(reading: Reading, objective: str, name: str) -> tuple:
 
 
 def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -> dict:
-    """Measure all runs that the readings compare, on workers: {key as of `_key`: SearchMeasurement}, run by run."""
+    """Measure all runs that the readings compare, on workers: {key as of `_key`: MeasuredRuns}, run by run."""
     jobs, places = {}, []
     for key, (reading, objective, name) in _wanted(readings).items():
         n, T = n_runs_of(reading), reading.T
@@ -285,8 +285,7 @@ def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, f
     for key, job, k in places:
         measured.setdefault(key, []).append(values[job][k])
     return {
-        key: SearchMeasurement(*(np.array(column) for column in zip(*rows, strict=True)))
-        for key, rows in measured.items()
+        key: MeasuredRuns(*(np.array(column) for column in zip(*rows, strict=True))) for key, rows in measured.items()
     }
 
 
@@ -303,7 +302,7 @@ def judge_statement(statement: Statement, reading: Reading, measured: dict) -> t
     The ratio of "grows" and "stops" is the step of the last round over T.
     """
 
-    def measured_of(name: str) -> SearchMeasurement:
+    def measured_of(name: str) -> MeasuredRuns:
         return measured[_key(reading, statement.objective, name)]
 
     if statement.kind == "ratio":
