@@ -297,6 +297,42 @@ def test_what_is_refuted_is_counted_by_subject():
     )
 
 
+def test_a_new_topic_says_where_its_words_go(monkeypatch):
+    """A topic whose beginning is that of another is a new one, too; none gets the words of another."""
+    assert {as_printed._topic(id_) for id_ in BY_ID} == set(as_printed.STATEMENT_TOPICS)
+    assert set(as_printed.STATEMENT_SUBJECTS) == set(as_printed.STATEMENT_TOPICS)
+    for id_ in ("blin-first", "fed-grows-faster", "settings-more-garland"):
+        with pytest.raises(ValueError, match="STATEMENT_TOPICS and to STATEMENT_SUBJECTS in as_printed.py"):
+            as_printed._topic(id_)
+    monkeypatch.setitem(as_printed.STATEMENT_TOPICS, "blin-first", "BLiN has less regret than PF-PNE")
+    with pytest.raises(ValueError, match="'blin-first' has no subject: add it to STATEMENT_SUBJECTS"):
+        as_printed._subject("blin-first-garland")
+
+
+def test_a_new_kind_of_statement_says_where_it_is_missing(monkeypatch):
+    """Each function that asks for the kind refuses an unknown one, before any run and also where others know it."""
+    statement, reading = replace(BY_ID["settings-garland"], id="new", kind="fewest rounds"), Reading(1.0, 1_000)
+    measured = measured_by(reading, {"pf-pne": 1.0, "fed-pne": 1.0})
+    with pytest.raises(ValueError, match="'fewest rounds', which judge_statement in readings.py does not know"):
+        readings.judge_statement(statement, reading, measured)
+    monkeypatch.setattr(confirmation, "run_in_order", lambda *_: pytest.fail("nothing should run"))
+    monkeypatch.setattr(confirmation, "STATEMENTS", (statement,))
+    with pytest.raises(ValueError, match="_compared_algorithms in confirmation.py does not know"):
+        confirmation.confirm(reading, 2)
+    arguments = statement, reading, None, 2, 1, None
+    with pytest.raises(ValueError, match="_subject in confirmation.py does not know"):
+        confirmation._compare(*arguments)
+    monkeypatch.setattr(confirmation, "_subject", lambda statement: "pf-pne")
+    with pytest.raises(ValueError, match="_pairs in confirmation.py does not know"):
+        confirmation._compare(*arguments)
+    for module in (confirmation, as_printed):
+        monkeypatch.setattr(module, "COUNTED_KINDS", (*readings.COUNTED_KINDS, "fewest rounds"))
+    with pytest.raises(ValueError, match="_count in confirmation.py does not know"):
+        confirmation._compare(statement, reading, lambda objective, name: None, 2, 1, None)
+    with pytest.raises(ValueError, match="_verdict_in_words in as_printed.py does not know"):
+        as_printed._verdict_in_words(statement, pd.Series({"ratio": 1.0}))
+
+
 def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
     first = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()} | {"M": 20}
     longest = max(readings.GRID_VALUES["paper"]["T"])

@@ -17,6 +17,8 @@ from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN, decide_by_holm
 from pfpne.paper.exhibits.confirmation import complete_reading
 from pfpne.paper.exhibits.readings import (
     ALGORITHM_CHOICES,
+    COUNTED_KINDS,
+    FIGURE_OBJECTIVES,
     GRID_VALUES,
     PROBLEM_CHOICES,
     SEARCHED_STATEMENTS,
@@ -24,6 +26,7 @@ from pfpne.paper.exhibits.readings import (
     STATEMENTS_FILE,
     Reading,
     Statement,
+    unknown_kind,
 )
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import READING_PRESETS
@@ -192,7 +195,7 @@ def _is_nearly_all(share: float) -> bool:
 def holds_in_means(statement: Statement, comparisons: pd.DataFrame) -> bool:
     """Whether a statement holds in the means over the runs of the confirmation."""
     rows = comparisons[comparisons["id"] == statement.id]
-    if statement.kind in ("grows", "stops", "difference"):
+    if statement.kind in COUNTED_KINDS:
         return bool((rows["wins"] == rows["n"]).all())
     return all(statement.holds(ratio) for ratio in rows["ratio"])
 
@@ -206,7 +209,7 @@ def _counts_by_design(verdicts: pd.DataFrame) -> str:
     )
 
 
-CLOSE = "that PF-PNE is close to a rival"  # a subject of statements
+CLOSE, ON_FED_PNE = "that PF-PNE is close to a rival", "about Fed-PNE"  # subjects of statements
 STATEMENT_TOPICS = {  # the topic of a statement -> the statement in a few words
     "smallest": "PF-PNE has the smallest regret of the paper's five",
     "depends": "identical clients halve Fed-PNE's regret",
@@ -228,9 +231,34 @@ STATEMENT_TOPICS = {  # the topic of a statement -> the statement in a few words
 NOT_ON_REGRET = ("differ", "fed-grows", "pf-stops")  # topics: on the clients, and on communication
 
 
-def _topic(statement: str) -> str:
+STATEMENT_SUBJECTS = {  # the topic of a statement -> its subject, by which `in_short` groups statements
+    "smallest": "that PF-PNE has the smallest regret",
+    "depends": ON_FED_PNE,
+    "differ": ON_FED_PNE,
+    "fed-better": ON_FED_PNE,
+    "fed-far": ON_FED_PNE,
+    "global": ON_FED_PNE,
+    "settings": "that one of PF-PNE's settings matters little",
+    "doublesine-hct": "that PF-PNE beats HCT",
+    "doublesine-hct-slightly": CLOSE,
+    "doublesine-fed": ON_FED_PNE,
+    "ackley-hct": CLOSE,
+    "ackley-fed": CLOSE,
+    "fed-grows": ON_FED_PNE,
+    "pf-stops": "about PF-PNE's communication",
+}
+
+
+def _topic(statement_id: str) -> str:
     """The topic of a statement, a key of STATEMENT_TOPICS: its id without the objective."""
-    return max((topic for topic in STATEMENT_TOPICS if statement.startswith(topic)), key=len)
+    head, _, end = statement_id.rpartition("-")
+    topic = head if end in FIGURE_OBJECTIVES else statement_id
+    if topic not in STATEMENT_TOPICS:
+        raise ValueError(
+            f"the statement {statement_id!r} has the new topic {topic!r}: add it to STATEMENT_TOPICS and to "
+            "STATEMENT_SUBJECTS in as_printed.py, and to NOT_ON_REGRET there if it is not about regret"
+        )
+    return topic
 
 
 def _by_verdict(rows: pd.DataFrame) -> str:
@@ -250,17 +278,12 @@ def _list_below(rows: pd.DataFrame) -> str:
     return "".join(f"\n  - {words}" for words in _topics_in_words(rows)) or " nothing."
 
 
-def _subject(statement: str) -> str:
-    """The subject of a statement, by which `in_short` groups them."""
-    topic = _topic(statement)
-    if topic in ("doublesine-hct-slightly", "ackley-hct", "ackley-fed"):
-        return CLOSE
-    return {
-        "smallest": "that PF-PNE has the smallest regret",
-        "settings": "that one of PF-PNE's settings matters little",
-        "pf-stops": "about PF-PNE's communication",
-        "doublesine-hct": "that PF-PNE beats HCT",
-    }.get(topic, "about Fed-PNE")
+def _subject(statement_id: str) -> str:
+    """The subject of a statement, a value of STATEMENT_SUBJECTS."""
+    topic = _topic(statement_id)
+    if topic not in STATEMENT_SUBJECTS:
+        raise ValueError(f"the topic {topic!r} has no subject: add it to STATEMENT_SUBJECTS in as_printed.py")
+    return STATEMENT_SUBJECTS[topic]
 
 
 NOT_PLOTTED = ("pe", "hoo", "blin")  # algorithms that the paper's figures leave out; their regret is compared here
@@ -566,6 +589,8 @@ def _verdict_in_words(statement: Statement, row: pd.Series) -> str:
         return f"{words} ({row['wins']} of {row['n']} runs)"
     if statement.kind == "difference":
         return f"{row['verdict']} (ratio {row['ratio']:.2g})"
+    if statement.kind in COUNTED_KINDS:
+        raise unknown_kind(statement, "_verdict_in_words in as_printed.py")
     is_long = row["last_phase_share"] > MAX_LAST_PHASE_SHARE
     last_phase = f"; {row['last_phase_share']:.0%} of T is one phase" if is_long else ""
     words = "true by construction" if row["by_design"] else row["verdict"]

@@ -14,12 +14,14 @@ from pfpne.paper.claims.claim_tests import has_stopped_communicating, is_still_c
 from pfpne.paper.claims.evidence import summarize
 from pfpne.paper.claims.verdicts import decide_by_holm
 from pfpne.paper.exhibits.readings import (
+    COUNTED_KINDS,
     IDENTICAL_FED_PNE,
     STATEMENTS,
     MeasuredRuns,
     Reading,
     Statement,
     measure_stored,
+    unknown_kind,
 )
 from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.profiles import PROFILES, READING_PRESETS
@@ -115,20 +117,31 @@ def _compared_algorithms(statement: Statement, reading: Reading) -> list[str]:
     """The algorithms whose runs a statement compares."""
     if statement.kind == "ratio":
         return [statement.numerator, *statement.rivals(reading)]
-    return {"grows": ["fed-pne", "pf-pne"], "stops": ["pf-pne"]}.get(statement.kind, [])
+    names = {"grows": ["fed-pne", "pf-pne"], "stops": ["pf-pne"], "difference": [], "settings": [], "global": []}
+    if statement.kind not in names:
+        raise unknown_kind(statement, "_compared_algorithms in confirmation.py")
+    return names[statement.kind]
+
+
+def _subject(statement: Statement) -> str:
+    """The algorithm whose regret a statement is about."""
+    names = {"ratio": statement.numerator, "settings": "pf-pne", "global": "fed-pne"}
+    if statement.kind not in names:
+        raise unknown_kind(statement, "_subject in confirmation.py")
+    return names[statement.kind]
 
 
 def _compare(statement: Statement, reading: Reading, measured_of, n_runs: int, n_jobs, folder: Path) -> list[dict]:
     """The rows of one statement: one per comparison."""
     head = {"id": statement.id, "objective": statement.objective}
-    if statement.kind in ("grows", "stops", "difference"):
+    if statement.kind in COUNTED_KINDS:
         as_stated, value = _count(statement, reading, measured_of, n_runs)
         row = {"what": statement.kind, "n": n_runs, "ratio": value, "wins": int(np.sum(as_stated))}
         is_shown = all(as_stated)
         return [{**head, **row, "p_right": 0.0 if is_shown else 1.0, "p_wrong": 1.0 if is_shown else 0.0}]
     pairs = _pairs(statement, reading, measured_of, n_runs, n_jobs, folder)
     share_of = functools.partial(_last_phase_share, statement.objective, reading, n_runs, n_jobs, folder)
-    subject = statement.numerator or ("fed-pne" if statement.kind == "global" else "pf-pne")
+    subject = _subject(statement)
     others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
     rows = []
     for (name, a, b), other in zip(pairs, others, strict=True):
@@ -147,7 +160,7 @@ def _compare(statement: Statement, reading: Reading, measured_of, n_runs: int, n
 
 
 def _count(statement: Statement, reading: Reading, measured_of, n_runs: int) -> tuple[list[bool], float]:
-    """(whether each run is as stated; the mean value to show) for a statement that is counted, not tested."""
+    """(whether each run is as stated; the mean value to show) for a statement of one of COUNTED_KINDS."""
     if statement.kind == "difference":
         pair = (
             reading.experiment(f, "pf-pne", CONFIRMATION_SEED, n_runs) for f in (statement.objective, statement.than)
@@ -158,6 +171,8 @@ def _count(statement: Statement, reading: Reading, measured_of, n_runs: int) -> 
     if statement.kind == "grows":
         fed_last = measured_of(statement.objective, "fed-pne").last
         return list(is_still_communicating(fed_last, pf.last, reading.T)), float(fed_last.mean() / reading.T)
+    if statement.kind != "stops":
+        raise unknown_kind(statement, "_count in confirmation.py")
     ended = has_stopped_communicating(pf.rounds, pf.last, reading["H_0"], reading.T)
     return list(ended), float(pf.last.mean() / reading.T)
 
@@ -168,11 +183,12 @@ def _pairs(statement: Statement, reading: Reading, measured_of, n_runs: int, n_j
         a = measured_of(statement.objective, statement.numerator).regret
         regrets = {name: measured_of(statement.objective, name).regret for name in statement.rivals(reading)}
         return [(f"{_label(statement.numerator)} / {_label(name)}", a, b) for name, b in regrets.items()]
-    name = "fed-pne" if statement.kind == "global" else "pf-pne"
-    experiment = reading.experiment(statement.objective, name, CONFIRMATION_SEED, n_runs)
+    experiment = reading.experiment(statement.objective, _subject(statement), CONFIRMATION_SEED, n_runs)
     if statement.kind == "global":
         rows = summarize(replace(experiment, global_regret=True), n_jobs, folder)
         return [("global / local", rows["global_regret"].to_numpy(), rows["regret"].to_numpy())]
+    if statement.kind != "settings":
+        raise unknown_kind(statement, "_pairs in confirmation.py")
     unmoved = summarize(experiment, n_jobs, folder)["regret"].to_numpy()
     moved = [(setting, value) for setting, values in MOVED_SETTINGS.items() for value in values]
     return [

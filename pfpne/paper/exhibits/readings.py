@@ -76,6 +76,7 @@ WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of DEVIATION_VARIANTS that begi
 }
 COMPETITORS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fed1-UCB, FN-UCB": ("fed1-ucb", "fn-ucb")}
 IDENTICAL_FED_PNE = "fed-pne, identical clients"
+COUNTED_KINDS = ("difference", "grows", "stops")  # statements of these kinds are counted run by run, not compared
 # For these algorithms, results at shorter horizons are read off the run to the longest one.
 READ_OFF = tuple(name for name in PAPER_ALGORITHMS if ALGORITHMS[name].ignores_horizon)
 
@@ -118,6 +119,14 @@ def read_statements() -> Iterator[Statement]:
             yield Statement(
                 **row | {"id": named, "objective": objective, "denominators": tuple(row.get("denominators", ()))}
             )
+
+
+def unknown_kind(statement: Statement, where: str) -> ValueError:
+    """The error about a statement whose kind a function does not know. where: the function, and its file."""
+    return ValueError(
+        f"the statement {statement.id!r} has the kind {statement.kind!r}, which {where} does not know. Add it there; "
+        'docs/developing.md, "Where things go", lists all places that a new kind needs'
+    )
 
 
 STATEMENTS = tuple(read_statements())
@@ -316,6 +325,8 @@ def judge_statement(statement: Statement, reading: Reading, measured: dict) -> t
     fed, pf = measured_of("fed-pne"), measured_of("pf-pne")
     if statement.kind == "grows":
         return float((fed.last / reading.T).mean()), bool(is_still_communicating(fed.last, pf.last, reading.T).all())
+    if statement.kind != "stops":
+        raise unknown_kind(statement, "judge_statement in readings.py")
     ended = has_stopped_communicating(pf.rounds, pf.last, reading["H_0"], reading.T)
     return float((pf.last / reading.T).mean()), bool(ended.all())
 
