@@ -11,7 +11,8 @@ point that each client would deploy, and at max_depth it plays that point until 
 | paper                           | here                 | meaning                                                |
 |---------------------------------|----------------------|--------------------------------------------------------|
 | (h, i)                          | h, index             | node: depth and index, 1-based                         |
-| K^h                             | kept_by_server[h]    | the server's active nodes of depth h                   |
+| K^h                             | index in loop        | before elimination: the active nodes of depth h        |
+| K^h                             | kept_by_server[h]    | after elimination: those that the server keeps         |
 | K_m^h                           | owner, index in pe   | the client's own active nodes of depth h               |
 | E^h, E_m^h                      | ~keep                | what the server, the client eliminates                 |
 | T_{m,h,i}                       | n_samples in pe      | the client's own samples of a node                     |
