@@ -318,8 +318,8 @@ def algorithms_not_plotted_in_words(ranking: pd.DataFrame, by_name: bool) -> str
         clauses.append(f"{label(name)} has {words or 'neither less nor more regret for certain'}")
     return (
         "The paper's figures leave out PE, HOO and BLiN, another single-client search. Compared with PF-PNE on"
-        f" {ranking['objective'].nunique()} objectives, {'; '.join(clauses)}. The rest is open"
-        f" ({ranking['runs'].max():.0f} paired runs)."
+        f" {ranking['objective'].nunique()} objectives, {'; '.join(clauses)}. On the other objectives it is open which"
+        f" of the two has less ({ranking['runs'].max():.0f} paired runs)."
     )
 
 
