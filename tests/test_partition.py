@@ -1,5 +1,6 @@
 """Cells worked out by hand, and the bridges to and from PyXAB."""
 
+import itertools
 import pickle
 import random
 
@@ -145,6 +146,15 @@ def test_the_last_cell_ends_where_the_domain_does(low, width, k):
     partition = Partition([[low, high]], k, max_depth=39)
     assert partition.box(39, k**39)[0, 0, 1] == high  # -0.1 + (0.3 - -0.1), say, is more than 0.3
     assert low <= partition.centers(39, k**39)[0, 0] <= high
+
+
+@pytest.mark.parametrize("cells", ["cyclic", "random"])
+def test_the_cells_of_a_depth_begin_and_end_exactly_where_the_domain_does(cells):
+    low, high = np.array([-0.1, -0.7]), np.array([0.3, 0.1])
+    assert (np.sign(low + (high - low) - high) == [1, -1]).all()  # rounded, one end lies beyond, one before
+    for k, h in itertools.product((2, 3), range(7)):
+        box = Partition(np.stack([low, high], axis=1), k, cells=cells).box(h, np.arange(1, k**h + 1))
+        assert (box[..., 0].min(axis=0) == low).all() and (box[..., 1].max(axis=0) == high).all()
 
 
 @pytest.mark.parametrize(("k", "h"), [(2, 61), (3, 39)])
