@@ -576,6 +576,17 @@ def test_comparisons_in_brief():
     assert Comparison("slope", np.array([0.8]), limit=0.5, is_above=True).excess == pytest.approx([-0.3])
 
 
+def test_a_margin_is_measured_from_the_limit():
+    """One that is further from 0, or from a ratio of 1, can be nearer to its limit, or within it."""
+    a, b = np.array([3.0, 5.0]), np.array([1.0, 3.0])  # the ratio of the means is 2
+    limits = {"below": 2.25, "above": 1.75}
+    assert [c.margin for c in inequalities(a, b, "", **limits)] == pytest.approx([-0.25, -0.25])
+    slopes = [Comparison("slope", np.array([0.8, 0.9]), limit=0.5, is_above=is_above) for is_above in (False, True)]
+    assert [c.margin for c in slopes] == pytest.approx([0.35, -0.35])
+    steep = Comparison("slope, Delta = 0", np.array([0.95, 0.95]), limit=0.9)
+    assert judged(steep, slopes[0])[1] == slopes[0].brief  # the lower slope is further above its limit
+
+
 # --- the list of claims -----------------------------------------------------------------------------
 
 
