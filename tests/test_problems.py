@@ -467,6 +467,12 @@ def test_a_maximum_between_two_points_of_the_grid_is_found_on_either_side(beside
     assert x == pytest.approx(peak, abs=1e-7) and value == pytest.approx(1, abs=1e-14)
 
 
+@pytest.mark.parametrize("peak", [0.3 / 2**14, 1 - 0.3 / 2**14])
+def test_a_maximum_between_an_end_of_the_domain_and_the_next_point_of_the_grid_is_found(peak):
+    (x,), value = maxima.search_maximum(lambda x: 1 - np.abs(x[:, 0] - peak), np.array([[0.0, 1.0]]))
+    assert x == pytest.approx(peak, abs=1e-14) and value == pytest.approx(1, abs=1e-14)
+
+
 def test_a_cusp_has_the_height_that_it_is_said_to_have():
     """A client's cusp is at 0.3 + 0.1, and 0.4 - 0.1 - 0.3 is not exactly 0: by rounding its value there is below 1."""
 
