@@ -172,6 +172,17 @@ def test_random_search_would_deploy_the_point_of_its_highest_reward():
         assert client.best() == points[:2][-1]
 
 
+def test_in_random_search_each_client_has_points_of_its_own():
+    _, clients = make_random_search(Task(Partition([[0, 1], [2, 4]]), 3, 20), RandomSearchSettings())
+    points = np.empty((3, 20, 2))
+    for t in range(20):
+        for m, client in enumerate(clients):
+            points[m, t] = client.ask().points[0]
+            client.tell([0.5])
+    assert len(np.unique(points.reshape(-1, 2), axis=0)) == 60
+    assert ((points >= [0, 2]) & (points <= [1, 4])).all()
+
+
 def test_a_gaussian_process_is_fitted_anew_when_it_has_15_percent_more_values(monkeypatch):
     fitted, fit = [], gp.fit
     monkeypatch.setattr(gp, "fit", lambda values, hyper: fitted.append(len(values.x)) or fit(values, hyper))
