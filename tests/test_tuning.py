@@ -183,6 +183,30 @@ def test_in_random_search_each_client_has_points_of_its_own():
     assert ((points >= [0, 2]) & (points <= [1, 4])).all()
 
 
+@pytest.mark.parametrize("algorithm", ["gp", "gp-shared"])
+def test_the_first_points_of_the_clients_of_a_gaussian_process_are_all_different(algorithm):
+    """Together they are a Sobol sequence: of 3 clients and 6 points, 16 of 18 have a sixteenth of either range each."""
+    clients = pfpne.make_federation(algorithm, Task(Partition([[0, 1], [2, 4]]), 3, 6)).clients
+    points = np.empty((6, 3, 2))
+    for t, m in itertools.product(range(6), range(3)):
+        points[t, m] = clients[m].ask().points[0]
+        clients[m].tell([0.5])
+    sixteenths = ((points.reshape(-1, 2)[:16] - [0, 2]) / [1, 2] * 16).astype(int)
+    assert np.sort(sixteenths, axis=0).tolist() == [[n, n] for n in range(16)]
+    assert len(np.unique(points.reshape(-1, 2), axis=0)) == 18
+
+
+def test_candidates_are_others_for_each_client_step_seed_and_run():
+    """With the same values behind them, since the candidates alone can tell these clients apart."""
+    asked = []
+    for m, t, seed, run in ((0, 6, 0, 0), (1, 6, 0, 0), (0, 7, 0, 0), (0, 6, 1, 0), (0, 6, 0, 1)):
+        client = gp.GPClient(Task(Partition([[0, 1]]), 2, 9, seed=seed, key=("f", run)), gp.GPSettings(), m)
+        client.learn([[0.1], [0.4], [0.5], [0.9]], [0.3, 0.8, 0.7, 0.1])
+        client.t = t
+        asked.append(client.ask().points[0, 0])
+    assert len(set(asked)) == 5
+
+
 def test_a_gaussian_process_is_fitted_anew_when_it_has_15_percent_more_values(monkeypatch):
     fitted, fit = [], gp.fit
     monkeypatch.setattr(gp, "fit", lambda values, hyper: fitted.append(len(values.x)) or fit(values, hyper))
