@@ -93,7 +93,8 @@ def test_sigma_follows_the_noise(noise, sigma):
     assert reward_deviation(noise) == pytest.approx(sigma)
     server, _ = make_fed1_ucb(three_arms(20, noise), Fed1UCBSettings())
     assert server.sigma == pytest.approx(sigma)
-    assert make_fed1_ucb(three_arms(20, noise), Fed1UCBSettings(sigma=0.3))[0].sigma == 0.3
+    for given in (0.3, 0.0):
+        assert make_fed1_ucb(three_arms(20, noise), Fed1UCBSettings(sigma=given))[0].sigma == given
 
 
 # --- whole runs by hand -----------------------------------------------------------------------------

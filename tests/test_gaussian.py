@@ -138,6 +138,27 @@ def test_where_noise_is_stronger_values_count_for_less():
     assert same is values and hyper.variance is None
 
 
+def test_the_local_noise_of_a_value_is_that_of_its_neighbours_in_all_dimensions():
+    """Value by value, as the docstring says; and the hyper-parameters are those for the new counts."""
+    values = draw_values(12, 5, seed=3)
+    local, hyper = gaussian.with_local_noise(values, HYPER)
+    before = gaussian.fit(values, HYPER)
+    difference, variance = GaussianProcess(values, before).leave_one_out()
+    surprise = (difference**2 / variance)[:12]
+    for i in range(12):
+        weight = np.exp([-0.5 * sum((values.x[i] - x) ** 2) / 0.2**2 for x in values.x[:12]])
+        noise = (weight @ surprise + 4 * surprise.mean()) / (weight.sum() + 4)
+        assert local.count[i] == pytest.approx(values.count[i] * surprise.mean() / noise)
+    assert (local.count[12:] == values.count[12:]).all()
+    assert hyper == gaussian.fit(local, before) != before
+
+
+def test_values_that_are_all_0_have_a_model():
+    process = GaussianProcess(Values.single([[0.1], [0.4], [0.7]], [0.0, 0.0, 0.0]), Hyper.typical(1))
+    mean, deviation = process.predict(np.array([[0.2]]))
+    assert np.isfinite(process.log_posterior()) and mean == 0 and 0 < deviation < 1e-6
+
+
 def test_values_that_contradict_each_other_without_noise_are_an_error(monkeypatch):
     values = Values.single([[0.5], [0.5]], [0.0, 1.0])
     assert np.isfinite(GaussianProcess(values, Hyper((4,), None, 0)).log_posterior())  # the least variance is added
