@@ -320,3 +320,17 @@ def test_an_exchange_is_dated_by_the_sender_that_is_furthest_on():
         for m, batch in run.ask():
             run.tell(m, np.zeros(batch.size))
     assert dates == [(3, [3, 2, 1]), (6, [6, 4, 2])]
+
+
+def test_the_answer_does_not_depend_on_the_order_in_which_messages_arrive():
+    """The rows are in the order of the clients: a sum in another order may have another last bit."""
+
+    class Stacking(AddingServer):
+        def conclude(self, n):
+            stacked.append(n[:, 0].tolist())
+            return super().conclude(n)
+
+    stacked, messages = [], {m: KeptIndex(0, np.array([m + 1])) for m in range(3)}
+    for order in ((0, 1, 2), (2, 0, 1)):
+        Stacking(Task(Partition(LINE), 3, 9)).exchange({m: messages[m] for m in order})
+    assert stacked == [[1, 2, 3]] * 2

@@ -70,6 +70,8 @@ def test_arms_of_the_whole_domain(d, K):
     assert arms.shape == (K, d)
     assert (task.partition.domain[:, 0] <= arms).all() and (arms <= task.partition.domain[:, 1]).all()
     assert len(np.unique(arms, axis=0)) == K
+    low, high = task.partition.domain.T
+    assert (np.ptp(arms, axis=0) > 0.7 * (high - low)).all()  # all over each dimension, of another width each
     np.testing.assert_array_equal(arms, draw_arms(task))
     assert not np.array_equal(arms, draw_arms(make_task(make_problem(d, run=1), 10)))
     if d == 2:
@@ -90,6 +92,17 @@ def test_arms_are_drawn_from_the_candidates():
     problem.candidates = grid[: 127 * 3]  # three values on the first axis
     few = draw_arms(make_task(problem, 10))
     assert len(np.unique(few[:, 0])) == 3 and len(few) == 60
+
+
+def test_in_more_dimensions_arms_are_drawn_from_all_candidates():
+    problem = make_problem(3)
+    problem.candidates = candidates = np.random.default_rng(0).random((1500, 3))
+    arms, others = (draw_arms(make_task(problem, 10)) for problem.run in (0, 1))
+    index = [np.flatnonzero((candidates == arm).all(axis=1)).item() for arm in arms]
+    assert len(set(index)) == 1000 and 600 < np.less(index, 1000).sum() < 734  # about two of three
+    assert not np.array_equal(arms, others)
+    problem.candidates = candidates[:4]
+    assert np.array_equal(np.unique(draw_arms(make_task(problem, 10)), axis=0), np.unique(candidates[:4], axis=0))
 
 
 @pytest.mark.parametrize("d", [1, 2, 10])

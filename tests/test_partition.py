@@ -54,6 +54,7 @@ def test_children():
 def test_default_depth_is_40_or_what_fits():
     assert Partition([[0, 1]]).max_depth == 40
     assert Partition([[0, 1]], 3).max_depth == 39  # 3^39 < 2^62 < 3^40
+    assert Partition([[0, 1]], 4).max_depth == 30  # 4^31 = 2^62 does not fit
     assert PyXABPartition(DimensionBinaryPartition, [[0, 1]] * 4).max_depth == 15  # 16^15 = 2^60
 
 
