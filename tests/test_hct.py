@@ -115,6 +115,16 @@ def test_hct_pyxab_by_hand():
     ]
 
 
+def test_with_three_children_all_are_compared_and_lie_in_their_parent():
+    """In 54ths of the domain, with the defaults: each leaf is split at its first pull; of equal children the last is
+    pulled first; and 53, 51 and 49 are the children of 51, a child of 45.
+    """
+    hct = client(12, partition=Partition([[0, 1]], k=3))
+    played = pulls(hct, lambda x: x[0], 12)
+    assert np.multiply(played, 54) == pytest.approx([45, 27, 9, 51, 45, 39, 51, 53, 51, 49, 53, 45])
+    assert hct.best() * 54 == pytest.approx([53])
+
+
 def test_best_is_the_most_pulled_of_the_deepest():
     hct, best = client(20), []
     for _ in range(7):

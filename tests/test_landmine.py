@@ -235,3 +235,23 @@ def test_the_same_clients_have_the_same_fields_on_either_axes():
     assert log.values(log.candidates[:5]).shape == (12, 5) and log.data_hash != linear.data_hash
     with pytest.raises(ValueError, match="off the recorded grid"):
         log.values(log.candidates[:1] + 0.01)
+
+
+@pytest.mark.parametrize(("name", "axes"), [("landmine", landmine.LINEAR), ("landmine-log", landmine.LOG)])
+def test_the_deepest_cells_of_a_run_have_values_on_either_axes(name, axes):
+    """Were a range cut more often, or a cell at all, its centre would be off the grid."""
+    from pfpne import make_problem
+    from pfpne.simulation.simulate import partition_of
+
+    problem = make_problem(name, 2)
+    partition = partition_of(problem, "random", seed=3, run=2)
+    assert (partition.max_depth, partition.max_cuts) == (axes.max_depth, axes.max_cuts)
+    deepest = partition.centers(partition.max_depth, np.arange(1, 2**partition.max_depth + 1))
+    assert (problem.values(deepest) <= problem.optimum[:, None]).all()
+
+
+def test_a_point_off_the_logarithmic_grid_is_named_by_its_C_and_gamma():
+    from pfpne import make_problem
+
+    with pytest.raises(ValueError, match=r"\(C, gamma\) = \(0\.01\d*, 1\.0\) is off the recorded grid"):
+        make_problem("landmine-log", 1).values([[-2.0, 0.0]])

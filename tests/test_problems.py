@@ -272,8 +272,10 @@ def test_the_mean_is_tried_at_every_peak_of_a_client_not_at_its_first_alone(monk
 
 
 def test_one_client_or_alike_clients_have_no_gap():
-    for problem in (make_problem("himmelblau", 1, shift=0.5, seed=2), make_problem("rastrigin", 5, shift=0)):
+    alone = (make_problem(name, 1, shift=0.5, seed=2) for name in ("himmelblau", "garland"))
+    for problem in (*alone, make_problem("rastrigin", 5, shift=0)):
         assert problem.Delta == 0 and problem.global_optimum == problem.optimum[0]
+        assert np.array_equal(problem.global_maximiser, problem.maximisers[0])  # not another that was searched for
 
 
 # --- shifts and randomness ---------------------------------------------------------------------------
@@ -484,6 +486,17 @@ def test_a_cusp_has_the_height_that_it_is_said_to_have():
     assert x == pytest.approx(0.4) and value == 1.0 and values(np.array([[0.4]])) < 1 - maxima.ACCURACY
 
 
+def test_the_mean_of_moved_hills_is_largest_between_them_in_any_domain():
+    """Two hills at 3.5 - 0.25 and 3.5 + 0.5, the second beyond the domain's end: the best point is halfway."""
+    domain, shifts = np.array([[2.0, 3.875]]), np.array([[-0.25], [0.5]])
+
+    def values(x):
+        return 1 - (x[:, 0] - 3.5 - shifts) ** 2
+
+    (x,), value = maxima.branch_and_bound(values, domain, np.array([3.5]), np.ones(1), shifts)
+    assert x == pytest.approx(3.625, abs=1e-4) and value == pytest.approx(1 - 0.375**2, abs=2e-9)
+
+
 def test_the_mean_is_tried_where_each_client_is_largest():
     """A hill that is narrower than the scan's steps, which is known of the clients, is found of their mean, too."""
     hill = lambda x: np.where(np.abs(x[:, 0] - 0.12345) < 1e-7, 1.0, 0.5)  # noqa: E731
@@ -536,6 +549,8 @@ def test_own_functions_that_are_refused():
         problem_from_functions([lambda x: x[:, 0]], [0, 1])
     with pytest.raises(ValueError, match=r"optimum must be in \[0, 1\]"):
         problem_from_functions([lambda x: x[:, 0]], domain, optimum=[-0.9])
+    with pytest.raises(ValueError, match=r"optimum must be in \[0, 1\]"):
+        problem_from_functions([lambda x: x[:, 0]] * 2, domain, optimum=[0.9, 1.5])
     with pytest.raises(ValueError, match=r"optimum must be a number, or of shape \(1,\)"):
         problem_from_functions([lambda x: x[:, 0]], domain, optimum=[1, 1])
     with pytest.raises(ValueError, match=r"global_optimum must be in \[0, 1\]"):
@@ -619,7 +634,7 @@ def test_Delta_is_the_largest_distance_on_either_side(optimum, Delta):
     functions = [lambda x: 0 * x[:, 0]] * 3
     problem = problem_from_functions(functions, [[0, 1]], optimum=optimum, global_optimum=0.6)
     assert problem.Delta == pytest.approx(Delta)
-    for gap, known in ((1e-9, 0.0), (3e-9, 3e-9)):  # below the accuracy of two maxima there is none
+    for gap, known in ((1.5e-9, 0.0), (3e-9, 3e-9)):  # below the accuracy of two maxima there is none
         problem = problem_from_functions(functions, [[0, 1]], optimum=[0.6, 0.6 + gap, 0.6], global_optimum=0.6)
         assert problem.Delta == pytest.approx(known, rel=1e-3)
 
@@ -653,6 +668,21 @@ def test_up_to_ten_dimensions_the_corners_are_scanned_and_in_more_the_centre(d, 
     points = scan_points(np.array([[0.0, 1.0]] * d))
     assert len(points) == first + 2**14 and (points[:first] % 1 == 0).all() == (d == 10)
     assert d == 10 or (points[0] == 0.5).all()
+
+
+@pytest.mark.parametrize("domain", [[[-1.0, 2.0], [10.0, 10.5]], [[0.0, 0.001], [-30.0, 300.0], [5.0, 5.1]]])
+def test_a_maximum_is_searched_for_in_all_of_the_domain_and_nowhere_else(domain):
+    """A cusp near the last dimension's end, in units of each dimension's width, with a ridge towards it."""
+    low, high = np.array(domain).T
+    peak = np.linspace(0.3, 0.93, len(low))
+
+    def cusp(x):
+        assert (low <= x).all() and (x <= high).all()
+        distance = np.abs((x - low) / (high - low) - peak)
+        return 1 - distance.max(axis=1) - distance.mean(axis=1) / 10
+
+    x, value = maxima.search_maximum(cusp, np.array(domain))
+    assert (x - low) / (high - low) == pytest.approx(peak, abs=1e-6) and value == pytest.approx(1, abs=1e-6)
 
 
 def test_no_maximum_is_below_a_point_that_was_scanned():
