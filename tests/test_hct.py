@@ -188,7 +188,7 @@ def test_so_it_does_on_other_partitions_and_with_other_settings(name):
 
 @pytest.mark.parametrize("name", ["hct", "hoo", "hct-noise", "pf-pne+"])
 def test_blocks_of_clients_change_nothing(name, monkeypatch):
-    problem = pfpne.make_problem("garland", n_clients=5, noise="bernoulli")
+    problem = pfpne.make_problem("garland", n_clients=5, shift=0.8, noise=0.1)  # with other maxima, too
     at_once = pfpne.simulate(name, problem, 600)
     monkeypatch.setattr(tree, "BLOCK", 2)  # the last block has one
     in_blocks = pfpne.simulate(name, problem, 600)

@@ -578,6 +578,7 @@ def test_own_functions_that_are_refused():
         ({"shift": -0.1}, r"shift must be 0, or a number from 1e-9 to 1e9; got -0\.1"),
         ({"shift": math.nan}, r"shift"),
         ({"shift": "0.1"}, r"shift"),
+        ({"common": -0.1}, r"common must be 0, or a number"),
         ({"noise": -1}, r"noise"),
         ({"noise": "gaussian"}, r"noise must be 0, or a number .* or 'bernoulli'; got 'gaussian'"),
         ({"noise": None}, r"noise"),
