@@ -106,6 +106,16 @@ def test_random_dimensions_are_uniform_over_nodes_and_over_seeds(d):
     assert abs(np.corrcoef(nodes[:-1], nodes[1:])[0, 1]) < 4 / np.sqrt(len(nodes))  # siblings are drawn apart
 
 
+def test_the_dimension_of_a_cut_depends_on_the_depth_too_and_on_all_of_the_seed():
+    """Nodes of index 1, from the root down, are not all cut along one dimension; 2^32 more is another seed."""
+    dimensions = {
+        seed: [int(split_dimensions(Partition([[0, 1]] * 2, seed=seed), h, [1])[0]) for h in range(30)]
+        for seed in (5, 2**32 + 5)
+    }
+    assert all(5 < sum(path) < 25 for path in dimensions.values())
+    assert dimensions[5] != dimensions[2**32 + 5]
+
+
 def test_nothing_depends_on_who_asks_first():
     some, all_ = (Partition([[0, 1]] * 3, cells="random", seed=9) for _ in range(2))
     deep = some.box(20, [1, 77, 2**20])

@@ -196,6 +196,11 @@ def test_the_first_points_of_the_clients_of_a_gaussian_process_are_all_different
     assert len(np.unique(points.reshape(-1, 2), axis=0)) == 18
 
 
+def test_first_points_and_points_of_the_grid_are_limited_in_many_dimensions():
+    assert [gp.first_points(d) for d in (1, 2, 7, 8, 20)] == [4, 6, 16, 16, 16]
+    assert [gp.grid_points(d) for d in (1, 3, 4, 5, 20)] == [16, 48, 64, 64, 64]
+
+
 def test_candidates_are_others_for_each_client_step_seed_and_run():
     """With the same values behind them, since the candidates alone can tell these clients apart."""
     asked = []
