@@ -112,6 +112,17 @@ def test_a_case_gives_pf_pne_its_Delta_unless_the_claim_says_otherwise():
     assert found == [*pf_pne, true, true | {"c": 0.2}, {"Delta": 0.0}, {}]
 
 
+def test_what_is_looked_up_in_runs_is_of_the_noise_and_the_cells_of_the_case(monkeypatch):
+    asked = []
+    monkeypatch.setattr(MadeUp, "per_run", lambda self, _, experiment: asked.append(experiment) or np.zeros((1, 3)))
+    case = ClaimCase(made_up(None), ClaimCondition("2.0", 2.0, ("rastrigin",), "cyclic"), "rastrigin", True)
+    case.events({"c": 2.0})
+    case.per_run(assumption_checks.gaps_at_global_maximum)
+    events, problems = asked
+    assert (events.noise, events.cells, events.settings) == (2.0, "cyclic", {"c": 2.0, "Delta": "true"})
+    assert problems.cells == "cyclic" and {e.objective for e in asked} == {"rastrigin"}
+
+
 # --- comparisons ------------------------------------------------------------------------------------
 
 ALL = {"fed1_ucb": 140, "fn_ucb": 150, "fed_pne": 130}

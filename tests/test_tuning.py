@@ -451,6 +451,11 @@ def test_values_of_before_are_learnt_from_and_cost_nothing():
             tune(objectives(fails=0, how=fail), 8, known=wrong)
 
 
+def test_known_parameters_may_be_in_another_order_than_the_space():
+    found = tune(objectives(), 2, known={"Oslo": [({"n": 2, "C": 10.0}, 0.9)]}).found["Oslo"]
+    assert found == {"C": 10.0, "n": 2}
+
+
 @pytest.mark.parametrize("algorithm", [name for name, row in SEARCHES.items() if row.ignores_horizon])
 def test_a_longer_search_goes_on_from_a_shorter_one(algorithm, tmp_path):
     file, functions = tmp_path / "history.jsonl", objectives(noise=0.05)
