@@ -159,6 +159,14 @@ def test_what_was_held_out_is_counted_with_identical_clients_apart():
     assert words.endswith("With identical clients it has at least 30% less regret than any other in 4 of 8.")
 
 
+def test_a_lead_of_30_percent_is_counted_and_a_smaller_one_is_not():
+    """With identical clients and strong noise PF-PNE+ has 0.65 times the regret of the best of the others, or 0.75."""
+    table = made_up({False: "pf-pne+", True: "pf-pne+"}).assign(cells="random", sigma=0.5, shift=0.0)
+    table["pf-pne+"] = 2 * np.array([0.65, 0.65, 0.65, *[0.75] * 13])
+    assert "than any other in 3 of 16 regimes." in guide._words_on_ours(table)
+    assert guide._words_on_held_out(table).endswith("at least 30% less regret than any other in 3 of 16.")
+
+
 def test_how_near_ours_comes_on_each_objective():
     """Over the best of the others PF-PNE+ has 1, 1.2, 1.4 and 2 times on one objective, and 1 on the other."""
     table = pd.DataFrame({name: np.full(5, 1.0) for name in RANKED_ON_MAP})

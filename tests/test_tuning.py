@@ -140,6 +140,12 @@ def test_without_noise_no_point_is_paid_for_twice(algorithm):
         assert all(abs(math.log10(result.deploy[name]["C"]) - peak) < 0.05 for name, peak in PEAKS.items())
 
 
+@pytest.mark.parametrize(("given", "c"), [({}, 1e-9), ({"c": 0.5}, 0.5)])
+def test_without_noise_c_is_next_to_nothing_unless_it_is_given(given, c):
+    search = pfpne.Search(["a"], SPACE, 20, algorithm="fed-pne", noise=0, **given)
+    assert search.federation.server.settings.c == c
+
+
 def test_messages_are_counted_as_in_a_simulation():
     result = tune(objectives(noise=0.1), 60, algorithm="fed-pne")
     table = result.communication
