@@ -295,6 +295,15 @@ def test_settings_matter_little_unless_one_does(factor, expected):
     assert len(outcome("settings-garland", made_up(tell), true_Delta=True).comparisons) == 16  # Delta cannot be moved
 
 
+def test_the_place_among_five_is_told_of_the_settings_that_are_moved_too():
+    def tell(algorithm, run, asked):
+        rivals = {"hct-pyxab": 90.0, "fed1-ucb": 110.0, "fn-ucb": 120.0, "fed-pne": 140.0}
+        return {"regret": rivals.get(algorithm) or {0.05: 80.0, 0.2: 125.0}.get(asked["settings"].get("c"), 100.0)}
+
+    words = outcome("settings-garland", made_up(tell)).measured_in_words
+    assert "place among the paper's five: 2, and 1 to 4 when moved" in words
+
+
 def test_the_rank_among_rivals():
     mine = np.array([3.0, 3.0, 9.0])
     assert rank_among(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival

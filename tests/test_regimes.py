@@ -139,6 +139,13 @@ def test_a_rule_takes_what_is_best_in_the_geometric_mean():
     assert rules.iloc[0].tolist() == ["always", "PE", "57%", "75% of 4 regimes", "6"] and trust == []
 
 
+def test_rules_are_followed_on_an_objective_that_they_were_made_without():
+    """What is best at little noise on one objective is best at strong noise on the other: each misleads about it."""
+    one, other = made_up({False: "hct", True: "pf-pne+"}), made_up({False: "pf-pne+", True: "hct"})
+    _, (trust,) = guide._rules(pd.concat([one[one["objective"] == "garland"], other[other["objective"] == "ackley"]]))
+    assert "they have 100% more regret than the best" in trust and "within 10% of it in 0% of 16 regimes" in trust
+
+
 def test_how_near_ours_comes_where_it_was_tuned_and_where_not():
     other = made_up({False: "pf-pne+", True: "pf-pne+"}).assign(objective="x")
     table = pd.concat([made_up({False: "hct", True: "pf-pne+"}), other])
