@@ -355,6 +355,13 @@ def test_communication_is_counted(claim_id, changed, expected):
     assert reason.startswith("Garland: ") if expected == "does not hold" else reason == ""
 
 
+def test_the_communication_of_both_is_told_by_name():
+    fed, pf = {"n_rounds": 12, "last_round_step": 40_000}, {"n_rounds": 8, "last_round_step": 5_000}
+    study = made_up(lambda algorithm, run, asked: {"numbers": 9 + run, **(pf if algorithm == "pf-pne" else fed)})
+    words = outcome("fed-grows", study).measured_in_words
+    assert "Fed-PNE: 12 rounds, the last at t = 40,000, 9 to 38 numbers in all; PF-PNE: 8 rounds" in words
+
+
 @dataclass(frozen=True)
 class Looked(MadeUp):
     """Made-up runs, whose problems have these gaps."""

@@ -40,6 +40,7 @@ def test_the_map_has_every_regime_once_but_the_largest_under_few_noises():
     plain = [regime for regime in every if regime[0] == "garland"]
     assert len(plain) == 7 * 6 * 9 - 6 * 6  # of the largest M and T, one noise of seven
     assert sum(regime[0] == "landmine" for regime in every) == 7 * 9 - 6
+    assert {shift for objective, _, shift, *_ in every if objective == "landmine"} == {grid.shifts[0]}
     assert {noise for _, noise, _, M, T in every if M * T >= LARGE_RUN} == set(grid.noises_of_large_runs)
 
 
@@ -279,10 +280,12 @@ def test_the_spread_is_the_root_of_the_mean_variance_across_clients(parameters):
 
 @pytest.mark.parametrize(("cells", "seed"), [("random", 0), ("cyclic", 3)])
 def test_the_spread_is_that_of_the_parameters_seed_and_cells(parameters, cells, seed):
-    p = replace(parameters, cells=cells, seed=seed, n_runs=1)
-    problem = make_problem("himmelblau", 3, 0.1, seed=seed, common=regimes.COMMON_SHIFT)
-    values = problem.values(partition_of(problem, cells, seed, 0).centers(8, np.arange(1, 257)))
-    assert regimes._spread(p, "himmelblau", 0.1, 3) == pytest.approx(np.sqrt(values.var(axis=0, ddof=1).mean()))
+    p, variances = replace(parameters, cells=cells, seed=seed, n_runs=2), []
+    for run in range(2):
+        problem = make_problem("himmelblau", 3, 0.1, seed=seed, run=run, common=regimes.COMMON_SHIFT)
+        values = problem.values(partition_of(problem, cells, seed, run).centers(8, np.arange(1, 257)))
+        variances.append(values.var(axis=0, ddof=1).mean())
+    assert regimes._spread(p, "himmelblau", 0.1, 3) == pytest.approx(np.sqrt(np.mean(variances)))
 
 
 def test_break_even_is_measured_against_pe(parameters, folder):
@@ -308,6 +311,18 @@ def test_federating_pays_down_to_the_delta_below_which_it_costs_more_than_a_perc
         "below PE's in 0 of 1 cases, and within 10% of that with the best Delta in 0." in words
         and "The best Delta is 0 (" in words
     )
+
+
+def test_of_Delta_the_cases_with_identical_clients_are_counted_apart():
+    """With differing clients the best Delta is 0.5. With identical ones 0 is the best, or 1.6 times as bad."""
+    curves = []
+    for M, (shift, ratio) in enumerate([(0.1, [2.0, 0.9, 0.5]), (0.0, [0.6, 0.7, 1.0]), (0.0, [0.8, 0.5, 1.0])]):
+        curve = pd.DataFrame({"given": [0.0, 0.25, 0.5], "ratio": ratio, "Delta": 3 * shift, "shift": shift})
+        own = 0.52 if shift else ratio[0]  # with identical clients the true Delta is 0
+        curves.append(curve.assign(own=own, clients=M, objective="garland", noise=0.1, horizon=10))
+    words = guide._which_Delta(pd.concat(curves))
+    assert "below PE's in 1 of 1 cases, and within 10% of that with the best Delta in 1. The best Delta is 0.5 (" in words
+    assert words.endswith("With identical clients, Delta = 0 is within 10% of the best in 1 of 2 cases.")
 
 
 def test_where_federating_never_stops_paying_it_does_not_pay_again():

@@ -768,6 +768,16 @@ def test_numbers_of_evaluations_are_no_scores_though_they_may_equal_one():
     assert tuning_search._possible_scores(beliefs) == [0.25, 0.5]
 
 
+def test_a_number_is_a_score_of_the_client_that_sends_it_in_units_of_the_range():
+    search = pfpne.Search(["a", "b"], {"x": pfpne.Float(0, 1)}, 9, algorithm="gp-shared", reward_range=(0, 100))
+    search._note(0, {"x": 0.5}, 25.0)
+    search._note(1, {"x": 0.5}, 50.0)
+    search._disclosure.mail = lambda *mail: None
+    first, second = (gp.Beliefs(1, means=np.array(means), counts=np.ones(3)) for means in ([0.25, 0.5, 0], [0.25, 1, 0]))
+    search._on_mail(4, [(0, first), (1, second)], [])
+    assert search._rounds[4].tolist() == [12, 0, 1]  # numbers up and down, and client a's 0.25
+
+
 def test_values_that_were_read_and_not_called_for_are_counted(tmp_path):
     """Who changes a function beside its history reads in the first line that the old values were taken."""
     file = tmp_path / "history.jsonl"
