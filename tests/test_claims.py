@@ -304,6 +304,24 @@ def test_the_place_among_five_is_told_of_the_settings_that_are_moved_too():
     assert "place among the paper's five: 2, and 1 to 4 when moved" in words
 
 
+@pytest.mark.parametrize(
+    ("test", "values", "name"),
+    [
+        (claim_tests.any_Delta, {"deltas": [0.1, 0.2]}, "Delta = 0.2"),
+        (claim_tests.any_shift, {"shifts": [0.1, 0.2]}, "shift 0.2"),
+    ],
+)
+def test_only_where_T_cuts_most_of_PF_PNE_s_run_nothing_is_decided(test, values, name):
+    def tell(algorithm, run, asked):
+        is_cut = algorithm == "pe" or 0.2 in (asked.get("shift"), asked["settings"].get("Delta"))
+        return {"regret": 10.0 + run, "last_phase_share": 0.6 if is_cut else 0.1}
+
+    study = made_up(tell)
+    compared = test(ClaimCase(study, study.claim_conditions[0], "garland"), below=1.0, **values).comparisons
+    assert [(c.name, c.undecidable_reason) for c in compared][1] == (name, "60% of T is one phase")
+    assert [bool(c.undecidable_reason) for c in compared] == [False, True]
+
+
 def test_the_rank_among_rivals():
     mine = np.array([3.0, 3.0, 9.0])
     assert rank_among(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival
@@ -355,6 +373,19 @@ def test_communication_is_counted(claim_id, changed, expected):
     assert reason.startswith("Garland: ") if expected == "does not hold" else reason == ""
 
 
+def test_each_run_is_held_against_the_depths_that_its_own_Delta_gives():
+    """H_0 = 2 with Delta = 0.3: 3 rounds, and at most 20 (1 + 3) (1 + 2 + 4) numbers. With 0.01 it is 7."""
+
+    def tell(algorithm, run, asked):
+        Delta, rounds, numbers = [(0.3, 3, 560), (0.3, 3, 561), (0.01, 8, MOST_NUMBERS), (0.01, 3, 100)][run]
+        return {"Delta": Delta, "n_rounds": rounds, "numbers": numbers, "last_round_step": 100}
+
+    study = made_up(tell, n_runs=4)
+    case = ClaimCase(study, study.claim_conditions[0], "garland", True)
+    assert claim_tests.costs_bounded(case).as_claimed == [True, False, True, True]
+    assert claim_tests.stops_communicating(case).as_claimed == [True, True, True, None]
+
+
 def test_the_communication_of_both_is_told_by_name():
     fed, pf = {"n_rounds": 12, "last_round_step": 40_000}, {"n_rounds": 8, "last_round_step": 5_000}
     study = made_up(lambda algorithm, run, asked: {"numbers": 9 + run, **(pf if algorithm == "pf-pne" else fed)})
@@ -384,7 +415,7 @@ def looked(tell=None, **more) -> Looked:
 def test_assumptions_are_held_against_the_papers_constants():
     paper = ClaimCase(looked(gaps=[[0.01, 0.0], [0.0, 0.011]]), made_up(None).claim_conditions[0], "garland")
     assert claim_tests.near_optimal(paper).as_claimed == [True, False]  # Delta = 0.01, of the worst client
-    gaps = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 1], [0.1, 0.1, 0.1, 1.01]])  # nu_1 rho^h
+    gaps = 0.5 ** np.arange(4) * np.array([[1, 1, 1, 0.1], [0.9, 0.1, 0.1, 1.01]])  # nu_1 rho^h
     smooth = claim_tests.smooth(ClaimCase(looked(gaps=gaps), made_up(None).claim_conditions[0], "garland"), 3)
     assert smooth[:2] == ([True, False], ": up to 1.01 times nu_1 rho^h, at depth 3")
     assert outcomes.theory_settings(8) == {"c": 2.0, "c_1": 128 ** (1 / 8)}

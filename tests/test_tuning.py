@@ -768,6 +768,15 @@ def test_numbers_of_evaluations_are_no_scores_though_they_may_equal_one():
     assert tuning_search._possible_scores(beliefs) == [0.25, 0.5]
 
 
+@pytest.mark.parametrize(("n", "modelled"), [(3, False), (4, True)])
+def test_of_four_points_there_is_a_model_and_seconds_are_told_to_the_millionth(n, modelled):
+    search = pfpne.Search(["a"], {"x": pfpne.Float(0, 1)}, n, algorithm="random")
+    while trials := search.ask():
+        row = search.tell(trials[0], 0.5 + 0.1 * trials[0].u[0], seconds=0.12345678)
+        assert row["seconds"] == 0.123457
+    assert search.result().summary["error"].notna().tolist() == [modelled, modelled]
+
+
 def test_a_number_is_a_score_of_the_client_that_sends_it_in_units_of_the_range():
     search = pfpne.Search(["a", "b"], {"x": pfpne.Float(0, 1)}, 9, algorithm="gp-shared", reward_range=(0, 100))
     search._note(0, {"x": 0.5}, 25.0)
