@@ -386,6 +386,30 @@ def test_each_run_is_held_against_the_depths_that_its_own_Delta_gives():
     assert claim_tests.stops_communicating(case).as_claimed == [True, True, True, None]
 
 
+def test_rounds_are_held_against_the_bound_of_their_own_horizon():
+    """With Delta = 0 the bound grows with T; at the smallest T there is one round more than it allows."""
+
+    def tell(algorithm, run, asked):
+        T = asked["horizon"]
+        return {"Delta": 0.0, "n_rounds": int(rounds_bound(0.0, T, 20)) + (T == 3_125)}
+
+    study = made_up(tell, n_runs=2)
+    found = claim_tests.rounds_bounded(ClaimCase(study, study.claim_conditions[0], "garland"), [0.0])
+    assert found.as_claimed == [False] + [True] * 5
+    first, last = (rounds_bound(0.0, T, 20) for T in (3_125, 100_000))
+    words = f"{int(first) + 1} (bound {first:.1f}), {int(last)} (bound {last:.1f})"
+    assert found.finding.startswith(", rounds at T = 3,125 and 100,000") and found.finding.endswith(words)
+
+
+def test_events_are_told_as_sums_and_means(monkeypatch):
+    events = pd.DataFrame({"means": [9, 8, 10], "outside": [0, 2, 3], "lost": [0, 0, 6]})
+    monkeypatch.setattr(ClaimCase, "events", lambda *_: events)
+    case = ClaimCase(made_up(None), made_up(None).claim_conditions[0], "garland")
+    lost, outside = claim_tests.keeps_optima(case), claim_tests.within_width(case, {})
+    assert lost[:2] == ([True, True, False], ": eliminated of 2 of 20 clients on average, in 1 of 3 runs")
+    assert outside[:2] == ([True, False, False], ": 5 of 27 means outside, in 2 of 3 runs")
+
+
 def test_the_communication_of_both_is_told_by_name():
     fed, pf = {"n_rounds": 12, "last_round_step": 40_000}, {"n_rounds": 8, "last_round_step": 5_000}
     study = made_up(lambda algorithm, run, asked: {"numbers": 9 + run, **(pf if algorithm == "pf-pne" else fed)})
@@ -458,6 +482,9 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
     one_slow = made_up(lambda name, *_: {"seconds": {"hct-pyxab": 2.1, "fn-ucb": 4.0}.get(name, 1.0)})
     shares = claim_tests.measure_times(ClaimCase(one_slow, one_slow.claim_conditions[0], "garland"))
     assert (shares["alike"], shares["slower"]) == (0.0, 0.0)  # than each of the others, and none more than another
+    twice = made_up(lambda name, *_: {"seconds": {"hct-pyxab": 2.0, "fn-ucb": 4.0}.get(name, 1.0)})
+    shares = claim_tests.measure_times(ClaimCase(twice, twice.claim_conditions[0], "garland"))
+    assert (shares["alike"], shares["slower"]) == (1.0, 1.0)  # twice is at most twice, and at least
     assert claim_tests.count_times(case, quantity="slower").as_claimed == [expected]
     assert claim_tests.measure_times(case)["alike"] == 1.0 and claim_tests.measure_times(case)[
         "slower"

@@ -3,6 +3,7 @@
 import io
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -290,6 +291,30 @@ def test_another_maximum_is_added_step_by_step(study, table):
     row = table[table["deviation"] == 14].iloc[0]
     assert row["ratio"] == pytest.approx((ours + more).mean() / ours.mean())
     assert (deviations.maximum_on_grid(experiment.problem(0)) <= experiment.problem(0).optimum).all()
+
+
+def test_another_choice_is_compared_with_ours_under_the_noise_of_both(monkeypatch):
+    choice = deviations.OtherChoice(26, "fed1-ucb", "x", noise=2.0, settings={"sigma": 0.5}, objectives=("garland",))
+    monkeypatch.setattr(deviations, "OTHER_CHOICES", (choice,))
+
+    def summaries(objective, name, noise, n_runs, settings=None, **cells):
+        return pd.DataFrame({"regret": np.array([1.0, 2.0]) * (1 if noise != 2.0 else 6 if settings else 3)})
+
+    study = SimpleNamespace(figure_runs=2, n_clients=3, seed=0, summaries=summaries)
+    assert deviations.measure_deviations(study)["ratio"].tolist() == [2.0]
+
+
+def test_another_maximum_may_be_another_one_for_each_client():
+    choice = deviations.OtherChoice(14, "pf-pne", "x", maximum=lambda problem: np.array([1.0, 0.5]))
+    problem = SimpleNamespace(optimum=np.array([0.8, 0.4]))
+    study = SimpleNamespace(
+        figure_runs=2,
+        n_clients=2,
+        horizon=100,
+        summaries=lambda *_, **__: pd.DataFrame({"regret": [3.0, 4.0]}),
+        experiment=lambda *_: SimpleNamespace(problem=lambda run: problem),
+    )
+    assert choice.regret(study, "garland") == pytest.approx([18.0, 19.0])  # 100 times the mean of 0.2 and 0.1 more
 
 
 def test_the_grid_has_1001_points_with_both_ends():

@@ -510,7 +510,8 @@ def test_differences_that_shrink_are_run_as_the_columns_say(tmp_path, monkeypatc
     problems = pd.DataFrame(
         [(f, cells, shift, d_min + k, d_new) for f, k in (("garland", 0), ("himmelblau", math.nan))
          for cells in ("random", "cyclic")
-         for shift, d_min, d_new in ((0.5, 7, 7), (p.shift, 0.2, 0.1), (p.shift, 0.1, 0.437), (p.shift, 0.3, 0.6))],
+         for shift, d_min, d_new in ((0.5, 7, 7), (0.01, 9, 9),
+                                     (p.shift, 0.2, 0.1), (p.shift, 0.1, 0.437), (p.shift, 0.3, 0.6))],
         columns=["objective", "cells", "shift", "d_min", "d_new"],
     )  # fmt: skip
     problems.loc[problems["objective"] == "himmelblau", "d_new"] = math.nan

@@ -93,6 +93,8 @@ def test_a_reading_is_what_it_says():
     assert reading.experiment("garland", "pe", 0, 1).shift == 0.1
     assert reading.experiment("garland", "pf-pne", 0, 1).settings == {"Delta": 2.0**-6}
     assert reading.experiment("garland", "hct-pyxab", 0, 1).settings["c"] == pytest.approx(0.7 / np.sqrt(3))
+    silent = Reading(1.0, 1_000, 20, {"landmine's noise": "none"}, {"HCT's c": "by noise"})
+    assert silent.experiment("landmine", "hct-pyxab", 0, 1).settings == {"c": 0.05}  # its own noise counts
     identical = reading.experiment("garland", IDENTICAL_FED_PNE, 0, 1)
     assert (identical.shift, identical.common, identical.algorithms) == (0.0, 0.1, ("fed-pne",))
     assert (
@@ -296,6 +298,28 @@ def test_what_is_refuted_is_counted_by_subject():
         "Refuted: 1 about Fed-PNE (Rastrigin), 2 that one of PF-PNE's settings matters little (Garland, Landmine) and "
         "1 that PF-PNE is close to a rival (Ackley: it has 0.90 of its regret)."
     )
+
+
+def test_each_run_that_is_counted_and_each_ratio_has_to_be_as_stated():
+    rows = comparisons(0.9, 0.0, 1.0)
+    some = rows.assign(wins=29)
+    assert as_printed.holds_in_means(BY_ID["pf-stops-garland"], rows)
+    assert not as_printed.holds_in_means(BY_ID["pf-stops-garland"], some)
+    assert as_printed.holds_in_means(BY_ID["smallest-garland"], some)
+    both = pd.concat([some, some.assign(ratio=1.1)])
+    assert not as_printed.holds_in_means(BY_ID["smallest-garland"], both)
+
+
+def test_where_every_rival_is_cut_no_lead_would_remain_and_each_ratio_of_a_close_rival_is_told():
+    rows = comparisons(0.9, 0.0, 1.0).assign(other_last_phase_share=0.7)
+    close = rows["id"].isin(["ackley-hct", "ackley-fed"])
+    rows.loc[close, ["p_right", "p_wrong"]] = (1.0, 0.0)
+    rows.loc[rows["id"] == "ackley-fed", "ratio"] = 0.4
+    verdicts = confirmation.decide_statements(rows)
+    printed = confirmation.complete_reading("printed", "paper")
+    _, leads, refuted = as_printed.in_short(pd.DataFrame({"n_held": [20]}), verdicts, printed)
+    assert leads.endswith("to the rivals, too, none would remain shown.)")
+    assert "(Ackley: it has 0.90 and 0.40 of its regret)" in refuted
 
 
 def test_a_new_topic_says_where_its_words_go(monkeypatch):

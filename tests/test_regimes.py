@@ -321,7 +321,9 @@ def test_of_Delta_the_cases_with_identical_clients_are_counted_apart():
         own = 0.52 if shift else ratio[0]  # with identical clients the true Delta is 0
         curves.append(curve.assign(own=own, clients=M, objective="garland", noise=0.1, horizon=10))
     words = guide._which_Delta(pd.concat(curves))
-    assert "below PE's in 1 of 1 cases, and within 10% of that with the best Delta in 1. The best Delta is 0.5 (" in words
+    assert (
+        "below PE's in 1 of 1 cases, and within 10% of that with the best Delta in 1. The best Delta is 0.5 (" in words
+    )
     assert words.endswith("With identical clients, Delta = 0 is within 10% of the best in 1 of 2 cases.")
 
 

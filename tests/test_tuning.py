@@ -782,7 +782,9 @@ def test_a_number_is_a_score_of_the_client_that_sends_it_in_units_of_the_range()
     search._note(0, {"x": 0.5}, 25.0)
     search._note(1, {"x": 0.5}, 50.0)
     search._disclosure.mail = lambda *mail: None
-    first, second = (gp.Beliefs(1, means=np.array(means), counts=np.ones(3)) for means in ([0.25, 0.5, 0], [0.25, 1, 0]))
+    first, second = (
+        gp.Beliefs(1, means=np.array(means), counts=np.ones(3)) for means in ([0.25, 0.5, 0], [0.25, 1, 0])
+    )
     search._on_mail(4, [(0, first), (1, second)], [])
     assert search._rounds[4].tolist() == [12, 0, 1]  # numbers up and down, and client a's 0.25
 
