@@ -119,7 +119,7 @@ def test_every_algorithm_has_its_own_look():
 @pytest.mark.filterwarnings("error")
 def test_ratios_and_exponents_are_drawn_as_their_tables_say(monkeypatch):
     study = Study.from_parameters(complete("12_claims", {"profile": "paper"}))
-    heads = [(r.noise_name, r.cells, f) for r in study.claim_conditions for f in r.objectives]
+    heads = [(r.name, r.cells, f) for r in study.claim_conditions for f in r.objectives]
     rows = [(*head, name, 30, 2.0 + k, 1.0 + k, 3.0 + k) for head in heads for k, name in enumerate(("pe", "fn-ucb"))]
     columns = ["noise", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     for module in (forest_plot, table1):  # the figure itself, and what its CSV would be

@@ -372,7 +372,7 @@ def measure_times(case: ClaimCase) -> dict:
     slower: the share of these runs in which FN-UCB takes at least LARGE_FACTOR times as long as each of the others.
     alike: the share in which no other algorithm takes more than LARGE_FACTOR times as long as another.
     """
-    n, head = case.study.figure_runs, {"noise": case.condition.noise_name, "cells": case.condition.cells}
+    n, head = case.study.figure_runs, {"noise": case.condition.name, "cells": case.condition.cells}
     seconds = pd.DataFrame({name: case.summaries(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
     others = seconds.drop(columns="fn-ucb")
     longest, shortest = others.max(axis=1), others.min(axis=1)

@@ -38,10 +38,10 @@ IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
 class ClaimCondition:
     """A condition in which claims are tested: a noise, a kind of cells and the objectives.
 
-    noise_name: the noise in words, or "landmine". It is the column "noise" of the tables of claims.
+    name: the name of the noise, or "landmine". It is the column "noise" of the tables of claims.
     """
 
-    noise_name: str
+    name: str
     noise: float | str
     objectives: tuple[str, ...]
     cells: str = "random"

@@ -162,7 +162,7 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
     family_sizes = Counter((claim.family, condition, Delta) for claim, condition, Delta in compared)
     verdicts, comparisons = [], []
     for (claim, condition, Delta), outcome in outcomes.items():
-        random = partial(stream, study.seed, "claims", claim.id, condition.noise_name, condition.cells, Delta)
+        random = partial(stream, study.seed, "claims", claim.id, condition.name, condition.cells, Delta)
         p = outcome.p_values(random())
         head = head_of_rows(claim, study, condition, Delta)
         rows = comparison_rows(outcome, p, random("interval"))
@@ -183,7 +183,7 @@ def head_of_rows(claim: Claim, study: Study, condition: ClaimCondition, Delta: s
         "statement": claim.hypothesis,
         "whose": "ours" if claim.added_by_us else "the paper's",
         "over_noises": "" if claim.by_noise else "once",
-        "noise": condition.noise_name,
+        "noise": condition.name,
         "cells": condition.cells,
         "Delta": Delta if claim.by_Delta else "",
         "runs": claim.runs_in_words.format_map(scale),
@@ -315,14 +315,14 @@ def primary_family(study: Study) -> pd.DataFrame:
         pf_pne, last_phase_share = runs["regret"].to_numpy(), runs["last_phase_share"].mean()
         theirs = {name: case.summaries(name)["regret"].to_numpy() for name in PAPER_ALGORITHMS if name != "pf-pne"}
         rival = min(theirs, key=lambda name: theirs[name].mean())
-        random = partial(stream, study.seed, "primary", objective, condition.noise_name)
+        random = partial(stream, study.seed, "primary", objective, condition.name)
         p = np.array([stats.sign_flip(pf_pne - regret, random()) for regret in theirs.values()])
         p_right, p_wrong = stats.combine_p_values(p)
         ratio, low, high = stats.ratio_interval(pf_pne, theirs[rival], random("ratio"))
         improvement_low, improvement_high = stats.improvement_interval([(pf_pne, theirs[rival])], random("improvement"))
         rows.append(
             {
-                **{"objective": objective, "noise": condition.noise_name, "n": len(pf_pne), "rival": rival},
+                **{"objective": objective, "noise": condition.name, "n": len(pf_pne), "rival": rival},
                 "last_phase_share": last_phase_share,
                 **{"ratio": ratio, "low": low, "high": high},
                 "improvement": stats.probability_of_improvement(pf_pne, theirs[rival]),

@@ -46,7 +46,7 @@ def ratios(study: Study) -> pd.DataFrame:
                 n = study.figure_runs if rival == "fn-ucb" and objective in APPENDIX_OBJECTIVES else study.claim_runs
                 runs = study.summaries(objective, name, condition.noise, n, cells=condition.cells, settings=settings)
                 theirs = runs["regret"].to_numpy()
-                head = condition.noise_name, condition.cells, objective, rival
+                head = condition.name, condition.cells, objective, rival
                 rows.append((*head, n, *stats.ratio_interval(theirs, pf_pne[:n], stream(study.seed, "ratios", *head))))
     columns = ["noise", "cells", "objective", "algorithm", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
@@ -96,11 +96,7 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
         The figure, and the table as CSV.
     """
     names, runs = in_order(table["algorithm"]), sorted(set(table["n"]))
-    noises = list(
-        dict.fromkeys(
-            condition.noise_name for condition in study.claim_conditions if condition.noise_name != "landmine"
-        )
-    )
+    noises = list(dict.fromkeys(condition.name for condition in study.claim_conditions if condition.name != "landmine"))
     row_names = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
     table = table.assign(row=row_names)
     order = [row for f in TITLES for row in (title(f), f"{title(f)}, cyclic") if row in set(row_names)]
