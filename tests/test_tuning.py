@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -675,6 +676,22 @@ def test_a_search_can_be_stopped_by_a_callback_or_a_clock():
     slow = {name: lambda p, f=f: time.sleep(0.05) or f(p) for name, f in objectives().items()}
     start = time.monotonic()
     assert 1 <= len(tune(slow, 500, timeout=0.3).history) <= 12 and time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_no_evaluation_begins_after_the_timeout(n_jobs, monkeypatch):
+    """An evaluation takes a second of this clock: those that begin at 0 are told, and there are no others."""
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter)
+    monkeypatch.setattr("pfpne.tuning.evaluate.time", clock)
+
+    def function(p):
+        now[0] += 1
+        return 0.5
+
+    call = {"algorithm": "random", "timeout": 0.5, "n_jobs": n_jobs, "progress": False}
+    result = pfpne.tune([function] * 3, {"x": pfpne.Float(0, 1)}, 12, **call)
+    assert sorted(result.history["client"]) == ["0", "1"][:n_jobs]
 
 
 def test_a_client_waits_for_its_turn_until_another_is_told():
