@@ -59,6 +59,20 @@ def test_what_is_restored_goes_on_as_if_nothing_had_been(name, tmp_path):
     assert len([up for up in sent if up]) >= 2 * bool(SEARCHES[name].up)
 
 
+def test_saving_changes_nothing_of_the_run(tmp_path):
+    """Whoever saves after each sweep, and goes on with the same object, still sees its mail."""
+    plain, saved = federation("pf-pne"), federation("pf-pne")
+    mail = {plain: [], saved: []}
+    for run, sent in mail.items():
+        run.on_mail = lambda t, up, down, sent=sent: sent.append((t, [message.to_json() for _, message in up + down]))
+        while run.running:
+            for m, batch in run.ask():
+                run.tell(m, rewards("pf-pne", m, batch))
+            if run is saved:
+                pfpne.save(tmp_path / "run", run)
+    assert mail[saved] == mail[plain] and len(mail[plain]) >= 2
+
+
 class Opens:
     def __reduce__(self):
         return os.system, ("echo owned",)
