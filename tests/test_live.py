@@ -415,6 +415,15 @@ def test_a_client_that_only_fails_stops_and_says_why(tmp_path):
     assert Message.from_json(client.answer()).header == 50 == client.t
 
 
+def test_a_client_that_never_fails_so_often_in_a_row_goes_on(tmp_path):
+    rewards = [math.nan, math.nan, 0.5] * 17  # two of three fail, but never three in a row
+    values = iter(rewards)
+    client = LiveClient("pe", task(1, 50), 0, lambda x: next(values), tmp_path, give_up=3)
+    assert Message.from_json(client.answer()).header == 50 == client.t
+    written = [line["reward"] for line in Journal(tmp_path / "evaluations.jsonl").read()]
+    assert written == [None if math.isnan(reward) else reward for reward in rewards[:50]]
+
+
 @pytest.mark.parametrize("fails", [0, 3, 7])
 def test_a_failure_among_the_first_evaluations_is_no_noise(fails, tmp_path):
     """The eight rewards that the noise is measured by are pulled one by one: a missing one counts as their mean."""
