@@ -369,6 +369,21 @@ def test_without_a_quorum_a_deadline_says_who_is_missing_and_one_may_wait_on(tmp
     assert server.mail(0) == server.mail(2) != server.mail(1) == server._go_on_text and server.wanted() == [0, 1, 2]
 
 
+def test_a_deadline_runs_from_the_last_exchange(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("pfpne.live.server.time", SimpleNamespace(monotonic=lambda: now[0]))
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=10)
+    now[0] = 9.0
+    for m, client in enumerate(make_federation("pf-pne", task(M, T)).clients):
+        server.take(m, client.tell([0.5]).to_json(server.run_tag))
+    assert server.server.concluded_depth == 0
+    for now[0] in (11.0, 18.9):
+        server.tick()
+    now[0] = 19.0
+    with pytest.raises(TimeoutError, match=r"clients \[0, 1, 2\] have not answered within 10 s; 0 have, and 3"):
+        server.tick()
+
+
 def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     before = (tmp_path / "server" / "state").read_bytes()
