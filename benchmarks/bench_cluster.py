@@ -40,7 +40,7 @@ def jobs(p) -> list[list[tuple]]:
 
 
 def experiments(p, job: list[tuple]) -> list[Experiment]:
-    places = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": regimes.COMMON_SHIFT}
+    places = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common_shift": regimes.COMMON_SHIFT}
     return [
         Experiment(
             objective, algorithms=(name,), settings=given, noise=noise, shift=shift, n_clients=M, horizon=T, **places

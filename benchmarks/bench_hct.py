@@ -23,7 +23,7 @@ from pfpne.algorithms import ALGORITHMS, make_settings
 from pfpne.federation import Task
 from pfpne.partition import Partition
 from pfpne.pyxab import to_pyxab
-from pfpne.simulation.fast import fast_form
+from pfpne.simulation.fast import fast_simulation_of
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import checkpoints_of
 
@@ -54,7 +54,7 @@ def time_pyxab(problem, partition) -> tuple[float, np.ndarray]:
 def time_ours(name: str, problem, horizon: int) -> tuple[float, np.ndarray]:
     """Median seconds of a simulation, and its cumulative regret (M, C)."""
     task, taken = Task(Partition(problem.domain), problem.n_clients, horizon, problem.noise), []
-    settings, simulate = make_settings(name, {}), fast_form(ALGORITHMS[name])
+    settings, simulate = make_settings(name, {}), fast_simulation_of(ALGORITHMS[name])
     assert simulate is not None
     for _ in range(REPETITIONS + 1):
         streams = noise_streams(problem, 0, 0)

@@ -69,7 +69,7 @@ def outlier(M: int, run: int, sigma: float):
 
 
 def alike(M: int, run: int, sigma: float):
-    return pfpne.make_problem("garland", M, shift=0.0, noise=sigma * 3**0.5, seed=5, run=run, common=0.1)
+    return pfpne.make_problem("garland", M, shift=0.0, noise=sigma * 3**0.5, seed=5, run=run, common_shift=0.1)
 
 
 def regret(name: str | Algorithm, problem, T: int, loud: float = 1.0, **settings) -> np.ndarray:

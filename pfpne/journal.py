@@ -5,7 +5,7 @@ import os
 import zlib
 from pathlib import Path
 
-from pfpne.paths import not_written
+from pfpne.paths import write_error
 
 
 def check_plain(path: Path) -> None:
@@ -61,7 +61,7 @@ class Journal:
                 self._size = self._end = file.tell()
         except OSError as error:
             if error.errno is not None and error.filename is None:
-                raise not_written(self.path, error) from None
+                raise write_error(self.path, error) from None
             raise
 
 

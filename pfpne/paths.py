@@ -51,12 +51,12 @@ def write_atomically(path: Path, content: bytes, durable: bool = False) -> Path:
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is None:
-            raise not_written(path, error) from None
+            raise write_error(path, error) from None
         raise
     return path
 
 
-def not_written(path: Path, error: OSError) -> OSError:
+def write_error(path: Path, error: OSError) -> OSError:
     """Return the error, of a full disk for example, with the file that could not be written, and what to do."""
     advice = "what it held before is whole. Make room, and start again"
     return OSError(error.errno, f"{error.strerror}: it was not written, and {advice}", str(path))

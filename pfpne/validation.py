@@ -13,7 +13,7 @@ MAX_REWARD = 1e9 + 1  # the largest |reward|: a value in [0, 1] plus the largest
 SIMILARITY = 0.7  # from 0 to 1: the least similarity to a wrong name for which a name is suggested
 
 # The integer arguments of the package, with the smallest and the largest allowed value.
-COUNTS = {
+INTEGER_ARGUMENTS = {
     "n_clients": (1, 10**6),
     "horizon": (1, 10**9),
     "n_runs": (1, 10**6),
@@ -78,8 +78,8 @@ def check_integer(name: str, x, low: int, high: int = 10**9, also: str = "") -> 
 
 
 def check_count(name: str, x, also: str = "") -> None:
-    """Check an integer argument of the package, which COUNTS lists by its name."""
-    low, high = COUNTS[name]
+    """Check an integer argument of the package, which INTEGER_ARGUMENTS lists by its name."""
+    low, high = INTEGER_ARGUMENTS[name]
     check_integer(name, x, low, high, also)
 
 

@@ -99,7 +99,7 @@ def test_the_curves_are_means_over_the_runs_at_the_same_steps_as_the_oracle_s(mo
 
 def test_every_cell_says_how_its_clients_differ():
     found = {(clients, *sorted(changes.items())) for *_, clients, changes in beyond.scenarios(complete("7_beyond", {}))}
-    common = ("common", beyond.COMMON_SHIFT)
+    common = ("common_shift", beyond.COMMON_SHIFT)
     assert found == {
         ("alike", common, ("shift", 0.0)),
         ("shifted", common, ("shift", 0.1)),

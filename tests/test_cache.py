@@ -90,7 +90,7 @@ def test_what_decides_no_number_changes_no_key(monkeypatch):
         (noise, "    u -= 0.5", "\n    # why\n    u -= 0.5"),
         ("pfpne.algorithms", '    "pe": ', '    "new": Algorithm(hct.HCTSettings, hct.make_hct),\n    "pe": '),
         ("pfpne.algorithms", "import blin,", "import new, blin,"),
-        ("pfpne.simulation.fast", "    make_alone: ", "    new.make: new.simulate,\n    make_alone: "),
+        ("pfpne.simulation.fast", "    make_tree_clients: ", "    new.make: new.simulate,\n    make_tree_clients: "),
         ("pfpne.problems", '    "himmelblau": ', '    "new": None,\n    "himmelblau": '),
         ("pfpne.paper.run.profiles", "claim_runs=30", "claim_runs=31"),
         ("pfpne.paper.run.workers", "import time\n", "import time\n\nNEW = 1\n"),

@@ -166,7 +166,7 @@ def test_far_from_satisfactory_is_twice_the_regret_of_pf_pne(pf_pne, expected):
 def test_fed_pne_depends_on_the_similarity_of_the_clients(alike, expected):
     def tell(algorithm, run, asked):
         assert algorithm == "fed-pne"
-        return {"regret": (alike if asked.get("common") == 0.1 else 300) + np.sin(run)}
+        return {"regret": (alike if asked.get("common_shift") == 0.1 else 300) + np.sin(run)}
 
     assert verdict("fed-depends-garland", made_up(tell)) == expected
 
@@ -174,7 +174,7 @@ def test_fed_pne_depends_on_the_similarity_of_the_clients(alike, expected):
 @pytest.mark.parametrize(("cut", "expected"), [("apart", "not decidable"), ("identical", "holds")])
 def test_how_fed_pne_depends_on_the_clients_is_open_where_T_cuts_most_of_the_runs_with_other_clients(cut, expected):
     def tell(algorithm, run, asked):
-        clients, regret = ("identical", 100) if asked.get("common") == 0.1 else ("apart", 300)
+        clients, regret = ("identical", 100) if asked.get("common_shift") == 0.1 else ("apart", 300)
         return {"regret": regret + np.sin(run), "last_phase_share": 0.9 if clients == cut else 0.1}
 
     assert verdict("fed-depends-garland", made_up(tell)) == expected
@@ -183,7 +183,7 @@ def test_how_fed_pne_depends_on_the_clients_is_open_where_T_cuts_most_of_the_run
 @pytest.mark.parametrize(("alone", "expected"), [(300, "holds"), (80, "does not hold")])
 def test_better_than_alone(alone, expected):
     def tell(algorithm, run, asked):
-        assert (asked["shift"], asked["common"]) == (0.0, 0.1)
+        assert (asked["shift"], asked["common_shift"]) == (0.0, 0.1)
         return {"regret": {"pf-pne": 100, "pe": alone}[algorithm] + np.sin(run)}
 
     assert verdict("better-than-pe-garland", made_up(tell)) == expected
@@ -209,7 +209,7 @@ def test_similar_with_a_Delta_of_its_own(zero, expected):
 )
 def test_falls_with_M(exponent, falls, as_stated, last_phase):
     def tell(algorithm, run, asked):
-        assert (asked["shift"], asked["common"]) == (0.0, 0.1)
+        assert (asked["shift"], asked["common_shift"]) == (0.0, 0.1)
         regret = (1 + 0.01 * np.sin(run)) * asked["n_clients"] ** (exponent + 0.001 * np.cos(run))
         return {"regret": regret, "last_phase_share": last_phase}
 

@@ -16,7 +16,7 @@ from pfpne.algorithms.secure import secured
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Federation, Server, Task
 from pfpne.messages import Awaited, Message
 from pfpne.partition import Partition
-from pfpne.simulation.fast import fast_form
+from pfpne.simulation.fast import fast_simulation_of
 from pfpne.tuning.searches import SEARCHES
 
 M, T = 3, 60
@@ -205,7 +205,7 @@ def test_regret_never_falls_and_the_fast_form_is_the_objects(name, noise):
         for regret in (run.regret, run.global_regret):
             assert (np.diff(regret, axis=1, prepend=0) >= 0).all()
         assert (run.simple_regret >= 0).all() and (run.communication["t"] <= horizon).all()
-        if fast_form(ALGORITHMS[name]) is not None:
+        if fast_simulation_of(ALGORITHMS[name]) is not None:
             assert_equal_runs(run, pfpne.simulate(name, problem, horizon, global_regret=True, objects=True))
 
 

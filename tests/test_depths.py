@@ -411,7 +411,7 @@ def test_the_server_s_part_of_a_depth_by_another_way(name):
 
 
 def test_of_stage_1_alone_each_depth_has_its_share_of_the_horizon():
-    problem = make_problem("garland", 4, 0.0, 0.5, common=0.1)  # of fewer clients stage 1 has a limit
+    problem = make_problem("garland", 4, 0.0, 0.5, common_shift=0.1)  # of fewer clients stage 1 has a limit
     cells = partition_of(problem, "random", 0, 0)
     run = make_federation("pf-pne+", Task(cells, 4, 20, 0.5, key=(problem.name, 0)))
     made, streams = Counter(), noise_streams(problem, 0, 0)

@@ -95,7 +95,7 @@ def test_a_new_algorithm_objective_claim_figure_and_notebook_work_at_once(tmp_pa
     append(package / "algorithms" / "__init__.py", "@dataclass(frozen=True)\nclass Algorithm", IMPORT)
     with (package / "problems" / "synthetic.py").open("a", encoding="utf-8") as file:
         file.write(OBJECTIVE)
-    row = '    "ramp": Synthetic(synthetic.ramp, 0.0, 1.0, synthetic.ORIGIN, d=1, problem=OneDimensional),\n'
+    row = '    "ramp": Synthetic(synthetic.ramp, 0.0, 1.0, synthetic.ORIGIN, d=1, problem=KnownPeaksProblem),\n'
     append(package / "problems" / "__init__.py", '    "landmine": ', row)
     with (package / "paper" / "claims" / "claims.toml").open("a", encoding="utf-8") as file:
         file.write(CLAIM)

@@ -188,7 +188,7 @@ def test_inputs_of_fn_ucb(kind, inputs):
     run, unit = neural(kind, 20)
     np.testing.assert_allclose(run.arms.inputs, np.append(inputs(unit), np.ones((len(unit), 1)), axis=1).T, atol=1e-12)
     g = gradients(run.arms.theta_0, run.arms.inputs, 20)
-    for ridge in (run.pooled, run.per_client):
+    for ridge in (run.pooled, run.one_client_model):
         assert np.array_equal(ridge.g, g) and np.allclose(ridge.variance, (g * g).sum(axis=1) / 0.1)
     assert run.play(20).shape == (2, 20)
 

@@ -10,7 +10,7 @@ from pfpne.paper.exhibits import untuned
 from pfpne.paper.exhibits.drawn import (
     CLIENT_KINDS,
     FAMILIES,
-    LOUD,
+    LOUD_FACTOR,
     MOST_PULLS,
     NOISES,
     DrawnProblem,
@@ -73,7 +73,7 @@ def test_noise_is_as_wide_as_it_says_and_a_loud_client_has_more(noise, scale, si
     draws = noise_of(noise, scale)
     assert draws.mean() == pytest.approx(0, abs=4 * sigma / 800) and draws.std() == pytest.approx(sigma, rel=0.02)
     loud = noise_of(noise, scale, "one loud").std(axis=1)
-    assert loud.tolist() == pytest.approx([LOUD * sigma, sigma], rel=0.03)
+    assert loud.tolist() == pytest.approx([LOUD_FACTOR * sigma, sigma], rel=0.03)
 
 
 def test_heavy_tails_are_heavy():

@@ -262,7 +262,7 @@ def test_widths_do_not_drift(d, monkeypatch):
     run = simulation(make_problem(d, 3, 0.1), 20_000, ramp=300, stop=500)
     g = run.arms.g
     W = np.mean([np.linalg.inv(0.1 * np.eye(len(g[0])) + g[own].T @ g[own]) for own in run.play(20_000)], axis=0)
-    widths = mean_variance(run.per_client, *run.first_arms)
+    widths = mean_variance(run.one_client_model, *run.first_arms)
     np.testing.assert_allclose(np.sqrt(widths), np.sqrt(((g @ W) * g).sum(axis=1)), rtol=0, atol=1e-8)
 
 

@@ -136,7 +136,7 @@ def simulations(draw) -> tuple:
     own = [field.name for field in dataclasses.fields(get_algorithm(name).settings) if field.name in ENDS]
     given = {setting: draw(st.sampled_from(ENDS[setting])) for setting in own if draw(st.booleans())}
     problem = {"name": draw(st.sampled_from(["garland", "himmelblau"])), "n_clients": draw(st.integers(1, 4))}
-    problem |= {name: draw(st.sampled_from([0, 1e-9, 0.1, 1e9])) for name in ("shift", "common")}
+    problem |= {name: draw(st.sampled_from([0, 1e-9, 0.1, 1e9])) for name in ("shift", "common_shift")}
     problem |= {"noise": draw(st.sampled_from(["bernoulli", 0, 1e-9, 0.1, 1e9])), "run": draw(st.integers(0, 9))}
     return name, problem, draw(st.integers(1, 300)), draw(st.sampled_from(CELLS)), given
 

@@ -17,7 +17,7 @@ from pfpne.paper.run.parameter_types import PARAMETERS, ParameterError
 from pfpne.paper.run.parameters import complete
 from pfpne.paths import INPUT_ROOT as CHECKOUT
 from pfpne.problems import OBJECTIVES
-from pfpne.validation import COUNTS
+from pfpne.validation import INTEGER_ARGUMENTS
 
 LONG = "a" * 1_000_000
 ANYWHERE = (  # values that no parameter takes
@@ -104,10 +104,10 @@ def test_every_value_is_taken_or_refused_with_a_sentence(notebook, parameter, tm
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", [parameter for parameter in PARAMETERS if parameter in COUNTS])
+@pytest.mark.parametrize("name", [parameter for parameter in PARAMETERS if parameter in INTEGER_ARGUMENTS])
 def test_a_count_is_taken_up_to_its_limit(name):
     notebook = "1_synthetic_regret"
-    least, most = COUNTS[name]
+    least, most = INTEGER_ARGUMENTS[name]
     for value in (least, most):
         accepted(notebook, name, value)
     for value in (least - 1, most + 1, least + 0.5):

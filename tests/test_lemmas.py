@@ -27,7 +27,7 @@ from pfpne.partition import Partition
 from pfpne.problems import make_problem, problem_from_functions
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.simulate import partition_of, simulate
-from pfpne.simulation.tree import Cells, play
+from pfpne.simulation.tree import ReachedCells, play
 
 CELLS, T = Partition([[0.0, 1.0]]), 1_200_000  # with which PE finishes depth 3 of the constructed problem
 
@@ -370,7 +370,7 @@ def test_the_variants_lead_from_hct_to_hoo():
     problem, cells = experiment.problem(0), partition_of(experiment.problem(0), "random", 0, 0)
     task = Task(cells, 2, 400, problem.noise, problem.candidates)
     for search, (_, mean_depth, deepest, nodes) in rows.items():
-        drawn, streams = Cells(problem, cells, range(2)), noise_streams(problem, 0, 0)
+        drawn, streams = ReachedCells(problem, cells, range(2)), noise_streams(problem, 0, 0)
         constants = hoo_and_hct.constants_with_parts(hoo_and_hct.MIXTURES[search], cells, 400)
         clients = [play(drawn, TreeClient(task, constants), 400, range(m, m + 1), streams)[0][0] for m in range(2)]
         assert nodes == np.mean([len(np.unique(pulled)) for pulled in clients])

@@ -277,7 +277,7 @@ def test_where_there_is_next_to_no_noise_clients_do_not_search_together(sigma, g
     ("M", "safe", "limited"), [(2, False, True), (3, False, True), (4, False, False), (4, True, True)]
 )
 def test_few_clients_and_safe_ones_search_together_for_a_limited_time(M, safe, limited):
-    problem = pfpne.make_problem("garland", n_clients=M, shift=0.0, common=0.1, noise=0.5)
+    problem = pfpne.make_problem("garland", n_clients=M, shift=0.0, common_shift=0.1, noise=0.5)
     last = pfpne.simulate("pf-pne+", problem, 8_000, safe=safe).communication["t"].max()
     assert (last <= 400) == limited  # 8,000^(2/3)
 
@@ -472,7 +472,7 @@ def test_every_part_matters():
 def test_stage_1_ends_where_clients_are_seen_to_differ_and_goes_on_where_they_are_alike():
     _, mail = pulls("pf-pne+", 5_000, noise=0.1)
     assert [answer[0].continues.tolist() for _, _, answer in mail][-1] == [0] and mail[-1][0] < 100
-    alike = pfpne.make_problem("garland", n_clients=5, shift=0.0, common=0.1, noise=0.3)
+    alike = pfpne.make_problem("garland", n_clients=5, shift=0.0, common_shift=0.1, noise=0.3)
     assert pfpne.simulate("pf-pne+", alike, 2_000).communication["t"].max() > 1_000
 
 
@@ -485,7 +485,7 @@ def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for(
     assert stage1_settings(replace(settings, noise_aware=False, early_descent=False), 0.09) == replace(
         settings, noise_aware=False, early_descent=False
     )
-    problem = pfpne.make_problem("himmelblau", n_clients=4, shift=0.0, common=0.1, noise="bernoulli")
+    problem = pfpne.make_problem("himmelblau", n_clients=4, shift=0.0, common_shift=0.1, noise="bernoulli")
     every = pfpne.simulate("pf-pne+", problem, 20_000, messages=True).messages
     mail = [(t, message) for t, way, m, message in every if way == "down" and m == 0]
     log_term, noises = settings.log_term(20_000, 4), set()
@@ -526,7 +526,7 @@ def test_switches_are_booleans():
 
 
 def test_safe_starts_from_its_own_pulls_and_pulls_nodes_up_to_their_thresholds():
-    problem, trees = pfpne.make_problem("garland", n_clients=4, shift=0.0, common=0.1, noise=1.0), {}
+    problem, trees = pfpne.make_problem("garland", n_clients=4, shift=0.0, common_shift=0.1, noise=1.0), {}
     for safe in (False, True):
         run, sums = make_federation("pf-pne+", Task(LINE, 4, 3_000), safe=safe), {}
         rng = np.random.default_rng(1)

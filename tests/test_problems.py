@@ -578,7 +578,7 @@ def test_own_functions_that_are_refused():
         ({"shift": -0.1}, r"shift must be 0, or a number from 1e-9 to 1e9; got -0\.1"),
         ({"shift": math.nan}, r"shift"),
         ({"shift": "0.1"}, r"shift"),
-        ({"common": -0.1}, r"common must be 0, or a number"),
+        ({"common_shift": -0.1}, r"common_shift must be 0, or a number"),
         ({"noise": -1}, r"noise"),
         ({"noise": "gaussian"}, r"noise must be 0, or a number .* or 'bernoulli'; got 'gaussian'"),
         ({"noise": None}, r"noise"),
@@ -621,12 +621,12 @@ def test_the_dimension_may_be_named():
 
 def test_the_common_shift_is_drawn_anew_for_each_run_and_shared_by_its_clients():
     first, *others = (
-        make_problem("himmelblau", 3, shift=0.0, common=0.1, seed=seed, run=run)
+        make_problem("himmelblau", 3, shift=0.0, common_shift=0.1, seed=seed, run=run)
         for seed, run in ((0, 0), (0, 1), (1, 0))
     )
     for other in others:
         assert (other.shifts == other.shifts[0]).all() and not np.isclose(other.shifts, first.shifts).any()
-    drawn = [make_problem("himmelblau", 1, shift=0.0, common=0.1, run=run).shifts[0] for run in range(200)]
+    drawn = [make_problem("himmelblau", 1, shift=0.0, common_shift=0.1, run=run).shifts[0] for run in range(200)]
     assert np.std(drawn) == pytest.approx(0.1 * 10, rel=0.15)  # in widths of the domain
 
 

@@ -14,7 +14,7 @@ from pfpne.federation import Task
 from pfpne.partition import Partition
 from pfpne.pyxab import PyXABPartition, to_pyxab
 from pfpne.simulation.noise import draw_rewards, noise_streams
-from pfpne.simulation.tree import simulate_alone
+from pfpne.simulation.tree import simulate_tree_clients
 
 HCT_CASE = (HCT, {}, pyxab_constants, HCTSettings(), 1_300)  # the tree is refreshed at 1,024
 HOO_CASE = (T_HOO, {"rounds": 1_000}, hoo_constants, TreeSettings(), 1_000)
@@ -41,7 +41,9 @@ def test_the_same_pulls(algorithm, given, theory, settings, T, objective, noise,
         ours.tell(reward)
         gaps.append(problem.optimum[0] - values[point][0])
     streams, t = noise_streams(problem, seed, 0), np.arange(1, T + 1)
-    assert np.array_equal(simulate_alone(theory, problem, task, settings, streams, t, False).regret[0], np.cumsum(gaps))
+    assert np.array_equal(
+        simulate_tree_clients(theory, problem, task, settings, streams, t, False).regret[0], np.cumsum(gaps)
+    )
 
 
 @pytest.mark.parametrize(("objective", "told_from_cyclic"), [("rastrigin", True), ("himmelblau", False)])

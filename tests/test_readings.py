@@ -96,7 +96,7 @@ def test_a_reading_is_what_it_says():
     silent = Reading(1.0, 1_000, 20, {"landmine's noise": "none"}, {"HCT's c": "by noise"})
     assert silent.experiment("landmine", "hct-pyxab", 0, 1).settings == {"c": 0.05}  # its own noise counts
     identical = reading.experiment("garland", IDENTICAL_FED_PNE, 0, 1)
-    assert (identical.shift, identical.common, identical.algorithms) == (0.0, 0.1, ("fed-pne",))
+    assert (identical.shift, identical.common_shift, identical.algorithms) == (0.0, 0.1, ("fed-pne",))
     assert (
         Reading(1.0, 10, 20, {"landmine's axes": "log"}).experiment("landmine", "pe", 0, 1).objective == "landmine-log"
     )
@@ -429,7 +429,13 @@ def test_measurements_are_collected_run_by_run(monkeypatch, tmp_path, horizons, 
     asked = []
 
     def made_up(experiment, run, variant, T) -> list:
-        setup = experiment.objective, *experiment.algorithms, experiment.n_clients, experiment.common, experiment.seed
+        setup = (
+            experiment.objective,
+            *experiment.algorithms,
+            experiment.n_clients,
+            experiment.common_shift,
+            experiment.seed,
+        )
         return [number_of(*setup, run, variant, T), T - run, T % 7 + run]
 
     def measure(experiment, run, variant, at, folder) -> list:
@@ -554,7 +560,7 @@ def test_what_is_measured_is_what_is_simulated(monkeypatch, tmp_path):
             variants.DEVIATION_VARIANTS["whole phases, fed-pne"][1],
             17,
             {},
-            {"shift": 0.0, "common": 0.1},
+            {"shift": 0.0, "common_shift": 0.1},
         ),
     }
     for name, (algorithm, T, settings, shifts) in played.items():
@@ -713,7 +719,7 @@ def made_up_run(objective: str, name: str, run: int) -> list:
 
 def made_up_summary(experiment) -> pd.DataFrame:
     """The columns that are read of a summary; global regret is there only if it was asked for."""
-    asked = experiment.objective, experiment.algorithms, experiment.common, experiment.seed, experiment.horizon
+    asked = experiment.objective, experiment.algorithms, experiment.common_shift, experiment.seed, experiment.horizon
     settings = sorted(experiment.settings.items())
     rows = [[number_of(*asked, settings, kind, run) for kind in ("r", "g", "l")] for run in range(experiment.n_runs)]
     table = pd.DataFrame(rows, columns=["regret", "global_regret", "last_phase_share"])
@@ -737,7 +743,7 @@ def confirmed(monkeypatch, tmp_path) -> pd.DataFrame:
             assert T == (experiment.horizon,) == (300,) and folder == tmp_path and 0 <= k < experiment.n_runs == 3
             assert (experiment.seed, experiment.n_clients, experiment.noise) == (0, 3, 0.5)
             assert variant == ("drifting" if name == "fn-ucb" else "")
-        setups = [(job[0].objective, *job[0].algorithms, job[0].shift, job[0].common, job[1]) for job in jobs]
+        setups = [(job[0].objective, *job[0].algorithms, job[0].shift, job[0].common_shift, job[1]) for job in jobs]
         assert len(setups) == len(set(setups)) == 3 * 7
         slow = [name in ("fn-ucb", "hct-pyxab") for _, name, *_ in setups]
         assert slow == sorted(slow, reverse=True) and any(slow)
@@ -901,7 +907,7 @@ def test_a_run_of_the_confirmation_is_what_is_simulated(monkeypatch, tmp_path, n
     reading = Reading(0.5, 60, 2, {}, {"cut phase": "not begun"})
     experiment = reading.experiment("garland", name, 0, 2)
     made = readings.measure_stored(experiment, 1, reading.variant(name), (60,), tmp_path)
-    shifts = {"shift": 0.0, "common": 0.1} if name == IDENTICAL_FED_PNE else {}
+    shifts = {"shift": 0.0, "common_shift": 0.1} if name == IDENTICAL_FED_PNE else {}
     problem = make_problem("garland", 2, noise=0.5, seed=0, run=1, **shifts)
     run = simulate(variants.DEVIATION_VARIANTS[played][1] if played else name, problem, 60)
     assert made == [[run.regret[:, -1].mean(), max(run.rounds[:, 0], default=0), len(run.rounds)]]

@@ -54,7 +54,7 @@ def test_parameters_that_are_given_narrow_it():
 
 
 def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
-    experiment = Experiment("garland", 2, 60, algorithms=("pf-pne", "hct"), n_runs=2, common=0.1)
+    experiment = Experiment("garland", 2, 60, algorithms=("pf-pne", "hct"), n_runs=2, common_shift=0.1)
     (table,) = summarize_many([[experiment]], 1, folder=folder)[0]
     expected = summarize(experiment, 1, folder)
     pd.testing.assert_frame_equal(table.drop(columns="seconds"), expected.drop(columns="seconds"))
@@ -65,7 +65,7 @@ def test_a_sketch_is_the_summary_and_is_made_once(folder, monkeypatch):
 def test_measured_regimes(parameters, table, folder):
     assert len(table) == 4 and not table.duplicated(REGIME_COLUMNS).any()
     first = table.iloc[0]
-    own = {"noise": first["noise"], "shift": first["shift"], "common": regimes.COMMON_SHIFT}
+    own = {"noise": first["noise"], "shift": first["shift"], "common_shift": regimes.COMMON_SHIFT}
     experiment = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(experiment, 1, folder)["regret"].mean())
     assert (table[RANKED_ON_MAP].min(axis=1) == [row[row["best"]] for _, row in table.iterrows()]).all()
@@ -96,7 +96,7 @@ def test_the_map_has_the_parameters_seed_and_cells_and_ranks_what_needs_no_Delta
 
     asked = replace_runs(monkeypatch, table_of)
     table = regimes.measure(complete("8_regime_map", TINY | {"noise": 0.1, "seed": 5, "cells": "cyclic"}))
-    assert {(e.seed, e.cells, e.common, e.n_runs) for e in asked} == {(5, "cyclic", regimes.COMMON_SHIFT, 2)}
+    assert {(e.seed, e.cells, e.common_shift, e.n_runs) for e in asked} == {(5, "cyclic", regimes.COMMON_SHIFT, 2)}
     assert table["best"].tolist() == ["pe"] * 2 and table["clear"].all()
     assert table[PF_PNE_WITH_TRUE_DELTA].tolist() == [0.95] * 2 and table["Delta"].tolist() == pytest.approx([0.3] * 2)
 
@@ -209,7 +209,7 @@ def test_what_is_held_out_is_nowhere_on_the_map(parameters, folder):
         "noise": first["noise"],
         "shift": first["shift"],
         "seed": parameters.seed + 1,
-        "common": regimes.COMMON_SHIFT,
+        "common_shift": regimes.COMMON_SHIFT,
     }
     other_seed = Experiment("garland", 2, 60, algorithms=("hct",), n_runs=2, **own)
     assert first["hct"] == pytest.approx(summarize(other_seed, 1, folder)["regret"].mean())
@@ -271,7 +271,7 @@ def test_a_lead_is_clear_beyond_two_standard_errors_over_every_other(leads, clea
 def test_the_spread_is_the_root_of_the_mean_variance_across_clients(parameters):
     variances = []
     for run in range(parameters.n_runs):
-        problem = make_problem("garland", 3, 0.1, seed=parameters.seed, run=run, common=regimes.COMMON_SHIFT)
+        problem = make_problem("garland", 3, 0.1, seed=parameters.seed, run=run, common_shift=regimes.COMMON_SHIFT)
         values = problem.values((2 * np.arange(256)[:, None] + 1) / 512)  # the cells of depth 8
         variances.append([np.var(column, ddof=1) for column in values.T])
     assert regimes._spread(parameters, "garland", 0.1, 3) == pytest.approx(np.sqrt(np.mean(variances)))
@@ -282,7 +282,7 @@ def test_the_spread_is_the_root_of_the_mean_variance_across_clients(parameters):
 def test_the_spread_is_that_of_the_parameters_seed_and_cells(parameters, cells, seed):
     p, variances = replace(parameters, cells=cells, seed=seed, n_runs=2), []
     for run in range(2):
-        problem = make_problem("himmelblau", 3, 0.1, seed=seed, run=run, common=regimes.COMMON_SHIFT)
+        problem = make_problem("himmelblau", 3, 0.1, seed=seed, run=run, common_shift=regimes.COMMON_SHIFT)
         values = problem.values(partition_of(problem, cells, seed, run).centers(8, np.arange(1, 257)))
         variances.append(values.var(axis=0, ddof=1).mean())
     assert regimes._spread(p, "himmelblau", 0.1, 3) == pytest.approx(np.sqrt(np.mean(variances)))
@@ -291,7 +291,7 @@ def test_the_spread_is_that_of_the_parameters_seed_and_cells(parameters, cells, 
 def test_break_even_is_measured_against_pe(parameters, folder):
     given = regimes.break_even(parameters, folder)
     row = given[(given["shift"] > 0) & (given["given"] == 0.25)].iloc[0]
-    same = {"noise": "bernoulli", "shift": row["shift"], "common": regimes.COMMON_SHIFT}
+    same = {"noise": "bernoulli", "shift": row["shift"], "common_shift": regimes.COMMON_SHIFT}
 
     def mean(name, **settings):
         experiment = Experiment("garland", 2, 60, algorithms=(name,), n_runs=2, **same, settings=settings)

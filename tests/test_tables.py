@@ -278,7 +278,9 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
     expected |= {"M_slope": np.nan, "M_low": np.nan, "M_high": np.nan, "one_phase": ""}
     if has_slopes:
         clients = study.client_counts[:-1]
-        at_M = [study.summaries("garland", name, 0.5, n_runs, n_clients=M, shift=0.0, common=0.1) for M in clients]
+        at_M = [
+            study.summaries("garland", name, 0.5, n_runs, n_clients=M, shift=0.0, common_shift=0.1) for M in clients
+        ]
         regrets = np.stack([table["regret"] for table in at_M], axis=1)
         slopes = stats.growth_exponents(clients, regrets)
         assert slopes == pytest.approx(np.polyfit(np.log(clients), np.log(regrets.T), 1)[0])

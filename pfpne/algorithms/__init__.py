@@ -86,12 +86,12 @@ _ROWS = {
     "pe": _phased(FedPNESettings, PE, Server),
     "pf-pne+": _phased(plus.PlusSettings, plus.PFPNEPlus, plus.PlusServer, client=plus.PlusClient),
     "hct-noise": _phased(plus.NoiseHCTSettings, plus.HCTNoise, Server, client=plus.PlusClient, ignores_horizon=True),
-    "hct": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.hct_constants), ignores_horizon=True),
-    "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_alone, hct.pyxab_constants), ignores_horizon=True),
+    "hct": Algorithm(hct.HCTSettings, partial(hct.make_tree_clients, hct.hct_constants), ignores_horizon=True),
+    "hct-pyxab": Algorithm(hct.HCTSettings, partial(hct.make_tree_clients, hct.pyxab_constants), ignores_horizon=True),
     "centralized": Algorithm(
         hct.HCTSettings, make_centralized, CentralizedServer.receives, CentralizedClient.receives, ignores_horizon=True
     ),
-    "hoo": Algorithm(hct.TreeSettings, partial(hct.make_alone, hoo.hoo_constants)),
+    "hoo": Algorithm(hct.TreeSettings, partial(hct.make_tree_clients, hoo.hoo_constants)),
     "blin": Algorithm(blin.BLiNSettings, blin.make_blin, on_cells=False),
     "fed1-ucb": Algorithm(
         fed1_ucb.Fed1UCBSettings,

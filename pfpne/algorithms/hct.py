@@ -259,7 +259,7 @@ class TreeClient(Client):
         return self._centers(self.state[0]["best"])[0]
 
 
-def make_alone(constants_of, task: Task, settings: TreeSettings) -> tuple[Server, list[Client]]:
+def make_tree_clients(constants_of, task: Task, settings: TreeSettings) -> tuple[Server, list[Client]]:
     """Make a server that sends no message, and M clients, each on its own tree.
 
     constants_of: `hct_constants`, or a function like it.

@@ -57,7 +57,7 @@ EARLY_RHO_STAGE1 = 0.63
 STANDARD_ERRORS = 3  # the critical value of the heterogeneity test and of own_check
 MIN_ERROR = 1e-12
 DECIMALS = 12  # het^2 is sent with so many decimals, so that it is the same with and without masks
-LOUD = 10  # a client weighs less if its variance exceeds this multiple of the (lower) median variance
+LOUD_MULTIPLE = 10  # a client weighs less if its variance exceeds this multiple of the (lower) median variance
 OWN_NOISE = 4  # a client has its own c_sigma if its variance differs from sigma^2 by more than this factor
 QUIET = 0.03  # sigma below which averaging does not help
 FEW_CLIENTS = 3  # with at most this many clients, stage 1 has at most T^(2/3) steps
@@ -451,7 +451,7 @@ class PlusServer(PFPNEServer):
         variances, is_binary, M = variances[:, 0], bool(binary.all()), len(means)
         weighs = self.settings.noise_aware and not (self.binary and is_binary)
         low, high = self.task.reward_limits
-        limit = min(LOUD * float(np.sort(variances)[(M - 1) // 2]), (high - low) ** 2) if weighs else 0.0
+        limit = min(LOUD_MULTIPLE * float(np.sort(variances)[(M - 1) // 2]), (high - low) ** 2) if weighs else 0.0
         weights = weights_of(variances, limit)
         total, compared = float(weights.sum()), weights == 1
         mean = (weights[:, None] * means).sum(axis=0) / total

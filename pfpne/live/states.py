@@ -191,14 +191,14 @@ class _Writer:
 class _Reader:
     """Reads a state from a text with a given number of characters.
 
-    room: the number of numbers that may still be made. weights: for each container read, the number of values that it
+    numbers_left: how many numbers may still be made. weights: for each container read, the number of values that it
     would have if none of them were shared; repeated references could otherwise exceed any memory. steps: a tree -> the
     step before its next one.
     """
 
     def __init__(self, characters: int):
         self.known, self.kept, self.steps = classes(), [], {}
-        self.heaviest, self.room = 1000 + 4 * characters, FREE_NUMBERS + FREE_NUMBERS_PER_CHARACTER * characters
+        self.heaviest, self.numbers_left = 1000 + 4 * characters, FREE_NUMBERS + FREE_NUMBERS_PER_CHARACTER * characters
         self.weights: dict[int, int] = {}
 
     def read(self, x):
@@ -227,9 +227,14 @@ class _Reader:
         self.weights[id(restored)] = self._weight(restored, sizes=True)
         return restored
 
-    def _use_room(self, numbers: int) -> None:
-        self.room -= numbers
-        check(self.room >= 0, "what restoring a state makes", "little more than what it holds", f"{numbers} numbers")
+    def _use_numbers(self, numbers: int) -> None:
+        self.numbers_left -= numbers
+        check(
+            self.numbers_left >= 0,
+            "what restoring a state makes",
+            "little more than what it holds",
+            f"{numbers} numbers",
+        )
 
     def _list(self, values: list) -> list:
         return self._weighed([self.read(value) for value in values])
@@ -287,7 +292,7 @@ class _Reader:
         restored: Any = object.__new__(kind)
         self.weights[id(restored)] = weight
         if hasattr(kind, "__setstate__"):
-            self._use_room(_numbers_made(state))
+            self._use_numbers(_numbers_made(state))
             restored.__setstate__(state)
         else:
             vars(restored).update(state)
@@ -298,7 +303,7 @@ class _Reader:
         """Check a tree, and record which evaluations its next step has to follow: its own, or its PlusClient's."""
         hct, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "pf_pne_plus"))
         if isinstance(restored, hct.TreeClient):
-            self._use_room(restored.node.size + restored.constants[0].size)
+            self._use_numbers(restored.node.size + restored.constants[0].size)
             _check_tree(restored)
             self.steps[id(restored)] = restored, restored.t
         elif isinstance(restored, plus.PlusClient) and restored.tree is not None:

@@ -8,15 +8,15 @@ from pfpne.problems import smooth, synthetic
 from pfpne.problems.base import Objective, Problem
 from pfpne.problems.functions import problem_from_functions
 from pfpne.problems.landmine import LandmineProblem, LogLandmineProblem
-from pfpne.problems.synthetic import OneDimensional, Rastrigin, ShiftedProblem, Synthetic
+from pfpne.problems.synthetic import KnownPeaksProblem, Rastrigin, ShiftedProblem, Synthetic
 from pfpne.validation import check, check_amount, check_count, unknown_name
 
 __all__ = ["OBJECTIVES", "OBJECTIVE_NAMES", "Problem", "make_problem", "problem_from_functions"]
 
 OBJECTIVES: dict[str, Objective] = {
-    "garland": Synthetic(synthetic.garland, 0.0, 1.0, synthetic.GARLAND_PEAKS, d=1, problem=OneDimensional),
+    "garland": Synthetic(synthetic.garland, 0.0, 1.0, synthetic.GARLAND_PEAKS, d=1, problem=KnownPeaksProblem),
     "doublesine": Synthetic(
-        synthetic.doublesine, 0.0, 1.0, synthetic.DOUBLESINE_PEAKS, closed_form=False, d=1, problem=OneDimensional
+        synthetic.doublesine, 0.0, 1.0, synthetic.DOUBLESINE_PEAKS, closed_form=False, d=1, problem=KnownPeaksProblem
     ),
     "himmelblau": Synthetic(synthetic.himmelblau, -5.0, 5.0, synthetic.HIMMELBLAU_PEAKS, d=2, problem=ShiftedProblem),
     "ackley": Synthetic(synthetic.ackley, -1.0, 1.0, synthetic.ORIGIN, d=2, problem=ShiftedProblem),
@@ -39,7 +39,7 @@ def make_problem(
     seed: int = 0,
     run: int = 0,
     d: int | None = None,
-    common: float = 0.0,
+    common_shift: float = 0.0,
 ) -> Problem:
     """Make the clients' objectives for one run.
 
@@ -58,7 +58,7 @@ def make_problem(
         Integers >= 0, which name the random streams. A client's shift, or its field, does not depend on M.
     d
         The dimension, of rastrigin alone; None for 10.
-    common
+    common_shift
         The standard deviation >= 0 of the shift that all clients of a run have in common, in the same units as shift.
 
     Returns
@@ -82,10 +82,10 @@ def make_problem(
     if name not in tuple(OBJECTIVES):
         raise ValueError(unknown_name("objective", name, OBJECTIVES))
     objective = OBJECTIVES[name]
-    for setting, value in (("shift", shift), ("common", common)):
+    for setting, value in (("shift", shift), ("common_shift", common_shift)):
         check_amount(setting, value)
     if d is not None:
         check_count("d", d, ", or None")
     d = objective.d if d is None else int(d)
     check(objective.any_d or d == objective.d, "d", f"{objective.d} (or None), the dimension of {name}", d)
-    return objective.problem(objective, name, d, n_clients, shift, common, noise, seed, run)
+    return objective.problem(objective, name, d, n_clients, shift, common_shift, noise, seed, run)

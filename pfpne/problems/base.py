@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.partition import check_domain
-from pfpne.problems.maxima import ACCURACY, raised, search_maximum
+from pfpne.problems.maxima import ACCURACY, search_maximum, with_margin
 from pfpne.validation import check_count, check_integer, check_noise, is_integer
 
 DEFAULT_MAX_DEPTH = 40  # of the partition, unless the objective sets its own
@@ -44,7 +44,7 @@ class Problem:
         "bernoulli", or the half-width of uniform noise.
     noise_slope
         The half-width at f_m = 0 minus the half-width at f_m = 1; in between it is linear in f_m. Most often 0.
-    shift, common
+    shift, common_shift
         The standard deviations of the clients' shifts, or None.
     seed, run
         Integers that name the random streams.
@@ -63,7 +63,7 @@ class Problem:
     """
 
     shift: float | None = None
-    common: float | None = None
+    common_shift: float | None = None
     candidates: np.ndarray | None = None
     max_cuts: int | None = None
     data_hash: str | None = None
@@ -126,14 +126,14 @@ class Problem:
     @functools.cached_property
     def _client_maxima(self) -> tuple[np.ndarray, np.ndarray]:
         points, values = self._search_client_maxima(range(self.n_clients))
-        return points, raised(values)
+        return points, with_margin(values)
 
     @functools.cached_property
     def _mean_maximum(self) -> tuple[np.ndarray, float]:
         if self.identical:
             return self.maximisers[0], float(self.optimum[0])
         x, value = self._search_mean_maximum()
-        return x, float(raised(value))
+        return x, float(with_margin(value))
 
     maximisers = functools.cached_property(lambda self: self._client_maxima[0])
     optimum = functools.cached_property(lambda self: self._client_maxima[1])
@@ -151,7 +151,8 @@ class Problem:
 class Objective:
     """A row of the table of objectives, of any family. d: the dimension; any_d: d is only the default.
 
-    problem(objective, name, d, n_clients, shift, common, noise, seed, run) -> Problem; objective is the row itself.
+    problem(objective, name, d, n_clients, shift, common_shift, noise, seed, run) -> Problem; objective is the row
+    itself.
     """
 
     problem: Callable[..., Problem]

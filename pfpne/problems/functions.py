@@ -102,4 +102,5 @@ def _given(name: str, maximum, shape: tuple) -> np.ndarray:
     return np.broadcast_to(maximum, shape)
 
 
-problem_from_functions = FunctionsProblem  # the name beside make_problem
+# What a user calls: a function in the way of `make_problem`. Calling it makes a FunctionsProblem.
+problem_from_functions = FunctionsProblem

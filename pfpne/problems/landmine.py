@@ -192,7 +192,7 @@ def load_table(path: Path = LANDMINE_TABLE, parts: int = PARTS) -> Table:
 
 
 class LandmineProblem(Problem):
-    """f_m(C, gamma): the recorded AUC of the field, on the grid alone (deviation 19); shift and common are ignored.
+    """f_m(C, gamma): the recorded AUC of the field, on the grid alone (deviation 19). It ignores the shifts.
 
     fields (M,): the field 0..28 of each client, drawn with replacement; the same on either axes.
     """
@@ -200,7 +200,7 @@ class LandmineProblem(Problem):
     axes = LINEAR
     candidates: np.ndarray
 
-    def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
+    def __init__(self, objective, name, d, n_clients, shift, common_shift, noise, seed, run):
         super().__init__(name, self.axes.domain, n_clients, noise, seed, run, self.axes.max_depth)
         self.max_cuts = self.axes.max_cuts
         table = load_table(self.axes.table, self.axes.parts)

@@ -1,9 +1,9 @@
 """Numerical maxima of functions over a box (d, 2) (deviation 16).
 
-A maximum with a closed form is exact. Any other maximum is the largest value found plus ACCURACY (`raised`), so that
-rounding lets no evaluation exceed it. `branch_and_bound` is for the clients' mean in one dimension: the largest value
-that it finds is at most ACCURACY below the maximum. `alternate` is for the mean of clipped functions, `search_maximum`
-for everything else.
+A maximum with a closed form is exact. Any other maximum is the largest value found plus ACCURACY (`with_margin`), so
+that rounding lets no evaluation exceed it. `branch_and_bound` is for the clients' mean in one dimension: the largest
+value that it finds is at most ACCURACY below the maximum. `alternate` is for the mean of clipped functions,
+`search_maximum` for everything else.
 """
 
 import math
@@ -13,12 +13,12 @@ import numpy as np
 
 from pfpne.rng import stream
 
-ACCURACY = 1e-9  # the accuracy of a maximum without a closed form, which is raised by it
+ACCURACY = 1e-9  # the accuracy of a maximum without a closed form, which is added to it
 GRID_SIDE = 129  # points per dimension of the first grid, in two dimensions
 
 
-def raised(value):
-    """Return a numerical maximum raised by ACCURACY, at most 1."""
+def with_margin(value):
+    """Return a numerical maximum plus ACCURACY, at most 1."""
     return np.minimum(value + ACCURACY, 1.0)
 
 

@@ -1,7 +1,8 @@
 """The synthetic objectives: PyXAB's functions, scaled to [0, 1], moved by each client's shift and clipped.
 
 f_m(x) = clip(f(x - s_m), 0, 1), where s_m = s_0 + e_m is shifts[m] (d,). In each dimension both summands are normal.
-s_0 is shared by all clients and has standard deviation common x width; e_m is the client's own and has shift x width.
+s_0 is shared by all clients and has standard deviation common_shift x width; e_m is the client's own and has shift x
+width.
 Source: paper, Section 4 (deviation 21). A function is (n, d) -> (n,), elementwise, with sums in a fixed order: a value
 does not depend on the other points of the call.
 """
@@ -19,9 +20,9 @@ from pfpne.problems.maxima import (
     branch_and_bound,
     golden_section,
     inside,
-    raised,
     scan_points,
     search_maximum,
+    with_margin,
 )
 from pfpne.rng import stream
 
@@ -96,15 +97,15 @@ HIMMELBLAU_PEAKS = _ROOTS, 1.0
 class ShiftedProblem(Problem):
     """f_m(x) = clip(f(x - s_m), 0, 1). A client whose highest peak has left the domain is searched for its maximum."""
 
-    def __init__(self, objective, name, d, n_clients, shift, common, noise, seed, run):
+    def __init__(self, objective, name, d, n_clients, shift, common_shift, noise, seed, run):
         super().__init__(name, [[objective.low, objective.high]] * d, n_clients, noise, seed, run)
         self.objective, self.function = objective, objective.function
-        self.shift, self.common = float(shift), float(common)
+        self.shift, self.common_shift = float(shift), float(common_shift)
         self.peaks, self.heights = map(np.asarray, objective.peaks)
         draws = [stream(seed, name, run, m, "shift").standard_normal(d) for m in range(n_clients)]
         shared = stream(seed, name, run, "common shift").standard_normal(d)
         width = objective.high - objective.low
-        self.shifts = self.shift * width * np.array(draws) + self.common * width * shared  # (M, d)
+        self.shifts = self.shift * width * np.array(draws) + self.common_shift * width * shared  # (M, d)
         self.shifts.setflags(write=False)
         self.identical = bool(np.all(self.shifts == self.shifts[0]))
 
@@ -128,12 +129,12 @@ class ShiftedProblem(Problem):
         best = np.arange(self.n_clients), values.argmax(axis=1)
         points, values = points[best], values[best]
         if not self.objective.closed_form:
-            values = raised(values)
+            values = with_margin(values)
         without_top = np.flatnonzero(values < self.heights.max())  # their highest peak has left the domain
         for m, x in zip(without_top, self._besides_peaks(without_top), strict=True):
             value = self.client_values(int(m), x[None])[0]
             if value > values[m]:
-                points[m], values[m] = x, raised(value)
+                points[m], values[m] = x, with_margin(value)
         return points, values
 
     def _besides_peaks(self, clients: np.ndarray) -> np.ndarray:
@@ -146,8 +147,11 @@ class ShiftedProblem(Problem):
         return search_maximum(self.mean_values, self.domain, extra)
 
 
-class OneDimensional(ShiftedProblem):
-    """A shifted problem whose local maxima are all known: a maximum is at a peak, or at an end of the domain."""
+class KnownPeaksProblem(ShiftedProblem):
+    """A shifted problem in one dimension whose local maxima are all known.
+
+    A maximum over the domain is at a peak, or at an end of the domain.
+    """
 
     def _besides_peaks(self, clients):
         return self.domain.T[self.values(self.domain.T)[clients].argmax(axis=1)]
@@ -190,7 +194,7 @@ class Rastrigin(ShiftedProblem):
 class Synthetic(Objective):
     """One synthetic objective on [low, high]^d: its function and its peaks. Their heights are exact if closed_form.
 
-    For OneDimensional the peaks are all local maxima, in increasing x, with heights that rise up to the largest and
+    For KnownPeaksProblem the peaks are all local maxima, in increasing x, with heights that rise up to the largest and
     then fall. For other problems they are the global maxima, or NOWHERE.
     """
 

@@ -130,7 +130,7 @@ class NeuralSimulation:
         (M, K), p, g = self.values.shape, len(arms.theta_0), arms.g
         prior = np.zeros(K), (g * g).sum(axis=1) / settings.lambda_, np.empty((K, K)), np.full(K, -1)
         self.pooled = Ridge(g, *prior, np.eye(p) / settings.lambda_, np.zeros(K))  # V: all data of all clients
-        self.per_client = Ridge(*map(np.copy, self.pooled))  # lambda I + one client's data without t = 1
+        self.one_client_model = Ridge(*map(np.copy, self.pooled))  # lambda I + one client's data without t = 1
         self.linear = self.pooled  # the model of UCB_b, which at t = 1 differs from client to client
         # The arms played at t = 1, and the share of the clients that played each.
         self.first_arms = np.zeros(0, dtype=np.int64), np.zeros(0)
@@ -144,8 +144,8 @@ class NeuralSimulation:
         s, M, end, columns = self.settings, len(self.values), self.t + n, []
         while self.t < end:
             if self.t >= s.stop and s.alpha(self.t) == 1:
-                model, left = (self.per_client, *self.first_arms, self.value, s.nu_2, s.lambda_), end - self.t
-                last = last_arm(*model)  # its plays change nothing, so they are not counted in `per_client`
+                model, left = (self.one_client_model, *self.first_arms, self.value, s.nu_2, s.lambda_), end - self.t
+                last = last_arm(*model)  # its plays change nothing, so they are not counted in `one_client_model`
                 arms = settled_plays(*model, left) if last < 0 else np.full(left, last)
                 columns.append(np.broadcast_to(arms, (M, len(arms))))
             else:
@@ -159,7 +159,7 @@ class NeuralSimulation:
         bounds = (1 - alpha) * upper_bound(self.linear.mean, self.linear.variance, s.nu, s.lambda_)  # UCB_b
         if alpha > 0:
             bounds += alpha * upper_bound(
-                self.value, mean_variance(self.per_client, *self.first_arms), s.nu_2, s.lambda_
+                self.value, mean_variance(self.one_client_model, *self.first_arms), s.nu_2, s.lambda_
             )  # UCB_a
         arms = np.full(M, np.argmax(bounds, axis=-1))
         rewards = self.values[np.arange(M), arms]
@@ -170,9 +170,9 @@ class NeuralSimulation:
         if self.t == 1:
             self.first_arms, self.linear = (different, counts / M), self.pooled
         else:
-            add_plays(self.per_client, k, 1.0, 0.0)
+            add_plays(self.one_client_model, k, 1.0, 0.0)
         if self.t == 0:  # each client knows its own reward r alone, of arm a: the mean is r g_k V^-1 g_a
-            self.linear = self.per_client._replace(mean=np.outer(rewards, covariance(self.per_client, k)))
+            self.linear = self.one_client_model._replace(mean=np.outer(rewards, covariance(self.one_client_model, k)))
         if alpha < 1:  # alpha never falls, so from alpha = 1 on UCB_b is not needed
             for a, count in zip(different, counts, strict=True):
                 add_plays(self.pooled, a, float(count), rewards[arms == a].sum())

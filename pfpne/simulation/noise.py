@@ -1,4 +1,4 @@
-"""Noise wraps the noiseless values: one uniform draw for each pull."""
+"""Add noise to noiseless values, with one uniform draw for each pull."""
 
 import numpy as np
 
@@ -6,9 +6,10 @@ from pfpne.rng import stream
 
 
 def noisy(means: np.ndarray, noise, u: np.ndarray, slope: float = 0.0) -> np.ndarray:
-    """Return rewards, written over the uniforms u in [0, 1): u < mean (Bernoulli), or mean + a (2u - 1).
+    """Turn the uniforms u in [0, 1) into rewards, in place, and return them.
 
-    a is the noise, plus slope (1 - mean). The means are broadcast to the shape of u.
+    A reward is u < mean (Bernoulli), or mean + a (2u - 1) with a = noise + slope (1 - mean). The means are broadcast to
+    the shape of u.
     """
     if noise == "bernoulli":
         u[...] = u < means

@@ -15,7 +15,7 @@ from pfpne.federation import Federation, Task
 from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.rng import stream
-from pfpne.simulation.fast import fast_form
+from pfpne.simulation.fast import fast_simulation_of
 from pfpne.simulation.noise import draw_rewards, noise_streams
 from pfpne.simulation.record import Measurements, Recorder, Run, checkpoints_of
 from pfpne.validation import check, check_count
@@ -58,11 +58,11 @@ def partition_of(
     problem: Problem, cells: str, seed: int, run: int, partition_class: type[Partition] = Partition
 ) -> Partition:
     """Return the binary partition of a run, the same for all clients and algorithms."""
-    cells_seed = 0
+    cell_seed = 0
     if cells == "random":
-        cells_seed = int(stream(seed, problem.name, run, "cells").integers(2**64, dtype=np.uint64))
+        cell_seed = int(stream(seed, problem.name, run, "cells").integers(2**64, dtype=np.uint64))
     return partition_class(
-        problem.domain, max_depth=problem.max_depth, cells=cells, seed=cells_seed, max_cuts=problem.max_cuts
+        problem.domain, max_depth=problem.max_depth, cells=cells, seed=cell_seed, max_cuts=problem.max_cuts
     )
 
 
@@ -143,7 +143,7 @@ def simulate(
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, seed, key=(problem.name, run))
     checkpoints, streams, mail = checkpoints_of(T), noise_streams(problem, seed, run), [] if messages else None
     start, measurements = time.perf_counter(), None
-    fast = fast_form(algorithm)
+    fast = fast_simulation_of(algorithm)
     if fast is not None and not (messages or objects):
         measurements = fast(problem, task, made_settings, streams, checkpoints, global_regret)
     if measurements is None:

@@ -14,7 +14,7 @@ MAX_PULLS = 10**8  # the pulls of a block, limited to save memory: with a long h
 DONE, NO_ROOM, NO_VALUES = range(3)
 
 
-class Cells:
+class ReachedCells:
     """The cells that the trees of S neighbouring clients have reached, or may reach soon.
 
     Row 0 is the domain; n rows are in use. child (n,) is the row of a cell's first child, 0 if the k children are not
@@ -60,8 +60,9 @@ def play_on(node, state, constants, cell, child, value, steps_before, draws, pul
     """Make steps up to the last evaluation, or until something is missing; return (reason for the stop, row).
 
     The reason is DONE; NO_ROOM if the array of nodes is full; or NO_VALUES if the children of the node in that row have
-    no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in Cells. steps_before: the tree's steps
-    before the first of these draws. pulled, recommended (n, S): the cell of each pull, and the one recommended next.
+    no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in ReachedCells. steps_before: the steps
+    of the tree before the first of these draws. pulled, recommended (n, S): the cell of each pull, and the one
+    recommended next.
     """
     now = state[0]
     n, S = draws.uniform.shape
@@ -84,7 +85,7 @@ def play_on(node, state, constants, cell, child, value, steps_before, draws, pul
     return DONE, 0
 
 
-def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) -> np.ndarray:
+def play(cells: ReachedCells, tree: TreeClient, n: int, clients: range, noise_streams) -> np.ndarray:
     """Play a tree, n pulls by each client in turn; return the pulled cells and the recommended ones, (2, S, n)."""
     noise, steps_before = cells.problem.noise, int(tree.state[0]["next_step"]) - 1
     uniform = np.empty((n, len(clients)))
@@ -112,7 +113,7 @@ def play(cells: Cells, tree: TreeClient, n: int, clients: range, noise_streams) 
             cells.look_below(int(cell[row]), int(tree.node[row]["depth"]), int(tree.node[row]["index"]))
 
 
-def measure_played(cells: Cells, pulled, deployed, steps: np.ndarray, regret_before: np.ndarray) -> tuple:
+def measure_played(cells: ReachedCells, pulled, deployed, steps: np.ndarray, regret_before: np.ndarray) -> tuple:
     """Measure the regret of the pulled cells (S, n), and the simple regret of the cells deployed after each pull.
 
     steps (C,): the numbers of pulls after which to measure. regret_before (1 or 2, S): the regret before the first
@@ -141,7 +142,7 @@ def play_trees(
     if len(regret_before) == 2:  # means over all clients are computed once for each cell, so that all share the cells
         size = M
     for clients in (range(a, min(a + size, M)) for a in range(0, M, size)):
-        cells = Cells(problem, task.partition, clients)
+        cells = ReachedCells(problem, task.partition, clients)
         played = [play(cells, next(trees), task.horizon - t_before, range(m, m + 1), noise_streams) for m in clients]
         pulled, deployed = np.concatenate(played, axis=1)
         steps = checkpoints[checkpoints >= t_before] - t_before
@@ -150,8 +151,10 @@ def play_trees(
     return np.concatenate(regret, axis=1), np.concatenate(simple), np.concatenate(best_points)
 
 
-def simulate_alone(constants_of, problem, task, settings, noise_streams, checkpoints, global_regret) -> Measurements:
-    """Simulate the clients that make_alone makes."""
+def simulate_tree_clients(
+    constants_of, problem, task, settings, noise_streams, checkpoints, global_regret
+) -> Measurements:
+    """Simulate the clients that make_tree_clients makes."""
     constants = constants_of(settings, task.partition, task.horizon)
     trees = (TreeClient(task, constants) for _ in range(task.n_clients))
     no_regret = np.zeros((1 + global_regret, task.n_clients))
@@ -165,7 +168,7 @@ def simulate_centralized(problem, task, settings, noise_streams, checkpoints, gl
     """Simulate the clients that make_centralized makes. A client deploys the cell that it pulled last."""
     M, T, d = task.n_clients, task.horizon, task.partition.d
     tree = TreeClient(task, hct_constants(settings, task.partition, M * T))
-    cells = Cells(problem, task.partition, range(M))
+    cells = ReachedCells(problem, task.partition, range(M))
     pulled, _ = play(cells, tree, T, range(M), noise_streams)
     rounds = np.array([0, M, M * d]) + np.arange(T + 1)[:, None] * [1, 0, 0]
     rounds[0, 1:] = 0, d  # the first point goes down before any evaluation

@@ -192,9 +192,9 @@ class Search:
     def _make_federation(self, name: str, settings: dict) -> Federation:
         """Make the server and the clients, for the unit cube and rewards in [0, 1]."""
         seed, noise = self.request["seed"], self.request["noise"]
-        cells = int(stream(seed, "tune", "cells").integers(2**64, dtype=np.uint64))
+        cell_seed = int(stream(seed, "tune", "cells").integers(2**64, dtype=np.uint64))
         task = Task(
-            Partition(self.space.domain, seed=cells),
+            Partition(self.space.domain, seed=cell_seed),
             n_clients=len(self.names),
             horizon=self.request["n_evaluations"],
             noise=noise if noise is None or isinstance(noise, str) else noise / (self.reward.high - self.reward.low),

@@ -31,7 +31,7 @@ from pfpne.simulation.record import Run
 
 # The shift that all clients of a run have in common, so that runs of identical clients differ (deviation 21).
 COMMON_SHIFT = 0.1
-IDENTICAL_CLIENTS = {"shift": 0.0, "common": COMMON_SHIFT}
+IDENTICAL_CLIENTS = {"shift": 0.0, "common_shift": COMMON_SHIFT}
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Study:
     def experiment(self, objective: str, algorithm: str, noise, n_runs: int | None = None, **changes) -> Experiment:
         """One algorithm at this scale, by default in the runs of the main comparison.
 
-        changes: other values of n_clients, horizon, shift, common, cells, settings, ...
+        changes: other values of n_clients, horizon, shift, common_shift, cells, settings, ...
         """
         scale = {name: getattr(self, name) for name in ("n_clients", "horizon", "shift", "seed")}
         scale |= {"n_runs": n_runs or self.claim_runs, "noise": noise, **changes}

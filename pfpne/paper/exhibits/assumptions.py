@@ -65,7 +65,7 @@ ASSUMPTIONS_BY_DEPTH = {  # the columns of one depth of a problem
 
 def measure_problem(deepest: int, objective: str, M: int, shift: float, cells: str, seed: int, run: int) -> list[list]:
     """The values of ASSUMPTIONS for the problem of one run, then one row of ASSUMPTIONS_BY_DEPTH per depth."""
-    problem = make_problem(objective, M, shift, seed=seed, run=run, common=COMMON_SHIFT)
+    problem = make_problem(objective, M, shift, seed=seed, run=run, common_shift=COMMON_SHIFT)
     partition = partition_of(problem, cells, seed, run)
     H = min(deepest, partition.max_depth - 4)  # less on landmine, because its grid ends
     lows, highs = assumption_checks.cell_extremes(problem, partition, H)

@@ -62,7 +62,7 @@ ORACLE_MAX_DEPTH = 24  # deeper cells differ by less than any regret
 def scenarios(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
     """(objective, noise, client kind, changes of the experiment) of each scenario."""
     for client_kind, shift in CLIENT_SHIFTS.items():
-        changes = {"shift": p.shift if shift is None else shift, "common": COMMON_SHIFT}
+        changes = {"shift": p.shift if shift is None else shift, "common_shift": COMMON_SHIFT}
         for objective in SYNTHETIC_OBJECTIVES:
             for noise in PROFILES[p.profile].noises:
                 yield objective, noise, client_kind, changes

@@ -40,7 +40,7 @@ from pfpne.partition import Partition
 from pfpne.problems import Problem
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import Evaluations, run_phases
-from pfpne.simulation.tree import Cells, play
+from pfpne.simulation.tree import ReachedCells, play
 
 # The columns of one depth of a run; nan if there is nothing to count. own, global and borrowed are coverages: the
 # coverage of f_m by the clients' own intervals, of f-bar by the server's, and of f_m by the server's.
@@ -118,7 +118,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
     evaluations, own_trees = run_phases(PFPNEPlus, PlusServer, *arguments, evaluations_class=_CountedEvaluations)
     if own_trees is None:  # the horizon ends the run in stage 1
         return [NO_COUNTS | {"depth": h, "spent": n / horizon} for h, n in evaluations.made.items()]
-    cells, left, parts, deployed = Cells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []
+    cells, left, parts, deployed = ReachedCells(problem, partition, range(M)), horizon - int(evaluations.t[0]), [], []
     for m, tree in enumerate(own_trees.trees):
         size = tree.state[0]["size"]
         before = tree.node["count"][:size].copy()

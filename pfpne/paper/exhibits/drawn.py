@@ -20,7 +20,7 @@ from pfpne.federation import Federation, Task
 from pfpne.problems.base import Problem
 from pfpne.problems.maxima import search_maximum
 from pfpne.rng import stream
-from pfpne.simulation.fast import fast_form
+from pfpne.simulation.fast import fast_simulation_of
 from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.record import Measurements, checkpoints_of
 from pfpne.simulation.simulate import partition_of, run_objects
@@ -28,7 +28,7 @@ from pfpne.simulation.simulate import partition_of, run_objects
 MOST_PULLS = 500_000  # the largest M T: longer horizons are shortened
 CLIENT_COUNTS = (2, 5, 10, 20, 50)
 HORIZONS = (1_000, 3_000, 10_000, 30_000)
-LOUD = 15.0  # the loud client's noise, in units of the others'
+LOUD_FACTOR = 15.0  # the loud client's noise, in units of the others'
 UNIT = np.array([[0.0, 1.0]])
 
 
@@ -322,7 +322,7 @@ class DrawnProblem(Problem):
     def streams(self) -> list:
         """The clients' noise: uniforms, or transformed uniforms if the noise is not uniform."""
         scenario, streams = self.scenario, noise_streams(self, self.seed, self.run)
-        loud = [LOUD if m == 0 and scenario.kind == "one loud" else 1.0 for m in range(self.n_clients)]
+        loud = [LOUD_FACTOR if m == 0 and scenario.kind == "one loud" else 1.0 for m in range(self.n_clients)]
         if scenario.noise in ("bernoulli", "heteroscedastic", "uniform"):
             return [
                 rng if times == 1 else Transformed(rng, functools.partial(_widened, times=times))
@@ -399,7 +399,11 @@ def simulate_with(
     algorithm, seed, run = get_algorithm(name), problem.seed, problem.run
     partition = partition_of(problem, cells, seed, run)
     task = Task(partition, problem.n_clients, horizon, noise, None, seed, key=(problem.name, run))
-    fast, made_settings, checkpoints = fast_form(algorithm), make_settings(name, settings), checkpoints_of(horizon)
+    fast, made_settings, checkpoints = (
+        fast_simulation_of(algorithm),
+        make_settings(name, settings),
+        checkpoints_of(horizon),
+    )
     if fast is not None:
         return fast(problem, task, made_settings, streams, checkpoints, False)
     federation = Federation(*algorithm.make_server_and_clients(task, made_settings), algorithm.up, algorithm.down)

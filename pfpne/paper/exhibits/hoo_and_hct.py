@@ -14,7 +14,7 @@ from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.rows import rows_of_runs
 from pfpne.partition import Partition
 from pfpne.simulation.noise import noise_streams
-from pfpne.simulation.tree import Cells, play
+from pfpne.simulation.tree import ReachedCells, play
 
 # Mixture -> its parts from HOO; it has the others from HCT. The parts are
 # - width: the interval of a node, sqrt(2 log T / n) instead of c sqrt(log(1/delta~) / n), c = 0.1;
@@ -48,7 +48,10 @@ def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
     problem, T, parts = experiment.problem(run), experiment.horizon, MIXTURES[search]
     partition = experiment.partition(run)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
-    cells, streams = Cells(problem, partition, range(problem.n_clients)), noise_streams(problem, experiment.seed, run)
+    cells, streams = (
+        ReachedCells(problem, partition, range(problem.n_clients)),
+        noise_streams(problem, experiment.seed, run),
+    )
     totals = []
     for m in range(problem.n_clients):
         tree = TreeClient(task, constants_with_parts(parts, partition, T))

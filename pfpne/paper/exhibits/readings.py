@@ -270,7 +270,7 @@ def _key(reading: Reading, objective: str, name: str) -> tuple:
     """The part of a reading that decides the runs of an algorithm: readings with equal keys have the same runs."""
     experiment = reading.experiment(objective, name, SEARCH_SEED, n_runs_of(reading))
     settings = tuple(sorted(experiment.settings.items()))
-    problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common
+    problem = experiment.objective, experiment.n_clients, experiment.noise, experiment.shift, experiment.common_shift
     scale = experiment.cells_for(*experiment.algorithms), experiment.horizon, experiment.n_runs
     return (*problem, *scale, name, settings, reading.variant(name))
 

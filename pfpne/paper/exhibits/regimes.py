@@ -125,7 +125,7 @@ def _run_regimes(
     contenders: {name: (algorithm, settings)}. changes: another seed, other cells, and d, the {objective: d} of
     objectives with an unusual dimension.
     """
-    same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common": COMMON_SHIFT, "d": {}} | changes
+    same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common_shift": COMMON_SHIFT, "d": {}} | changes
 
     def experiments(objective, noise, shift, M, T) -> list[Experiment]:
         scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": same["d"].get(objective)}
@@ -238,7 +238,7 @@ def _spread(p: Parameters, objective: str, shift: float, M: int) -> float:
     """The standard deviation across clients of f_m at a point: its root mean square over cells and runs."""
     variances = []
     for run in range(p.n_runs):
-        problem = make_problem(objective, M, shift, seed=p.seed, run=run, common=COMMON_SHIFT)
+        problem = make_problem(objective, M, shift, seed=p.seed, run=run, common_shift=COMMON_SHIFT)
         partition = partition_of(problem, p.cells, p.seed, run)
         values = problem.values(partition.centers(SPREAD_DEPTH, np.arange(1, 2**SPREAD_DEPTH + 1)))
         variances.append(values.var(axis=0, ddof=min(1, M - 1)).mean())

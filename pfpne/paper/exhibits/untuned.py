@@ -28,7 +28,7 @@ from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import HCT_NOISE_EARLY, PAGE, label, rounded
-from pfpne.simulation.fast import fast_form
+from pfpne.simulation.fast import fast_simulation_of
 
 SUBJECT = "pf-pne+"
 SIX_RIVALS = [name for name in RANKED_ON_MAP if name != SUBJECT]
@@ -90,7 +90,7 @@ def _means(
 def _mean_regret(scenario: DrawnScenario, name: str, given: dict, first: int, n_runs: int, folder: Path) -> float:
     row = ALGORITHMS[name]
     content = {"scenario": dataclasses.asdict(scenario), "settings": given, "first": first, "n_runs": n_runs}
-    key = cache.key(content, simulate_drawn, row, fast_form(row))
+    key = cache.key(content, simulate_drawn, row, fast_simulation_of(row))
 
     def make() -> list[list]:
         runs = range(first, first + n_runs)

@@ -189,7 +189,7 @@ class Drifting(NeuralSimulation):
         g = np.concatenate([gradients(self.theta[0], self.arms.inputs, self.settings.width), self.last[0]])
         inverse, K, none = np.linalg.inv(prior + self.own), len(g), len(self.last[1])
         variance = np.einsum("kp,kp->k", g @ inverse, g)
-        self.per_client = Ridge(g, np.zeros(K), variance, np.empty((K, K)), np.full(K, -1), inverse, np.zeros(K))
+        self.one_client_model = Ridge(g, np.zeros(K), variance, np.empty((K, K)), np.full(K, -1), inverse, np.zeros(K))
         self.first_arms = np.arange(K - none, K), self.last[1]
         self.value = np.concatenate([self.value, np.full(none, -np.inf)])
 
@@ -202,7 +202,7 @@ class Centred(NeuralSimulation):
         s, arms = self.settings, self.arms
         arms.inputs[:-1] = self.scaled(arms.inputs[:-1])  # nothing has been played yet
         g = gradients(arms.theta_0, arms.inputs, s.width)
-        for ridge in (self.pooled, self.per_client):
+        for ridge in (self.pooled, self.one_client_model):
             ridge.g[:], ridge.variance[:] = g, (g * g).sum(axis=1) / s.lambda_
         self.value, _ = network(arms.theta_0, arms.inputs, s.width)
 

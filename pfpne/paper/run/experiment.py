@@ -13,7 +13,7 @@ from pfpne.federation import Task
 from pfpne.paper.run import cache
 from pfpne.partition import Partition
 from pfpne.problems import OBJECTIVES, Problem, make_problem
-from pfpne.simulation.fast import fast_form
+from pfpne.simulation.fast import fast_simulation_of
 from pfpne.simulation.record import Run
 from pfpne.simulation.simulate import partition_of, simulate
 from pfpne.validation import check, check_count, unknown_name
@@ -36,8 +36,8 @@ class ProblemSetup:
     n_clients, horizon : int
         M, and T: evaluations per client.
     noise : float or "bernoulli"
-        As in `pfpne.make_problem`, and so are shift, common, seed and d.
-    shift, common : float
+        As in `pfpne.make_problem`, and so are shift, common_shift, seed and d.
+    shift, common_shift : float
         Standard deviations of the clients' own shifts and of the shift that they share, in widths of the domain.
     cells : str
         "random" or "cyclic", as in `pfpne.simulate`.
@@ -70,7 +70,7 @@ class ProblemSetup:
     shift: float = 0.1
     cells: str = "random"
     seed: int = 0
-    common: float = 0.0
+    common_shift: float = 0.0
     d: int | None = None
     data_hash: str | None = field(init=False, repr=False)
 
@@ -81,7 +81,7 @@ class ProblemSetup:
             **{name: int(getattr(self, name)) for name in ("n_clients", "horizon", "seed")},
             noise=self.noise if isinstance(self.noise, str) else float(self.noise),
             shift=problem.shift or 0.0,  # landmine has none
-            common=problem.common or 0.0,
+            common_shift=problem.common_shift or 0.0,
             d=problem.d,
             data_hash=problem.data_hash,
         )
@@ -89,14 +89,16 @@ class ProblemSetup:
     @property
     def _one_client(self) -> Problem:
         """The problem with one client, which costs little to make and refuses every wrong value."""
-        return make_problem(self.objective, 1, self.shift, self.noise, self.seed, d=self.d, common=self.common)
+        return make_problem(
+            self.objective, 1, self.shift, self.noise, self.seed, d=self.d, common_shift=self.common_shift
+        )
 
     def _make_plain(self, **values) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def _problem_arguments(self, run: int) -> dict:
-        names = ("n_clients", "noise", "seed", "shift", "common", "d")
+        names = ("n_clients", "noise", "seed", "shift", "common_shift", "d")
         return {"name": self.objective, "run": run, **{name: getattr(self, name) for name in names}}
 
     def problem(self, run: int) -> Problem:
@@ -194,7 +196,7 @@ class Experiment(ProblemSetup):
             "data": self.data_hash,
         }
         row = ALGORITHMS[algorithm]
-        return cache.key(content, Experiment, row, fast_form(row), OBJECTIVES[self.objective])
+        return cache.key(content, Experiment, row, fast_simulation_of(row), OBJECTIVES[self.objective])
 
     def simulate(self, algorithm: str | Algorithm, run: int, partition_class: type[Partition] = Partition) -> Run:
         """Simulate one run now.
