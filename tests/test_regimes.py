@@ -234,11 +234,17 @@ def test_which_Delta_is_read_off_the_curves(parameters, folder):
     given = regimes.break_even(parameters, folder)
     assert len(given) == 2 * len(regimes.BREAK_EVEN_DELTAS) and set(given["given"]) == set(regimes.BREAK_EVEN_DELTAS)
     made = pd.DataFrame(
-        {"given": [0.0, 0.25, 0.5, 1.0], "ratio": [2.0, 0.5, 0.8, 1.0], "own": 0.9, "fed": 2.0, "Delta": 0.3}
+        {
+            "given": [0.0, 0.25, 0.5, 1.0],
+            "ratio": [2.0, 0.5, 0.8, 1.0],
+            "ratio_true_Delta": 0.9,
+            "ratio_fed_pne": 2.0,
+            "Delta": 0.3,
+        }
     )
     words = guide._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
     assert "below PE's in 1 of 1 cases, and within 10% of that with the best Delta in 0." in words
-    assert "Federating stops paying below a Delta of 0.25 (0.25 to 0.25); at 0 it pays again in 0 cases." in words
+    assert "With every Delta from 0.25 (0.25 to 0.25) upwards, the regret is at most 1% above PE's. In 0 cases" in words
 
 
 def test_pictures(parameters, table, folder):
@@ -298,15 +304,22 @@ def test_break_even_is_measured_against_pe(parameters, folder):
         return summarize(experiment, 1, folder)["regret"].mean()
 
     assert row["ratio"] == pytest.approx(mean("pf-pne", Delta=0.25) / mean("pe"))
-    assert row["fed"] == pytest.approx(mean("fed-pne") / mean("pe"))
-    assert row["own"] == pytest.approx(mean("pf-pne", Delta="true") / mean("pe"))
+    assert row["ratio_fed_pne"] == pytest.approx(mean("fed-pne") / mean("pe"))
+    assert row["ratio_true_Delta"] == pytest.approx(mean("pf-pne", Delta="true") / mean("pe"))
 
 
 def test_federating_pays_down_to_the_delta_below_which_it_costs_more_than_a_percent():
-    made = pd.DataFrame({"given": [0.0, 0.25, 0.5, 1.0], "ratio": [0.9, 1.1, 1.005, 1.0], "own": 1.05, "fed": 2.0})
+    made = pd.DataFrame(
+        {
+            "given": [0.0, 0.25, 0.5, 1.0],
+            "ratio": [0.9, 1.1, 1.005, 1.0],
+            "ratio_true_Delta": 1.05,
+            "ratio_fed_pne": 2.0,
+        }
+    )
     made = made.assign(Delta=0.3, objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10)
     words = guide._which_Delta(made)
-    assert "below a Delta of 0.5 (" in words and "at 0 it pays again in 1 cases." in words
+    assert "every Delta from 0.5 (" in words and "In 1 cases some smaller Delta costs more" in words
     assert (
         "below PE's in 0 of 1 cases, and within 10% of that with the best Delta in 0." in words
         and "The best Delta is 0 (" in words
@@ -319,7 +332,7 @@ def test_of_Delta_the_cases_with_identical_clients_are_counted_apart():
     for M, (shift, ratio) in enumerate([(0.1, [2.0, 0.9, 0.5]), (0.0, [0.6, 0.7, 1.0]), (0.0, [0.8, 0.5, 1.0])]):
         curve = pd.DataFrame({"given": [0.0, 0.25, 0.5], "ratio": ratio, "Delta": 3 * shift, "shift": shift})
         own = 0.52 if shift else ratio[0]  # with identical clients the true Delta is 0
-        curves.append(curve.assign(own=own, clients=M, objective="garland", noise=0.1, horizon=10))
+        curves.append(curve.assign(ratio_true_Delta=own, clients=M, objective="garland", noise=0.1, horizon=10))
     words = guide._which_Delta(pd.concat(curves))
     assert (
         "below PE's in 1 of 1 cases, and within 10% of that with the best Delta in 1. The best Delta is 0.5 (" in words
@@ -328,9 +341,17 @@ def test_of_Delta_the_cases_with_identical_clients_are_counted_apart():
 
 
 def test_where_federating_never_stops_paying_it_does_not_pay_again():
-    made = pd.DataFrame({"given": [0.0, 0.5, 1.0], "ratio": [0.9, 0.8, 1.0], "own": 0.8, "fed": 2.0, "Delta": 0.3})
+    made = pd.DataFrame(
+        {
+            "given": [0.0, 0.5, 1.0],
+            "ratio": [0.9, 0.8, 1.0],
+            "ratio_true_Delta": 0.8,
+            "ratio_fed_pne": 2.0,
+            "Delta": 0.3,
+        }
+    )
     words = guide._which_Delta(made.assign(objective="garland", noise=0.1, shift=0.1, clients=5, horizon=10))
-    assert "below a Delta of 0 (0 to 0); at 0 it pays again in 0 cases." in words
+    assert "every Delta from 0 (0 to 0) upwards" in words and "In 0 cases some smaller Delta" in words
 
 
 def test_a_range_is_a_median_with_its_quartiles():

@@ -129,7 +129,7 @@ def ratio_to_others(table: pd.DataFrame, algorithm: str = "pf-pne+") -> pd.Serie
 
 def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
     """How often PF-PNE+ is within NEAR_BEST of the best of the others, by these columns and whether tuned there."""
-    ratio, parts, words_said = ratio_to_others(table), [], []
+    ratio, parts, previous_words = ratio_to_others(table), [], []
     rows = table[by].assign(near=ratio <= NEAR_BEST, tuned=table["objective"].isin(TUNED_OBJECTIVES))
     for kinds, group in rows.groupby(by, sort=False) if by else [((), rows)]:
         where = "".join(f"on {kind} cells " for kind in kinds)
@@ -141,9 +141,13 @@ def _near_the_best(table: pd.DataFrame, by: list[str]) -> str:
             )
             if len(side)
         }
-        said, words_said = words_said == [*sides], [*sides]  # the words of the part before serve again
-        shares = (f"{near.mean():.0%} of {len(near):,}{'' if said else words}" for words, near in sides.items())
+        # The words of the part before serve again.
+        shares = (
+            f"{near.mean():.0%} of {len(near):,}{'' if previous_words == [*sides] else words}"
+            for words, near in sides.items()
+        )
         parts.append(f"{where}in {' and '.join(shares)}")
+        previous_words = [*sides]
     return f"{'; '.join(parts)}. At worst it has {ratio.max():.2g} times the regret of the best."
 
 
@@ -229,21 +233,25 @@ def _which_Delta(break_even: pd.DataFrame) -> str:
     """Which Delta to give PF-PNE, from what `regimes.break_even` returns."""
     rows = []
     for _, curve in break_even.sort_values("given").groupby(REGIME_COLUMNS):
-        first, best_row = curve.iloc[0], curve.loc[curve["ratio"].idxmin()]  # Delta = 0, and the best of them
-        pays = curve["ratio"].le(1.01)[::-1].cummin()[::-1]  # from this Delta on, a percent apart
-        row = {"own": first["Delta"], "ratio": first["own"], "behind": first["own"] / best_row["ratio"]}
-        rows.append({**row, "best": best_row["given"], "pays": curve.loc[pays, "given"].min(), "zero": first["ratio"]})
+        at_zero, best_row = curve.iloc[0], curve.loc[curve["ratio"].idxmin()]
+        # Whether the regret is at most 1% above PE's with this Delta and every larger one.
+        pays = curve["ratio"].le(1.01)[::-1].cummin()[::-1]
+        row = {"true_Delta": at_zero["Delta"], "best_Delta": best_row["given"]}
+        row |= {"least_paying_Delta": curve.loc[pays, "given"].min()}
+        row |= {"ratio_true_Delta": at_zero["ratio_true_Delta"], "ratio_at_zero": at_zero["ratio"]}
+        rows.append(row | {"true_over_best": at_zero["ratio_true_Delta"] / best_row["ratio"]})
     cases = pd.DataFrame(rows)
-    differ, alike = cases[cases["own"] > 0], cases[cases["own"] == 0]
-    again = (differ["pays"] > 0) & (differ["zero"] < 1)
+    differ, identical = cases[cases["true_Delta"] > 0], cases[cases["true_Delta"] == 0]
+    pays_again = (differ["least_paying_Delta"] > 0) & (differ["ratio_at_zero"] < 1)
     return (
         f"**Which Delta to give {label('pf-pne')}.** Each Delta is a median, with its quartiles in brackets. With"
-        f" differing clients the true Delta is {_range(differ['own'])}. Given it, the regret is below PE's in"
-        f" {(differ['ratio'] < 1).sum()} of {len(differ)} cases, and within {NEAR_BEST - 1:.0%} of that with the best"
-        f" Delta in {(differ['behind'] <= NEAR_BEST).sum()}. The best Delta is {_range(differ['best'])}. Federating"
-        f" stops paying below a Delta of {_range(differ['pays'])}; at 0 it pays again in {again.sum()} cases. With"
-        f" identical clients, Delta = 0 is within {NEAR_BEST - 1:.0%} of the best in"
-        f" {(alike['behind'] <= NEAR_BEST).sum()} of {len(alike)} cases."
+        f" differing clients the true Delta is {_range(differ['true_Delta'])}. Given it, the regret is below PE's in"
+        f" {(differ['ratio_true_Delta'] < 1).sum()} of {len(differ)} cases, and within {NEAR_BEST - 1:.0%} of that with"
+        f" the best Delta in {(differ['true_over_best'] <= NEAR_BEST).sum()}. The best Delta is"
+        f" {_range(differ['best_Delta'])}. With every Delta from {_range(differ['least_paying_Delta'])} upwards, the"
+        f" regret is at most 1% above PE's. In {pays_again.sum()} cases some smaller Delta costs more than that, but"
+        f" Delta = 0 has less regret than PE. With identical clients, Delta = 0 is within {NEAR_BEST - 1:.0%} of the"
+        f" best in {(identical['true_over_best'] <= NEAR_BEST).sum()} of {len(identical)} cases."
     )
 
 

@@ -264,10 +264,8 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
     colors = dict(zip(shifts, sns.color_palette("flare", len(shifts)), strict=True))
     at_zero = min(x for x in table["given"].unique() if x > 0) / 4
     plotted = table[table["clients"] == M]
-    lowest, highest = (
-        plotted[["ratio", "own", "fed"]].min().min(),
-        plotted[["ratio", "own", "fed"]].max().max(),
-    )
+    ratios = plotted[["ratio", "ratio_true_Delta", "ratio_fed_pne"]]
+    lowest, highest = ratios.min().min(), ratios.max().max()
 
     figure, ((*axes,),) = new_figure((PAGE, 2.5), columns=len(objectives), sharex=True, sharey=True)
     for ax, objective in zip(axes, objectives, strict=True):
@@ -276,8 +274,8 @@ def draw_break_even(table: pd.DataFrame, p: Parameters) -> Exhibit:
             ax.plot(x, curve["ratio"], color=colors[shift], linewidth=1)
             first = curve.iloc[0]
             disc = {"markersize": 4, "color": colors[shift], "markeredgecolor": "black", "zorder": 3}
-            ax.plot(max(first["Delta"], at_zero), first["own"], "o", markeredgewidth=0.5, **disc)
-            ax.plot(at_zero / 2.5, first["fed"], "s", markersize=2.6, color=colors[shift], zorder=3)
+            ax.plot(max(first["Delta"], at_zero), first["ratio_true_Delta"], "o", markeredgewidth=0.5, **disc)
+            ax.plot(at_zero / 2.5, first["ratio_fed_pne"], "s", markersize=2.6, color=colors[shift], zorder=3)
         ax.axhspan(lowest / 2, 1, color=LOOKS["fed-pne"].color, alpha=0.07, linewidth=0)
         ax.set(xscale="log", yscale="log", xlabel="given $\\Delta$", title=title(objective))
         ax.set_ylim(lowest / 1.15, 1.15 * highest)

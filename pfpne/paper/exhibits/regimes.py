@@ -259,7 +259,8 @@ def break_even(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per Delta and regime: REGIME_COLUMNS; given, one of BREAK_EVEN_DELTAS; ratio, PF-PNE's mean R(T)/M over
-        PE's; own and fed, this ratio for PF-PNE with the true Delta and for Fed-PNE; Delta, the true one.
+        PE's; ratio_true_Delta and ratio_fed_pne, this ratio for PF-PNE with the true Delta and for Fed-PNE; Delta, the
+        true one.
     """
     contenders = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in BREAK_EVEN_DELTAS}
     contenders |= {name: MAP_CONTENDERS[name] for name in ("pe", "fed-pne", PF_PNE_WITH_TRUE_DELTA)}
@@ -267,7 +268,7 @@ def break_even(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     means = rows.pivot_table("regret", REGIME_COLUMNS, "contender", sort=False)
     ratios = means.div(means["pe"], axis=0)
     table = ratios[[*BREAK_EVEN_DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
-    more = ratios[[PF_PNE_WITH_TRUE_DELTA, "fed-pne"]].set_axis(["own", "fed"], axis=1)
+    more = ratios[[PF_PNE_WITH_TRUE_DELTA, "fed-pne"]].set_axis(["ratio_true_Delta", "ratio_fed_pne"], axis=1)
     more["Delta"] = (
         rows[rows["contender"] == PF_PNE_WITH_TRUE_DELTA].groupby(REGIME_COLUMNS, sort=False)["Delta"].mean()
     )
