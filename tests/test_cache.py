@@ -150,7 +150,7 @@ def test_every_import_is_followed_wherever_it_stands(tmp_path):
 def test_a_notebook_is_known_by_all_that_its_cells_import():
     imported = sources.imported_by(NOTEBOOKS_FOLDER / "1_synthetic_regret.ipynb")
     assert "pfpne.paper.exhibits.regret" in imported and "pfpne.paper.exhibits.assumptions" not in imported
-    whole = LOADED.reached(frozenset(imported), whole=True)
+    whole = LOADED.reached(frozenset(imported), follow_all=True)
     assert {"pfpne.paper.show.style", "pfpne.paper.run.parameters", "pfpne.algorithms", "pfpne.algorithms.gp"} <= {
         *whole
     }

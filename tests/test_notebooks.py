@@ -512,7 +512,7 @@ def test_after_an_error_no_other_notebook_begins(monkeypatch, stopped_by, code):
     monkeypatch.setattr(batch, "executions", lambda profile: [(name, {}) for name in three])
     monkeypatch.setattr(batch, "NOTEBOOKS", dict.fromkeys(three))
     begun = []
-    assert batch.figures("paper") == code and begun == ["first", "second"]
+    assert batch.run_batch("paper") == code and begun == ["first", "second"]
 
 
 def test_a_notebook_is_executed_again_only_if_something_changed(tmp_path):

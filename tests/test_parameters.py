@@ -15,7 +15,7 @@ from pfpne.paper.exhibits import maps, panels
 from pfpne.paper.run.folders import CUSTOM_FIGURES_FOLDER, FIGURES_FOLDER, SMOKE_FIGURES_FOLDER
 from pfpne.paper.run.notebooks import NOTEBOOKS
 from pfpne.paper.run.parameter_types import PARAMETERS, SETTINGS, ParameterError
-from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
+from pfpne.paper.run.parameters import EXPERIMENT_PARAMETERS, complete
 from pfpne.paper.show import export, style
 
 NOTEBOOK = "1_synthetic_regret"
@@ -139,7 +139,7 @@ CHANGES = (  # one at a time and in pairs, for each notebook that takes them
 
 def decisive(p) -> str:
     """All that decides a number."""
-    return json.dumps([getattr(p, name) for name in ("profile", "reading", *DECIDING_PARAMETERS, "settings")])
+    return json.dumps([getattr(p, name) for name in ("profile", "reading", *EXPERIMENT_PARAMETERS, "settings")])
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)

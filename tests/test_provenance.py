@@ -71,13 +71,13 @@ def whole_batch(tmp_path, monkeypatch):
 
 
 def test_a_whole_batch_names_the_commit_that_made_it(whole_batch, capsys):
-    assert batch.figures("paper") == 0 and "commit aaaaaaaaaa made them" in capsys.readouterr().out
+    assert batch.run_batch("paper") == 0 and "commit aaaaaaaaaa made them" in capsys.readouterr().out
     assert whole_batch["written"]() == {"a" * 40: {"one_garland": "digest of one"}}
     whole_batch |= {"commits": ["b" * 40] * 2, "whole": {}}  # by now the map was made, too
-    assert batch.figures("paper") == 0
+    assert batch.run_batch("paper") == 0
     assert whole_batch["written"]() == {"b" * 40: {"map": "digest of map", "one_garland": "digest of one"}}
     whole_batch |= {"commits": ["c" * 40] * 2, "whole": {"map": False}}  # the map is of an older commit
-    assert batch.figures("paper") == 0
+    assert batch.run_batch("paper") == 0
     assert whole_batch["written"]() == {"c" * 40: {"one_garland": "digest of one"}, "b" * 40: {"map": "digest of map"}}
 
 
@@ -86,20 +86,20 @@ def test_a_whole_batch_names_the_commit_that_made_it(whole_batch, capsys):
 )
 def test_no_commit_is_named_where_none_made_all(whole_batch, capsys, commits, said):
     whole_batch["commits"] = commits
-    assert batch.figures("paper") == 0
+    assert batch.run_batch("paper") == 0
     shown = capsys.readouterr().out
     assert "is left as it was" in shown and said in shown and whole_batch["written"]() is None
 
 
 def test_part_of_a_batch_or_a_failed_one_names_no_commit(whole_batch, monkeypatch):
-    assert batch.figures("paper", only="map") == 0
+    assert batch.run_batch("paper", only="map") == 0
     assert whole_batch["written"]() is None
 
     def fail(*_):
         raise batch.FailedNotebook("it failed")
 
     monkeypatch.setattr(batch, "execute_all", fail)
-    assert batch.figures("paper") == 1 and whole_batch["written"]() is None
+    assert batch.run_batch("paper") == 1 and whole_batch["written"]() is None
 
 
 def changed(monkeypatch, module: str, old: str, new: str) -> None:

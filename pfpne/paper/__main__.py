@@ -30,7 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
         end_with_parent(int(make_pid))  # without make nobody waits for this
     code = 0
     if args.command == "figures":
-        code = batch.figures(args.profile, {"n_jobs": args.n_jobs, "scheduler": args.scheduler}, args.only, args.group)
+        code = batch.run_batch(
+            args.profile, {"n_jobs": args.n_jobs, "scheduler": args.scheduler}, args.only, args.group
+        )
     # A folder of one's own, with an installed wheel, has no pages.
     has_pages = (OUTPUT_ROOT / "docs" / "claims.md").exists()
     if code == 0 and (args.command == "readme" or (args.profile == "paper" and has_pages)):

@@ -29,7 +29,7 @@ FACTORS = {"A.3": 6, "A.4": 11}  # lemma -> the factor of nu_1 rho^h in its boun
 NODE_COLUMNS = {  # for one lemma at one depth of one run
     "lemma": "A.3 or A.4",
     "depth": "h",
-    "bound": "what the lemma allows a node that is kept to fall short of the optimum",
+    "bound": "the largest distance from the optimum that the lemma allows a kept node",
     "kept": "nodes that are kept (A.4: by each client beside those that the server keeps, all clients together)",
     "within": "those of them that satisfy the bound",
     "worst": "the largest distance from the optimum among them",

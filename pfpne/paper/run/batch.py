@@ -85,7 +85,7 @@ class Execution:
         return EXECUTED_FOLDER / self.profile / f"{self.name}.ipynb"
 
     @property
-    def requested(self) -> dict:
+    def given(self) -> dict:
         """The parameters that the notebook is given."""
         workers = {name: value for name, value in self.workers.items() if name in NOTEBOOKS[self.notebook].parameters}
         return {"profile": self.profile, **self.parameters, **workers}
@@ -93,7 +93,7 @@ class Execution:
     @property
     def folder(self) -> Path:
         """Where the figures go."""
-        return complete(self.notebook, self.requested).figures_dir
+        return complete(self.notebook, self.given).figures_dir
 
     @property
     def inputs(self) -> str:
@@ -112,7 +112,7 @@ class Execution:
 # --- a batch ----------------------------------------------------------------------------------------
 
 
-def figures(profile: str, workers: dict | None = None, only: str | None = None, group: str = "all") -> int:
+def run_batch(profile: str, workers: dict | None = None, only: str | None = None, group: str = "all") -> int:
     """Execute the notebooks of a group, or one, up to the first that fails.
 
     Parameters
@@ -133,8 +133,8 @@ def figures(profile: str, workers: dict | None = None, only: str | None = None, 
     """
     n_parallel = min(NOTEBOOKS_AT_A_TIME[profile], processors())
     logging.getLogger("tornado").setLevel(logging.CRITICAL)  # it reports what papermill raises, or a kernel's end
-    bar = n_parallel == 1 and sys.stderr.isatty() and hasattr(os, "ttyname")
-    os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if bar else ""
+    shows_progress = n_parallel == 1 and sys.stderr.isatty() and hasattr(os, "ttyname")
+    os.environ["PFPNE_TERMINAL"] = os.ttyname(2) if shows_progress else ""
     os.environ["PFPNE_RUNNER"] = f"{os.getpid()}"
     start = time.perf_counter()
     try:
@@ -306,7 +306,7 @@ def make_figures(execution: Execution) -> list[str]:
     unfinished, failed = target.with_suffix(".unfinished.ipynb"), target.with_suffix(".failed.ipynb")
     start = time.perf_counter()
     # All of them by name: a value that somebody changed and saved in the notebook itself is not this profile's.
-    parameters = dict.fromkeys(NOTEBOOKS[execution.notebook].parameters) | execution.requested
+    parameters = dict.fromkeys(NOTEBOOKS[execution.notebook].parameters) | execution.given
     quiet = {"progress_bar": False, "extra_arguments": ["--log-level=CRITICAL"]}
     patient = {"start_timeout": KERNEL_TIMEOUT, "iopub_timeout": KERNEL_TIMEOUT}
     try:
@@ -342,7 +342,8 @@ def _keep_copy(copy, source: Path, unfinished: Path, path: Path) -> None:
 def figure_times(copy, total: float) -> list[tuple[str, float]]:
     """Return (figure, seconds) for each figure or table that an executed copy shows.
 
-    A figure is given the time since the ones before it; in all there are `total` seconds.
+    The time of a figure is the time since the figure before it. The rest of the `total` seconds, in which the kernel
+    started and ended, counts for the first figure.
     """
     times, elapsed = [], 0.0
     for cell in copy.cells:
@@ -354,8 +355,8 @@ def figure_times(copy, total: float) -> list[tuple[str, float]]:
         ]
         times += [(figure, elapsed / len(figures)) for figure in figures]
         elapsed = 0.0 if figures else elapsed
-    around = total - sum(seconds for _, seconds in times)  # the kernel's start and end
-    return [(figure, seconds + (0.0 if i else around)) for i, (figure, seconds) in enumerate(times)]
+    rest = total - sum(seconds for _, seconds in times)
+    return [(figure, seconds + (0.0 if i else rest)) for i, (figure, seconds) in enumerate(times)]
 
 
 # --- what has not changed ---------------------------------------------------------------------------
@@ -366,7 +367,7 @@ def fingerprint(source: Path, parameters: dict) -> str:
     content = {
         "notebook": _hash(source),
         "parameters": parameters,
-        "package": sources.source_hash(sources.imported_by(source), whole=True),
+        "package": sources.source_hash(sources.imported_by(source), follow_all=True),
         "libraries": library_versions(),
         "data": {path.name: _hash(path) for path in (LANDMINE_TABLE, *TOML_FILES)},
     }

@@ -1,6 +1,6 @@
 """The folder of a notebook's figures: the profile's own if no parameter was changed, else one named after the changes.
 
-`result_parameters` is the dict {parameter: value} of all parameters that decide a result.
+`completed` is the dict {parameter: value} of all parameters that decide a result, given or not.
 """
 
 import hashlib
@@ -16,16 +16,16 @@ MAX_NAME_CHARACTERS = 200  # characters of a folder's name
 HASH_CHARACTERS = 12  # characters of the hash that replaces the rest of a longer name
 
 
-def choose_folder(wanted: str | None, result_parameters: dict, batch_parameters: list[dict], folder_name: str) -> Path:
+def choose_folder(wanted: str | None, completed: dict, completed_executions: list[dict], folder_name: str) -> Path:
     """Return the folder that figures go to.
 
     Parameters
     ----------
     wanted : str, optional
         The requested folder.
-    result_parameters : dict
+    completed : dict
         The parameters of this run of the notebook.
-    batch_parameters : list of dict
+    completed_executions : list of dict
         The parameters with which the batch executes this notebook: those figures fill the profile's folder.
     folder_name : str
         The changes of the parameters as the name of a folder: see `name_folder`.
@@ -35,8 +35,8 @@ def choose_folder(wanted: str | None, result_parameters: dict, batch_parameters:
     ParameterError
         If the folder cannot be written to, or if it is a profile's folder and a parameter was changed.
     """
-    home = FIGURES_FOLDER if result_parameters["profile"] == "paper" else SMOKE_FIGURES_FOLDER
-    if result_parameters not in batch_parameters:
+    home = FIGURES_FOLDER if completed["profile"] == "paper" else SMOKE_FIGURES_FOLDER
+    if completed not in completed_executions:
         home = CUSTOM_FIGURES_FOLDER / folder_name
     try:
         folder = Path(wanted).expanduser().resolve() if wanted else home
@@ -56,30 +56,30 @@ def choose_folder(wanted: str | None, result_parameters: dict, batch_parameters:
     return folder
 
 
-def name_folder(result_parameters: dict, usual: dict, reading_by_default: bool) -> str:
-    """Name a folder after how a notebook's parameters differ from the usual ones.
+def name_folder(completed: dict, unchanged: dict, has_default_reading: bool) -> str:
+    """Name a folder after the changes of a notebook's parameters.
 
     The name lists the changed parameters, numbers first, and no value is shortened. Different parameters give different
-    folder names, except that usual objectives share a folder (their file names differ). Names never differ by case
-    alone, because some file systems do not distinguish it.
+    folder names, except that the batch's objectives share a folder (their file names differ). Names never differ by
+    case alone, because some file systems do not distinguish it.
 
     Parameters
     ----------
-    result_parameters : dict
+    completed : dict
         The parameters of this run of the notebook.
-    usual : dict
-        The notebook's usual parameters with this profile, reading and objective. Its objective is None if the batch
+    unchanged : dict
+        The parameters without a change, with this profile, reading and objective. The objective is None if the batch
         does not execute the notebook for this objective, so that the folder is named after the objective.
-    reading_by_default : bool
+    has_default_reading : bool
         Whether the reading is the default one, which is not named.
     """
-    values, others = _flatten(result_parameters), _flatten(usual)
+    values, others = _flatten(completed), _flatten(unchanged)
     texts = {name: _as_text(values[name]) for name in PARAMETERS if name in values and values[name] != others[name]}
     words = [texts.pop(name) for name in ("objective", "cells", "algorithms") if name in texts]
-    words += [] if reading_by_default else [f"reading-{result_parameters['reading']}"]
+    words += [] if has_default_reading else [f"reading-{completed['reading']}"]
     numbers = [f"{NAMES_IN_FOLDERS.get(name, name)}-{text}" for name, text in texts.items()]
-    profile = [] if result_parameters["profile"] == "paper" else [result_parameters["profile"]]
-    name = "_".join([*numbers, *words, *profile]) or result_parameters["profile"]
+    profile = [] if completed["profile"] == "paper" else [completed["profile"]]
+    name = "_".join([*numbers, *words, *profile]) or completed["profile"]
     if len(name) <= MAX_NAME_CHARACTERS:
         return name
     return f"{name[: MAX_NAME_CHARACTERS - HASH_CHARACTERS - 1]}_{_short_hash(name)}"
@@ -89,8 +89,8 @@ def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_CHARACTERS]
 
 
-def _flatten(result_parameters: dict) -> dict:
-    return {**dict.fromkeys(SETTINGS), **result_parameters, **result_parameters["settings"], "settings": None}
+def _flatten(completed: dict) -> dict:
+    return {**dict.fromkeys(SETTINGS), **completed, **completed["settings"], "settings": None}
 
 
 def _as_text(value) -> str:

@@ -27,7 +27,7 @@ from pfpne.paper.run.selections import PF_PNE_WITH_TRUE_DELTA
 from pfpne.paper.run.workers import end_with_parent
 
 # The fields of Parameters that decide a number, besides the settings.
-DECIDING_PARAMETERS = (
+EXPERIMENT_PARAMETERS = (
     *("objective", "algorithms", "n_clients", "horizon", "n_runs"),
     *("noise", "shift", "cells", "seed"),
 )
@@ -120,8 +120,8 @@ class Parameters:
 
     def reading_in_name(self, experiment: Experiment) -> str:
         """Return the reading in the name of a figure: "printed" if the experiment has that reading's noise, or ""."""
-        usual = default_noise("paper", "printed", experiment.objective)
-        return "printed" if self.reading == "printed" and experiment.noise == usual else ""
+        printed_noise = default_noise("paper", "printed", experiment.objective)
+        return "printed" if self.reading == "printed" and experiment.noise == printed_noise else ""
 
     def run(self, objective: str | None = None, noise=None, algorithms: tuple | None = None, **changes) -> Results:
         """Return the results of `experiment`: read where they are stored, else simulated now."""
@@ -131,7 +131,7 @@ class Parameters:
     def run_with_true_Delta(self, objective: str | None = None, noise=None, **changes) -> Results:
         """Return the results of `run`, and those of PF-PNE with the true Delta under the name PF_PNE_WITH_TRUE_DELTA.
 
-        PF-PNE is not run a second time if Delta was requested.
+        PF-PNE is not run a second time if Delta was given.
         """
         results = self.run(objective, noise, **changes)
         if "pf-pne" not in self.algorithms or "Delta" in self.settings:
@@ -168,38 +168,43 @@ def complete(notebook: str, given: dict) -> Parameters:
     """
     _check_names(notebook, given)
     row = NOTEBOOKS[notebook]
-    requested = {name: read_value(name, value) for name, value in given.items() if plain(value) is not None}
-    requested = {"profile": "paper"} | requested
-    result_parameters = _result_parameters(row, requested)
-    _check_algorithms(row, result_parameters["algorithms"], result_parameters["settings"])
+    read_values = {name: read_value(name, value) for name, value in given.items() if plain(value) is not None}
+    given = {"profile": "paper"} | read_values
+    completed = _complete_from_profile(row, given)
+    _check_algorithms(row, completed["algorithms"], completed["settings"])
     with as_parameter_error():
-        validation.check_evaluations(result_parameters["n_clients"] or 1, result_parameters["horizon"] or 1)
-    n_jobs, scheduler, folder = (requested.pop(name, None) for name in (*WORKERS, "figures_dir"))
+        validation.check_evaluations(completed["n_clients"] or 1, completed["horizon"] or 1)
+    n_jobs, scheduler, folder = (given.pop(name, None) for name in (*WORKERS, "figures_dir"))
     if n_jobs and scheduler:
         raise ParameterError(
             "n_jobs is for workers of this machine, and scheduler has its own: leave one of them None."
         )
-    profile = requested["profile"]
-    planned = [{"profile": profile, **own} for name, own in executions(profile) if name == notebook]
-    batch_parameters = [_result_parameters(row, own) for own in planned]
-    folder_name = _folder_name(row, requested, result_parameters, planned[0], batch_parameters)
-    folder = choose_folder(folder, result_parameters, batch_parameters, folder_name)
-    n_jobs, command = scheduler or n_jobs, _command(notebook, requested)
+    profile = given["profile"]
+    in_batch = [{"profile": profile, **parameters} for name, parameters in executions(profile) if name == notebook]
+    completed_executions = [_complete_from_profile(row, parameters) for parameters in in_batch]
+    folder_name = _folder_name(row, given, completed, in_batch[0], completed_executions)
+    folder = choose_folder(folder, completed, completed_executions, folder_name)
+    n_jobs, command = scheduler or n_jobs, _command(notebook, given)
     return Parameters(
-        notebook, **result_parameters, n_jobs=n_jobs, figures_dir=folder, folder_name=folder_name, command=command
+        notebook, **completed, n_jobs=n_jobs, figures_dir=folder, folder_name=folder_name, command=command
     )
 
 
 def _folder_name(
-    row: Notebook, requested: dict, result_parameters: dict, first_planned: dict, batch_parameters: list[dict]
+    row: Notebook, given: dict, completed: dict, first_execution: dict, completed_executions: list[dict]
 ) -> str:
-    """Name the changes against the usual parameters: the batch's, with the requested reading and objective."""
-    usual = {name: value for name, value in first_planned.items() if name not in ("reading", "objective", "noise")}
-    usual |= {name: requested[name] for name in ("reading", "objective") if name in requested}
-    usual = _result_parameters(row, usual)
-    if result_parameters["objective"] not in {one["objective"] for one in batch_parameters}:
-        usual["objective"] = None
-    return name_folder(result_parameters, usual, result_parameters["reading"] in (None, next(iter(READING_PRESETS))))
+    """Name the folder after what the given parameters change.
+
+    The changes are against the parameters of the batch's first execution, with the given reading and objective.
+    """
+    unchanged = {
+        name: value for name, value in first_execution.items() if name not in ("reading", "objective", "noise")
+    }
+    unchanged |= {name: given[name] for name in ("reading", "objective") if name in given}
+    unchanged = _complete_from_profile(row, unchanged)
+    if completed["objective"] not in {one["objective"] for one in completed_executions}:
+        unchanged["objective"] = None
+    return name_folder(completed, unchanged, completed["reading"] in (None, next(iter(READING_PRESETS))))
 
 
 def _check_known(kind: str, name: str, names: Iterable[str]) -> None:
@@ -218,12 +223,12 @@ def _check_names(notebook: str, names: Iterable[str]) -> None:
         _check_known("parameter", name, NOTEBOOKS[notebook].parameters)
 
 
-def _result_parameters(row: Notebook, requested: dict) -> dict:
-    """Return all parameters that decide a result: the requested values, and defaults for the others."""
+def _complete_from_profile(row: Notebook, given: dict) -> dict:
+    """Return all parameters that decide a result: the given values, and the profile's for the others."""
     profile, objective, reading = (
-        _choose_profile(requested),
-        _choose_objective(row, requested),
-        _choose_reading(row, requested),
+        _choose_profile(given),
+        _choose_objective(row, given),
+        _choose_reading(row, given),
     )
     scale = PROFILES[profile]
     horizon = READING_PRESETS[reading].horizon if reading and profile == "paper" else scale.horizon
@@ -243,30 +248,30 @@ def _result_parameters(row: Notebook, requested: dict) -> dict:
     }
     if row.narrows_grid:
         defaults |= dict.fromkeys(("objective", "n_clients", "horizon", "noise", "shift"))
-    settings = {name: requested[name] for name in SETTINGS if name in requested}
-    return {name: requested.get(name, value) for name, value in defaults.items()} | {"settings": settings}
+    settings = {name: given[name] for name in SETTINGS if name in given}
+    return {name: given.get(name, value) for name, value in defaults.items()} | {"settings": settings}
 
 
-def _choose_profile(requested: dict) -> str:
-    _check_known("profile", requested["profile"], PROFILES)
-    return requested["profile"]
+def _choose_profile(given: dict) -> str:
+    _check_known("profile", given["profile"], PROFILES)
+    return given["profile"]
 
 
-def _choose_objective(row: Notebook, requested: dict) -> str | None:
-    objective = requested.get("objective", next(iter(row.objectives), None))
+def _choose_objective(row: Notebook, given: dict) -> str | None:
+    objective = given.get("objective", next(iter(row.objectives), None))
     if objective == "landmine" and objective not in row.objectives:
         raise ParameterError("landmine has a notebook of its own: 2_landmine_auc.")
     if objective is not None:
         _check_known("objective", objective, row.objectives)
-    if objective == "landmine" and "shift" in requested:
+    if objective == "landmine" and "shift" in given:
         raise ParameterError("landmine takes no 'shift': its clients differ by their fields. Leave it None.")
     return objective
 
 
-def _choose_reading(row: Notebook, requested: dict) -> str | None:
+def _choose_reading(row: Notebook, given: dict) -> str | None:
     if not row.takes_reading:
         return None
-    reading = requested.get("reading", next(iter(READING_PRESETS)))
+    reading = given.get("reading", next(iter(READING_PRESETS)))
     _check_known("reading", reading, READING_PRESETS)
     return reading
 
@@ -287,10 +292,10 @@ def _check_algorithms(row: Notebook, algorithms: tuple[str, ...], settings: dict
             raise ParameterError(f"{sentence} one of: {', '.join(names)}.")
 
 
-def _command(notebook: str, requested: dict) -> str:
+def _command(notebook: str, given: dict) -> str:
     """The papermill command that requests the same parameters."""
     words = ["papermill", f"notebooks/{notebook}.ipynb", "out.ipynb"]
-    for name, value in requested.items():
+    for name, value in given.items():
         words += ["-p", name, ",".join(value) if isinstance(value, tuple) else f"{value}"]
     return shlex.join(words)
 
@@ -306,8 +311,8 @@ def read(notebook: str) -> Parameters:
     from IPython import get_ipython
 
     shell, batch = get_ipython(), os.environ.get("PFPNE_RUNNER")
-    # `python -m pfpne.paper figures`, if it started this kernel: without it nobody waits for this. It may have been
-    # killed by now, so we ask who started this kernel, and not who its parent is.
+    # If the batch started this kernel, end with it. We compare with JPY_PARENT_PID, because after the batch is killed
+    # the parent process is another.
     if batch is not None and batch == os.environ.get("JPY_PARENT_PID"):
         end_with_parent(int(batch))
     if shell is None:

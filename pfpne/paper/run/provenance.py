@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pfpne.paper.run import sources
 from pfpne.paper.run.folders import FIGURES_FOLDER, NOTEBOOKS_FOLDER, read_whole
-from pfpne.paper.run.parameters import DECIDING_PARAMETERS, complete
+from pfpne.paper.run.parameters import EXPERIMENT_PARAMETERS, complete
 from pfpne.paths import LANDMINE_TABLE, OUTPUT_ROOT, write_atomically
 
 PATH = FIGURES_FOLDER / "PROVENANCE.json"
@@ -57,10 +57,10 @@ def digest(notebook: str, parameters: dict) -> str:
     """
     p = complete(notebook, {"profile": "paper", **parameters})
     imported = frozenset(sources.imported_by(NOTEBOOKS_FOLDER / f"{notebook}.ipynb"))
-    hashes = sources.LOADED.reached(imported, whole=True)
+    hashes = sources.LOADED.reached(imported, follow_all=True)
     code = {name: hashes[name] for name in hashes if name not in WITHOUT_NUMBERS}
     data = hashlib.sha256(read_whole(LANDMINE_TABLE)).hexdigest()
-    deciding = {name: getattr(p, name) for name in (*DECIDING_PARAMETERS, "settings")}
+    deciding = {name: getattr(p, name) for name in (*EXPERIMENT_PARAMETERS, "settings")}
     content = json.dumps([deciding, code, data], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 

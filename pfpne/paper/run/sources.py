@@ -63,17 +63,20 @@ class Sources:
         return {both[0] if both[0] in self.modules else both[1] for both in names} & self.modules.keys()
 
     @functools.cache  # noqa: B019  there are one or two of these in a process
-    def reached(self, modules: frozenset[str], whole: bool = False) -> dict[str, str]:
-        """Return {module: hash} of these modules and all that they reach; whole: as an executed notebook does."""
+    def reached(self, modules: frozenset[str], follow_all: bool = False) -> dict[str, str]:
+        """Return {module: hash} of these modules and all that they reach.
+
+        follow_all: follow every import and count registries in full, as for an executed notebook.
+        """
         hashes, ahead = {}, {*modules}
         while ahead:
             name = ahead.pop()
             if name not in self.modules:
                 raise LookupError(f"{name} is no module of the package.")
-            text, is_registry = self.modules[name], name in REGISTRIES and not whole
+            text, is_registry = self.modules[name], name in REGISTRIES and not follow_all
             hashes[name] = _parse(text, is_registry)[0]
             followed = self.imported(text, is_registry)
-            ahead |= {other for other in followed if whole or not other.startswith(NOT_FOLLOWED)} - hashes.keys()
+            ahead |= {other for other in followed if follow_all or not other.startswith(NOT_FOLLOWED)} - hashes.keys()
         return hashes
 
 
@@ -96,21 +99,21 @@ def _on_disk(stamps: frozenset) -> Sources:
 _AT_START, LOADED = _stamps(-1), Sources(PACKAGE_FOLDER)  # as they were when this process began
 
 
-def source_hash(modules: Iterable[str], whole: bool = False) -> str:
-    """Return the SHA-256 of these modules and of all modules that they reach.
+def source_hash(modules: Iterable[str], follow_all: bool = False) -> str:
+    """Return the SHA-256 of these modules and of all modules that they reach, as `Sources.reached` follows them.
 
     Raises SourceChanged if one of them has changed since this process loaded it.
     """
-    return _hash_loaded(LOADED, frozenset(modules), whole, _stamps(int(10 * time.monotonic())))
+    return _hash_loaded(LOADED, frozenset(modules), follow_all, _stamps(int(10 * time.monotonic())))
 
 
 @functools.lru_cache
-def _hash_loaded(loaded: Sources, modules: frozenset[str], whole: bool, stamps: frozenset) -> str:
-    hashes = loaded.reached(modules, whole)
+def _hash_loaded(loaded: Sources, modules: frozenset[str], follow_all: bool, stamps: frozenset) -> str:
+    hashes = loaded.reached(modules, follow_all)
     if stamps != _AT_START:
         disk = _on_disk(stamps)
         try:
-            same = disk.reached(modules, whole) == hashes
+            same = disk.reached(modules, follow_all) == hashes
         except (SyntaxError, LookupError):
             same = False
         if not same:

@@ -29,7 +29,7 @@ from pfpne.paper.run.folders import (
     short_path,
 )
 from pfpne.paper.run.parameter_types import SETTINGS
-from pfpne.paper.run.parameters import DECIDING_PARAMETERS, Parameters
+from pfpne.paper.run.parameters import EXPERIMENT_PARAMETERS, Parameters
 from pfpne.paper.run.versions import library_versions
 from pfpne.paths import write_atomically
 from pfpne.problems.landmine import SHA256, load_table
@@ -196,7 +196,7 @@ def write_index(home: Path) -> None:
 def manifest(p: Parameters, exhibit: Exhibit) -> dict:
     """How to make the exhibit again, with hashes of its files; it does not depend on machine, time or folder."""
     landmine = p.objective in (None, "landmine")
-    parameters = {name: getattr(p, name) for name in ("profile", "reading", *DECIDING_PARAMETERS)}
+    parameters = {name: getattr(p, name) for name in ("profile", "reading", *EXPERIMENT_PARAMETERS)}
     return {
         "figure": exhibit.stem,
         "caption": exhibit.caption,
