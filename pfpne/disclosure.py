@@ -22,13 +22,12 @@ import pandas as pd
 from pfpne.fixed_point import from_fixed, precision, sum_masked
 from pfpne.messages import Message
 
-SERVER, ONE, OTHERS = "the server", "one other site", "all other sites together"
-PARTIES = SERVER, ONE, OTHERS
-MASKED = "Masked", "MaskedStatistics"  # the kinds of message whose masks cancel in the sum over all clients
+SERVER, ONE_SITE, OTHER_SITES = "the server", "one other site", "all other sites together"
+PARTIES = SERVER, ONE_SITE, OTHER_SITES
 
 
-def _count_others(message: Message | None) -> int:
-    """Return the number of a message's numbers that are neither means nor integers."""
+def _count_other_numbers(message: Message | None) -> int:
+    """Return how many numbers of a message are neither means nor integers."""
     return sum(
         getattr(message, f.name).size
         for f in _fields(message)
@@ -58,7 +57,7 @@ class Disclosure:
         self.M, self.exact, self.ends = M, exact, ends
         self.means = {party: [Counter() for _ in range(M)] for party in PARTIES}  # rewards in a mean -> how many means
         self.singles: dict[str, list[float]] = {party: [0] * M for party in PARTIES}  # NaN where messages do not tell
-        self.others = {party: [0] * M for party in PARTIES}
+        self.other_numbers = {party: [0] * M for party in PARTIES}
         self.sent: dict[int, tuple[int, list[int]]] = {}  # header -> rewards in a mean, and the clients that have sent
         self.earlier: dict = {}  # fed1-ucb: client, or the server -> rewards, arms and sums of the last phase
         self._t, self._n, self._present = 0, 1, set()  # of the exchange under way
@@ -80,7 +79,7 @@ class Disclosure:
         answer = next(iter(down.values()), None)
         if means is None:
             means = self._unmasked(up, n)
-        if type(answer).__name__ == "SurvivingArms":
+        if answer is not None and answer.answers_cumulative_means:
             up, means, n = self._of_last_phase(up, means, n, answer)
         n = 1 if self.exact else n
         for m, message in up.items():
@@ -93,15 +92,16 @@ class Disclosure:
                 self._count(SERVER, m, at_ends, n)
         if self.M > 1 and len(present) and len(sent_means := _means(answer)):
             self._count_of_sites(present, up, sent_means, n)
-        for party in (ONE, OTHERS):
+        for party in (ONE_SITE, OTHER_SITES):
             for m in range(self.M):
-                self.others[party][m] += _count_others(answer)
+                self.other_numbers[party][m] += _count_other_numbers(answer)
 
     def _count_of_sites(self, present: list[int], up: dict[int, Message], means: np.ndarray, n: int) -> None:
         """Count what the sites learn about one another from the means (k,) over the present clients.
 
         All but one of the clients together can compute the last one's mean. One client can compute the mean of all
-        others, which is a single client's mean if there is one other, and reveals all others' means if it is at an end.
+        others. If there is one other, this is a single client's mean. If it is at an end of the rewards' range, it
+        reveals the means of all others.
         """
         own = np.array([_means(up[m]) for m in present]) if all(m in up for m in present) else np.empty((1, 0))
         if own.shape[1] > len(means):  # some are sent; of nodes of equal means, all have been kept, or none
@@ -109,16 +109,16 @@ class Disclosure:
             own = own[:, is_sent]
         if own.shape[1] != len(means):  # masked
             for m in present:
-                self._count(OTHERS, m, np.full(len(means), np.nan), n)
-                self._count(ONE, m, self._at_ends(means), n)
-                self.singles[ONE][m] += np.nan if len(means) and n > 1 else 0
+                self._count(OTHER_SITES, m, np.full(len(means), np.nan), n)
+                self._count(ONE_SITE, m, self._at_ends(means), n)
+                self.singles[ONE_SITE][m] += np.nan if len(means) and n > 1 else 0
             return
         seen = np.zeros(own.shape, dtype=bool) if len(present) > 2 else np.ones(own.shape, dtype=bool)
         for end in self.ends:
             seen |= (own == end) & (np.sum(own != end, axis=0) <= 1)
         for m, own_means, seen_by_one in zip(present, own, seen, strict=True):
-            self._count(OTHERS, m, own_means, n)
-            self._count(ONE, m, own_means[seen_by_one], n)
+            self._count(OTHER_SITES, m, own_means, n)
+            self._count(ONE_SITE, m, own_means[seen_by_one], n)
 
     def _of_last_phase(self, up: dict[int, Message], means: np.ndarray | None, n: int, answer: Any):
         """Return messages, means over the clients and rewards in a mean, of the last phase alone (fed1-ucb).
@@ -142,7 +142,8 @@ class Disclosure:
 
     def _unmasked(self, up: dict[int, Message], n: int) -> np.ndarray | None:
         """Return the means over all clients that follow from masked sums of n rewards; None if there are none."""
-        masked = [message.masked for message in up.values() if type(message).__name__ in MASKED]  # type: ignore
+        with_masks: list[Any] = [message for message in up.values() if message.masks_cancel]
+        masked = [message.masked for message in with_masks]
         if len(masked) < self.M:
             return None
         return from_fixed(sum_masked(masked), precision(n * max(map(abs, self.ends)), self.M)) / (n * self.M)
@@ -157,10 +158,13 @@ class Disclosure:
         if m not in senders:
             senders.append(m)
             self._count(SERVER, m, _means(message), n)
-            self.others[SERVER][m] += _count_others(message)
+            self.other_numbers[SERVER][m] += _count_other_numbers(message)
 
     def _count(self, party: str, m: int, means: np.ndarray, n: int) -> None:
-        """Count client m's means, of n rewards each; NaN for a mean that the party knows and the messages do not."""
+        """Count client m's means (k,), of n rewards each.
+
+        NaN: the party can compute this mean, but it cannot be read from the messages.
+        """
         if len(means):
             self.means[party][m][n] += len(means)
             unknown = bool(np.isnan(means).any()) and n > 1
@@ -189,7 +193,7 @@ class Disclosure:
             m = max(range(self.M), key=lambda m: (means[m].total(), np.nan_to_num(singles[m])))
             counts = means[m]
             n = np.repeat(list(counts.keys()), list(counts.values())) if counts else np.array([np.nan])
-            rows.append([party, counts.total(), n.min(), np.median(n), singles[m], self.others[party][m]])
+            rows.append([party, counts.total(), n.min(), np.median(n), singles[m], self.other_numbers[party][m]])
         columns = ["who", "means", "fewest rewards", "median rewards", "single rewards", "other numbers"]
         return pd.DataFrame(rows, columns=columns)
 
@@ -198,12 +202,12 @@ class Disclosure:
         means = {
             party: [[[n, k] for n, k in counts.items()] for counts in of_all] for party, of_all in self.means.items()
         }
-        state = {"means": means, "singles": self.singles, "others": self.others, "sent": self.sent}
+        state = {"means": means, "singles": self.singles, "other_numbers": self.other_numbers, "sent": self.sent}
         return {**state, "earlier": self.earlier}
 
     def restore(self, state: dict) -> None:
         """Continue from a state that `state` returned."""
-        self.singles, self.others, self.sent = state["singles"], state["others"], state["sent"]
+        self.singles, self.other_numbers, self.sent = state["singles"], state["other_numbers"], state["sent"]
         self.earlier = state["earlier"]
         self.means = {
             party: [Counter(dict(map(tuple, pairs))) for pairs in of_all] for party, of_all in state["means"].items()
@@ -215,7 +219,7 @@ def _rewards_in_means(up: Message | None, evaluations: int, answer: Any) -> int:
     if up is not None and len(_means(up)):
         return up.rewards_in_means(evaluations)
     n = evaluations // (len(getattr(up, "masked", ())) or 1)
-    return n * (answer.header - 1) if type(answer).__name__ == "SurvivingArms" else n  # fed1-ucb's of all phases so far
+    return n * (answer.header - 1) if answer is not None and answer.answers_cumulative_means else n
 
 
 def what_each_could_learn(messages: list, n_clients: int, exact: bool = False) -> pd.DataFrame:

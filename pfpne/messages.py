@@ -9,7 +9,7 @@ import logging
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -53,9 +53,16 @@ class Message:
     the headers of the algorithm's own messages are larger by 1, because the exchange of keys has header 0.
 
     The arrays, its payload, are declared by `number_array` and `integer_array`. They are copied, and read-only.
+
+    Two attributes of a kind say what pfpne.disclosure has to know. masks_cancel: whether the array `masked` holds sums
+    of rewards with masks that cancel in the sum over all clients. answers_cumulative_means: whether the means that the
+    message answers are over all phases so far, and not over the last phase alone. Such a message has `arms`, those that
+    stay, and its header is the phase.
     """
 
-    header: int  # it is not counted as a number sent
+    masks_cancel: ClassVar[bool] = False
+    answers_cumulative_means: ClassVar[bool] = False
+    header: int  # an integer >= 0; it is not counted as a number sent
 
     def __post_init__(self):
         for name in self.payload():

@@ -13,7 +13,7 @@ from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans
 from pfpne.algorithms.pf_pne_plus import DepthStatistics, SharedStatistics
 from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, Revealed, secured
-from pfpne.disclosure import ONE, OTHERS, SERVER, Disclosure, what_each_could_learn
+from pfpne.disclosure import ONE_SITE, OTHER_SITES, SERVER, Disclosure, what_each_could_learn
 from pfpne.fixed_point import precision, to_fixed
 from pfpne.live import LiveClient, LiveServer, drive
 from pfpne.paths import INPUT_ROOT as CHECKOUT
@@ -35,15 +35,15 @@ def rows(table) -> dict[str, list]:
 def test_by_hand(M, one):
     """Means, fewest and median rewards in them, single ones, other numbers. The server: 1 of 1 reward, 2 of 4."""
     learned = rows(what_each_could_learn(exchanges(M), M))
-    assert learned == {SERVER: [3, 1, 4, 1, 0], ONE: one, OTHERS: [2, 1, 2.5, 1, 2]}
+    assert learned == {SERVER: [3, 1, 4, 1, 0], ONE_SITE: one, OTHER_SITES: [2, 1, 2.5, 1, 2]}
 
 
 def test_one_client_alone_has_nobody_to_tell():
-    assert rows(what_each_could_learn(exchanges(1), 1))[OTHERS] == [0, None, None, 0, 2]
+    assert rows(what_each_could_learn(exchanges(1), 1))[OTHER_SITES] == [0, None, None, 0, 2]
 
 
 def test_without_noise_a_mean_of_any_number_is_a_single_reward():
-    assert rows(what_each_could_learn(exchanges(3), 3, exact=True))[OTHERS] == [2, 1, 1, 2, 2]
+    assert rows(what_each_could_learn(exchanges(3), 3, exact=True))[OTHER_SITES] == [2, 1, 1, 2, 2]
 
 
 def masked(header: int, *means: float) -> list[Masked]:
@@ -60,16 +60,16 @@ def test_masked_means_are_nothing_to_the_server():
     messages += [(10, "down", m, down) for m in range(3)]
     assert rows(what_each_could_learn(messages, 3)) == {
         SERVER: [0, None, None, 0, 0],
-        ONE: [0, None, None, None, 1],
-        OTHERS: [1, 5, 5, None, 1],
+        ONE_SITE: [0, None, None, None, 1],
+        OTHER_SITES: [1, 5, 5, None, 1],
     }
     shared = SharedStatistics(1, [2], [0.3, 0.8], [0.1, 0.1, 0], [3], [1])
     up = [MaskedStatistics(1, message.masked, [7, 8, 9]) for message in masked(1, 0.3, 0.8)]
     messages = [(10, "up", m, message) for m, message in enumerate(up)] + [(10, "down", m, shared) for m in range(3)]
     assert rows(what_each_could_learn(messages, 3)) == {
         SERVER: [0, None, None, 0, 0],
-        ONE: [0, None, None, None, 4],
-        OTHERS: [2, 5, 5, None, 4],
+        ONE_SITE: [0, None, None, None, 4],
+        OTHER_SITES: [2, 5, 5, None, 4],
     }
 
 
@@ -81,38 +81,38 @@ def test_a_mean_of_0_or_1_tells_every_single_reward_behind_it(end):
     messages = [(10, "up", m, NodeMeans(1, means)) for m, means in own.items()]
     messages += [(10, "down", m, answer) for m in own]
     learned = rows(what_each_could_learn(messages, 3))
-    assert learned == {SERVER: [2, 5, 5, 10, 0], ONE: [1, 5, 5, 5, 2], OTHERS: [2, 5, 5, 10, 2]}
+    assert learned == {SERVER: [2, 5, 5, 10, 0], ONE_SITE: [1, 5, 5, 5, 2], OTHER_SITES: [2, 5, 5, 10, 2]}
     mean = (end + 0.4 + 0.2) / 3
     messages = [(10, "up", m, up) for m, up in enumerate(masked(1, mean, end))] + [(10, "down", 0, answer)]
     learned = rows(what_each_could_learn(messages, 3))
-    assert learned == {SERVER: [1, 5, 5, 5, 0], ONE: [1, 5, 5, None, 2], OTHERS: [2, 5, 5, None, 2]}
+    assert learned == {SERVER: [1, 5, 5, 5, 0], ONE_SITE: [1, 5, 5, None, 2], OTHER_SITES: [2, 5, 5, None, 2]}
     messages = [(10, "up", m, up) for m, up in enumerate(masked(1, mean, end))] + [(10, "down", 0, KeptIndex(1, [2]))]
     learned = rows(what_each_could_learn(messages, 3))  # the server has the sums, whatever it says of them
-    assert learned[SERVER] == [1, 5, 5, 5, 0] and learned[OTHERS][:4] == [0, None, None, 0]
+    assert learned[SERVER] == [1, 5, 5, 5, 0] and learned[OTHER_SITES][:4] == [0, None, None, 0]
 
 
 def test_a_site_takes_its_own_mean_off_and_sees_whether_the_others_are_all_at_an_end():
     up = {0: NodeMeans(1, [0.0]), 1: NodeMeans(1, [0.0]), 2: NodeMeans(1, [0.6])}
     disclosure = Disclosure(3)
     disclosure.add(up, dict.fromkeys(up, Kept(1, [1], [0.2], [1.0])), 5)
-    assert disclosure.singles == {SERVER: [5, 5, 0], ONE: [5, 5, 0], OTHERS: [5, 5, 0]}
-    assert [counts.total() for counts in disclosure.means[ONE]] == [1, 1, 0]
+    assert disclosure.singles == {SERVER: [5, 5, 0], ONE_SITE: [5, 5, 0], OTHER_SITES: [5, 5, 0]}
+    assert [counts.total() for counts in disclosure.means[ONE_SITE]] == [1, 1, 0]
 
 
 def test_of_two_sites_a_mean_at_an_end_is_counted_as_the_other_ones():
     up = {0: NodeMeans(1, [0.0]), 1: NodeMeans(1, [0.4])}
     disclosure = Disclosure(2)
     disclosure.add(up, dict.fromkeys(up, Kept(1, [1], [0.2], [1.0])), 5)
-    assert disclosure.singles == {SERVER: [5, 0], ONE: [5, 0], OTHERS: [5, 0]}
+    assert disclosure.singles == {SERVER: [5, 0], ONE_SITE: [5, 0], OTHER_SITES: [5, 0]}
     disclosure = Disclosure(2, ends=(-1.0, 0.4))
     disclosure.add(up, dict.fromkeys(up, Kept(1, [1], [0.2], [1.0])), 5)
-    assert disclosure.singles[OTHERS] == [0, 5]
+    assert disclosure.singles[OTHER_SITES] == [0, 5]
 
 
 def test_a_mean_over_some_clients_tells_of_those():
     disclosure = Disclosure(3)
     disclosure.add(dict.fromkeys((0, 2), NodeMeans(0, [0.5])), dict.fromkeys((0, 2), Kept(0, [1], [0.5], [1.0])), 7)
-    assert [counts[7] for counts in disclosure.means[ONE]] == [1, 0, 1]
+    assert [counts[7] for counts in disclosure.means[ONE_SITE]] == [1, 0, 1]
     disclosure.add_sent(1, NodeMeans(0, [0.5]))  # late: the server has it all the same
     disclosure.add_sent(1, NodeMeans(0, [0.5]))
     assert [counts[7] for counts in disclosure.means[SERVER]] == [1, 1, 1]
@@ -126,7 +126,7 @@ def test_a_site_that_goes_between_the_rounds_does_not_end_the_count():
     disclosure = Disclosure(5)
     up = {m: Revealed(1, np.zeros(100, int)) for m in range(4)}
     disclosure.add(up, dict.fromkeys(range(5), KeptIndex(1, [1])), 5, range(5), np.array([1.0]))
-    assert disclosure.singles == {SERVER: [5] * 5, ONE: [0] * 5, OTHERS: [0] * 5}
+    assert disclosure.singles == {SERVER: [5] * 5, ONE_SITE: [0] * 5, OTHER_SITES: [0] * 5}
 
 
 def test_indices_alone_tell_no_site_a_mean_and_variances_are_other_numbers():
@@ -135,8 +135,8 @@ def test_indices_alone_tell_no_site_a_mean_and_variances_are_other_numbers():
     disclosure.add(up, {0: KeptIndex(0, [1])}, 8)
     assert rows(disclosure.table()) == {
         SERVER: [1, 8, 8, 0, 1],
-        ONE: [0, None, None, 0, 0],
-        OTHERS: [0, None, None, 0, 0],
+        ONE_SITE: [0, None, None, 0, 0],
+        OTHER_SITES: [0, None, None, 0, 0],
     }
 
 
@@ -147,7 +147,11 @@ def test_the_means_of_a_client_that_weighs_less_are_computed_by_all_the_others_t
     weighted = [(0.5 + 0.75 + 0.25) / 2.25, (0.25 + 0.5) / 2.25]
     disclosure = Disclosure(3)
     disclosure.add(up, dict.fromkeys(up, SharedStatistics(1, [1], weighted, [0.1, 0, 0.2], [2.25], [1])), 8)
-    assert rows(disclosure.table()) == {SERVER: [2, 8, 8, 16, 1], ONE: [0, None, None, 0, 4], OTHERS: [2, 8, 8, 16, 4]}
+    assert rows(disclosure.table()) == {
+        SERVER: [2, 8, 8, 16, 1],
+        ONE_SITE: [0, None, None, 0, 4],
+        OTHER_SITES: [2, 8, 8, 16, 4],
+    }
 
 
 @pytest.mark.parametrize("M", [2, 3])
@@ -156,10 +160,10 @@ def test_of_two_sites_each_computes_all_of_the_other_and_so_do_all_but_one(M):
     problem = pfpne.make_problem("garland", M, shift=0.1, noise="bernoulli")
     run = pfpne.simulate("pf-pne+", problem, 300, messages=True)
     known = rows(run.disclosure)
-    assert known[OTHERS][:4] == known[SERVER][:4] and known[SERVER][0] == sum(
+    assert known[OTHER_SITES][:4] == known[SERVER][:4] and known[SERVER][0] == sum(
         message.values[0].size for _, way, m, message in run.messages if way == "up" and m == 0
     )
-    assert known[ONE][:4] == known[OTHERS][:4] if M == 2 else known[ONE][0] < known[OTHERS][0]
+    assert known[ONE_SITE][:4] == known[OTHER_SITES][:4] if M == 2 else known[ONE_SITE][0] < known[OTHER_SITES][0]
     with pytest.raises(ValueError, match="messages must be kept for this"):
         _ = pfpne.simulate("pf-pne+", problem, 9).disclosure
 
@@ -171,9 +175,9 @@ def test_with_masks_the_server_learns_no_mean_and_all_others_none_of_fewer_rewar
     if name == "fed1-ucb":
         settings = {"c_pulls": 1.0, "sigma": 0.15}
     known = rows(pfpne.simulate(secured(name), problem, 600, messages=True, **settings).disclosure)
-    assert known[SERVER] == [0, None, None, 0, 0] and known[ONE][0] == 0
-    assert known[OTHERS][0] == 0 if name in ("fed-pne", "fed1-ucb") else known[OTHERS][1] >= 5
-    assert known[OTHERS][3] == (0 if known[OTHERS][0] == 0 else None)
+    assert known[SERVER] == [0, None, None, 0, 0] and known[ONE_SITE][0] == 0
+    assert known[OTHER_SITES][0] == 0 if name in ("fed-pne", "fed1-ucb") else known[OTHER_SITES][1] >= 5
+    assert known[OTHER_SITES][3] == (0 if known[OTHER_SITES][0] == 0 else None)
 
 
 @pytest.mark.parametrize("name", ["pf-pne", "fed-pne", "pf-pne+"])
@@ -194,7 +198,7 @@ def test_with_masks_and_binary_rewards_the_sums_of_0_and_of_all_are_what_the_ser
     at_ends = sum(np.isin(np.mean(means, axis=0), (0, 1)).sum() for means in up.values())
     known, openly = rows(hidden.disclosure), rows(plain.disclosure)
     assert known[SERVER][0] == at_ends > 0 and known[SERVER][3] >= 5 * at_ends
-    assert known[ONE][0] <= openly[ONE][0] and known[OTHERS][:3] == openly[OTHERS][:3]
+    assert known[ONE_SITE][0] <= openly[ONE_SITE][0] and known[OTHER_SITES][:3] == openly[OTHER_SITES][:3]
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -260,7 +264,7 @@ def test_tune_reports_it():
     functions, space = [lambda p: p["x"], lambda p: 1 - p["x"]], {"x": pfpne.Float(0, 1)}
     binary = [lambda p: float(p["x"] > 0.4), lambda p: float(p["x"] > 0.3)]  # exact scores are not shared beyond one
     known = rows(pfpne.tune(binary, space, n_evaluations=40, algorithm="pf-pne+", progress=False).disclosure)
-    assert known[SERVER][:4] == known[ONE][:4] == known[OTHERS][:4] and known[SERVER][0] > 2
+    assert known[SERVER][:4] == known[ONE_SITE][:4] == known[OTHER_SITES][:4] and known[SERVER][0] > 2
     known = rows(pfpne.tune(functions, space, n_evaluations=12, algorithm="gp-shared", progress=False).disclosure)
     assert known[SERVER][:4] == [0, None, None, 0] and known[SERVER][4] > 0  # beliefs of a model, and no score
 
@@ -276,6 +280,6 @@ def test_the_page_on_trust_shows_what_comes_out():
             assert f"| {name} | {who} | {' | '.join(cells)} |" in page
     pulled_more = Algorithm(SECURED["pf-pne"][0], ALGORITHMS["pf-pne"].make_server_and_clients, (NodeMeans,), (Kept,))
     openly = rows(pfpne.simulate(pulled_more, problem, 1000, messages=True).disclosure)
-    one, others = (f"{openly[who][3]:g}" for who in (ONE, OTHERS))
+    one, others = (f"{openly[who][3]:g}" for who in (ONE_SITE, OTHER_SITES))
     sentence = f"one other site knows {one} single rewards, and all other sites together know {others}."
-    assert sentence in page and openly[OTHERS][1] == 5
+    assert sentence in page and openly[OTHER_SITES][1] == 5

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from pfpne.algorithms import make_federation
-from pfpne.algorithms.recovery import (
+from pfpne.algorithms.secret_shares import (
     Envelopes,
     from_words,
     join_shares,
-    least_sum,
     mask_from_seed,
     seeds,
     split_secret,
@@ -27,13 +26,14 @@ from pfpne.algorithms.secure import (
     Revealed,
     TwiceMasked,
     from_fixed,
+    least_sum,
     new_key,
     public_key,
     secured,
     signed_mask,
     sum_masked,
 )
-from pfpne.disclosure import OTHERS
+from pfpne.disclosure import OTHER_SITES
 from pfpne.federation import Task
 from pfpne.fixed_point import precision, to_fixed
 from pfpne.journal import Journal
@@ -135,7 +135,7 @@ def test_fewer_answers_than_a_quorum_open_no_mask():
     asked = run.server.exchange(masked_numbers(run))
     said = {m: client.receive(asked[m]).shares.reshape(4, 4, -1) for m, client in enumerate(run.clients)}
     first = run.clients[0]
-    own = seeds(first.key, 0, first.keys, 1, first.heard)[0]
+    own = seeds(first.key, 0, first.keys, 1, first.broadcast_digest)[0]
     for n, opened in ((2, False), (3, True)):
         for answered in itertools.combinations(range(4), n):
             assert (join_shares({m: from_words(said[m][0, 0]) for m in answered}) == own) is opened
@@ -166,7 +166,9 @@ def test_the_number_of_a_client_that_is_said_to_be_gone_stays_masked_by_its_own(
         own = [message.shares.reshape(4, 4, 4)[3] for message in said.values()]
         assert not np.any(own)  # no share of what it shared itself
     assert from_fixed(left, 52)[0] not in (0.0, 1.0)
-    own = mask_from_seed(seeds(run.clients[3].key, 3, run.clients[3].keys, 1, run.clients[3].heard)[3], 1, BITS)
+    own = mask_from_seed(
+        seeds(run.clients[3].key, 3, run.clients[3].keys, 1, run.clients[3].broadcast_digest)[3], 1, BITS
+    )
     assert from_fixed((left - own) & (2**BITS - 1), 52)[0] == 0.0  # all that was left
 
 
@@ -375,7 +377,7 @@ def test_live_the_numbers_of_one_that_goes_between_the_rounds_are_counted_as_dis
         sites.ask(there, server)
     server.tick()
     assert list(server._past_broadcasts) == [0, 1]
-    assert [counts.total() for counts in server._disclosure.means[OTHERS]] == [1, 1, 1, 1]
+    assert [counts.total() for counts in server._disclosure.means[OTHER_SITES]] == [1, 1, 1, 1]
 
 
 def test_live_the_keys_need_everyone(tmp_path):

@@ -19,7 +19,7 @@ import pfpne
 from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
 from pfpne.algorithms.pf_pne import Kept
 from pfpne.algorithms.pf_pne_plus import SharedStatistics
-from pfpne.algorithms.recovery import mask_from_seed, seeds
+from pfpne.algorithms.secret_shares import mask_from_seed, seeds
 from pfpne.algorithms.secure import (
     BITS,
     SECURED,
@@ -181,7 +181,8 @@ def test_masks_do_not_cancel_where_clients_were_told_different_things(quorum):
         own = [np.zeros(2, dtype=np.int64)] * 5
         if quorum:  # what the server takes off once a quorum has revealed it
             own = [
-                -mask_from_seed(seeds(c.key, c.m, c.keys, sent[0].header, c.heard)[c.m], 2, BITS) & (2**BITS - 1)
+                -mask_from_seed(seeds(c.key, c.m, c.keys, sent[0].header, c.broadcast_digest)[c.m], 2, BITS)
+                & (2**BITS - 1)
                 for c in clients
             ]
         return from_fixed(sum_masked([*(message.masked for message in sent), *own]), precision(5, 5))
@@ -457,9 +458,9 @@ def test_masks_of_pf_pne_plus_are_used_once(monkeypatch):
     """One for each header, of one exchange; header 0 is a look at the keys, and nothing is sent under it."""
     used, whole = [], mask
 
-    def counted(key, own, keys, header, n, heard=""):
+    def counted(key, own, keys, header, n, broadcast_digest=""):
         used.append((own, header))
-        return whole(key, own, keys, header, n, heard)
+        return whole(key, own, keys, header, n, broadcast_digest)
 
     monkeypatch.setattr("pfpne.algorithms.secure.mask", counted)
     problem = pfpne.make_problem("garland", 4, shift=0.1, noise="bernoulli")

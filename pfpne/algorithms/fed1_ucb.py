@@ -56,6 +56,7 @@ class ArmMeans(Message):
 class SurvivingArms(Message):
     """Down: the arms (n,) that stay active, in increasing order. Header: the phase, from 1."""
 
+    answers_cumulative_means = True
     arms: np.ndarray = integer_array("kept")
 
 

@@ -9,10 +9,36 @@ subtracts, if the server has told both the same. A client sends its numbers in f
 2^62. Such a message is uniform, whatever the numbers are; in the sum over all clients the masks cancel exactly. The
 numbers are sums of rewards, not means, because sums of binary rewards are integers and need no rounding.
 
+Public keys are not signed, so a server that lies about them can read everything. If it does not lie,
+`SecureClient.fingerprint` is the same at all sites; compare it over another channel.
+
 With these masks alone every client is needed: the server waits for a client that is away, and a client that comes back
-sends the same text again. With quorum= a client may drop out: pfpne.algorithms.recovery adds the paper's second mask
-and shares of secrets. Public keys are not signed, so a server that lies about them can read everything. If it does not
-lie, `SecureClient.fingerprint` is the same at all sites; compare it over another channel.
+sends the same text again. With a quorum a client may drop out:
+
+    run = pfpne.make_federation(pfpne.secured("pf-pne"), task, quorum=4)
+
+This is the paper's protocol with two masks. Pairs of clients share masks as above, from a seed that is new in each
+exchange. Each client adds one more mask of its own. An exchange has two rounds:
+
+1. Each client sends its numbers with both kinds of masks. It also sends Shamir's shares of the seeds of all its masks:
+   for each client one share of each seed, encrypted for that client.
+2. The server says which clients are *present* (their numbers have arrived), and passes the shares on. Each client
+   answers with its shares of the present clients' own masks, and of the masks that present clients share with missing
+   ones. A quorum of answers suffices to remove these masks from the sum. A client that leaves between the rounds is
+   still in the sum.
+
+| paper                 | here               | meaning                                                          |
+|-----------------------|--------------------|------------------------------------------------------------------|
+| n, t                  | M, quorum          | clients; how many shares give a secret back                      |
+| U_2                   | present            | the clients whose masked numbers have come                       |
+| b_u                   | seed (u, u)        | the seed of client u's own mask                                  |
+| s_{u,v}               | seed (u, v)        | the seed of a pair's mask; here a new one in each exchange       |
+
+A client shares the seeds of this exchange, and not its private key as in the paper: the shares revealed about a missing
+client say nothing about other exchanges. A client answers once in an exchange. For each client it reveals one of two
+things: its share of that client's own mask, if it is present; or its shares of the masks that present clients share
+with it, if it is missing. `least_sum` bounds what a lying server can gain. The shares of one exchange cost each client
+M^2 numbers. The first exchange, of the keys, needs all clients.
 """
 
 import hashlib
@@ -24,7 +50,7 @@ from typing import Any
 import numpy as np
 
 from pfpne.algorithms import ALGORITHMS, Algorithm
-from pfpne.algorithms.fed1_ucb import ArmMeans, Fed1UCBSettings, SurvivingArms, pulls_of_phase
+from pfpne.algorithms.fed1_ucb import Fed1UCBSettings, SurvivingArms, pulls_of_phase
 from pfpne.algorithms.pf_pne import (
     FedPNESettings,
     Kept,
@@ -33,7 +59,7 @@ from pfpne.algorithms.pf_pne import (
     PFPNESettings,
 )
 from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, Pooled, SharedStatistics
-from pfpne.algorithms.recovery import (
+from pfpne.algorithms.secret_shares import (
     SEED_BYTES,
     Envelopes,
     agree,
@@ -41,7 +67,6 @@ from pfpne.algorithms.recovery import (
     from_words,
     join_keys,
     join_shares,
-    least_sum,
     mask_from_seed,
     random_numbers,
     seeds,
@@ -133,6 +158,7 @@ class Masked(Message):
     Header: one more than that of the message without masks, which is a depth or a phase.
     """
 
+    masks_cancel = True
     masked: np.ndarray = integer_array("n", high=2**BITS - 1)
 
 
@@ -140,11 +166,12 @@ class Masked(Message):
 class MaskedStatistics(Message):
     """Up (pf-pne+): as `Masked`, and the statistics of `PlusSums`, masked too. Header: as in `Masked`."""
 
+    masks_cancel = True
     masked: np.ndarray = integer_array("n", high=2**BITS - 1)
     statistics: np.ndarray = integer_array(3, high=2**BITS - 1)
 
 
-# With a quorum: see pfpne.algorithms.recovery. Bytes are packed four to a number.
+# With a quorum. Bytes are packed four to a number.
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,28 +249,30 @@ def check_public_keys(keys: dict[int, np.ndarray]) -> None:
         seen[content] = m
 
 
-def heard_with(heard: str, message: Message) -> str:
+def digest_with(broadcast_digest: str, message: Message) -> str:
     """Return the digest of all broadcasts so far, updated with one more message."""
-    return hashlib.sha256(f"{heard}{message.to_json()}".encode()).hexdigest()
+    return hashlib.sha256(f"{broadcast_digest}{message.to_json()}".encode()).hexdigest()
 
 
 def pair_mask(
-    key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int, heard: str = ""
+    key: np.ndarray, own: int, other: int, keys: np.ndarray, header: int, n: int, broadcast_digest: str = ""
 ) -> np.ndarray:
     """Return the mask (n,) modulo 2^62 that client `own` shares with one other client, for the numbers of this header.
 
     The other client adds the opposite, if it has received the same broadcasts. keys (M, 32): the public keys;
     ValueError if one is no public key.
     """
-    salt = join_keys(keys, own, other) + heard.encode()
+    salt = join_keys(keys, own, other) + broadcast_digest.encode()
     derived = derive(agree(key, keys, other), salt, b"mask", header, 32)
     numbers = random_numbers(derived, n, BITS)
     return numbers if own < other else -numbers & (2**BITS - 1)
 
 
-def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int, heard: str = "") -> np.ndarray:
+def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int, broadcast_digest: str = "") -> np.ndarray:
     """Return the sum (n,) modulo 2^62 of the masks that client `own` shares with all others."""
-    pairs = (pair_mask(key, own, other, keys, header, n, heard) for other in range(len(keys)) if other != own)
+    pairs = (
+        pair_mask(key, own, other, keys, header, n, broadcast_digest) for other in range(len(keys)) if other != own
+    )
     return sum_masked([np.zeros(n, dtype=np.int64), *pairs])
 
 
@@ -253,11 +282,14 @@ def mask(key: np.ndarray, own: int, keys: np.ndarray, header: int, n: int, heard
 class Sums:
     """The sums over the clients that the server needs. In this class, they are the sums of the rewards at each node.
 
+    sent: the kind of the masked messages. sums_again: whether a later sum is over the same rewards, too.
+
     A client sends sums, not means: sums of binary rewards are integers. Rounded means leaked information: the summed
     rounding errors of three means of five rewards told how many of them were above 1/2.
     """
 
     sent: type[Message] = Masked
+    sums_again = False
 
     def __init__(self, task: Task):
         self.task, self.limit = task, max(map(abs, task.reward_limits))  # limit: each mean lies within +-limit
@@ -267,12 +299,12 @@ class Sums:
         """The limits of all summands."""
         return [self.limit]
 
-    def later(self, awaited: Awaited) -> Awaited:
+    def shift_header(self, awaited: Awaited) -> Awaited:
         """Return the awaited message with its header shifted by one, for the exchange of keys."""
         headers = range(awaited.headers.start + 1, awaited.headers.stop + 1) if len(awaited.headers) else range(0)
         return replace(awaited, last_header=awaited.last_header + 1, headers=headers)
 
-    def to_sum(self, message: Any, n: int) -> np.ndarray:
+    def to_summands(self, message: Any, n: int) -> np.ndarray:
         """Return the numbers of a client's message in fixed point; n: the number of rewards in each mean."""
         return to_fixed(n * message.means, precision(n * self.limit, self.task.n_clients))
 
@@ -286,8 +318,7 @@ class Sums:
         ValueError if it cannot be a sum of valid numbers.
         """
         means = self.means_of(server, total, n_present)
-        rows = n_present if server.receives == (ArmMeans,) else 1  # fed1-ucb counts them
-        return means, server.conclude(np.repeat(means[None], rows, axis=0))
+        return means, server.conclude(means[None])
 
     def means_of(self, server: Any, total: np.ndarray, n_present: int) -> np.ndarray:
         """Return the means over the clients; ValueError if they are out of the rewards' range."""
@@ -297,6 +328,16 @@ class Sums:
         possible = n_present * low <= sums.min() and sums.max() <= n_present * high
         check(possible, "the sum", "of means in the range of the rewards", "another")
         return sums / n_present
+
+
+class ArmSums(Sums):
+    """The sums of fed1-ucb: of a client's rewards of each arm, in all phases so far."""
+
+    sums_again = True
+
+    def conclude(self, server, total, n_present):
+        means = self.means_of(server, total, n_present)
+        return means, server.conclude(np.repeat(means[None], n_present, axis=0))  # one row per client: it counts them
 
 
 class PlusSums(Sums):
@@ -332,14 +373,14 @@ class PlusSums(Sums):
             (scale, precision(scale * limit, M)) for scale, limit in zip(scales, self.statistics_limits, strict=True)
         ]
 
-    def to_sum(self, message, n):
+    def to_summands(self, message, n):
         self.root_pulls = n if message.header == 0 else self.root_pulls
         statistics = [float(np.mean(message.means**2)), float(message.variances[0]), float(message.binary[0])]
         scaled = [
             to_fixed(np.array([scale * x]), bits)
             for x, (scale, bits) in zip(statistics, self.precisions(n, len(message.means)), strict=True)
         ]
-        return np.concatenate([super().to_sum(message, n), *scaled])
+        return np.concatenate([super().to_summands(message, n), *scaled])
 
     def to_message(self, header, masked):
         return MaskedStatistics(header, masked[:-3], masked[-3:])
@@ -368,12 +409,12 @@ class PlusSums(Sums):
 class SecureClient(Client):
     """A client of the algorithm whose messages are masked on their way out.
 
-    key (32,): its private key, made when it is first needed if none was given. keys (M, 32): all public keys. heard: a
-    digest of all broadcasts. Masks depend on the digest, so that they do not cancel if a server tells clients different
-    things, such as different nodes.
+    key (32,): its private key, made when it is first needed if none was given. keys (M, 32): all public keys.
+    broadcast_digest: a digest of all broadcasts. Masks depend on it, so that they do not cancel if a server tells
+    clients different things, such as different nodes.
     """
 
-    heard = ""
+    broadcast_digest = ""
 
     def __init__(self, client: Client, m: int, sums: Any, least_clients: int):
         self.client, self.m, self.sums, self.least_clients = client, m, sums, least_clients
@@ -419,18 +460,18 @@ class SecureClient(Client):
 
     def hide_means(self, message: Any, n: int) -> Message:
         """Return the masked replacement for a message of the inner client; n: the number of rewards in each mean."""
-        return self.hide(message.header + 1, self.sums.to_sum(message, n))
+        return self.hide(message.header + 1, self.sums.to_summands(message, n))
 
     def hide(self, header: int, numbers: np.ndarray) -> Message:
         """Return the message that carries the numbers (n,), masked, modulo 2^62."""
-        masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers), self.heard)
+        masked = numbers + mask(self.key, self.m, self.keys, header, len(numbers), self.broadcast_digest)
         return self.sums.to_message(header, masked & (2**BITS - 1))
 
     def awaits(self) -> Awaited:
         """Await the keys of all clients; then the messages that the inner client awaits."""
         if self.keys is None:
             return Awaited(-1, PublicKeys, range(1), {"M": self.task.n_clients})
-        return self.sums.later(self.client.awaits())
+        return self.sums.shift_header(self.client.awaits())
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, PublicKeys):
@@ -442,7 +483,7 @@ class SecureClient(Client):
             self.keys = message.keys
         else:
             self.client.receive(replace(message, header=message.header - 1))
-        self.heard = heard_with(self.heard, message)
+        self.broadcast_digest = digest_with(self.broadcast_digest, message)
 
     def _ask(self) -> Batch:
         return EMPTY_BATCH
@@ -470,8 +511,10 @@ class SecureServer(Server):
             return Awaited(-1, PublicKey, range(1))
         awaited = self.server.awaits(m)
         if awaited.kind is None:
-            return self.sums.later(awaited)
-        return self.sums.later(replace(awaited, kind=self.sums.sent, sizes={"n": awaited.sizes.get("n", 1)}, ranges={}))
+            return self.sums.shift_header(awaited)
+        return self.sums.shift_header(
+            replace(awaited, kind=self.sums.sent, sizes={"n": awaited.sizes.get("n", 1)}, ranges={})
+        )
 
     def rewards_in_means(self) -> int:
         return self.server.rewards_in_means()
@@ -509,7 +552,16 @@ class SecureServer(Server):
         return replace(answer, header=answer.header + 1)
 
 
-# --- secure aggregation with a quorum: pfpne.algorithms.recovery -----------------------------------------
+# --- secure aggregation with a quorum ----------------------------------------------------------------------
+
+
+def least_sum(M: int, quorum: int) -> int:
+    """Return the fewest clients whose sum a server can get, even if it tells clients different things.
+
+    To exclude w clients from a sum, the server must tell a quorum of clients that each of them is missing. Each of the
+    M clients answers once, and can be told of at most M - quorum missing ones. So w <= M (M - quorum) / quorum.
+    """
+    return M - M * (M - quorum) // quorum
 
 
 def signed_mask(seed: bytes, u: int, v: int, n: int) -> np.ndarray:
@@ -550,7 +602,7 @@ class RecoveringClient(SecureClient):
     def hide(self, header: int, numbers: np.ndarray) -> TwiceMasked:
         """Return the client's message of round 1."""
         M, m, n = self.task.n_clients, self.m, len(numbers)
-        own = seeds(self.key, m, self.keys, header, self.heard)
+        own = seeds(self.key, m, self.keys, header, self.broadcast_digest)
         masked = sum_masked([numbers, *(signed_mask(seed, m, v, n) for v, seed in enumerate(own))])
         shares = [split_secret(seed, self.quorum, M) for seed in own]
         envelopes = Envelopes(self.key, m, self.keys, header)
@@ -663,7 +715,7 @@ SECURED: dict[str, tuple[type, type[Sums], tuple[type[Message], ...]]] = {
     "pf-pne": (SecurePFPNESettings, Sums, (Kept,)),
     "fed-pne": (SecureFedPNESettings, Sums, (KeptIndex,)),
     "pf-pne+": (SecurePlusSettings, PlusSums, (SharedStatistics,)),
-    "fed1-ucb": (SecureFed1UCBSettings, Sums, (SurvivingArms,)),
+    "fed1-ucb": (SecureFed1UCBSettings, ArmSums, (SurvivingArms,)),
 }
 
 
@@ -740,7 +792,7 @@ def _make_recovering(
     M = task.n_clients
     check(server.tolerates_missing, "quorum", f"{M}: pf-pne+ cannot do without one of its clients", quorum)
     again = "is averaged again, and sums over other clients could be subtracted"
-    check(server.receives != (ArmMeans,), "quorum", f"{M} with masks: in fed1-ucb the mean of an arm {again}", quorum)
+    check(not sums.sums_again, "quorum", f"{M} with masks: in fed1-ucb the mean of an arm {again}", quorum)
     odd = (
         f"{M} with masks and a partition of odd k: the centre of a node is that of its middle child, so that it {again}"
     )

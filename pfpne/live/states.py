@@ -31,7 +31,7 @@ from pfpne.messages import Message
 from pfpne.paths import write_atomically
 from pfpne.validation import brief, check
 
-FORMAT = 10  # the names of classes are part of it
+FORMAT = 11  # the names of classes are part of it
 SAVED_CLASSES = (Client, Server, Federation, dict)
 ARRAY_KINDS = "biuf"  # the kinds of numpy arrays allowed, besides the records of a tree
 PLAIN_CLASSES = (type(None), bool, int, float, str)

@@ -1,30 +1,6 @@
-"""Secure aggregation with drop-out: the server learns the sum over the clients that are present, and no other sum.
+"""What secure aggregation with drop-out is made of: seeds of masks, shares of them, and sealed envelopes.
 
-    run = pfpne.make_federation(pfpne.secured("pf-pne"), task, quorum=4)
-
-Source: Bonawitz et al., CCS 2017, the protocol with two masks. Pairs of clients share masks as in
-pfpne.algorithms.secure, from a seed that is new in each exchange. Each client adds one more mask of its own. An
-exchange has two rounds:
-
-1. Each client sends its numbers with both kinds of masks. It also sends Shamir's shares of the seeds of all its masks:
-   for each client one share of each seed, encrypted for that client.
-2. The server says which clients are *present* (their numbers have arrived), and passes the shares on. Each client
-   answers with its shares of the present clients' own masks, and of the masks that present clients share with missing
-   ones. A quorum of answers suffices to remove these masks from the sum. A client that leaves between the rounds is
-   still in the sum.
-
-| paper                 | here               | meaning                                                          |
-|-----------------------|--------------------|------------------------------------------------------------------|
-| n, t                  | M, quorum          | clients; how many shares give a secret back                      |
-| U_2                   | present            | the clients whose masked numbers have come                       |
-| b_u                   | seed (u, u)        | the seed of client u's own mask                                  |
-| s_{u,v}               | seed (u, v)        | the seed of a pair's mask; here a new one in each exchange       |
-
-A client shares the seeds of this exchange, and not its private key as in the paper: the shares revealed about a missing
-client say nothing about other exchanges. A client answers once in an exchange. It never reveals both its share of a
-client's own mask and its shares of that client's masks with present clients. So a server that lies about who is missing
-gets no sum over fewer clients than `least_sum` returns. The shares of one exchange cost each client M^2 numbers. The
-first exchange, of the keys, needs all clients.
+The protocol that uses them is in pfpne.algorithms.secure.
 """
 
 import os
@@ -34,18 +10,6 @@ import numpy as np
 
 SEED_BYTES = 16  # of a seed, and of a share of it, as Shamir's sharing wants
 ENCRYPTION_BYTES = 28  # that encryption adds: a nonce and a tag
-
-
-def least_sum(M: int, quorum: int) -> int:
-    """Return the fewest clients whose sum a server can get, even if it tells clients different things.
-
-    To exclude w clients from a sum, the server must tell a quorum of clients that each of them is missing. Each of the
-    M clients answers once, and can be told of at most M - quorum missing ones. So w <= M (M - quorum) / quorum.
-    """
-    return M - M * (M - quorum) // quorum
-
-
-# --- seeds, shares and what carries them -----------------------------------------------------------------
 
 
 def derive(secret: bytes, salt: bytes, purpose: bytes, header: int, length: int) -> bytes:
@@ -69,16 +33,17 @@ def join_keys(keys: np.ndarray, m: int, other: int) -> bytes:
     return b"".join(keys[i].astype(np.uint8).tobytes() for i in sorted((m, other)))
 
 
-def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int, heard: str = "") -> list[bytes]:
+def seeds(key: np.ndarray, m: int, keys: np.ndarray, header: int, broadcast_digest: str = "") -> list[bytes]:
     """Return the seeds of client m's masks in an exchange, one for each client; entry m is the seed of its own mask.
 
-    heard: the digest of the broadcasts that the client has received, on which all seeds depend.
+    broadcast_digest: the digest of the broadcasts that the client has received, on which all seeds depend.
     """
 
     def seed(other: int) -> bytes:
         if other == m:
-            return derive(key.tobytes(), heard.encode(), b"own mask", header, SEED_BYTES)
-        return derive(agree(key, keys, other), join_keys(keys, m, other) + heard.encode(), b"pair", header, SEED_BYTES)
+            return derive(key.tobytes(), broadcast_digest.encode(), b"own mask", header, SEED_BYTES)
+        salt = join_keys(keys, m, other) + broadcast_digest.encode()
+        return derive(agree(key, keys, other), salt, b"pair", header, SEED_BYTES)
 
     return [seed(other) for other in range(len(keys))]
 
