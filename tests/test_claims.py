@@ -135,7 +135,7 @@ def test_the_smallest_is_smaller_than_each(hct, expected):
 
 def test_too_few_runs_decide_nothing():
     study = with_regrets(pf_pne=100, hct_pyxab=200, **ALL)
-    assert [len(comparison.excess) for comparison in outcome("smallest-garland", study).comparisons] == [30] * 4
+    assert [len(comparison.violation) for comparison in outcome("smallest-garland", study).comparisons] == [30] * 4
     assert verdict("smallest-garland", replace(study, claim_runs=3, figure_runs=3)) == "undecided"
 
 
@@ -322,6 +322,10 @@ def test_only_where_T_cuts_most_of_PF_PNE_s_run_nothing_is_decided(test, values,
     assert [bool(c.undecidable_reason) for c in compared] == [False, True]
 
 
+def test_the_rank_is_that_on_the_common_first_runs():
+    assert rank_among(np.array([3.0, 3.0]), [np.array([2.0, 2.0, 9.0]), np.array([4.0, 4.0, 0.0])]) == 2
+
+
 def test_the_rank_among_rivals():
     mine = np.array([3.0, 3.0, 9.0])
     assert rank_among(mine, [np.array([first, first]) for first in (1.0, 2.0, 3.0, 4.0)]) == 3  # the third has no rival
@@ -481,12 +485,12 @@ def test_a_fact_of_most_runs_is_one_of_eight_in_ten(share, expected):
     case = ClaimCase(made_up(tell), made_up(tell).claim_conditions[0], "garland")
     one_slow = made_up(lambda name, *_: {"seconds": {"hct-pyxab": 2.1, "fn-ucb": 4.0}.get(name, 1.0)})
     shares = claim_tests.measure_times(ClaimCase(one_slow, one_slow.claim_conditions[0], "garland"))
-    assert (shares["alike"], shares["slower"]) == (0.0, 0.0)  # than each of the others, and none more than another
+    assert (shares["similar"], shares["slower"]) == (0.0, 0.0)  # than each of the others, and none more than another
     twice = made_up(lambda name, *_: {"seconds": {"hct-pyxab": 2.0, "fn-ucb": 4.0}.get(name, 1.0)})
     shares = claim_tests.measure_times(ClaimCase(twice, twice.claim_conditions[0], "garland"))
-    assert (shares["alike"], shares["slower"]) == (1.0, 1.0)  # twice is at most twice, and at least
+    assert (shares["similar"], shares["slower"]) == (1.0, 1.0)  # twice is at most twice, and at least
     assert claim_tests.count_times(case, quantity="slower").as_claimed == [expected]
-    assert claim_tests.measure_times(case)["alike"] == 1.0 and claim_tests.measure_times(case)[
+    assert claim_tests.measure_times(case)["similar"] == 1.0 and claim_tests.measure_times(case)[
         "slower"
     ] == pytest.approx(share)
 
@@ -539,7 +543,7 @@ def test_times_are_measured_and_say_nothing_of_the_papers_programs():
     study = made_up(lambda algorithm, run, asked: {"seconds": 3.95 + run / 100 if algorithm == "fn-ucb" else 2.0})
     assert verdict("time-others", study) == verdict("time-fn-ucb", study) == "not decidable"
     times = claims.times_by_objective(study)
-    assert times["fn-ucb"].max() == pytest.approx(3.995) and (times["alike"] == 1).all()
+    assert times["fn-ucb"].max() == pytest.approx(3.995) and (times["similar"] == 1).all()
     assert times["slower"].tolist() == [np.mean(3.95 + np.arange(10) / 100 >= 4)] * len(times)
     assert times["objective"].tolist() == ["garland", "himmelblau", "rastrigin", "landmine", "rastrigin"]
 
@@ -586,8 +590,8 @@ def test_judging():
     assert judged(right, right)[0] == "holds" and judged(right, wrong)[0] == "does not hold"
     assert judged(right, unclear)[0] == "undecided"
     assert judged(right, by_design=True)[0] == "true by construction"
-    assert judged(comparison(0.5, low=True), right, better_low=True)[0] == "better than claimed"
-    assert judged(comparison(0.5, low=True), wrong, better_low=True)[0] == "does not hold"
+    assert judged(comparison(0.5, low=True), right, low_is_better=True)[0] == "better than claimed"
+    assert judged(comparison(0.5, low=True), wrong, low_is_better=True)[0] == "does not hold"
     assert judged(comparison(0.5, low=True), right)[0] == "does not hold"
     assert judged(right, comparison(0.5, why_not="too short")) == ("not decidable", "too short")
     assert judged(wrong, comparison(0.5, why_not="too short"))[0] == "does not hold"
@@ -653,21 +657,21 @@ def test_what_decides_is_the_furthest_from_the_claim_and_refutes_what_does_not_h
 def test_comparisons_in_brief():
     mine, theirs = np.array([2.0, 4.0]), np.array([1.0, 3.0])
     (below,), (above,) = inequalities(mine, theirs, ("A", "B"), below=1), inequalities(mine, theirs, "c = 0.2", above=2)
-    assert below.brief == "A / B = 1.5" and below.margin == 0.5 and below.excess.tolist() == [1, 1]
-    assert above.brief == "c = 0.2: ratio 1.5" and above.margin == 0.5 and above.excess.tolist() == [0, 2]
+    assert below.brief == "A / B = 1.5" and below.mean_violation == 0.5 and below.violation.tolist() == [1, 1]
+    assert above.brief == "c = 0.2: ratio 1.5" and above.mean_violation == 0.5 and above.violation.tolist() == [0, 2]
     assert len(inequalities(mine, theirs, "", 1.25, 0.8)) == 2
     slopes = Comparison("slope", np.array([0.8, 0.9]), limit=0.5)
-    assert slopes.brief == "slope: 0.85" and slopes.excess == pytest.approx([0.3, 0.4])
-    assert Comparison("slope", np.array([0.8]), limit=0.5, is_above=True).excess == pytest.approx([-0.3])
+    assert slopes.brief == "slope: 0.85" and slopes.violation == pytest.approx([0.3, 0.4])
+    assert Comparison("slope", np.array([0.8]), limit=0.5, is_above=True).violation == pytest.approx([-0.3])
 
 
 def test_a_margin_is_measured_from_the_limit():
     """One that is further from 0, or from a ratio of 1, can be nearer to its limit, or within it."""
     a, b = np.array([3.0, 5.0]), np.array([1.0, 3.0])  # the ratio of the means is 2
     limits = {"below": 2.25, "above": 1.75}
-    assert [c.margin for c in inequalities(a, b, "", **limits)] == pytest.approx([-0.25, -0.25])
+    assert [c.mean_violation for c in inequalities(a, b, "", **limits)] == pytest.approx([-0.25, -0.25])
     slopes = [Comparison("slope", np.array([0.8, 0.9]), limit=0.5, is_above=is_above) for is_above in (False, True)]
-    assert [c.margin for c in slopes] == pytest.approx([0.35, -0.35])
+    assert [c.mean_violation for c in slopes] == pytest.approx([0.35, -0.35])
     steep = Comparison("slope, Delta = 0", np.array([0.95, 0.95]), limit=0.9)
     assert judged(steep, slopes[0])[1] == slopes[0].brief  # the lower slope is further above its limit
 
@@ -755,7 +759,7 @@ def test_each_claim_under_each_noise_with_either_Delta(verdicts):
     column = ["noise", "cells", "Delta"]
     assert table["id"].unique().tolist() == list(CLAIMS)
     assert set(table["verdict"]) <= set(claims.VERDICTS)
-    assert (table[["statement", "measured", "runs"]] != "").all(axis=None)
+    assert (table[["hypothesis", "measured", "runs"]] != "").all(axis=None)
     assert not table.duplicated(["id", *column]).any()
     for (claim_id, noise, cells), mine in table.groupby(["id", "noise", "cells"]):
         assert mine["Delta"].tolist() in ([""], list(claims.PF_PNE_DELTAS))
@@ -793,15 +797,17 @@ def test_p_values_follow_from_what_each_run_was(verdicts):
     told = comparisons[comparisons["undecidable_reason"] == ""].set_index(column)
     assert set(runs.set_index(column).index) == set(told.index)
     for row in runs[::7].to_dict("records"):
-        excess = [float(x) for x in row["excess"].split()]
+        violations = [float(x) for x in row["violation"].split()]
         found = told.loc[tuple(row[name] for name in column)]
-        assert len(excess) == found["n"]
-        assert stats.sign_flip(excess, rng()) == pytest.approx((found["p_right"], found["p_wrong"]), rel=0.02, abs=1e-6)
+        assert len(violations) == found["n"]
+        assert stats.sign_flip(violations, rng()) == pytest.approx(
+            (found["p_right"], found["p_wrong"]), rel=0.02, abs=1e-6
+        )
 
 
 def test_whose_a_claim_is_and_whether_noise_matters_is_declared(verdicts):
     table = verdicts[0]
-    assert set(table[table["whose"] == "ours"]["id"]) == {claim.id for claim in claims.CLAIMS if claim.added_by_us}
+    assert set(table[table["whose"] == "ours"]["id"]) == {claim.id for claim in claims.CLAIMS if claim.is_ours}
     once = {claim.kind for claim in claims.CLAIMS if not claim.by_noise}
     assert once == {"within_Delta", "near_optimal", "smooth", "confidential"}
     assert set(table[table["over_noises"] == "once"]["id"]) == {

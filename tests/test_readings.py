@@ -55,7 +55,7 @@ def test_statements_are_whole():
     kinds = {"ratio", "difference", "grows", "stops", "settings", "global"}
     assert {statement.kind for statement in readings.STATEMENTS} == kinds
     factors = [s for s in readings.STATEMENTS if {s.below, s.above} - {None, 1}]
-    assert all(statement.added_by_us for statement in factors)  # a factor that the paper does not name is marked
+    assert all(statement.our_addition for statement in factors)  # a factor that the paper does not name is marked
 
 
 def test_a_ratio_at_a_bound_is_not_within():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pfpne.paper.claims.claim_tests import c_of_noise
-from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENT_CHANGES, Study
 from pfpne.paper.exhibits import deviations, specification
 from pfpne.paper.exhibits.specification import CHOICES, CLAIMED_ORDERINGS, compare_combinations
 from pfpne.paper.run.parameters import complete
@@ -51,14 +51,16 @@ def test_a_reading_is_run_as_it_says(study, monkeypatch):
     assert {name: values[0] for name, values in first.items()}["c"] == 0.1
     assert garland.loc[usual, "pf-pne"] == mean("pf-pne", shift=0.1) and garland.loc[usual, "pe"] == mean("pe")
     other = (6, "bernoulli", "alike", "true", 0.05, "not begun", "by noise")
-    on = {"horizon": 6, **IDENTICAL_CLIENTS, "settings": {"c": 0.05, "Delta": "true"}}
+    on = {"horizon": 6, **IDENTICAL_CLIENT_CHANGES, "settings": {"c": 0.05, "Delta": "true"}}
     whole = study.variant_regrets("garland", *deviations.DEVIATION_VARIANTS["whole phases"], "bernoulli", 1, **on)
     assert garland.loc[other, "pf-pne"] == whole.mean()
     assert garland.loc[other, "hct-pyxab"] == mean(
-        "hct-pyxab", horizon=6, **IDENTICAL_CLIENTS, settings={"c": c_of_noise("bernoulli")}
+        "hct-pyxab", horizon=6, **IDENTICAL_CLIENT_CHANGES, settings={"c": c_of_noise("bernoulli")}
     )
-    assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **IDENTICAL_CLIENTS, settings={"c": 0.05})
-    assert garland.loc[other, "fn-ucb"] == mean("fn-ucb", horizon=6, **IDENTICAL_CLIENTS)  # read off the curve to 60
+    assert garland.loc[other, "fed-pne"] == mean("fed-pne", horizon=6, **IDENTICAL_CLIENT_CHANGES, settings={"c": 0.05})
+    assert garland.loc[other, "fn-ucb"] == mean(
+        "fn-ucb", horizon=6, **IDENTICAL_CLIENT_CHANGES
+    )  # read off the curve to 60
     on_cells = specification._mean_regret(study, "himmelblau", "pe", "cyclic", 6, "bernoulli", 0.3, (("c", 0.2),), "")
     cyclic = study.summaries("himmelblau", "pe", "bernoulli", cells="cyclic", horizon=6, shift=0.3, settings={"c": 0.2})
     assert on_cells == cyclic["regret"].mean()

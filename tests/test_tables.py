@@ -51,7 +51,7 @@ VERDICTS = pd.DataFrame(
     columns=[
         "id",
         "where_in_paper",
-        "statement",
+        "hypothesis",
         "noise",
         "cells",
         "Delta",
@@ -169,7 +169,7 @@ def test_times_and_ratios_are_shown(monkeypatch):
         **{name: [1 / 3] for name in verdict_tables.PAPER_ALGORITHMS},
     }
     monkeypatch.setattr(
-        verdict_tables, "times_by_objective", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "alike": [1.0]})
+        verdict_tables, "times_by_objective", lambda study: pd.DataFrame({**seconds, "slower": [0.8], "similar": [1.0]})
     )
     times = verdict_tables.tabulate_times(EVIDENCE)
     assert rows_of_markdown(times.shown["text/markdown"]) == [

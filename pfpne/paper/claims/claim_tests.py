@@ -16,7 +16,7 @@ import pandas as pd
 from pfpne.algorithms.fed1_ucb import reward_deviation
 from pfpne.algorithms.pf_pne import n_pulls_per_client, transition_depth
 from pfpne.paper.claims import assumption_checks, stats
-from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENT_CHANGES
 from pfpne.paper.claims.outcomes import (
     MAX_LAST_PHASE_SHARE,
     PAPER_SETTINGS,
@@ -87,7 +87,7 @@ def compare(
     whether the clients are identical. times_T: the horizon, in units of the study's T. on_figure_runs: whether only the
     runs of the figures count. tuned_c: whether the others' c follows the noise.
     """
-    changes, comparisons = {**IDENTICAL_CLIENTS} if identical else {}, []
+    changes, comparisons = {**IDENTICAL_CLIENT_CHANGES} if identical else {}, []
     if times_T != 1:
         changes["horizon"] = max(1, round(times_T * case.study.horizon))
     if on_figure_runs:
@@ -116,8 +116,8 @@ def compare_global(case: ClaimCase, algorithm: str) -> Outcome:
 
 def compare_identical(case: ClaimCase, algorithm: str, above: float) -> Outcome:
     """The algorithm's R(T)/M is more than `above` times its R(T)/M with identical clients."""
-    apart, identical = (case.summaries(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENTS))
-    pair = f"shift {case.study.shift:g}", "alike"
+    apart, identical = (case.summaries(algorithm, **changes) for changes in ({}, IDENTICAL_CLIENT_CHANGES))
+    pair = f"shift {case.study.shift:g}", "identical"
     undecidable_reason = undecidable_regret_reason(algorithm, "regret", apart)
     regrets = apart["regret"].to_numpy(), identical["regret"].to_numpy()
     return Outcome(inequalities(*regrets, pair, above=above, undecidable_reason=undecidable_reason))
@@ -170,9 +170,9 @@ def any_shift(case: ClaimCase, shifts: Sequence[float], below: float, above=None
     """With each of these shifts, PF-PNE's R(T)/M is below `below` (and above `above`) times PE's."""
     comparisons = []
     for shift in shifts:
-        changes = ({"shift": shift} if shift else IDENTICAL_CLIENTS) | case.sweep
+        changes = ({"shift": shift} if shift else IDENTICAL_CLIENT_CHANGES) | case.sweep
         pf_pne_runs, pe_runs = (case.summaries(name, **changes) for name in ("pf-pne", "pe"))
-        what = f"shift {shift:g}" if shift else "alike"
+        what = f"shift {shift:g}" if shift else "identical"
         undecidable_reason = undecidable_regret_reason("pf-pne", "regret", pf_pne_runs)
         regrets = pf_pne_runs["regret"].to_numpy(), pe_runs["regret"].to_numpy()
         comparisons += inequalities(*regrets, what, below, above, undecidable_reason)
@@ -180,8 +180,8 @@ def any_shift(case: ClaimCase, shifts: Sequence[float], below: float, above=None
 
 
 def rank_among(regrets: np.ndarray, rivals: Sequence[np.ndarray]) -> int:
-    """The rank of the mean among the rivals' means, 1 for the smallest; each is compared on the common runs."""
-    return 1 + sum(theirs.mean() < regrets[: len(theirs)].mean() for theirs in rivals)
+    """The rank of the mean among the rivals' means, 1 for the smallest; each is compared on the common first runs."""
+    return 1 + sum(theirs[: len(regrets)].mean() < regrets[: len(theirs)].mean() for theirs in rivals)
 
 
 def growth_exponent(case: ClaimCase, along: str, below: float, quantity="regret", deltas=(None,)) -> Outcome:
@@ -191,7 +191,7 @@ def growth_exponent(case: ClaimCase, along: str, below: float, quantity="regret"
     regret is not decidable if `long_last_phase_reason` gives a reason.
     """
     scales = {
-        "M": ("n_clients", case.study.client_counts, IDENTICAL_CLIENTS),
+        "M": ("n_clients", case.study.client_counts, IDENTICAL_CLIENT_CHANGES),
         "T": ("horizon", case.study.horizons, {}),
     }
     (parameter, scale, changes), comparisons = scales[along], []
@@ -357,7 +357,7 @@ def good_event(*cases: ClaimCase, as_in_theory: bool) -> Outcome:
 
 
 def count_times(*cases: ClaimCase, quantity: str) -> Outcome:
-    """The share of runs on each objective in which FN-UCB is "slower", or the others are "alike" (`measure_times`).
+    """The share of runs on each objective in which FN-UCB is "slower", or the others are "similar" (`measure_times`).
 
     As claimed on an objective if the share is at least MOST_RUNS_SHARE, refuted if at most FEW_RUNS_SHARE, else open.
     """
@@ -370,14 +370,14 @@ def measure_times(case: ClaimCase) -> dict:
     """The median seconds of one run of each of the paper's five, over the runs of the figures.
 
     slower: the share of these runs in which FN-UCB takes at least LARGE_FACTOR times as long as each of the others.
-    alike: the share in which no other algorithm takes more than LARGE_FACTOR times as long as another.
+    similar: the share in which no other algorithm takes more than LARGE_FACTOR times as long as another.
     """
     n, head = case.study.figure_runs, {"noise": case.condition.name, "cells": case.condition.cells}
     seconds = pd.DataFrame({name: case.summaries(name)["seconds"].to_numpy()[:n] for name in PAPER_ALGORITHMS})
     others = seconds.drop(columns="fn-ucb")
     longest, shortest = others.max(axis=1), others.min(axis=1)
-    slower, alike = seconds["fn-ucb"] >= LARGE_FACTOR * longest, longest <= LARGE_FACTOR * shortest
-    shares = {"slower": slower.mean(), "alike": alike.mean()}
+    slower, similar = seconds["fn-ucb"] >= LARGE_FACTOR * longest, longest <= LARGE_FACTOR * shortest
+    shares = {"slower": slower.mean(), "similar": similar.mean()}
     return {**head, "objective": case.objective, "runs": n, **seconds.median(), **shares}
 
 

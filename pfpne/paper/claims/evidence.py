@@ -31,7 +31,7 @@ from pfpne.simulation.record import Run
 
 # The shift that all clients of a run have in common, so that runs of identical clients differ (deviation 21).
 COMMON_SHIFT = 0.1
-IDENTICAL_CLIENTS = {"shift": 0.0, "common_shift": COMMON_SHIFT}
+IDENTICAL_CLIENT_CHANGES = {"shift": 0.0, "common_shift": COMMON_SHIFT}
 
 
 @dataclass(frozen=True)
@@ -232,9 +232,11 @@ def summary_row(result: Run) -> list:
 
 
 def last_phase_share(result: Run) -> float:
-    """The share of T after a client's recommendation last changed, mean over the clients.
+    """The share of T after a client last deployed another point, mean over the clients.
 
-    For phased algorithms it is the share of the last phase, which the horizon truncates.
+    That a client deploys another point is inferred from its simple regret, which then changes. It is known at the
+    checkpoints only, of which there are at most 500. For phased algorithms this is the share of the last phase, which
+    the horizon truncates.
     """
     changes = np.diff(result.simple_regret, axis=1, prepend=np.inf) != 0
     last = result.t[result.t.size - 1 - np.argmax(changes[:, ::-1], axis=1)]

@@ -15,6 +15,7 @@ from pfpne.paper.show.style import label
 
 PAPER_SETTINGS = PFPNESettings()
 MAX_LAST_PHASE_SHARE = 0.5  # of T, with which regret is compared; T truncates the last phase
+LONG_LAST_PHASE = "of T is one phase"  # how the reason of `long_last_phase_reason` ends
 
 
 def theory_settings(M: int) -> dict:
@@ -41,7 +42,7 @@ class Comparison:
     pair: tuple[str, str] | None = None
 
     @property
-    def excess(self) -> np.ndarray:
+    def violation(self) -> np.ndarray:
         """The violation of the inequality in each run (n,); negative where it holds."""
         allowed = self.limit if self.b is None else (self.limit - 1) * self.b
         beyond = self.slopes_or_differences - allowed
@@ -55,13 +56,13 @@ class Comparison:
         return float(1 + self.slopes_or_differences.mean() / (self.b.mean() or math.nan))
 
     @property
-    def margin(self) -> float:
+    def mean_violation(self) -> float:
         """The mean violation, negative if the inequality holds. It is divided by the mean of b, if there is a b.
 
-        So the comparisons of one claim can be ordered by their margins.
+        So the comparisons of one claim can be ordered by it.
         """
         unit = 1 if self.b is None else self.b.mean() or math.nan
-        return float(np.nan_to_num(self.excess.mean() / unit))
+        return float(np.nan_to_num(self.violation.mean() / unit))
 
     @property
     def brief(self) -> str:
@@ -96,7 +97,7 @@ class Outcome:
 
     def p_values(self, rng: np.random.Generator) -> np.ndarray:
         """p-values (k, 2) of each decidable comparison, under the nulls "it is false" and "it is true"."""
-        p = [stats.sign_flip(comparison.excess, rng) for comparison in self.decidable]
+        p = [stats.sign_flip(comparison.violation, rng) for comparison in self.decidable]
         return np.array(p).reshape(-1, 2)
 
 
@@ -162,7 +163,7 @@ def long_last_phase_reason(last_phase_share: pd.Series) -> str:
     last_phase_share: this column of Study.summaries.
     """
     share = last_phase_share.mean()
-    return f"{share:.0%} of T is one phase" if share > MAX_LAST_PHASE_SHARE else ""
+    return f"{share:.0%} {LONG_LAST_PHASE}" if share > MAX_LAST_PHASE_SHARE else ""
 
 
 # --- words ------------------------------------------------------------------------------------------

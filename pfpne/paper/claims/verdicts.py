@@ -85,11 +85,11 @@ class Claim:
     runs_in_words: str = "main comparison: M = {n_clients}, T = {horizon:,}, shift = {shift:g}, n = {claim_runs}"
     by_Delta: bool = True
     family: str = ""
-    added_by_us: bool = False
+    is_ours: bool = False
     by_noise: bool = True
     noise: float | str = ""
     cells: str = ""
-    better_low: bool = False
+    low_is_better: bool = False
     by_design: bool = False
     undecidable_reason: str = ""
 
@@ -121,11 +121,11 @@ def read_claims() -> Iterator[Claim]:
 
 CLAIMS = tuple(read_claims())
 CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`; "noise": the name of a ClaimCondition
-    "id whose over_noises family where_in_paper statement noise cells Delta verdict decided_by measured runs k"
+    "id whose over_noises family where_in_paper hypothesis noise cells Delta verdict decided_by measured runs k"
     " p_right p_wrong",
     "id noise cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong"
     " undecidable_reason",
-    "id noise cells Delta what side excess",
+    "id noise cells Delta what side violation",
 ]
 
 
@@ -151,9 +151,9 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         interval. ratio, ratio_low, ratio_high: the ratio of means, with its interval. side, limit: the claimed bound
         on the ratio or on the mean slope. p_right, p_wrong: the comparison's own p-values. Intervals and these p-values
         are not corrected.
-    excesses : pandas.DataFrame
-        One row per decidable comparison. excess: the violation in each run (negative if the claim holds), the input of
-        the sign-flip test.
+    violations : pandas.DataFrame
+        One row per decidable comparison. violation: the violation in each run (negative if the claim holds), the input
+        of the sign-flip test.
     """
     tests = itertools.product(claims, study.claim_conditions, PF_PNE_DELTAS)
     results = {(claim, condition, Delta): claim.test(study, condition, Delta) for claim, condition, Delta in tests}
@@ -170,8 +170,8 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         measured = outcome.measured_in_words or "; ".join(dict.fromkeys(map(in_one_line, rows)))
         verdicts.append(head | verdict | {"measured": measured})
         comparisons += [head | row for row in rows]
-    excesses = [row for row in comparisons if "excess" in row]
-    tables = zip((verdicts, comparisons, excesses), CLAIM_TABLE_COLUMNS, strict=True)
+    violations = [row for row in comparisons if "violation" in row]
+    tables = zip((verdicts, comparisons, violations), CLAIM_TABLE_COLUMNS, strict=True)
     return tuple(pd.DataFrame(rows, columns=names.split()) for rows, names in tables)
 
 
@@ -180,8 +180,7 @@ def head_of_rows(claim: Claim, study: Study, condition: ClaimCondition, Delta: s
     client_counts, horizons = ", ".join(map(str, study.client_counts)), ", ".join(f"{T:,}" for T in study.horizons)
     scale = vars(study) | {"client_counts": client_counts, "horizons": horizons, "sweep_runs": study.sweep_runs}
     return vars(claim) | {
-        "statement": claim.hypothesis,
-        "whose": "ours" if claim.added_by_us else "the paper's",
+        "whose": "ours" if claim.is_ours else "the paper's",
         "over_noises": "" if claim.by_noise else "once",
         "noise": condition.name,
         "cells": condition.cells,
@@ -221,9 +220,9 @@ def judge_compared(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dic
     corrected = {"k": k, "p_right": p_right, "p_wrong": p_wrong}
     is_refuted = k * len(p) * p[:, 1] <= ALPHA
     refuted = [comparison for comparison, wrong in zip(outcome.decidable, is_refuted, strict=True) if wrong]
-    furthest = max(refuted or outcome.decidable, key=lambda comparison: comparison.margin)
+    furthest = max(refuted or outcome.decidable, key=lambda comparison: comparison.mean_violation)
     if refuted:
-        better = claim.better_low and all(comparison.is_above for comparison in refuted)
+        better = claim.low_is_better and all(comparison.is_above for comparison in refuted)
         verdict = "better than claimed" if better else "does not hold"
     elif reason_for_some:
         return {"verdict": "not decidable", "decided_by": reason_for_some, **corrected}
@@ -239,7 +238,7 @@ def _verdict_if_right(claim: Claim, outcome: Outcome) -> str:
 def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[dict]:
     """One row per comparison, with the intervals of its means.
 
-    p (n, 2): p-values of the decidable comparisons, whose rows also have an `excess`.
+    p (n, 2): p-values of the decidable comparisons, whose rows also have a `violation`.
     """
     rows, intervals, p_of_decidable = [], {}, iter(p)
     for comparison in outcome.comparisons:
@@ -249,7 +248,7 @@ def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -
         row = {"side": side, "limit": comparison.limit, "undecidable_reason": comparison.undecidable_reason}
         if not comparison.undecidable_reason:
             row["p_right"], row["p_wrong"] = next(p_of_decidable)
-            row["excess"] = " ".join(f"{x:.5g}" for x in comparison.excess)
+            row["violation"] = " ".join(f"{x:.5g}" for x in comparison.violation)
         rows.append(intervals[comparison.name] | row)
     return rows
 

@@ -544,7 +544,7 @@ def tabulate(verdicts: dict[str, pd.DataFrame], comparisons: dict[str, pd.DataFr
         row |= {
             "Objective": title(statement.objective),
             "Tested": statement.hypothesis,
-            "Ours": statement.added_by_us or DASH,
+            "Ours": statement.our_addition or DASH,
         }
         for name, table in verdicts.items():
             verdict = table.set_index("id").loc[statement.id]

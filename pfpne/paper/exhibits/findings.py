@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pfpne.paper.claims.outcomes import difference_name
+from pfpne.paper.claims.outcomes import LONG_LAST_PHASE, PAPER_SETTINGS, difference_name
 from pfpne.paper.claims.verdicts import CLAIMS, PF_PNE_DELTAS, VERDICTS
 from pfpne.paper.exhibits import specification
 from pfpne.paper.run.profiles import PROFILES
@@ -21,7 +21,7 @@ SIGNS = dict(zip(VERDICTS, "✓▲≡✗?∅", strict=True))
 TOPIC_OF_CLAIM = {claim.id: claim.topic for claim in CLAIMS}
 OBJECTIVE_OF_CLAIM = {claim.id: claim.objectives[0] if claim.id != claim.topic else "" for claim in CLAIMS}
 TOPICS_IN_WORDS = {claim.topic: claim.short for claim in CLAIMS}
-OUR_TOPICS = {claim.topic for claim in CLAIMS if claim.added_by_us}
+OUR_TOPICS = {claim.topic for claim in CLAIMS if claim.is_ours}
 
 
 def sign_table(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -104,7 +104,7 @@ class _ClaimResults(NamedTuple):
     def unfinished_in_words(self, topic: str) -> str:
         """The number of cases that are open only because of a long last phase, and in how many a rival is ahead."""
         case_columns, verdicts = ["id", "noise", "cells"], self.on_topic(self.verdicts, topic)
-        unfinished = verdicts[verdicts["decided_by"].str.endswith("of T is one phase")]
+        unfinished = verdicts[verdicts["decided_by"].str.endswith(LONG_LAST_PHASE)]
         if unfinished.empty:
             return ""
         ratios = self.on_topic(self.comparisons, topic).merge(unfinished[case_columns]).groupby(case_columns)["ratio"]
@@ -210,7 +210,7 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications:
             f" {claims.count_in_brief('finds-own-hct')}."
         ),
         (
-            "**Elimination.** With the experiments' c = 0.1, in the worst case PF-PNE eliminates"
+            f"**Elimination.** With the experiments' c = {PAPER_SETTINGS.c:g}, in the worst case PF-PNE eliminates"
             f" {claims.eliminated_in_words('safe')}."
         ),
         (

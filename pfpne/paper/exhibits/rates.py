@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pfpne.paper.claims import stats
-from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENT_CHANGES, Study
 from pfpne.paper.claims.outcomes import long_last_phase_reason
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
 from pfpne.paper.claims.watching import watch
@@ -117,7 +117,7 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-CLIENT_CHANGES = {"identical": IDENTICAL_CLIENTS, "shifted": {}}
+CLIENT_CHANGES = {"identical": IDENTICAL_CLIENT_CHANGES, "shifted": {}}
 SINGLE_CLIENT_SEARCHES = ("pe", "hct")
 
 

@@ -31,7 +31,7 @@ import pandas as pd
 
 from pfpne.algorithms import ALGORITHMS
 from pfpne.paper.claims.claim_tests import c_of_noise, has_stopped_communicating, is_still_communicating
-from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENT_CHANGES
 from pfpne.paper.exhibits import variants
 from pfpne.paper.run import cache
 from pfpne.paper.run.experiment import Experiment
@@ -91,7 +91,7 @@ class Statement:
     hypothesis: str
     objective: str
     kind: str
-    added_by_us: str = ""
+    our_addition: str = ""
     numerator: str = ""
     denominators: tuple[str, ...] = ()
     than: str = ""
@@ -174,7 +174,7 @@ class Reading:
             settings = {"Delta": 2.0**-6}
         if name == "hct-pyxab" and self["HCT's c"] == "by noise":
             settings = {"c": c_of_noise(noise)}
-        changes = {"shift": shift} if name != IDENTICAL_FED_PNE else IDENTICAL_CLIENTS
+        changes = {"shift": shift} if name != IDENTICAL_FED_PNE else IDENTICAL_CLIENT_CHANGES
         algorithm = "fed-pne" if name == IDENTICAL_FED_PNE else name
         scale = {"n_clients": self.M, "horizon": T or self.T, "n_runs": n_runs, "seed": seed, "noise": noise}
         return Experiment(

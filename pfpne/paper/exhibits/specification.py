@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from pfpne import problems
 from pfpne.paper.claims.claim_tests import c_of_noise
-from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENT_CHANGES, Study
 from pfpne.paper.exhibits import variants
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit
@@ -93,7 +93,7 @@ def _mean_regret(
     study: Study, objective: str, name: str, cells, T, noise, client_shift, settings: tuple, variant: str
 ) -> float:
     n = study.claim_runs
-    clients = IDENTICAL_CLIENTS if client_shift == "alike" else {"shift": client_shift}
+    clients = IDENTICAL_CLIENT_CHANGES if client_shift == "alike" else {"shift": client_shift}
     changes = {"cells": cells, "settings": dict(settings), **clients}
     if name == "fn-ucb":  # whose choices do not depend on T
         return study.summaries(objective, name, noise, n, **changes)[

@@ -8,7 +8,7 @@ import seaborn as sns
 
 from pfpne.algorithms import UNLIMITED_ALGORITHMS, get_algorithm
 from pfpne.paper.claims import stats
-from pfpne.paper.claims.evidence import IDENTICAL_CLIENTS, Study
+from pfpne.paper.claims.evidence import IDENTICAL_CLIENT_CHANGES, Study
 from pfpne.paper.claims.outcomes import MAX_LAST_PHASE_SHARE, long_last_phase_reason
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
@@ -82,7 +82,7 @@ def _slopes_of_M(study: Study, objective: str, name: str) -> tuple[np.ndarray, s
     """Exponents (n,) of M in R(T)/M with identical clients, and the reason, if any, why they say little."""
     noise, n = study.claim_conditions[0].noise, study.figure_runs
     clients = study.client_counts[:-1]  # the last takes as long as the others together
-    rows = [study.summaries(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENTS) for M in clients]
+    rows = [study.summaries(objective, name, noise, n, n_clients=M, **IDENTICAL_CLIENT_CHANGES) for M in clients]
     return stats.growth_exponents(
         clients, np.stack([table["regret"] for table in rows], axis=1)
     ), long_last_phase_reason(rows[-1]["last_phase_share"])

@@ -41,7 +41,7 @@ def tabulate_claims(study: Study) -> Exhibit:
     return show_claims(study, *evaluate_claims(study))
 
 
-def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame, excesses: pd.DataFrame) -> Exhibit:
+def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame, violations: pd.DataFrame) -> Exhibit:
     """Show the three tables of `pfpne.paper.claims.verdicts.evaluate_claims` as `tabulate_claims` does.
 
     study: the study that was evaluated; only its scale is read.
@@ -61,7 +61,7 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
     measured = verdicts[columns].assign(noise=verdicts["noise"].map(noise_in_words))
     details = as_markdown(measured.rename(columns=str.capitalize).rename(columns={"Id": "Claim"}))
     strings, page = claims_as_strings(verdicts), f"\n## What was measured\n\n{details}"
-    csv_tables = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": excesses}
+    csv_tables = {"claims": verdicts, "claims_comparisons": comparisons, "claims_runs": violations}
     return table_exhibit("claims", caption, strings, csv_tables, claims_in_latex(strings, caption), page, details)
 
 
@@ -177,8 +177,8 @@ def tabulate_times(study: Study) -> Exhibit:
         f"Then the share of runs in which FN-UCB takes at least {LARGE_FACTOR:g} times as long as each of the others,"
         f" and the share in which none of the others takes more than {LARGE_FACTOR:g} times as long as another."
     )
-    names = {name: label(name) for name in PAPER_ALGORITHMS} | {"slower": "FN-UCB slower", "alike": "Others similar"}
-    formats = dict.fromkeys(PAPER_ALGORITHMS, "{:.3g}") | dict.fromkeys(("slower", "alike"), "{:.0%}")
+    names = {name: label(name) for name in PAPER_ALGORITHMS} | {"slower": "FN-UCB slower", "similar": "Others similar"}
+    formats = dict.fromkeys(PAPER_ALGORITHMS, "{:.3g}") | dict.fromkeys(("slower", "similar"), "{:.0%}")
     strings = table.apply(lambda column: column.map(formats.get(column.name, "{}").format))
     strings = strings.rename(columns=lambda name: names.get(name, name.capitalize()))
     return table_exhibit("claims_times", caption, strings, {"claims_times": table})
@@ -201,11 +201,11 @@ def claims_as_strings(verdicts: pd.DataFrame) -> pd.DataFrame:
     verdicts = verdicts.assign(
         where_in_paper=verdicts["where_in_paper"].mask(is_ours, OURS_PREFIX + verdicts["where_in_paper"])
     )
-    by_claim = verdicts.groupby(["id", "where_in_paper", "statement", "noise"], sort=False)
+    by_claim = verdicts.groupby(["id", "where_in_paper", "hypothesis", "noise"], sort=False)
     strings = by_claim[["cells", "Delta", "verdict", "decided_by"]].apply(_verdicts_in_words)
     strings = strings.unstack(sort=False, fill_value=DASH)[verdicts["noise"].unique()]
     table = strings.rename(columns=noise_in_words).rename_axis(columns=None).reset_index().drop(columns="id")
-    return table.rename(columns={"where_in_paper": "In the paper", "statement": "Claim, as tested"})
+    return table.rename(columns={"where_in_paper": "In the paper", "hypothesis": "Claim, as tested"})
 
 
 def _verdicts_in_words(verdicts: pd.DataFrame) -> str:
@@ -215,8 +215,7 @@ def _verdicts_in_words(verdicts: pd.DataFrame) -> str:
     """
     words = []
     for row in verdicts.to_dict("records"):
-        decided_by = row["decided_by"].replace("alike", "identical")  # clients, as the names of comparisons have them
-        verdict = f"{row['verdict']} ({decided_by})" if decided_by else row["verdict"]
+        verdict = f"{row['verdict']} ({row['decided_by']})" if row["decided_by"] else row["verdict"]
         conditions = ["cyclic cells"] * (row["cells"] == "cyclic") + ["true Delta"] * (row["Delta"] == "true")
         if not words or row["verdict"] != verdicts["verdict"].iloc[0]:
             words.append(f"{', '.join(conditions)}: {verdict}" if words else verdict)
