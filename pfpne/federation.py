@@ -212,8 +212,8 @@ class Server:
     """The server of an algorithm; this one serves clients that send nothing.
 
     receives: the kinds of message that it accepts. tolerates_missing: whether a phase can be concluded without some of
-    the clients. quorum: the number of clients that have to answer. present: the number of clients that have answered in
-    the current phase. left_out: the clients without which the current exchange continues.
+    the clients. quorum: the number of clients that have to answer. n_present: the number of clients that have answered
+    in the current phase. left_out: the clients without which the current exchange continues.
     """
 
     receives: tuple[type[Message], ...] = ()
@@ -222,7 +222,7 @@ class Server:
 
     def __init__(self, task: Task, settings: Any = None):
         self.task, self.settings = task, settings
-        self.quorum = self.present = task.n_clients
+        self.quorum = self.n_present = task.n_clients
 
     def first_messages(self) -> dict[int, Message]:
         """Return the messages (client -> message) that the server sends before any evaluation."""
@@ -258,7 +258,7 @@ class Server:
         return 0
 
     def is_due(self, m: int, evaluated: int) -> bool:
-        """Whether client m has enough evaluations left to finish the phase, so that its message is still to come.
+        """Whether client m still owes a message: whether it can finish the current phase before the horizon.
 
         evaluated: the number of evaluations of each client up to the last exchange, in an algorithm with equal phases.
         """
@@ -270,7 +270,7 @@ class Server:
         if len(senders) < self.quorum:
             all_or_some = "all" if self.quorum == M else f"{self.quorum} of the"
             raise ValueError(f"a phase ends when {all_or_some} {M} clients have sent theirs; {len(senders)} did.")
-        self.present = len(senders)
+        self.n_present = len(senders)
         answer = self.conclude(*map(np.stack, zip(*(messages[m].values for m in senders), strict=True)))
         return dict.fromkeys(senders, answer)
 

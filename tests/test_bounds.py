@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfpne.algorithms.pf_pne import is_kept, log_term, radius, tau, transition_depth
+from pfpne.algorithms.pf_pne import compute_log_term, compute_tau, half_width, is_kept, transition_depth
 
 
 def test_the_logarithm_is_of_c_1_T_over_delta_and_never_negative():
-    assert log_term(100, 2.0, 0.5) == pytest.approx(5.99146, abs=1e-5)  # log 400
-    assert log_term(1, 1.0, 1.0) == 0.0
-    assert log_term(1, 1.0, 2.0) == 0.0  # log(1/2), floored
+    assert compute_log_term(100, 2.0, 0.5) == pytest.approx(5.99146, abs=1e-5)  # log 400
+    assert compute_log_term(1, 1.0, 1.0) == 0.0
+    assert compute_log_term(1, 1.0, 2.0) == 0.0  # log(1/2), floored
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_the_logarithm_is_of_c_1_T_over_delta_and_never_negative():
     ],
 )
 def test_tau(h, log_term, c, nu_1, rho, wanted):
-    assert tau(h, log_term, c, nu_1, rho) == wanted
+    assert compute_tau(h, log_term, c, nu_1, rho) == wanted
 
 
 def test_radius():
-    assert radius(1, 4.0, 0.1) == pytest.approx(0.2)  # 0.1 x 2
-    np.testing.assert_allclose(radius(np.array([4, 16]), 4.0, 0.1), [0.1, 0.05])
-    assert radius(7, 0.0, 0.1) == 0.0
+    assert half_width(1, 4.0, 0.1) == pytest.approx(0.2)  # 0.1 x 2
+    np.testing.assert_allclose(half_width(np.array([4, 16]), 4.0, 0.1), [0.1, 0.05])
+    assert half_width(7, 0.0, 0.1) == 0.0
 
 
 @pytest.mark.parametrize(

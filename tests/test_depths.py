@@ -281,11 +281,11 @@ def test_without_noise_every_interval_covers_and_pe_pulls_what_it_keeps():
     rows = causes.count_phases("pe", problem, T, cells)
     seen = watch("pe", problem, T, partition=cells)
     s, task = seen.server.settings, seen.server.task
-    log_term = s.log_term(task.horizon, task.n_clients)
+    log_term = s.log_term_for(task.horizon, task.n_clients)
     for h, row in enumerate(rows[:-2]):
         K = [nodes_before_elimination(cells, own)[h] for own in seen.kept_alone]
         assert row["own"] == 1 and row["nodes"] == np.mean([len(index) for index in K])
-        spent = row["nodes"] * s.tau(h, log_term) / T
+        spent = row["nodes"] * s.tau_at(h, log_term) / T
         assert row["spent"] == pytest.approx(spent)
 
 
@@ -448,7 +448,7 @@ def test_the_trees_of_pf_pne_plus_are_counted_as_its_objects_have_them_at_the_en
         for node in client.tree.node[: client.tree.state[0]["size"]]:
             if node["count"] > 0:
                 value = problem.client_values(m, cells.centers(node["depth"], node["index"]))[0]
-                b = math.sqrt(client.tree.constants.squared_width[-1] / node["count"])  # of T
+                b = math.sqrt(client.tree.constants.squared_half_width[-1] / node["count"])  # of T
                 covers[node["depth"]].append(abs(node["total"] / node["count"] - value) <= b)
     assert [row["own"] for row in rows] == [pytest.approx(np.mean(covers[h])) for h in range(len(rows))]
     assert any(0 < row["own"] < 1 for row in rows)

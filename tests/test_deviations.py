@@ -13,7 +13,7 @@ import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBSettings
 from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients, network, train
-from pfpne.algorithms.pf_pne import PFPNE, PFPNEServer, PFPNESettings, tau, transition_depth
+from pfpne.algorithms.pf_pne import PFPNE, PFPNEServer, PFPNESettings, compute_tau, transition_depth
 from pfpne.federation import Federation, Task
 from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
@@ -132,7 +132,8 @@ def test_variants_whose_difference_cannot_matter():
 def test_b_of_tau_samples_is_wider():
     task, settings = Task(UNIT, 20, 100_000), PFPNESettings()
     b = [server(task, settings).conclude(np.zeros((20, 1))).half_widths[0] for server in (PFPNEServer, TauServer)]
-    assert tau(0, settings.log_term(100_000, 20), 0.1, 1.0, 0.5) == 1  # of which each of 20 clients drew one
+    # one sample, of which each of 20 clients drew one
+    assert compute_tau(0, settings.log_term_for(100_000, 20), 0.1, 1.0, 0.5) == 1
     assert b[1] == pytest.approx(b[0] * math.sqrt(20))
 
 

@@ -11,7 +11,7 @@ from pfpne.algorithms.fed1_ucb import (
     Fed1UCBServer,
     Fed1UCBSettings,
     SurvivingArms,
-    confidence_width,
+    confidence_half_width,
     is_kept,
     make_fed1_ucb,
     pulls_of_phase,
@@ -66,10 +66,10 @@ def test_pulls_of_a_phase():
     assert pulls_of_phase(1, 10.0) == 1  # log 1 = 0: at least one
 
 
-def test_confidence_width():
+def test_confidence_half_width():
     # 4 * 0.5^2 * log(e^2) / (2 * 4) = 2 / 8 = 1/4; the horizon e^2 is not an integer, and need not be here
-    assert confidence_width(n=4, M=2, T=math.exp(2), sigma=0.5) == pytest.approx(0.5)
-    assert confidence_width(n=4, M=2, T=1, sigma=0.5) == 0
+    assert confidence_half_width(n=4, M=2, T=math.exp(2), sigma=0.5) == pytest.approx(0.5)
+    assert confidence_half_width(n=4, M=2, T=1, sigma=0.5) == 0
 
 
 def test_the_width_is_that_of_the_clients_that_have_answered():

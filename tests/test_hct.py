@@ -16,7 +16,7 @@ from pfpne.algorithms.hct import (
     epoch_of,
     hct_constants,
     pyxab_constants,
-    squared_width_at,
+    squared_half_width_at,
     threshold_at,
     traverse,
 )
@@ -57,15 +57,16 @@ def test_t_plus_is_pyxabs_for_all_horizons_in_use():
 
 def test_thresholds_by_hand():
     s = HCTSettings()  # c_1 = (1/6)^(1/8) = 0.799338
-    assert squared_width_at(1024, 1.0, s) == pytest.approx(0.01 * math.log(1024 / 0.00799338), rel=1e-6)  # 0.117606
+    by_hand = 0.01 * math.log(1024 / 0.00799338)  # 0.117606
+    assert squared_half_width_at(1024, 1.0, s) == pytest.approx(by_hand, rel=1e-6)
     steep = HCTSettings(nu_1=2.0)  # c_1 = (1/12)^(1/8) = 0.732996
-    assert squared_width_at(1024, 1.0, steep) == pytest.approx(0.01 * math.log(1024 / 0.00732996), rel=1e-6)
-    assert squared_width_at(1, 0.5, HCTSettings(delta=1.0)) == pytest.approx(0.01 * math.log(2))  # c_1 > 1/2: cut
-    tau = [threshold_at(h, squared_width_at(1024, 0.5, s), s) for h in range(6)]
+    assert squared_half_width_at(1024, 1.0, steep) == pytest.approx(0.01 * math.log(1024 / 0.00732996), rel=1e-6)
+    assert squared_half_width_at(1, 0.5, HCTSettings(delta=1.0)) == pytest.approx(0.01 * math.log(2))  # c_1 > 1/2: cut
+    tau = [threshold_at(h, squared_half_width_at(1024, 0.5, s), s) for h in range(6)]
     assert tau == [0, 1, 2, 8, 31, 121]  # 0.117606 4^h, rounded up
     constants = hct_constants(HCTSettings(c=10, delta=1.0), UNIT, 1)  # cut at 1/2 in the thresholds, at 1 in the widths
     assert constants.threshold[0, :3].tolist() == [0, 278, 1110]  # 100 log 2 = 69.3147 times 4^h, rounded up
-    assert constants.squared_width == pytest.approx([100 * math.log(1 / 0.799338)], rel=1e-5)
+    assert constants.squared_half_width == pytest.approx([100 * math.log(1 / 0.799338)], rel=1e-5)
 
 
 def test_bad_settings_are_refused():

@@ -26,7 +26,7 @@ from live_client import main, objective, task
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
-from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, n_pulls_per_client, radius
+from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, half_width, n_pulls_per_client
 from pfpne.journal import Journal
 from pfpne.live import Done, LiveClient, LiveServer, drive
 from pfpne.live.plan import GoOn
@@ -163,7 +163,7 @@ def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_th
         )
         serve(server, clients)
     settings, up = PFPNESettings(Delta=0.2), {}
-    log_term = settings.log_term(T, M)
+    log_term = settings.log_term_for(T, M)
     answers = 0
     for way, m, text in clients.traffic:
         message = Message.from_json(text) if text else None
@@ -174,7 +174,7 @@ def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_th
             kept = [np.flatnonzero(means == mean)[0] for mean in message.means]
             assert np.array_equal(message.means, means[kept])
             n = 2 * n_pulls_per_client(message.header, log_term, settings, M)
-            assert np.array_equal(message.half_widths, np.full(len(message.index), radius(n, log_term, settings.c)))
+            assert np.array_equal(message.half_widths, np.full(len(message.index), half_width(n, log_term, settings.c)))
             answers += 1
     assert answers >= 4 and "concluded with clients [0, 1]" in caplog.text and not (tmp_path / "client-2").exists()
     assert [state(tmp_path, m).t for m in (0, 1)] == [T, T]
@@ -204,7 +204,7 @@ def test_a_client_that_comes_back_is_sent_what_it_missed(tmp_path, caplog):
     }
     assert up[0] == up[2] and len(up[0]) > 2  # the same phases, all of them
     assert [state(tmp_path, m).t for m in range(M)] == [300] * M
-    assert server.server.present == 3
+    assert server.server.n_present == 3
 
 
 def test_a_client_that_lost_its_state_goes_on_from_its_journal(tmp_path):

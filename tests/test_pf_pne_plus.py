@@ -108,7 +108,7 @@ def loop_of(task: Task, **settings):
 def test_a_client_says_what_it_has_seen_of_the_noise():
     """The root's sample variance; then the variance of the means of pieces, beside what was known before."""
     _, loop, pull = loop_of(Task(LINE, 2, 1_000), c=0.5)
-    n = ROOT_PULLS * n_pulls_per_client(0, PlusSettings().log_term(1_000, 2), PlusSettings(c=0.5), 2)
+    n = ROOT_PULLS * n_pulls_per_client(0, PlusSettings().log_term_for(1_000, 2), PlusSettings(c=0.5), 2)
     rewards = np.random.default_rng(3).random((2, n))
     message = loop.send(rewards.ravel())
     assert message.variances[:, 0].tolist() == pytest.approx(rewards.var(axis=1, ddof=1).tolist())
@@ -162,14 +162,14 @@ def test_binary_rewards_are_seen_to_be_binary():
         variances = rewards.var(axis=1, ddof=1, keepdims=True)
         return server, server.conclude(rewards.mean(axis=1, keepdims=True), variances, binary(all_binary(rewards)))
 
-    n = ROOT_PULLS * n_pulls_per_client(0, PlusSettings().log_term(1_000, 2), PlusSettings(), 2)
+    n = ROOT_PULLS * n_pulls_per_client(0, PlusSettings().log_term_for(1_000, 2), PlusSettings(), 2)
     rng = np.random.default_rng(0)
     zeros_and_ones, others = rng.integers(0, 2, (2, n)).astype(float), rng.random((2, n))
     assert server(zeros_and_ones)[0].binary and not server(others)[0].binary
     assert not server(np.vstack([zeros_and_ones[:1], others[:1]]))[0].binary  # one client's are not
     rare, answer = server(np.zeros((2, n)))  # no success yet is not "no noise"
     p = 0.5 / (2 * n + 1)
-    assert rare.binary and answer.variances[0] == pytest.approx(p * (1 - p)) and answer.continues.tolist() == [1]
+    assert rare.binary and answer.estimates[0] == pytest.approx(p * (1 - p)) and answer.continues.tolist() == [1]
 
 
 def test_rewards_that_are_not_whole_later_are_not_binary():
@@ -191,10 +191,10 @@ def test_hct_noise_takes_eight_equal_binary_rewards_for_no_lack_of_noise(success
     (tree,) = loop.send(np.full(8, float(successes > 0))).trees
     variance = (0.5 / 9) * (1 - 0.5 / 9)
     expected = hct_constants(HCTSettings(c=0.5 * np.sqrt(variance)), LINE, 100)
-    assert tree.constants.squared_width.tolist() == pytest.approx(expected.squared_width.tolist())
+    assert tree.constants.squared_half_width.tolist() == pytest.approx(expected.squared_half_width.tolist())
     (quiet,) = [*quiet_trees()]
-    assert quiet.constants.squared_width[-1] == pytest.approx(
-        hct_constants(HCTSettings(c=0.05), LINE, 100).squared_width[-1]
+    assert quiet.constants.squared_half_width[-1] == pytest.approx(
+        hct_constants(HCTSettings(c=0.05), LINE, 100).squared_half_width[-1]
     )
 
 
@@ -212,7 +212,7 @@ def test_stage_1_ends_where_het_less_three_standard_errors_is_more_than_the_smoo
     server = make_federation("pf-pne+", Task(LINE, 5, 1_000), nu_1=nu_1 + 0.004).server
     means = np.array([[0.5 - 0.4 * np.sqrt(2)], [0.5], [0.5], [0.5], [0.5 + 0.4 * np.sqrt(2)]])
     answer = server.conclude(means, np.array([[0.01], [0.02], [0.04], [0.04], [0.09]]), binary([0] * 5))
-    assert answer.variances[:2].tolist() == pytest.approx([0.04, 0.155])
+    assert answer.estimates[:2].tolist() == pytest.approx([0.04, 0.155])
     assert answer.continues.tolist() == [going] and server.continues == going
 
 
@@ -225,7 +225,7 @@ def test_het_is_of_all_nodes_also_of_those_that_are_eliminated():
     assert answer.index.tolist() == [1] and answer.continues.tolist() == [0]
     first, weight = 2 * (8 / 0.2) ** 2, 4 * (n / 0.01) ** 2
     het2 = (-0.2 / 8 * first + (0.128 / 2 - 0.01 / n) * weight) / (first + weight)
-    assert answer.variances[1] == pytest.approx(het2)
+    assert answer.estimates[1] == pytest.approx(het2)
 
 
 def test_what_depths_show_of_het_is_weighted_by_how_surely_they_do():
@@ -238,21 +238,21 @@ def test_what_depths_show_of_het_is_weighted_by_how_surely_they_do():
     answer = server.conclude(0.5 + spread * [0.1, 0.2], np.full((5, 1), 0.04), binary([0] * 5))
     first, weight = 2 * (8 / 0.04) ** 2, 4 * (n / 0.04) ** 2
     het2 = (0.155 * first + (0.025 - 0.04 / n) * weight) / (first + weight)
-    assert answer.variances[:2].tolist() == pytest.approx([0.04, max(0.0, het2)])
+    assert answer.estimates[:2].tolist() == pytest.approx([0.04, max(0.0, het2)])
 
 
 def test_a_loud_client_weighs_less_and_is_not_compared():
     """Variances 0.01, 0.02 and 0.8: the limit is ten times that of the quieter half, 0.2, and the last weighs 1/4."""
     server = make_federation("pf-pne+", Task(LINE, 3, 1_000)).server
     answer = server.conclude(np.array([[0.4], [0.6], [0.9]]), np.array([[0.01], [0.02], [0.8]]), binary([0] * 3))
-    assert answer.weights.tolist() == [2.25] and answer.variances[2] == pytest.approx(0.2)
+    assert answer.total_weight.tolist() == [2.25] and answer.estimates[2] == pytest.approx(0.2)
     assert answer.means.tolist() == pytest.approx([(0.4 + 0.6 + 0.9 / 4) / 2.25])
     # three times the variance of the weighted mean, per pull
-    assert answer.variances[0] == pytest.approx(3 * (0.01 + 0.02 + 0.8 / 16) / 2.25**2)
-    assert answer.variances[1] == pytest.approx(0.02 - 0.015 / 8)  # across the first two
+    assert answer.estimates[0] == pytest.approx(3 * (0.01 + 0.02 + 0.8 / 16) / 2.25**2)
+    assert answer.estimates[1] == pytest.approx(0.02 - 0.015 / 8)  # across the first two
     plain = make_federation("pf-pne+", Task(LINE, 3, 1_000), noise_aware=False).server
     answer = plain.conclude(np.array([[0.4], [0.6], [0.9]]), np.array([[0.01], [0.02], [0.8]]), binary([0] * 3))
-    assert answer.weights.tolist() == [3] and answer.means.tolist() == pytest.approx([1.9 / 3])
+    assert answer.total_weight.tolist() == [3] and answer.means.tolist() == pytest.approx([1.9 / 3])
 
 
 @pytest.mark.parametrize("quieter", [[0.02], [0.01, 0.02, 0.03]])
@@ -262,7 +262,7 @@ def test_with_an_even_number_of_clients_the_limit_is_ten_times_the_lower_varianc
     server = make_federation("pf-pne+", Task(LINE, M, 1_000)).server
     means, variances = np.array([[0.4]] * (M - 1) + [[0.9]]), np.array([[v] for v in (*quieter, 0.8)])
     answer = server.conclude(means, variances, binary([0] * M))
-    assert answer.variances[2] == pytest.approx(0.2) and answer.weights.tolist() == [M - 0.75]
+    assert answer.estimates[2] == pytest.approx(0.2) and answer.total_weight.tolist() == [M - 0.75]
     assert answer.means.tolist() == pytest.approx([(0.4 * (M - 1) + 0.9 / 4) / (M - 0.75)])
 
 
@@ -302,15 +302,15 @@ def test_what_a_client_knows_is_its_own_mean_and_that_of_the_others():
     means = np.array([[0.3], [0.6], [0.9]])  # of the others: 0.75, 0.6, 0.45
     depth = finished(means, shared(0, [1], [0.6], 0.1))
     # alike: the others' 8 pulls count as 8, and all know the mean of all
-    known, counts = algorithm.pool_with_global(depth, 0.0)
+    known, counts = algorithm.combine_with_others(depth, 0.0)
     assert counts.ravel().tolist() == [12] * 3 and known[:, 0].tolist() == pytest.approx([0.6, 0.6, 0.6])
     # het^2 = 0.1: 8 x 0.4 / (0.4 + 4 x 3 x 0.1) = 2 pulls; (4 x 0.3 + 2 x 0.75) / 6, ...
-    known, counts = algorithm.pool_with_global(depth, 0.1)
+    known, counts = algorithm.combine_with_others(depth, 0.1)
     assert counts.ravel().tolist() == pytest.approx([6] * 3) and known[:, 0].tolist() == pytest.approx(
         [0.45, 0.6, 0.75]
     )
     for alone in ({"shared_means": False}, {"safe": True}):
-        known, counts = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(**alone), 3).pool_with_global(depth, 0.1)
+        known, counts = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(**alone), 3).combine_with_others(depth, 0.1)
         assert known is means and counts.ravel().tolist() == [4] * 3
 
 
@@ -319,13 +319,13 @@ def test_a_client_keeps_its_own_mean_where_the_others_differ_too_much():
     algorithm = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(), 3)
     means = np.array([[0.0, 0.0], [1.15, 1.17], [1.15, 1.17]])
     depth = finished(means, shared(1, [1, 2], means.mean(axis=0), 0.0))
-    known, counts = algorithm.pool_with_global(depth, 0.0)
+    known, counts = algorithm.combine_with_others(depth, 0.0)
     assert counts[0].tolist() == [12, 4] and known[0].tolist() == pytest.approx([2.3 / 3, 0.0])
     assert counts[1].tolist() == [12, 12]  # from the mean of the two others these differ by half as much
     loud = depth._replace(variances=np.array([0.5, 0.4, 0.4]))  # of a noise of its own: 3 sqrt(0.5 / 4 + 0.4 / 8)
-    assert algorithm.pool_with_global(loud, 0.0)[1][0].tolist() == [12, 12]
+    assert algorithm.combine_with_others(loud, 0.0)[1][0].tolist() == [12, 12]
     trusting = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(own_check=False), 3)
-    assert trusting.pool_with_global(depth, 0.0)[1].tolist() == [[12, 12]] * 3
+    assert trusting.combine_with_others(depth, 0.0)[1].tolist() == [[12, 12]] * 3
 
 
 def test_a_loud_client_takes_its_own_share_out_of_the_global_mean():
@@ -333,7 +333,7 @@ def test_a_loud_client_takes_its_own_share_out_of_the_global_mean():
     algorithm = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(own_check=False), 3)
     means = np.array([[0.4], [0.6], [0.8]])
     answer = shared(0, [1], [1.2 / 2.25], 0.0, limit=0.2, total=2.25)
-    known, _ = algorithm.pool_with_global(finished(means, answer, variances=np.array([0.01, 0.02, 0.8])), 0.0)
+    known, _ = algorithm.combine_with_others(finished(means, answer, variances=np.array([0.01, 0.02, 0.8])), 0.0)
     others = np.array([(0.6 + 0.2) / 1.25, (0.4 + 0.2) / 1.25, 0.5])
     assert known[:, 0].tolist() == pytest.approx(((4 * means[:, 0] + 8 * others) / 12).tolist())
 
@@ -344,18 +344,22 @@ def test_a_client_of_another_noise_has_a_c_of_its_own(own, expected):
     algorithm = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(), 3)
     algorithm.variances, algorithm.binary = np.array([own, 0.4, 0.4]), np.zeros(3, dtype=bool)
     depths = [finished(np.full((3, 1), 0.5), shared(0, [1], [0.5], 0.0, going=0))]
-    first, second, _ = (tree.constants.squared_width[-1] for tree in algorithm.stage_2(PlusSettings(), depths, 5).trees)
+    first, second, _ = (
+        tree.constants.squared_half_width[-1] for tree in algorithm.stage_2(PlusSettings(), depths, 5).trees
+    )
     assert first / second == pytest.approx(expected / 0.4)
     safe = PlusSettings(safe=True)  # then each has the c of its own noise
-    first, second, _ = (tree.constants.squared_width[-1] for tree in algorithm.stage_2(safe, depths, 5).trees)
+    first, second, _ = (tree.constants.squared_half_width[-1] for tree in algorithm.stage_2(safe, depths, 5).trees)
     assert first / second == pytest.approx(own / 0.4)
     algorithm.binary[:] = True  # the variance of binary rewards follows from where they are
-    first, second, _ = (tree.constants.squared_width[-1] for tree in algorithm.stage_2(PlusSettings(), depths, 5).trees)
+    first, second, _ = (
+        tree.constants.squared_half_width[-1] for tree in algorithm.stage_2(PlusSettings(), depths, 5).trees
+    )
     assert first == second
     algorithm.variances = np.zeros(3)  # all four rewards at the root were equal: that is no lack of noise
     tree, *_ = algorithm.stage_2(safe, depths, 5).trees
     expected = hct_constants(HCTSettings(c=0.5 * np.sqrt(0.1 * 0.9)), LINE, 100)
-    assert tree.constants.squared_width[-1] == pytest.approx(expected.squared_width[-1])
+    assert tree.constants.squared_half_width[-1] == pytest.approx(expected.squared_half_width[-1])
 
 
 def test_safe_counts_the_pulls_of_the_root_where_all_binary_rewards_there_were_equal():
@@ -366,7 +370,7 @@ def test_safe_counts_the_pulls_of_the_root_where_all_binary_rewards_there_were_e
     depths = [finished(means, root), finished(np.tile(means, 2), last, n=40, parents=np.array([0, 0]))]
     tree = next(algorithm.stage_2(PlusSettings(safe=True), depths, 85).trees)
     expected = hct_constants(HCTSettings(c=0.5 * np.sqrt(0.1 * 0.9)), LINE, 100)
-    assert tree.constants.squared_width[-1] == pytest.approx(expected.squared_width[-1])
+    assert tree.constants.squared_half_width[-1] == pytest.approx(expected.squared_half_width[-1])
 
 
 def test_how_far_the_clients_differ_at_the_last_depth_decides_for_all_depths():
@@ -412,8 +416,8 @@ def test_the_trees_have_the_smoothness_that_is_given():
     assert ours.diameter[:3].tolist() == pytest.approx([0.3, 0.12, 0.048])
     plain, early = (hct_constants(HCTSettings(0.3, rho, 0.2), LINE, 200) for rho in (0.4, 0.7))
     assert np.array_equal(ours.threshold, early.threshold) and np.array_equal(alone.threshold, plain.threshold)
-    assert all(np.array_equal(made.squared_width, plain.squared_width) for made in (ours, alone))
-    assert plain.threshold[-1, 2] == np.ceil(plain.squared_width[-1] * 0.4**-4 / 0.09)
+    assert all(np.array_equal(made.squared_half_width, plain.squared_half_width) for made in (ours, alone))
+    assert plain.threshold[-1, 2] == np.ceil(plain.squared_half_width[-1] * 0.4**-4 / 0.09)
 
 
 def test_until_its_own_first_step_a_client_deploys_the_best_of_the_last_depth():
@@ -446,7 +450,7 @@ def test_a_tree_is_handed_over_with_its_bounds():
     assert node["index"].tolist() == [1, 1, 2, 3, 4] and node["depth"].tolist() == [0, 1, 1, 2, 2]
     assert node["parent"].tolist() == [-1, 0, 0, 2, 2] and node["child"].tolist() == [1, -1, 3, -1, -1]
     assert node["free"].tolist() == [1, 0, 1, 0, 0] and node["count"].tolist() == [8, 4.5, 3.5, 2, 2]
-    U = 0.9 + 0.25 + np.sqrt(theory.squared_width[4] / 2)  # t = 15: t+ = 16
+    U = 0.9 + 0.25 + np.sqrt(theory.squared_half_width[4] / 2)  # t = 15: t+ = 16
     assert node["U"][4] == pytest.approx(U) and node["B"][2] == min(node["U"][2], node["B"][3:].max())
     assert tree._ask().points.tolist() == [[7 / 8]] and tree.best() == [1 / 2]  # what it deploys is its own to find
     tree._tell(tree._ask(), np.array([0.9]))
@@ -488,11 +492,11 @@ def test_a_phase_of_stage_1_has_the_c_that_the_noise_of_the_one_before_asks_for(
     problem = pfpne.make_problem("himmelblau", n_clients=4, shift=0.0, common_shift=0.1, noise="bernoulli")
     every = pfpne.simulate("pf-pne+", problem, 20_000, messages=True).messages
     mail = [(t, message) for t, way, m, message in every if way == "down" and m == 0]
-    log_term, noises = settings.log_term(20_000, 4), set()
+    log_term, noises = settings.log_term_for(20_000, 4), set()
     for (before, answer), (after, _) in itertools.pairwise(mail):
-        n = n_pulls_per_client(answer.header + 1, log_term, stage1_settings(settings, answer.variances[0]), 4)
+        n = n_pulls_per_client(answer.header + 1, log_term, stage1_settings(settings, answer.estimates[0]), 4)
         assert after - before == 2 * len(answer.index) * n
-        noises.add(answer.variances[0])
+        noises.add(answer.estimates[0])
     assert len(mail) > 5 and len(noises) > 5 and n > 1
 
 

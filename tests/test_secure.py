@@ -267,7 +267,7 @@ def test_all_sites_but_one_have_the_variance_of_the_last_ones_rewards():
     up = {m: until_it_sends(client, evaluate) for m, client in enumerate(run.clients)}
     answer, drawn = run.server.exchange(up)[0], np.array(rewards)
     mean = sites * answer.means[0] - drawn[:3].mean(axis=1).sum()
-    variance = sites * answer.variances[0] - drawn[:3].var(axis=1, ddof=1).sum()
+    variance = sites * answer.estimates[0] - drawn[:3].var(axis=1, ddof=1).sum()
     n = drawn.shape[1]
     squares = (n - 1) * variance + n * mean**2
     assert np.isclose(mean, drawn[3].mean()) and np.isclose(variance, drawn[3].var(ddof=1))
@@ -448,7 +448,7 @@ def test_a_clients_variance_stays_within_the_range_however_its_rewards_fall(n):
         variance = messages[1][0].variances[0]
         assert 0 < variance <= 25 and (variance == 25) == (h == 1 and n == 100)
         answers = hidden.server.exchange(messages[0])
-        assert answers[0].variances[0] == pytest.approx(variance)
+        assert answers[0].estimates[0] == pytest.approx(variance)
         for m, answer in answers.items():
             hidden.clients[m].receive(answer)
             plain.clients[m].client.receive(replace(answer, header=h))

@@ -3,12 +3,12 @@
 Source: Shi and Shen, "Federated Multi-Armed Bandits", AAAI 2021, all clients from the first phase on, with a phase's
 length, B_p and the constants of its public code, github.com/ShenGroup/FMAB, file Fed1_UCB_CR.py.
 
-| paper | here      | meaning                                                                 |
-|-------|-----------|-------------------------------------------------------------------------|
-| K     | len(arms) | arms, drawn at random in the domain, the same for all clients           |
-| f(p)  | pulls     | pulls of each active arm by each client in a phase, the same in every p |
-| F(p)  | n         | pulls so far of each active arm by each client, p f(p)                  |
-| B_p   | width     | half-width of the confidence interval of the clients' average           |
+| paper | here       | meaning                                                                 |
+|-------|------------|-------------------------------------------------------------------------|
+| K     | len(arms)  | arms, drawn at random in the domain, the same for all clients           |
+| f(p)  | pulls      | pulls of each active arm by each client in a phase, the same in every p |
+| F(p)  | n          | pulls so far of each active arm by each client, p f(p)                  |
+| B_p   | half_width | half-width of the confidence interval of the clients' average           |
 
 A client's mean of an arm is over all its pulls of the arm so far. Two features of the public code are left out: there a
 dropped arm's mean can still be the best mean that others are compared with, and a phase that the horizon has truncated
@@ -70,14 +70,14 @@ def pulls_of_phase(T: int, c_pulls: float) -> int:
     return max(1, int(c_pulls * math.log(T)))
 
 
-def confidence_width(n: int, M: int, T: int, sigma: float) -> float:
+def confidence_half_width(n: int, M: int, T: int, sigma: float) -> float:
     """Return B_p = sqrt(4 sigma^2 log T / (M n)), for the average of M clients' means of n pulls each."""
     return math.sqrt(4 * sigma**2 * math.log(T) / (M * n))
 
 
-def is_kept(mean: np.ndarray, width: float) -> np.ndarray:
+def is_kept(mean: np.ndarray, half_width: float) -> np.ndarray:
     """Return which arms (n,) are kept: all but the set E_p, those with mean + B_p < best mean - B_p."""
-    return ~(mean + width < mean.max() - width)
+    return ~(mean + half_width < mean.max() - half_width)
 
 
 class Fed1UCBServer(Server):
@@ -106,8 +106,9 @@ class Fed1UCBServer(Server):
     def conclude(self, means: np.ndarray) -> SurvivingArms:
         """Conclude a phase: from the clients' means (M, n) of the active arms to the arms that are kept."""
         mean, phase = means.mean(axis=0), self.phase  # server: average of the local means
-        width = confidence_width(phase * self.pulls, len(means), self.task.horizon, self.sigma)  # B_p, with n = F(p)
-        self.active, self.phase = self.active[is_kept(mean, width)], phase + 1  # server: drop E_p
+        n = phase * self.pulls  # F(p)
+        half_width = confidence_half_width(n, len(means), self.task.horizon, self.sigma)  # B_p
+        self.active, self.phase = self.active[is_kept(mean, half_width)], phase + 1  # server: drop E_p
         return SurvivingArms(phase, self.active)
 
 

@@ -3,15 +3,15 @@
 Source: Azar, Lazaric and Brunskill, "Online Stochastic Optimization under Correlated Bandit Feedback", ICML 2014,
 Algorithm 1 (HCT-iid), in the order of steps of PyXAB 0.3.0's class HCT.
 
-| paper                  | here                        | meaning                                                    |
-|------------------------|-----------------------------|------------------------------------------------------------|
-| T_t, (h, i)            | node, depth and index       | the tree; a node is a row of an array, the root row 0      |
-| (h_t, i_t)             | v                           | the node pulled at step t                                  |
-| T_{h,i}                | count                       | its pulls; total is the sum of their rewards               |
-| U_{h,i}, B_{h,i}       | U, B                        | upper bounds of f on its cell: its own, its subtree's      |
-| t, t^+                 | next_step, 2^epoch          | step, and the power of two that is not below it            |
-| c^2 log(1/delta~(t^+)) | constants.squared_width[epoch] | the squared half-width of a confidence interval, one pull  |
-| tau_h(t)               | constants.threshold[epoch, h] | pulls of a node of depth h before the search goes deeper   |
+| paper                  | here                      | meaning                                                    |
+|------------------------|---------------------------|------------------------------------------------------------|
+| T_t, (h, i)            | node, depth and index     | the tree; a node is a row of an array, the root row 0      |
+| (h_t, i_t)             | v                         | the node pulled at step t                                  |
+| T_{h,i}                | count                     | its pulls; total is the sum of their rewards               |
+| U_{h,i}, B_{h,i}       | U, B                      | upper bounds of f on its cell: its own, its subtree's      |
+| t, t^+                 | next_step, 2^epoch        | step, and the power of two that is not below it            |
+| c^2 log(1/delta~(t^+)) | squared_half_width[epoch] | the half-width of a confidence interval, one pull, squared |
+| tau_h(t)               | threshold[epoch, h]       | pulls of a node of depth h before the search goes deeper   |
 
 hct-pyxab equals PyXAB's HCT pull for pull. It splits a node again whenever the node reaches a threshold that has
 grown since its children were made, and forgets the subtree. Algorithm 1 splits leaves only: that is hct, the same code
@@ -64,7 +64,7 @@ class HCTConstants(NamedTuple):
     """The numbers that HCT looks up, for epochs e = 0, 1, ... (t^+ = 2^e) and depths h = 0..max_depth."""
 
     threshold: np.ndarray  # (epochs, depths): tau_h; infinite where nodes are never split
-    squared_width: np.ndarray  # (epochs,): c^2 log(1/delta~(t^+))
+    squared_half_width: np.ndarray  # (epochs,): c^2 log(1/delta~(t^+))
     diameter: np.ndarray  # (depths,): nu_1 rho^h
     k: int  # children of a node
     split_again: bool = False  # PyXAB's re-expansion
@@ -76,27 +76,27 @@ def epoch_of(t: int) -> int:
     return (t - 1).bit_length()
 
 
-def squared_width_at(t_plus: int, max_delta: float, settings: HCTSettings) -> float:
+def squared_half_width_at(t_plus: int, max_delta: float, settings: HCTSettings) -> float:
     """Return c^2 log(1/delta~(t^+)), delta~(t^+) = min(max_delta, c_1 delta / t^+), c_1 = (rho / (3 nu_1))^(1/8)."""
     c_1 = np.power(settings.rho / (3 * settings.nu_1), 1.0 / 8)
     return settings.c**2 * math.log(1 / min(max_delta, c_1 * settings.delta / t_plus))
 
 
-def threshold_at(h: int, squared_width, settings: HCTSettings):
-    """Return tau_h = ceil(squared_width rho^(-2h) / nu_1^2), for each squared_width; 0 at the root, never pulled."""
+def threshold_at(h: int, squared_half_width, settings: HCTSettings):
+    """Return tau_h = ceil(squared_half_width rho^(-2h) / nu_1^2), elementwise; 0 at the root, which is never pulled."""
     with np.errstate(over="ignore"):
-        return np.ceil(squared_width * np.float64(settings.rho) ** (-2 * h) / settings.nu_1**2) * (h > 0)
+        return np.ceil(squared_half_width * np.float64(settings.rho) ** (-2 * h) / settings.nu_1**2) * (h > 0)
 
 
 def hct_constants(settings: HCTSettings, partition, T: int) -> HCTConstants:
     """Return the constants of HCT for steps 1..T."""
     depths, powers = range(partition.max_depth + 1), [2**e for e in range(epoch_of(T) + 1)]
-    squared_width = np.array([squared_width_at(t_plus, 1.0, settings) for t_plus in powers])
-    in_thresholds = np.array([squared_width_at(t_plus, 0.5, settings) for t_plus in powers])
+    squared_half_width = np.array([squared_half_width_at(t_plus, 1.0, settings) for t_plus in powers])
+    in_thresholds = np.array([squared_half_width_at(t_plus, 0.5, settings) for t_plus in powers])
     threshold = np.stack([threshold_at(h, in_thresholds, settings) for h in depths], axis=1)
     threshold[:, -1] = np.inf
     diameter = np.array([settings.nu_1 * settings.rho**h for h in depths])
-    return HCTConstants(threshold, squared_width, diameter, partition.k)
+    return HCTConstants(threshold, squared_half_width, diameter, partition.k)
 
 
 def pyxab_constants(settings: HCTSettings, partition, T: int) -> HCTConstants:
@@ -176,8 +176,9 @@ def upper_bound(row, epoch, constants):
     if row.count == 0:
         return np.inf
     mean, diameter = row.total / row.count, constants.diameter[row.depth]
-    width = math.sqrt(constants.squared_width[epoch] / row.count)
-    return mean + width + diameter if constants.credit_path else mean + diameter + width  # to PyXAB's last bit
+    half_width = math.sqrt(constants.squared_half_width[epoch] / row.count)
+    # In the order of PyXAB's sums, to the last bit.
+    return mean + half_width + diameter if constants.credit_path else mean + diameter + half_width
 
 
 @part_of_step

@@ -5,7 +5,7 @@ Honorio and Lin, "Federated X-armed Bandit" (2022). Where a listing is silent or
 names the entry of docs/deviations.md that explains our choice.
 
 Each loop() is a generator that runs S clients in step. It yields a Pull and receives the sums of the rewards, or it
-yields a message and receives the server's answer. finish_depth is not in the paper: after each depth it records the
+yields a message and receives the server's answer. deploy_best is not in the paper: after each depth it records the
 point that each client would deploy, and at max_depth it plays that point until T.
 
 | paper                           | here                 | meaning                                                |
@@ -18,7 +18,7 @@ point that each client would deploy, and at max_depth it plays that point until 
 | T_{m,h,i}                       | n_samples in pe      | the client's own samples of a node                     |
 | mu-hat_{m,h,i}, b_{m,h,i}       | mean, b in pe        | the client's mean of a node and its half-width         |
 | mu-bar_{h,i}, b_{h,i}           | mean, b in conclude  | the global mean of a node and its half-width           |
-| tau_h, H_0                      | tau, H_0             | samples wanted at depth h; last federated depth        |
+| tau_h, H_0                      | tau_at, H_0          | samples wanted at depth h; last federated depth        |
 | nu_1, rho, c, c_1, delta, Delta | settings             | constants fixed by theory or by the user               |
 """
 
@@ -34,19 +34,19 @@ from pfpne.messages import Awaited, Message, integer_array, number_array
 from pfpne.validation import check_amount, check_rho, check_scale
 
 
-def log_term(T: int, c_1: float, delta: float) -> float:
+def compute_log_term(T: int, c_1: float, delta: float) -> float:
     """Return log(c_1 T / delta), floored at 0 (deviation 8), for c_1 > 0, delta > 0, T >= 1."""
     return max(0.0, math.log(c_1 * T / delta))
 
 
-def tau(h: int, log_term: float, c: float, nu_1: float, rho: float) -> int:
+def compute_tau(h: int, log_term: float, c: float, nu_1: float, rho: float) -> int:
     """Return tau_h = ceil(c^2 log_term rho^(-2h) / nu_1^2), the samples that a node needs, in 1..2^62 (Section 3.1)."""
     if -2 * h * math.log2(rho) > 900:  # the power would overflow; 2^62 is more than any horizon
         return 2**62
     return max(1, math.ceil(min(2.0**62, c**2 * log_term * rho ** (-2 * h) / nu_1**2)))
 
 
-def radius(n, log_term: float, c: float):
+def half_width(n, log_term: float, c: float):
     """Return b = c sqrt(log_term / n), the half-width for a mean of n >= 1 samples (paper, Section 3.1)."""
     return c * np.sqrt(log_term / n)
 
@@ -101,13 +101,13 @@ class FedPNESettings:
         if self.delta is not None:
             check_scale("delta", self.delta, also=", or None for 1/M")
 
-    def log_term(self, T: int, M: int) -> float:
+    def log_term_for(self, T: int, M: int) -> float:
         """Return log(c_1 T / delta) of the bounds, for T evaluations of each of M clients."""
-        return log_term(T, self.c_1, 1 / M if self.delta is None else self.delta)
+        return compute_log_term(T, self.c_1, 1 / M if self.delta is None else self.delta)
 
-    def tau(self, h: int, log_term: float) -> int:
+    def tau_at(self, h: int, log_term: float) -> int:
         """Return tau_h, the samples that a node of depth h needs, from the log(c_1 T / delta) of the bounds."""
-        return tau(h, log_term, self.c, self.nu_1, self.rho)
+        return compute_tau(h, log_term, self.c, self.nu_1, self.rho)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def n_pulls_per_client(h: int, log_term: float, settings: FedPNESettings, M: int
 
     Algorithm 2, line 6.
     """
-    return max(settings.least_rewards, -(-settings.tau(h, log_term) // M))
+    return max(settings.least_rewards, -(-settings.tau_at(h, log_term) // M))
 
 
 def expand(task: Task, settings: FedPNESettings, log_term: float, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
@@ -160,7 +160,7 @@ def expand(task: Task, settings: FedPNESettings, log_term: float, h: int, index:
 
     Return the depth reached and its nodes (Fed-PNE, deviation 11).
     """
-    while h < task.partition.max_depth and len(index) * settings.tau(h, log_term) <= task.n_clients:
+    while h < task.partition.max_depth and len(index) * settings.tau_at(h, log_term) <= task.n_clients:
         h, index = h + 1, task.partition.children(index)
     return h, index
 
@@ -174,7 +174,7 @@ class Elimination(ClientGroup):
     @property
     def log_term(self) -> float:
         """log(c_1 T / delta)."""
-        return self.settings.log_term(self.task.horizon, self.task.n_clients)
+        return self.settings.log_term_for(self.task.horizon, self.task.n_clients)
 
     def pull_all_nodes(self, h: int, index: np.ndarray):
         """Pull each node of K^h ceil(tau_h / M) times; return the sums (S, n) of rewards and the number of pulls."""
@@ -185,11 +185,11 @@ class Elimination(ClientGroup):
         sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n_pulls))
         return sums.reshape(self.S, -1), n_pulls
 
-    def pe(self, kept_by_server: dict, drawn: dict):
+    def pe(self, kept_by_server: dict, stage_1_sums: dict):
         """Algorithm 3, PE, from the root: each client eliminates alone; the nodes kept by the server are protected.
 
         kept_by_server: h -> (index, mean, b), K^h after elimination and its global statistics; no entry beyond H_0.
-        drawn: h -> (index, sums (S, nodes), n_pulls), the clients' samples of K^h before elimination.
+        stage_1_sums: h -> (index, sums (S, nodes), n_pulls), the clients' samples of K^h before elimination.
         """
         none = np.empty(0, dtype=np.int64)
         h, root = self.first_nodes(self.task)  # line 2
@@ -197,28 +197,28 @@ class Elimination(ClientGroup):
         while len(owner):  # line 3: until the horizon has cut every client's phase
             kept_index, global_mean, global_b = kept_by_server.get(h, (none, none, none))
             protected, position = lookup_sorted(index, kept_index)
-            sums, n_samples = self.stage_1_samples(owner, index, *drawn.get(h, (none, none, 0)))
+            sums, n_samples = self.stage_1_samples(owner, index, *stage_1_sums.get(h, (none, none, 0)))
             yield from self.draw_lacking(h, owner, index, protected, sums, n_samples)  # lines 4-6
-            mean, b = sums / n_samples, radius(n_samples, self.log_term, self.settings.c)  # line 7
+            mean, b = sums / n_samples, half_width(n_samples, self.log_term, self.settings.c)  # line 7
             mean[protected], b[protected] = global_mean[position], global_b[position]  # Algorithm 2, line 11
             best_position, keep = self.eliminate(h, owner, mean, b)  # lines 8-9
-            yield from self.finish_depth(h, owner[best_position], index[best_position])
+            yield from self.deploy_best(h, owner[best_position], index[best_position])
             keep = (keep | protected) & ~self.is_truncated[owner]  # line 9: only K_m^h without K^h is eliminated
             owner = np.repeat(owner[keep], self.task.partition.k)
             h, index = h + 1, self.task.partition.children(index[keep])  # lines 10-11
 
     @staticmethod
-    def stage_1_samples(owner, index, drawn_index, drawn_sums, n_pulls: int) -> tuple[np.ndarray, np.ndarray]:
+    def stage_1_samples(owner, index, sampled_index, sampled_sums, n_pulls: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the sums (N,) and the numbers (N,) of the clients' stage-1 samples of their nodes."""
         sums, n_samples = np.zeros(len(index)), np.zeros(len(index), dtype=np.int64)
-        is_drawn, column = lookup_sorted(index, drawn_index)
+        is_sampled, column = lookup_sorted(index, sampled_index)
         if len(column):
-            sums[is_drawn], n_samples[is_drawn] = drawn_sums[owner[is_drawn], column], n_pulls
+            sums[is_sampled], n_samples[is_sampled] = sampled_sums[owner[is_sampled], column], n_pulls
         return sums, n_samples
 
     def draw_lacking(self, h: int, owner, index, protected, sums, n_samples):
         """Sample each unprotected node up to tau_h samples; update sums and n_samples in place (deviation 5)."""
-        enough = min(self.settings.tau(h, self.log_term), self.task.horizon + 1)  # no client pulls more often
+        enough = min(self.settings.tau_at(h, self.log_term), self.task.horizon + 1)  # no client pulls more often
         lacking = np.where(protected, 0, np.maximum(0, enough - n_samples))
         short = np.flatnonzero(lacking)
         if len(short):
@@ -239,18 +239,18 @@ class PFPNE(Elimination):
     receives = (Kept,)
 
     def loop(self):
-        kept_by_server, drawn = {}, {}
+        kept_by_server, stage_1_sums = {}, {}
         H_0 = transition_depth(self.settings.Delta, self.settings.nu_1, self.settings.rho)  # line 2
         h, index = self.first_nodes(self.task)  # line 2, K^0
         while h <= H_0:  # lines 3-4 (deviation 4); the horizon cuts whoever asks for more (deviation 9)
             sums, n_pulls = yield from self.pull_all_nodes(h, index)  # lines 5-7
             answer = yield NodeMeans(h, sums / n_pulls)  # lines 8-10
-            drawn[h] = index, sums, n_pulls
+            stage_1_sums[h] = index, sums, n_pulls
             kept_by_server[h] = answer.index, answer.means, answer.half_widths  # line 11
             best_node = answer.index[np.argmax(answer.means)]
-            yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best_node))
+            yield from self.deploy_best(h, np.arange(self.S), np.full(self.S, best_node))
             h, index = h + 1, self.task.partition.children(answer.index)  # lines 12-13
-        yield from self.pe(kept_by_server, drawn)  # lines 15-17
+        yield from self.pe(kept_by_server, stage_1_sums)  # lines 15-17
 
 
 class FedPNE(Elimination):
@@ -265,7 +265,7 @@ class FedPNE(Elimination):
             sums, n_pulls = yield from self.pull_all_nodes(h, index)
             answer = yield NodeMeans(h, sums / n_pulls)
             means = (sums / n_pulls)[:, lookup_sorted(index, answer.index)[0]]
-            yield from self.finish_depth(h, np.arange(self.S), answer.index[np.argmax(means, axis=1)])
+            yield from self.deploy_best(h, np.arange(self.S), answer.index[np.argmax(means, axis=1)])
             h, index = h + 1, self.task.partition.children(answer.index)
 
 
@@ -289,19 +289,19 @@ class PFPNEServer(Server):
     def __init__(self, task: Task, settings: FedPNESettings):
         super().__init__(task, settings)
         self.concluded_depth = -1  # the last depth whose phase was concluded
-        self.log_term = settings.log_term(task.horizon, task.n_clients)
+        self.log_term = settings.log_term_for(task.horizon, task.n_clients)
         self.h, self.index = self._begin(*self.first_nodes(task))  # line 2
 
     def _begin(self, h: int, index: np.ndarray) -> tuple[int, np.ndarray]:
         """Return the depth and the nodes of the next phase: the given ones, or deeper ones in a subclass."""
         return h, index
 
-    def samples(self, h: int) -> int:
+    def n_samples(self, h: int) -> int:
         """Return T_{h,i}, the number of samples actually drawn of a node: M ceil(tau_h / M) (deviation 6).
 
         If clients are missing, only the samples of the clients that answered count.
         """
-        return self.present * n_pulls_per_client(h, self.log_term, self.settings, self.task.n_clients)
+        return self.n_present * n_pulls_per_client(h, self.log_term, self.settings, self.task.n_clients)
 
     def rewards_in_means(self) -> int:
         return n_pulls_per_client(self.h, self.log_term, self.settings, self.task.n_clients)
@@ -326,7 +326,7 @@ class PFPNEServer(Server):
         """Conclude a phase: make the broadcast from the clients' means (M, n) of K^h (line 6), and derive K^{h+1}."""
         h, settings = self.h, self.settings
         mean = means.mean(axis=0)  # lines 7-9
-        b = np.full(len(mean), radius(self.samples(h), self.log_term, settings.c))
+        b = np.full(len(mean), half_width(self.n_samples(h), self.log_term, settings.c))
         keep = is_kept(mean, b, np.argmax(mean), h, settings.nu_1, settings.rho)  # lines 10-11
         index, self.concluded_depth = self.index[keep], h  # line 12
         if h < self.task.partition.max_depth:

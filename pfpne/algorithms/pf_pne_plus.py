@@ -38,8 +38,8 @@ from pfpne.algorithms.pf_pne import (
     Elimination,
     PFPNEServer,
     PFPNESettings,
+    half_width,
     n_pulls_per_client,
-    radius,
     transition_depth,
 )
 from pfpne.algorithms.phases import ClientGroup, PhasedClient, Pull, lookup_sorted
@@ -120,14 +120,14 @@ class DepthStatistics(Message):
 class SharedStatistics(Message):
     """Down: the kept nodes of K^h, the global means of all nodes of K^h, and the server's estimates.
 
-    variances: sigma^2, het^2 so far, and the variance above which a client weighs less (0 for equal weights).
-    weights: the sum of the clients' weights. continues: 1 if stage 1 continues. Header: the depth h.
+    estimates: sigma^2, het^2 so far, and the variance above which a client weighs less (0 for equal weights).
+    total_weight: the sum of the clients' weights. continues: 1 if stage 1 continues. Header: the depth h.
     """
 
     index: np.ndarray = integer_array("kept")
     means: np.ndarray = number_array("n", statistic="mean")
-    variances: np.ndarray = number_array(3, low=0, statistic="variance")
-    weights: np.ndarray = number_array(1, low=0)
+    estimates: np.ndarray = number_array(3, low=0, statistic="variance")
+    total_weight: np.ndarray = number_array(1, low=0)
     continues: np.ndarray = integer_array(1, high=1)
 
 
@@ -254,10 +254,10 @@ class PFPNEPlus(Elimination):
             depth = FinishedDepth(index, parents, means, n, self.variances, self.settings.c, answer)
             depths.append(depth)
             next_step, continues = next_step + n * len(index), bool(answer.continues[0])
-            self.settings = stage1_settings(s, answer.variances[0])
+            self.settings = stage1_settings(s, answer.estimates[0])
             if continues or not s.optimistic:
                 best_node = answer.index[np.argmax(answer.means[depth.kept_positions])]
-                yield from self.finish_depth(h, np.arange(self.S), np.full(self.S, best_node))
+                yield from self.deploy_best(h, np.arange(self.S), np.full(self.S, best_node))
             h, parents = h + 1, np.repeat(depth.kept_positions, task.partition.k)
             index = task.partition.children(answer.index)
         return depths, next_step
@@ -296,19 +296,20 @@ class PFPNEPlus(Elimination):
 
     def stage_2_by_elimination(self, depths: list[FinishedDepth]):
         """Run PE, which protects the nodes that stage 1 kept if means are shared."""
-        kept_by_server, drawn = {}, {}
+        kept_by_server, stage_1_sums = {}, {}
         for h, depth in enumerate(depths):
             kept, n = depth.answer.index, depth.n
-            b = np.full(len(kept), radius(n * self.task.n_clients, self.log_term, depth.c))
+            b = np.full(len(kept), half_width(n * self.task.n_clients, self.log_term, depth.c))
             kept_by_server[h] = kept, depth.answer.means[depth.kept_positions], b
-            drawn[h] = depth.index, depth.means * n, n
-        yield from self.pe(kept_by_server if self.settings.shared_means and not self.settings.safe else {}, drawn)
+            stage_1_sums[h] = depth.index, depth.means * n, n
+        protects = self.settings.shared_means and not self.settings.safe
+        yield from self.pe(kept_by_server if protects else {}, stage_1_sums)
 
     def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], next_step: int) -> OwnTrees:
         """Return the clients' trees before their next step, each warm-started with the statistics of stage 1."""
-        variance, het2, _ = depths[-1].answer.variances  # at the current depth
-        known = [(d.index, d.parents, *self.pool_with_global(d, het2)) for d in depths]
-        index, _, means, _ = known[-1]
+        variance, het2, _ = depths[-1].answer.estimates  # at the current depth
+        warm_start = [(d.index, d.parents, *self.combine_with_others(d, het2)) for d in depths]
+        index, _, means, _ = warm_start[-1]
         self.best_points = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
 
         def tree(m: int) -> TreeClient:
@@ -318,29 +319,29 @@ class PFPNEPlus(Elimination):
                 own = max(own, binary_variance(np.zeros(1), depths[0].n))
             c = confidence_constant(own if differs or s.safe else variance) if s.noise_aware else s.c
             constants = hct_constants_for(s, c, self.task)
-            return warm_start_tree(self.task, constants, known, m, next_step, free=s.free_descent and not s.safe)
+            return warm_start_tree(self.task, constants, warm_start, m, next_step, free=s.free_descent and not s.safe)
 
         return OwnTrees(tree(m) for m in range(self.S))
 
-    def pool_with_global(self, depth: FinishedDepth, het2: float) -> tuple[np.ndarray, np.ndarray]:
+    def combine_with_others(self, depth: FinishedDepth, het2: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the warm start of stage 2 at a depth: means (S, nodes) and the numbers of pulls (S, nodes) in them.
 
-        A client's mean is pooled with the others' mean, except where the two differ too much.
+        A client's mean is combined with the others' mean, except where the two differ too much.
         """
         s, M, n, means = self.settings, self.task.n_clients, depth.n, depth.means
-        variance, _, limit = depth.answer.variances
+        variance, _, limit = depth.answer.estimates
         own_counts = np.full(means.shape, float(n))
         if not s.shared_means or s.safe or M == 1:
             return means, own_counts
-        weight, total = weights_of(depth.variances, limit)[:, None], depth.answer.weights[0]
+        weight, total = weights_of(depth.variances, limit)[:, None], depth.answer.total_weight[0]
         others = (total * depth.answer.means - weight * means) / np.maximum(total - weight, MIN_ERROR)
         W = equivalent_pulls(n, M, variance, het2)
-        pooled, counts = (n * means + W * others) / (n + W), own_counts + W
+        combined, counts = (n * means + W * others) / (n + W), own_counts + W
         if s.own_check:
             error = np.sqrt(np.maximum(variance, depth.variances)[:, None] / n + variance / (n * (M - 1)))
             differs = np.abs(means - others) > STANDARD_ERRORS * error
-            pooled, counts = np.where(differs, means, pooled), np.where(differs, own_counts, counts)
-        return pooled, counts
+            combined, counts = np.where(differs, means, combined), np.where(differs, own_counts, counts)
+        return combined, counts
 
 
 class HCTNoise(ClientGroup):
@@ -388,8 +389,8 @@ class PlusClient(PhasedClient):
 
     tree: TreeClient | None = None
 
-    def _go_on(self, value) -> None:
-        super()._go_on(value)
+    def _advance(self, value) -> None:
+        super()._advance(value)
         if isinstance(self._step, OwnTrees):
             (self.tree,) = self._step.trees
 
@@ -409,8 +410,8 @@ class PlusClient(PhasedClient):
 # --- the server ----------------------------------------------------------------------------------------
 
 
-class Pooled(NamedTuple):
-    """The clients' statistics of a depth, pooled by the server; with masks, only these pooled values are known."""
+class Aggregates(NamedTuple):
+    """The server's aggregates of the clients' statistics of a depth; with masks, it knows nothing else."""
 
     mean: np.ndarray  # (n,): the global means of K^h
     variance: float  # sigma^2: M times the variance of the weighted mean of one reward per client
@@ -459,29 +460,31 @@ class PlusServer(PFPNEServer):
         spread = float(np.var(means[compared], axis=0, ddof=1).mean()) if compared.sum() > 1 else 0.0
         compared_variance = float(variances[compared].mean()) if compared.any() else 0.0
         clients = spread, int(compared.sum()), compared_variance
-        return self.decide(Pooled(mean, variance, float(variances.mean()), is_binary, *clients, limit, total))
+        return self.decide(Aggregates(mean, variance, float(variances.mean()), is_binary, *clients, limit, total))
 
-    def decide(self, pooled: Pooled) -> SharedStatistics:
+    def decide(self, aggregates: Aggregates) -> SharedStatistics:
         """Decide which nodes are kept and whether stage 1 continues; return the broadcast."""
         index, h, M, n = self.index, self.h, self.task.n_clients, self.rewards_in_means()
-        self.binary, self.n_steps = self.binary and pooled.binary, self.n_steps + n * len(index)
-        kept = super().conclude(pooled.mean[None])
-        variance, compared_variance = pooled.variance, pooled.compared_variance
+        self.binary, self.n_steps = self.binary and aggregates.binary, self.n_steps + n * len(index)
+        kept = super().conclude(aggregates.mean[None])
+        variance, compared_variance = aggregates.variance, aggregates.compared_variance
         if self.binary:
-            kept_means = pooled.mean[lookup_sorted(kept.index, index)[1]]
-            variance, compared_variance = (binary_variance(mean, n * M) for mean in (kept_means, pooled.mean))
-        het2, precision = heterogeneity(pooled.spread, pooled.n_compared, len(index), n, compared_variance, self.binary)
+            kept_means = aggregates.mean[lookup_sorted(kept.index, index)[1]]
+            variance, compared_variance = (binary_variance(mean, n * M) for mean in (kept_means, aggregates.mean))
+        het2, precision = heterogeneity(
+            aggregates.spread, aggregates.n_compared, len(index), n, compared_variance, self.binary
+        )
         self.het_sums = self.het_sums[0] + het2 * precision, self.het_sums[1] + precision
         weighted, precisions = self.het_sums
         estimate = weighted / precisions if precisions > 0 else 0.0
         self.settings = stage1_settings(self.settings, variance)
-        goes_on = self.goes_on(h, estimate, precisions, pooled.mean_variance, len(kept.index))
-        self.continues = goes_on and M > 1 and h < self.task.partition.max_depth
-        variances = np.array([variance, round(max(0.0, estimate), DECIMALS), pooled.limit])
-        weights, continues = np.array([pooled.total_weight or M]), np.array([int(self.continues)])
-        return SharedStatistics(h, kept.index, pooled.mean, variances, weights, continues)
+        pays = self.may_continue(h, estimate, precisions, aggregates.mean_variance, len(kept.index))
+        self.continues = pays and M > 1 and h < self.task.partition.max_depth
+        estimates = np.array([variance, round(max(0.0, estimate), DECIMALS), aggregates.limit])
+        total_weight, continues = np.array([aggregates.total_weight or M]), np.array([int(self.continues)])
+        return SharedStatistics(h, kept.index, aggregates.mean, estimates, total_weight, continues)
 
-    def goes_on(self, h: int, het2: float, precision: float, mean_variance: float, n_kept: int) -> bool:
+    def may_continue(self, h: int, het2: float, precision: float, mean_variance: float, n_kept: int) -> bool:
         """Return whether stage 1 continues after depth h: clients may agree, rewards are noisy, and there is time."""
         s, task = self.settings, self.task
         if not s.heterogeneity_test:

@@ -113,19 +113,19 @@ class ClientGroup:
         positions = np.flatnonzero(values == largest)
         return positions[np.searchsorted(positions, first)]
 
-    def finish_depth(self, h: int, owners: np.ndarray, nodes: np.ndarray):
-        """Deploy the best node of a finished depth, unless a deeper depth is finished already.
+    def deploy_best(self, h: int, owners: np.ndarray, best_index: np.ndarray):
+        """Deploy the best node of a finished depth, unless a deeper depth is finished already; at max_depth, play it.
 
-        owners (n,) and nodes (n,): the clients that have finished the depth, and the index of each one's best node.
-        Cells at max_depth are not split: the client plays the best one until the horizon.
+        owners (n,) and best_index (n,): the clients that have finished the depth, and the index of each one's best
+        node. Cells at max_depth are not split: the client plays the best one until the horizon.
         """
         unfinished = ~self.is_truncated[owners]
-        owners, nodes = owners[unfinished], nodes[unfinished]
+        owners, best_index = owners[unfinished], best_index[unfinished]
         if h >= self._best_depth:
             self._best_depth = h
-            self.best_points[owners] = self.task.partition.centers(h, nodes)
+            self.best_points[owners] = self.task.partition.centers(h, best_index)
         if h == self.task.partition.max_depth:
-            yield Pull(h, owners, nodes, np.full(len(owners), self.task.horizon + 1))
+            yield Pull(h, owners, best_index, np.full(len(owners), self.task.horizon + 1))
 
 
 class PhasedClient(Client):
@@ -154,7 +154,7 @@ class PhasedClient(Client):
         for value in self._sent:
             self._step = self._loop.send(value)
 
-    def _go_on(self, value) -> None:
+    def _advance(self, value) -> None:
         self._sent.append(value)
         self._step = self._loop.send(value)
 
@@ -171,7 +171,7 @@ class PhasedClient(Client):
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
         if batch.size < self._step.counts.sum():
             return None  # a phase that the horizon has cut communicates nothing (deviation 9)
-        self._go_on(node_sums(rewards, batch.counts))
+        self._advance(node_sums(rewards, batch.counts))
         step = self._step
         return type(step)(step.header, *(rows[0] for rows in step.values)) if isinstance(step, Message) else None
 
@@ -189,7 +189,7 @@ class PhasedClient(Client):
         return Awaited(last_header, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, ranges)
 
     def _receive(self, message: Message) -> None:
-        self._go_on(message)
+        self._advance(message)
 
     def best(self) -> np.ndarray:
         """Return the centre (d,) of the best node of the deepest finished depth; at first the domain's centre."""

@@ -58,7 +58,7 @@ from pfpne.algorithms.pf_pne import (
     NodeMeans,
     PFPNESettings,
 )
-from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, PlusSettings, Pooled, SharedStatistics
+from pfpne.algorithms.pf_pne_plus import ROOT_PULLS, Aggregates, PlusSettings, SharedStatistics
 from pfpne.algorithms.secret_shares import (
     SEED_BYTES,
     Envelopes,
@@ -400,7 +400,7 @@ class PlusSums(Sums):
         squares, variances, n_binary = sums
         spread = max(0.0, squares - M * float(np.mean(mean**2))) / max(1, M - 1)
         variance = max(0.0, variances / M)
-        return mean, server.decide(Pooled(mean, variance, variance, round(n_binary) == M, spread, M, variance))
+        return mean, server.decide(Aggregates(mean, variance, variance, round(n_binary) == M, spread, M, variance))
 
 
 # --- client and server -----------------------------------------------------------------------------------
@@ -702,7 +702,7 @@ class RecoveringServer(SecureServer):
             for v in (u, *self.left_out):
                 seed = join_shares({w: from_words(revealed[u, v]) for w, revealed in shares.items()})
                 parts.append(-signed_mask(seed, u, v, n) & (2**BITS - 1))
-        self.present = self.server.present = len(received)
+        self.n_present = self.server.n_present = len(received)
         answer = self.conclude_sum(sum_masked(parts), len(received))
         self.received = {}
         return dict.fromkeys(received, answer)

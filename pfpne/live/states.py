@@ -77,12 +77,12 @@ def _check_tree(tree: Any) -> None:
     A parent comes before its children, so that every path up or down ends.
     """
     kinds, k = records(), tree.task.partition.k
-    node, state, (threshold, squared_width, diameter, children, *_) = tree.node, tree.state, tree.constants
+    node, state, (threshold, squared_half_width, diameter, children, *_) = tree.node, tree.state, tree.constants
     kind_is_right = (node.dtype, node.ndim, state.dtype, state.shape) == (kinds["nodes"], 1, kinds["state"], (1,))
     check(kind_is_right, "a tree in a state", "of nodes and one state", (node.dtype, state.dtype))
     next_step, epoch, size, best, split, top = state[0].item()
-    epochs, depths, horizon = len(squared_width), tree.task.partition.max_depth + 1, tree.task.horizon
-    shapes = threshold.shape, squared_width.shape, diameter.shape, children
+    epochs, depths, horizon = len(squared_half_width), tree.task.partition.max_depth + 1, tree.task.horizon
+    shapes = threshold.shape, squared_half_width.shape, diameter.shape, children
     shapes_are_right = shapes == ((epochs, depths), (epochs,), (depths,), k) and 2 ** (epochs - 1) >= horizon
     check(shapes_are_right and np.all(threshold[:, -1] == np.inf), "the tables of a tree", "as for its task", shapes)
     time_is_right = 1 <= next_step <= horizon + 1 and epoch == (next_step - 1).bit_length()
@@ -123,7 +123,7 @@ def _numbers_made(state: dict) -> int:
             total += len(value)
     made = (1 + k) * total
     if issubclass(kind, plus.PFPNEPlus):
-        made += min(T + 1, plus.ROOT_PULLS * pf_pne.n_pulls_per_client(0, settings.log_term(T, M), settings, M))
+        made += min(T + 1, plus.ROOT_PULLS * pf_pne.n_pulls_per_client(0, settings.log_term_for(T, M), settings, M))
     elif issubclass(kind, blin.BLiN):
         first = blin.pulls_of_cube(0, T, settings.c_pulls)
         made += min(T + 1, max(first, 4 * 2**task.partition.d * total if sent else 0))
@@ -135,9 +135,9 @@ def _numbers_made(state: dict) -> int:
 
 def _expanded(task: Task, settings: Any, h: int, size: int) -> int:
     """Return the number of nodes that `pfpne.algorithms.pf_pne.expand` makes from a number of nodes of depth h."""
-    tau, log_term = import_module("pfpne.algorithms.pf_pne").tau, settings.log_term(task.horizon, task.n_clients)
-    c, nu_1, rho = settings.c, settings.nu_1, settings.rho
-    while h < task.partition.max_depth and size * tau(h, log_term, c, nu_1, rho) <= task.n_clients:
+    compute_tau = import_module("pfpne.algorithms.pf_pne").compute_tau
+    constants = settings.log_term_for(task.horizon, task.n_clients), settings.c, settings.nu_1, settings.rho
+    while h < task.partition.max_depth and size * compute_tau(h, *constants) <= task.n_clients:
         h, size = h + 1, size * task.partition.k
     return size
 

@@ -25,7 +25,7 @@ from functools import partial
 import numpy as np
 
 from pfpne.algorithms import ALGORITHMS
-from pfpne.algorithms.pf_pne import PFPNE, PFPNEServer, radius
+from pfpne.algorithms.pf_pne import PFPNE, PFPNEServer, half_width
 from pfpne.algorithms.phases import Pull, lookup_sorted
 from pfpne.paper.run.experiment import Experiment
 from pfpne.partition import Partition
@@ -211,7 +211,7 @@ class CheckedPFPNE(PFPNE):
         super().__init__(task, settings, S)
         self.problem, self.errors, self.lost = problem, [], np.zeros(S, dtype=bool)
         self.maxima = cells_on_path(task.partition, problem.maximisers, task.partition.max_depth)
-        self.kept_by_server = self.drawn = None  # the arguments of PE
+        self.kept_by_server = self.stage_1_sums = None  # the arguments of PE
 
     def loop(self):
         loop, result, pulled = super().loop(), None, None
@@ -220,17 +220,17 @@ class CheckedPFPNE(PFPNE):
             result = yield step
             if not isinstance(step, Pull):
                 self.check_server_means(pulled, step.means)
-            elif self.drawn is not None and step.h < self.task.partition.max_depth:  # else it plays the best to T
+            elif self.stage_1_sums is not None and step.h < self.task.partition.max_depth:  # there it plays the best
                 self.check_client_means(step, result, before)
             pulled = step
 
-    def pe(self, kept_by_server, drawn):
-        self.kept_by_server, self.drawn = kept_by_server, drawn
-        return super().pe(kept_by_server, drawn)
+    def pe(self, kept_by_server, stage_1_sums):
+        self.kept_by_server, self.stage_1_sums = kept_by_server, stage_1_sums
+        return super().pe(kept_by_server, stage_1_sums)
 
     def note_errors(self, mean: np.ndarray, value: np.ndarray, n) -> None:
         """Record for each mean of n rewards whether its confidence interval misses the true value."""
-        self.errors.append(np.abs(mean - value) > radius(n, self.log_term, self.settings.c))
+        self.errors.append(np.abs(mean - value) > half_width(n, self.log_term, self.settings.c))
 
     def check_server_means(self, pulled: Pull, means: np.ndarray) -> None:
         """Check the means (S, n) that the clients send for the nodes just pulled."""
@@ -241,13 +241,13 @@ class CheckedPFPNE(PFPNE):
         """Check the means of one depth of PE. before (S,): the clients that were not done before this depth."""
         h, owner, index, n = pulled
         s, sums, n, protected = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
-        if h in self.drawn:
-            nodes, sums_before, pulls_before = self.drawn[h]
+        if h in self.stage_1_sums:
+            nodes, sums_before, pulls_before = self.stage_1_sums[h]
             known, column = lookup_sorted(index, nodes)
             sums[known] += sums_before[owner[known], column]
             n[known] += pulls_before
             protected, _ = lookup_sorted(self.maxima[h], self.kept_by_server[h][0])
-            if pulls_before >= s.tau(h, self.log_term):
+            if pulls_before >= s.tau_at(h, self.log_term):
                 return  # nodes that stage 1 sampled enough are not pulled, so they do not appear here
         present = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
         self.lost |= before & ~present & ~protected

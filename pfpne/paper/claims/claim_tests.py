@@ -326,7 +326,7 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
     are at least 1.
     """
     s, per_depth = PAPER_SETTINGS, math.log(1 / PAPER_SETTINGS.rho)
-    log_term = s.log_term(T, M)
+    log_term = s.log_term_for(T, M)
     by_depth = 2 + max(0.0, math.log(s.nu_1 / Delta) / per_depth) if Delta > 0 else math.inf
     by_samples = math.inf
     if log_term:
@@ -337,7 +337,7 @@ def rounds_bound(Delta: float, T: int, M: int) -> float:
 def confidential(case: ClaimCase, *_) -> Outcome:
     """Every mean that PF-PNE's clients send averages at least two rewards; this depends on M and T alone."""
     T, M, s = case.study.horizon, case.study.n_clients, PAPER_SETTINGS
-    log_term, H_0 = s.log_term(T, M), transition_depth(s.Delta, s.nu_1, s.rho)
+    log_term, H_0 = s.log_term_for(T, M), transition_depth(s.Delta, s.nu_1, s.rho)
     pulls = [n_pulls_per_client(h, log_term, s, M) for h in range(H_0 + 1)]
     single = [h for h, n in enumerate(pulls) if n == 1]
     counterexample = f"the means sent at depths {single[0]} to {single[-1]} are single rewards" if single else ""

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pfpne.algorithms import make_settings
 from pfpne.algorithms.hct import epoch_of
-from pfpne.algorithms.pf_pne import FedPNESettings, radius
+from pfpne.algorithms.pf_pne import FedPNESettings, half_width
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper.claims.assumption_checks import cells_on_path
@@ -62,7 +62,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
     """One row per depth (CAUSES) of a run of pf-pne, fed-pne or pe."""
     watched = watch(name, problem, horizon, partition=partition)
     M, s = problem.n_clients, watched.server.settings
-    log_term = s.log_term(horizon, problem.n_clients)
+    log_term = s.log_term_for(horizon, problem.n_clients)
     kept = [watched.kept_by_server] * M if name == "fed-pne" else watched.kept_alone
     table = watched.pulls
     H = table["depth"].max()
@@ -74,7 +74,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
         nodes = table[table["depth"] == h]  # empty at depths that Fed-PNE splits unsampled
         row, protected = NO_COUNTS | {"depth": h}, ()
         if h in watched.means:
-            mean, b = watched.means[h].mean(axis=0), radius(watched.server.samples(h), log_term, s.c)
+            mean, b = watched.means[h].mean(axis=0), half_width(watched.server.n_samples(h), log_term, s.c)
             f, protected = problem.values(partition.centers(h, K[h])), watched.kept_by_server[h]
             row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
             row["borrowed"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
@@ -87,7 +87,7 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
         own = nodes[is_whole & ~nodes["index"].isin(protected)]
         if name != "fed-pne" and len(own):
             f = problem.paired_values(own["m"].to_numpy(), partition.centers(h, own["index"].to_numpy()))
-            row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= radius(own["n"], log_term, s.c))
+            row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= half_width(own["n"], log_term, s.c))
         rows.append(row | {"spent": nodes["n"].sum() / M / horizon, "cut": nodes["n"][~is_whole].sum() / M / horizon})
     return rows
 
@@ -127,7 +127,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
         node = tree.node[: tree.state[0]["size"]]
         made = node["count"] - np.pad(before, (0, len(node) - size))
         table = pd.DataFrame({"m": m, "depth": node["depth"], "index": node["index"], "made": made})
-        table["b"] = np.sqrt(tree.constants.squared_width[epoch_of(horizon)] / np.maximum(node["count"], 1))
+        table["b"] = np.sqrt(tree.constants.squared_half_width[epoch_of(horizon)] / np.maximum(node["count"], 1))
         table["mean"] = node["total"] / np.maximum(node["count"], 1)
         parts.append(table[node["count"] > 0])
     table, rows = pd.concat(parts), []
@@ -276,7 +276,7 @@ def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         values = [means.at[(noise, name), column] for noise in noises]
         return listed(DASH if np.isnan(x) else form.format(x) for x in values)
 
-    log_term = settings.log_term(p.horizon, p.n_clients)
+    log_term = settings.log_term_for(p.horizon, p.n_clients)
     order = f"In this order: {', '.join(map(noise_in_words, noises))}. " if len(noises) > 1 else ""
     paragraphs = [
         f"{TITLES[p.objective]}, M = {p.n_clients}, T = {p.horizon:,}, shift {p.shift:g}, {p.n_runs} runs. {order}"

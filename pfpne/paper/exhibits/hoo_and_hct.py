@@ -39,7 +39,7 @@ def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: 
     if "splits" in parts:
         hct = hct._replace(threshold=hoo.threshold)
     if "width" in parts:
-        hct = hct._replace(squared_width=hoo.squared_width)
+        hct = hct._replace(squared_half_width=hoo.squared_half_width)
     return hct._replace(credit_path="credit" in parts)
 
 

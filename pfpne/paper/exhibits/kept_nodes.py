@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.algorithms.pf_pne import PFPNESettings, radius
+from pfpne.algorithms.pf_pne import PFPNESettings, half_width
 from pfpne.paper.claims.assumption_checks import cells_on_path
 from pfpne.paper.claims.outcomes import theory_settings
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
@@ -55,7 +55,7 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
     """
     watched = watch("pf-pne", problem, horizon, partition=partition, **settings)
     s, M = watched.server.settings, problem.n_clients
-    log_term, kept_by_server = s.log_term(horizon, problem.n_clients), watched.kept_by_server
+    log_term, kept_by_server = s.log_term_for(horizon, problem.n_clients), watched.kept_by_server
     depths = max(len(kept_by_server), *map(len, watched.kept_alone), 1)
     optima, K = np.append(problem.optimum, problem.global_optimum), nodes_before_elimination(partition, kept_by_server)
     paths = np.array(cells_on_path(partition, np.vstack([problem.maximisers, problem.global_maximiser]), depths - 1))
@@ -72,13 +72,14 @@ def count_kept_nodes(problem: Problem, horizon: int, partition: Partition, **set
         smooth[:, h] = near[M], near[:M].all()
         protected = kept_by_server[h] if h < len(kept_by_server) else np.empty(0, dtype=np.int64)
         if h < len(kept_by_server):
-            f_bar, b = problem.mean_values(partition.centers(h, K[h])), radius(watched.server.samples(h), log_term, s.c)
+            f_bar = problem.mean_values(partition.centers(h, K[h]))
+            b = half_width(watched.server.n_samples(h), log_term, s.c)
             good[0, h] = (np.abs(watched.means[h].mean(axis=0) - f_bar) <= b).all()
             gaps["A.3", h] = problem.global_optimum - f_bar[np.isin(K[h], protected)]
         decided = pulled[(pulled["depth"] == h) & ~pulled["index"].isin(protected)]
         decided = decided[ends[decided["m"]] > h]
         f = problem.paired_values(decided["m"].to_numpy(), partition.centers(h, decided["index"].to_numpy()))
-        good[1, h] = (np.abs(decided["total"] / decided["n"] - f) <= radius(decided["n"], log_term, s.c)).all()
+        good[1, h] = (np.abs(decided["total"] / decided["n"] - f) <= half_width(decided["n"], log_term, s.c)).all()
         kept = {m: nodes[h] for m, nodes in enumerate(watched.kept_alone) if len(nodes) > h}
         alone = [(m, i) for m in kept for i in np.setdiff1d(kept[m], protected)]
         owner, index = np.array(alone, dtype=np.int64).reshape(-1, 2).T

@@ -130,8 +130,10 @@ def _budget_shares(experiment: Experiment, run: int) -> list[list]:
     partition = experiment.partition(run)
     watched = watch("fed-pne", problem, experiment.horizon, partition=partition)
     s, M = watched.server.settings, problem.n_clients
-    drawn = {h: means.shape[1] * watched.server.samples(h) for h, means in watched.means.items()}
-    wanted = {h: means.shape[1] * s.tau(h, s.log_term(experiment.horizon, M)) for h, means in watched.means.items()}
+    drawn = {h: means.shape[1] * watched.server.n_samples(h) for h, means in watched.means.items()}
+    wanted = {
+        h: means.shape[1] * s.tau_at(h, s.log_term_for(experiment.horizon, M)) for h, means in watched.means.items()
+    }
     budget = M * experiment.horizon
     return [
         [(sum(drawn.values()) - sum(wanted.values())) / budget, sum(drawn.values()) / budget, max(drawn, default=0)]

@@ -35,17 +35,17 @@ class DepthOneServer(PFPNEServer):
 class Fresh(PFPNE):
     """Deviation 5: PE takes tau_h new samples of every node that the server eliminated."""
 
-    def pe(self, kept_by_server, drawn):
-        protected = {h: lookup_sorted(index, kept_by_server[h][0])[0] for h, (index, *_) in drawn.items()}
-        reused = {h: (index[protected[h]], sums[:, protected[h]], n) for h, (index, sums, n) in drawn.items()}
+    def pe(self, kept_by_server, stage_1_sums):
+        protected = {h: lookup_sorted(index, kept_by_server[h][0])[0] for h, (index, *_) in stage_1_sums.items()}
+        reused = {h: (index[protected[h]], sums[:, protected[h]], n) for h, (index, sums, n) in stage_1_sums.items()}
         return super().pe(kept_by_server, reused)
 
 
 class TauServer(PFPNEServer):
     """Deviation 6: b takes tau_h for the number of samples, not M ceil(tau_h / M)."""
 
-    def samples(self, h):
-        return self.settings.tau(h, self.log_term)
+    def n_samples(self, h):
+        return self.settings.tau_at(h, self.log_term)
 
 
 class TauFedPNEServer(TauServer, FedPNEServer):
@@ -55,9 +55,9 @@ class TauFedPNEServer(TauServer, FedPNEServer):
 class OwnBest(PFPNE):
     """Deviation 7: PE's arg max leaves out the protected nodes. A mean of -inf is never the largest, and they stay."""
 
-    def pe(self, kept_by_server, drawn):
+    def pe(self, kept_by_server, stage_1_sums):
         never = {h: (index, np.full(len(mean), -np.inf), b) for h, (index, mean, b) in kept_by_server.items()}
-        return super().pe(never, drawn)
+        return super().pe(never, stage_1_sums)
 
 
 class NoCutPhase(ClientGroup):
@@ -71,13 +71,13 @@ class NoCutPhase(ClientGroup):
         h, index = self.first_nodes(task)
         self.t, self.deepest = np.zeros(S, dtype=np.int64), (h, np.repeat(index[:1], S))
 
-    def finish_depth(self, h, owners, nodes):
+    def deploy_best(self, h, owners, best_index):
         unfinished = ~self.is_truncated[owners]
         if h >= self._best_depth:
             nodes_now = self.deepest[1].copy()
-            nodes_now[owners[unfinished]] = nodes[unfinished]
+            nodes_now[owners[unfinished]] = best_index[unfinished]
             self.deepest = h, nodes_now
-        return super().finish_depth(h, owners, nodes)
+        return super().deploy_best(h, owners, best_index)
 
     def loop(self):
         loop, result = super().loop(), None

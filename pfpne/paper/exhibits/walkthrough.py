@@ -67,7 +67,7 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     K = nodes_before_elimination(partition, shared)
     for h, kept in enumerate(shared):
         fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
-        measured = {"pulls": server.samples(h), "mean": watched.means[h].mean(axis=0)}
+        measured = {"pulls": server.n_samples(h), "mean": watched.means[h].mean(axis=0)}
         cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **measured})
     for m, (client, own) in enumerate(zip(watched.clients, watched.kept_alone, strict=True)):
         # own: the nodes kept by PE, from the root; empty if the horizon ends stage 1
