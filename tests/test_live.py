@@ -366,7 +366,8 @@ def test_without_a_quorum_a_deadline_says_who_is_missing_and_one_may_wait_on(tmp
             server.tick()
     server.take(2, message.to_json(server.run_tag))
     server.tick()
-    assert server.mail(0) == server.mail(2) != server.mail(1) == server._go_on_text and server.wanted() == [0, 1, 2]
+    assert server.mail(0) == server.mail(2) != server.mail(1) == server._go_on_text
+    assert server.clients_to_ask() == [0, 1, 2]
 
 
 def test_a_deadline_runs_from_the_last_exchange(tmp_path, monkeypatch):
@@ -610,7 +611,7 @@ def test_a_server_whose_state_was_lost_says_so_at_once(tmp_path):
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     with pytest.raises(ValueError, match="it is asked again after the deadline"):
         server.take(0, NodeMeans(3, [0.5]).to_json(server.run_tag))
-    assert server.wanted() == [1, 2] and server.running
+    assert server.clients_to_ask() == [1, 2] and server.running
 
 
 def test_two_servers_on_one_folder_lose_nothing(tmp_path):
@@ -634,7 +635,7 @@ def test_a_text_of_an_earlier_run_of_the_same_plan_is_not_taken(tmp_path, caplog
     new.take(0, unbound)  # it may be of any run: the client is asked again
     with pytest.raises(ValueError, match="client 0 is in another run of this plan"):
         new.take(0, bound)
-    assert not new.inbox and new.wanted() == [0, 1, 2]
+    assert not new.inbox and new.clients_to_ask() == [0, 1, 2]
     old.take(0, bound)
     assert sorted(LiveServer(*plan, tmp_path / "old", deadline=600).inbox) == [0]
     with pytest.raises(ValueError, match="the server is in another run of this plan"):
@@ -801,8 +802,8 @@ def test_a_state_of_the_right_plan_without_its_entries_is_refused(tmp_path):
     """Somebody made it up: a sentence says what is missing and what to do."""
     client = LiveClient("pf-pne", task(3, 60), 0, lambda x: 0.5, tmp_path / "client")
     server = LiveServer("pf-pne", task(3, 60), tmp_path / "server", deadline=9)
-    pfpne.save(tmp_path / "client" / "state", {"plan": client.plan, "run": ""})
-    pfpne.save(tmp_path / "server" / "state", {"plan": server.plan})
+    pfpne.save(tmp_path / "client" / "state", {"plan": client.own_plan, "run": ""})
+    pfpne.save(tmp_path / "server" / "state", {"plan": server.agreed_plan})
     with pytest.raises(
         ValueError, match="lacks client, outgoing, server_header. Put it back from a copy; without one, remove"
     ):

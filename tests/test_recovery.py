@@ -318,7 +318,7 @@ class Sites:
         return LiveClient(*self.plan, m, evaluate, self.folder / f"client-{m}", **self.more)
 
     def ask(self, there: set, server: LiveServer) -> None:
-        for m in sorted(there & set(server.wanted())):
+        for m in sorted(there & set(server.clients_to_ask())):
             server.take(m, self.client(m).answer(server.mail(m)))
 
 
@@ -360,9 +360,9 @@ def test_live_a_lost_client_holds_nobody_up_and_may_come_back(tmp_path):
         if server.inbox:
             server.tick()
             server = sites.server()
-            assert server.server.left_out == (3,) and server.wanted() == [0, 1, 2]
+            assert server.server.left_out == (3,) and server.clients_to_ask() == [0, 1, 2]
             server.take(3, late + 100 * " ")  # between the rounds, and longer than what the others sent
-            assert server.wanted() == [0, 1, 2] and 2 not in server._past_broadcasts
+            assert server.clients_to_ask() == [0, 1, 2] and 2 not in server._past_broadcasts
     assert list(server._past_broadcasts) == [0, 1, 2] and "GoOn" in server.mail(3)
     for _ in range(40):
         sites.ask(everyone, server)
@@ -497,5 +497,5 @@ def test_live_pf_pne_plus_needs_all_until_its_second_stage_and_nobody_then(tmp_p
     server = sites.server()
     for _ in range(20):
         sites.ask({0, 1, 2} if server._needed() else {0, 1}, server)  # client 2 is gone in the second stage
-    assert [sites.client(m).t for m in (0, 1)] == [200, 200] and server.wanted() == [2]
+    assert [sites.client(m).t for m in (0, 1)] == [200, 200] and server.clients_to_ask() == [2]
     assert PublicKeys in sites.client(0).client.receives

@@ -153,17 +153,20 @@ class LiveClient:
         expected = "None with masks, as the same rewards in other sums could be subtracted: begin without"
         check(known is None or secure is not True, "known", expected, known)
         settings = with_quorum(secure, settings, quorum, task.n_clients)
-        algorithm, agreed = with_masks(name, secure, settings)
+        algorithm, agreed_settings = with_masks(name, secure, settings)
         self._make = lambda: make_federation(algorithm, task, **settings).clients[m]
         self._new = self._make()  # errors in the plan are raised before anything is written
-        own = {**agreed, "client": m, "missing": float(missing)}  # everything that decides this client's messages
-        self.folder, self.plan = make_folder(folder), describe_plan(name, task, own)
-        self._plan_digest, self.run = plan_digest(describe_plan(name, task, agreed)), ""  # run: as the server named it
-        self.journal, self._failed, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
+        # Everything that decides this client's messages: the plan that all sites agree on, and what is this site's own.
+        own_settings = {**agreed_settings, "client": m, "missing": float(missing)}
+        self.folder, self.own_plan = make_folder(folder), describe_plan(name, task, own_settings)
+        self._agreed_plan_digest = plan_digest(describe_plan(name, task, agreed_settings))
+        self.run = ""  # as the server named it
+        self.journal, self._failures_in_a_row, self._task = Journal(self.folder / "evaluations.jsonl"), 0, task
         self._secure = secure
         # fewer rewards than this at a point are not averaged with `missing` for the others: the mean would reveal them
         self._least_rewards = settings.get("least_rewards", LEAST_REWARDS) if secure else 0
-        self._agreed = self.folder / "agreed.json"  # with masks: the digests of the plan and of the keys accepted
+        # With masks: the digests of this client's plan and of the public keys that it has accepted.
+        self._accepted_file = self.folder / "agreed.json"
         self._revealed = Journal(self.folder / "revealed.jsonl")  # shares given, which must not be given again
         self._known = [] if known is None else _read_evaluations(Journal(known), task)
         with self._lock():
@@ -175,16 +178,16 @@ class LiveClient:
 
     @property
     def _run_tag(self) -> str:
-        return self._plan_digest + self.run
+        return self._agreed_plan_digest + self.run
 
     def _restore(self) -> None:
         advice = RESTART_HINT if self._secure else RECOVERY_HINT
-        saved = load_state(self.folder / "state", self.plan, ENTRIES, advice)
+        saved = load_state(self.folder / "state", self.own_plan, ENTRIES, advice)
         if saved:
             with refuse_nonsense(self.folder / "state", advice):
                 self._check_saved(saved)
         lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
-        self._check_agreed(bool(lines), saved["client"] if saved else None)
+        self._check_accepted(bool(lines), saved["client"] if saved else None)
         if saved:
             self.client, self.outgoing, self.run = saved["client"], saved["outgoing"], saved["run"]
             self.server_header = saved["server_header"]
@@ -212,7 +215,7 @@ class LiveClient:
         self._journal_left = deque(lines[self.client.t :])
         self._rewards_at = defaultdict(list)  # point -> the rewards there so far
         for line in lines[: self.client.t]:
-            self._note(line["point"], line["reward"])
+            self._record_reward(line["point"], line["reward"])
 
     def _check_saved(self, saved: dict) -> None:
         """Raise a ValueError, or another error, if the entries of a state are malformed."""
@@ -229,7 +232,7 @@ class LiveClient:
             self._digests(client.keys)
 
     def _restore_revealed(self, client: RecoveringClient, begun: bool) -> None:
-        """Take the last exchange that shares were given in from their journal: the state may be old, or new.
+        """Set `client.revealed` from the journal of revealed shares, because the saved state may be older.
 
         ValueError if the journal is damaged, or lost although the client has begun to evaluate.
         """
@@ -252,21 +255,22 @@ class LiveClient:
         client.revealed = written
 
     def _key(self, begun: bool) -> np.ndarray:
-        """Return the private key, of a secret in a file of its own: who loses its state is still known to the others.
+        """Return the private key. It is derived from this client's plan and from a secret in a file of its own.
 
-        Without a state and evaluations that a journal tells, what the file has may be of an earlier run, and is not
-        used: neither are its masks, a second time. The key is of this plan alone, too. ValueError if it is lost.
+        So a client that loses its state keeps its key. If the journal is empty, the secret may be from an earlier run:
+        a new one is made, so that no mask is used twice. ValueError if the secret is lost. begun: whether the journal
+        has evaluations.
         """
         path = self.folder / "key"
         if not begun:
             check_plain(path)
-            self._agreed.unlink(missing_ok=True)  # it is about the previous key
+            self._accepted_file.unlink(missing_ok=True)  # it is about the previous key
             self.folder.chmod(0o700)  # the state holds the key, too
             write_atomically(path, new_key().tobytes(), durable=True)
             if isinstance(self.client, RecoveringClient):
                 self._revealed.check_plain()
                 self._revealed.path.unlink(missing_ok=True)  # it is about exchanges under the previous key
-                self._note_revealed(0)
+                self._record_revealed(0)
         if not os.path.lexists(path):
             raise ValueError(
                 f"{path} is lost, and so is the state, which had it, too. Put one back; else {RESTART_HINT}"
@@ -277,7 +281,7 @@ class LiveClient:
         check_plain(path)
         content = path.read_bytes()
         check(len(content) == 32, f"{path}", "a key of 32 bytes: put it back from a copy", f"{len(content)} bytes")
-        return key_for(content, self.plan)
+        return key_for(content, self.own_plan)
 
     def _check_key(self, client: SecureClient) -> None:
         """Raise a ValueError if there is a file with a key, and it is not the key of the state."""
@@ -289,34 +293,36 @@ class LiveClient:
     # With masks a file has the digests of the plan and of all public keys that this client has worked with. It is on
     # disk before the first evaluation. So a journal without it belongs to another plan, and a lost state is noticed.
 
-    def _read_agreed(self) -> dict:
+    def _read_accepted(self) -> dict:
         """Return the digests; {} if there are none, or if they cannot be read."""
-        check_plain(self._agreed)
+        check_plain(self._accepted_file)
         try:
-            agreed = json.loads(self._agreed.read_bytes())
+            accepted = json.loads(self._accepted_file.read_bytes())
         except (OSError, ValueError, RecursionError):
             return {}
-        return agreed if isinstance(agreed, dict) else {}
+        return accepted if isinstance(accepted, dict) else {}
 
     def _digests(self, keys: np.ndarray) -> dict:
-        return {"plan": _digest(self.plan.encode()), "keys": _digest(keys.astype(np.uint8).tobytes())}
+        return {"plan": _digest(self.own_plan.encode()), "keys": _digest(keys.astype(np.uint8).tobytes())}
 
-    def _check_agreed(self, begun: bool, client: Client | None) -> None:
+    def _check_accepted(self, begun: bool, client: Client | None) -> None:
         """Raise a ValueError if the journal, or the client in the state, does not belong to the agreed plan."""
-        agreed, keys = self._read_agreed(), client.keys if isinstance(client, SecureClient) else None
+        accepted, keys = self._read_accepted(), client.keys if isinstance(client, SecureClient) else None
         if keys is not None:
-            is_right = agreed == self._digests(keys)
+            is_right = accepted == self._digests(keys)
         else:
-            same_plan = agreed.get("plan") == _digest(self.plan.encode()) and isinstance(agreed.get("keys"), str)
-            is_right = same_plan or not begun or not (self._secure or agreed)
+            same_plan = accepted.get("plan") == _digest(self.own_plan.encode())
+            same_plan = same_plan and isinstance(accepted.get("keys"), str)
+            is_right = same_plan or not begun or not (self._secure or accepted)
         if not is_right:
-            what = f"the journal in {self.folder} is of another run, or {self._agreed.name} there is not as it was"
+            file = self._accepted_file.name
+            what = f"the journal in {self.folder} is of another run, or {file} there is not as it was"
             remedy = "Give each federation a folder of its own, or put that file back from a copy. Without one,"
             raise ValueError(f"{what}. {remedy} {RESTART_HINT}")
 
     def _check_same_keys(self, keys: np.ndarray) -> None:
         """Raise a ValueError if this client has worked with other public keys, and has lost its state since."""
-        if self._read_agreed().get("keys") not in (None, self._digests(keys)["keys"]):
+        if self._read_accepted().get("keys") not in (None, self._digests(keys)["keys"]):
             which = f"client {self.m} lost its state, and these are not the public keys that it had before"
             raise ValueError(f"{which}: whoever made them could read what it sends. With them, {RESTART_HINT}")
 
@@ -325,7 +331,7 @@ class LiveClient:
         return rewards.popleft() if rewards else None
 
     def _save(self) -> None:
-        state = {"plan": self.plan, "run": self.run, "client": self.client, "outgoing": self.outgoing}
+        state = {"plan": self.own_plan, "run": self.run, "client": self.client, "outgoing": self.outgoing}
         save(self.folder / "state", {**state, "server_header": self.server_header})
 
     @property
@@ -360,7 +366,8 @@ class LiveClient:
         with self._lock():
             self._restore()
             if text == "" and self.run and self._needs_all():
-                return GoOn(0).to_json(self._plan_digest)  # without the run: the server then sends its newest message
+                # without the run: the server then sends its newest message
+                return GoOn(0).to_json(self._agreed_plan_digest)
             self._receive(text)
             while self.outgoing is None and (batch := self.client.ask()).size:
                 self.outgoing = self.client.tell(self._rewards(batch))
@@ -368,11 +375,23 @@ class LiveClient:
             return self.outbox or Done(self.client.t).to_json(self._run_tag)
 
     def _receive(self, text: str) -> None:
-        """Take a message. A late message, or one too early for a client that lost its state, changes nothing."""
+        """Take a text of the server.
+
+        | what it is                    | what is done                                                                 |
+        |-------------------------------|------------------------------------------------------------------------------|
+        | ""                            | nothing                                                                      |
+        | no message, or a wrong one    | ValueError                                                                   |
+        | of another run                | ValueError; a `GoOn` leaves a line in the log                                |
+        | `GoOn`                        | nothing, but that it names the run                                           |
+        | early: of a later exchange    | the client lost its state, and goes on from where it is; with masks and      |
+        |                               | without a quorum it keeps the header: see `_check_is_newest`                 |
+        | late: of an earlier exchange  | nothing, with a line in the log                                              |
+        | awaited                       | the client receives it                                                       |
+        """
         if text == "":
             return
         awaited, run = self.client.awaits(), run_named(text)
-        tag, longest = self._plan_digest + run, awaited.max_characters()
+        tag, longest = self._agreed_plan_digest + run, awaited.max_characters()
         # a longer text is accepted only if its head shows that it is late or early; any other is refused as too long
         head: Head | None = read_head(text, tag) if isinstance(text, str) and len(text) > longest else None
         is_short, message, receives = False, None, self.client.receives
@@ -387,7 +406,7 @@ class LiveClient:
             logger.warning("client %d: %s", self.m, another)  # it is told where this client is, and cannot take it
             return
         is_early = head.kind in receives and awaited.is_early(head.header)
-        # an exchange takes evaluations, or goes deeper
+        # At most M T exchanges cost evaluations, and at most max_depth + 1 only go deeper.
         latest = self._task.n_clients * self._task.horizon + self._task.partition.max_depth + 1
         came = f"the header of the server's {head.kind.__name__}"
         check(not is_early or head.header <= latest, came, f"at most {latest}, the last in this plan", head.header)
@@ -410,12 +429,12 @@ class LiveClient:
                 self._check_same_keys(message.keys)
             self.outgoing = self.client.receive(message)
             if isinstance(message, PublicKeys):
-                write_atomically(self._agreed, json.dumps(self._digests(message.keys)).encode(), durable=True)
+                write_atomically(self._accepted_file, json.dumps(self._digests(message.keys)).encode(), durable=True)
             if isinstance(message, Reveal):
-                self._note_revealed(message.header)
+                self._record_revealed(message.header)
             self._save()
 
-    def _note_revealed(self, header: int) -> None:
+    def _record_revealed(self, header: int) -> None:
         """Record that shares were given, before they are sent: a client gives shares once per exchange."""
         self._revealed.read()
         self._revealed.append(header=header)
@@ -446,14 +465,14 @@ class LiveClient:
             line = self._journal_left.popleft()
             if line["point"] != point:
                 raise ValueError(f"{self.journal.path} is of another run: evaluation {t} is not of {point}.")
-            self._note(point, line["reward"])
+            self._record_reward(point, line["reward"])
             return math.nan if line["reward"] is None else line["reward"]
         reward, why = self._take_replayed(point), ""
         if reward is None:
             self._check_is_newest(t)
             reward, why = self._evaluate(x)
         self.journal.append(t=t, point=point, reward=reward, **({"why": why} if reward is None else {}))
-        self._note(point, reward)
+        self._record_reward(point, reward)
         return math.nan if reward is None else reward
 
     def _needs_all(self) -> bool:
@@ -471,7 +490,7 @@ class LiveClient:
             remedy = f"this folder is an older copy. Put the newest back; without it, {RESTART_HINT}"
             raise ValueError(f"the server has sums with what client {self.m} sent {after}: {remedy}")
 
-    def _note(self, point: list, reward: float | None) -> None:
+    def _record_reward(self, point: list, reward: float | None) -> None:
         if reward is not None:
             self._rewards_at[str(point)].append(reward)
 
@@ -485,12 +504,12 @@ class LiveClient:
                 failure, why = error, f"{type(error).__name__}: {error}"
             low, high = self.client.task.reward_limits
             if failure is None and low <= reward <= high:  # no NaN
-                self._failed = 0
+                self._failures_in_a_row = 0
                 return reward, ""
             logger.warning("client %d: an evaluation of %s failed: %s", self.m, x.tolist(), why)
-        self._failed += 1
-        if self._failed >= self.give_up:
-            self._failed = 0
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row >= self.give_up:
+            self._failures_in_a_row = 0
             in_a_row = f"{self.give_up} evaluations in a row failed"
             raise RuntimeError(f"client {self.m}: {in_a_row}, at last: {why}") from failure
         return None, why

@@ -11,6 +11,7 @@ import pandas as pd
 from filelock import FileLock
 
 from pfpne.algorithms import make_federation
+from pfpne.algorithms.fn_ucb import FNUCBSettings
 from pfpne.algorithms.secure import (
     Masked,
     MaskedStatistics,
@@ -39,7 +40,7 @@ from pfpne.live.plan import (
     with_quorum,
 )
 from pfpne.live.states import save
-from pfpne.messages import Message
+from pfpne.messages import Awaited, Message
 from pfpne.validation import brief, check, check_integer, is_integer, is_number
 
 logger = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class LiveServer:
     >>> from pfpne.live import LiveServer
     >>> task = pfpne.Task(pfpne.Partition([[0.0, 1.0]]), n_clients=2, horizon=100)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     LiveServer("pf-pne", task, folder, deadline=60.0).wanted()
+    ...     LiveServer("pf-pne", task, folder, deadline=60.0).clients_to_ask()
     [0, 1]
     """
 
@@ -104,7 +105,7 @@ class LiveServer:
         **settings,
     ):
         settings = with_quorum(secure, settings, quorum, task.n_clients)
-        algorithm, agreed = with_masks(name, secure, settings)
+        algorithm, agreed_settings = with_masks(name, secure, settings)
         M, server = task.n_clients, make_federation(algorithm, task, **settings).server
         check(is_number(deadline) and deadline > 0, "deadline", "a number of seconds > 0", deadline)
         is_limit = (isinstance(last_deadline, float) and last_deadline == math.inf) or is_number(last_deadline)
@@ -113,18 +114,20 @@ class LiveServer:
         check_integer("quorum", quorum, 1, M)
         any_quorum = server.tolerates_missing or not server.receives
         check(any_quorum or quorum == M, "quorum", f"{M}: {name} cannot do without one of its clients", quorum)
-        D = getattr(server.settings, "D", 0)
-        check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
+        if isinstance(server.settings, FNUCBSettings):
+            D = server.settings.D
+            check(D == 0, "D", "0 in live use: all clients have to send at the same steps", D)
         self.M, self.deadline, self.last_deadline, self.quorum = M, deadline, last_deadline, quorum
-        self.path, self.plan = make_folder(folder) / "state", describe_plan(name, task, agreed)
+        self.path, self.agreed_plan = make_folder(folder) / "state", describe_plan(name, task, agreed_settings)
         self.ahead: dict[int, int] = {}  # client -> its header, where that is beyond ours
         self.stopped, self._since = False, time.monotonic()
         with self._lock():
-            saved, self._line = load_state(self.path, self.plan, ENTRIES, RESTART_HINT), self._first_line()
+            saved = load_state(self.path, self.agreed_plan, ENTRIES, RESTART_HINT)
+            self._state_signature = self._signature_on_disk()
         is_known = task.reward_range is not None or task.noise == "bernoulli"
         self._disclosure = Disclosure(M, exact=task.noise == 0, ends=task.reward_limits if is_known else (0.0, 1.0))
         self.run = saved["run"] if saved else secrets.token_hex(8)  # what tells this run from others of the same plan
-        self.run_tag = f"{plan_digest(self.plan)}{self.run}"  # of every message of this run
+        self.run_tag = f"{plan_digest(self.agreed_plan)}{self.run}"  # of every message of this run
         self._go_on_text = GoOn(0).to_json(self.run_tag)
         if saved:
             with refuse_nonsense(self.path, RESTART_HINT):
@@ -132,7 +135,7 @@ class LiveServer:
         else:
             self.server = server
             self.inbox: dict[int, Message] = {}  # what has come for the next exchange
-            self.idle: dict[int, bool] = {}  # the clients that have nothing to do, unless they are sent something
+            self.idle: set[int] = set()  # the clients that have nothing to do, unless they are sent something
             self._mail = {m: message.to_json(self.run_tag) for m, message in server.first_messages().items()}
             # header -> the broadcast that answered it, for those who come late
             self._past_broadcasts: dict[int, str] = {}
@@ -144,15 +147,17 @@ class LiveServer:
 
     def _take_saved(self, saved: dict, new: Server) -> None:
         """Continue from a saved state. ValueError, or another error, if it is not the state of such a server."""
-        self.server, self.inbox, self.idle = saved["server"], saved["inbox"], saved["idle"]
+        self.server, self.inbox, self.idle = saved["server"], saved["inbox"], set(saved["idle"])
         self._mail, self._past_broadcasts = saved["mail"], saved["past_broadcasts"]
         self.longest_text, self.evaluated = saved["longest_text"], saved["evaluated"]
         check(isinstance(self.run, str), "the run in a state", "a text", self.run)
         check_complete(self.server, new)
-        for name, held in (("inbox", Message), ("idle", bool), ("mail", str), ("past_broadcasts", str)):
+        for name, held in (("inbox", Message), ("mail", str), ("past_broadcasts", str)):
             right = isinstance(saved[name], dict) and all(isinstance(x, held) for x in saved[name].values())
             right = right and all(is_integer(key) for key in saved[name])
             check(right, f"{name} in a state", f"a dict of {held.__name__}", saved[name])
+        right = isinstance(saved["idle"], list) and all(map(is_integer, saved["idle"]))
+        check(right, "idle in a state", "a list of clients", saved["idle"])
         for name in ("longest_text", "evaluated"):
             check(is_integer(saved[name]) and saved[name] >= 0, f"{name} in a state", "an integer >= 0", saved[name])
         self._disclosure.restore(saved["disclosure"])
@@ -164,8 +169,8 @@ class LiveServer:
         check_plain(self.path.with_name("lock"))
         return FileLock(self.path.with_name("lock"))
 
-    def _first_line(self) -> bytes:
-        """Return the first line of the state on disk, which identifies the state; b"" if there is none."""
+    def _signature_on_disk(self) -> bytes:
+        """Return the first line of the state on disk, which has a hash of the rest; b"" if there is no state."""
         if not self.path.exists():
             return b""
         with self.path.open("rb") as file:
@@ -173,14 +178,14 @@ class LiveServer:
 
     def _save(self) -> None:
         """Write the state; OSError, and nothing is written, if another process has written there."""
-        state = {"plan": self.plan, "run": self.run, "server": self.server, "inbox": self.inbox, "idle": self.idle}
-        state |= {"disclosure": self._disclosure.state(), "evaluated": self.evaluated}
+        state = {"plan": self.agreed_plan, "run": self.run, "server": self.server, "inbox": self.inbox}
+        state |= {"idle": sorted(self.idle), "disclosure": self._disclosure.state(), "evaluated": self.evaluated}
         with self._lock():
-            if self._first_line() != self._line:
+            if self._signature_on_disk() != self._state_signature:
                 raise OSError(f"{self.path} is not as this server left it: another is at work there, or removed it.")
             state |= {"mail": self._mail, "past_broadcasts": self._past_broadcasts, "longest_text": self.longest_text}
             save(self.path, state)
-            self._line = self._first_line()
+            self._state_signature = self._signature_on_disk()
 
     @property
     def running(self) -> bool:
@@ -191,7 +196,7 @@ class LiveServer:
         """End `drive`. The state is saved: another LiveServer on this folder continues."""
         self.stopped = True
 
-    def wanted(self) -> list[int]:
+    def clients_to_ask(self) -> list[int]:
         """Return the clients to be asked now: those that have something to do and have not answered yet."""
         not_now = {*self.inbox, *self.idle, *self.ahead, *self.server.left_out}
         return [m for m in range(self.M) if m not in not_now]
@@ -205,11 +210,24 @@ class LiveServer:
 
         Raises a ValueError, and nothing changes, if the text is no message, a wrong one, or of another run; a
         RuntimeError if all clients that have something to do are ahead of this server, whose state is then an old one.
+
+        | what it is                            | what is done                                                        |
+        |---------------------------------------|---------------------------------------------------------------------|
+        | it names no run                       | the client is asked again, and so is told the run                   |
+        | of another run, and not ahead         | ValueError                                                          |
+        | `Done`                                | the client is idle; ValueError if its message is awaited            |
+        | late or repeated, its message is here | nothing, with a line in the log                                     |
+        | ahead: of a later exchange            | ValueError; RuntimeError if so are all                              |
+        | awaited                               | it goes to the inbox                                                |
+        | its message of round 1 once more      | the client is sent the request to reveal again (masks and a quorum) |
+        | late: of a concluded exchange         | the client is sent the broadcast that concluded it                  |
+
+        If nobody is to be asked then, the exchange is made.
         """
         check_integer("the sender", m, 0, self.M - 1)
         awaited = self.server.awaits(m)
         run, longest = run_named(text), max(awaited.max_characters(), self.longest_text)
-        message = Message.from_json(text, plan_digest(self.plan) + run, longest)
+        message = Message.from_json(text, plan_digest(self.agreed_plan) + run, longest)
         if run == "":
             logger.info("client %d does not know the run yet: it is asked again, and told", m)
             past, server = self._past_broadcasts, self.server
@@ -217,17 +235,11 @@ class LiveServer:
                 self._mail[m] = past[max(past)]  # the newest: an older copy of its folder sees it
                 self._save()
             return
-        is_ahead = message.header > max((awaited.last_header, *awaited.headers[-1:]))
-        is_ahead = is_ahead and type(message) in self.server.receives
+        is_ahead = awaited.is_early(message.header) and type(message) in self.server.receives
         if run != self.run and not is_ahead:
             raise ValueError(f"client {m} is in another run of this plan: its folder is of an earlier one.")
         if isinstance(message, Done):
-            self._check_possible(m, message)
-            due = message.header < self.server.task.horizon or self.server.is_due(m, self.evaluated)
-            if awaited.kind is not None and m not in self.inbox and due:
-                claim = f"client {m} says that it is done, after {message.header} evaluations"
-                raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
-            self.idle.update({} if m in self.inbox else {m: True})
+            self._take_done(m, message, awaited)
         elif run == self.run and m in self.inbox and message.header <= self.inbox[m].header:
             logger.warning("client %d: a %s came twice, or late: ignored", m, type(message).__name__)
         elif is_ahead:
@@ -237,21 +249,31 @@ class LiveServer:
                 came = {u: key.key for u, key in self.inbox.items() if isinstance(key, PublicKey) and u != m}
                 check_public_keys({**came, m: message.key})
             self.inbox[m] = message
-            self.idle.pop(m, None)
+            self.idle.discard(m)
             self.ahead.pop(m, None)
         elif request := self._request_again(m, message):
             self._mail[m] = request
         elif message.header in self._past_broadcasts:  # it has been away: it is sent what answered its message then
             self._mail[m] = self._past_broadcasts[message.header]
             self._disclosure.add_sent(m, message)
-            self.idle.pop(m, None)
+            self.idle.discard(m)
         self.longest_text = max(self.longest_text, awaited.max_characters())
-        if self.inbox and not self.wanted():
+        if self.inbox and not self.clients_to_ask():
             if len(self.inbox) >= self._needed():
                 self._exchange()
             elif not self.ahead:
                 self._end(f"clients {sorted(self.idle)} are done")
         self._save()
+
+    def _take_done(self, m: int, message: Done, awaited: Awaited) -> None:
+        """Count client m as idle, unless the server has its message; ValueError if its message is still to come."""
+        self._check_possible(m, message)
+        due = message.header < self.server.task.horizon or self.server.is_due(m, self.evaluated)
+        if awaited.kind is not None and m not in self.inbox and due:
+            claim = f"client {m} says that it is done, after {message.header} evaluations"
+            raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
+        if m not in self.inbox:
+            self.idle.add(m)
 
     def _request_again(self, m: int, message: Message) -> str:
         """Return the request to reveal if client m has lost its state before answering it; else ""."""
@@ -310,8 +332,8 @@ class LiveServer:
         between_rounds = any(isinstance(message, Reveal) for message in down.values())
         self._mail = texts
         for m in texts:
-            self.idle.pop(m, None)
-        self.idle.update({m: True for m in messages if m not in texts})
+            self.idle.discard(m)
+        self.idle.update(messages.keys() - texts.keys())
         if messages.keys() <= texts.keys() and not between_rounds:
             if evaluations == 0:
                 self._past_broadcasts.clear()  # without equal phases, nobody can be more than one exchange behind
@@ -330,7 +352,7 @@ class LiveServer:
     def _end(self, why: str) -> None:
         """End the exchanges: no further one is possible, so clients that wait for one are done."""
         logger.warning("it ends here for clients %s: %s", [m for m in range(self.M) if m not in self.idle], why)
-        self.idle = dict.fromkeys(range(self.M), True)
+        self.idle = set(range(self.M))
         self.inbox = {}
 
     def tick(self) -> None:
@@ -339,7 +361,7 @@ class LiveServer:
         limit = self.deadline if needed else self.last_deadline
         if not self.running or time.monotonic() - self._since < limit:
             return
-        missing, self._since = sorted({*self.wanted(), *self.ahead}), time.monotonic()
+        missing, self._since = sorted({*self.clients_to_ask(), *self.ahead}), time.monotonic()
         self.ahead.clear()
         why = f"clients {missing} have not answered within {limit:g} s"
         if needed and len(self.inbox) >= needed:
@@ -393,7 +415,7 @@ def drive(server: LiveServer, send: Callable[[int, str], None], receive: Callabl
     """
     asked, sent = set(), {}  # sent: client -> (its last text, when it was sent, the pause before it is sent again)
     while server.running:
-        for m in server.wanted():
+        for m in server.clients_to_ask():
             text, now = server.mail(m), time.monotonic()
             last, since, pause = sent.get(m, ("", now, 0.0))
             if m in asked or (text == last and now - since < pause):
