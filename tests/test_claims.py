@@ -942,7 +942,7 @@ def test_a_row_of_table_1_by_hand():
     assert (row["local"], row["global"], row["n"], row["personalized"]) == (81.0, 82.0, 2, "no")
     assert row["local_sd"] == row["global_sd"] == pytest.approx(math.sqrt(2))
     assert (row["rounds"], row["numbers"], row["rounds_per_doubling"]) == (9.5, 66.5, 4.0)
-    assert row["M_slope"] == pytest.approx(-0.25, abs=0.01) and row["one_phase"] == ""
+    assert row["M_slope"] == pytest.approx(-0.25, abs=0.01) and row["undecidable_reason"] == ""
     alone = table1._row(made_up(lambda *of: tell(*of) | {"n_rounds": 0}, 2), "pe", "garland")
     assert math.isnan(alone["rounds_per_doubling"]) and math.isnan(alone["M_slope"])
 

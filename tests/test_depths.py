@@ -268,7 +268,7 @@ def test_shares(name):
     rows = of(name, problem, T, cells)
     assert [row["depth"] for row in rows] == list(range(len(rows))) and set(rows[0]) == set(causes.CAUSES)
     assert sum(row["spent"] for row in rows) == pytest.approx(1)
-    for column in ("removed", "own", "global", "borrowed", "missed", "spent", "cut"):
+    for column in ("removed", "coverage_own", "coverage_server", "coverage_shared", "missed", "spent", "cut"):
         values = np.array([row[column] for row in rows], dtype=float)
         assert np.nanmin(np.append(values, 0)) >= 0 and np.nanmax(np.append(values, 0)) <= 1
     removed = np.array([row["removed"] for row in rows], dtype=float)
@@ -284,7 +284,7 @@ def test_without_noise_every_interval_covers_and_pe_pulls_what_it_keeps():
     log_term = s.log_term_for(task.horizon, task.n_clients)
     for h, row in enumerate(rows[:-2]):
         K = [nodes_before_elimination(cells, own)[h] for own in seen.kept_alone]
-        assert row["own"] == 1 and row["nodes"] == np.mean([len(index) for index in K])
+        assert row["coverage_own"] == 1 and row["nodes"] == np.mean([len(index) for index in K])
         spent = row["nodes"] * s.tau_at(h, log_term) / T
         assert row["spent"] == pytest.approx(spent)
 
@@ -319,12 +319,18 @@ def test_the_explanation_says_the_numbers_of_its_table_by_another_way():
             row = {column: rng.random() * (1 / 6 if column in ("cut", "spent") else 1) for column in causes.CAUSES}
             if h > 3 + run % 2 - (noise == 1.0):  # the last depths are not finished, and of the last nothing is shared
                 row |= {"removed": math.nan, "nodes": math.nan}
-            row["borrowed"] = row["borrowed"] if h < 3 else math.nan
+            row["coverage_shared"] = row["coverage_shared"] if h < 3 else math.nan
             rows.append({"noise": noise, "algorithm": name, "run": run, **row, "depth": h})
     table = pd.DataFrame(rows)
     p = replace(complete("9_why", {"profile": "smoke", "n_jobs": 1}), n_runs=3, n_clients=20, horizon=1_000)
     words = causes.write_causes(table, p).files["why_in_words.md"].decode()
-    known = {"removed": lambda x: x[-1], "borrowed": lambda x: x[-1], "own": np.mean, "global": np.mean, "cut": np.sum}
+    known = {
+        "removed": lambda x: x[-1],
+        "coverage_shared": lambda x: x[-1],
+        "coverage_own": np.mean,
+        "coverage_server": np.mean,
+        "cut": np.sum,
+    }
 
     def said(column, name, form="{:.0%}"):
         values = []
@@ -339,15 +345,15 @@ def test_the_explanation_says_the_numbers_of_its_table_by_another_way():
         return " and ".join(values)
 
     assert "The last depth that PF-PNE finishes is 3 and 2." in words
-    assert f"log(c_1 T / delta) = {math.log(20 * 1_000):.1f}, {said('own', 'pf-pne')} of" in words
+    assert f"log(c_1 T / delta) = {math.log(20 * 1_000):.1f}, {said('coverage_own', 'pf-pne')} of" in words
     assert f"left to {said('removed', 'pf-pne')} of PF-PNE's clients." in words
     assert f"for {said('removed', 'fed-pne')}, under PE for {said('removed', 'pe')}." in words
-    assert f"f-bar, it is {said('global', 'fed-pne')}.)" in words
-    assert f"true for {said('borrowed', 'pf-pne')}." in words and f"takes {said('cut', 'pf-pne')} of T" in words
+    assert f"f-bar, it is {said('coverage_server', 'fed-pne')}.)" in words
+    assert f"true for {said('coverage_shared', 'pf-pne')}." in words and f"takes {said('cut', 'pf-pne')} of T" in words
     assert (
         f"pulls {said('nodes', 'pf-pne', '{:.1f}')} nodes. Under PE it pulls {said('nodes', 'pe', '{:.1f}')}." in words
     )
-    assert f"noise: {said('own', 'pf-pne+')} of" in words
+    assert f"noise: {said('coverage_own', 'pf-pne+')} of" in words
     assert f"pulls {said('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase" in words
     missed = [said("missed", name) for name in ("pf-pne+", "pf-pne", "pe")]
     assert f"for {missed[0]} of the clients (PF-PNE: {missed[1]}; PE: {missed[2]})." in words
@@ -370,8 +376,8 @@ def test_coverage_is_counted_with_the_half_width_that_the_algorithm_uses(name):
                 if depth == h and h < len(seen.kept_alone[m]) and i not in protected:
                     value = problem.client_values(m, cells.centers(h, i))[0]
                     held.append(abs(total / n - value) <= 0.1 * np.sqrt(np.log(3 * T) / n))
-        assert row["own"] == pytest.approx(np.mean(held) if held else math.nan, nan_ok=True)
-        partial += 0 < row["own"] < 1
+        assert row["coverage_own"] == pytest.approx(np.mean(held) if held else math.nan, nan_ok=True)
+        partial += 0 < row["coverage_own"] < 1
     assert partial >= 3 or name == "pf-pne"
 
 
@@ -392,9 +398,9 @@ def test_the_server_s_part_of_a_depth_by_another_way(name):
         )
         b = 0.1 * np.sqrt(log / (3 * -(-max(1, np.ceil(0.01 * log * 4**h)) // 3)))
         each = problem.values(cells.centers(h, index))
-        assert rows[h]["global"] == pytest.approx(np.mean(np.abs(means - each.mean(axis=0)) <= b))
+        assert rows[h]["coverage_server"] == pytest.approx(np.mean(np.abs(means - each.mean(axis=0)) <= b))
         stay = np.isin(index, answer.index)
-        assert rows[h]["borrowed"] == pytest.approx(np.mean(np.abs(means - each)[:, stay] <= b))
+        assert rows[h]["coverage_shared"] == pytest.approx(np.mean(np.abs(means - each)[:, stay] <= b))
         if name == "fed-pne":
             boxes = cells.box(h, answer.index)[:, 0]
             lost = [not any(low <= x <= high for low, high in boxes) for x in problem.maximisers[:, 0]]
@@ -450,8 +456,8 @@ def test_the_trees_of_pf_pne_plus_are_counted_as_its_objects_have_them_at_the_en
                 value = problem.client_values(m, cells.centers(node["depth"], node["index"]))[0]
                 b = math.sqrt(client.tree.constants.squared_half_width[-1] / node["count"])  # of T
                 covers[node["depth"]].append(abs(node["total"] / node["count"] - value) <= b)
-    assert [row["own"] for row in rows] == [pytest.approx(np.mean(covers[h])) for h in range(len(rows))]
-    assert any(0 < row["own"] < 1 for row in rows)
+    assert [row["coverage_own"] for row in rows] == [pytest.approx(np.mean(covers[h])) for h in range(len(rows))]
+    assert any(0 < row["coverage_own"] < 1 for row in rows)
     for h, row in enumerate(rows):  # on a border, the first cell
         assert row["missed"] == np.mean(np.ceil(best * 2**h) != np.ceil(problem.maximisers[:, 0] * 2**h))
 
@@ -464,7 +470,7 @@ def test_what_is_said_of_a_problem_is_said_of_its_worst_client(monkeypatch):
     (first, *depths) = assumptions.measure_problem(6, "any", 2, 0.0, "random", 0, 0)
     np.testing.assert_allclose([row[1] for row in depths], 0.5 ** np.arange(7), rtol=0.02)
     measured = dict(zip(assumptions.ASSUMPTIONS, first, strict=True))
-    assert measured["nu_1"] == pytest.approx(1, rel=0.02) and measured["nu_1_mean"] == pytest.approx(0.75, rel=0.02)
+    assert measured["nu_1"] == pytest.approx(1, rel=0.02) and measured["nu_1_f_bar"] == pytest.approx(0.75, rel=0.02)
 
 
 def test_the_optimality_difference_dimension_is_that_of_each_client_s_own_cells(monkeypatch):
@@ -507,7 +513,7 @@ def test_the_table_of_assumptions_has_medians_as_strings():
     runs = [
         dict(zip(assumptions.PROBLEM_COLUMNS, ("garland", shift, cells, run), strict=True))
         | {name: (1 + i) * value for i, name in enumerate(assumptions.ASSUMPTIONS)}
-        | {"nu_1_mean": 5.0, "rho_mean": 7.0, "rho": rho, "omega": omega}
+        | {"nu_1_f_bar": 5.0, "rho_f_bar": 7.0, "rho": rho, "omega": omega}
         for shift, cells in ((0.1, "random"), (0.25, "random"), (0.1, "cyclic"))
         for run, value, rho, omega in (
             (0, 0.1, 0.99, 1.0),
@@ -515,10 +521,10 @@ def test_the_table_of_assumptions_has_medians_as_strings():
             (2, 9.0, 1.0, np.inf),
         )
     ]
-    table = assumptions.assumption_cells(pd.DataFrame(runs))
+    table = assumptions.medians_as_strings(pd.DataFrame(runs))
     assert table["shift"].tolist() == ["0.1", "0.25", "0.1"] and set(table["objective"]) == {"Garland"}
     assert table["cells"].tolist() == ["random", "random", "cyclic"]
-    assert not {"run", "nu_1_mean", "rho_mean"} & set(table.columns) and (table["omega"] == "none").all()
+    assert not {"run", "nu_1_f_bar", "rho_f_bar"} & set(table.columns) and (table["omega"] == "none").all()
     assert table["Delta"].tolist() == ["0.123"] * 3 and table["Delta_4"].tolist() == ["0.247"] * 3
     assert table["rho"].tolist() == ["0.99", assumptions.DASH, "0.99"]
     assert [nu_1 == assumptions.DASH for nu_1 in table["nu_1"]] == [False, True, False]

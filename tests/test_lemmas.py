@@ -228,10 +228,10 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
         "noise": 1.0,
         "d": 0.5,
         "last_phase_share": idle,
-    }  # of_bound: the largest of all runs counts
-    of_T = {T: {"Delta": 0.2 / T, "of_bound": 0.3 - (T - 1_000) ** 2 * 1e-9} for T in (100, 1_000, 10_000)}
+    }  # Delta_over_bound: the largest of all runs counts
+    of_T = {T: {"Delta": 0.2 / T, "Delta_over_bound": 0.3 - (T - 1_000) ** 2 * 1e-9} for T in (100, 1_000, 10_000)}
     table = pd.DataFrame([head | of_T[row["T"]] | row for row in rows])
-    row = rates.shrink_slopes(table, parameters(n_clients=20)).iloc[0]
+    row = rates.exponents_with_shrinking_Delta(table, parameters(n_clients=20)).iloc[0]
     # (T log(MT))^(1.5/2.5): T to the power of 0.6, and the slope of the logarithm's own from end to end
     logs = np.log(20 * np.array([100.0, 10_000.0]))
     assert row["allowed"] == pytest.approx(0.6 * (1 + np.log(logs[1] / logs[0]) / np.log(100)))
@@ -245,13 +245,20 @@ def test_an_exponent_is_held_against_what_is_allowed(exponent, idle, verdict):
 @pytest.mark.parametrize(("exponents", "verdict"), [((0.2, 0.3, 0.5, 1.1), "open"), ((0.4, 0.45, 0.5, 0.55), "shown")])
 def test_an_exponent_is_shown_to_be_allowed_by_all_of_its_interval(exponents, verdict):
     """Both means are below what is allowed. Where the runs differ much, the interval goes beyond it."""
-    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "last_phase_share": 0.1, "Delta": 0.1, "of_bound": 0.3}
+    head = {
+        "objective": "garland",
+        "noise": 1.0,
+        "d": 0.5,
+        "last_phase_share": 0.1,
+        "Delta": 0.1,
+        "Delta_over_bound": 0.3,
+    }
     rows = [
         head | {"T": T, "run": run, "regret": T**exponent, "alone": T**0.5}
         for T in (100, 1_000, 10_000)
         for run, exponent in enumerate(exponents)
     ]
-    row = rates.shrink_slopes(pd.DataFrame(rows), parameters(n_clients=20)).iloc[0]
+    row = rates.exponents_with_shrinking_Delta(pd.DataFrame(rows), parameters(n_clients=20)).iloc[0]
     assert row["slope"] == pytest.approx(np.mean(exponents)) and row["low"] < row["slope"] < row["allowed"]
     assert (row["high"] <= row["allowed"]) == (verdict == "shown")
     assert row["verdict"] == verdict
@@ -259,21 +266,23 @@ def test_an_exponent_is_shown_to_be_allowed_by_all_of_its_interval(exponents, ve
 
 @pytest.mark.parametrize(("first", "last", "verdict"), [(0.9, 0.1, "shown"), (0.1, 0.9, "open")])
 def test_whether_a_run_is_one_phase_is_read_at_the_longest_T(first, last, verdict):
-    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "Delta": 0.1, "of_bound": 0.3, "run": 0}
+    head = {"objective": "garland", "noise": 1.0, "d": 0.5, "Delta": 0.1, "Delta_over_bound": 0.3, "run": 0}
     rows = [
         head | {"T": T, "regret": T**0.4, "alone": T**0.5, "last_phase_share": idle, "run": run}
         for T, idle in ((100, first), (1_000, 0.4), (10_000, last))
         for run in range(2)
     ]
-    assert rates.shrink_slopes(pd.DataFrame(rows), parameters(n_clients=20))["verdict"].tolist() == [verdict]
+    assert rates.exponents_with_shrinking_Delta(pd.DataFrame(rows), parameters(n_clients=20))["verdict"].tolist() == [
+        verdict
+    ]
 
 
 def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift(monkeypatch):
     """d: the median over the runs of max(d_min, d_new), of random cells and the shift next to that of the profile."""
     dimensions = [(0.1, 0.5), (0.9, 0.2), (0.3, 0.7)]  # the larger ones: 0.5, 0.9, 0.7
-    rows = [(f, "random", 0.11, *pair) for f in rates.SHRINKING_OBJECTIVES for pair in dimensions]
-    rows += [(f, "random", 0.2, 5.0, 5.0) for f in rates.SHRINKING_OBJECTIVES for _ in range(9)]
-    rows += [(f, "cyclic", 0.1, 5.0, 5.0) for f in rates.SHRINKING_OBJECTIVES for _ in range(9)]
+    rows = [(f, "random", 0.11, *pair) for f in rates.SHRINKING_DELTA_OBJECTIVES for pair in dimensions]
+    rows += [(f, "random", 0.2, 5.0, 5.0) for f in rates.SHRINKING_DELTA_OBJECTIVES for _ in range(9)]
+    rows += [(f, "cyclic", 0.1, 5.0, 5.0) for f in rates.SHRINKING_DELTA_OBJECTIVES for _ in range(9)]
     problems, given, asked = pd.DataFrame(rows, columns=["objective", "cells", "shift", "d_min", "d_new"]), [], []
 
     def summaries(self, objective, name, noise, horizon, shift, settings=None):
@@ -283,12 +292,12 @@ def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift
 
     monkeypatch.setattr(rates, "shifts_for", lambda *how: given.append(how[:2]) or {T: 0.1 + 1 / T for T in how[2]})
     monkeypatch.setattr(Study, "summaries", summaries)
-    table = rates.measure_shrinking(problems, parameters(n_clients=5, horizon=320, shift=0.1))
-    assert given == [(f, 0.7) for f in rates.SHRINKING_OBJECTIVES] and (table["d"] == 0.7).all()
+    table = rates.measure_shrinking_Delta(problems, parameters(n_clients=5, horizon=320, shift=0.1))
+    assert given == [(f, 0.7) for f in rates.SHRINKING_DELTA_OBJECTIVES] and (table["d"] == 0.7).all()
     assert table["T"].unique().tolist() == [10, 20, 40, 80, 160, 320] and len(table) == 2 * 2 * 6 * 2
     assert (table["shift"] == 0.1 + 1 / table["T"]).all()
     bound = (np.log(5 * table["T"]) / table["T"]) ** (1 / 2.7)
-    assert table["of_bound"].tolist() == pytest.approx((table["Delta"] / bound).tolist())
+    assert table["Delta_over_bound"].tolist() == pytest.approx((table["Delta"] / bound).tolist())
     measured = table[
         ["run", "Delta", "regret", "last_phase_share", "alone", "alone_last_phase_share"]
     ].drop_duplicates()
@@ -298,7 +307,7 @@ def test_what_shrinks_is_measured_with_the_larger_dimension_at_the_nearest_shift
         ("pe", "None"),
     }
     assert {(f, noise) for f, _, noise, *_ in asked} == set(
-        itertools.product(rates.SHRINKING_OBJECTIVES, rates.SHRINKING_NOISES)
+        itertools.product(rates.SHRINKING_DELTA_OBJECTIVES, rates.SHRINKING_DELTA_NOISES)
     )
 
 
@@ -309,7 +318,7 @@ def test_an_exponent_has_an_interval_around_it():
             "noise": 1.0,
             "d": 0.0,
             "Delta": 0.1,
-            "of_bound": 0.3,
+            "Delta_over_bound": 0.3,
             "last_phase_share": 0.1,
             "T": T,
             "run": run,
@@ -318,7 +327,7 @@ def test_an_exponent_has_an_interval_around_it():
         for T in (100, 1_000)
         for run in range(6)
     ]
-    row = rates.shrink_slopes(pd.DataFrame(rows), parameters()).iloc[0]
+    row = rates.exponents_with_shrinking_Delta(pd.DataFrame(rows), parameters()).iloc[0]
     assert row["low"] < row["slope"] - 0.03 and row["slope"] + 0.03 < row["high"]
     assert row["alone_low"] < row["alone_slope"] - 0.01 and row["alone_slope"] + 0.01 < row["alone_high"]
     assert row["slope"] == pytest.approx(0.425) and row["alone_slope"] == pytest.approx(0.65)
@@ -330,11 +339,11 @@ def test_an_exponent_has_an_interval_around_it():
 def test_what_rounding_up_costs():
     """One client draws tau_h. Of four, with tau_h = 1 and 2 at depths 0 and 1: 3 of 4 and, of two nodes, 4 of 8."""
     alone = Experiment("garland", 1, 500, algorithms=("fed-pne",), n_runs=1)
-    (unspent, spent, depth), *_ = rates._budget_shares(alone, 0)
-    assert unspent == 0 and 0 < spent <= 1 and depth >= 3
+    (rounding_excess, spent, depth), *_ = rates._budget_shares(alone, 0)
+    assert rounding_excess == 0 and 0 < spent <= 1 and depth >= 3
     four = Experiment("garland", 4, 60, algorithms=("fed-pne",), n_runs=1)
-    (unspent, spent, depth), *_ = rates._budget_shares(four, 0)
-    assert 0 < unspent < spent <= 1
+    (rounding_excess, spent, depth), *_ = rates._budget_shares(four, 0)
+    assert 0 < rounding_excess < spent <= 1
     watched = watch("fed-pne", four.problem(0), 60, partition=four.partition(0))
     assert depth == max(watched.means) > len(watched.means) - 1  # the first depths were passed
 
@@ -348,7 +357,9 @@ def test_fed_pne_is_faster_where_its_regret_is_a_smaller_multiple(monkeypatch):
     table = rates.compare_speed(parameters(n_runs=3))
     reached = table[["rival", "ratio", "low", "high", "verdict"]].drop_duplicates()
     assert reached.values.tolist() == [["pe", 0.25, 0.25, 0.25, "shown"], ["hct", 2.0, 2.0, 2.0, "refuted"]]
-    assert table[["unspent", "spent", "depth"]].drop_duplicates().values.tolist() == [pytest.approx([0.2, 0.6, 4.0])]
+    assert table[["rounding_excess", "spent", "depth"]].drop_duplicates().values.tolist() == [
+        pytest.approx([0.2, 0.6, 4.0])
+    ]
     regrets["hct"] = [1.0, 9.0, 2.0]
     assert table["runs"].eq(3).all() and rates.compare_speed(parameters(n_runs=3))["verdict"].iloc[1] == "open"
 
@@ -363,7 +374,7 @@ def test_the_variants_lead_from_hct_to_hoo():
         for one, other in zip(wanted, theory_of_parts, strict=True):
             np.testing.assert_array_equal(one, other)
     experiment = Experiment("himmelblau", 2, 400, algorithms=("hct",), n_runs=1)
-    rows = {search: hoo_and_hct._play_trees(experiment, 0, search) for search in hoo_and_hct.MIXTURES}
+    rows = {search: hoo_and_hct._run_mixture(experiment, 0, search) for search in hoo_and_hct.MIXTURES}
     for name, search in (("hct", "HCT"), ("hoo", "HOO")):
         run = simulate(name, experiment.problem(0), 400)
         assert rows[search][0] == pytest.approx(run.regret[:, -1].mean(), rel=1e-12)
@@ -384,10 +395,10 @@ def numbers_in(text: str) -> list[str]:
 
 def test_what_each_part_of_hoo_does_is_said_in_multiples_of_hct_s_regret_and_back():
     trees = pd.DataFrame(
-        {"search": [*hoo_and_hct.MIXTURES], "regret": [1000.0, 1200, 1700, 800, 300, 2600, 1100, 2000]}
+        {"mixture": [*hoo_and_hct.MIXTURES], "regret": [1000.0, 1200, 1700, 800, 300, 2600, 1100, 2000]}
     )
     trees = trees.assign(depth=np.arange(8) + 2.5, deepest=20.0, nodes=100.0 * np.arange(8) + 1_000)
-    assert numbers_in(hoo_and_hct.trees_in_words(trees)) == [
+    assert numbers_in(hoo_and_hct.mixtures_in_words(trees)) == [
         *("2,000", "1,000"),  # HOO's and HCT's; then width, credit and splits, of HOO in HCT and of HCT in HOO
         *("1.20", "1.70", "0.80", "0.15", "1.30", "0.55"),
         *("9.5", "2.5", "1,700", "1,000"),
@@ -438,7 +449,7 @@ def test_the_lemmas_are_judged_as_by_hand():
         columns=["n_clients", "noise", "T", "pf-pne, last", "kept", "within", "pe, last"],
     )
     slopes = {"objective": "garland", "noise": 0.1, "slope": 0.5, "low": 0.4, "high": 0.61, "allowed": 0.72}
-    slopes = pd.DataFrame([slopes | {"one_phase": "", "verdict": "shown"}])
+    slopes = pd.DataFrame([slopes | {"undecidable_reason": "", "verdict": "shown"}])
     reached = {("identical", "pe"): ["refuted", "open"], ("identical", "hct"): ["shown", "open"]}
     reached[("shifted", "pe")] = ["shown", "shown"]
     speed = [
@@ -446,7 +457,7 @@ def test_the_lemmas_are_judged_as_by_hand():
         for (clients, rival), verdicts in reached.items()
         for f, verdict in zip(("garland", "ackley"), verdicts, strict=True)
     ]
-    speed = pd.DataFrame(speed).assign(unspent=[0.02, 0.05, 0.12, 0.03, 0.03, 0.03])
+    speed = pd.DataFrame(speed).assign(rounding_excess=[0.02, 0.05, 0.12, 0.03, 0.03, 0.03])
     table = lemmas.judge_lemmas(pd.DataFrame(case_counts), lost, slopes, speed)
     assert table["verdict"].tolist() == [
         *("refuted", "open"),
@@ -462,20 +473,22 @@ def test_the_lemmas_are_judged_as_by_hand():
     assert measured[6] == ["0.50", "0.40", "0.61", "0.72"] and measured[7] == ["0.50", "0.40", "1.20"] * 2
     assert measured[-1] == ["2.000%", "12.000%", "10%"]
     assert (
-        lemmas.judge_lemmas(pd.DataFrame(case_counts), lost, slopes, speed.assign(unspent=0.1))["verdict"].iloc[-1]
+        lemmas.judge_lemmas(pd.DataFrame(case_counts), lost, slopes, speed.assign(rounding_excess=0.1))["verdict"].iloc[
+            -1
+        ]
         == "shown"
     )
 
 
 def test_each_search_of_the_table_is_the_one_of_its_name(tmp_path):
     p = parameters(n_clients=2, horizon=150)
-    table = hoo_and_hct.vary_trees(p, tmp_path)
+    table = hoo_and_hct.run_mixtures(p, tmp_path)
     experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
-    assert table["search"].tolist() == list(hoo_and_hct.MIXTURES)
+    assert table["mixture"].tolist() == list(hoo_and_hct.MIXTURES)
     for _, search, *measured in table.itertuples():
-        assert measured == hoo_and_hct._play_trees(experiment, 0, search)
-    assert len(table.drop(columns="search").drop_duplicates()) > 4
-    pd.testing.assert_frame_equal(hoo_and_hct.vary_trees(p, tmp_path), table)  # as it was kept
+        assert measured == hoo_and_hct._run_mixture(experiment, 0, search)
+    assert len(table.drop(columns="mixture").drop_duplicates()) > 4
+    pd.testing.assert_frame_equal(hoo_and_hct.run_mixtures(p, tmp_path), table)  # as it was kept
 
 
 # --- the tables of the notebook, and the verdicts -----------------------------------------------------
@@ -505,7 +518,7 @@ def test_the_lemmas_are_counted_run_by_run(tmp_path, monkeypatch):
 
 def test_differences_that_shrink_are_run_as_the_columns_say(tmp_path, monkeypatch):
     """d is the median of the larger dimension, at the shift next to the profile's."""
-    monkeypatch.setattr(rates, "SHRINKING_NOISES", ("bernoulli",))
+    monkeypatch.setattr(rates, "SHRINKING_DELTA_NOISES", ("bernoulli",))
     p = parameters(n_clients=2, horizon=320, n_runs=2)
     problems = pd.DataFrame(
         [(f, cells, shift, d_min + k, d_new) for f, k in (("garland", 0), ("himmelblau", math.nan))
@@ -516,7 +529,7 @@ def test_differences_that_shrink_are_run_as_the_columns_say(tmp_path, monkeypatc
     )  # fmt: skip
     problems.loc[problems["objective"] == "himmelblau", "d_new"] = math.nan
     problems.loc[problems["cells"] == "cyclic", "d_min"] = 5.0
-    table = rates.measure_shrinking(problems, p, tmp_path)
+    table = rates.measure_shrinking_Delta(problems, p, tmp_path)
     assert table.index.is_unique and set(table["objective"]) == {"garland", "himmelblau"}
     assert table.groupby("objective")["d"].unique().map(list).to_dict() == {"garland": [0.44], "himmelblau": [0.0]}
     horizons = (10, 20, 40, 80, 160, 320)
@@ -528,7 +541,7 @@ def test_differences_that_shrink_are_run_as_the_columns_say(tmp_path, monkeypatc
             experiment = Experiment(objective, 2, horizon, noise=noise, algorithms=("pe",), n_runs=2, shift=shift)
             problem = experiment.problem(row["run"])
             assert row["Delta"] == problem.Delta
-            assert row["of_bound"] == pytest.approx(problem.Delta / rates.bound_on_Delta(horizon, 2, d))
+            assert row["Delta_over_bound"] == pytest.approx(problem.Delta / rates.bound_on_Delta(horizon, 2, d))
             for column, name, given in (("regret", "pf-pne", {"Delta": "true"}), ("alone", "pe", {})):
                 cells = partition_of(problem, "random", 0, row["run"])
                 run = simulate(name, problem, horizon, partition=cells, run=row["run"], **given)

@@ -135,7 +135,7 @@ def test_the_files_of_the_claims_agree(exhibit):
 def test_the_files_of_table_1_agree(monkeypatch):
     row = {"n": 10, "local": 1234.5, "local_sd": 10.0, "global": 50.0, "global_sd": np.nan}
     row |= {"M_slope": -0.25, "M_low": -0.5, "M_high": -0.001, "rounds": 8.0, "numbers": 3e9, "noise": "bernoulli"}
-    row |= {"rounds_per_doubling": 50_000.0, "one_phase": "60% of T is one phase"}
+    row |= {"rounds_per_doubling": 50_000.0, "undecidable_reason": "60% of T is one phase"}
     heads = []
     for name in ("hoo", "fed-pne", "pe"):
         stated = table1.STATED.get(name, table1.Stated())
@@ -275,7 +275,7 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
         mean = sum(values) / n_runs
         spread = sum((x - mean) ** 2 for x in values) / (n_runs - 1) if n_runs > 1 else np.nan
         expected |= {kind: mean, f"{kind}_sd": spread**0.5}
-    expected |= {"M_slope": np.nan, "M_low": np.nan, "M_high": np.nan, "one_phase": ""}
+    expected |= {"M_slope": np.nan, "M_low": np.nan, "M_high": np.nan, "undecidable_reason": ""}
     if has_slopes:
         clients = study.client_counts[:-1]
         at_M = [
@@ -286,7 +286,7 @@ def test_a_row_of_table_1_recomputed(name, n_runs, changes, has_slopes, talks):
         assert slopes == pytest.approx(np.polyfit(np.log(clients), np.log(regrets.T), 1)[0])
         low, high = stats.mean_interval(slopes, stream(3, "table 1", name, "garland"))
         expected |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high}
-        expected["one_phase"] = long_last_phase_reason(at_M[-1]["last_phase_share"])
+        expected["undecidable_reason"] = long_last_phase_reason(at_M[-1]["last_phase_share"])
     expected |= {"rounds": at_T["n_rounds"].mean(), "numbers": at_T["numbers"].mean()}
     expected["rounds_per_doubling"] = (at_T["n_rounds"] - before["n_rounds"]).mean() if talks else np.nan
     assert list(row) == list(expected)

@@ -46,19 +46,19 @@ ASSUMPTIONS = {  # the columns of one problem
     "omega_4": "the same with Delta_4",
     "nu_1": "of the worst client, with rho: what its cells satisfy; infinite where no rho < 1 serves",
     "rho": "",
-    "nu_1_mean": "of f-bar",
-    "rho_mean": "",
+    "nu_1_f_bar": "of f-bar",
+    "rho_f_bar": "",
     "d_min": "near-optimality dimension, with nu_1 = 1 and rho = 0.5, of the clients",
     "d_max": "",
-    "d_mean": "of f-bar",
+    "d_f_bar": "of f-bar",
     "d_new": "optimality-difference dimension",
 }
 ASSUMPTIONS_BY_DEPTH = {  # the columns of one depth of a problem
     "depth": "h",
     "diameter": "the least that Assumption 2 allows a cell, of the worst client",
-    "diameter_mean": "of f-bar",
+    "diameter_f_bar": "of f-bar",
     "near": "cells that hold a point within 12 nu_1 rho^h of the optimum, of the client that has most",
-    "near_mean": "within 6 nu_1 rho^h, of f-bar",
+    "near_f_bar": "within 6 nu_1 rho^h, of f-bar",
     "different": "of the first kind and not of the second, of the client that has most",
 }
 
@@ -199,17 +199,19 @@ def tabulate_assumptions(problems: pd.DataFrame, p: Parameters) -> Exhibit:
         "the smallest and the largest of the clients, that of f-bar, and d_new. They are slopes over these depths, "
         "not limits."
     )
-    names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_mean": "d-bar"}
-    cells = assumption_cells(problems)
-    cells = cells.rename(columns=names | {name: name.capitalize() for name in PROBLEM_COLUMNS})
-    latex = as_latex(cells, "lrl" + "r" * (len(cells.columns) - 3))
-    return table_exhibit("assumptions_table", caption, cells, {"assumptions_table": problems}, latex)
+    names = {"Delta_4": "Delta (4)", "omega_4": "omega (4)", "d_f_bar": "d-bar"}
+    strings = medians_as_strings(problems)
+    strings = strings.rename(columns=names | {name: name.capitalize() for name in PROBLEM_COLUMNS})
+    latex = as_latex(strings, "lrl" + "r" * (len(strings.columns) - 3))
+    return table_exhibit("assumptions_table", caption, strings, {"assumptions_table": problems}, latex)
 
 
-def assumption_cells(problems: pd.DataFrame) -> pd.DataFrame:
+def medians_as_strings(problems: pd.DataFrame) -> pd.DataFrame:
     """The medians over the runs as strings: one row per objective, shift and kind of cells."""
-    medians = problems.drop(columns=["run", "nu_1_mean", "rho_mean"]).groupby(PROBLEM_COLUMNS[:-1], sort=False).median()
-    cells = medians.map(lambda x: "none" if math.isinf(x) else f"{x:.3g}")
-    cells.loc[medians["rho"] > 0.995, ["nu_1", "rho"]] = DASH  # a rho of 1 is no smoothness
-    cells = cells.reset_index()
-    return cells.assign(objective=cells["objective"].map(title), shift=cells["shift"].map("{:g}".format))
+    medians = (
+        problems.drop(columns=["run", "nu_1_f_bar", "rho_f_bar"]).groupby(PROBLEM_COLUMNS[:-1], sort=False).median()
+    )
+    strings = medians.map(lambda x: "none" if math.isinf(x) else f"{x:.3g}")
+    strings.loc[medians["rho"] > 0.995, ["nu_1", "rho"]] = DASH  # a rho of 1 is no smoothness
+    strings = strings.reset_index()
+    return strings.assign(objective=strings["objective"].map(title), shift=strings["shift"].map("{:g}".format))

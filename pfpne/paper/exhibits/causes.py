@@ -42,14 +42,14 @@ from pfpne.simulation.noise import noise_streams
 from pfpne.simulation.phased import Evaluations, run_phases
 from pfpne.simulation.tree import ReachedCells, play
 
-# The columns of one depth of a run; nan if there is nothing to count. own, global and borrowed are coverages: the
-# coverage of f_m by the clients' own intervals, of f-bar by the server's, and of f_m by the server's.
+# The columns of one depth of a run; nan if there is nothing to count. coverage_own is the coverage of f_m by the
+# clients' own intervals, coverage_server that of f-bar by the server's, coverage_shared that of f_m by the server's.
 CAUSES = {
     "depth": "0, 1, ...",
     "removed": "share of the clients for which no cell around their own optimum is kept",
-    "own": "share of the intervals of clients' own means that hold f_m at the centre",
-    "global": "share of the server's intervals that hold f-bar at the centre",
-    "borrowed": "share of the server's intervals of nodes that stay, as every client uses them, that hold f_m",
+    "coverage_own": "share of the intervals of clients' own means that hold f_m at the centre",
+    "coverage_server": "share of the server's intervals that hold f-bar at the centre",
+    "coverage_shared": "share of the server's intervals of nodes that stay, as every client uses them, that hold f_m",
     "missed": "share of the clients that would deploy, at T, a point outside the cell around their own optimum",
     "nodes": "nodes that a client pulls, in phases that end before T",
     "spent": "share of T",
@@ -76,18 +76,19 @@ def count_phases(name: str, problem: Problem, horizon: int, partition: Partition
         if h in watched.means:
             mean, b = watched.means[h].mean(axis=0), half_width(watched.server.n_samples(h), log_term, s.c)
             f, protected = problem.values(partition.centers(h, K[h])), watched.kept_by_server[h]
-            row["global"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
-            row["borrowed"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
+            row["coverage_server"] = np.mean(np.abs(mean - f.mean(axis=0)) <= b)
+            row["coverage_shared"] = np.mean(np.abs(mean - f)[:, np.isin(K[h], protected)] <= b)
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
-        is_finished = np.array([h < len(own) for own in kept])  # the clients that finish this phase
+        is_finished = np.array([h < len(by_depth) for by_depth in kept])  # the clients that finish this phase
         is_whole = is_finished[nodes["m"]]
         if is_finished.any():
             row["removed"] = np.mean([optima[m, h] not in kept[m][h] for m in np.flatnonzero(is_finished)])
             row["nodes"] = is_whole.sum() / is_finished.sum()
-        own = nodes[is_whole & ~nodes["index"].isin(protected)]
-        if name != "fed-pne" and len(own):
-            f = problem.paired_values(own["m"].to_numpy(), partition.centers(h, own["index"].to_numpy()))
-            row["own"] = np.mean(np.abs(own["total"] / own["n"] - f) <= half_width(own["n"], log_term, s.c))
+        decided = nodes[is_whole & ~nodes["index"].isin(protected)]  # by a client alone
+        if name != "fed-pne" and len(decided):
+            f = problem.paired_values(decided["m"].to_numpy(), partition.centers(h, decided["index"].to_numpy()))
+            is_covered = np.abs(decided["total"] / decided["n"] - f) <= half_width(decided["n"], log_term, s.c)
+            row["coverage_own"] = np.mean(is_covered)
         rows.append(row | {"spent": nodes["n"].sum() / M / horizon, "cut": nodes["n"][~is_whole].sum() / M / horizon})
     return rows
 
@@ -109,7 +110,7 @@ class _CountedEvaluations(Evaluations):
 def count_trees(name: str, problem: Problem, horizon: int, partition: Partition) -> list[dict]:
     """One row per depth (CAUSES) of a run of pf-pne+, which eliminates no node for good and has no truncated phase.
 
-    own: the coverage of its trees' intervals at T. The trees contain the other clients' means, too.
+    coverage_own: the coverage of its trees' intervals at T. The trees contain the other clients' means, too.
     """
     settings, M, seed, run = make_settings(name, {}, problem), problem.n_clients, problem.seed, problem.run
     task = Task(partition, M, horizon, problem.noise, problem.candidates, seed, key=(problem.name, run))
@@ -139,7 +140,10 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
         f = problem.paired_values(nodes["m"].to_numpy(), partition.centers(h, nodes["index"].to_numpy()))
         row = NO_COUNTS | {"depth": h, "removed": 0.0, "cut": 0.0}
         row["missed"] = np.mean(deployed[:, h] != optima[:, h])
-        row |= {"own": np.mean(np.abs(nodes["mean"] - f) <= nodes["b"]), "nodes": (nodes["made"] > 0).sum() / M}
+        row |= {
+            "coverage_own": np.mean(np.abs(nodes["mean"] - f) <= nodes["b"]),
+            "nodes": (nodes["made"] > 0).sum() / M,
+        }
         rows.append(row | {"spent": (nodes["made"].sum() / M + evaluations.made[h]) / horizon})
     return rows
 
@@ -180,7 +184,7 @@ def count_causes(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
 
 ROWS_OF_FIGURE = {
     "removed": "optimum removed\n(share of clients)",
-    "own": "covered\n(share of intervals)",
+    "coverage_own": "covered\n(share of intervals)",
     "nodes": "nodes pulled\nby a client",
     "spent": "share of $T$",
 }
@@ -203,7 +207,9 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         The figure.
     """
     means = table.drop(columns="run").groupby(["noise", "algorithm", "depth"], sort=False).mean().reset_index()
-    means["own"] = means["own"].mask(means["algorithm"] == "fed-pne", means["global"])  # its only intervals
+    means["coverage_own"] = means["coverage_own"].mask(
+        means["algorithm"] == "fed-pne", means["coverage_server"]
+    )  # its only intervals
     caption = (
         f"Depth by depth, on {TITLES[p.objective]}: M = {p.n_clients} clients, T = {p.horizon:,}, shift {p.shift:g}, "
         f"means of {p.n_runs} runs, with the settings of the paper. First row: the share of clients for which no cell "
@@ -224,8 +230,8 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
                 look = LOOKS[algorithm]
                 line = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
                 ax.plot(rows["depth"], rows[quantity], **line, clip_on=False)
-                if quantity == "own" and algorithm == "pf-pne":
-                    ax.plot(rows["depth"], rows["borrowed"], color=look.color, linewidth=0.6)
+                if quantity == "coverage_own" and algorithm == "pf-pne":
+                    ax.plot(rows["depth"], rows["coverage_shared"], color=look.color, linewidth=0.6)
                 if quantity == "spent":
                     cut = rows["cut"] > rows["spent"] / 2
                     ax.plot(rows["depth"][cut], rows["spent"][cut], "x", color="black", markersize=5, zorder=4)
@@ -264,7 +270,12 @@ def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
     noises, settings = [*dict.fromkeys(table["noise"])], FedPNESettings()
     runs = table.groupby(["noise", "algorithm", "run"])
     last = runs.apply(lambda rows: rows.loc[rows["removed"].last_valid_index() or rows.index[0]], include_groups=False)
-    summaries = {"own": "mean", "global": "mean", "borrowed": "last", "cut": "sum"}  # last: the last that is not nan
+    summaries = {
+        "coverage_own": "mean",
+        "coverage_server": "mean",
+        "coverage_shared": "last",
+        "cut": "sum",
+    }  # last: the last that is not nan
     by_run = pd.concat([last["removed"], runs[[*summaries]].agg(summaries)], axis=1)
     means = by_run.groupby(["noise", "algorithm"], sort=False).mean()
     depth = last.xs("pf-pne", level="algorithm")["depth"].groupby("noise").min()  # the last depth that PF-PNE finishes
@@ -285,14 +296,14 @@ def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         f" {by_noise('removed', 'pf-pne')} of PF-PNE's clients. Under Fed-PNE that is so for"
         f" {by_noise('removed', 'fed-pne')}, under PE for {by_noise('removed', 'pe')}.",
         "**The intervals are too narrow for the noise, or the cells vary by more than nu_1 rho^h.** With c ="
-        f" {settings.c:g} and log(c_1 T / delta) = {log_term:.1f}, {by_noise('own', 'pf-pne')} of the intervals of"
-        " clients' own means contain the value at the centre of the cell. (For Fed-PNE, and f-bar, it is"
-        f" {by_noise('global', 'fed-pne')}.) The theory asks for c >= 2, and then all contain it except with"
+        f" {settings.c:g} and log(c_1 T / delta) = {log_term:.1f}, {by_noise('coverage_own', 'pf-pne')} of the"
+        " intervals of clients' own means contain the value at the centre of the cell. (For Fed-PNE, and f-bar, it is"
+        f" {by_noise('coverage_server', 'fed-pne')}.) The theory asks for c >= 2, and then all contain it except with"
         " probability 2 delta / T^6. If nearly all contain it and optima are lost all the same, then it is the"
         " smoothness that fails.",
         "**A shared mean is not a client's own.** At the nodes that the server keeps, a client takes the mean of all"
         " clients for its own, as if it were no more than b away. At the last of these depths that is true for"
-        f" {by_noise('borrowed', 'pf-pne')}.",
+        f" {by_noise('coverage_shared', 'pf-pne')}.",
         "**What the server keeps is never removed again, and splits for ever.** At the last depth that PF-PNE"
         f" finishes, a client pulls {by_noise('nodes', 'pf-pne', '{:.1f}')} nodes. Under PE it pulls"
         f" {by_noise('nodes', 'pe', '{:.1f}')}.",
@@ -300,10 +311,10 @@ def write_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
         f" {by_noise('cut', 'pf-pne')} of T under PF-PNE.",
         "**What PF-PNE+ does about each cause.** Its first stage ends when clients are seen to differ. HCT, which"
         " follows, eliminates nothing for good, so no optimum is removed. Its c follows the noise:"
-        f" {by_noise('own', 'pf-pne+')} of the intervals contain their value, those with shared means included. At the"
-        f" same depth a client pulls {by_noise('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that could stay"
-        " unfinished. The smoothness is still assumed. At that depth, the point that a client would deploy is outside"
-        f" the cell around its own optimum for {by_noise('missed', 'pf-pne+')} of the clients (PF-PNE:"
+        f" {by_noise('coverage_own', 'pf-pne+')} of the intervals contain their value, those with shared means"
+        f" included. At the same depth a client pulls {by_noise('nodes', 'pf-pne+', '{:.1f}')} nodes, in no phase that"
+        " could stay unfinished. The smoothness is still assumed. At that depth, the point that a client would deploy"
+        f" is outside the cell around its own optimum for {by_noise('missed', 'pf-pne+')} of the clients (PF-PNE:"
         f" {by_noise('missed', 'pf-pne')}; PE: {by_noise('missed', 'pe')}).",
     ]
     text = "\n\n".join(paragraphs) + "\n"

@@ -43,9 +43,9 @@ def constants_with_parts(parts: tuple[str, ...], partition: Partition, horizon: 
     return hct._replace(credit_path="credit" in parts)
 
 
-def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
+def _run_mixture(experiment: Experiment, run: int, mixture: str) -> list[float]:
     """Run one of MIXTURES; return means over the clients: R(T), mean and largest depth of a pull, pulled nodes."""
-    problem, T, parts = experiment.problem(run), experiment.horizon, MIXTURES[search]
+    problem, T, parts = experiment.problem(run), experiment.horizon, MIXTURES[mixture]
     partition = experiment.partition(run)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
     cells, streams = (
@@ -65,13 +65,13 @@ def _play_trees(experiment: Experiment, run: int, search: str) -> list[float]:
     return np.mean(totals, axis=0).tolist()
 
 
-def vary_trees(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
+def run_mixtures(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """Run each of MIXTURES once, on rastrigin with Bernoulli rewards: one row each, means over the clients."""
     experiment = p.experiment("rastrigin", "bernoulli", ("hct",), n_runs=1)
-    searches = [(search,) for search in MIXTURES]
-    rows = rows_of_runs(_play_trees, [experiment], p.n_jobs, folder, "HOO and HCT", searches)
+    arguments = [(mixture,) for mixture in MIXTURES]
+    rows = rows_of_runs(_run_mixture, [experiment], p.n_jobs, folder, "HOO and HCT", arguments)
     table = pd.DataFrame(rows, columns=["regret", "depth", "deepest", "nodes"])
-    return table.assign(search=[*MIXTURES])[["search", *table.columns]]
+    return table.assign(mixture=[*MIXTURES])[["mixture", *table.columns]]
 
 
 def three_digits(value: float) -> str:
@@ -79,9 +79,9 @@ def three_digits(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.0f}"
 
 
-def trees_in_words(trees: pd.DataFrame) -> str:
+def mixtures_in_words(mixtures: pd.DataFrame) -> str:
     """The effect of each part of HOO on HCT's regret, and of each part of HCT on HOO's, in three sentences."""
-    means = trees.set_index("search")
+    means = mixtures.set_index("mixture")
     regret = means["regret"]
     into = {part: regret[f"HCT, HOO's {part}"] / regret["HCT"] for part in ("width", "credit", "splits")}
     back = {part: regret[f"HOO, HCT's {part}"] / regret["HOO"] for part in into}

@@ -42,7 +42,7 @@ EXCUSED, REFUTING = "fails, a premise fails", "fails, premises hold"
 VACUOUS = "the bound is 1 or more"  # no value in [0, 1] is so far from another
 LEMMA_CASES = (HOLDS, HOLDS_ANYWAY, EXCUSED, REFUTING, VACUOUS)
 CONSTANTS = ("the experiments'", "the theory's")
-DELTA_CHOICES = {"0.01": PFPNESettings.Delta, "own": "true"}  # the paper's, and the clients' own
+DELTA_CHOICES = {f"{PFPNESettings.Delta:g}": PFPNESettings.Delta, "own": "true"}  # the paper's, and the clients' own
 CASE_COLUMNS = ["lemma", "objective", "noise", "constants", "Delta"]
 
 

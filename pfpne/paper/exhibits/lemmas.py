@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 
 from pfpne.paper.claims.verdicts import OPEN, REFUTED, SHOWN
-from pfpne.paper.exhibits.hoo_and_hct import three_digits, trees_in_words, vary_trees
+from pfpne.paper.exhibits.hoo_and_hct import mixtures_in_words, run_mixtures, three_digits
 from pfpne.paper.exhibits.kept_nodes import (
     CASE_COLUMNS,
     EXCUSED,
@@ -31,7 +31,12 @@ from pfpne.paper.exhibits.kept_nodes import (
     count_lemmas,
     run_biased_problem,
 )
-from pfpne.paper.exhibits.rates import SHRINKING_OBJECTIVES, compare_speed, measure_shrinking, shrink_slopes
+from pfpne.paper.exhibits.rates import (
+    SHRINKING_DELTA_OBJECTIVES,
+    compare_speed,
+    exponents_with_shrinking_Delta,
+    measure_shrinking_Delta,
+)
 from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
@@ -42,12 +47,12 @@ MANAGEABLE_SHARE = 0.1  # the share of T that counts as "manageable" here; the p
 
 
 def judge_lemmas(
-    case_counts: pd.DataFrame, lost: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame
+    case_counts: pd.DataFrame, biased_runs: pd.DataFrame, slopes: pd.DataFrame, speed: pd.DataFrame
 ) -> pd.DataFrame:
     """One row per statement (statement, runs, verdict, measured), from the tables of the other functions.
 
-    case_counts: the table of `count_cases` by lemma, constants and Delta. lost, slopes, speed: the tables of
-    `run_biased_problem`, `shrink_slopes` and `compare_speed`.
+    case_counts: the table of `count_cases` by lemma, constants and Delta. biased_runs, slopes, speed: the tables of
+    `run_biased_problem`, `exponents_with_shrinking_Delta` and `compare_speed`.
     """
     rows = []
     for row in case_counts.to_dict("records"):
@@ -56,9 +61,10 @@ def judge_lemmas(
         words = f"{row['share']:.0%} of the nodes kept are within the bound. Of {decided} depths with a bound below 1, "
         words += "; ".join(IN_WORDS[name].format(row[name]) for name in LEMMA_CASES if row[name] and name != VACUOUS)
         words += f". What fails: {fails}." if fails else "."
-        runs = f"{row['constants']} c and c_1, {'Delta = 0.01' if row['Delta'] == '0.01' else 'the true Delta'}"
+        given_Delta = "the true Delta" if row["Delta"] == "own" else f"Delta = {row['Delta']}"
+        runs = f"{row['constants']} c and c_1, {given_Delta}"
         rows.append((f"Lemma {row['lemma']}", runs, row["verdict"], words if decided else f"{VACUOUS.capitalize()}."))
-    for M, runs in lost.groupby("n_clients"):
+    for M, runs in biased_runs.groupby("n_clients"):
         final = runs[runs["T"] == runs["T"].max()]
         outside = int((final["kept"] - final["within"]).sum())
         head = f"the constructed problem, M = {M}"
@@ -78,7 +84,7 @@ def judge_lemmas(
     for row in slopes.to_dict("records"):
         words = f"The exponent of T is {_interval(row['slope'], row['low'], row['high'])}; "
         words += f"{row['allowed']:.2f} is allowed."
-        words += f" {row['one_phase']}." if row["one_phase"] else ""
+        words += f" {row['undecidable_reason']}." if row["undecidable_reason"] else ""
         runs = f"{title(row['objective'])}, {noise_in_words(row['noise'])}"
         rows.append(("Corollary 3.1, Delta shrinking with T", runs, row["verdict"], words))
     for clients, group in speed.groupby("clients", sort=False):
@@ -90,10 +96,10 @@ def judge_lemmas(
             verdict = REFUTED if REFUTED in reached else OPEN if OPEN in reached else SHOWN
             words = f"Regret over that of {label(rival)}: {', '.join(ratios)}."
             rows.append((f"Section A.1, Fed-PNE faster than {label(rival)}", f"{clients} clients", verdict, words))
-    unspent = speed["unspent"]
-    words = f"{unspent.min():.3%} to {unspent.max():.3%} of T is drawn beyond tau_h. "
+    excess = speed["rounding_excess"]
+    words = f"{excess.min():.3%} to {excess.max():.3%} of T is drawn beyond tau_h. "
     words += f"The limit of {MANAGEABLE_SHARE:.0%} is ours."
-    verdict = SHOWN if unspent.max() <= MANAGEABLE_SHARE else REFUTED
+    verdict = SHOWN if excess.max() <= MANAGEABLE_SHARE else REFUTED
     rows.append(("Section A.1, unspent budget manageable", "Fed-PNE, all of these", verdict, words))
     return pd.DataFrame(rows, columns=["statement", "runs", "verdict", "measured"])
 
@@ -129,32 +135,32 @@ def tabulate(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS_FOLDE
         lemmas.md has the verdicts and the comparison of HOO with HCT; lemmas.csv and lemmas_*.csv have the numbers.
     """
     nodes = count_lemmas(p, folder)
-    lost, trees, speed = run_biased_problem(), vary_trees(p, folder), compare_speed(p, folder)
-    shrunk = measure_shrinking(problems, p, folder)
-    slopes = shrink_slopes(shrunk, p)
-    table = judge_lemmas(count_cases(nodes, ["lemma", "constants", "Delta"]), lost, slopes, speed)
+    biased_runs, mixtures, speed = run_biased_problem(), run_mixtures(p, folder), compare_speed(p, folder)
+    shrinking = measure_shrinking_Delta(problems, p, folder)
+    slopes = exponents_with_shrinking_Delta(shrinking, p)
+    table = judge_lemmas(count_cases(nodes, ["lemma", "constants", "Delta"]), biased_runs, slopes, speed)
     caption = (
         f"What the paper's lemmas, corollary and remarks say, counted: M = {p.n_clients}, T = {p.horizon:,}, shift"
         f" {p.shift:g}, {p.n_runs} runs, on {', '.join(map(title, ONE_PER_DIMENSION))} (the corollary on"
-        f" {' and '.join(map(title, SHRINKING_OBJECTIVES))}). A lemma is shown where it holds and all of its "
+        f" {' and '.join(map(title, SHRINKING_DELTA_OBJECTIVES))}). A lemma is shown where it holds and all of its "
         "premises do, refuted"
         " where it fails although they do, and open where a premise fails or the bound is 1 or more. A"
         " count is over the depths of all runs. Ratios and exponents have bootstrap 95 % intervals."
     )
     forms = {"regret": three_digits, "depth": "{:.1f}".format, "deepest": "{:.1f}".format, "nodes": "{:,.0f}".format}
-    shown = trees.assign(**{name: trees[name].map(form) for name, form in forms.items()})
-    names = {"search": "Search", "regret": "R(T)/M", "depth": "mean depth", "deepest": "deepest", "nodes": "nodes"}
+    shown = mixtures.assign(**{name: mixtures[name].map(form) for name, form in forms.items()})
+    names = {"mixture": "Search", "regret": "R(T)/M", "depth": "mean depth", "deepest": "deepest", "nodes": "nodes"}
     text = (
         f"{as_markdown(table.rename(columns=str.capitalize))}\n{caption}\n\n"
-        f"**HOO against HCT on {title('rastrigin')}.** {trees_in_words(trees)}\n\n"
+        f"**HOO against HCT on {title('rastrigin')}.** {mixtures_in_words(mixtures)}\n\n"
         f"{as_markdown(shown.rename(columns=names))}"
     )
     tables = {
         "": table,
         "_nodes": count_cases(nodes, CASE_COLUMNS),
-        "_lost": lost,
-        "_shrinking": shrunk,
+        "_biased": biased_runs,
+        "_shrinking": shrinking,
         "_speed": speed,
     }
-    numbers = {f"lemmas{name}": part for name, part in (tables | {"_trees": trees}).items()}
+    numbers = {f"lemmas{name}": part for name, part in (tables | {"_mixtures": mixtures}).items()}
     return text_exhibit("lemmas", caption, text, numbers)

@@ -19,8 +19,8 @@ from pfpne.paper.run.rows import rows_of_runs
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.rng import stream
 
-SHRINKING_OBJECTIVES = ("garland", "himmelblau")
-SHRINKING_NOISES = ("bernoulli", 1.0)
+SHRINKING_DELTA_OBJECTIVES = ("garland", "himmelblau")
+SHRINKING_DELTA_NOISES = ("bernoulli", 1.0)
 SHIFT_FACTORS = 3.0 ** -np.arange(7)  # times the profile's shift: the shifts at which the clients' Delta is measured
 
 
@@ -51,21 +51,23 @@ def shifts_for(objective: str, d: float, horizons, p: Parameters, folder: Path =
     return dict(zip(horizons, map(float, interpolated), strict=True))
 
 
-def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
+def measure_shrinking_Delta(problems: pd.DataFrame, p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """One row per objective, noise, T and run: d, shift, Delta and R(T)/M of pf-pne (given the true Delta) and of pe.
+
+    The shifts, and with them Delta, shrink as T grows: see `shifts_for`. Delta_over_bound: Delta over `bound_on_Delta`.
 
     problems: the first table of pfpne.paper.exhibits.assumptions.measure_assumptions. d is the median of max(d_min,
     d_new) over its rows with the shift nearest to p.shift.
     """
     study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
     parts = []
-    for objective in SHRINKING_OBJECTIVES:
+    for objective in SHRINKING_DELTA_OBJECTIVES:
         rows = problems[(problems["objective"] == objective) & (problems["cells"] == "random")]
         rows = rows[rows["shift"] == rows["shift"].iloc[(rows["shift"] - p.shift).abs().argmin()]]
         d = float(rows[["d_min", "d_new"]].max(axis=1).median())
         d = 0.0 if math.isnan(d) else round(d, 2)  # nan where a profile has too few depths
         shifts = shifts_for(objective, d, study.horizons, p, folder)
-        for noise, T in itertools.product(SHRINKING_NOISES, study.horizons):
+        for noise, T in itertools.product(SHRINKING_DELTA_NOISES, study.horizons):
             changes = {"horizon": T, "shift": shifts[T]}
             ours = study.summaries(objective, "pf-pne", noise, settings={"Delta": "true"}, **changes)
             alone = study.summaries(objective, "pe", noise, **changes)
@@ -74,14 +76,14 @@ def measure_shrinking(problems: pd.DataFrame, p: Parameters, folder: Path = RESU
                 ours["last_phase_share"],
                 alone["last_phase_share"],
             )
-            part["of_bound"] = part["Delta"] / bound_on_Delta(T, p.n_clients, d)
+            part["Delta_over_bound"] = part["Delta"] / bound_on_Delta(T, p.n_clients, d)
             parts.append(part.assign(objective=objective, noise=noise, d=d, T=T, shift=shifts[T]))
-    columns = ["objective", "noise", "d", "T", "shift", "run", "Delta", "of_bound"]
+    columns = ["objective", "noise", "d", "T", "shift", "run", "Delta", "Delta_over_bound"]
     columns += ["regret", "last_phase_share", "alone", "alone_last_phase_share"]
     return pd.concat(parts, ignore_index=True)[columns]
 
 
-def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
+def exponents_with_shrinking_Delta(shrinking: pd.DataFrame, p: Parameters) -> pd.DataFrame:
     """One row per objective and noise: the exponent of T that Corollary 3.1 allows, and the measured one.
 
     allowed: the exponent of (T log(MT))^((d+1)/(d+2)) over the same T, so the logarithm is included. constant: the
@@ -90,7 +92,7 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
     above `allowed` is open, because the corollary's other premises (smoothness, c >= 2) do not hold in these runs.
     """
     rows = []
-    for (objective, noise), group in shrunk.groupby(["objective", "noise"], sort=False):
+    for (objective, noise), group in shrinking.groupby(["objective", "noise"], sort=False):
         horizons, d = np.sort(group["T"].unique()), group["d"].iloc[0]
         allowed = stats.growth_exponents(
             horizons, ((horizons * np.log(p.n_clients * horizons)) ** ((d + 1) / (d + 2)))[None]
@@ -103,7 +105,7 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
         }
         row["last_Delta"] = group["Delta"][group["T"] == horizons[-1]]
         row = {name: value.mean() if isinstance(value, pd.Series) else value for name, value in row.items()}
-        row |= {"constant": group["of_bound"].max(), "allowed": allowed}
+        row |= {"constant": group["Delta_over_bound"].max(), "allowed": allowed}
         for name, column in (("", "regret"), ("alone_", "alone")):
             slopes = stats.growth_exponents(horizons, group.pivot(index="run", columns="T", values=column).to_numpy())
             low, high = stats.mean_interval(slopes, stream(p.seed, "corollary", objective, str(noise), column))
@@ -111,8 +113,8 @@ def shrink_slopes(shrunk: pd.DataFrame, p: Parameters) -> pd.DataFrame:
         means = group.groupby("T")[["regret", "alone"]].mean()
         ratio = means["regret"] / means["alone"]
         row |= {"first_ratio": ratio.iloc[0], "last_ratio": ratio.iloc[-1]}
-        row["one_phase"] = long_last_phase_reason(group["last_phase_share"][group["T"] == horizons[-1]])
-        below = row["high"] <= allowed and not row["one_phase"]
+        row["undecidable_reason"] = long_last_phase_reason(group["last_phase_share"][group["T"] == horizons[-1]])
+        below = row["high"] <= allowed and not row["undecidable_reason"]
         rows.append(row | {"verdict": SHOWN if below else OPEN})
     return pd.DataFrame(rows)
 
@@ -143,9 +145,9 @@ def _budget_shares(experiment: Experiment, run: int) -> list[list]:
 def compare_speed(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """One row per objective, kind of clients and single-client search: R(T)/M of fed-pne over R(T)/M of the search.
 
-    Rewards are Bernoulli. unspent: the share of T that fed-pne draws beyond tau_h, since M ceil(tau_h / M) >= tau_h.
-    spent: the share of T in finished phases. depth: the last finished depth, mean over runs. verdict: the verdict on
-    "Fed-PNE is faster".
+    Rewards are Bernoulli. rounding_excess: the share of T that fed-pne draws beyond tau_h, since M ceil(tau_h / M) >=
+    tau_h. spent: the share of T in finished phases. depth: the last finished depth, mean over runs. verdict: the
+    verdict on "Fed-PNE is faster".
     """
     study = Study(p.n_clients, p.horizon, p.n_runs, p.n_runs, (), p.shift, p.seed, p.n_jobs, folder)
     rows = []
@@ -160,5 +162,5 @@ def compare_speed(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
             verdict = SHOWN if high < 1 else REFUTED if low > 1 else OPEN
             head = {"objective": objective, "clients": clients, "rival": rival, "runs": len(ours)}
             measured = {"ratio": ratio, "low": low, "high": high, "verdict": verdict}
-            rows.append(head | measured | dict(zip(("unspent", "spent", "depth"), spent, strict=True)))
+            rows.append(head | measured | dict(zip(("rounding_excess", "spent", "depth"), spent, strict=True)))
     return pd.DataFrame(rows)

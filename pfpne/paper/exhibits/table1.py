@@ -55,7 +55,7 @@ def measure(study: Study) -> pd.DataFrame:
     - algorithm, stated_regret, stated_rounds, personalized ("" for ours); objective, noise, n;
     - local, global: mean R(T)/M and global regret, with their standard deviations *_sd;
     - M_slope, M_low, M_high: the exponent of M in R(T)/M with identical clients, and its 95 % bootstrap interval, for
-      the paper's algorithms that communicate; one_phase: the reason why the exponent says little, or "";
+      the paper's algorithms that communicate; undecidable_reason: the reason why the exponent says little, or "";
     - rounds and numbers of communication; rounds_per_doubling of T. nan where nothing was measured.
     """
     names = dict.fromkeys([*STATED, *UNLIMITED_ALGORITHMS])
@@ -72,7 +72,7 @@ def _row(study: Study, name: str, objective: str) -> dict:
     rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up
     slopes, undecidable_reason = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
     low, high = stats.mean_interval(slopes, stream(study.seed, "table 1", name, objective))
-    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "one_phase": undecidable_reason}
+    row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "undecidable_reason": undecidable_reason}
     row |= {"rounds": rounds[:, -1].mean(), "numbers": measured["numbers"][:, -1].mean()}
     talks = rounds[:, -1].min() > 0 and rounds.shape[1] > 1
     return row | {"rounds_per_doubling": (rounds[:, -1] - rounds[:, -2]).mean() if talks else np.nan}
@@ -170,7 +170,9 @@ def as_strings(table: pd.DataFrame) -> pd.DataFrame:
         columns["R(T)/M", kind] = [f"{x:,.0f}" if np.isnan(sd) else f"{x:,.0f} ({sd:,.0f})" for x, sd in pairs]
     slopes = table[["M_slope", "M_low", "M_high"]].map(_decimal).itertuples(index=False)
     fits = [f"{x} [{low}, {high}]" if low else x for x, low, high in slopes]
-    columns["R(T)/M", "exponent of M"] = [f + NO_FIT * bool(w) for f, w in zip(fits, table["one_phase"], strict=True)]
+    columns["R(T)/M", "exponent of M"] = [
+        f + NO_FIT * bool(w) for f, w in zip(fits, table["undecidable_reason"], strict=True)
+    ]
     columns["Rounds", "at T"] = table["rounds"].map("{:,.0f}".format)
     columns["Rounds", "per doubling of T"] = table["rounds_per_doubling"].map(_decimal)
     columns["Numbers", "at T"] = table["numbers"].map("{:,.0f}".format)

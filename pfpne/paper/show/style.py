@@ -76,7 +76,7 @@ CELL_LOOKS = {
 CELL_SHADES = {"random": "0.0", "cyclic": "0.55"}
 NEAR_OPTIMAL_LOOKS = {
     "near": {"label": "$f_m$", "color": "#D55E00", "linestyle": "-"},
-    "near_mean": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
+    "near_f_bar": {"label": r"$\bar f$", "color": "#0072B2", "linestyle": (0, (3.7, 1.6))},
     "different": {"label": r"$f_m$, not $\bar f$", "color": "#000000", "linestyle": (0, (1, 1.2))},
 }
 ASSUMED_LOOK = {"color": "0.5", "linewidth": 0.8}
