@@ -288,8 +288,8 @@ class Federation:
     ----------
     server, clients
         What `make_federation` makes for an algorithm.
-    up, down
-        The kinds of message that the algorithm declares; another kind raises a TypeError.
+    up_kinds, down_kinds
+        The kinds of message that the clients may send, and that the server may send. Another kind raises a TypeError.
 
     Attributes
     ----------
@@ -310,8 +310,8 @@ class Federation:
     array([0.28125])
     """
 
-    def __init__(self, server: Server, clients: Sequence[Client], up: tuple = (), down: tuple = ()):
-        self.server, self.clients, self.up, self.down = server, clients, up, down
+    def __init__(self, server: Server, clients: Sequence[Client], up_kinds: tuple = (), down_kinds: tuple = ()):
+        self.server, self.clients, self.up_kinds, self.down_kinds = server, clients, up_kinds, down_kinds
         self.on_mail: Callable | None = None
         self._pending: dict[int, Batch] | None = None  # the sweep's batches not yet told; None before the first
         self._outbox: dict[int, Message] = {}
@@ -355,7 +355,7 @@ class Federation:
             self._post(up, self.server.exchange(up))
 
     def _post(self, up: dict[int, Message], down: dict[int, Message]) -> None:
-        for declared, mail in ((self.up, up), (self.down, down)):
+        for declared, mail in ((self.up_kinds, up), (self.down_kinds, down)):
             for message in mail.values():
                 if not isinstance(message, declared):
                     raise TypeError(f"this algorithm does not declare messages of kind {type(message).__name__}")

@@ -131,11 +131,11 @@ def test_nothing_but_declared_messages_passes_and_their_text_is_enough(name):
     while plain.running:
         assert sweep(plain) == sweep(wired)
     row = SEARCHES[name]
-    assert kinds["up"] <= set(row.up) and kinds["down"] <= set(row.down)
-    assert bool(row.up) == bool(kinds["up"])  # what is declared is used
+    assert kinds["up"] <= set(row.up_kinds) and kinds["down"] <= set(row.down_kinds)
+    assert bool(row.up_kinds) == bool(kinds["up"])  # what is declared is used
 
 
-@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].down])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].down_kinds])
 def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
     """Whatever the fields are called: a client says which integers a message may hold, and they lie below the last."""
     run = federation(name, LINE, HORIZONS.get(name))
@@ -164,10 +164,10 @@ def test_the_nodes_and_arms_that_stay_are_some_of_those_before(name):
         sweep(run)
 
 
-@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up_kinds])
 def test_what_is_not_declared_is_refused(name):
     run = federation(name, LINE, HORIZONS.get(name))
-    run.up = run.down = ()
+    run.up_kinds = run.down_kinds = ()
     with pytest.raises(TypeError, match="does not declare"):
         while run.running:
             sweep(run)

@@ -14,7 +14,7 @@ from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBSettings
 from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients, network, train
 from pfpne.algorithms.pf_pne import PFPNE, PFPNEServer, PFPNESettings, compute_tau, transition_depth
-from pfpne.federation import Federation, Task
+from pfpne.federation import Task
 from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
 from pfpne.paper.claims.outcomes import theory_settings
@@ -48,7 +48,7 @@ def variant(name: str) -> Algorithm:
 
 def pulls(row: Algorithm, functions, T, settings) -> list[list]:
     """The (point, count) pulls of each client, with no noise."""
-    federation = Federation(*row.make_server_and_clients(Task(UNIT, len(functions), T), settings), row.up, row.down)
+    federation = row.federation(Task(UNIT, len(functions), T), settings)
     made = [[] for _ in functions]
     while federation.running:
         for m, batch in federation.ask():

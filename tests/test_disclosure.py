@@ -186,9 +186,8 @@ def test_with_masks_and_binary_rewards_the_sums_of_0_and_of_all_are_what_the_ser
     pytest.importorskip("cryptography", reason="pfpne[secure] is not installed")
     problem = pfpne.make_problem("himmelblau", 4, shift=0.1, noise="bernoulli")
     hidden = pfpne.simulate(secured(name), problem, 400, messages=True)
-    pulled_more = Algorithm(
-        SECURED[name][0], ALGORITHMS[name].make_server_and_clients, ALGORITHMS[name].up, ALGORITHMS[name].down
-    )
+    row = ALGORITHMS[name]
+    pulled_more = Algorithm(SECURED[name][0], row.make_server_and_clients, row.up_kinds, row.down_kinds)
     plain = pfpne.simulate(pulled_more, problem, 400, messages=True)
     assert np.array_equal(hidden.regret, plain.regret)
     up = {}

@@ -27,7 +27,9 @@ VALUES = {0.1: (0.9, 0.5), 0.5: (0.2, 0.6), 0.8: (0.6, 0.7)}  # for two clients:
 
 def federate(task, **settings):
     """The federation of a task, and the list that its exchanges go to: (t, up, down)."""
-    federation = Federation(*make_fed1_ucb(task, Fed1UCBSettings(**settings)), up=(ArmMeans,), down=(SurvivingArms,))
+    federation = Federation(
+        *make_fed1_ucb(task, Fed1UCBSettings(**settings)), up_kinds=(ArmMeans,), down_kinds=(SurvivingArms,)
+    )
     mail = []
     federation.on_mail = lambda t, up, down: mail.append((t, up, down))
     return federation, mail

@@ -89,7 +89,7 @@ def test_only_declared_messages_pass_over_the_grid(dies, tmp_path):
             message = Message.from_json(text)  # an answer to a first request does not know the run yet
             assert text in (message.to_json(server.run_tag), message.to_json(server.run_tag[:8]))
             passed[way].add(type(Message.from_json(text)))
-    assert passed == {"up": {*row.up, Done}, "down": {*row.down, GoOn}} and set(grid.nodes) == {
+    assert passed == {"up": {*row.up_kinds, Done}, "down": {*row.down_kinds, GoOn}} and set(grid.nodes) == {
         10,
         12,
         21 if dies else 11,
@@ -317,7 +317,7 @@ def test_a_real_deployment_whose_client_is_killed_and_started_again_loses_nothin
             text = line.partition(": ")[2]
             if text != "go on":
                 passed[line.split()[0]].add(type(Message.from_json(text)))
-    assert passed == {"from": {*row.up, Done}, "to": {*row.down, GoOn}}
+    assert passed == {"from": {*row.up_kinds, Done}, "to": {*row.down_kinds, GoOn}}
 
 
 def commands_of_the_page() -> list[str]:

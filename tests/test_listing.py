@@ -120,7 +120,7 @@ def test_the_objects_pull_send_and_deploy_as_the_listings_do(cases):
         if case.name == "pf-pne":
             settings["Delta"] = case.Delta
         made = algorithm.make_server_and_clients(case.task, algorithm.settings(**settings))
-        federation, seen = Federation(*made, algorithm.up, algorithm.down), []
+        federation, seen = Federation(*made, algorithm.up_kinds, algorithm.down_kinds), []
         federation.on_mail = lambda t, up, down, seen=seen: seen.append((t, up, down))
         pulls = [[] for _ in clients]
         while federation.running:

@@ -152,7 +152,7 @@ def test_only_declared_messages_pass_and_no_reward(tmp_path):
             message = Message.from_json(text)
             passed[way].add(type(message))
             assert message.to_json(server.run_tag) == text
-    assert passed == {"up": {*row.up, Done}, "down": {*row.down, GoOn}}
+    assert passed == {"up": {*row.up_kinds, Done}, "down": {*row.down_kinds, GoOn}}
 
 
 def test_a_phase_without_a_client_is_concluded_by_a_quorum_with_the_mean_over_those_that_answered(tmp_path, caplog):
@@ -324,7 +324,7 @@ def test_longer_than_planned_what_was_evaluated_serves_again(tmp_path):
     assert len(made) == 2 * M * T - reused and reused > M * T / 2
 
 
-@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up_kinds])
 def test_who_cannot_do_without_a_client_says_so(name, tmp_path):
     arguments = (name, task(M, T), tmp_path)
     if name in ("pf-pne", "fed-pne", "fed1-ucb"):
@@ -660,7 +660,7 @@ def test_a_client_that_answers_nothing_of_use_is_asked_at_a_measured_pace(text, 
     assert 6 <= len(asked) <= 3 * 5  # after pauses of 0.05, 0.1, 0.2 and 0.4 seconds
 
 
-@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up])
+@pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up_kinds])
 def test_a_client_that_says_at_the_horizon_that_it_is_done_is_not_believed_while_its_message_is_awaited(name, tmp_path):
     """It would end the federation for all that wait for the exchange."""
     horizon, settings = small(name)

@@ -299,7 +299,7 @@ def test_declared_messages():
         pf_pne.Kept: ("header", "index", "means", "half_widths"),
         pf_pne.KeptIndex: ("header", "index"),
     }
-    declared = {name: (get_algorithm(name).up, get_algorithm(name).down) for name in PHASED}
+    declared = {name: (get_algorithm(name).up_kinds, get_algorithm(name).down_kinds) for name in PHASED}
     assert declared == {
         "pf-pne": ((pf_pne.NodeMeans,), (pf_pne.Kept,)),
         "fed-pne": ((pf_pne.NodeMeans,), (pf_pne.KeptIndex,)),
@@ -315,7 +315,7 @@ def test_only_one_mean_a_node_leaves_a_client(name):
     assert (len(run.messages) > 0) == (name != "pe")
     pulled = 0
     for t, direction, _, message in run.messages:
-        assert isinstance(message, algorithm.up if direction == "up" else algorithm.down)
+        assert isinstance(message, algorithm.up_kinds if direction == "up" else algorithm.down_kinds)
         if direction == "up":
             assert message.means.shape == (message.n_numbers,)  # a mean a node, and nothing else
             pulled = max(pulled, t)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from pfpne import Partition, make_problem, simulate
-from pfpne.federation import Federation, Task
+from pfpne.federation import Task
 from pfpne.paper.claims import stats
 from pfpne.paper.exhibits import as_printed, confirmation, readings, variants
 from pfpne.paper.exhibits.readings import (
@@ -153,9 +153,7 @@ def test_no_phase_is_begun_that_the_horizon_cuts(name):
     given = {"c_pulls": 1.0, "sigma": 0.15} if name == "fed1-ucb" else {}  # with which a phase ends
 
     def batches(algorithm) -> list[list]:
-        federation = Federation(
-            *algorithm.make_server_and_clients(task, algorithm.settings(**given)), algorithm.up, algorithm.down
-        )
+        federation = algorithm.federation(task, algorithm.settings(**given))
         rngs, made = [np.random.default_rng(m) for m in range(3)], [[], [], []]
         while federation.running:
             for m, batch in federation.ask():

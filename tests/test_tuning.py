@@ -796,8 +796,8 @@ def test_of_four_points_there_is_a_model_and_seconds_are_told_to_the_millionth(n
 
 def test_a_number_is_a_score_of_the_client_that_sends_it_in_units_of_the_range():
     search = pfpne.Search(["a", "b"], {"x": pfpne.Float(0, 1)}, 9, algorithm="gp-shared", reward_range=(0, 100))
-    search._note(0, {"x": 0.5}, 25.0)
-    search._note(1, {"x": 0.5}, 50.0)
+    search._record_value(0, {"x": 0.5}, 25.0)
+    search._record_value(1, {"x": 0.5}, 50.0)
     search._disclosure.mail = lambda *mail: None
     first, second = (
         gp.Beliefs(1, means=np.array(means), counts=np.ones(3)) for means in ([0.25, 0.5, 0], [0.25, 1, 0])

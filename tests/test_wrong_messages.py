@@ -17,8 +17,9 @@ from pfpne.messages import Awaited, Message, number_array
 from pfpne.partition import Partition
 
 M = 3
-KINDS = sorted({kind for row in ALGORITHMS.values() for kind in row.up + row.down}, key=lambda kind: kind.__name__)
-FEDERATED = [*(name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up), "gp-shared"]
+KINDS = {kind for row in ALGORITHMS.values() for kind in row.up_kinds + row.down_kinds}
+KINDS = sorted(KINDS, key=lambda kind: kind.__name__)
+FEDERATED = [*(name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up_kinds), "gp-shared"]
 # Evaluations in which much is exchanged; 60 where none is said.
 HORIZON = {"fed1-ucb": 3_000, "fn-ucb": 5, "centralized": 3, "gp-shared": 16}
 HEADERS = (-1, 10**30, 1.5, True, "1", None, np.nan, [0])

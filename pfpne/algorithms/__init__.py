@@ -37,8 +37,8 @@ class Algorithm:
         The class of its frozen settings.
     make_server_and_clients
         make_server_and_clients(task, settings) returns the server and the list of clients.
-    up, down
-        The kinds of message that clients and server may send.
+    up_kinds, down_kinds
+        The kinds of message that the clients may send, and that the server may send.
     on_cells
         Whether it searches the cells of the task's partition.
     fast
@@ -57,14 +57,18 @@ class Algorithm:
 
     settings: type
     make_server_and_clients: Callable[..., tuple[Server, Sequence[Client]]]
-    up: tuple = ()
-    down: tuple = ()
+    up_kinds: tuple = ()
+    down_kinds: tuple = ()
     on_cells: bool = True
     fast: Callable | None = None
     max_evaluations: int | None = None
     ignores_horizon: bool = False
     ignores_reward_range: bool = False
     name: str = "this algorithm"
+
+    def federation(self, task: Task, settings) -> Federation:
+        """Return the server and the clients that `make_server_and_clients` makes, as a federation."""
+        return Federation(*self.make_server_and_clients(task, settings), self.up_kinds, self.down_kinds)
 
 
 def _phased(
@@ -183,6 +187,4 @@ def make_federation(name: str | Algorithm, task: Task, /, **settings) -> Federat
     """
     algorithm = get_algorithm(name)
     check(isinstance(task, Task), "task", "a Task, such as Task(Partition([[0, 1]]), n_clients=3, horizon=100)", task)
-    return Federation(
-        *algorithm.make_server_and_clients(task, make_settings(name, settings)), algorithm.up, algorithm.down
-    )
+    return algorithm.federation(task, make_settings(name, settings))

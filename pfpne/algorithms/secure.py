@@ -751,13 +751,14 @@ def secured(name: str) -> Algorithm:
     if not isinstance(name, str) or name not in ALGORITHMS:
         raise ValueError(unknown_name("algorithm", name, ALGORITHMS))
     if name not in SECURED:
-        nothing = f"{name} sends nothing, so that there is nothing to hide"
-        why = WHY_NOT.get(name, f"{name} needs more than sums over the clients" if ALGORITHMS[name].up else nothing)
-        raise ValueError(f"{why}: secure aggregation is for {', '.join(SECURED)}.")
+        reason = f"{name} sends nothing, so that there is nothing to hide"
+        if ALGORITHMS[name].up_kinds:
+            reason = WHY_NOT.get(name, f"{name} needs more than sums over the clients")
+        raise ValueError(f"{reason}: secure aggregation is for {', '.join(SECURED)}.")
     settings, sums, receives = SECURED[name]
     make = partial(_make, ALGORITHMS[name].make_server_and_clients, sums)
-    up, down = (PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed), (PublicKeys, Reveal, *receives)
-    return Algorithm(settings, make, up, down, name=f"{name}, secured")
+    up_kinds = PublicKey, Masked, MaskedStatistics, TwiceMasked, Revealed
+    return Algorithm(settings, make, up_kinds, (PublicKeys, Reveal, *receives), name=f"{name}, secured")
 
 
 def _make(make: Callable, sums: type[Sums], task: Task, settings: Any) -> tuple[SecureServer, Sequence[SecureClient]]:

@@ -102,7 +102,8 @@ def _numbers_made(state: dict) -> int:
 
     A restored client goes through its phases again. In most phases it makes the children of the root, or of nodes that
     the state names. So the bound follows from the size of the state. Some algorithms make more because of their
-    settings: they store pulls one by one, or pass over depths. This is added to the bound.
+    settings: they store pulls one by one, or pass over depths. This is added to the bound. A test fails for a new
+    phased algorithm, until somebody has judged what it makes.
     """
     blin, phases, pf_pne, plus = (
         import_module(f"pfpne.algorithms.{name}") for name in ("blin", "phases", "pf_pne", "pf_pne_plus")

@@ -147,7 +147,7 @@ def simulate(
     if fast is not None and not (messages or objects):
         measurements = fast(problem, task, made_settings, streams, checkpoints, global_regret)
     if measurements is None:
-        federation = Federation(*algorithm.make_server_and_clients(task, made_settings), algorithm.up, algorithm.down)
+        federation = algorithm.federation(task, made_settings)
         measurements = run_objects(federation, problem, streams, checkpoints, global_regret, mail)
     return Run(
         **vars(measurements),

@@ -137,7 +137,7 @@ class History:
         """Return the number of evaluations of client m so far."""
         return self._count[self.request["clients"][m]]
 
-    def take(self, m: int, u: list[float]) -> dict | None:
+    def take_earlier(self, m: int, u: list[float]) -> dict | None:
         """Return the next earlier evaluation of client m, which must be at u; None if there is none left."""
         client = self.request["clients"][m]
         if not self._earlier[client]:

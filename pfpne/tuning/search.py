@@ -156,8 +156,8 @@ class Search:
         self.stopped, self.n_spared = False, 0  # n_spared: the calls that noise=0 has spared
         self._values = [defaultdict(list) for _ in self.names]  # by client: {parameters: its values there}
         self._worst: list[float | None] = [None] * len(self.names)  # by client, in [0, 1]
-        self._failed = [0] * len(self.names)  # in a row
-        self._failed_first = [0] * len(self.names)  # by client: failures before it has any value
+        self._failures_in_a_row = [0] * len(self.names)  # by client
+        self._failures_before_value = [0] * len(self.names)  # by client: before it has any value
         self._batch: dict[int, deque] = {}  # by client: the points of its batch still to be evaluated
         self._rewards = defaultdict(list)  # by client: the rewards of the points of its batch that have been evaluated
         self._stages = [[] for _ in self.names]  # by client: the stages of its evaluations in the history
@@ -208,7 +208,7 @@ class Search:
 
     def _learn_known(self, m: int, known: list) -> None:
         for _, parameters, value in known:
-            self._note(m, parameters, value)
+            self._record_value(m, parameters, value)
         client = self.federation.clients[m]
         if known and isinstance(client, GPClient):
             client.learn(np.array([u for u, *_ in known]), self.reward.scaled(np.array([value for *_, value in known])))
@@ -241,8 +241,8 @@ class Search:
             for m, batch in self.federation.ask():
                 if m not in self._batch:
                     self._batch[m] = deque(map(tuple, np.repeat(batch.points, batch.counts, axis=0).tolist()))
-            served = [self._serve(m) for m in sorted(self._batch)]
-            if not any(served):
+            answered = [self._answer_if_known(m) for m in sorted(self._batch)]
+            if not any(answered):
                 trials = {m: self._trial(m) for m in self._batch}
                 return [trials[m] for m in sorted(trials, key=lambda m: (trials[m].number, m))]
         return []
@@ -259,7 +259,7 @@ class Search:
         a point where the objective cannot be evaluated would fail for ever. Then it is a random point, a new one after
         each failure.
         """
-        n = self._failed_first[m]
+        n = self._failures_before_value[m]
         if self._worst[m] is not None or n < MAX_FIRST_TRIES:
             return self._batch[m][0]
         return tuple(stream(self.request["seed"], "tune", "instead", m, n).random(self.space.d).tolist())
@@ -268,18 +268,18 @@ class Search:
         u = self._next_point(m)
         return Trial(self.names[m], self.history.count(m) + 1, self.space.point(u), u)
 
-    def _serve(self, m: int) -> bool:
+    def _answer_if_known(self, m: int) -> bool:
         """Tell client m the next value of its batch if it is known already; return whether it was."""
         u = self._next_point(m)
         values = self._values[m][tuple(self.space.point(u).values())]
         if self.request["noise"] == 0 and values:
             self.n_spared += 1
-            self._go_on(m, self.reward.scaled(values[0]))
+            self._add_reward(m, self.reward.scaled(values[0]))
             return True
-        row = self.history.take(m, list(u))
+        row = self.history.take_earlier(m, list(u))
         if row is not None:
             self.n_read += 1
-            self._take(m, row)
+            self._learn_row(m, row)
         return row is not None
 
     def tell(self, trial: Trial, value: float | None, *, seconds: float = math.nan, why: str = "") -> dict:
@@ -313,48 +313,48 @@ class Search:
         try:
             self.history.add(m, row)
         except OSError as error:
-            self._take(m, row)
+            self._learn_row(m, row)
             raise EvaluationError(f"the history cannot be written: {error} {RESUME_HINT}", self.result()) from error
-        self._take(m, row)
-        if self._failed[m] >= self.give_up:
-            self._failed[m] = 0
+        self._learn_row(m, row)
+        if self._failures_in_a_row[m] >= self.give_up:
+            self._failures_in_a_row[m] = 0
             failed = f"client {trial.client}: {self.give_up} evaluations in a row failed"
             raise EvaluationError(f"{failed}, at last: {why or 'missing'}. {RESUME_HINT}", self.result())
         return row
 
-    def _take(self, m: int, row: dict) -> None:
+    def _learn_row(self, m: int, row: dict) -> None:
         """Learn from a row of the history."""
         client = self.federation.clients[m]
         self._stages[m].append(_stage(client))
         if row["value"] is not None:
-            self._failed[m] = 0
+            self._failures_in_a_row[m] = 0
             is_asked_for = self._next_point(m) == self._batch[m][0]
             reward = self.reward.scaled(row["value"])
-            self._note(m, row["parameters"], row["value"])
+            self._record_value(m, row["parameters"], row["value"])
             if not is_asked_for and isinstance(client, GPClient):
                 client.learn(np.array([row["u"]]), np.array([reward]))
             # A failed point counts as the client's worst value so far. If a random point replaced the failed one, this
             # reward is the client's first. So it is also its worst, and it is told as the reward of the failed point.
-            self._go_on(m, reward)
+            self._add_reward(m, reward)
             return
-        self._failed[m] += 1
+        self._failures_in_a_row[m] += 1
         values = self._values[m][tuple(row["parameters"].values())]
         if values:
-            self._go_on(m, self.reward.scaled(float(np.mean(values))))
+            self._add_reward(m, self.reward.scaled(float(np.mean(values))))
         elif (worst := self._worst[m]) is not None:
-            self._go_on(m, worst)
+            self._add_reward(m, worst)
         else:  # there is no worst value yet that the failed point could count as: see _next_point
-            self._failed_first[m] += 1
+            self._failures_before_value[m] += 1
 
-    def _note(self, m: int, parameters: dict, value: float) -> None:
+    def _record_value(self, m: int, parameters: dict, value: float) -> None:
         self._values[m][tuple(parameters.values())].append(value)
         scaled = self.reward.scaled(value)
         worst = self._worst[m]
         self._worst[m] = scaled if worst is None else min(worst, scaled)
         self._scores[m].add(scaled)
 
-    def _go_on(self, m: int, reward: float) -> None:
-        """Note the reward of the first point of client m's batch, and tell the batch when it is complete."""
+    def _add_reward(self, m: int, reward: float) -> None:
+        """Add the reward of the first point of client m's batch, and tell the batch when it is complete."""
         self._rewards[m].append(reward)
         self._batch[m].popleft()
         if not self._batch[m]:

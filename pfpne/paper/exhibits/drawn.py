@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfpne.algorithms import Algorithm, get_algorithm, make_settings
-from pfpne.federation import Federation, Task
+from pfpne.federation import Task
 from pfpne.problems.base import Problem
 from pfpne.problems.maxima import search_maximum
 from pfpne.rng import stream
@@ -406,5 +406,4 @@ def simulate_with(
     )
     if fast is not None:
         return fast(problem, task, made_settings, streams, checkpoints, False)
-    federation = Federation(*algorithm.make_server_and_clients(task, made_settings), algorithm.up, algorithm.down)
-    return run_objects(federation, problem, streams, checkpoints, False, None)
+    return run_objects(algorithm.federation(task, made_settings), problem, streams, checkpoints, False, None)

@@ -69,7 +69,7 @@ def _row(study: Study, name: str, objective: str) -> dict:
     for kind in ("local", "global"):
         at_T = measured[kind][:, -1]
         row |= {kind: at_T.mean(), f"{kind}_sd": at_T.std(ddof=1) if len(at_T) > 1 else np.nan}
-    rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up
+    rounds, together = measured["rounds"], name in STATED and get_algorithm(name).up_kinds
     slopes, undecidable_reason = _slopes_of_M(study, objective, name) if together else (np.array([np.nan]), "")
     low, high = stats.mean_interval(slopes, stream(study.seed, "table 1", name, objective))
     row |= {"M_slope": slopes.mean(), "M_low": low, "M_high": high, "undecidable_reason": undecidable_reason}

@@ -286,7 +286,7 @@ def _check_algorithms(row: Notebook, algorithms: tuple[str, ...], settings: dict
     none = f"is a setting of none of the algorithms {listed}. Leave it None, or add"
     takers = {f"{name} {none}": [a for a in UNLIMITED_ALGORITHMS if name in settings_of(a)] for name in settings}
     if row.needs_communication:
-        takers[f"none of {listed} communicates. Add"] = [a for a in UNLIMITED_ALGORITHMS if get_algorithm(a).up]
+        takers[f"none of {listed} communicates. Add"] = [a for a in UNLIMITED_ALGORITHMS if get_algorithm(a).up_kinds]
     for sentence, names in takers.items():
         if not set(names) & set(algorithms):
             raise ParameterError(f"{sentence} one of: {', '.join(names)}.")
