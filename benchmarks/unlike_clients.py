@@ -19,7 +19,7 @@ import pfpne
 from pfpne.algorithms import Algorithm, get_algorithm
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusClient, PlusServer
 from pfpne.algorithms.phases import make_phased
-from pfpne.paper.exhibits.drawn import Transformed, simulate_with
+from pfpne.paper.exhibits.drawn import Transformed, simulate_with_streams
 from pfpne.paper.exhibits.pages import update_block
 from pfpne.simulation.noise import noise_streams
 
@@ -76,7 +76,7 @@ def regret(name: str | Algorithm, problem, T: int, loud: float = 1.0, **settings
     """R_m(T) of each client (M,). loud: how many times wider the noise of client 0 is."""
     streams = noise_streams(problem, problem.seed, problem.run)
     streams[0] = Transformed(streams[0], lambda u: 0.5 + loud * (u - 0.5)) if loud != 1 else streams[0]
-    return simulate_with(streams, name, problem, T, noise=problem.noise, **settings).regret[:, -1]
+    return simulate_with_streams(streams, name, problem, T, noise=problem.noise, **settings).regret[:, -1]
 
 
 ALONE = {"name": "hct-noise", "early_descent": True}

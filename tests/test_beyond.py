@@ -72,7 +72,7 @@ def test_variants_are_compared_with_ours_run_by_run(monkeypatch):
         "variant"
     )
     assert table.loc["pe", "ratio"] == pytest.approx(2.1) and table.loc["pe", "regret"] == pytest.approx(63)
-    assert (table.loc["pe", "p_better"], table.loc["pe", "p_worse"]) == (1.0, 1 / 32)
+    assert (table.loc["pe", "p_less"], table.loc["pe", "p_more"]) == (1.0, 1 / 32)
     assert (table["lower"] == 12.0).all() and (table["n"] == 5).all() and table.loc["pf-pne+", "ratio"] == 1
 
 

@@ -29,7 +29,7 @@ from pfpne.paper.exhibits import forest_plot, table1
 from pfpne.paper.run import batch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import NOTEBOOKS_FOLDER
-from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
+from pfpne.paper.run.selections import PAPER_SYNTHETIC_OBJECTIVES
 from pfpne.paper.show.style import Delta_in_words
 
 
@@ -64,7 +64,7 @@ class MadeUp(Study):
 
 def made_up(tell, n_runs=30) -> MadeUp:
     conditions = (
-        ClaimCondition("bernoulli", "bernoulli", SYNTHETIC_OBJECTIVES),
+        ClaimCondition("bernoulli", "bernoulli", PAPER_SYNTHETIC_OBJECTIVES),
         ClaimCondition("landmine", 0.0, ("landmine",)),
         ClaimCondition("bernoulli", "bernoulli", ("rastrigin",), "cyclic"),
     )

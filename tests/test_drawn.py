@@ -121,7 +121,7 @@ def test_the_report_by_hand(monkeypatch, tmp_path):
     monkeypatch.setattr(untuned, "_mean_regret", mean_regret)
     p = complete("7_beyond", {"profile": "smoke", "n_jobs": 1})
     table = untuned.measure(p, tmp_path)
-    assert table["ratio"].tolist() == [0.5, 1.5, 2.5, 3.5] and table["again"].tolist() == [0.25, 0.75, 1.25, 1.75]
+    assert table["ratio"].tolist() == [0.5, 1.5, 2.5, 3.5] and table["ratio_fresh"].tolist() == [0.25, 0.75, 1.25, 1.75]
     words = " ".join(untuned.sentences(table))
     assert "within 10% of the best of six rivals in 25%" in words and "1.3 times its regret in 75%" in words
     assert "at worst, in fresh runs, 1.8 times" in words and "HCT is most often within 10%" in words
@@ -140,7 +140,7 @@ def test_the_sentences_say_what_the_table_says():
     ratio = np.array([0.5, 1.0, 1.2, 2.0, 8.0])
     table = pd.DataFrame({name: np.full(5, 20.0) for name in (*untuned.SIX_RIVALS, *untuned.ALSO_COMPARED)})
     table["hct"], table["pe"] = [10.0, 10.0, 10.0, 20.0, 20.0], [20.0, 20.0, 20.0, 10.0, 10.0]
-    table = table.assign(**{"pf-pne+": 10 * ratio, "ratio": ratio, "again": [np.nan, np.nan, 1.2, 1.4, 4.0]})
+    table = table.assign(**{"pf-pne+": 10 * ratio, "ratio": ratio, "ratio_fresh": [np.nan, np.nan, 1.2, 1.4, 4.0]})
     table["d"], table["kind"] = [1, 1, 2, 2, 2], ["alike", "halves", "alike", "shifted", "shifted"]
     near, quantiles, where, rivals, again = untuned.sentences(table)
     assert "of six rivals in 40%, and above 1.3 times its regret in 40%; at worst, in fresh runs, 4 times." in near
@@ -163,5 +163,5 @@ def test_only_the_scenarios_of_the_largest_ratios_are_run_again(monkeypatch, tmp
     monkeypatch.setattr(untuned, "N_WORST_RUN_AGAIN", 2)
     monkeypatch.setattr(untuned, "_mean_regret", lambda s, name, *_: 1.0 + s.number * (name == "pf-pne+"))
     table = untuned.measure(complete("7_beyond", {"profile": "smoke", "n_jobs": 1}), tmp_path)
-    assert table["again"].notna().tolist() == [False, False, True, True]
+    assert table["ratio_fresh"].notna().tolist() == [False, False, True, True]
     assert isinstance(table, pd.DataFrame)

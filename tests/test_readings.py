@@ -171,7 +171,7 @@ def test_no_phase_is_begun_that_the_horizon_cuts(name):
         assert own[:-1] == ours[: len(own) - 1] and len(own) >= len(ours) > 1
 
 
-@pytest.mark.parametrize("name", readings.READ_OFF)
+@pytest.mark.parametrize("name", readings.HORIZON_FREE)
 def test_a_long_run_holds_the_shorter_ones(name):
     problem = make_problem("garland", 2, noise=1.0)
     long, short = simulate(name, problem, 1_000), simulate(name, problem, 400)
@@ -221,7 +221,7 @@ def test_of_the_rivals_of_a_statement_the_one_with_the_longest_phase_counts():
 def test_the_answer_in_sentences_by_hand():
     """One reading in the search, in which two statements hold; everything shown but one statement, which is open."""
     reading = confirmation.complete_reading("printed", "paper")
-    row = {**reading.choices, "n": 2, "n_held": 2, "n_searched": 27, "held_ids": "smallest-garland fed-grows-garland"}
+    row = {**reading.choices, "n": 2, "n_held": 2, "n_statements": 27, "held_ids": "smallest-garland fed-grows-garland"}
     first = {**row, **{name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()}}
     others = [first | {"noise": 0.1, "T": T, "n_held": held} for T, held in ((10, 4), (20, 1))]
     others += [
@@ -245,7 +245,8 @@ def test_the_answer_in_sentences_by_hand():
         and "30 paired runs)" in sentences[0]
     )
     assert sentences[1].endswith("to the rivals, too, only Himmelblau, Rastrigin and Landmine would remain shown.)")
-    searched = " We searched 5 readings. At most 9 of the 25 statements in the search hold, in 1 readings."
+    searched = " We searched 5 readings. No reading makes more than 9 of the 25 searched statements hold;"
+    searched += " 1 reading reaches 9."
     searched += " *Printed* is the simplest of these."
     assert as_printed.in_short(table, verdicts, reading) == [sentences[0] + searched, sentences[1], "Refuted: nothing."]
     assert sentences[2:4] == ["Refuted: nothing.", "Open:\n  - Fed-PNE has twice PF-PNE's regret (Rastrigin)"]
@@ -286,7 +287,7 @@ def test_who_has_less_regret_than_pf_pne_is_tested():
     assert "HOO has neither less nor more regret for certain;" in said
 
 
-def test_what_is_refuted_is_counted_by_subject():
+def test_what_is_refuted_is_counted_by_group():
     rows = comparisons(0.9, 0.0, 1.0)
     wrong = ["settings-garland", "settings-landmine", "fed-better-rastrigin", "ackley-hct"]
     rows.loc[rows["id"].isin(wrong), ["p_right", "p_wrong"]] = (1.0, 0.0)
@@ -294,7 +295,7 @@ def test_what_is_refuted_is_counted_by_subject():
     search = pd.DataFrame({"n_held": [20]})
     assert as_printed.in_short(search, verdicts, confirmation.complete_reading("printed", "paper"))[2] == (
         "Refuted: 1 about Fed-PNE (Rastrigin), 2 that one of PF-PNE's settings matters little (Garland, Landmine) and "
-        "1 that PF-PNE is close to a rival (Ackley: it has 0.90 of its regret)."
+        "1 that PF-PNE is close to a rival (Ackley: it has 0.90 times the rival's regret)."
     )
 
 
@@ -317,19 +318,19 @@ def test_where_every_rival_is_cut_no_lead_would_remain_and_each_ratio_of_a_close
     printed = confirmation.complete_reading("printed", "paper")
     _, leads, refuted = as_printed.in_short(pd.DataFrame({"n_held": [20]}), verdicts, printed)
     assert leads.endswith("to the rivals, too, none would remain shown.)")
-    assert "(Ackley: it has 0.90 and 0.40 of its regret)" in refuted
+    assert "(Ackley: it has 0.90 and 0.40 times the rival's regret)" in refuted
 
 
 def test_a_new_topic_says_where_its_words_go(monkeypatch):
     """A topic whose beginning is that of another is a new one, too; none gets the words of another."""
     assert {as_printed._topic(id_) for id_ in BY_ID} == set(as_printed.STATEMENT_TOPICS)
-    assert set(as_printed.STATEMENT_SUBJECTS) == set(as_printed.STATEMENT_TOPICS)
+    assert set(as_printed.STATEMENT_GROUPS) == set(as_printed.STATEMENT_TOPICS)
     for id_ in ("blin-first", "fed-grows-faster", "settings-more-garland"):
-        with pytest.raises(ValueError, match="STATEMENT_TOPICS and to STATEMENT_SUBJECTS in as_printed.py"):
+        with pytest.raises(ValueError, match="STATEMENT_TOPICS and to STATEMENT_GROUPS in as_printed.py"):
             as_printed._topic(id_)
     monkeypatch.setitem(as_printed.STATEMENT_TOPICS, "blin-first", "BLiN has less regret than PF-PNE")
-    with pytest.raises(ValueError, match="'blin-first' has no subject: add it to STATEMENT_SUBJECTS"):
-        as_printed._subject("blin-first-garland")
+    with pytest.raises(ValueError, match="'blin-first' has no group: add it to STATEMENT_GROUPS"):
+        as_printed._statement_group("blin-first-garland")
 
 
 def test_a_new_kind_of_statement_says_where_it_is_missing(monkeypatch):
@@ -343,9 +344,9 @@ def test_a_new_kind_of_statement_says_where_it_is_missing(monkeypatch):
     with pytest.raises(ValueError, match="_compared_algorithms in confirmation.py does not know"):
         confirmation.confirm(reading, 2)
     arguments = statement, reading, None, 2, 1, None
-    with pytest.raises(ValueError, match="_subject in confirmation.py does not know"):
+    with pytest.raises(ValueError, match="_measured_algorithm in confirmation.py does not know"):
         confirmation._compare(*arguments)
-    monkeypatch.setattr(confirmation, "_subject", lambda statement: "pf-pne")
+    monkeypatch.setattr(confirmation, "_measured_algorithm", lambda statement: "pf-pne")
     with pytest.raises(ValueError, match="_pairs in confirmation.py does not know"):
         confirmation._compare(*arguments)
     for module in (confirmation, as_printed):
@@ -675,10 +676,10 @@ def test_the_search_counts_what_holds(monkeypatch, tmp_path):
     monkeypatch.setattr(readings, "measure_readings", measure)
     monkeypatch.setattr(readings, "judge_statement", judge)
     table = readings.search("smoke", 3, "a bar", tmp_path)
-    assert list(table) == [*grid[0].choices, "n", "n_held", "n_searched", "held_ids", *(s.id for s in searched)]
+    assert list(table) == [*grid[0].choices, "n", "n_held", "n_statements", "held_ids", *(s.id for s in searched)]
     assert table[list(grid[0].choices)].to_dict("records") == [r.choices for r in grid]
     names = [s.id for s in searched]
-    assert table[["n", "n_held", "n_searched", "held_ids", *names]].to_numpy().tolist() == [
+    assert table[["n", "n_held", "n_statements", "held_ids", *names]].to_numpy().tolist() == [
         [1, 2, 3, "fed-far-rastrigin pf-stops-garland", 0.3, 1.7, 0.9],
         [2, 0, 3, "", 2.5, 0.1, 0.2],
         [1, 1, 3, "smallest-garland", 7.0, 8.0, 9.5],

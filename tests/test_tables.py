@@ -177,7 +177,7 @@ def test_times_and_ratios_are_shown(monkeypatch):
     ]
     cells = [(1, "pf-pne", "one", "garland", 1.5, 1.25, np.nan), (1, "pf-pne", "one", "ackley", 1.0, 1.0, 1.0)]
     cells += [(2, "pe", "two", "ackley", 0.5, 0.25, 0.75), (1, "pe", "one", "garland", 0.5, np.nan, np.nan)]
-    names = ["deviation", "algorithm", "other reading", "objective", "ratio", "low", "high"]
+    names = ["deviation", "algorithm", "other_choice", "objective", "ratio", "low", "high"]
     assert deviations.as_strings(pd.DataFrame(cells, columns=names)).to_numpy().tolist() == [
         ["*1*", "pf-pne", "one", "1.500 [1.250, nan]", "1 in every run"],
         ["*2*", "pe", "two", DASH, "0.500 [0.250, 0.750]"],

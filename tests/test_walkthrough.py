@@ -24,9 +24,9 @@ def test_the_trace_is_the_algorithms_own_run(M, T, noise, settings):
     trace, run = walkthrough.trace(problem, T, 5, **settings), simulate("pf-pne", problem, T, seed=5, **settings)
     assert np.array_equal(trace.run.regret, run.regret) and np.array_equal(trace.run.best, run.best)
     assert trace.sent[["t", "up", "down"]].to_numpy().tolist() == run.rounds.tolist()
-    cells = trace.cells
-    assert not cells.duplicated(["who", "depth", "index"]).any()
-    own = cells[cells["who"] != "server"]
+    nodes = trace.nodes
+    assert not nodes.duplicated(["who", "depth", "index"]).any()
+    own = nodes[nodes["who"] != "server"]
     assert own.groupby("who")["pulls"].sum().tolist() == [T] * M
     for who, mine in own.groupby("who"):
         m = int(who[-1]) - 1
@@ -38,15 +38,15 @@ def test_the_trace_is_the_algorithms_own_run(M, T, noise, settings):
 
 def test_every_node_has_the_fate_that_its_children_show():
     problem = make_problem("garland", 3)
-    cells = walkthrough.trace(problem, 10_000, 0, Delta=0.1).cells
-    kept = cells["fate"].isin([walkthrough.BY_SERVER, walkthrough.BY_CLIENT, walkthrough.BROUGHT_BACK])
-    for _, mine in cells.groupby("who"):
-        nodes = set(zip(mine["depth"], mine["index"], strict=True))
+    nodes = walkthrough.trace(problem, 10_000, 0, Delta=0.1).nodes
+    kept = nodes["fate"].isin([walkthrough.KEPT_BY_SERVER, walkthrough.KEPT_BY_CLIENT, walkthrough.KEPT_BY_CLIENT_ONLY])
+    for _, mine in nodes.groupby("who"):
+        here = set(zip(mine["depth"], mine["index"], strict=True))
         deepest = mine["depth"].max()
         for h, i, stays in zip(mine["depth"], mine["index"], kept[mine.index], strict=True):
             if h < deepest:
-                assert ((h + 1, 2 * i) in nodes) == ((h + 1, 2 * i - 1) in nodes) == stays
-    stays = cells[cells["fate"] == walkthrough.BY_SERVER].groupby("who")[["depth", "index"]].agg(list)
+                assert ((h + 1, 2 * i) in here) == ((h + 1, 2 * i - 1) in here) == stays
+    stays = nodes[nodes["fate"] == walkthrough.KEPT_BY_SERVER].groupby("who")[["depth", "index"]].agg(list)
     assert len(stays) == 4 and all(stays[column].map(tuple).nunique() == 1 for column in stays)  # what was broadcast
 
 

@@ -24,7 +24,7 @@ from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.progress import progress
 from pfpne.paper.run.results import run_experiment
 from pfpne.paper.run.rows import rows_of_runs
-from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
+from pfpne.paper.run.selections import PAPER_SYNTHETIC_OBJECTIVES
 from pfpne.paper.run.workers import run_in_order
 from pfpne.problems import OBJECTIVES
 from pfpne.simulation.record import Run
@@ -102,7 +102,7 @@ class Study:
             The study at the parameters' scale, under each noise of their profile, on both kinds of cells.
         """
         profile = PROFILES[p.profile]
-        conditions = [ClaimCondition(f"{noise}", noise, SYNTHETIC_OBJECTIVES) for noise in profile.noises]
+        conditions = [ClaimCondition(f"{noise}", noise, PAPER_SYNTHETIC_OBJECTIVES) for noise in profile.noises]
         conditions.append(ClaimCondition("landmine", profile.landmine_noise, ("landmine",)))
         for condition in (*conditions,):  # in one dimension the two kinds of cells are the same
             wide = tuple(f for f in condition.objectives if OBJECTIVES[f].d > 1)

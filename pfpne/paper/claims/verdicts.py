@@ -121,11 +121,15 @@ def read_claims() -> Iterator[Claim]:
 
 CLAIMS = tuple(read_claims())
 CLAIM_TABLE_COLUMNS = [  # the columns of the three tables of `evaluate_claims`; "noise": the name of a ClaimCondition
-    "id whose over_noises family where_in_paper hypothesis noise cells Delta verdict decided_by measured runs k"
-    " p_right p_wrong",
-    "id noise cells Delta what n mean low high ratio ratio_low ratio_high side limit p_right p_wrong"
-    " undecidable_reason",
-    "id noise cells Delta what side violation",
+    (
+        *("id", "whose", "over_noises", "family", "where_in_paper", "hypothesis", "noise", "cells", "Delta"),
+        *("verdict", "decided_by", "measured", "runs", "k", "p_right", "p_wrong"),
+    ),
+    (
+        *("id", "noise", "cells", "Delta", "what", "n", "mean", "low", "high", "ratio", "ratio_low", "ratio_high"),
+        *("side", "limit", "p_right", "p_wrong", "undecidable_reason"),
+    ),
+    ("id", "noise", "cells", "Delta", "what", "side", "violation"),
 ]
 
 
@@ -172,7 +176,7 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
         comparisons += [head | row for row in rows]
     violations = [row for row in comparisons if "violation" in row]
     tables = zip((verdicts, comparisons, violations), CLAIM_TABLE_COLUMNS, strict=True)
-    return tuple(pd.DataFrame(rows, columns=names.split()) for rows, names in tables)
+    return tuple(pd.DataFrame(rows, columns=names) for rows, names in tables)
 
 
 def head_of_rows(claim: Claim, study: Study, condition: ClaimCondition, Delta: str) -> dict:

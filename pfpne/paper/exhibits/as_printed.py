@@ -92,18 +92,18 @@ def in_short(table: pd.DataFrame, verdicts: pd.DataFrame, printed: Reading) -> l
         The sentences.
     """
     refuted = verdicts[verdicts["verdict"] == REFUTED]
-    subjects = []
-    for subject, rows in refuted.groupby(refuted["id"].map(_subject), sort=False):
+    groups = []
+    for group, rows in refuted.groupby(refuted["id"].map(_statement_group), sort=False):
         objectives = ", ".join(dict.fromkeys(map(title, rows["objective"])))
-        ratios = f": it has {listed([f'{ratio:.2f}' for ratio in rows['ratio']])} of its regret"
-        subjects.append(f"{len(rows)} {subject} ({objectives}{ratios if subject == CLOSE else ''})")
-    most_held = table["n_held"].max()
+        ratios = f": it has {listed([f'{ratio:.2f}' for ratio in rows['ratio']])} times the rival's regret"
+        groups.append(f"{len(rows)} {group} ({objectives}{ratios if group == CLOSE else ''})")
+    most_held, n_best = table["n_held"].max(), _count_best(table)
     return [
-        f"{_reading_in_words(verdicts, printed)} We searched {len(table):,} readings. At most {most_held} of"
-        f" the {len(SEARCHED_STATEMENTS)} statements in the search hold, in {_count_best(table)} readings. *Printed* is"
-        " the simplest of these.",
+        f"{_reading_in_words(verdicts, printed)} We searched {len(table):,} readings. No reading makes more"
+        f" than {most_held} of the {len(SEARCHED_STATEMENTS)} searched statements hold; {n_best}"
+        f" {'reading reaches' if n_best == 1 else 'readings reach'} {most_held}. *Printed* is the simplest of these.",
         _smallest_in_words(verdicts),
-        f"Refuted: {listed(subjects) if subjects else 'nothing'}.",
+        f"Refuted: {listed(groups) if groups else 'nothing'}.",
     ]
 
 
@@ -209,7 +209,7 @@ def _counts_by_design(verdicts: pd.DataFrame) -> str:
     )
 
 
-CLOSE, ON_FED_PNE = "that PF-PNE is close to a rival", "about Fed-PNE"  # subjects of statements
+CLOSE, ON_FED_PNE = "that PF-PNE is close to a rival", "about Fed-PNE"  # groups of statements
 STATEMENT_TOPICS = {  # the topic of a statement -> the statement in a few words
     "smallest": "PF-PNE has the smallest regret of the paper's five",
     "depends": "identical clients halve Fed-PNE's regret",
@@ -231,7 +231,7 @@ STATEMENT_TOPICS = {  # the topic of a statement -> the statement in a few words
 NOT_ON_REGRET = ("differ", "fed-grows", "pf-stops")  # topics: on the clients, and on communication
 
 
-STATEMENT_SUBJECTS = {  # the topic of a statement -> its subject, by which `in_short` groups statements
+STATEMENT_GROUPS = {  # the topic of a statement -> the group in which `in_short` counts it
     "smallest": "that PF-PNE has the smallest regret",
     "depends": ON_FED_PNE,
     "differ": ON_FED_PNE,
@@ -256,7 +256,7 @@ def _topic(statement_id: str) -> str:
     if topic not in STATEMENT_TOPICS:
         raise ValueError(
             f"the statement {statement_id!r} has the new topic {topic!r}: add it to STATEMENT_TOPICS and to "
-            "STATEMENT_SUBJECTS in as_printed.py, and to NOT_ON_REGRET there if it is not about regret"
+            "STATEMENT_GROUPS in as_printed.py, and to NOT_ON_REGRET there if it is not about regret"
         )
     return topic
 
@@ -278,12 +278,12 @@ def _list_below(rows: pd.DataFrame) -> str:
     return "".join(f"\n  - {words}" for words in _topics_in_words(rows)) or " nothing."
 
 
-def _subject(statement_id: str) -> str:
-    """The subject of a statement, a value of STATEMENT_SUBJECTS."""
+def _statement_group(statement_id: str) -> str:
+    """The group of a statement, a value of STATEMENT_GROUPS."""
     topic = _topic(statement_id)
-    if topic not in STATEMENT_SUBJECTS:
-        raise ValueError(f"the topic {topic!r} has no subject: add it to STATEMENT_SUBJECTS in as_printed.py")
-    return STATEMENT_SUBJECTS[topic]
+    if topic not in STATEMENT_GROUPS:
+        raise ValueError(f"the topic {topic!r} has no group: add it to STATEMENT_GROUPS in as_printed.py")
+    return STATEMENT_GROUPS[topic]
 
 
 NOT_PLOTTED = ("pe", "hoo", "blin")  # algorithms that the paper's figures leave out; their regret is compared here
@@ -309,13 +309,12 @@ def algorithms_not_plotted_in_words(ranking: pd.DataFrame, by_name: bool) -> str
     clauses = []
     for name in NOT_PLOTTED:
         groups = decided[decided["algorithm"] == name].groupby("verdict")["objective"]
-        parts = [
-            f"{word} on {listed(map(title, groups.get_group(verdict))) if by_name else groups.size()[verdict]}"
-            for verdict, word in ((SHOWN, "less"), (REFUTED, "more"))
-            if verdict in groups.groups
-        ]
-        words = " and ".join(parts).replace(" on ", " regret on ", 1)
-        clauses.append(f"{label(name)} has {words or 'neither less nor more regret for certain'}")
+        parts = []
+        for verdict, word in ((SHOWN, "less"), (REFUTED, "more")):
+            if verdict in groups.groups:
+                where = listed(map(title, groups.get_group(verdict))) if by_name else groups.size()[verdict]
+                parts.append(f"{word}{'' if parts else ' regret'} on {where}")
+        clauses.append(f"{label(name)} has {' and '.join(parts) or 'neither less nor more regret for certain'}")
     return (
         "The paper's figures leave out PE, HOO and BLiN, another single-client search. Compared with PF-PNE on"
         f" {ranking['objective'].nunique()} objectives, {'; '.join(clauses)}. On the other objectives it is open which"
@@ -337,7 +336,7 @@ def model_in_words(statements: pd.DataFrame) -> str:
         The sentences.
     """
     model, reading = statements[statements["reading"] == "model"], READING_PRESETS["model"]
-    noise, _ = noise_in_words(reading.noises[0]).split()  # without "rewards"
+    noise = noise_in_words(reading.noises[0]).removesuffix(" rewards")
     counts = _counts_in_words(model[~model["by_design"].astype(bool)])
     return (
         f"*Model* has rewards in [0, 1], as the paper asks ({noise}; no noise on Landmine), and T ="

@@ -19,7 +19,7 @@ from pfpne.paper.run import cache
 from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.progress import progress
-from pfpne.paper.run.selections import SYNTHETIC_OBJECTIVES
+from pfpne.paper.run.selections import PAPER_SYNTHETIC_OBJECTIVES
 from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
@@ -110,7 +110,7 @@ def measure_assumptions(p: Parameters, folder: Path = RESULTS_FOLDER) -> tuple[p
     places = [
         (objective, shift, cells, run)
         for objective, row in OBJECTIVES.items()
-        if objective in (*SYNTHETIC_OBJECTIVES, "landmine")  # the paper's
+        if objective in (*PAPER_SYNTHETIC_OBJECTIVES, "landmine")  # the paper's
         for shift in (GRIDS[p.profile].shifts if objective != "landmine" else (0.0,))
         for cells in (CELLS if row.d > 1 else CELLS[:1])  # in one dimension both kinds are the same
         for run in range(p.n_runs)

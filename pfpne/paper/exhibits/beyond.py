@@ -30,7 +30,7 @@ from pfpne.paper.run.notebooks import SITES_PARAMETERS
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.results import Results
-from pfpne.paper.run.selections import BEYOND_ALGORITHMS, SYNTHETIC_OBJECTIVES
+from pfpne.paper.run.selections import BEYOND_ALGORITHMS, PAPER_SYNTHETIC_OBJECTIVES
 from pfpne.paper.show.export import Exhibit, as_latex, table_exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, new_figure, our_style
 from pfpne.paper.show.style import (
@@ -63,7 +63,7 @@ def scenarios(p: Parameters) -> Iterator[tuple[str, float | str, str, dict]]:
     """(objective, noise, client kind, changes of the experiment) of each scenario."""
     for client_kind, shift in CLIENT_SHIFTS.items():
         changes = {"shift": p.shift if shift is None else shift, "common_shift": COMMON_SHIFT}
-        for objective in SYNTHETIC_OBJECTIVES:
+        for objective in PAPER_SYNTHETIC_OBJECTIVES:
             for noise in PROFILES[p.profile].noises:
                 yield objective, noise, client_kind, changes
     yield "landmine", PROFILES[p.profile].landmine_noise, LANDMINE_CLIENT_KIND, {}
@@ -116,8 +116,9 @@ def compare_contenders(runs: dict, p: Parameters) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per scenario and contender, named in the column variant. ratio, low, high: the contender's mean R(T)/M
-        over PF-PNE+'s, with a 95 % interval. p_better, p_worse: the p-values of the sign-flip test of the differences,
-        as in pfpne.paper.claims.stats. regret, n: the mean, and the number of runs. lower: R(T)/M of the oracle.
+        over PF-PNE+'s, with a 95 % interval. p_less, p_more: the p-values of sign-flip tests under the nulls
+        "not less regret than PF-PNE+" and "not more". regret, n: the mean, and the number of runs. lower: R(T)/M of the
+        oracle.
     """
     rows = []
     for (objective, noise, client_kind), contenders in runs.items():
@@ -128,10 +129,10 @@ def compare_contenders(runs: dict, p: Parameters) -> pd.DataFrame:
             theirs = regrets(results, contender)
             rng = stream(p.seed, objective, str(noise), client_kind, contender, "beyond")
             ratio, low, high = stats.ratio_interval(theirs, reference, rng)
-            better, worse = stats.sign_flip(theirs - reference, rng)
+            p_less, p_more = stats.sign_flip(theirs - reference, rng)
             row = {"objective": objective, "noise": noise, "clients": client_kind, "variant": contender, "n": n_runs}
             row |= {"regret": theirs.mean(), "ratio": ratio, "low": low, "high": high}
-            rows.append(row | {"p_better": better, "p_worse": worse, "lower": lower})
+            rows.append(row | {"p_less": p_less, "p_more": p_more, "lower": lower})
     return pd.DataFrame(rows)
 
 
@@ -179,9 +180,9 @@ def sentences(table: pd.DataFrame) -> list[str]:
     list of str
         The sentences, in Markdown.
     """
-    by_cell = table.groupby(["objective", "noise", "clients"], sort=False)
-    best = by_cell[["variant", "regret"]].apply(lambda cell: cell[cell["variant"].isin(BEYOND_RIVALS)]["regret"].min())
-    reference = by_cell[["variant", "regret", "lower"]].apply(lambda cell: cell[cell["variant"] == REFERENCE].iloc[0])
+    by_scenario = table.groupby(["objective", "noise", "clients"], sort=False)[["variant", "regret", "lower"]]
+    best = by_scenario.apply(lambda rows: rows.loc[rows["variant"].isin(BEYOND_RIVALS), "regret"].min())
+    reference = by_scenario.apply(lambda rows: rows[rows["variant"] == REFERENCE].iloc[0])
     ratio = reference["regret"].astype(float) / best
     identical = ratio[ratio.index.get_level_values("clients") == "alike"]
     worst = ratio.idxmax()
@@ -372,8 +373,8 @@ def tabulate_sites(p: Parameters) -> Exhibit:
         f"interval is above 0 in {(pooled['low'] > 0).sum()} of {len(pooled)} rows, and below 0 in "
         f"{(pooled['high'] < 0).sum()}."
     )
-    cells = pd.DataFrame({"Variant": pooled["against"]})
-    cells["PF-PNE+ minus it"] = [
+    strings = pd.DataFrame({"Variant": pooled["against"]})
+    strings["PF-PNE+ minus it"] = [
         f"{row.difference:+.4f} [{row.low:+.4f}, {row.high:+.4f}]" for row in pooled.itertuples()
     ]
-    return table_exhibit("beyond_sites", caption, cells, {"beyond_sites": table}, as_latex(cells, "lr"))
+    return table_exhibit("beyond_sites", caption, strings, {"beyond_sites": table}, as_latex(strings, "lr"))

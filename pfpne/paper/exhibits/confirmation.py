@@ -90,7 +90,7 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
         One row per statement and comparison: id, objective, what (the name of the comparison), n, ratio (of means) with
         its 95 % bootstrap interval low, high, wins (the number of runs in which the comparison is as stated), p_right
         and p_wrong (p-values under the nulls "it is false" and "it is true", by sign-flip tests of the paired
-        differences, not corrected), last_phase_share (the mean share of T in the last phase of the statement's subject,
+        differences, not corrected), last_phase_share (the mean share of T in the last phase of the measured algorithm,
         if that is PF-PNE or Fed-PNE), other_last_phase_share (this share for the algorithm that it is compared with).
     """
     jobs = {}
@@ -104,8 +104,7 @@ def confirm(reading: Reading, n_runs: int, n_jobs=None, bar=None, folder: Path =
     values = {job: at_horizons[0] for job, at_horizons in zip(order, measured, strict=True)}
 
     def measured_of(objective: str, name: str) -> MeasuredRuns:
-        columns = zip(*(values[objective, name, run] for run in range(n_runs)), strict=True)
-        return MeasuredRuns(*(np.array(column, dtype=float) for column in columns))
+        return MeasuredRuns.from_rows([values[objective, name, run] for run in range(n_runs)])
 
     rows = []
     for statement in STATEMENTS:
@@ -123,11 +122,11 @@ def _compared_algorithms(statement: Statement, reading: Reading) -> list[str]:
     return names[statement.kind]
 
 
-def _subject(statement: Statement) -> str:
+def _measured_algorithm(statement: Statement) -> str:
     """The algorithm whose regret a statement is about."""
     names = {"ratio": statement.numerator, "settings": "pf-pne", "global": "fed-pne"}
     if statement.kind not in names:
-        raise unknown_kind(statement, "_subject in confirmation.py")
+        raise unknown_kind(statement, "_measured_algorithm in confirmation.py")
     return names[statement.kind]
 
 
@@ -141,20 +140,20 @@ def _compare(statement: Statement, reading: Reading, measured_of, n_runs: int, n
         return [{**head, **row, "p_right": 0.0 if is_shown else 1.0, "p_wrong": 1.0 if is_shown else 0.0}]
     pairs = _pairs(statement, reading, measured_of, n_runs, n_jobs, folder)
     share_of = functools.partial(_last_phase_share, statement.objective, reading, n_runs, n_jobs, folder)
-    subject = _subject(statement)
-    others = statement.rivals(reading) if statement.kind == "ratio" else [subject] * len(pairs)
+    algorithm = _measured_algorithm(statement)
+    others = statement.rivals(reading) if statement.kind == "ratio" else [algorithm] * len(pairs)
     rows = []
     for (name, a, b), other in zip(pairs, others, strict=True):
         rng = stream(CONFIRMATION_SEED, "statements", statement.id, name)
         ratio, low, high = stats.ratio_interval(a, b, rng)
-        excess = [a - statement.below * b] if statement.below is not None else []
-        excess += [statement.above * b - a] if statement.above is not None else []
-        p = np.array([stats.sign_flip(x, rng) for x in excess])
+        violations = [a - statement.below * b] if statement.below is not None else []
+        violations += [statement.above * b - a] if statement.above is not None else []
+        p = np.array([stats.sign_flip(violation, rng) for violation in violations])
         row = {"what": name, "n": n_runs, "ratio": ratio, "low": low, "high": high}
-        row |= {"wins": int(np.all([x < 0 for x in excess], axis=0).sum())}
+        row |= {"wins": int(np.all([violation < 0 for violation in violations], axis=0).sum())}
         p_right, p_wrong = stats.combine_p_values(p)
         row |= {"p_right": p_right, "p_wrong": p_wrong}
-        row |= {"last_phase_share": share_of(subject), "other_last_phase_share": share_of(other)}
+        row |= {"last_phase_share": share_of(algorithm), "other_last_phase_share": share_of(other)}
         rows.append(head | row)
     return rows
 
@@ -183,7 +182,7 @@ def _pairs(statement: Statement, reading: Reading, measured_of, n_runs: int, n_j
         a = measured_of(statement.objective, statement.numerator).regret
         regrets = {name: measured_of(statement.objective, name).regret for name in statement.rivals(reading)}
         return [(f"{_label(statement.numerator)} / {_label(name)}", a, b) for name, b in regrets.items()]
-    experiment = reading.experiment(statement.objective, _subject(statement), CONFIRMATION_SEED, n_runs)
+    experiment = reading.experiment(statement.objective, _measured_algorithm(statement), CONFIRMATION_SEED, n_runs)
     if statement.kind == "global":
         rows = summarize(replace(experiment, global_regret=True), n_jobs, folder)
         return [("global / local", rows["global_regret"].to_numpy(), rows["regret"].to_numpy())]

@@ -124,7 +124,7 @@ OTHER_CHOICES = (
     ),
     OtherChoice(26, "hct-pyxab", "delta = 1/M, as PF-PNE's", settings=lambda M: {"delta": 1 / M}),
 )
-DEVIATION_COLUMNS = ("deviation", "algorithm", "other reading", "objective", "runs", "ratio", "low", "high")
+DEVIATION_COLUMNS = ("deviation", "algorithm", "other_choice", "objective", "runs", "ratio", "low", "high")
 
 
 def measure_deviations(study: Study) -> pd.DataFrame:
@@ -178,7 +178,7 @@ def as_strings(table: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         One row per choice, one column per objective.
     """
-    names = {"deviation": "#", "algorithm": "Algorithm", "other reading": "Other reading"}
+    names = {"deviation": "#", "algorithm": "Algorithm", "other_choice": "Other choice"}
     strings = table.assign(deviation=table["deviation"].map("*{}*".format), text=table.apply(_ratio_in_words, axis=1))
     strings = strings.set_index([*names, "objective"])["text"].unstack(sort=False, fill_value=DASH)
     return strings[table["objective"].unique()].rename_axis(columns=None).reset_index().rename(columns=names)

@@ -386,10 +386,10 @@ def _sparse(u: np.ndarray) -> np.ndarray:
 def simulate_drawn(name: str, scenario: DrawnScenario, run: int, cells: str = "random", **settings) -> Measurements:
     """Simulate an algorithm in one run of a scenario: problem, cells and noise are the same for every algorithm."""
     problem = DrawnProblem(scenario, run)
-    return simulate_with(problem.streams(), name, problem, scenario.horizon, cells=cells, **settings)
+    return simulate_with_streams(problem.streams(), name, problem, scenario.horizon, cells=cells, **settings)
 
 
-def simulate_with(
+def simulate_with_streams(
     streams: list, name: str | Algorithm, problem: Problem, horizon: int, noise=None, cells: str = "random", **settings
 ) -> Measurements:
     """Simulate an algorithm as `pfpne.simulate` does, with these streams instead of the problem's own.

@@ -5,6 +5,7 @@ import pandas as pd
 
 from pfpne.paper.claims import stats
 from pfpne.paper.claims.evidence import Study
+from pfpne.paper.claims.outcomes import PAPER_SETTINGS
 from pfpne.paper.run.selections import APPENDIX_OBJECTIVES
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, in_order, legend, log_ticks, new_figure, our_style
@@ -100,12 +101,14 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
     row_names = table["objective"].map(title) + np.where(table["cells"] == "cyclic", ", cyclic", "")
     table = table.assign(row=row_names)
     order = [row for f in TITLES for row in (title(f), f"{title(f)}, cyclic") if row in set(row_names)]
-    synthetic = [row for row in order if not row.startswith("Landmine")]
-    landmine = [row for row in order if row.startswith("Landmine")]
+    of_landmine = set(row_names[table["objective"] == "landmine"])
+    synthetic = [row for row in order if row not in of_landmine]
+    landmine = [row for row in order if row in of_landmine]
     caption = (
-        "Regret R(T)/M of each algorithm over PF-PNE's (Delta = 0.01): left of the line an algorithm has less regret"
-        f" than PF-PNE. M = {study.n_clients} clients, T = {study.horizon:,}, n = {' or '.join(map(str, runs))} paired"
-        " runs. Ratios of means with bootstrap 95 % intervals. Pale: cyclic cells, which PyXAB's default does not use."
+        f"Regret R(T)/M of each algorithm over PF-PNE's (Delta = {PAPER_SETTINGS.Delta:g}): left of the line an"
+        f" algorithm has less regret than PF-PNE. M = {study.n_clients} clients, T = {study.horizon:,}, n ="
+        f" {' or '.join(map(str, runs))} paired runs. Ratios of means with bootstrap 95 % intervals. Pale: cyclic"
+        " cells, which PyXAB's default does not use."
     )
 
     width = PAGE if len(noises) > 1 else 0.75 * PAGE

@@ -81,7 +81,7 @@ def claim_blocks(folder: Path) -> list[Block]:
         f" verdict, that verdict follows. {verdict_tables.VERDICT_LEGEND}\n\n"
     )
     page, measured = "docs/claims.md", deviations.as_strings(pd.read_csv(folder / "deviations.csv"))
-    measured = measured.rename(columns={"Other reading": "Other choice"} | {name: title(name) for name in TITLES})
+    measured = measured.rename(columns={name: title(name) for name in TITLES})
     in_panels = (
         f"{as_markdown(verdict_tables.primary_as_strings(primary))}\n{verdict_tables.without_phase_rule(primary)}\n"
     )

@@ -78,7 +78,7 @@ COMPETITORS = {"HCT, Fed1-UCB, FN-UCB": ("hct-pyxab", "fed1-ucb", "fn-ucb"), "Fe
 IDENTICAL_FED_PNE = "fed-pne, identical clients"
 COUNTED_KINDS = ("difference", "grows", "stops")  # statements of these kinds are counted run by run, not compared
 # For these algorithms, results at shorter horizons are read off the run to the longest one.
-READ_OFF = tuple(name for name in PAPER_ALGORITHMS if ALGORITHMS[name].ignores_horizon)
+HORIZON_FREE = tuple(name for name in PAPER_ALGORITHMS if ALGORITHMS[name].ignores_horizon)
 
 
 @dataclass(frozen=True)
@@ -227,6 +227,11 @@ class MeasuredRuns:
     last: np.ndarray
     rounds: np.ndarray
 
+    @classmethod
+    def from_rows(cls, rows: list[list]) -> MeasuredRuns:
+        """Make the measurements from one row of `measure_run` per run."""
+        return cls(*(np.array(column, dtype=float) for column in zip(*rows, strict=True)))
+
 
 def measure_stored(experiment: Experiment, run: int, variant: str, horizons: tuple[int, ...], folder: Path) -> list:
     """The values of `measure_run` at each of the horizons of one run.
@@ -282,7 +287,7 @@ def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, f
         n, T = n_runs_of(reading), reading.T
         longest = max((x for x in horizons if reading.M * x <= MAX_SEARCH_PULLS), default=T)
         step = max(1, longest // 500)
-        at_once = name in READ_OFF and all(x % step == 0 for x in horizons)
+        at_once = name in HORIZON_FREE and all(x % step == 0 for x in horizons)
         experiment = reading.experiment(objective, name, SEARCH_SEED, n, longest if at_once else T)
         at_horizons = tuple(x for x in horizons if x <= longest) if at_once else (T,)
         for run in range(n):
@@ -293,9 +298,7 @@ def measure_readings(readings: list[Reading], horizons, n_jobs=None, bar=None, f
     measured: dict = {}
     for key, job, k in places:
         measured.setdefault(key, []).append(values[job][k])
-    return {
-        key: MeasuredRuns(*(np.array(column) for column in zip(*rows, strict=True))) for key, rows in measured.items()
-    }
+    return {key: MeasuredRuns.from_rows(rows) for key, rows in measured.items()}
 
 
 @functools.cache
@@ -348,7 +351,7 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -
     Returns
     -------
     pandas.DataFrame
-        One row per reading: its choices, n (runs), n_held (the number of statements that hold), n_searched (the
+        One row per reading: its choices, n (runs), n_held (the number of statements that hold), n_statements (the
         number of statements), held_ids (the ids of those that hold), and one column per statement with its ratio.
     """
     readings = all_readings(profile)
@@ -361,7 +364,7 @@ def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -
             **reading.choices,
             "n": n_runs_of(reading),
             "n_held": len(held),
-            "n_searched": len(SEARCHED_STATEMENTS),
+            "n_statements": len(SEARCHED_STATEMENTS),
             "held_ids": " ".join(held),
         }
         rows.append(head | {name: ratio for name, (ratio, _) in judged.items()})

@@ -80,8 +80,8 @@ def draw(results: Results, p: Parameters) -> Exhibit:
         The figure, and its curves as CSV: objective, noise, algorithm, t, runs, mean and std of R(t)/M.
     """
     experiment = results.experiment
-    stem, subject = f"regret_{name_of_file(experiment, p)}", f" on {problem_in_words(experiment)}"
-    return _draw([[results]], stem, subject, p, n_points=250)
+    stem, caption_subject = f"regret_{name_of_file(experiment, p)}", f" on {problem_in_words(experiment)}"
+    return _draw([[results]], stem, caption_subject, p, n_points=250)
 
 
 def main_panels(synthetic: dict, landmine: Results, p: Parameters) -> list[Exhibit]:
@@ -108,7 +108,7 @@ def main_panels(synthetic: dict, landmine: Results, p: Parameters) -> list[Exhib
         figures.append(
             _panel([[synthetic[objective, noise] for objective in APPENDIX_OBJECTIVES]], f"appendix_{mark}", p)
         )
-    return figures + ([_panel(rows, "main_regimes", p)] if len(rows) > 1 else [])
+    return figures + ([_panel(rows, "main_noises", p)] if len(rows) > 1 else [])
 
 
 def cells_panel(results: list[Results], cells: str, p: Parameters) -> Exhibit:
@@ -131,7 +131,7 @@ def cells_panel(results: list[Results], cells: str, p: Parameters) -> Exhibit:
     return _panel(_two_by_two(results), f"main_{cells}{'_printed' * (p.reading == 'printed')}", p)
 
 
-def simple_panel(synthetic: dict, landmine: Results, p: Parameters) -> Exhibit:
+def simple_regret_panel(synthetic: dict, landmine: Results, p: Parameters) -> Exhibit:
     """Draw the simple regret of the points deployed: the main figure's objectives, under each noise of the reading.
 
     Parameters
@@ -151,7 +151,7 @@ def simple_panel(synthetic: dict, landmine: Results, p: Parameters) -> Exhibit:
     rows = _rows_by_noise(synthetic, landmine)
     if len(rows) == 1:
         return _panel(_two_by_two(rows[0]), f"simple_{p.reading}", p, simple=True)
-    return _panel(rows, "simple_regimes", p, simple=True)
+    return _panel(rows, "simple_noises", p, simple=True)
 
 
 def _noises_of(synthetic: dict) -> list:
@@ -176,24 +176,32 @@ def _two_by_two(results: list[Results]) -> list[list[Results]]:
 def _panel(rows: list[list[Results | None]], name: str, p: Parameters, simple: bool = False) -> Exhibit:
     """Several objectives side by side, None for an empty place: in rows of two, or in one row per noise."""
     noises = list(dict.fromkeys(row[0].experiment.noise for row in rows))
-    subject = f' under the reading "{p.reading}": {", ".join(map(noise_in_words, noises))}'
+    caption_subject = f' under the reading "{p.reading}": {", ".join(map(noise_in_words, noises))}'
     landmine = [
-        cell.experiment.noise for row in rows for cell in row if cell and cell.experiment.objective == "landmine"
+        results.experiment.noise
+        for row in rows
+        for results in row
+        if results and results.experiment.objective == "landmine"
     ]
     if landmine and landmine[0] not in noises:
-        subject += f" (landmine: {noise_in_words(landmine[0])})"
-    return _draw(rows, f"panel_{name}", subject, p, PANEL_POINTS[p.reading], simple)
+        caption_subject += f" (landmine: {noise_in_words(landmine[0])})"
+    return _draw(rows, f"panel_{name}", caption_subject, p, PANEL_POINTS[p.reading], simple)
 
 
 def _draw(
-    rows: list[list[Results | None]], stem: str, subject: str, p: Parameters, n_points: int, simple: bool = False
+    rows: list[list[Results | None]],
+    stem: str,
+    caption_subject: str,
+    p: Parameters,
+    n_points: int,
+    simple: bool = False,
 ) -> Exhibit:
     column = "simple_regret" if simple else "regret"
     curves = [
         [results and regret_curves(_thin_out(results.regret, n_points), column) for results in row] for row in rows
     ]
     experiments = [[results and results.experiment for results in row] for row in rows]
-    return draw_curves(curves, experiments, stem, subject, p, simple)
+    return draw_curves(curves, experiments, stem, caption_subject, p, simple)
 
 
 @our_style()
@@ -201,7 +209,7 @@ def draw_curves(
     curves: list[list[pd.DataFrame | None]],
     experiments: list[list[Experiment | None]],
     stem: str,
-    subject: str,
+    caption_subject: str,
     p: Parameters,
     simple: bool,
 ) -> Exhibit:
@@ -214,7 +222,7 @@ def draw_curves(
     banded = _choose_banded(names)
     left_out = ", ".join(label(name) for name in in_order(table["algorithm"]) if name not in names)
     caption = (
-        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{subject}. "
+        f"{'Simple regret of the point deployed' if simple else 'Average cumulative regret'}{caption_subject}. "
         f"{scale_in_words(p, table['runs'].max())}, {experiments[0][0].cells} cells. Lines are means over the runs. "
         f"Bands, for {_bands_in_words(banded, names)}, are \N{PLUS-MINUS SIGN}1 standard "
         "deviation over the runs. They are cut where they leave the range of the lines."
@@ -244,9 +252,9 @@ def draw_curves(
 
 
 def _choose_plotted(algorithms: Iterable[str], p: Parameters) -> list[str]:
-    """The algorithms that have a line: all requested ones, or, by default, a selection of the usual ones."""
-    usual = set(p.algorithms) == set(RANKED_ALGORITHMS)
-    return [name for name in in_order(algorithms) if not usual or name in (*PLOTTED_ALGORITHMS, *THIN_ALGORITHMS)]
+    """The algorithms that have a line: all that were given, or a selection of the default ones."""
+    is_default = set(p.algorithms) == set(RANKED_ALGORITHMS)
+    return [name for name in in_order(algorithms) if not is_default or name in (*PLOTTED_ALGORITHMS, *THIN_ALGORITHMS)]
 
 
 def _choose_banded(names: list[str]) -> list[str]:

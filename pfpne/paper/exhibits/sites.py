@@ -67,14 +67,16 @@ SITE_COLUMNS = {
 }
 GP_SHARED = "Gaussian processes, sites together"
 PF_PNE_PLUS = "PF-PNE+, sites together"
-GP_ALONE = "Gaussian process, each alone"
+GP_ALONE, TPE_ALONE = "Gaussian process, each alone", "Optuna's TPE, each alone"
+RANDOM_ALONE = "random search, each alone"
+WAYS_ALONE = (GP_ALONE, TPE_ALONE, RANDOM_ALONE)
 POOLED = "pooled images, one machine"
 WAYS = {  # the compared ways: the algorithm (or Optuna), whether on pooled data, and its settings
     GP_SHARED: ("gp-shared", False, {}),
     PF_PNE_PLUS: ("pf-pne+", False, {}),
     GP_ALONE: ("gp", False, {}),
-    "Optuna's TPE, each alone": ("optuna", False, {}),
-    "random search, each alone": ("random", False, {}),
+    TPE_ALONE: ("optuna", False, {}),
+    RANDOM_ALONE: ("random", False, {}),
     POOLED: ("gp", True, {}),
 }
 WAYS_IN_PARTS = {  # PF-PNE+ part by part, and its search alone
@@ -338,7 +340,7 @@ def sentences(differences: pd.DataFrame) -> list[str]:
     lines = []
     for setting, rows in differences.groupby("setting", sort=False):
         rows = rows[rows["site"] == "all"]
-        alone = rows[rows["against"].isin([way for way in WAYS if way.endswith("each alone")])]
+        alone = rows[rows["against"].isin(WAYS_ALONE)]
         better, within_chance = alone[alone["high"] < 0], alone[alone["low"] <= 0]
         if rows["n"].min() < MIN_RUNS:
             verdict, why = "there are too few runs for a verdict", ""

@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from pfpne import problems
 from pfpne.paper.claims.claim_tests import c_of_noise
 from pfpne.paper.claims.evidence import IDENTICAL_CLIENT_CHANGES, Study
+from pfpne.paper.claims.outcomes import PAPER_SETTINGS
 from pfpne.paper.exhibits import variants
 from pfpne.paper.run.selections import ONE_PER_DIMENSION
 from pfpne.paper.show.export import Exhibit
@@ -29,8 +30,8 @@ CHOICES = {  # choice -> its values, the paper's or ours first
     "T": (1.0, 0.1),  # of the study's
     "noise": (),  # of the profile
     "clients": (0.1, "alike", 0.3),  # their shift
-    "Delta": (0.01, "true"),
-    "c": (0.1, 0.05, 0.2),  # of PF-PNE, Fed-PNE and PE
+    "Delta": (PAPER_SETTINGS.Delta, "true"),
+    "c": (PAPER_SETTINGS.c, 0.05, 0.2),  # of PF-PNE, Fed-PNE and PE
     "cut phase": ("played", "not begun"),  # of PF-PNE
     "HCT's c": ("0.1", "by noise"),
 }
@@ -78,7 +79,7 @@ def compare_combinations(study: Study, max_values: int | None = None) -> pd.Data
 def _regrets(regret: Callable, choice: dict) -> dict[str, float]:
     """Mean R(T)/M of each algorithm of the comparison; regret: _mean_regret of one objective, each asked for once."""
     place = choice["cells"], choice["T"], choice["noise"], choice["clients"]
-    c = () if choice["c"] == 0.1 else (("c", choice["c"]),)  # the default: not to be run twice
+    c = () if choice["c"] == PAPER_SETTINGS.c else (("c", choice["c"]),)  # the default: not to be run twice
     Delta = (("Delta", "true"),) if choice["Delta"] == "true" else ()
     hct = (("c", c_of_noise(choice["noise"])),) if choice["HCT's c"] == "by noise" else ()
     settings = {"pf-pne": c + Delta, "hct-pyxab": hct, "fed1-ucb": (), "fn-ucb": (), "fed-pne": c, "pe": c}
@@ -153,8 +154,8 @@ def draw(table: pd.DataFrame, study: Study) -> Exhibit:
         The figure, and as CSV the table with one column more for each of CLAIMED_ORDERINGS.
     """
     held, objectives = claims_held(table), list(table["objective"].unique())
-    subject, rivals = CLAIMED_ORDERINGS[MAIN_CLAIM]
-    ratio = table[subject] / table[list(rivals)].min(axis=1)
+    algorithm, rivals = CLAIMED_ORDERINGS[MAIN_CLAIM]
+    ratio = table[algorithm] / table[list(rivals)].min(axis=1)
     noises = list(table["noise"].unique())
     looks = [LOOKS[name].color for name in ("fed-pne", "pf-pne", "pe", "fn-ucb", "fed1-ucb")]
     colors = dict(zip(noises, looks, strict=False))

@@ -30,8 +30,8 @@ from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
 from pfpne.paper.show.style import HCT_NOISE_EARLY, PAGE, label, rounded
 from pfpne.simulation.fast import fast_simulation_of
 
-SUBJECT = "pf-pne+"
-SIX_RIVALS = [name for name in RANKED_ON_MAP if name != SUBJECT]
+MEASURED_ALGORITHM = "pf-pne+"
+SIX_RIVALS = [name for name in RANKED_ON_MAP if name != MEASURED_ALGORITHM]
 STAGE_2_ALONE = HCT_NOISE_EARLY  # the rival that is PF-PNE+'s second stage alone
 ALSO_COMPARED = ("hoo", "blin")
 COMPARED_SEARCHES = {
@@ -58,8 +58,8 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per scenario: its drawn values; the mean R(T)/M of PF-PNE+, of the six rivals, of HOO and of BLiN;
-        ratio, PF-PNE+'s mean over the smallest of the six; and again, this ratio in fresh runs for the scenarios with
-        the largest ratios, NaN for the others.
+        ratio, PF-PNE+'s mean over the smallest of the six; and ratio_fresh, this ratio in fresh runs for the scenarios
+        with the largest ratios, NaN for the others.
     """
     n_scenarios, n_runs, most_pulls = REPORT_SIZES[p.profile]
     scenarios = [
@@ -68,14 +68,14 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     ]
     table = pd.DataFrame([dataclasses.asdict(scenario) for scenario in scenarios]).drop(columns="seed")
     table = table.join(_means(scenarios, 0, n_runs, p, folder, COMPARED_SEARCHES))
-    table["ratio"] = table[SUBJECT] / table[SIX_RIVALS].min(axis=1)
+    table["ratio"] = table[MEASURED_ALGORITHM] / table[SIX_RIVALS].min(axis=1)
     worst = table["ratio"].nlargest(N_WORST_RUN_AGAIN).index
-    names = [SUBJECT, *SIX_RIVALS]
+    names = [MEASURED_ALGORITHM, *SIX_RIVALS]
     fresh = _means(
         [scenarios[i] for i in worst], n_runs, n_runs, p, folder, {name: COMPARED_SEARCHES[name] for name in names}
     )
     fresh.index = worst
-    return table.assign(again=fresh[SUBJECT] / fresh[SIX_RIVALS].min(axis=1))
+    return table.assign(ratio_fresh=fresh[MEASURED_ALGORITHM] / fresh[SIX_RIVALS].min(axis=1))
 
 
 def _means(
@@ -113,7 +113,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
         The sentences, in Markdown.
     """
     ratio, everything = table["ratio"], table[[*SIX_RIVALS, *ALSO_COMPARED]].min(axis=1)
-    again = table["again"].dropna()
+    fresh = table["ratio_fresh"].dropna()
     flat = table["d"].eq(1)
     shares = {name: _near_the_six(table, name) for name in SIX_RIVALS}
     best = max(shares, key=lambda name: shares[name])
@@ -122,7 +122,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     return [
         (
             f"**Drawn at random.** {_how_near(table)} With HOO and BLiN among the rivals it is within"
-            f" {NEAR_BEST - 1:.0%} of the best in {(table[SUBJECT] <= NEAR_BEST * everything).mean():.0%}."
+            f" {NEAR_BEST - 1:.0%} of the best in {(table[MEASURED_ALGORITHM] <= NEAR_BEST * everything).mean():.0%}."
         ),
         f"**Quantiles of its regret over that of the best of the six.** {quantiles}.",
         (
@@ -133,12 +133,12 @@ def sentences(table: pd.DataFrame) -> list[str]:
         (
             f"**The rivals.** Of the six, {label(best)} is most often within {NEAR_BEST - 1:.0%} of the best of them,"
             f" in {shares[best]:.0%}. Its stage 2 alone ({label(STAGE_2_ALONE)}) has"
-            f" {_mean_ratio(table[STAGE_2_ALONE] / table[SUBJECT])} times PF-PNE+'s regret (geometric mean)."
+            f" {_mean_ratio(table[STAGE_2_ALONE] / table[MEASURED_ALGORITHM])} times PF-PNE+'s regret (geometric mean)."
         ),
         (
-            f"**The worst again.** We ran the {len(again)} settings of the largest ratios again, with fresh runs. There"
-            f" the ratio is {rounded(again.median())} in the median and {rounded(again.max())} at most;"
-            f" {(again > FAR_BEHIND).sum()} of them are above {FAR_BEHIND:g} again."
+            f"**The worst again.** We ran the {len(fresh)} settings of the largest ratios again, with fresh runs. There"
+            f" the ratio is {rounded(fresh.median())} in the median and {rounded(fresh.max())} at most;"
+            f" {(fresh > FAR_BEHIND).sum()} of them are above {FAR_BEHIND:g} again."
         ),
     ]
 
@@ -161,7 +161,7 @@ def in_short(table: pd.DataFrame) -> list[str]:
         (
             f"Its second stage alone, which sends nothing, is within {NEAR_BEST - 1:.0%} of the best of the six in"
             f" {_near_the_six(table, STAGE_2_ALONE):.0%}, and has"
-            f" {_mean_ratio(table[STAGE_2_ALONE] / table[SUBJECT])} times PF-PNE+'s regret (geometric mean)."
+            f" {_mean_ratio(table[STAGE_2_ALONE] / table[MEASURED_ALGORITHM])} times PF-PNE+'s regret (geometric mean)."
         ),
     ]
 
@@ -173,7 +173,7 @@ def _how_near(table: pd.DataFrame) -> str:
         f"In {len(table)} settings drawn at random, on which nothing was tuned, PF-PNE+ is within"
         f" {NEAR_BEST - 1:.0%} of the best of six rivals in {(ratio <= NEAR_BEST).mean():.0%}, and above {FAR_BEHIND:g}"
         f" times its regret in {(ratio > FAR_BEHIND).mean():.0%}; at worst, in fresh runs,"
-        f" {rounded(table['again'].max())} times."
+        f" {rounded(table['ratio_fresh'].max())} times."
     )
 
 
@@ -210,7 +210,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     caption = (
         f"PF-PNE+'s mean R(T)/M over the smallest of six rivals, in {len(table)} settings that were drawn at random,"
         f" with n = {n_runs} paired runs each. A dot is a setting, a cross the same setting in fresh runs (of the"
-        f" {table['again'].notna().sum()} largest), a bar the median. The settings are the same in both panels."
+        f" {table['ratio_fresh'].notna().sum()} largest), a bar the median. The settings are the same in both panels."
     )
     figure, ((*axes,),) = new_figure((PAGE, 2.6), columns=2, sharex=True)
     for ax, column, order, title in zip(
@@ -222,7 +222,7 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
                 np.linspace(-0.25, 0.25, max(2, len(group)))[: len(group)] if len(group) > 1 else np.zeros(len(group))
             )
             ax.plot(group["ratio"], row + spread, "o", color="0.35", markersize=2.4, alpha=0.8, markeredgewidth=0)
-            ax.plot(group["again"], row + spread, "x", color="C3", markersize=3.2, markeredgewidth=0.8)
+            ax.plot(group["ratio_fresh"], row + spread, "x", color="C3", markersize=3.2, markeredgewidth=0.8)
             if len(group):
                 ax.plot([group["ratio"].median()] * 2, [row - 0.38, row + 0.38], color="C0", linewidth=1.6)
         ax.axvline(1, color="0.4", linewidth=0.6)

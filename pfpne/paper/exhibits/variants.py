@@ -142,15 +142,20 @@ class Drifting(NeuralSimulation):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         M, p = self.theta.shape
-        self.own, self.apart = np.zeros((p, p)), np.zeros((p, p))  # sums of g g^T: each client's; all clients' of t = 1
+        # Sums of g g^T: each client's, and all clients' of t = 1.
+        self.client_gram, self.first_gram = np.zeros((p, p)), np.zeros((p, p))
         self.moments = np.zeros((M, p))  # sums of r g, each client's
-        self.last = np.empty((0, p)), np.empty(0)  # the g of t = 1, and the share of clients of each
+        self.first_gradients = np.empty((0, p)), np.empty(0)  # the g of t = 1, and the share of clients of each
 
     def _step(self):
         s, M, inputs = self.settings, len(self.theta), self.arms.inputs
-        g, alpha, prior = gradients(self.theta[0], inputs, s.width), s.alpha(self.t), s.lambda_ * np.eye(len(self.own))
+        g, alpha, prior = (
+            gradients(self.theta[0], inputs, s.width),
+            s.alpha(self.t),
+            s.lambda_ * np.eye(len(self.client_gram)),
+        )
         alone = self.t < 2  # nothing is communicated after t = 0
-        inverse = np.linalg.inv(prior + (self.own if alone else M * self.own + self.apart))
+        inverse = np.linalg.inv(prior + (self.client_gram if alone else M * self.client_gram + self.first_gram))
         mean = (self.moments if alone else self.moments.sum(axis=0)) @ inverse @ g.T  # (M, K) or (K,)
         bounds = (1 - alpha) * upper_bound(mean, np.einsum("kp,kp->k", g @ inverse, g), s.nu, s.lambda_)
         if alpha > 0:
@@ -163,9 +168,9 @@ class Drifting(NeuralSimulation):
         self.moments += rewards[:, None] * g[arms]
         if self.t == 1:
             different, counts = np.unique(arms, return_counts=True)
-            self.last, self.apart = (g[different], counts / M), (g[different].T * counts) @ g[different]
+            self.first_gradients, self.first_gram = (g[different], counts / M), (g[different].T * counts) @ g[different]
         else:
-            self.own += np.outer(g[arms[0]], g[arms[0]])
+            self.client_gram += np.outer(g[arms[0]], g[arms[0]])
         if self.t >= s.start:
             self.training_counts[arms[0]] += 1
             self.totals[:, arms[0]] += rewards
@@ -179,18 +184,18 @@ class Drifting(NeuralSimulation):
 
     def _mean_inverse(self, prior):
         """The mean over clients of (lambda I + the sum of g g^T over the client's own data)^-1."""
-        common = np.linalg.inv(prior + self.own)
-        of_one = (common @ self.last[0].T).T  # by Sherman-Morrison, the one play of t = 1
-        weight = self.last[1] / (1 + np.einsum("np,np->n", of_one, self.last[0]))
+        common = np.linalg.inv(prior + self.client_gram)
+        of_one = (common @ self.first_gradients[0].T).T  # by Sherman-Morrison, the one play of t = 1
+        weight = self.first_gradients[1] / (1 + np.einsum("np,np->n", of_one, self.first_gradients[0]))
         return common - (of_one.T * weight) @ of_one
 
     def _settle(self, prior):
         """After theta's last change, continue from counts; the plays of t = 1 become arms that are not played again."""
-        g = np.concatenate([gradients(self.theta[0], self.arms.inputs, self.settings.width), self.last[0]])
-        inverse, K, none = np.linalg.inv(prior + self.own), len(g), len(self.last[1])
+        g = np.concatenate([gradients(self.theta[0], self.arms.inputs, self.settings.width), self.first_gradients[0]])
+        inverse, K, none = np.linalg.inv(prior + self.client_gram), len(g), len(self.first_gradients[1])
         variance = np.einsum("kp,kp->k", g @ inverse, g)
         self.one_client_model = Ridge(g, np.zeros(K), variance, np.empty((K, K)), np.full(K, -1), inverse, np.zeros(K))
-        self.first_arms = np.arange(K - none, K), self.last[1]
+        self.first_arms = np.arange(K - none, K), self.first_gradients[1]
         self.value = np.concatenate([self.value, np.full(none, -np.inf)])
 
 

@@ -16,24 +16,37 @@ from pfpne.algorithms import make_settings
 from pfpne.paper.claims.watching import nodes_before_elimination, watch
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, our_style
-from pfpne.paper.show.style import BLUE, CLIENT_LINES, FATES, GREY, PAGE, noise_in_words, title
+from pfpne.paper.show.style import (
+    BLUE,
+    CLIENT_LINES,
+    CUT_BY_HORIZON,
+    ELIMINATED_BY_BOTH,
+    ELIMINATED_BY_CLIENT,
+    ELIMINATED_BY_SERVER,
+    FATES,
+    GREY,
+    KEPT_BY_CLIENT,
+    KEPT_BY_CLIENT_ONLY,
+    KEPT_BY_SERVER,
+    PAGE,
+    noise_in_words,
+    title,
+)
 from pfpne.problems import Problem, make_problem
 from pfpne.simulation.record import Run
-
-BY_SERVER, BY_CLIENT, BROUGHT_BACK, NOT_BY_SERVER, NOT_BY_CLIENT, NOT_BY_BOTH, CUT = FATES
 
 
 class Trace(NamedTuple):
     """What happened in one run.
 
-    cells: one row per node of the server and of each client: who, depth, index, fate (one of FATES), pulls (for the
+    nodes: one row per node of the server and of each client: who, depth, index, fate (one of FATES), pulls (for the
     server, all clients' pulls before its decision), the mean reward of these pulls (NaN if there are none), and the
     ends low and high of the cell. sent: one row per depth that the server decided on: depth, t, and the numbers sent up
     and down, summed over the clients.
     """
 
     run: Run
-    cells: pd.DataFrame
+    nodes: pd.DataFrame
     sent: pd.DataFrame
 
 
@@ -54,9 +67,9 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     Returns
     -------
     Trace
-        The run, the cells and the messages.
+        The run, the nodes and the messages.
     """
-    cells, watched = [], watch("pf-pne", problem, horizon, seed=seed, **settings)
+    parts, watched = [], watch("pf-pne", problem, horizon, seed=seed, **settings)
     run, server, shared = watched.run, watched.server, watched.kept_by_server
     sent = [
         (message.header, t, message.n_numbers * (direction == "up"), message.n_numbers * (direction == "down"))
@@ -66,24 +79,29 @@ def trace(problem: Problem, horizon: int, seed: int, **settings) -> Trace:
     partition = server.task.partition
     K = nodes_before_elimination(partition, shared)
     for h, kept in enumerate(shared):
-        fate = np.where(np.isin(K[h], kept), BY_SERVER, NOT_BY_SERVER)
+        fate = np.where(np.isin(K[h], kept), KEPT_BY_SERVER, ELIMINATED_BY_SERVER)
         measured = {"pulls": server.n_samples(h), "mean": watched.means[h].mean(axis=0)}
-        cells.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **measured})
-    for m, (client, own) in enumerate(zip(watched.clients, watched.kept_alone, strict=True)):
-        # own: the nodes kept by PE, from the root; empty if the horizon ends stage 1
-        kept = [*own, *shared[len(own) : -1]] if own else shared
+        parts.append({"who": "server", "depth": h, "index": K[h], "fate": fate, **measured})
+    for m, (client, kept_alone) in enumerate(zip(watched.clients, watched.kept_alone, strict=True)):
+        # kept_alone: the nodes that the client keeps in PE, depth by depth; none if the horizon ends stage 1. The
+        # client may have pulled deeper nodes in stage 1, which PE did not reach: down to the last depth of the server.
+        kept = shared
+        if kept_alone:
+            not_reached = shared[len(kept_alone) : -1]  # the last nodes that the server kept have no children here
+            kept = [*kept_alone, *not_reached]
         for h, index in enumerate(nodes_before_elimination(partition, kept)):
             by_server, decided = (np.isin(index, level[h] if h < len(sent) else []) for level in (shared, K))
-            by_client, cut = np.isin(index, own[h] if h < len(own) else []), np.full(len(index), h >= len(own))
-            cases = {BY_SERVER: by_server, CUT: cut, BROUGHT_BACK: decided & by_client, NOT_BY_BOTH: decided}
-            cases |= {BY_CLIENT: by_client}
-            fate = np.select(list(cases.values()), list(cases), NOT_BY_CLIENT)
+            by_client = np.isin(index, kept_alone[h] if h < len(kept_alone) else [])
+            is_cut = np.full(len(index), h >= len(kept_alone))
+            cases = {KEPT_BY_SERVER: by_server, CUT_BY_HORIZON: is_cut, KEPT_BY_CLIENT_ONLY: decided & by_client}
+            cases |= {ELIMINATED_BY_BOTH: decided, KEPT_BY_CLIENT: by_client}
+            fate = np.select(list(cases.values()), list(cases), ELIMINATED_BY_CLIENT)
             pulls, total = np.array([client.pulled.get((h, i), (0, np.nan)) for i in index.tolist()]).T
             measured = {"pulls": pulls.astype(int), "mean": total / np.maximum(pulls, 1)}
-            cells.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **measured})
-    for part in cells:
+            parts.append({"who": f"client {m + 1}", "depth": h, "index": index, "fate": fate, **measured})
+    for part in parts:
         part["low"], part["high"] = partition.box(part["depth"], part["index"])[:, 0].T
-    return Trace(run, pd.concat(map(pd.DataFrame, cells), ignore_index=True), sent)
+    return Trace(run, pd.concat(map(pd.DataFrame, parts), ignore_index=True), sent)
 
 
 @our_style()
@@ -100,7 +118,7 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
     Returns
     -------
     Exhibit
-        The figure, and the cells as CSV.
+        The figure, and the nodes as CSV.
     """
     caption = (
         f"One run of PF-PNE on {title(problem.name)}, {noise_in_words(problem.noise)}: M = {problem.n_clients} clients,"
@@ -111,14 +129,14 @@ def draw(trace: Trace, problem: Problem) -> Exhibit:
     )
     figure = Figure()
     draw_on(figure, trace, problem)
-    return figure_exhibit(figure, "how_it_works", caption, trace.cells)
+    return figure_exhibit(figure, "how_it_works", caption, trace.nodes)
 
 
 def draw_on(figure: Figure, trace: Trace, problem: Problem) -> None:
     """Put the picture on a figure, and give the figure its size."""
-    clients, depths = range(min(problem.n_clients, len(CLIENT_LINES))), trace.cells["depth"].max() + 1
+    clients, depths = range(min(problem.n_clients, len(CLIENT_LINES))), trace.nodes["depth"].max() + 1
     starts = {name: k * (depths + 2) for k, name in enumerate(["server", *(f"client {m + 1}" for m in clients)])}
-    cells, x = trace.cells[trace.cells["who"].isin(starts)], np.linspace(*problem.domain[0], 1001)
+    drawn, x = trace.nodes[trace.nodes["who"].isin(starts)], np.linspace(*problem.domain[0], 1001)
     rows = (depths + 2) * len(starts)
     height = 0.125 * rows + 2.3  # inches; all margins are known, which makes a redraw fast
     figure.set_size_inches(PAGE, height)
@@ -138,7 +156,7 @@ def draw_on(figure: Figure, trace: Trace, problem: Problem) -> None:
     top.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=2.6)
     top.set(xticks=[], yticks=(0, 0.5, 1))
     for fate, (color, hatch) in FATES.items():
-        nodes = cells[cells["fate"] == fate]
+        nodes = drawn[drawn["fate"] == fate]
         y = (nodes["depth"] + nodes["who"].map(starts)).to_numpy()[:, None] + [-0.45, 0.45, 0.45, -0.45]
         corners = np.stack([nodes[["low", "low", "high", "high"]], y], axis=-1)
         look = {"facecolor": color, "hatch": hatch, "edgecolor": GREY, "linewidth": 0.4, "label": fate}
@@ -146,7 +164,7 @@ def draw_on(figure: Figure, trace: Trace, problem: Problem) -> None:
             ax.add_collection(PolyCollection(corners, **look))
     sent, ticks = trace.sent.set_index("depth"), {}
     for owner, start in starts.items():
-        pulls = cells[cells["who"] == owner].groupby("depth")["pulls"].sum()
+        pulls = drawn[drawn["who"] == owner].groupby("depth")["pulls"].sum()
         columns = {"evaluations": pulls} if start else {"down \u2193": sent["down"], "up \u2191": sent["up"]}
         for right, (name, column) in zip((1.17, 1.09), columns.items(), strict=False):  # the axes end at 1
             for h, text in [(-1, name), *column.map("{:,}".format).items()]:
@@ -175,17 +193,19 @@ def in_words(trace: Trace, problem: Problem) -> str:
     str
         A list in Markdown.
     """
-    cells, sent = trace.cells, trace.sent
-    fates = cells["fate"][cells["who"] == "server"]
+    nodes, sent = trace.nodes, trace.sent
+    fates = nodes["fate"][nodes["who"] == "server"]
     lines = [
-        f"- **The server** eliminated {sum(fates == NOT_BY_SERVER)} of {len(fates)} nodes. To decide this, it "
+        f"- **The server** eliminated {sum(fates == ELIMINATED_BY_SERVER)} of {len(fates)} nodes. To decide this, it "
         f"received {sent['up'].sum() // problem.n_clients} numbers from each client, all in the first "
         f"{max(sent['t'], default=0):,} of {trace.run.t[-1]:,} evaluations."
     ]
     for m, x in enumerate(problem.maximisers[: len(CLIENT_LINES), 0]):
-        own, value = cells[cells["who"] == f"client {m + 1}"], problem.client_values(m, trace.run.best[m][None])[0]
-        around = own[own["low"].le(x) & own["high"].ge(x)].groupby("fate", sort=False)["depth"].max()
-        n_kept = sum(own["fate"] == BROUGHT_BACK)
+        of_client = nodes[nodes["who"] == f"client {m + 1}"]
+        value = problem.client_values(m, trace.run.best[m][None])[0]
+        around = of_client[of_client["low"].le(x) & of_client["high"].ge(x)]
+        around = around.groupby("fate", sort=False)["depth"].max()
+        n_kept = sum(of_client["fate"] == KEPT_BY_CLIENT_ONLY)
         lines.append(
             f"- **Client {m + 1}** kept {n_kept} {'node' if n_kept == 1 else 'nodes'} that the server had eliminated."
             f" The cell around its own optimum was {'; '.join(f'{fate} (to depth {h})' for fate, h in around.items())}."

@@ -14,9 +14,9 @@ from pfpne.paper.run.selections import (
     MAP_ALGORITHMS,
     MAP_OBJECTIVES,
     PAPER_ALGORITHMS,
+    PAPER_SYNTHETIC_OBJECTIVES,
     RANKED_ALGORITHMS,
     SPECIFICATION_ALGORITHMS,
-    SYNTHETIC_OBJECTIVES,
 )
 from pfpne.problems import OBJECTIVES, Synthetic
 
@@ -83,12 +83,12 @@ SITES_PARAMETERS = {  # the paper's are in the notebook, too
 _NOT_IN_WALKTHROUGH = ("objective", "algorithms", "n_runs", *WORKERS, "cells", *SETTINGS[:-1])
 _NOT_FOR_MANY = ("objective", "algorithms", "noise", *SETTINGS)  # no parameters where many settings are run
 _NEW_OBJECTIVES = tuple(
-    f for f, row in OBJECTIVES.items() if isinstance(row, Synthetic) and f not in SYNTHETIC_OBJECTIVES
+    f for f, row in OBJECTIVES.items() if isinstance(row, Synthetic) and f not in PAPER_SYNTHETIC_OBJECTIVES
 )
 NOTEBOOKS = {
     "0_how_it_works": Notebook("paper", 15, ("pf-pne",), ("garland",), without=_NOT_IN_WALKTHROUGH),
     "1_synthetic_regret": Notebook(
-        "paper", 32, COMPARED_ALGORITHMS, (*SYNTHETIC_OBJECTIVES, *_NEW_OBJECTIVES), takes_reading=True
+        "paper", 32, COMPARED_ALGORITHMS, (*PAPER_SYNTHETIC_OBJECTIVES, *_NEW_OBJECTIVES), takes_reading=True
     ),
     "2_landmine_auc": Notebook(
         "paper", 23, COMPARED_ALGORITHMS, ("landmine",), without=("objective", "shift"), takes_reading=True
@@ -97,7 +97,7 @@ NOTEBOOKS = {
         "paper",
         14,
         ("fed-pne", "pf-pne"),
-        (*SYNTHETIC_OBJECTIVES, "landmine"),
+        (*PAPER_SYNTHETIC_OBJECTIVES, "landmine"),
         needs_communication=True,
         takes_reading=True,
     ),
@@ -132,7 +132,12 @@ NOTEBOOKS = {
         narrows_grid=True,
     ),
     "9_why": Notebook(
-        "evidence", 56, COUNTED_ALGORITHMS, SYNTHETIC_OBJECTIVES, without=("algorithms", "noise", *SETTINGS), n_runs=5
+        "evidence",
+        56,
+        COUNTED_ALGORITHMS,
+        PAPER_SYNTHETIC_OBJECTIVES,
+        without=("algorithms", "noise", *SETTINGS),
+        n_runs=5,
     ),
 }
 NOTEBOOK_GROUPS = ("paper", "evidence", "map", "all")  # what a batch makes: see `group_of`
@@ -154,11 +159,15 @@ def executions(profile: str) -> list[tuple[str, dict]]:
     noises, model = PROFILES[profile].noises, {"reading": "model"}
     planned = [
         ("0_how_it_works", WALKTHROUGH_PARAMETERS),
-        *(("1_synthetic_regret", {"objective": f}) for f in SYNTHETIC_OBJECTIVES),
+        *(("1_synthetic_regret", {"objective": f}) for f in PAPER_SYNTHETIC_OBJECTIVES),
         ("2_landmine_auc", {}),
         *(("3_communication_cost", {"objective": f}) for f in COMMUNICATION_OBJECTIVES),
         ("5_panels_and_times", {}),
-        *(("1_synthetic_regret", {**model, "objective": f, "noise": a}) for a in noises for f in SYNTHETIC_OBJECTIVES),
+        *(
+            ("1_synthetic_regret", {**model, "objective": f, "noise": a})
+            for a in noises
+            for f in PAPER_SYNTHETIC_OBJECTIVES
+        ),
         ("2_landmine_auc", model),
         *(("3_communication_cost", {**model, "objective": f}) for f in COMMUNICATION_OBJECTIVES),
         ("5_panels_and_times", model),

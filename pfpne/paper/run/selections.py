@@ -1,6 +1,6 @@
 """Named selections of algorithms and of objectives: what the figures, the tables and the claims are about."""
 
-SYNTHETIC_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")  # in the paper's order
+PAPER_SYNTHETIC_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "doublesine", "ackley")  # in the paper's order
 MAIN_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "landmine")  # the paper's main figure
 APPENDIX_OBJECTIVES = ("doublesine", "ackley")  # the figure of its appendix
 COMMUNICATION_OBJECTIVES = ("garland", "himmelblau", "rastrigin", "ackley")  # its figure of communication

@@ -84,14 +84,18 @@ ORACLE_LOOK = {"label": "oracle", "color": "0.5", "linewidth": 1.6, "linestyle":
 
 CLIENT_LINES = ("-", "--", ":")  # as many clients as the walkthrough draws
 BLUE, GREY = "#004C7F", "0.35"
+KEPT_BY_SERVER, KEPT_BY_CLIENT = "kept by the server", "kept by the client"
+KEPT_BY_CLIENT_ONLY = "eliminated by the server, kept by the client"
+ELIMINATED_BY_SERVER, ELIMINATED_BY_CLIENT = "eliminated by the server", "eliminated by the client"
+ELIMINATED_BY_BOTH, CUT_BY_HORIZON = "eliminated by both", "cut by the horizon"
 FATES = {  # the fates of a node: the colour says who kept it, the hatch who eliminated it
-    "kept by the server": (BLUE, ""),
-    "kept by the client": ("#E69F00", ""),
-    "eliminated by the server, kept by the client": ("#E69F00", "//////"),
-    "eliminated by the server": ("#F4F4F4", "//////"),
-    "eliminated by the client": ("#F4F4F4", "\\\\\\\\\\\\"),
-    "eliminated by both": ("#F4F4F4", "xxxxxx"),
-    "cut by the horizon": ("white", ""),
+    KEPT_BY_SERVER: (BLUE, ""),
+    KEPT_BY_CLIENT: ("#E69F00", ""),
+    KEPT_BY_CLIENT_ONLY: ("#E69F00", "//////"),
+    ELIMINATED_BY_SERVER: ("#F4F4F4", "//////"),
+    ELIMINATED_BY_CLIENT: ("#F4F4F4", "\\\\\\\\\\\\"),
+    ELIMINATED_BY_BOTH: ("#F4F4F4", "xxxxxx"),
+    CUT_BY_HORIZON: ("white", ""),
 }
 
 COLUMN, PAGE = 3.4, 7.0  # inches: a column of a two-column page, and the page's full width
