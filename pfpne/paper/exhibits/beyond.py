@@ -260,7 +260,7 @@ def draw_ablation(table: pd.DataFrame, p: Parameters) -> Exhibit:
         ax.set(xlabel="", ylabel="", title=heading)
         ax.tick_params(axis="y", length=0)
     colors = sns.color_palette("vlag", 9)
-    meanings = ((colors[-1], "more regret than PF-PNE+"), (colors[0], "less"), ("0.93", "not shown"))
+    meanings = ((colors[-1], "more regret than PF-PNE+"), (colors[0], "less"), ("0.93", "no clear difference"))
     patches = [Patch(color=color, label=meaning) for color, meaning in meanings]
     figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=7)
     return figure_exhibit(figure, "beyond", caption, table)

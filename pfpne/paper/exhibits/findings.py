@@ -205,9 +205,9 @@ def sentences(verdicts: pd.DataFrame, comparisons: pd.DataFrame, specifications:
         ),
         (
             f"**Does PF-PNE beat PE?** {claims.count_in_brief('beats-pe')} with"
-            f" differing clients, {claims.count_in_brief('better-than-pe')} with identical ones. **Is PF-PNE's final"
-            f" simple regret below the global maximiser's?** {claims.count_in_brief('finds-own')}. Below HCT's?"
-            f" {claims.count_in_brief('finds-own-hct')}."
+            f" differing clients, {claims.count_in_brief('better-than-pe')} with identical ones. **Are the"
+            " points that PF-PNE ends with better than the average function's best point?**"
+            f" {claims.count_in_brief('finds-own')}. Better than HCT's? {claims.count_in_brief('finds-own-hct')}."
         ),
         (
             f"**Elimination.** With the experiments' c = {PAPER_SETTINGS.c:g}, in the worst case PF-PNE eliminates"

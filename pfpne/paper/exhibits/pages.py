@@ -77,8 +77,8 @@ def claim_blocks(folder: Path) -> list[Block]:
         f"{scale}PF-PNE is given the paper's Delta = {PF_PNE_DELTAS[0]}. {verdict_tables.tally(verdicts)} "
         "The table"
         f" counts them by column, as the paper's + ours.\n\n"
-        f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nIf the true Delta or cyclic cells change the"
-        f" verdict, that verdict follows. {verdict_tables.VERDICT_LEGEND}\n\n"
+        f"{as_markdown(verdict_tables.counts_by_column(verdicts))}\nWhere the true Delta or cyclic"
+        f" cells lead to another verdict, it is given after the first. {verdict_tables.VERDICT_LEGEND}\n\n"
     )
     page, measured = "docs/claims.md", deviations.as_strings(pd.read_csv(folder / "deviations.csv"))
     measured = measured.rename(columns={name: title(name) for name in TITLES})

@@ -54,8 +54,8 @@ def show_claims(study: Study, verdicts: pd.DataFrame, comparisons: pd.DataFrame,
         "a claim is true and only that one can be rejected wrongly. The tests suppose that, on the border of a "
         "claim, a difference is as likely as its opposite. Claims about every run are counted, not tested. "
         f"{VERDICT_LEGEND} "
-        f"PF-PNE is given the paper's Delta = {PF_PNE_DELTAS[0]}, and cells are random. If the true Delta or "
-        f"cyclic cells change the verdict, that verdict follows. {tally(verdicts)}"
+        f"PF-PNE is given the paper's Delta = {PF_PNE_DELTAS[0]}, and cells are random. Where the true "
+        f"Delta or cyclic cells lead to another verdict, it is given after the first. {tally(verdicts)}"
     )
     columns = ["id", "whose", "noise", "cells", "Delta", "verdict", "measured"]
     measured = verdicts[columns].assign(noise=verdicts["noise"].map(noise_in_words))
