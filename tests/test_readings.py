@@ -357,7 +357,7 @@ def test_a_new_kind_of_statement_says_where_it_is_missing(monkeypatch):
         as_printed._verdict_in_words(statement, pd.Series({"ratio": 1.0}))
 
 
-def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
+def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand(monkeypatch):
     first = {name: values[0] for name, values in {**PROBLEM_CHOICES, **ALGORITHM_CHOICES}.items()} | {"M": 20}
     longest = max(readings.GRID_VALUES["paper"]["T"])
     rows = [
@@ -383,7 +383,12 @@ def test_what_the_page_says_of_the_paper_s_own_reward_model_by_hand():
     statements = pd.DataFrame({"id": [*BY_ID], "verdict": verdicts, "objective": [s.objective for s in BY_ID.values()]})
     statements = statements.assign(by_design=[n in (0, 6, 7) for n in range(33)], reading="model")
     words = as_printed.model_in_words(pd.concat([statements.assign(reading="printed", verdict="open"), statements]))
-    assert "4 are shown (4 about regret), 1 refuted and 25 open" in words
+    assert (
+        "4 are shown (4 about regret), 1 refuted and 25 open" in words and "(Bernoulli; no noise on Landmine)" in words
+    )
+    uniform = replace(READING_PRESETS["model"], noises=(0.1,))
+    monkeypatch.setitem(READING_PRESETS, "model", uniform)
+    assert "(noise \N{PLUS-MINUS SIGN}0.1; no noise on Landmine)" in as_printed.model_in_words(statements)
 
 
 def test_the_regret_of_fed_pne_is_smaller_against_the_global_optimum_by_arithmetic():

@@ -36,8 +36,8 @@ class WatchedClient(PhasedClient):
     """
 
     def __init__(self, task, settings, phases):
-        self.cells, self.pulled = NotedPartition(**vars(task.partition)), {}
-        super().__init__(replace(task, partition=self.cells), settings, phases)
+        self.noted_partition, self.pulled = NotedPartition(**vars(task.partition)), {}
+        super().__init__(replace(task, partition=self.noted_partition), settings, phases)
 
     def _tell(self, batch, rewards):
         sums = np.add.reduceat(rewards, np.cumsum(batch.counts) - batch.counts)
@@ -81,7 +81,7 @@ def watch(name: str, problem: Problem, horizon: int, **options) -> Watched:
     up = [message for _, direction, _, message in run.messages if direction == "up"]
     means = {h: np.stack([message.means for message in up if message.header == h]) for h in {m.header for m in up}}
     n_federated = max(means, default=-1) + 1  # the depths that the server decided on, including expanded ones
-    kept = [client.cells.kept for client in clients]
+    kept = [client.noted_partition.kept for client in clients]
     return Watched(run, server, clients, kept[0][:n_federated], [nodes[n_federated:] for nodes in kept], means)
 
 
