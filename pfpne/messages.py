@@ -235,6 +235,10 @@ class Awaited:
         """Whether a message of this header belongs to a later exchange than the awaited message."""
         return header > max((self.last_header, *self.headers[-1:]))
 
+    def is_late_or_early(self, kind: type[Message], header: int) -> bool:
+        """Whether a message of this kind and header is late, repeated or early."""
+        return self.is_late(kind, header) or self.is_early(header)
+
     def accepts(self, message: Message, declared: tuple[type[Message], ...]) -> bool:
         """Whether this is the message awaited.
 

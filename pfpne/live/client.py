@@ -39,7 +39,7 @@ from pfpne.live.plan import (
     with_quorum,
 )
 from pfpne.live.states import save
-from pfpne.messages import MAX_CHARACTERS, Head, Message, read_head
+from pfpne.messages import MAX_CHARACTERS, Awaited, Head, Message, read_head
 from pfpne.paths import write_atomically
 from pfpne.validation import check, check_integer, is_integer, is_number, to_float
 
@@ -390,14 +390,10 @@ class LiveClient:
         """
         if text == "":
             return
-        awaited, run = self.client.awaits(), run_named(text)
-        tag, longest = self._agreed_plan_digest + run, awaited.max_characters()
-        # a longer text is accepted only if its head shows that it is late or early; any other is refused as too long
-        head: Head | None = read_head(text, tag) if isinstance(text, str) and len(text) > longest else None
-        is_short, message, receives = False, None, self.client.receives
-        if head is None or head.kind not in receives or not (awaited.is_late(*head) or awaited.is_early(head.header)):
-            is_short, message = True, Message.from_json(text, tag, longest)
-            head = Head(type(message), message.header)
+        awaited, run, receives = self.client.awaits(), run_named(text), self.client.receives
+        tag = self._agreed_plan_digest + run
+        head, message = self._read(text, tag, awaited)
+        is_short = message is not None
         check(run != "", "a text of the server", "one that names its run", text)
         if run != (self.run or run):
             another = "the server is in another run of this plan: its state was lost, or this folder is an older one"
@@ -425,14 +421,30 @@ class LiveClient:
         elif not is_short:
             logger.warning("a long %s of header %d is late: ignored", head.kind.__name__, head.header)
         elif message is not None and awaited.accepts(message, receives):
-            if isinstance(message, PublicKeys):
-                self._check_same_keys(message.keys)
-            self.outgoing = self.client.receive(message)
-            if isinstance(message, PublicKeys):
-                write_atomically(self._accepted_file, json.dumps(self._digests(message.keys)).encode(), durable=True)
-            if isinstance(message, Reveal):
-                self._record_revealed(message.header)
-            self._save()
+            self._take(message)
+
+    def _read(self, text, tag: str, awaited: Awaited) -> tuple[Head, Message | None]:
+        """Return the head and the message of a text; None for the message if the text is longer than the awaited one.
+
+        A longer text is accepted only if its head shows that it is late or early. ValueError for any other.
+        """
+        longest = awaited.max_characters()
+        head = read_head(text, tag) if isinstance(text, str) and len(text) > longest else None
+        if head is not None and head.kind in self.client.receives and awaited.is_late_or_early(*head):
+            return head, None
+        message = Message.from_json(text, tag, longest)
+        return Head(type(message), message.header), message
+
+    def _take(self, message: Message) -> None:
+        """Take the awaited message, and save the state."""
+        if isinstance(message, PublicKeys):
+            self._check_same_keys(message.keys)
+        self.outgoing = self.client.receive(message)
+        if isinstance(message, PublicKeys):
+            write_atomically(self._accepted_file, json.dumps(self._digests(message.keys)).encode(), durable=True)
+        if isinstance(message, Reveal):
+            self._record_revealed(message.header)
+        self._save()
 
     def _record_revealed(self, header: int) -> None:
         """Record that shares were given, before they are sent: a client gives shares once per exchange."""

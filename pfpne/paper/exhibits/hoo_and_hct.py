@@ -48,11 +48,8 @@ def _run_mixture(experiment: Experiment, run: int, mixture: str) -> list[float]:
     problem, T, parts = experiment.problem(run), experiment.horizon, MIXTURES[mixture]
     partition = experiment.partition(run)
     task = Task(partition, problem.n_clients, T, problem.noise, problem.candidates, experiment.seed)
-    cells, streams = (
-        ReachedCells(problem, partition, range(problem.n_clients)),
-        noise_streams(problem, experiment.seed, run),
-    )
-    totals = []
+    cells = ReachedCells(problem, partition, range(problem.n_clients))
+    streams, totals = noise_streams(problem, experiment.seed, run), []
     for m in range(problem.n_clients):
         tree = TreeClient(task, constants_with_parts(parts, partition, T))
         pulled, _ = play(cells, tree, T, range(m, m + 1), streams)
