@@ -86,7 +86,7 @@ def test_a_changed_objective_changes_no_key_of_another_module(monkeypatch):
 def test_what_decides_no_number_changes_no_key(monkeypatch):
     noise = "pfpne.simulation.noise"
     package = edited(
-        (noise, '"""Noise wraps', '"""The noise wraps'),
+        (noise, '"""Add noise', '"""This adds noise'),
         (noise, "    u -= 0.5", "\n    # why\n    u -= 0.5"),
         ("pfpne.algorithms", '    "pe": ', '    "new": Algorithm(hct.HCTSettings, hct.make_hct),\n    "pe": '),
         ("pfpne.algorithms", "import blin,", "import new, blin,"),
