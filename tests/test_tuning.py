@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import wait as futures_wait
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -656,6 +657,32 @@ def test_of_two_that_fail_at_a_time_the_first_is_named():
     assert caught.value.result.history.empty
 
 
+def test_after_an_error_nothing_more_begins_while_others_are_under_way(monkeypatch):
+    """Rome's first evaluation ends when the error of Oslo's has been seen, and is told."""
+    calls, n_waits, seen = [], 0, threading.Event()
+
+    def wait(futures, return_when):
+        nonlocal n_waits
+        n_waits += 1
+        if n_waits == 2:
+            seen.set()
+        return futures_wait(futures, return_when=return_when)
+
+    def oslo(p):
+        calls.append("Oslo")
+        raise OSError("no disk")
+
+    def rome(p):
+        calls.append("Rome")
+        assert seen.wait(10)
+        return 0.5
+
+    monkeypatch.setattr("pfpne.tuning.evaluate.wait", wait)
+    with pytest.raises(pfpne.EvaluationError, match="no disk") as caught:
+        pfpne.tune({"Oslo": oslo, "Rome": rome}, {"x": pfpne.Float(0, 1)}, 9, n_jobs=2, progress=False)
+    assert sorted(calls) == ["Oslo", "Rome"] and caught.value.result.history["client"].tolist() == ["Rome"]
+
+
 def test_a_search_can_be_stopped_by_a_callback_or_a_clock():
     seen = []
 
@@ -692,6 +719,35 @@ def test_no_evaluation_begins_after_the_timeout(n_jobs, monkeypatch):
     call = {"algorithm": "random", "timeout": 0.5, "n_jobs": n_jobs, "progress": False}
     result = pfpne.tune([function] * 3, {"x": pfpne.Float(0, 1)}, 12, **call)
     assert sorted(result.history["client"]) == ["0", "1"][:n_jobs]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_seconds_of_an_evaluation_are_those_of_its_call(n_jobs, monkeypatch):
+    now = [100.0]
+    clock = SimpleNamespace(monotonic=time.monotonic, perf_counter=lambda: now[0])
+    monkeypatch.setattr("pfpne.tuning.evaluate.time", clock)
+
+    def function(p):
+        now[0] += 2.5
+        return 0.5
+
+    call = {"algorithm": "random", "n_jobs": n_jobs, "progress": False}
+    assert pfpne.tune([function], SPACE, 4, **call).history["seconds"].tolist() == [2.5] * 4
+
+
+def test_an_objective_may_change_the_dict_that_it_is_given():
+    def takes_out(p):
+        return p.pop("C") / 1e3
+
+    history = pfpne.tune([takes_out], SPACE, 5, algorithm="random", progress=False).history
+    assert history["value"].tolist() == (history["C"] / 1e3).tolist()
+
+
+def test_all_callbacks_are_called_in_their_order():
+    called = []
+    callbacks = [lambda search, row, n=n: called.append((n, search.n_evaluated)) for n in (1, 2)]
+    tune([Objective(0.0)], 3, algorithm="random", callbacks=callbacks)
+    assert called == [(n, t) for t in (1, 2, 3) for n in (1, 2)]
 
 
 def test_a_client_waits_for_its_turn_until_another_is_told():
