@@ -743,6 +743,19 @@ def test_an_objective_may_change_the_dict_that_it_is_given():
     assert history["value"].tolist() == (history["C"] / 1e3).tolist()
 
 
+def test_a_search_keeps_its_names_and_parameters_when_the_lists_given_are_changed():
+    names, space, sizes = ["a"], {"x": pfpne.Float(0, 1)}, ["S", "L"]
+    space["size"] = pfpne.Ordinal(sizes)
+    search = pfpne.Search(names, space, 9, algorithm="random")
+    names.append("b")
+    sizes[:] = ["M", "M"]
+    del space["x"]
+    (trial,) = search.ask()
+    search.tell(trial, 0.5)
+    assert set(trial.parameters) == {"x", "size"} and trial.parameters["size"] in ("S", "L")
+    assert search.n_evaluated == 1 and search.result().deploy == {"a": trial.parameters}
+
+
 def test_all_callbacks_are_called_in_their_order():
     called = []
     callbacks = [lambda search, row, n=n: called.append((n, search.n_evaluated)) for n in (1, 2)]
@@ -770,6 +783,21 @@ def test_a_callback_that_raises_loses_nothing(n_jobs):
     assert 9 <= len(caught.value.result.history) == sum(len(f.calls) for f in functions.values())
     assert len(tune(functions, 14, history=caught.value.result).history) == 28
     assert [len(f.calls) for f in functions.values()] == [14, 14]
+
+
+def test_a_result_stays_as_it_was_while_the_search_goes_on():
+    search = pfpne.Search(["a"], {"x": pfpne.Float(0, 1)}, 9, algorithm="random")
+    search.tell(search.ask()[0], 0.5)
+    result = search.result()
+    search.tell(search.ask()[0], 0.75)
+    assert len(result.rows) == len(result.history) == 1 and len(search.result().rows) == 2
+
+
+def test_a_search_that_is_closed_before_its_history_was_taken_is_no_error(tmp_path):
+    tune([Objective(0.0)], 9, algorithm="random", history=tmp_path / "h")
+    with pfpne.Search(["0"], SPACE, 9, algorithm="random", history=tmp_path / "h") as search:
+        assert search.n_evaluated == 0
+    assert len(tune([fail], 9, algorithm="random", history=tmp_path / "h").history) == 9
 
 
 def test_a_search_is_asked_and_told(tmp_path):
@@ -1192,6 +1220,7 @@ def test_a_file_that_is_changed_under_way_is_left_alone(tmp_path):
     with pytest.raises(pfpne.EvaluationError, match="was changed by somebody else") as caught:
         pfpne.tune([cuts], SPACE, 6, history=file, progress=False)
     assert file.stat().st_size == 100 and len(caught.value.result.history) == 4
+    assert (caught.value.result.history["stage"] == "first points").all()  # the last one was learnt, too
     assert len(pfpne.tune([function], SPACE, 6, history=caught.value.result, progress=False).history) == 6
     assert len(function.calls) == 6
 
