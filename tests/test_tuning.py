@@ -459,6 +459,22 @@ def test_values_of_before_are_learnt_from_and_cost_nothing():
             tune(objectives(fails=0, how=fail), 8, known=wrong)
 
 
+@pytest.mark.parametrize("algorithm", ["gp", "gp-shared"])
+def test_a_gaussian_process_learns_losses_as_rewards_from_0_to_1(algorithm):
+    """Those that were known before, and that of a random point which replaces one that fails."""
+    known = {"b": [({"x": 0.25}, 30.0), ({"x": 0.75}, 0.0)]}
+    plan = {"algorithm": algorithm, "direction": "minimize", "reward_range": (0, 40)}
+    search = pfpne.Search(["a", "b"], {"x": pfpne.Float(0, 1)}, 9, known=known, **plan)
+    a, b = search.federation.clients
+    assert b.x.tolist() == [[0.25], [0.75]] and b.y.tolist() == [0.25, 1.0]
+    asked = []
+    for value in (None, None, 10.0):
+        (trial,) = (trial for trial in search.ask() if trial.client == "a")
+        search.tell(trial, value)
+        asked.append(trial.u[0])
+    assert a.x[:, 0].tolist() == [asked[2], asked[0]] and a.y.tolist() == [0.75, 0.75]
+
+
 def test_known_parameters_may_be_in_another_order_than_the_space():
     found = tune(objectives(), 2, known={"Oslo": [({"n": 2, "C": 10.0}, 0.9)]}).found["Oslo"]
     assert found == {"C": 10.0, "n": 2}
@@ -601,7 +617,19 @@ def test_failures_in_a_row_are_counted_anew_after_those_that_were_told_of():
         assert fails()["why"] == "no disk"
         with pytest.raises(pfpne.EvaluationError, match="2 evaluations in a row failed, at last: no disk"):
             fails()
-    assert len(search.result().history) == 4
+    x = search.result().history["x"].tolist()
+    assert len(x) == 4 and x[0] == x[1] and len(set(x)) == 3  # the first point is not made a third time
+
+
+def test_random_points_that_replace_a_first_one_are_all_different():
+    points = []
+    for seed in (0, 1):
+        search = pfpne.Search(["a", "b"], {"x": pfpne.Float(0, 1)}, 9, algorithm="random", seed=seed)
+        for _ in range(4):
+            for trial in search.ask():
+                search.tell(trial, None)
+                points.append(trial.u)
+    assert len(set(points)) == 2 * 2 * 3  # by seed and client: the first, made twice, and two others
 
 
 @pytest.mark.parametrize("algorithm", ["gp-shared", "fed-pne"])
