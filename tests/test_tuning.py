@@ -632,6 +632,47 @@ def test_random_points_that_replace_a_first_one_are_all_different():
     assert len(set(points)) == 2 * 2 * 3  # by seed and client: the first, made twice, and two others
 
 
+def test_a_client_with_fewer_evaluations_comes_first():
+    search = pfpne.Search(["a", "b"], {"n": pfpne.Int(1, 9)}, 60, algorithm="hct-noise")
+    for client in "abab":
+        assert [trial.client for trial in search.ask()] == [client, "b" if client == "a" else "a"]
+        search.tell(search.ask()[0], 0.5)
+
+
+def test_a_trial_is_told_once_though_the_next_one_is_of_the_same_point():
+    search = pfpne.Search(["a"], {"n": pfpne.Int(1, 9)}, 60, algorithm="hct-noise")
+    (first,) = search.ask()
+    search.tell(first, 0.5)
+    (second,) = search.ask()
+    assert second.u == first.u
+    with pytest.raises(ValueError, match="a trial must be one of those that `ask` gives now"):
+        search.tell(first, 0.5)
+    assert search.n_evaluated == 1
+
+
+def test_a_trial_of_another_search_is_not_told():
+    one, other = (pfpne.Search(["a"], SPACE, 9, algorithm="random", seed=seed) for seed in (0, 1))
+    (own,), (wrong,) = one.ask(), other.ask()
+    with pytest.raises(ValueError, match="a trial must be one of those that `ask` gives now"):
+        one.tell(wrong, 0.5)
+    one.tell(own, 0.5)
+
+
+def test_an_evaluation_that_was_spared_is_one_of_the_evaluations():
+    search = pfpne.Search(["a"], {"n": pfpne.Int(1, 2)}, 30, algorithm="random", noise=0)
+    while trials := search.ask():
+        search.tell(trials[0], 0.5)
+    assert len(search.result().history) == 2 and search.n_evaluated == 30
+
+
+def test_of_fewer_than_four_points_the_best_is_deployed():
+    search = pfpne.Search(["a"], {"x": pfpne.Float(0, 1)}, 3, algorithm="random")
+    for value in (0.1, 0.9, 0.2):
+        search.tell(search.ask()[0], value)
+    result = search.result()
+    assert result.deploy["a"]["x"] == result.found["a"]["x"] == result.history["x"][1]
+
+
 @pytest.mark.parametrize("algorithm", ["gp-shared", "fed-pne"])
 def test_any_number_at_a_time_finds_the_same(algorithm):
     names, results, most = "abcd", [], []
@@ -916,6 +957,8 @@ def test_a_number_is_a_score_of_the_client_that_sends_it_in_units_of_the_range()
     )
     search._on_mail(4, [(0, first), (1, second)], [])
     assert search._rounds[4].tolist() == [12, 0, 1]  # numbers up and down, and client a's 0.25
+    search._on_mail(4, [], [(0, first)])  # at the same time
+    assert search._rounds[4].tolist() == [12, 6, 1]
 
 
 def test_values_that_were_read_and_not_called_for_are_counted(tmp_path):
