@@ -380,9 +380,25 @@ def test_a_deadline_runs_from_the_last_exchange(tmp_path, monkeypatch):
     assert server.server.concluded_depth == 0
     for now[0] in (11.0, 18.9):
         server.tick()
-    now[0] = 19.0
-    with pytest.raises(TimeoutError, match=r"clients \[0, 1, 2\] have not answered within 10 s; 0 have, and 3"):
+    late = r"clients \[0, 1, 2\] have not answered within 10 s; 0 have, and 3"
+    for now[0], passed in ((19.0, True), (28.9, False), (29.0, True)):  # and from the last error
+        with pytest.raises(TimeoutError, match=late) if passed else contextlib.nullcontext():
+            server.tick()
+
+
+def test_for_the_work_after_the_last_exchange_there_is_another_deadline(tmp_path, monkeypatch):
+    """With hct there is no exchange. A server that was stopped has no deadline."""
+    now = [0.0]
+    monkeypatch.setattr("pfpne.live.server.time", SimpleNamespace(monotonic=lambda: now[0]))
+    server = LiveServer("hct", task(M, T), tmp_path / "server", deadline=10, last_deadline=100)
+    now[0] = 99.9
+    server.tick()
+    now[0] = 100.0
+    with pytest.raises(TimeoutError, match="have not answered within 100 s; 0 have, and 3"):
         server.tick()
+    server.stop()
+    now[0] = 200.0
+    server.tick()
 
 
 def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
@@ -658,6 +674,36 @@ def test_a_client_that_answers_nothing_of_use_is_asked_at_a_measured_pace(text, 
 
     drive(server, lambda m, text: asked.append(m), receive)
     assert 6 <= len(asked) <= 3 * 5  # after pauses of 0.05, 0.1, 0.2 and 0.4 seconds
+
+
+def test_a_client_is_asked_again_at_once_after_progress_and_its_pauses_begin_anew(tmp_path, monkeypatch):
+    now, sent = [0.0], []
+    monkeypatch.setattr("pfpne.live.server.time", SimpleNamespace(monotonic=lambda: now[0]))
+    server = LiveServer("pf-pne", task(1, T), tmp_path / "server", deadline=600)
+
+    def receive():
+        now[0] = round(now[0] + 0.01, 2)
+        if now[0] == 0.5:
+            return [(0, NodeMeans(0, [0.5]).to_json(server.run_tag))]
+        if now[0] == 0.7:
+            server.stop()
+        return [(0, "rubbish")]
+
+    drive(server, lambda m, text: sent.append(now[0]), receive)
+    assert sent == pytest.approx([0, 0.05, 0.15, 0.35, 0.5, 0.55, 0.65], abs=0.03)
+
+
+def test_texts_that_are_refused_hold_up_no_deadline(tmp_path):
+    server, texts = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=1e-9), iter(["rubbish"] * 5)
+
+    def receive():
+        text = next(texts, None)
+        if text is None:
+            server.stop()
+        return [(0, text)]
+
+    with pytest.raises(TimeoutError, match=r"clients \[0, 1, 2\] have not answered"):
+        drive(server, lambda m, text: None, receive)
 
 
 @pytest.mark.parametrize("name", [name for name in UNLIMITED_ALGORITHMS if ALGORITHMS[name].up_kinds])
