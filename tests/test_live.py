@@ -26,7 +26,9 @@ from live_client import main, objective, task
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
+from pfpne.algorithms.fed1_ucb import ArmMeans
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, half_width, n_pulls_per_client
+from pfpne.disclosure import SERVER
 from pfpne.journal import Journal
 from pfpne.live import Done, LiveClient, LiveServer, drive
 from pfpne.live.plan import GoOn
@@ -239,6 +241,15 @@ def test_the_server_starts_again_from_what_it_saved(tmp_path):
     assert_as_together(tmp_path, together("pf-pne", T))
 
 
+def test_a_server_that_starts_again_knows_how_many_evaluations_each_client_has_made(tmp_path):
+    """Of 20 arms of equal means all stay; in each phase an arm is pulled 10 log 2,000 times."""
+    for concluded in range(3):
+        server = LiveServer("fed1-ucb", task(M, 2_000), tmp_path / "server", deadline=600)
+        assert server.evaluated == concluded * 20 * 76
+        for m in range(M):
+            server.take(m, ArmMeans(concluded + 1, np.full(20, 0.5)).to_json(server.run_tag))
+
+
 def test_what_is_said_twice_counts_once(tmp_path, caplog):
     with Processes("pf-pne", tmp_path) as clients:
         clients.twice = True
@@ -368,6 +379,9 @@ def test_without_a_quorum_a_deadline_says_who_is_missing_and_one_may_wait_on(tmp
     server.tick()
     assert server.mail(0) == server.mail(2) != server.mail(1) == server._go_on_text
     assert server.clients_to_ask() == [0, 1, 2]
+    server.take(1, message.to_json(server.run_tag))  # late, and known to the server all the same
+    assert server.mail(1) == server.mail(0) and server.clients_to_ask() == [0, 1, 2]
+    assert [counts.total() for counts in server._disclosure.means[SERVER]] == [1, 1, 1]
 
 
 def test_a_deadline_runs_from_the_last_exchange(tmp_path, monkeypatch):
@@ -399,6 +413,44 @@ def test_for_the_work_after_the_last_exchange_there_is_another_deadline(tmp_path
     server.stop()
     now[0] = 200.0
     server.tick()
+
+
+def test_a_client_that_says_that_it_is_ahead_is_waited_for_until_the_deadline_and_asked_again(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("pfpne.live.server.time", SimpleNamespace(monotonic=lambda: now[0]))
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=10)
+    ahead, right = (NodeMeans(header, [0.5]).to_json(server.run_tag) for header in (3, 0))
+    with pytest.raises(ValueError, match="it is asked again after the deadline"):
+        server.take(0, ahead)
+    for m in (1, 2):
+        server.take(m, right)
+    assert server.running and server.clients_to_ask() == []
+    now[0] = 10.0
+    with pytest.raises(TimeoutError, match=r"clients \[0\] have not answered"):
+        server.tick()
+    assert server.clients_to_ask() == [0]
+    server.take(0, right)
+    assert server.server.concluded_depth == 0 and server.clients_to_ask() == [0, 1, 2]
+
+
+def test_a_client_that_says_that_it_is_ahead_after_its_message_is_asked_again_after_the_exchange(tmp_path):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    ahead, right = (NodeMeans(header, [0.5]).to_json(server.run_tag) for header in (3, 0))
+    server.take(0, right)
+    with pytest.raises(ValueError, match="it is asked again after the deadline"):
+        server.take(0, ahead)
+    for m in (1, 2):
+        server.take(m, right)
+    assert server.server.concluded_depth == 0 and server.clients_to_ask() == [0, 1, 2]
+
+
+def test_a_server_that_starts_again_may_have_another_quorum(tmp_path):
+    for quorum in (3, 2):
+        server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=1e-9, quorum=quorum)
+    for m in (0, 2):
+        server.take(m, NodeMeans(0, [0.5]).to_json(server.run_tag))
+    server.tick()
+    assert server.server.concluded_depth == 0 and server.server.n_present == 2
 
 
 def test_a_wrong_answer_is_refused_and_changes_nothing(tmp_path, caplog):
@@ -674,6 +726,12 @@ def test_a_client_that_answers_nothing_of_use_is_asked_at_a_measured_pace(text, 
 
     drive(server, lambda m, text: asked.append(m), receive)
     assert 6 <= len(asked) <= 3 * 5  # after pauses of 0.05, 0.1, 0.2 and 0.4 seconds
+
+
+def test_a_message_is_due_if_its_phase_ends_at_the_horizon():
+    server = make_federation("fed1-ucb", task(M, 2_000)).server
+    assert server.phase_evaluations() == 20 * 76
+    assert [server.is_due(0, 2_000 - 20 * 76 + more) for more in (0, 1)] == [True, False]
 
 
 def test_a_client_is_asked_again_at_once_after_progress_and_its_pauses_begin_anew(tmp_path, monkeypatch):
