@@ -22,6 +22,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from filelock import FileLock, Timeout
 from live_client import main, objective, task
 
 import pfpne
@@ -29,6 +30,7 @@ from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
 from pfpne.algorithms.fed1_ucb import ArmMeans
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans, PFPNESettings, half_width, n_pulls_per_client
 from pfpne.disclosure import SERVER
+from pfpne.federation import Batch
 from pfpne.journal import Journal
 from pfpne.live import Done, LiveClient, LiveServer, drive
 from pfpne.live.plan import GoOn
@@ -517,10 +519,53 @@ def test_a_failure_among_the_first_evaluations_is_no_noise(fails, tmp_path):
 
 
 def test_an_evaluation_is_tried_again(tmp_path):
-    values = iter([math.inf, 1e150, 0.3, math.nan, 0.4])
-    client = LiveClient("hct", task(1, 2), 0, lambda x: next(values), tmp_path, retries=2)
+    """At the same point, though `evaluate` changes the one that it is given."""
+    values, points = iter([math.inf, 1e150, 0.3, math.nan, 0.4, "an error", 0.5]), []
+
+    def evaluate(x):
+        points.append(x.tolist())
+        x[0] = 7.0
+        value = next(values)
+        if value == "an error":
+            raise OSError(value)
+        return value
+
+    client = LiveClient("hct", task(1, 3), 0, evaluate, tmp_path, retries=2)
     assert isinstance(Message.from_json(client.answer()), Done)
-    assert [line["reward"] for line in client.journal.read()] == [0.3, 0.4]
+    lines = client.journal.read()
+    assert [line["reward"] for line in lines] == [0.3, 0.4, 0.5]
+    assert points == [lines[n]["point"] for n in (0, 0, 0, 1, 1, 2, 2)]
+
+
+def test_failures_in_a_row_are_counted_anew_after_the_error(tmp_path):
+    client = LiveClient("hct", task(1, 9), 0, lambda x: math.nan, tmp_path, give_up=3)
+    for n_written in (2, 4, 6):  # the last failure of each row is an error, and tried again
+        with pytest.raises(RuntimeError, match="3 evaluations in a row failed"):
+            client.answer()
+        assert len(client.journal.read()) == n_written
+
+
+def test_a_client_that_starts_again_knows_the_other_rewards_of_a_missing_one(tmp_path):
+    """One before the state was saved, and one that the journal alone has."""
+    client = LiveClient("pf-pne", task(M, T), 0, lambda x: 0.75, tmp_path)
+    client.answer()
+    assert client.t == 1
+    client.journal.append(t=2, point=[0.5], reward=0.25)
+    client = LiveClient("pf-pne", task(M, T), 0, lambda x: math.nan, tmp_path)
+    assert client._rewards(Batch(np.array([[0.5], [0.25]]), np.array([2, 1]))).tolist() == [0.25, 0.5, 0.0]
+
+
+def test_a_known_reward_serves_once_also_after_a_restart_and_a_missing_one_never(tmp_path):
+    known = Journal(tmp_path / "known")
+    for t, reward in enumerate((None, 0.25, 0.75), 1):
+        known.append(t=t, point=[0.5], reward=reward)
+
+    def a_client(evaluate):
+        return LiveClient("pf-pne", task(M, T), 0, evaluate, tmp_path / "client", known=known.path)
+
+    assert json.loads(a_client(lambda x: pytest.fail("it evaluated")).answer())["means"] == [0.25]
+    batch = Batch(np.array([[0.5]]), np.array([2]))
+    assert a_client(lambda x: 0.5)._rewards(batch).tolist() == [0.75, 0.5]
 
 
 def test_a_folder_of_another_run_is_refused_and_a_torn_line_mended(tmp_path):
@@ -659,6 +704,13 @@ def test_a_text_of_another_version_of_the_package_is_refused(tmp_path, monkeypat
         server.take(0, client.answer())
 
 
+def test_the_order_in_which_settings_are_given_is_no_part_of_the_plan(tmp_path):
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600, nu_1=2.0, rho=0.25)
+    client = LiveClient("pf-pne", task(M, T), 0, lambda x: 0.5, tmp_path / "client", rho=0.25, nu_1=2.0)
+    server.take(0, client.answer(server.mail(0)))
+    assert sorted(server.inbox) == [0]
+
+
 def test_a_server_whose_state_was_lost_says_so_at_once(tmp_path):
     """One client that says that it is ahead may lie, and is not asked again at once; all of them do not."""
     in_one_process("pf-pne", tmp_path, T, stop_after=7)
@@ -680,6 +732,19 @@ def test_a_server_whose_state_was_lost_says_so_at_once(tmp_path):
     with pytest.raises(ValueError, match="it is asked again after the deadline"):
         server.take(0, NodeMeans(3, [0.5]).to_json(server.run_tag))
     assert server.clients_to_ask() == [1, 2] and server.running
+
+
+def test_two_processes_of_a_client_evaluate_by_turns_and_nothing_twice(tmp_path):
+    made = []
+
+    def evaluate(x):
+        with pytest.raises(Timeout):
+            FileLock(tmp_path / "lock", timeout=0).acquire()
+        made.append(x)
+        return 0.5
+
+    first, second = (LiveClient("pf-pne", task(M, T), 0, evaluate, tmp_path) for _ in range(2))
+    assert first.answer() == second.answer() and len(made) == 1
 
 
 def test_two_servers_on_one_folder_lose_nothing(tmp_path):
