@@ -10,6 +10,7 @@ from test_live import in_one_process
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
+from pfpne.algorithms.fed1_ucb import ArmMeans, SurvivingArms
 from pfpne.algorithms.pf_pne import Kept, KeptIndex, NodeMeans
 from pfpne.algorithms.pf_pne_plus import DepthStatistics, SharedStatistics
 from pfpne.algorithms.secure import SECURED, Masked, MaskedStatistics, Revealed, secured
@@ -36,6 +37,11 @@ def test_by_hand(M, one):
     """Means, fewest and median rewards in them, single ones, other numbers. The server: 1 of 1 reward, 2 of 4."""
     learned = rows(what_each_could_learn(exchanges(M), M))
     assert learned == {SERVER: [3, 1, 4, 1, 0], ONE_SITE: one, OTHER_SITES: [2, 1, 2.5, 1, 2]}
+
+
+def test_messages_without_an_answer_are_of_an_exchange_each():
+    messages = [(1, "up", 0, NodeMeans(0, [0.5])), (9, "up", 0, NodeMeans(1, [0.25]))]
+    assert rows(what_each_could_learn(messages, 2))[SERVER] == [2, 1, 4.5, 1, 0]  # means of 1 and of 8 rewards
 
 
 def test_one_client_alone_has_nobody_to_tell():
@@ -219,6 +225,19 @@ def test_differences_of_the_phases_of_fed1_ucb_are_counted(masked):
         assert rows(again.table())[SERVER] == [phase * arms, pulls, pulls, phase * arms * pulls, 0]
 
 
+def test_a_count_that_was_saved_goes_on_and_who_was_away_has_the_mean_of_all_phases():
+    """Five rewards of 1 at each of two arms, then five of 0; client 2 sends in the second phase alone."""
+    disclosure = Disclosure(3)
+    for phase, mean, senders in ((1, 1.0, (0, 1)), (2, 0.5, (0, 1, 2))):
+        up, answer = {m: ArmMeans(phase, [mean, mean]) for m in senders}, SurvivingArms(phase, [0, 1])
+        disclosure.add(up, dict.fromkeys(up, answer), 5 * phase)
+        saved, disclosure = disclosure.state(), Disclosure(3)
+        disclosure.restore(saved)
+    disclosure.add_sent(2, ArmMeans(2, [0.5, 0.5]))  # once more
+    assert disclosure.singles[SERVER] == [20, 20, 0]
+    assert [counts.total() for counts in disclosure.means[SERVER]] == [4, 4, 2]
+
+
 def test_in_live_use_it_is_as_in_a_simulation_and_is_kept(tmp_path):
     in_one_process("pf-pne", tmp_path, 40)
     server = LiveServer("pf-pne", task(3, 40), tmp_path / "server", deadline=600)
@@ -266,6 +285,9 @@ def test_tune_reports_it():
     assert known[SERVER][:4] == known[ONE_SITE][:4] == known[OTHER_SITES][:4] and known[SERVER][0] > 2
     known = rows(pfpne.tune(functions, space, n_evaluations=12, algorithm="gp-shared", progress=False).disclosure)
     assert known[SERVER][:4] == [0, None, None, 0] and known[SERVER][4] > 0  # beliefs of a model, and no score
+    plan = {"n_evaluations": 30, "algorithm": "fed-pne", "noise": 0, "c": 0.5, "progress": False}
+    known = rows(pfpne.tune(functions, space, **plan).disclosure)
+    assert known[SERVER][:4] == [known[SERVER][0], 1, 1, known[SERVER][0]]  # without noise each mean is a reward
 
 
 def test_the_page_on_trust_shows_what_comes_out():
