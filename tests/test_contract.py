@@ -11,7 +11,7 @@ from conftest import HORIZONS
 
 import pfpne
 from pfpne.algorithms import ALGORITHMS, UNLIMITED_ALGORITHMS, make_federation
-from pfpne.algorithms.pf_pne import KeptIndex
+from pfpne.algorithms.pf_pne import KeptIndex, NodeMeans
 from pfpne.algorithms.secure import secured
 from pfpne.federation import EMPTY_BATCH, Batch, Client, Federation, Server, Task
 from pfpne.messages import Awaited, Message
@@ -269,6 +269,34 @@ def test_a_range_of_rewards_has_two_ends_in_order(reward_range):
 def test_what_is_asked_for_cannot_be_changed():
     batch = make_federation("hct", Task(Partition([[0, 1]]), 2, 10)).clients[0].ask()
     assert not batch.points.flags.writeable and not batch.counts.flags.writeable
+
+
+def test_candidates_and_messages_are_copies_that_cannot_be_changed():
+    points, means = np.array([[0.25], [0.75]]), np.array([0.5])
+    task, message = Task(Partition([[0, 1]]), 2, 10, candidates=points), NodeMeans(0, means)
+    points[0], means[0] = 0.5, 0.75
+    assert task.candidates.tolist() == [[0.25], [0.75]] and message.means.tolist() == [0.5]
+    assert not task.candidates.flags.writeable and not message.means.flags.writeable
+
+
+def test_a_federation_that_is_told_before_it_was_asked_asks_first():
+    run = make_federation("hct", Task(Partition([[0, 1]]), 1, 10))
+    for t in (1, 2, 3):
+        run.tell(0, [0.5])
+        assert run.clients[0].t == t
+
+
+def test_a_batch_is_told_once_and_still_to_be_told_after_rewards_that_are_refused():
+    run = make_federation("hct", Task(Partition([[0, 1]]), 2, 10))
+    run.tell(0, [0.5])
+    for wrong in ([np.nan], [0.5, 0.5], [[0.5]]):
+        with pytest.raises(ValueError, match="reward"):
+            run.tell(1, wrong)
+    with pytest.raises(ValueError, match="client 0 has no batch to be told about"):
+        run.tell(0, [0.5])
+    assert [m for m, _ in run.ask()] == [1] and run.clients[0].t == 1
+    run.tell(1, [0.5])
+    assert [client.t for client in run.clients] == [1, 1]
 
 
 class UnevenClient(Client):
