@@ -764,6 +764,13 @@ def test_a_key_that_was_changed_is_noticed_while_the_state_is_there(tmp_path):
     assert [state(tmp_path, m).t for m in range(M)] == [60] * M
 
 
+def test_a_quorum_of_all_clients_is_none_in_the_plan(tmp_path):
+    server = LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=600, quorum=M, secure=True)
+    client = LiveClient("pf-pne", task(M, 60), 0, lambda x: 0.5, tmp_path / "client", secure=True)
+    server.take(0, client.answer(server.mail(0)))
+    assert sorted(server.inbox) == [0]
+
+
 def test_a_quorum_of_two_is_refused_as_each_would_have_the_others_mean(tmp_path):
     with pytest.raises(ValueError, match="quorum with secure aggregation must be at least 3 of 3 clients"):
         LiveServer("pf-pne", task(M, 60), tmp_path / "server", deadline=1, quorum=2, secure=True)
