@@ -244,6 +244,11 @@ class TreeClient(Client):
         if task.partition.max_depth > 0:
             split(self.node, self.state, constants, 0)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the tree has made a step since it was made, with or without the statistics of a warm start."""
+        return bool(self.state[0]["next_step"] > self.t + 1)
+
     def _centers(self, v: int) -> np.ndarray:
         return self.task.partition.centers(int(self.node[v]["depth"]), self.node[v]["index"])
 

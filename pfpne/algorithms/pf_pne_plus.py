@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pfpne.algorithms.gp_tree import FirstNodes, GPTreeClient
 from pfpne.algorithms.hct import (
     NODE,
     HCTConstants,
@@ -84,11 +85,14 @@ class PlusSettings(PFPNESettings):
     free_descent: bool = True  # HCT may descend through the nodes of stage 1 before they reach its thresholds
     early_descent: bool = True  # rho is at least 0.63 in stage 1, and at least 0.7 in HCT's thresholds; else rho
     safe: bool = False  # not a part: stage 1 has at most T^(2/3) steps; stage 2 starts from the client's own pulls
+    gaussian_process: bool = False  # nor this: stage 1 has at most T^(2/3) steps; stage 2 is gp_tree.py's search
 
     def __post_init__(self):
         super().__post_init__()
-        for name in (*PARTS_IN_WORDS, "safe"):
+        for name in (*PARTS_IN_WORDS, "safe", "gaussian_process"):
             check(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
+        possible = not self.gaussian_process or (self.optimistic and not self.safe)
+        check(possible, "gaussian_process", "False with safe=True, whose theorem is HCT's, or optimistic=False", True)
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,7 @@ def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
 class OwnTrees(NamedTuple):
     """The last item that a loop yields: one tree per client, for its search alone, made when it is taken."""
 
-    trees: Iterator[TreeClient]
+    trees: Iterator[TreeClient | GPTreeClient]
 
 
 class FinishedDepth(NamedTuple):
@@ -312,12 +316,16 @@ class PFPNEPlus(Elimination):
         index, _, means, _ = warm_start[-1]
         self.best_points = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
 
-        def tree(m: int) -> TreeClient:
+        def tree(m: int) -> TreeClient | GPTreeClient:
             own = float(self.variances[m])
             differs = not self.binary[m] and not variance / OWN_NOISE <= own <= variance * OWN_NOISE
             if s.safe and self.binary[m]:
                 own = max(own, binary_variance(np.zeros(1), depths[0].n))
-            c = confidence_constant(own if differs or s.safe else variance) if s.noise_aware else s.c
+            of_client = own if differs or s.safe else variance
+            if s.gaussian_process:
+                first = first_nodes_of(warm_start, m)
+                return GPTreeClient(self.task, first, of_client, bool(self.binary[m]), s.nu_1, next_step - 1)
+            c = confidence_constant(of_client) if s.noise_aware else s.c
             constants = hct_constants_for(s, c, self.task)
             return warm_start_tree(self.task, constants, warm_start, m, next_step, free=s.free_descent and not s.safe)
 
@@ -384,10 +392,23 @@ def warm_start_tree(
     return tree
 
 
-class PlusClient(PhasedClient):
-    """One client: a `PhasedClient` in stage 1, then a `TreeClient`."""
+def first_nodes_of(depths: list, m: int) -> FirstNodes:
+    """Return the nodes that client m's search by a Gaussian process begins with; depths as in `warm_start_tree`."""
+    is_leaf = [np.ones(len(index), dtype=bool) for index, *_ in depths]
+    for of_depth, (_, parents, _, _) in zip(is_leaf, depths[1:], strict=False):
+        of_depth[parents] = False
+    depth = np.repeat(np.arange(len(depths)), [len(index) for index, *_ in depths])
+    index, means, counts = (
+        np.concatenate(column)
+        for column in zip(*((index, means[m], counts[m]) for index, _, means, counts in depths), strict=True)
+    )
+    return FirstNodes(depth, index, np.concatenate(is_leaf), counts, means)
 
-    tree: TreeClient | None = None
+
+class PlusClient(PhasedClient):
+    """One client: a `PhasedClient` in stage 1, then a `TreeClient` or a `GPTreeClient`."""
+
+    tree: TreeClient | GPTreeClient | None = None
 
     def _advance(self, value) -> None:
         super()._advance(value)
@@ -402,7 +423,7 @@ class PlusClient(PhasedClient):
 
     def best(self) -> np.ndarray:
         """Return the recommendation (d,) of stage 1; once the tree has made a step, the tree's."""
-        if self.tree is not None and self.tree.state[0]["next_step"] > self.tree.t + 1:
+        if self.tree is not None and self.tree.has_begun:
             return self.tree.best()
         return super().best()
 
@@ -493,7 +514,7 @@ class PlusServer(PFPNEServer):
             lower_bound = het2 - STANDARD_ERRORS / math.sqrt(precision) if het2 > 0 else 0.0
             is_quiet = h == 0 and not self.binary and mean_variance < QUIET**2
             agree = lower_bound <= (s.nu_1 * s.rho**h) ** 2 and not is_quiet
-        if s.safe or (s.heterogeneity_test and task.n_clients <= FEW_CLIENTS):
+        if s.safe or s.gaussian_process or (s.heterogeneity_test and task.n_clients <= FEW_CLIENTS):
             next_phase = task.partition.k * n_kept * n_pulls_per_client(h + 1, self.log_term, s, task.n_clients)
             agree = agree and self.n_steps + next_phase <= task.horizon ** (2 / 3)
         return agree

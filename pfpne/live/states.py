@@ -97,6 +97,18 @@ def _check_tree(tree: Any) -> None:
     check(right.all(), "the nodes of a tree", "within its nodes and tables", np.flatnonzero(~right)[:9].tolist())
 
 
+def _check_search(search: Any) -> None:
+    """Raise a ValueError unless the arrays of a search by a Gaussian process have a row for each of its nodes."""
+    n, values, partition = len(search.depth), len(search.observed), search.task.partition
+    shapes = {name: (n,) for name in search.ROWS} | {"A": (values, values), "weights": (n, values)}
+    shapes |= {"center": (n, partition.d), "point": (n, partition.d), "child_center": (n, partition.k, partition.d)}
+    wrong = [name for name, shape in shapes.items() if np.shape(getattr(search, name)) != shape]
+    check(n > 0 and not wrong, "the arrays of a search", "with a row for each of its nodes", wrong)
+    inside = (0 <= search.observed) & (search.observed < n)
+    check(inside.all(), "the observed nodes of a search", f"in 0..{n - 1}", search.observed)
+    check(type(search.steps) is int, "the steps of a search", "a whole number", search.steps)
+
+
 def _numbers_made(state: dict) -> int:
     """Return a bound on the numbers that restoring a PhasedClient makes; ValueError if the state is not one's.
 
@@ -302,19 +314,20 @@ class _Reader:
 
     def _check_trees(self, restored) -> None:
         """Check a tree, and record which evaluations its next step has to follow: its own, or its PlusClient's."""
-        hct, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "pf_pne_plus"))
-        if isinstance(restored, hct.TreeClient):
+        hct, gp_tree, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "gp_tree", "pf_pne_plus"))
+        if isinstance(restored, gp_tree.GPTreeClient):
+            _check_search(restored)
+        elif isinstance(restored, hct.TreeClient):
             self._use_numbers(restored.node.size + restored.constants[0].size)
             _check_tree(restored)
             self.steps[id(restored)] = restored, restored.t
         elif isinstance(restored, plus.PlusClient) and restored.tree is not None:
-            check(
-                isinstance(restored.tree, hct.TreeClient),
-                "the tree of a client",
-                "a tree",
-                type(restored.tree).__name__,
-            )
-            self.steps[id(restored.tree)] = restored.tree, restored.t
+            is_tree = isinstance(restored.tree, (hct.TreeClient, gp_tree.GPTreeClient))
+            check(is_tree, "the tree of a client", "a tree", type(restored.tree).__name__)
+            if isinstance(restored.tree, hct.TreeClient):
+                self.steps[id(restored.tree)] = restored.tree, restored.t
+            else:
+                check(restored.tree.steps == restored.t, "the step of a search", f"{restored.t}", restored.tree.steps)
 
     def check_steps(self) -> None:
         """Raise a ValueError if a tree would go on beyond its tables, which are for the steps up to the horizon."""

@@ -5,7 +5,7 @@ import numpy as np
 from pfpne.algorithms.phases import Pull, clip_to_budget, first_positions, starts_new_value
 from pfpne.federation import Task
 from pfpne.messages import Message
-from pfpne.simulation.noise import noisy
+from pfpne.simulation.noise import draw_rewards, noisy
 from pfpne.simulation.record import Measurements, Recorder
 from pfpne.simulation.tree import play_trees
 
@@ -114,6 +114,8 @@ def simulate_phases(
     before, t_before = evaluations.recorder.measurements(), int(evaluations.t[0])
     if own_trees is None or t_before == task.horizon:
         return before
+    if getattr(settings, "gaussian_process", False):
+        return search_alone(own_trees.trees, evaluations)
     trees, regret_before = own_trees.trees, evaluations.recorder.total  # all clients have made t_before pulls
     regret, simple, best_points = play_trees(trees, problem, task, noise_streams, checkpoints, t_before, regret_before)
     local, against_f_bar = np.hstack([before.regret[:, checkpoints < t_before], regret[0]]), None
@@ -121,3 +123,17 @@ def simulate_phases(
         against_f_bar = np.hstack([before.global_regret[:, checkpoints < t_before], regret[1]])
     simple = np.hstack([before.simple_regret[:, checkpoints <= t_before], simple])
     return Measurements(local, against_f_bar, simple, before.rounds, best_points)
+
+
+def search_alone(searches, evaluations: Evaluations) -> Measurements:
+    """Let each client search alone until the horizon, as an object; return the measurements of the whole run."""
+    problem, recorder, task = evaluations.problem, evaluations.recorder, evaluations.task
+    for m, search in enumerate(searches):
+        while evaluations.t[m] < task.horizon:
+            batch, rng = search.ask(), evaluations.noise_streams[m]
+            values = problem.client_values(m, batch.points)
+            recorder.record_pulls(np.full(len(values), m), values, batch.counts, batch.points)
+            search.tell(draw_rewards(values, batch.counts, problem.noise, rng, problem.noise_slope))
+            evaluations.t[m] += batch.size
+            recorder.deployments.append(([m], [evaluations.t[m]], search.best()[None]))
+    return recorder.measurements()

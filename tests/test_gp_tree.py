@@ -1,0 +1,317 @@
+"""The search by a Gaussian process on a tree: its model by the textbook, its batches, and its place in PF-PNE+."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_normal
+
+import pfpne
+from pfpne.algorithms import gp_tree, make_federation
+from pfpne.algorithms.gp_tree import DEVIATIONS, LENGTHS, ORDERS, TYPICAL, FirstNodes, GPTreeClient, Hyper
+from pfpne.algorithms.pf_pne_plus import PlusSettings, first_nodes_of
+from pfpne.federation import Task
+from pfpne.live.states import from_bytes, to_bytes
+from pfpne.partition import Partition
+
+SQUARE = Partition([[0.0, 2.0], [-1.0, 1.0]], seed=3)
+ROOT = FirstNodes(*(np.array([x]) for x in (0, 1)), np.array([True]), np.array([8.0]), np.array([0.4]))
+
+
+def f(points: np.ndarray) -> np.ndarray:
+    """A smooth hill on SQUARE, with its top at (1.5, 0.4)."""
+    return np.exp(-2 * (points[:, 0] - 1.5) ** 2 - 3 * (points[:, 1] - 0.4) ** 2)
+
+
+def search(T: int = 3_000, partition=SQUARE, first=ROOT, variance=0.04, binary=False, nu_1=1.0) -> GPTreeClient:
+    return GPTreeClient(Task(partition, 2, T), first, variance, binary, nu_1, int(first.count.sum()))
+
+
+def play(client: GPTreeClient, batches: int, sigma: float = 0.2, seed: int = 0) -> GPTreeClient:
+    rng = np.random.default_rng(seed)
+    for _ in range(batches):
+        batch = client.ask()
+        assert batch.size > 0
+        client.tell(np.repeat(f(batch.points), batch.counts) + sigma * rng.standard_normal(batch.size))
+    return client
+
+
+def posterior(client: GPTreeClient) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the variance of f at all nodes, from the formulas for a Gaussian process with a constant mean."""
+    seen, hyper = client.observed, client.hyper
+    noise = client.reward_variance / client.count[seen] + gp_tree.JITTER * hyper.variance
+    K = hyper.covariance(cdist(client.point[seen], client.point[seen])) + np.diag(noise)
+    k = hyper.covariance(cdist(client.point, client.point[seen]))
+    error = client.total[seen] / client.count[seen] - client.constant_mean
+    mean = client.constant_mean + k @ np.linalg.solve(K, error)
+    return mean, hyper.variance - np.einsum("ij,ji->i", k, np.linalg.solve(K, k.T))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_covariances_are_matern_s(order):
+    from sklearn.gaussian_process.kernels import Matern
+
+    points = np.random.default_rng(0).random((5, 2))
+    ours = Hyper(0.3, order, 0.5).covariance(gp_tree.distances(points, points))
+    assert ours == pytest.approx(0.5 * Matern(0.3, nu=order)(points))
+
+
+def test_the_likelihood_is_that_of_a_normal_distribution_with_the_best_constant_mean():
+    rng, hyper = np.random.default_rng(1), Hyper(0.2, 1.5, 0.3)
+    points, y, noise = rng.random((6, 2)), rng.random(6), 0.1 + rng.random(6)
+    distance = gp_tree.distances(points, points)
+    K = hyper.covariance(distance) + np.diag(noise + gp_tree.JITTER * hyper.variance)
+    height, mean = gp_tree.log_likelihood(distance, y, noise, hyper)
+    ones = np.ones(6)
+    assert mean == pytest.approx((ones @ np.linalg.solve(K, y)) / (ones @ np.linalg.solve(K, ones)))
+    exact = multivariate_normal(np.full(6, mean), K).logpdf(y)
+    assert height == pytest.approx(exact + 3 * math.log(2 * math.pi))
+
+
+def test_the_posterior_is_exact_after_each_value_whether_it_is_fitted_or_updated():
+    client, fitted = search(), 0
+    for _ in range(60):
+        before = client.next_fit
+        play(client, 1, seed=client.n_batches)
+        fitted += client.next_fit != before
+        mean, variance = posterior(client)
+        assert client.mean == pytest.approx(mean, abs=1e-7) and client.variance == pytest.approx(variance, abs=1e-7)
+    assert 3 <= fitted < 30 and len(client.observed) > 10 and client.count.max() > 20  # both kinds of update happened
+
+
+def test_hyper_parameters_are_no_worse_than_their_neighbours():
+    client = play(search(), 40)
+    client._fit()
+    seen = client.observed
+    distance, y = cdist(client.point[seen], client.point[seen]), client.total[seen] / client.count[seen]
+    noise = client.reward_variance / client.count[seen]
+
+    def height(length: int, order: int, deviation: int) -> float:
+        hyper = Hyper(LENGTHS[length] * math.sqrt(2), ORDERS[order], DEVIATIONS[deviation] ** 2)
+        away = (length - TYPICAL) ** 2 + (deviation - TYPICAL) ** 2
+        return gp_tree.log_likelihood(distance, y, noise, hyper)[0] - gp_tree.PRIOR_WEIGHT * away
+
+    length, order, deviation = client.positions
+    best = height(length, order, deviation)
+    for a, b, c in ((length + a, order + b, deviation + c) for a, b, c in gp_tree.STEPS):
+        if 0 <= a < len(LENGTHS) and 0 <= b < len(ORDERS) and 0 <= c < len(DEVIATIONS):
+            assert height(a, b, c) <= best + 1e-9
+    assert (client.positions[1], client.hyper.order) != (0, 0.5)  # the hill is smooth
+
+
+def test_few_values_have_the_typical_hyper_parameters_in_units_of_nu_1():
+    client = search(nu_1=2.0)
+    assert client.hyper == Hyper(0.25 * math.sqrt(2), 1.5, (0.25 * 2) ** 2) and client.constant_mean == pytest.approx(
+        0.4
+    )
+
+
+def test_the_node_with_the_largest_upper_bound_is_pulled():
+    client = play(search(), 25)
+    upper = client.mean + gp_tree.BETA * np.sqrt(client.variance)
+    batch = client.ask()
+    assert np.array_equal(batch.points[0], client.center[upper.argmax()])
+    assert np.array_equal(client.ask().points, batch.points)  # asking changes nothing
+    told = copy.deepcopy(client)
+    told.tell(np.full(batch.size, 0.5))
+    assert told.count[upper.argmax()] == client.count[upper.argmax()] + batch.size
+
+
+def test_a_batch_adds_a_fifth_of_what_is_known_and_ends_with_the_horizon():
+    client = play(search(), 25)
+    node = client._best_node()
+    information = client.reward_variance / client.variance[node]
+    assert client.ask().size == max(1, int(0.2 * information), 3) and 0.2 * information > 3
+    late = search(T=10)
+    assert late.ask().size == 1 and late.t == 8
+    play(late, 2)
+    assert late.t == late.steps == 10 and late.ask().size == 0
+    assert search(T=50_000).ask().size == 50  # a thousandth of the horizon
+
+
+def test_a_leaf_is_split_when_it_is_better_known_than_f_varies_within_its_cell():
+    client = play(search(), 30)
+    varies = 2 * (client.hyper.variance - client.hyper.covariance(client.reach))
+    ripe = client.is_leaf & (client.count > 0) & (client.variance < varies)
+    assert client.next_fit > client.n_batches and not ripe[client.observed[-1]]
+    inner = np.flatnonzero(~client.is_leaf)
+    for node in inner:
+        children = SQUARE.children(client.index[[node]])
+        below = np.flatnonzero(client.depth == client.depth[node] + 1)
+        rows = below[np.isin(client.index[below], children)]
+        assert len(rows) == 2 and np.array_equal(client.center[rows], client.child_center[node])
+        assert np.array_equal(client.center[rows], SQUARE.centers(int(client.depth[node]) + 1, client.index[rows]))
+    assert 5 < len(inner) and len(client.depth) == 1 + 2 * len(inner)
+
+
+def test_points_are_on_the_unit_cube_and_reach_is_to_the_children_s_centres():
+    client = play(search(), 10)
+    assert client.point == pytest.approx((client.center - [0, -1]) / 2)
+    to_children = [
+        cdist(client.point[[v]], (client.child_center[v] - [0, -1]) / 2).mean() for v in range(len(client.point))
+    ]
+    assert client.reach == pytest.approx(to_children)
+
+
+def test_the_smallest_cells_are_not_split():
+    shallow = Partition([[0.0, 2.0], [-1.0, 1.0]], max_depth=2)
+    client = play(search(partition=shallow, T=10_000), 40)
+    assert client.depth.max() == 2 and len(client.depth) == 7 and client.is_leaf[client.depth == 2].all()
+
+
+def test_as_many_nodes_are_observed_as_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_VALUES", 12)
+    client = play(search(T=100_000), 60)
+    assert len(client.observed) == 12 and client.n_batches == 60
+    assert np.count_nonzero(client.count) == 12
+
+
+def test_the_noise_is_measured_from_own_rewards_at_each_node():
+    client = play(search(variance=1.0), 60, sigma=0.2)
+    own = client.own_count > 0
+    spread = client.own_squares[own].sum() - (client.own_total[own] ** 2 / client.own_count[own]).sum()
+    n = (client.own_count[own] - 1).sum()
+    assert client._estimate_variance() == pytest.approx((spread + 20 * 1.0) / (n + 20))
+    assert spread / n == pytest.approx(0.04, rel=0.2)
+
+
+def test_noise_of_binary_rewards_follows_from_the_means_and_is_never_0():
+    client = search(binary=True, first=ROOT._replace(mean=np.array([0.25])))
+    assert client.reward_variance == pytest.approx(0.25 * 0.75)
+    nothing = search(binary=True, first=ROOT._replace(mean=np.array([0.0])))
+    assert nothing.reward_variance == pytest.approx(0.5 / 9)
+    nothing.tell([0.3] * nothing.ask().size)
+    assert not nothing.binary  # a reward was neither 0 nor 1
+    assert search(variance=0.0).reward_variance == 0.02**2 and search(variance=0.0, nu_1=3.0).reward_variance == 0.06**2
+
+
+def test_a_surprise_is_followed_by_a_fit():
+    client = play(search(), 40)
+    node = client._best_node()
+    assert client.count[node] > 0 and client.n_batches + 1 < client.next_fit
+    usual, surprised = copy.deepcopy(client), copy.deepcopy(client)
+    n, mean = client.ask().size, client.total[node] / client.count[node]
+    error = math.sqrt(client.reward_variance * (1 / n + 1 / client.count[node]))
+    usual.tell(np.full(n, mean + 3.4 * error))
+    surprised.tell(np.full(n, mean + 3.6 * error))
+    assert usual.next_fit == client.next_fit != surprised.next_fit
+
+
+def test_it_deploys_the_node_whose_value_is_surely_large():
+    client = play(search(), 80)
+    pulled = np.flatnonzero(client.own_count)
+    best = pulled[np.argmax(client.mean[pulled] - np.sqrt(client.variance[pulled]))]
+    assert np.array_equal(client.best(), client.center[best]) and f(client.best()[None])[0] > 0.95
+
+
+def test_it_begins_with_what_stage_1_knows():
+    parents = np.array([0, 0])
+    depths = [
+        (np.array([1]), None, np.array([[0.5], [0.6]]), np.array([[8.0], [9.0]])),
+        (np.array([1, 2]), parents, np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([[2.0, 3.0], [4.0, 5.0]])),
+        (np.array([3, 4]), np.array([1, 1]), np.array([[0.7, 0.8], [0.9, 1.0]]), np.full((2, 2), 6.5)),
+    ]
+    first = first_nodes_of(depths, 1)
+    assert first.depth.tolist() == [0, 1, 1, 2, 2] and first.index.tolist() == [1, 1, 2, 3, 4]
+    assert first.is_leaf.tolist() == [False, True, False, True, True]
+    assert first.mean.tolist() == [0.6, 0.3, 0.4, 0.9, 1.0] and first.count.tolist() == [9.0, 4.0, 5.0, 6.5, 6.5]
+    client = search(first=first)
+    assert client.observed.tolist() == [0, 1, 2, 3, 4]
+    seen = client.total[:5] / client.count[:5]
+    assert seen.tolist() == pytest.approx([0.6, 0.3, 0.4, 0.9, 1.0])
+
+
+def test_of_many_nodes_it_begins_with_those_that_may_be_largest(monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_FIRST_VALUES", 2)
+    mean, count = np.array([0.5, 0.1, 0.45]), np.array([16.0, 1.0, 4.0])  # upper bounds 0.6, 0.5, 0.65
+    first = FirstNodes(np.array([0, 1, 1]), np.array([1, 1, 2]), np.array([False, True, True]), count, mean)
+    client = search(first=first)
+    assert client.observed.tolist() == [0, 2] and client.count[1] == 0
+
+
+@pytest.mark.parametrize(("noise", "M", "cells"), [(0.3, 5, "random"), ("bernoulli", 3, "cyclic"), (0.0, 2, "random")])
+def test_the_fast_form_is_the_objects(noise, M, cells):
+    problem = pfpne.make_problem("ackley", M, noise=noise, seed=2, run=1)
+    given = {"gaussian_process": True, "cells": cells, "global_regret": True}
+    fast, objects = (pfpne.simulate("pf-pne+", problem, 700, objects=flag, **given) for flag in (False, True))
+    for name in ("regret", "global_regret", "simple_regret", "rounds", "best"):
+        assert np.array_equal(getattr(fast, name), getattr(objects, name)), name
+    assert not np.array_equal(fast.regret, pfpne.simulate("pf-pne+", problem, 700, cells=cells).regret)
+
+
+def test_stage_1_ends_after_two_thirds_of_the_exponent_for_any_number_of_clients():
+    problem = pfpne.make_problem("garland", 8, shift=0.0, noise=0.5, seed=1, run=0)
+    last = pfpne.simulate("pf-pne+", problem, 2_000, gaussian_process=True).communication["t"].max()
+    assert last <= 2_000 ** (2 / 3) < pfpne.simulate("pf-pne+", problem, 2_000).communication["t"].max()
+
+
+@pytest.mark.parametrize("given", [{"safe": True}, {"optimistic": False}])
+def test_what_it_excludes_is_refused(given):
+    with pytest.raises(ValueError, match="gaussian_process must be False with safe=True, whose theorem is HCT's"):
+        PlusSettings(gaussian_process=True, **given)
+
+
+def test_a_loud_client_has_its_own_noise_there():
+    task, rng = Task(Partition([[0.0, 1.0]]), 4, 2_000), np.random.default_rng(0)
+    run, sigma = make_federation("pf-pne+", task, gaussian_process=True), (0.1, 0.1, 0.1, 2.0)
+    while run.running and any(client.tree is None for client in run.clients):
+        for m, batch in run.ask():
+            run.tell(m, 0.5 + sigma[m] * rng.standard_normal(batch.size))
+    variances = [client.tree.reward_variance for client in run.clients]
+    assert variances[3] > 1 and max(variances[:3]) < 1
+
+
+def test_it_has_less_regret_than_a_tree_on_a_smooth_hill():
+    problem = pfpne.problem_from_functions([f, f], [[0.0, 2.0], [-1.0, 1.0]], 0.5, optimum=1.0, seed=4, run=0)
+    with_model, without = (
+        pfpne.simulate("pf-pne+", problem, 5_000, gaussian_process=flag).regret[:, -1].mean() for flag in (True, False)
+    )
+    assert with_model < 0.9 * without
+
+
+def in_stage_2(T: int = 400):
+    """A federation whose clients have left stage 1, and made a few steps alone."""
+    run = make_federation("pf-pne+", Task(SQUARE, 2, T), gaussian_process=True)
+    rng = np.random.default_rng(0)
+    while any(client.tree is None or client.tree.n_batches < 8 for client in run.clients):
+        for m, batch in run.ask():
+            run.tell(m, np.repeat(f(batch.points), batch.counts) + rng.normal(0, 0.3, batch.size))
+    return run
+
+
+def test_a_saved_search_goes_on_as_if_nothing_had_been():
+    run = in_stage_2()
+    client, restored = run.clients[0], from_bytes(to_bytes(run.clients[0]))
+    rng = np.random.default_rng(1)
+    while client.t < 400:
+        batch = client.ask()
+        rewards = np.repeat(f(batch.points), batch.counts) + rng.normal(0, 0.3, batch.size)
+        assert np.array_equal(restored.ask().points, batch.points) and restored.ask().size == batch.size
+        client.tell(rewards)
+        restored.tell(rewards)
+        assert np.array_equal(restored.best(), client.best())
+        restored = from_bytes(to_bytes(restored))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("observed", np.array([10**6])),
+        ("observed", np.array([-1])),
+        ("mean", np.zeros(3)),
+        ("weights", np.zeros((1, 1))),
+        ("A", np.zeros((2, 2))),
+        ("child_center", np.zeros((1, 2, 2))),
+        ("steps", 0),
+        ("steps", 2.5),
+    ],
+)
+def test_a_search_that_leads_out_of_its_arrays_is_not_restored(name, value):
+    client = in_stage_2().clients[0]
+    if name == "observed":
+        value = np.where(np.arange(len(client.tree.observed)) == 1, value, client.tree.observed)
+    setattr(client.tree, name, value)
+    with pytest.raises(ValueError, match="this saved state cannot be read: .* search"):
+        from_bytes(to_bytes(client))
