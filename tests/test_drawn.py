@@ -116,18 +116,25 @@ def test_the_report_by_hand(monkeypatch, tmp_path):
         assert scenario.n_clients * scenario.horizon <= untuned.REPORT_SIZES["smoke"][2]
         if name != "pf-pne+":
             return {"hct": 2.0, "hoo": 0.5}.get(name, 3.0)
+        if given == {"gaussian_process": True}:  # the order of the scenarios is the other one
+            return (3.0 if first else 2.0) * (0.5 + 3 - scenario.number) / 4
+        assert given == {}
         return (1.0 if first else 2.0) * (0.5 + scenario.number)
 
     monkeypatch.setattr(untuned, "_mean_regret", mean_regret)
     p = complete("7_beyond", {"profile": "smoke", "n_jobs": 1})
     table = untuned.measure(p, tmp_path)
     assert table["ratio"].tolist() == [0.5, 1.5, 2.5, 3.5] and table["ratio_fresh"].tolist() == [0.25, 0.75, 1.25, 1.75]
+    assert table["ratio_gp"].tolist() == [3.5 / 4, 2.5 / 4, 1.5 / 4, 0.5 / 4]
+    assert table["ratio_gp_fresh"].tolist() == [1.5 * x for x in table["ratio_gp"]]
     words = " ".join(untuned.sentences(table))
     assert "within 10% of the best of six rivals in 25%" in words and "1.3 times its regret in 75%" in words
     assert "at worst, in fresh runs, 1.8 times" in words and "HCT is most often within 10%" in words
     assert "HOO and BLiN among the rivals it is within 10% of the best in 0%" in words
     assert "ran the 4 settings" in words and "1 of them are above 1.3 again" in words
-    near, alone = untuned.in_short(table)  # its second stage alone has 3, where the best of the six has 2
+    near, with_gp, alone = untuned.in_short(table)  # its second stage alone has 3, where the best of the six has 2
+    assert "it is within 10% of the best of six rivals in 100%, and above 1.3 times its regret in 0%" in with_gp
+    assert with_gp.endswith("at worst, in fresh runs, 1.3 times.")
     assert near in words and "within 10% of the best of the six in 0%, and has" in alone
     assert f"{(3 / 1 * 3 / 3 * 3 / 5 * 3 / 7) ** 0.25:.2f} times" in alone
     exhibit = untuned.draw(table, p)
@@ -141,8 +148,15 @@ def test_the_sentences_say_what_the_table_says():
     table = pd.DataFrame({name: np.full(5, 20.0) for name in (*untuned.SIX_RIVALS, *untuned.ALSO_COMPARED)})
     table["hct"], table["pe"] = [10.0, 10.0, 10.0, 20.0, 20.0], [20.0, 20.0, 20.0, 10.0, 10.0]
     table = table.assign(**{"pf-pne+": 10 * ratio, "ratio": ratio, "ratio_fresh": [np.nan, np.nan, 1.2, 1.4, 4.0]})
+    gp = np.array([0.4, 1.05, 1.2, 1.25, 4.0])
+    table = table.assign(**{untuned.WITH_GP: 10 * gp, "ratio_gp": gp, "ratio_gp_fresh": [np.nan, 1, 1.2, 1.4, 3.0]})
     table["d"], table["kind"] = [1, 1, 2, 2, 2], ["alike", "halves", "alike", "shifted", "shifted"]
-    near, quantiles, where, rivals, again = untuned.sentences(table)
+    near, quantiles, where, rivals, again, with_gp = untuned.sentences(table)
+    assert "PF-PNE+ with `gaussian_process=True` is within 10% of the best of six rivals in 40%" in with_gp
+    assert "above 1.3 times its regret in 20%; at worst, in fresh runs, 3 times." in with_gp
+    assert "are 0.66 (10%), 1.1 (25%), 1.2 (50%), 1.2 (75%), 2.9 (90%)." in with_gp
+    assert "in 2 of 2 settings in one dimension, and in 0 of 3 settings in more." in with_gp
+    assert f"It has {(0.4 / 0.5 * 1.05 * 1.25 / 2 * 4 / 8) ** 0.2:.2f} times" in with_gp and "less in 60%." in with_gp
     assert "of six rivals in 40%, and above 1.3 times its regret in 40%; at worst, in fresh runs, 4 times." in near
     assert quantiles.endswith(" 0.7 (10%), 1 (25%), 1.2 (50%), 2 (75%), 5.6 (90%).")
     assert "within 10% in 2 of 2 settings in one dimension, and in 0 of 3 settings in more." in where

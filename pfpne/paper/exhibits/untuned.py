@@ -1,10 +1,11 @@
 """PF-PNE+ and its rivals in random scenarios, on which nothing was tuned.
 
 The families and the draw are in pfpne.paper.exhibits.drawn. The criteria were fixed before the scenarios were drawn.
-The ratio is PF-PNE+'s mean regret over the smallest of six rivals' mean regrets. Reported are the shares of scenarios
-with a ratio of at most NEAR_BEST and above FAR_BEHIND, and the ratio's quantiles. The N_WORST_RUN_AGAIN scenarios with
-the largest ratios are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, but
-not among the six. The sentences for readers call a scenario a setting.
+Two forms of PF-PNE+ are judged, as it is and with gaussian_process=True, each by itself. The ratio is the form's mean
+regret over the smallest of six rivals' mean regrets. Reported are the shares of scenarios with a ratio of at most
+NEAR_BEST and above FAR_BEHIND, and the ratio's quantiles. The form's N_WORST_RUN_AGAIN scenarios with the largest
+ratios are run again with fresh seeds, to correct for selection bias. HOO and BLiN are reported, too, but not among the
+six. The sentences for readers call a scenario a setting.
 """
 
 from __future__ import annotations
@@ -32,15 +33,18 @@ from pfpne.simulation.fast import fast_simulation_of
 
 MEASURED_ALGORITHM = "pf-pne+"
 SIX_RIVALS = [name for name in RANKED_ON_MAP if name != MEASURED_ALGORITHM]
+WITH_GP = "pf-pne+, gaussian process"
+RATIOS = {MEASURED_ALGORITHM: "ratio", WITH_GP: "ratio_gp"}  # the columns of the two forms' ratios
 STAGE_2_ALONE = HCT_NOISE_EARLY  # the rival that is PF-PNE+'s second stage alone
 ALSO_COMPARED = ("hoo", "blin")
 COMPARED_SEARCHES = {
     **{name: MAP_CONTENDERS[name] for name in RANKED_ON_MAP},
+    WITH_GP: (MEASURED_ALGORITHM, {"gaussian_process": True}),
     **{name: (name, {}) for name in ALSO_COMPARED},
 }
 REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # scenarios, runs, the largest M T
 N_WORST_RUN_AGAIN = 10
-DRAW_NUMBER = 1  # the scenarios of draw 0 were seen before the last change of PF-PNE+
+DRAW_NUMBER = 2  # the scenarios of draws 0 and 1 were seen before the last change of PF-PNE+
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -57,9 +61,9 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per scenario: its drawn values; the mean R(T)/M of PF-PNE+, of the six rivals, of HOO and of BLiN;
-        ratio, PF-PNE+'s mean over the smallest of the six; and ratio_fresh, this ratio in fresh runs for the scenarios
-        with the largest ratios, NaN for the others.
+        One row per scenario: its drawn values; the mean R(T)/M of both forms of PF-PNE+, of the six rivals, of HOO and
+        of BLiN; ratio and ratio_gp, each form's mean over the smallest of the six; and ratio_fresh and ratio_gp_fresh,
+        the same in fresh runs for the scenarios where the form's ratio is largest, NaN for the others.
     """
     n_scenarios, n_runs, most_pulls = REPORT_SIZES[p.profile]
     scenarios = [
@@ -68,14 +72,14 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     ]
     table = pd.DataFrame([dataclasses.asdict(scenario) for scenario in scenarios]).drop(columns="seed")
     table = table.join(_means(scenarios, 0, n_runs, p, folder, COMPARED_SEARCHES))
-    table["ratio"] = table[MEASURED_ALGORITHM] / table[SIX_RIVALS].min(axis=1)
-    worst = table["ratio"].nlargest(N_WORST_RUN_AGAIN).index
-    names = [MEASURED_ALGORITHM, *SIX_RIVALS]
-    fresh = _means(
-        [scenarios[i] for i in worst], n_runs, n_runs, p, folder, {name: COMPARED_SEARCHES[name] for name in names}
-    )
-    fresh.index = worst
-    return table.assign(ratio_fresh=fresh[MEASURED_ALGORITHM] / fresh[SIX_RIVALS].min(axis=1))
+    for form, ratio in RATIOS.items():
+        table[ratio] = table[form] / table[SIX_RIVALS].min(axis=1)
+        worst = table[ratio].nlargest(N_WORST_RUN_AGAIN).index
+        contenders = {name: COMPARED_SEARCHES[name] for name in (form, *SIX_RIVALS)}
+        fresh = _means([scenarios[i] for i in worst], n_runs, n_runs, p, folder, contenders)
+        fresh.index = worst
+        table[f"{ratio}_fresh"] = fresh[form] / fresh[SIX_RIVALS].min(axis=1)
+    return table
 
 
 def _means(
@@ -113,18 +117,18 @@ def sentences(table: pd.DataFrame) -> list[str]:
         The sentences, in Markdown.
     """
     ratio, everything = table["ratio"], table[[*SIX_RIVALS, *ALSO_COMPARED]].min(axis=1)
-    fresh = table["ratio_fresh"].dropna()
+    fresh, with_gp = table["ratio_fresh"].dropna(), table["ratio_gp"]
     flat = table["d"].eq(1)
     shares = {name: _near_the_six(table, name) for name in SIX_RIVALS}
     best = max(shares, key=lambda name: shares[name])
     by_kind = (ratio <= NEAR_BEST).groupby(table["kind"]).mean()
-    quantiles = ", ".join(f"{rounded(ratio.quantile(q))} ({q:.0%})" for q in QUANTILES)
     return [
         (
-            f"**Drawn at random.** {_how_near(table)} With HOO and BLiN among the rivals it is within"
-            f" {NEAR_BEST - 1:.0%} of the best in {(table[MEASURED_ALGORITHM] <= NEAR_BEST * everything).mean():.0%}."
+            f"**Drawn at random.** {_settings(table)} PF-PNE+ {_how_near(table, 'ratio')} With HOO and BLiN among the"
+            f" rivals it is within {NEAR_BEST - 1:.0%} of the best in"
+            f" {(table[MEASURED_ALGORITHM] <= NEAR_BEST * everything).mean():.0%}."
         ),
-        f"**Quantiles of its regret over that of the best of the six.** {quantiles}.",
+        f"**Quantiles of its regret over that of the best of the six.** {_quantiles(ratio)}.",
         (
             f"**Where.** It is within {NEAR_BEST - 1:.0%} in {_share(ratio[flat])} in one dimension, and in"
             f" {_share(ratio[~flat])} in more. By kind of clients the share is smallest with {by_kind.idxmin()}"
@@ -140,11 +144,19 @@ def sentences(table: pd.DataFrame) -> list[str]:
             f" the ratio is {rounded(fresh.median())} in the median and {rounded(fresh.max())} at most;"
             f" {(fresh > FAR_BEHIND).sum()} of them are above {FAR_BEHIND:g} again."
         ),
+        (
+            f"**With a Gaussian process.** In the same settings PF-PNE+ with `gaussian_process=True`"
+            f" {_how_near(table, 'ratio_gp')} The quantiles of its regret over that of the best of the six are"
+            f" {_quantiles(with_gp)}. It is within {NEAR_BEST - 1:.0%} in {_share(with_gp[flat])} in one dimension, and"
+            f" in {_share(with_gp[~flat])} in more. It has {_mean_ratio(table[WITH_GP] / table[MEASURED_ALGORITHM])}"
+            f" times PF-PNE+'s regret without it (geometric mean), and less in"
+            f" {(table[WITH_GP] < table[MEASURED_ALGORITHM]).mean():.0%}."
+        ),
     ]
 
 
 def in_short(table: pd.DataFrame) -> list[str]:
-    """Say in two sentences how PF-PNE+ does in the random scenarios, for README.
+    """Say in three sentences how PF-PNE+ does in the random scenarios, for README.
 
     Parameters
     ----------
@@ -157,24 +169,32 @@ def in_short(table: pd.DataFrame) -> list[str]:
         The sentences.
     """
     return [
-        _how_near(table),
+        f"{_settings(table)} PF-PNE+ {_how_near(table, 'ratio')}",
+        f"With a Gaussian process in its second stage (`gaussian_process=True`) it {_how_near(table, 'ratio_gp')}",
         (
-            f"Its second stage alone, which sends nothing, is within {NEAR_BEST - 1:.0%} of the best of the six in"
-            f" {_near_the_six(table, STAGE_2_ALONE):.0%}, and has"
+            f"HCT, its second stage without one, which sends nothing if it is alone, is within {NEAR_BEST - 1:.0%} of"
+            f" the best of the six in {_near_the_six(table, STAGE_2_ALONE):.0%}, and has"
             f" {_mean_ratio(table[STAGE_2_ALONE] / table[MEASURED_ALGORITHM])} times PF-PNE+'s regret (geometric mean)."
         ),
     ]
 
 
-def _how_near(table: pd.DataFrame) -> str:
-    """How often PF-PNE+ is near the best, and how often far from it, in one sentence."""
-    ratio = table["ratio"]
+def _settings(table: pd.DataFrame) -> str:
+    return f"In {len(table)} settings drawn at random, on which nothing was tuned,"
+
+
+def _how_near(table: pd.DataFrame, ratio: str) -> str:
+    """Say how often a form of PF-PNE+ is near the best, and how often far from it. The sentence lacks its subject."""
+    values = table[ratio]
     return (
-        f"In {len(table)} settings drawn at random, on which nothing was tuned, PF-PNE+ is within"
-        f" {NEAR_BEST - 1:.0%} of the best of six rivals in {(ratio <= NEAR_BEST).mean():.0%}, and above {FAR_BEHIND:g}"
-        f" times its regret in {(ratio > FAR_BEHIND).mean():.0%}; at worst, in fresh runs,"
-        f" {rounded(table['ratio_fresh'].max())} times."
+        f"is within {NEAR_BEST - 1:.0%} of the best of six rivals in {(values <= NEAR_BEST).mean():.0%}, and above"
+        f" {FAR_BEHIND:g} times its regret in {(values > FAR_BEHIND).mean():.0%}; at worst, in fresh runs,"
+        f" {rounded(table[f'{ratio}_fresh'].max())} times."
     )
+
+
+def _quantiles(ratio: pd.Series) -> str:
+    return ", ".join(f"{rounded(ratio.quantile(q))} ({q:.0%})" for q in QUANTILES)
 
 
 def _near_the_six(table: pd.DataFrame, name: str) -> float:
@@ -208,30 +228,22 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     """
     n_runs = REPORT_SIZES[p.profile][1]
     caption = (
-        f"PF-PNE+'s mean R(T)/M over the smallest of six rivals, in {len(table)} settings that were drawn at random,"
-        f" with n = {n_runs} paired runs each. A dot is a setting, a cross the same setting in fresh runs (of the"
-        f" {table['ratio_fresh'].notna().sum()} largest), a bar the median. The settings are the same in both panels."
+        f"The mean R(T)/M of PF-PNE+, above as it is and below with gaussian_process=True, over the smallest of six"
+        f" rivals, in {len(table)} settings that were drawn at random, with n = {n_runs} paired runs each. A dot is a"
+        f" setting, a cross the same setting in fresh runs (of the {table['ratio_fresh'].notna().sum()} largest), a bar"
+        f" the median. The settings are the same in all panels."
     )
-    figure, ((*axes,),) = new_figure((PAGE, 2.6), columns=2, sharex=True)
-    for ax, column, order, title in zip(
-        axes, ("kind", "noise"), (CLIENT_KINDS, NOISES), ("by kind of clients", "by noise"), strict=True
-    ):
-        for row, name in enumerate(order[::-1]):
-            group = table[table[column] == name].sort_values("ratio")
-            spread = (
-                np.linspace(-0.25, 0.25, max(2, len(group)))[: len(group)] if len(group) > 1 else np.zeros(len(group))
-            )
-            ax.plot(group["ratio"], row + spread, "o", color="0.35", markersize=2.4, alpha=0.8, markeredgewidth=0)
-            ax.plot(group["ratio_fresh"], row + spread, "x", color="C3", markersize=3.2, markeredgewidth=0.8)
-            if len(group):
-                ax.plot([group["ratio"].median()] * 2, [row - 0.38, row + 0.38], color="C0", linewidth=1.6)
-        ax.axvline(1, color="0.4", linewidth=0.6)
-        ax.axvline(NEAR_BEST, color="0.4", linewidth=0.6, linestyle=":")
-        ax.set_yticks(range(len(order)), order[::-1])
-        ax.set(xscale="log", title=title)
-    ticks = [x for x in (0.1, 0.2, 0.5, 1, 2, 5, 10) if table["ratio"].min() / 1.3 <= x <= 1.3 * table["ratio"].max()]
-    axes[0].set_xticks(ticks, labels=[f"{x:g}" for x in ticks])
-    for ax in axes:
+    figure, axes = new_figure((PAGE, 4.9), rows=2, columns=2, sharex=True)
+    groupings = ("kind", CLIENT_KINDS, "by kind of clients"), ("noise", NOISES, "by noise")
+    for of_form, (ratio, form) in zip(axes, (("ratio", "as it is"), ("ratio_gp", "Gaussian process")), strict=True):
+        for ax, (column, names, title) in zip(of_form, groupings, strict=True):
+            _draw_ratios(ax, table, ratio, column, names)
+            ax.set_title(f"{form}, {title}")
+    drawn = table[[*RATIOS.values()]]
+    low, high = drawn.min(axis=None) / 1.3, drawn.max(axis=None) * 1.3
+    ticks = [x for x in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10) if low <= x <= high]
+    axes[0][0].set_xticks(ticks, labels=[f"{x:g}" for x in ticks])
+    for ax in axes.flat:
         ax.minorticks_off()
     figure.supxlabel("\N{LEFTWARDS ARROW} less regret: PF-PNE+ / best of six (dotted: 1.1)", fontsize=8.5)
     looks = {"marker": "o", "color": "0.35", "markersize": 3}, {"marker": "x", "color": "C3", "markersize": 4}
@@ -240,3 +252,18 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     handles.append(Line2D([], [], color="C0", linewidth=1.6, label="median"))
     figure.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=7)
     return figure_exhibit(figure, "untuned", caption, table)
+
+
+def _draw_ratios(ax, table: pd.DataFrame, ratio: str, column: str, names: tuple[str, ...]) -> None:
+    """Draw a form's ratio in every scenario, one row for each of the column's names."""
+    for row, name in enumerate(names[::-1]):
+        group = table[table[column] == name].sort_values(ratio)
+        spread = np.linspace(-0.25, 0.25, max(2, len(group)))[: len(group)] if len(group) > 1 else np.zeros(len(group))
+        ax.plot(group[ratio], row + spread, "o", color="0.35", markersize=2.4, alpha=0.8, markeredgewidth=0)
+        ax.plot(group[f"{ratio}_fresh"], row + spread, "x", color="C3", markersize=3.2, markeredgewidth=0.8)
+        if len(group):
+            ax.plot([group[ratio].median()] * 2, [row - 0.38, row + 0.38], color="C0", linewidth=1.6)
+    ax.axvline(1, color="0.4", linewidth=0.6)
+    ax.axvline(NEAR_BEST, color="0.4", linewidth=0.6, linestyle=":")
+    ax.set_yticks(range(len(names)), names[::-1])
+    ax.set_xscale("log")
