@@ -231,6 +231,118 @@ def test_of_many_nodes_it_begins_with_those_that_may_be_largest(monkeypatch):
     assert client.observed.tolist() == [0, 2] and client.count[1] == 0
 
 
+def test_among_the_first_nodes_the_bound_decides_not_the_mean(monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_FIRST_VALUES", 1)
+    mean, count = np.array([0.5, 0.45]), np.array([16.0, 4.0])  # upper bounds 0.6 and 0.65
+    first = FirstNodes(np.array([0, 1]), np.array([1, 1]), np.array([False, True]), count, mean)
+    assert search(first=first).observed.tolist() == [1]
+
+
+def test_jitter_is_noise_of_a_new_value_too(monkeypatch):
+    monkeypatch.setattr(gp_tree, "JITTER", 0.01)  # large enough to be seen
+    client = play(search(), 3)
+    while client.count[client._best_node()] > 0 or client.n_batches + 1 >= client.next_fit:
+        play(client, 1, seed=client.n_batches)
+    n_observed = len(client.observed)
+    play(client, 1)
+    mean, variance = posterior(client)
+    assert len(client.observed) == n_observed + 1
+    assert client.mean == pytest.approx(mean, abs=1e-9) and client.variance == pytest.approx(variance, abs=1e-9)
+
+
+def test_hyper_parameters_are_chosen_anew_on_schedule(monkeypatch):
+    monkeypatch.setattr(gp_tree, "SURPRISE", math.inf)
+    client, fits = search(), []
+    for _ in range(30):
+        before = client.next_fit
+        play(client, 1, seed=client.n_batches)
+        fits += [client.n_batches] if client.next_fit != before else []
+    assert fits == [4, 6, 8, 10, 13, 17, 22, 29]
+
+
+def test_few_values_leave_the_hyper_parameters_where_they_are_and_four_do_not(monkeypatch):
+    client, counts = search(), []
+    monkeypatch.setattr(gp_tree, "log_likelihood", lambda distance, *_: (counts.append(len(distance)) or 0.0, 0.4))
+    client.observed = client.observed[[0, 0, 0]]
+    client._fit()
+    assert len(counts) == 1  # of the present ones alone, for the constant mean
+    client.observed = client.observed[[0, 0, 0, 0]]
+    client._fit()
+    assert len(counts) > 5
+
+
+def test_the_prior_draws_both_the_length_and_the_deviation_to_the_typical_ones(monkeypatch):
+    client = play(search(), 12)
+    monkeypatch.setattr(gp_tree, "log_likelihood", lambda *_: (0.0, 0.4))
+    client.positions = 0, 1, 0
+    client._fit()
+    assert client.positions == (TYPICAL, 1, TYPICAL)
+
+
+def test_hyper_parameters_are_sought_from_the_last_ones(monkeypatch):
+    client = play(search(), 12)
+    shortest = LENGTHS[0] * math.sqrt(2)
+    monkeypatch.setattr(gp_tree, "log_likelihood", lambda *given: (100.0 * (given[3].length == shortest), 0.4))
+    client.positions = 0, 1, TYPICAL
+    client._fit()
+    assert client.positions == (0, 1, TYPICAL)  # a walk from the typical ones would not come here
+
+
+def test_the_root_is_split_at_once_and_all_ripe_leaves_after_a_fit():
+    assert len(search().depth) == 3
+    client, n_fits = search(), 0
+    for _ in range(60):
+        before = client.next_fit
+        play(client, 1, seed=client.n_batches)
+        if client.next_fit != before:
+            varies = 2 * (client.hyper.variance - client.hyper.covariance(client.reach))
+            assert not np.any(client.is_leaf & (client.count > 0) & (client.variance < varies))
+            n_fits += 1
+    assert n_fits > 3
+
+
+def test_nothing_is_split_when_there_is_no_room_for_more_values(monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_VALUES", 12)
+    client = search(T=100_000)
+    while len(client.observed) < 12:
+        play(client, 1, seed=client.n_batches)
+    n_nodes = len(client.depth)
+    assert client.t < 100_000 and len(play(client, 10).depth) == n_nodes
+
+
+def test_it_deploys_nothing_that_it_has_not_pulled():
+    best = FirstNodes(
+        np.array([0, 1, 1]), np.array([1, 1, 2]), np.array([False, True, True]), np.full(3, 50.0), np.array([0, 0, 5.0])
+    )
+    client = search(first=best)
+    client.own_count[1] = 1
+    assert client.mean[2] > client.mean[1] and np.array_equal(client.best(), client.center[1])
+
+
+def test_noise_of_binary_rewards_is_weighted_by_their_number():
+    count, mean = np.array([90.0, 10.0]), np.array([0.5, 0.1])
+    first = FirstNodes(np.array([0, 1]), np.array([1, 1]), np.array([False, True]), count, mean)
+    assert search(binary=True, first=first).reward_variance == pytest.approx(0.9 * 0.25 + 0.1 * 0.09)
+
+
+def test_rewards_that_were_once_not_binary_are_not_binary_again():
+    client = search(binary=True)
+    client.tell([0.3] * client.ask().size)
+    client.tell([1.0] * client.ask().size)
+    assert not client.binary
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_lengths_are_in_units_of_the_root_of_the_dimension(d):
+    client = search(partition=Partition([[0.0, 1.0]] * d))
+    assert client.hyper.length == pytest.approx(0.25 * math.sqrt(d))
+
+
+def test_reach_is_the_mean_over_the_children():
+    client = search(partition=Partition([[0.0, 3.0]], k=3))  # centres at 0.5, 1.5, 2.5
+    assert client.reach[0] == pytest.approx(2 / 9)
+
+
 @pytest.mark.parametrize(("noise", "M", "cells"), [(0.3, 5, "random"), ("bernoulli", 3, "cyclic"), (0.0, 2, "random")])
 def test_the_fast_form_is_the_objects(noise, M, cells):
     problem = pfpne.make_problem("ackley", M, noise=noise, seed=2, run=1)
