@@ -416,14 +416,25 @@ def test_a_saved_search_goes_on_as_if_nothing_had_been():
         ("weights", np.zeros((1, 1))),
         ("A", np.zeros((2, 2))),
         ("child_center", np.zeros((1, 2, 2))),
+        ("observed", np.array([1.0])),
+        ("is_leaf", np.zeros(3)),
+        ("center", [0.0]),
+        ("variance", 0.0),
+        ("mean", np.nan),
+        ("count", -1.0),
+        ("positions", (10**6, 0, 0)),
+        ("positions", "abc"),
+        ("reward_variance", 1e308),
         ("steps", 0),
         ("steps", 2.5),
+        ("steps", -(10**12)),
     ],
 )
 def test_a_search_that_leads_out_of_its_arrays_is_not_restored(name, value):
     client = in_stage_2().clients[0]
-    if name == "observed":
-        value = np.where(np.arange(len(client.tree.observed)) == 1, value, client.tree.observed)
+    if name == "observed" or (name in ("variance", "mean", "count") and np.ndim(value) == 0):
+        whole = getattr(client.tree, name)
+        value = np.where(np.arange(len(whole)) == 1, value, whole)
     setattr(client.tree, name, value)
     with pytest.raises(ValueError, match="this saved state cannot be read: .* search"):
         from_bytes(to_bytes(client))

@@ -98,15 +98,35 @@ def _check_tree(tree: Any) -> None:
 
 
 def _check_search(search: Any) -> None:
-    """Raise a ValueError unless the arrays of a search by a Gaussian process have a row for each of its nodes."""
-    n, values, partition = len(search.depth), len(search.observed), search.task.partition
-    shapes = {name: (n,) for name in search.ROWS} | {"A": (values, values), "weights": (n, values)}
-    shapes |= {"center": (n, partition.d), "point": (n, partition.d), "child_center": (n, partition.k, partition.d)}
-    wrong = [name for name, shape in shapes.items() if np.shape(getattr(search, name)) != shape]
+    """Raise a ValueError unless the arrays of a search by a Gaussian process are such as it makes them."""
+    gp_tree = import_module("pfpne.algorithms.gp_tree")
+    n, values, task = np.size(search.depth), np.size(search.observed), search.task
+    d, k = task.partition.d, task.partition.k
+    shapes = {name: (n,) for name in search.ROWS} | {"observed": (values,), "center": (n, d), "point": (n, d)}
+    shapes |= {"A": (values, values), "weights": (n, values), "child_center": (n, k, d)}
+    kinds = dict.fromkeys(shapes, "f") | {"depth": "i", "index": "i", "observed": "i", "is_leaf": "b"}
+    arrays = {name: getattr(search, name) for name in shapes}
+    wrong = [
+        name
+        for name, x in arrays.items()
+        if not (isinstance(x, np.ndarray) and x.shape == shapes[name] and x.dtype.kind == kinds[name])
+    ]
     check(n > 0 and not wrong, "the arrays of a search", "with a row for each of its nodes", wrong)
+    check(0 < values <= gp_tree.MAX_VALUES, "the values of a search", f"at most {gp_tree.MAX_VALUES}", values)
     inside = (0 <= search.observed) & (search.observed < n)
-    check(inside.all(), "the observed nodes of a search", f"in 0..{n - 1}", search.observed)
-    check(type(search.steps) is int, "the steps of a search", "a whole number", search.steps)
+    check(inside.all(), "the observed nodes of a search", f"in 0..{n - 1}", search.observed[~inside])
+    # The smallest cells have no children: there the centres of the children, and the distance from them, are NaN.
+    numbers = [x for name, x in arrays.items() if name not in ("child_center", "reach")]
+    finite = all(np.isfinite(x).all() for x in numbers) and 0 < search.reward_variance < 1e30
+    positive = (search.count >= 0).all() and (search.count[search.observed] > 0).all() and (search.variance > 0).all()
+    check(finite and positive, "the numbers of a search", "finite, with variances above 0", search.reward_variance)
+    limits = len(gp_tree.LENGTHS), len(gp_tree.ORDERS), len(gp_tree.DEVIATIONS)
+    positions = search.positions
+    on_grid = type(positions) is tuple and len(positions) == 3 and all(type(x) is int for x in positions)
+    on_grid = on_grid and all(0 <= x < limit for x, limit in zip(positions, limits, strict=True))
+    check(on_grid, "the hyper-parameters of a search", "on their grid", positions)
+    is_step = type(search.steps) is int and 0 <= search.steps <= task.horizon
+    check(is_step, "the steps of a search", f"in 0..{task.horizon}", search.steps)
 
 
 def _numbers_made(state: dict) -> int:
@@ -317,6 +337,8 @@ class _Reader:
         hct, gp_tree, plus = (import_module(f"pfpne.algorithms.{name}") for name in ("hct", "gp_tree", "pf_pne_plus"))
         if isinstance(restored, gp_tree.GPTreeClient):
             _check_search(restored)
+            n, k, d = restored.child_center.shape
+            self._use_numbers(n * (len(restored.observed) * d + k * k * d))  # distances, and a split's children
         elif isinstance(restored, hct.TreeClient):
             self._use_numbers(restored.node.size + restored.constants[0].size)
             _check_tree(restored)
