@@ -7,7 +7,9 @@ so that each pull tells something about every cell. A client pulls the centre of
     U = mean + BETA deviation
 
 over all nodes of the tree, a few times in a row; how often follows from what one more pull would tell. A leaf is split
-as soon as f is known better at its centre than it varies within its cell. Stage 1's means are the first values.
+once f is known better at its centre than it varies within its cell: after its own pulls, or when the hyper-parameters
+are chosen anew. Stage 1's means are the first values. Unlike theirs, U has no term for how f varies within a cell; so
+nothing is guaranteed, and a peak beside a low centre may never be found.
 
 | symbol   | here               | meaning                                                                          |
 |----------|--------------------|----------------------------------------------------------------------------------|
@@ -19,8 +21,9 @@ as soon as f is known better at its centre than it varies within its cell. Stage
 | W        | weights            | the covariances of f at the nodes and at the observed nodes, times A             |
 
 s, l and the order maximise the marginal likelihood, times a weak prior, over a grid, by steps to the best neighbour:
-Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equations 2.41, 2.42 (constant mean) and 5.8.
-In between, W and the means and variances of all nodes are updated by each value alone, exactly.
+Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equations 2.25 and 2.26 with the constant mean
+of 2.42, and 5.8 at this mean. The variances leave out that the mean is estimated. In between, W and the means and
+variances of all nodes are updated by each value alone, exactly.
 """
 
 import math

@@ -1,8 +1,9 @@
 """PF-PNE+: federate while it is measurably harmless, then let each client search alone on the tree that is left.
 
 Ours. Stage 1 is PF-PNE's (pf_pne.py) with constants that follow the measured noise. It ends at the depth where a test
-finds that the clients differ. Stage 2 is HCT (hct.py), warm-started on the tree of stage 1. Neither Delta nor the noise
-has to be known. For guarantees and messages see docs/pf-pne-plus.md. HCT-noise is stage 2 alone, from the root.
+finds that the clients differ. Stage 2 is HCT (hct.py), warm-started on the tree of stage 1, or with gaussian_process a
+search by a Gaussian process on this tree (gp_tree.py). Neither Delta nor the noise has to be known. For guarantees and
+messages see docs/pf-pne-plus.md. HCT-noise is stage 2 alone, from the root.
 
 | symbol  | here                | meaning                                                                              |
 |---------|---------------------|--------------------------------------------------------------------------------------|
@@ -75,7 +76,7 @@ PARTS_IN_WORDS = {  # the switches
 
 @dataclass(frozen=True)
 class PlusSettings(PFPNESettings):
-    """Constants of pf-pne (Delta is used only without the heterogeneity test), a switch for each part, and safe."""
+    """Constants of pf-pne (Delta is used only without the heterogeneity test), a switch for each part, and two more."""
 
     noise_aware: bool = True  # c follows the noise: max(0.01, 0.2 sigma) in stage 1, c_sigma in stage 2; else c
     heterogeneity_test: bool = True  # stage 1 ends at the depth where the clients differ; else at Delta's H_0
@@ -236,7 +237,7 @@ def all_binary(rewards: np.ndarray) -> np.ndarray:
 
 
 class PFPNEPlus(Elimination):
-    """Federated elimination, then one HCT for each client, on the remaining tree."""
+    """Federated elimination, then one search for each client, on the remaining tree."""
 
     receives = (SharedStatistics,)
 
