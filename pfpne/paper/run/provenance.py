@@ -18,7 +18,7 @@ from pfpne.paths import LANDMINE_TABLE, OUTPUT_ROOT, write_atomically
 PATH = FIGURES_FOLDER / "PROVENANCE.json"
 MADE_FROM = ("pfpne", "notebooks", "data")  # the figures depend on these folders; other files may be edited
 # Modules that decide no number: they draw and write the results of other modules, read parameters, or keep files.
-WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths"} | {
+WITHOUT_NUMBERS = {"pfpne.validation", "pfpne.paths", "pfpne.live.states"} | {
     f"pfpne.paper.{name}"
     for name in (
         *("exhibits.communication", "exhibits.findings", "exhibits.landmine", "exhibits.maps", "exhibits.pages"),
