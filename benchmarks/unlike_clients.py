@@ -90,14 +90,16 @@ def row(title: str, T: int, runs: int, make: Callable, who: slice, loud: float =
 
     variants = [{"name": with_liar(lie)} for lie in lies] or [{"name": "pf-pne+"}]
     ours = max(mean(given) for given in variants)
-    safe = max(mean({**given, "safe": True}) for given in variants)
+    safe, with_gp = (max(mean({**given, name: True}) for given in variants) for name in ("safe", "gaussian_process"))
     alone, fed = mean(ALONE), mean({"name": "fed-pne"}) if not lies else None
     cells = [
         f"{ours:.0f}",
         f"{safe:.0f}",
+        f"{with_gp:.0f}",
         f"{alone:.0f}",
         f"{fed:.0f}" if fed is not None else "-",
         f"{ours / alone:.2f}",
+        f"{with_gp / alone:.2f}",
     ]
     return f"| {title} | {' | '.join(cells)} |"
 
@@ -148,7 +150,8 @@ def main() -> None:
             for M in (2, 10, 50)
         ),
     ]
-    head = "| setting | PF-PNE+ | safe | alone | Fed-PNE | PF-PNE+ / alone |\n|---|---|---|---|---|---|\n"
+    columns = "setting", "PF-PNE+", "safe", "GP", "alone", "Fed-PNE", "PF-PNE+ / alone", "GP / alone"
+    head = f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|\n"
     table = head + "".join(f"{row(*job)}\n" for job in jobs)
     print(table)
     update_block(given.page, "unlike", table)
