@@ -606,6 +606,21 @@ def test_a_first_point_that_always_fails_does_not_end_the_search(algorithm, tmp_
     assert_same(again.history, result.history)
 
 
+def test_a_search_that_goes_on_after_it_gave_up_counts_failures_anew():
+    calls, result = [], None
+
+    def fails(parameters):
+        calls.append(parameters)
+        raise OSError("no disk")
+
+    given = {"catch": OSError, "give_up": 3, "algorithm": "random", "progress": False}
+    for n in (3, 6, 9):
+        with pytest.raises(pfpne.EvaluationError, match="3 evaluations in a row failed") as failed:
+            pfpne.tune([fails], SPACE, 20, history=result, **given)
+        result = failed.value.result
+        assert len(calls) == n == len(result.history)
+
+
 def test_failures_in_a_row_are_counted_anew_after_those_that_were_told_of():
     search = pfpne.Search(["a"], {"x": pfpne.Float(0, 1)}, 20, give_up=2)
 

@@ -156,7 +156,7 @@ class Search:
         self.stopped, self.n_spared = False, 0  # n_spared: the calls that noise=0 has spared
         self._values = [defaultdict(list) for _ in self.names]  # by client: {parameters: its values there}
         self._worst: list[float | None] = [None] * len(self.names)  # by client, in [0, 1]
-        self._failures_in_a_row = [0] * len(self.names)  # by client
+        self._failures_in_a_row = [0] * len(self.names)  # by client, of those told: not of a history
         self._failures_before_value = [0] * len(self.names)  # by client: before it has any value
         self._batch: dict[int, deque] = {}  # by client: the points of its batch still to be evaluated
         self._rewards = defaultdict(list)  # by client: the rewards of the points of its batch that have been evaluated
@@ -301,7 +301,7 @@ class Search:
         ValueError
             If the trial is not asked for now, or the value is no number of the range; nothing changes then.
         EvaluationError
-            After give_up missing values of the client in a row, and if the history cannot be written.
+            After give_up values in a row that are told as missing for the client, and if the history cannot be written.
         """
         m = self.names.index(trial.client) if trial.client in self.names else -1
         is_current = m in self._batch and trial.u == self._next_point(m) and trial.number == self.history.count(m) + 1
@@ -316,6 +316,7 @@ class Search:
             self._learn_row(m, row)
             raise EvaluationError(f"the history cannot be written: {error} {RESUME_HINT}", self.result()) from error
         self._learn_row(m, row)
+        self._failures_in_a_row[m] = 0 if value is not None else self._failures_in_a_row[m] + 1
         if self._failures_in_a_row[m] >= self.give_up:
             self._failures_in_a_row[m] = 0
             failed = f"client {trial.client}: {self.give_up} evaluations in a row failed"
@@ -327,7 +328,6 @@ class Search:
         client = self.federation.clients[m]
         self._stages[m].append(_stage(client))
         if row["value"] is not None:
-            self._failures_in_a_row[m] = 0
             is_asked_for = self._next_point(m) == self._batch[m][0]
             reward = self.reward.scaled(row["value"])
             self._record_value(m, row["parameters"], row["value"])
@@ -337,7 +337,6 @@ class Search:
             # reward is the client's first. So it is also its worst, and it is told as the reward of the failed point.
             self._add_reward(m, reward)
             return
-        self._failures_in_a_row[m] += 1
         values = self._values[m][tuple(row["parameters"].values())]
         if values:
             self._add_reward(m, self.reward.scaled(float(np.mean(values))))
