@@ -1,4 +1,4 @@
-"""Scenarios drawn at random from declared families, on which nothing was tuned: objectives, clients, noise, M and T.
+"""Scenarios drawn at random from declared families: objectives, clients, noise, M and T.
 
 The families were declared before the last change of PF-PNE+. `sample_scenarios` draws from them with a seed. Every
 objective lies on the unit cube, with values in [0, 1], and its maximum is known, or found by a search in one or two

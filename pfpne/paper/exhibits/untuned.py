@@ -28,7 +28,7 @@ from pfpne.paper.run.progress import progress
 from pfpne.paper.run.workers import run_in_order
 from pfpne.paper.show.export import Exhibit
 from pfpne.paper.show.plot import figure_exhibit, new_figure, our_style
-from pfpne.paper.show.style import HCT_NOISE_EARLY, PAGE, label, rounded
+from pfpne.paper.show.style import HCT_NOISE_EARLY, PAGE, algorithm_in_words, rounded
 from pfpne.simulation.fast import fast_simulation_of
 
 MEASURED_ALGORITHM = "pf-pne+"
@@ -135,8 +135,8 @@ def sentences(table: pd.DataFrame) -> list[str]:
             f" ({by_kind.min():.0%}) and largest with {by_kind.idxmax()} ({by_kind.max():.0%})."
         ),
         (
-            f"**The rivals.** Of the six, {label(best)} is most often within {NEAR_BEST - 1:.0%} of the best of them,"
-            f" in {shares[best]:.0%}. Its stage 2 alone ({label(STAGE_2_ALONE)}) has"
+            f"**The rivals.** Of the six, {algorithm_in_words(best)} is most often within {NEAR_BEST - 1:.0%} of the"
+            f" best of them, in {shares[best]:.0%}. PF-PNE+'s stage 2 alone ({algorithm_in_words(STAGE_2_ALONE)}) has"
             f" {_mean_ratio(table[STAGE_2_ALONE] / table[MEASURED_ALGORITHM])} times PF-PNE+'s regret (geometric mean)."
         ),
         (
@@ -172,15 +172,15 @@ def in_short(table: pd.DataFrame) -> list[str]:
         f"{_settings(table)} PF-PNE+ {_how_near(table, 'ratio')}",
         f"With a Gaussian process in its second stage (`gaussian_process=True`) it {_how_near(table, 'ratio_gp')}",
         (
-            f"HCT, its second stage without one, which sends nothing if it is alone, is within {NEAR_BEST - 1:.0%} of"
-            f" the best of the six in {_near_the_six(table, STAGE_2_ALONE):.0%}, and has"
+            f"Its second stage alone (`hct-noise`, `early_descent=True`) sends nothing. It is within"
+            f" {NEAR_BEST - 1:.0%} of the best of the six in {_near_the_six(table, STAGE_2_ALONE):.0%}, and has"
             f" {_mean_ratio(table[STAGE_2_ALONE] / table[MEASURED_ALGORITHM])} times PF-PNE+'s regret (geometric mean)."
         ),
     ]
 
 
 def _settings(table: pd.DataFrame) -> str:
-    return f"In {len(table)} settings drawn at random, on which nothing was tuned,"
+    return f"In {len(table)} settings drawn at random (other draws of the same families were used for tuning),"
 
 
 def _how_near(table: pd.DataFrame, ratio: str) -> str:
