@@ -69,14 +69,24 @@ def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sqrt(((a[:, None] - b) ** 2).sum(axis=2))
 
 
+def positive(variance: np.ndarray) -> np.ndarray:
+    """Return the variances, above 0 in spite of rounding."""
+    return np.maximum(variance, 1e-14)
+
+
+def covariance_of_values(distance: np.ndarray, noise: np.ndarray, hyper: Hyper) -> np.ndarray:
+    """Return the covariance matrix (n, n) of values with these variances about f (n,), from their distances (n, n)."""
+    K = hyper.covariance(distance)
+    K.flat[:: len(K) + 1] += noise + JITTER * hyper.variance
+    return K
+
+
 def log_likelihood(distance: np.ndarray, y: np.ndarray, noise: np.ndarray, hyper: Hyper) -> tuple[float, float]:
     """Return the log marginal likelihood of values y (n,), up to a constant, and their constant mean.
 
     distance (n, n): of the points from each other. noise (n,): the values' variances about f.
     """
-    K = hyper.covariance(distance)
-    K.flat[:: len(K) + 1] += noise + JITTER * hyper.variance
-    L = scipy.linalg.cholesky(K, lower=True, check_finite=False)
+    L = scipy.linalg.cholesky(covariance_of_values(distance, noise, hyper), lower=True, check_finite=False)
     white = scipy.linalg.solve_triangular(L, np.stack([y, np.ones(len(y))], axis=1), lower=True, check_finite=False)
     mean = float(white[:, 0] @ white[:, 1] / (white[:, 1] @ white[:, 1]))
     error = white[:, 0] - mean * white[:, 1]
@@ -200,21 +210,24 @@ class GPTreeClient(Client):
             inside = [p for p in around if all(0 <= x < limit for x, limit in zip(p, limits, strict=True))]
             self.positions = max(inside, key=lambda positions: height(positions)[0])
         self.constant_mean, self.hyper = height(self.positions)[1], self._hyper(self.positions)
-        K = self.hyper.covariance(distance)
-        K.flat[:: len(K) + 1] += noise + JITTER * self.hyper.variance
-        inverse = np.linalg.inv(K)
+        inverse = np.linalg.inv(covariance_of_values(distance, noise, self.hyper))
         self.A = (inverse + inverse.T) / 2
-        covariance = self.hyper.covariance(distances(self.point, points))
-        self.weights = covariance @ self.A
-        self.mean = self.constant_mean + self.weights @ (y - self.constant_mean)
-        self.variance = self._positive(self.hyper.variance - (self.weights * covariance).sum(axis=1))
+        self.weights, self.mean, self.variance = self._posterior(self.point)
+
+    def _posterior(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows of W, and the mean and variance of f, at some points (n, d)."""
+        covariance = self.hyper.covariance(distances(points, self.point[self.observed]))
+        weights = covariance @ self.A
+        variance = positive(self.hyper.variance - (weights * covariance).sum(axis=1))
+        return weights, self._mean(weights), variance
+
+    def _mean(self, weights: np.ndarray) -> np.ndarray:
+        """Return the posterior mean of f at the points that these rows of W are for."""
+        return self.constant_mean + weights @ (self._values() - self.constant_mean)
 
     def _values(self) -> np.ndarray:
         """Return the observed nodes' mean rewards."""
         return self.total[self.observed] / self.count[self.observed]
-
-    def _positive(self, variance: np.ndarray) -> np.ndarray:
-        return np.maximum(variance, 1e-14)
 
     def _learn(self, node: int, old_count: float) -> None:
         """Update the posterior of all nodes with the new rewards of one, which had old_count rewards before."""
@@ -225,7 +238,7 @@ class GPTreeClient(Client):
             spread = self.variance[node] + noise + JITTER * self.hyper.variance
             gain = covariance_given_values / spread
             self.mean = self.mean + gain * (self.total[node] / self.count[node] - self.mean[node])
-            self.variance = self._positive(self.variance - gain * covariance_given_values)
+            self.variance = positive(self.variance - gain * covariance_given_values)
             self.weights = np.column_stack([self.weights - np.outer(gain, a), gain])
             column = -a[:, None] / spread
             self.A = np.block([[self.A + np.outer(a, a) / spread, column], [column.T, np.array([[1 / spread]])]])
@@ -235,19 +248,18 @@ class GPTreeClient(Client):
             change = self.reward_variance * (1 / self.count[node] - 1 / old_count)
             factor = change / (1 + change * self.A[position, position])
             column, row = self.weights[:, position].copy(), self.A[position].copy()
-            self.variance = self._positive(self.variance + factor * column**2)
+            self.variance = positive(self.variance + factor * column**2)
             self.weights -= np.outer(factor * column, row)
             self.A -= np.outer(factor * row, row)
-            self.mean = self.constant_mean + self.weights @ (self._values() - self.constant_mean)
+            self.mean = self._mean(self.weights)
 
     # --- the search -------------------------------------------------------------------------------------
 
     def _split(self, nodes: np.ndarray) -> None:
         """Split those of the nodes that are observed leaves and better known than f varies within their cells."""
-        varies = 2 * (
-            self.hyper.variance - self.hyper.covariance(self.reach[nodes])
-        )  # of a child's f minus its parent's
-        is_ripe = self.is_leaf[nodes] & (self.count[nodes] > 0) & (self.variance[nodes] < varies)  # never at NaN
+        # The variance of f at a child minus f at its parent; NaN for the smallest cells, which are never split.
+        varies = 2 * (self.hyper.variance - self.hyper.covariance(self.reach[nodes]))
+        is_ripe = self.is_leaf[nodes] & (self.count[nodes] > 0) & (self.variance[nodes] < varies)
         if len(self.observed) >= MAX_VALUES or not is_ripe.any():
             return
         ripe, k = nodes[is_ripe], self.task.partition.k
@@ -255,8 +267,7 @@ class GPTreeClient(Client):
         depth, index = np.repeat(self.depth[ripe] + 1, k), self.task.partition.children(self.index[ripe])
         center, child_center = np.concatenate(self.child_center[ripe]), self._centers_of_children(depth, index)
         point, n = self._on_unit_cube(center), len(depth)
-        covariance = self.hyper.covariance(distances(point, self.point[self.observed]))
-        weights = covariance @ self.A
+        weights, mean, variance = self._posterior(point)
         added = {
             "depth": depth,
             "index": index,
@@ -266,8 +277,8 @@ class GPTreeClient(Client):
             "point": point,
             "reach": self._reach(center, child_center),
             "weights": weights,
-            "mean": self.constant_mean + weights @ (self._values() - self.constant_mean),
-            "variance": self._positive(self.hyper.variance - (weights * covariance).sum(axis=1)),
+            "mean": mean,
+            "variance": variance,
             **dict.fromkeys(("count", "total", "own_count", "own_total", "own_squares"), np.zeros(n)),
         }
         for name, rows in added.items():
