@@ -126,6 +126,14 @@ def test_nothing_depends_on_who_asks_first():
     assert not np.array_equal(Partition([[0, 1]] * 3, cells="random", seed=8).box(20, [1, 77]), deep[:2])
 
 
+@pytest.mark.parametrize("max_cuts", [None, 8])
+def test_nothing_depends_on_how_many_paths_are_followed_together(monkeypatch, max_cuts):
+    partition = Partition([[0, 1]] * 2, max_depth=16, seed=9, max_cuts=max_cuts)
+    boxes = partition.box(16, range(1, 101))
+    monkeypatch.setattr("pfpne.partition.NODES_AT_ONCE", 7)
+    assert np.array_equal(partition.box(16, range(1, 101)), boxes)
+
+
 def test_random_cells_with_a_limit_stay_on_the_grid():
     partition = Partition([[0, 128]] * 2, max_depth=12, cells="random", seed=1, max_cuts=6)
     for h in range(13):
