@@ -9,13 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Linear algebra on one thread per process: there is one process per core, and small matrices are slower on many
+# threads. It is set before joblib loads NumPy; kernels and other children have it, too.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import joblib
 import pytest
 from hypothesis import HealthCheck, settings
-
-# Linear algebra on one thread per process: there is one process per core, and small matrices are slower on many
-# threads. It is set before NumPy is loaded; kernels and other children have it, too.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Whatever a test stores, draws or locks is in a folder of its own, not in the checkout: set before pfpne is loaded.
 OWN = tempfile.TemporaryDirectory(prefix="pfpne-tests-")
