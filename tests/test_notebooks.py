@@ -77,7 +77,7 @@ def execute(tmp_path_factory):
 
     @functools.cache
     def execute(name: str):
-        in_kernel(nbformat.v4.new_code_cell(f"{SHORTENED.get(name, '')}%reset -f"))
+        in_kernel(nbformat.v4.new_code_cell(f"{SHORTENED.get(name, '')}%reset -f\n__import__('gc').freeze()"))
         if name.startswith("3"):  # as in JupyterLab: values edited by hand, nothing injected
             cells = nbformat.read(NOTEBOOKS_FOLDER / f"{name}.ipynb", as_version=4).cells
             cell = next(cell for cell in cells if "parameters" in cell.metadata.get("tags", []))
