@@ -17,8 +17,23 @@ import joblib
 import pytest
 from hypothesis import HealthCheck, settings
 
+MEMORY = Path("/dev/shm")  # where Linux keeps files in memory
+
+
+def holds_folders(memory: Path) -> bool:
+    """Whether the tests' folders may be there: it has a gigabyte to spare, and programs can be run from it."""
+    if not os.access(memory, os.W_OK):
+        return False
+    state = os.statvfs(memory)
+    return state.f_bavail * state.f_frsize > 2**30 and not state.f_flag & os.ST_NOEXEC
+
+
+# Tests write, replace and remove thousands of small files; on a disk they wait for it. The slow ones set up whole
+# environments, which would fill the memory. A worker has the folder of the process that started it.
+IN_MEMORY = "TMPDIR" not in os.environ and holds_folders(MEMORY)
+
 # Whatever a test stores, draws or locks is in a folder of its own, not in the checkout: set before pfpne is loaded.
-OWN = tempfile.TemporaryDirectory(prefix="pfpne-tests-")
+OWN = tempfile.TemporaryDirectory(prefix="pfpne-tests-", dir=MEMORY if IN_MEMORY else None)
 os.environ["PFPNE_ROOT"] = f"{OWN.name}/root"
 
 # jsonschema would build a grammar of international URLs, for two seconds in each process that reads a notebook. None
@@ -91,7 +106,14 @@ def changed_notebooks() -> list[str]:
 
 
 def pytest_configure(config) -> None:
-    """Let the tests read the notebooks that git knows: to save one with other values is no reason to fail."""
+    """Let the tests read the notebooks that git knows: to save one with other values is no reason to fail.
+
+    Without the slow tests, temporary folders are made in memory, also by the processes that tests start.
+    """
+    if IN_MEMORY and config.option.markexpr == "not slow":
+        (Path(OWN.name) / "temporary").mkdir()
+        os.environ["TMPDIR"] = tempfile.tempdir = f"{OWN.name}/temporary"
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)  # of tmp_path, whose folders one may look into afterwards
     if changed_notebooks():
         from pfpne.paper.run import folders
 
