@@ -41,7 +41,7 @@ def play(client: GPTreeClient, batches: int, sigma: float = 0.2, seed: int = 0) 
 def posterior(client: GPTreeClient) -> tuple[np.ndarray, np.ndarray]:
     """The mean and the variance of f at all nodes, from the formulas for a Gaussian process with a constant mean."""
     seen, hyper = client.observed, client.hyper
-    noise = client.reward_variance / client.count[seen] + gp_tree.JITTER * hyper.variance
+    noise = client.reward_variance[seen] / client.count[seen] + gp_tree.JITTER * hyper.variance
     K = hyper.covariance(cdist(client.point[seen], client.point[seen])) + np.diag(noise)
     k = hyper.covariance(cdist(client.point, client.point[seen]))
     error = client.total[seen] / client.count[seen] - client.constant_mean
@@ -86,7 +86,7 @@ def test_hyper_parameters_are_no_worse_than_their_neighbours():
     client._fit()
     seen = client.observed
     distance, y = cdist(client.point[seen], client.point[seen]), client.total[seen] / client.count[seen]
-    noise = client.reward_variance / client.count[seen]
+    noise = client.reward_variance[seen] / client.count[seen]
 
     def height(length: int, order: int, deviation: int) -> float:
         hyper = Hyper(LENGTHS[length] * math.sqrt(2), ORDERS[order], DEVIATIONS[deviation] ** 2)
@@ -120,15 +120,96 @@ def test_the_node_with_the_largest_upper_bound_is_pulled():
 
 
 def test_a_batch_adds_a_fifth_of_what_is_known_and_ends_with_the_horizon():
-    client = play(search(), 25)
+    client = search()
+    while client.explores or client.count[client._best_node()] < 50:
+        play(client, 1, seed=client.n_batches)
     node = client._best_node()
-    information = client.reward_variance / client.variance[node]
-    assert client.ask().size == max(1, int(0.2 * information), 3) and 0.2 * information > 3
+    information = client.reward_variance[node] / client.variance[node]
+    assert client.ask().size == int(0.2 * information) and 3 < 0.2 * information < client.count[node]
     late = search(T=10)
     assert late.ask().size == 1 and late.t == 8
     play(late, 2)
     assert late.t == late.steps == 10 and late.ask().size == 0
     assert search(T=50_000).ask().size == 50  # a thousandth of the horizon
+
+
+def test_a_batch_at_most_doubles_what_a_node_has_and_adds_one():
+    client = search(T=100)
+    client.variance[:] = 1e-9  # the model is very sure, so that a fifth of what is known is many pulls
+    client.mean[1] = 5.0
+    new = client._best_node()
+    assert client.count[new] == 0 and client._ask().size == 1
+    client.count[new] = 7
+    assert client._ask().size == 8
+
+
+def exploring(client: GPTreeClient) -> GPTreeClient:
+    """The client before its next batch that explores."""
+    while not client.explores:
+        play(client, 1, seed=client.n_batches)
+    return client
+
+
+def test_every_fifth_batch_explores_the_leaf_of_the_largest_bound_and_cell():
+    client, explored = search(T=100_000), []
+    for _ in range(21):
+        explored += [client.n_batches] if client.explores else []
+        play(client, 1, seed=client.n_batches)
+    assert explored == [4, 9, 14, 19]
+    client = exploring(client)
+    width = 4 * client.reach  # a halved side of 1 has its halves' centres at 1/4 from its own
+    best = np.where(client.is_leaf, client.mean + gp_tree.BETA * np.sqrt(client.variance) + width, -np.inf).argmax()
+    assert client._best_node() == best != (client.mean + gp_tree.BETA * np.sqrt(client.variance)).argmax()
+    assert np.array_equal(client.ask().points[0], client.center[best])
+    assert client.ask().size < 100  # a thousandth of the horizon
+
+
+def test_widths_of_cells_are_in_units_of_nu_1():
+    assert search(partition=Partition([[0.0, 8.0]]), nu_1=3.0)._widths().tolist() == [3.0, 1.5, 1.5]
+
+
+def test_what_was_explored_is_split_once_it_is_known_to_the_width_of_its_cell():
+    client = exploring(play(search(T=100_000, nu_1=1.0), 20))
+    node = client._best_node()
+    client.hyper = client.hyper._replace(length=50.0)  # f hardly varies within a cell, says the model
+    client.count[node] = 1
+    client.variance[node] = 0.9 * client._widths()[node] ** 2
+    n = len(client.depth)
+    client._split(np.array([node]))
+    assert len(client.depth) == n
+    client.variance[node] = 1.1 * client._widths()[node] ** 2
+    client._split(np.array([node]), explored=True)
+    assert len(client.depth) == n
+    client.variance[node] = 0.9 * client._widths()[node] ** 2
+    client._split(np.array([node]), explored=True)
+    assert len(client.depth) == n + 2 and not client.is_leaf[node]
+
+
+def test_a_batch_that_explores_may_split_what_another_may_not():
+    client = exploring(play(search(T=100_000), 20))
+    told = []
+    client._split = lambda nodes, explored=False: told.append(explored)
+    client.next_fit = 1_000
+    for _ in range(6):
+        play(client, 1)
+    assert told == [True, False, False, False, False, True]
+
+
+def test_exploring_ends_where_the_values_are_needed_for_the_best_nodes(monkeypatch):
+    client = exploring(play(search(T=100_000), 20))
+    monkeypatch.setattr(gp_tree, "MAX_VALUES", len(client.observed) + 30)
+    assert not client.explores
+    monkeypatch.setattr(gp_tree, "MAX_VALUES", len(client.observed) + 31)
+    assert client.explores
+
+
+def test_the_smallest_cells_have_no_width_to_explore():
+    client = play(search(partition=Partition([[0.0, 2.0], [-1.0, 1.0]], max_depth=2), T=10_000), 24)
+    client = exploring(client)
+    upper = client.mean + gp_tree.BETA * np.sqrt(client.variance)
+    assert (
+        client.is_leaf[client.depth == 2].all() and client._best_node() == np.where(client.is_leaf, upper, -9).argmax()
+    )
 
 
 def test_a_leaf_is_split_when_it_is_better_known_than_f_varies_within_its_cell():
@@ -173,18 +254,49 @@ def test_the_noise_is_measured_from_own_rewards_at_each_node():
     own = client.own_count > 0
     spread = client.own_squares[own].sum() - (client.own_total[own] ** 2 / client.own_count[own]).sum()
     n = (client.own_count[own] - 1).sum()
-    assert client._estimate_variance() == pytest.approx((spread + 20 * 1.0) / (n + 20))
+    assert client._mean_variance() == pytest.approx((spread + 20 * 1.0) / (n + 20))
     assert spread / n == pytest.approx(0.04, rel=0.2)
 
 
 def test_noise_of_binary_rewards_follows_from_the_means_and_is_never_0():
     client = search(binary=True, first=ROOT._replace(mean=np.array([0.25])))
-    assert client.reward_variance == pytest.approx(0.25 * 0.75)
+    assert client._mean_variance() == pytest.approx(0.25 * 0.75)
     nothing = search(binary=True, first=ROOT._replace(mean=np.array([0.0])))
-    assert nothing.reward_variance == pytest.approx(0.5 / 9)
+    assert nothing._mean_variance() == pytest.approx(0.5 / 9)
     nothing.tell([0.3] * nothing.ask().size)
     assert not nothing.binary  # a reward was neither 0 nor 1
-    assert search(variance=0.0).reward_variance == 0.02**2 and search(variance=0.0, nu_1=3.0).reward_variance == 0.06**2
+    assert (search(variance=0.0).reward_variance == 0.02**2).all()
+    assert search(variance=0.0, nu_1=3.0).reward_variance == pytest.approx(0.06**2)
+
+
+def test_noise_of_binary_rewards_is_that_of_each_node_s_mean_a_deviation_nearer_to_one_half():
+    client = search(binary=True)
+    client.mean, client.variance = np.array([0.9, 0.2, 1.3]), np.array([0.01, 0.04, 1e-12])
+    assert client._binary_variance() == pytest.approx([0.8 * 0.2, 0.4 * 0.6, 0.0004], rel=1e-3)
+    client.mean, client.variance = np.array([0.6, 0.4, 0.0]), np.array([0.04, 0.04, 0.01])
+    assert client._binary_variance() == pytest.approx([0.25, 0.25, 0.09])
+
+
+def test_binary_rewards_are_fitted_again_with_the_noise_of_each_node():
+    rng, client = np.random.default_rng(4), search(binary=True)
+    while client.n_batches < 30:
+        batch = client.ask()
+        client.tell((rng.random(batch.size) < f(batch.points)[0]).astype(float))
+    client._fit()
+    fitted, mean, variance = client.reward_variance.copy(), client.mean, client.variance
+    assert np.ptp(fitted) > 0.05 and mean == pytest.approx(posterior(client)[0], abs=1e-7)
+    client.reward_variance = np.full(len(client.depth), client._mean_variance())
+    client._fit_given_variance()
+    assert client._binary_variance() == pytest.approx(fitted)  # from the fit that knows the average alone
+    assert not np.allclose(client.variance, variance)
+
+
+def test_children_have_the_noise_of_their_parent_until_the_next_fit():
+    client = search(binary=True)
+    client.reward_variance = np.array([0.1, 0.2, 0.3])
+    client.count[2], client.variance[2] = 1, 0.0
+    client._split(np.array([2]))
+    assert client.reward_variance.tolist() == [0.1, 0.2, 0.3, 0.3, 0.3]
 
 
 def test_a_surprise_is_followed_by_a_fit():
@@ -193,7 +305,7 @@ def test_a_surprise_is_followed_by_a_fit():
     assert client.count[node] > 0 and client.n_batches + 1 < client.next_fit
     usual, surprised = copy.deepcopy(client), copy.deepcopy(client)
     n, mean = client.ask().size, client.total[node] / client.count[node]
-    error = math.sqrt(client.reward_variance * (1 / n + 1 / client.count[node]))
+    error = math.sqrt(client.reward_variance[node] * (1 / n + 1 / client.count[node]))
     usual.tell(np.full(n, mean + 3.4 * error))
     surprised.tell(np.full(n, mean + 3.6 * error))
     assert usual.next_fit == client.next_fit != surprised.next_fit
@@ -223,12 +335,17 @@ def test_it_begins_with_what_stage_1_knows():
     assert seen.tolist() == pytest.approx([0.6, 0.3, 0.4, 0.9, 1.0])
 
 
-def test_of_many_nodes_it_begins_with_those_that_may_be_largest(monkeypatch):
-    monkeypatch.setattr(gp_tree, "MAX_FIRST_VALUES", 2)
-    mean, count = np.array([0.5, 0.1, 0.45]), np.array([16.0, 1.0, 4.0])  # upper bounds 0.6, 0.5, 0.65
-    first = FirstNodes(np.array([0, 1, 1]), np.array([1, 1, 2]), np.array([False, True, True]), count, mean)
+def test_of_many_nodes_it_begins_with_the_least_deep_and_those_that_may_be_largest(monkeypatch):
+    mean, count = np.array([0.1, 0.2, 0.45, 0.5, 0.4]), np.full(5, 100.0)
+    depth, index, is_leaf = np.array([0, 1, 1, 2, 2]), np.array([1, 1, 2, 1, 2]), np.array([False, False, *[True] * 3])
+    first = FirstNodes(depth, index, is_leaf, count, mean)
+    monkeypatch.setattr(gp_tree, "MAX_FIRST_VALUES", 3)
     client = search(first=first)
-    assert client.observed.tolist() == [0, 2] and client.count[1] == 0
+    assert client.observed.tolist() == [0, 2, 3] and client.count[1] == client.count[4] == 0
+    monkeypatch.setattr(gp_tree, "MAX_FIRST_VALUES", 4)
+    assert search(first=first).observed.tolist() == [0, 1, 2, 3]
+    without_root = first._replace(count=np.array([0.0, 100, 100, 100, 100]))
+    assert search(first=without_root).observed.tolist() == [1, 2, 3, 4]
 
 
 def test_among_the_first_nodes_the_bound_decides_not_the_mean(monkeypatch):
@@ -322,7 +439,7 @@ def test_it_deploys_nothing_that_it_has_not_pulled():
 def test_noise_of_binary_rewards_is_weighted_by_their_number():
     count, mean = np.array([90.0, 10.0]), np.array([0.5, 0.1])
     first = FirstNodes(np.array([0, 1]), np.array([1, 1]), np.array([False, True]), count, mean)
-    assert search(binary=True, first=first).reward_variance == pytest.approx(0.9 * 0.25 + 0.1 * 0.09)
+    assert search(binary=True, first=first)._mean_variance() == pytest.approx(0.9 * 0.25 + 0.1 * 0.09)
 
 
 def test_rewards_that_were_once_not_binary_are_not_binary_again():
@@ -371,15 +488,16 @@ def test_a_loud_client_has_its_own_noise_there():
     while run.running and any(client.tree is None for client in run.clients):
         for m, batch in run.ask():
             run.tell(m, 0.5 + sigma[m] * rng.standard_normal(batch.size))
-    variances = [client.tree.reward_variance for client in run.clients]
+    variances = [client.tree.reward_variance[0] for client in run.clients]
     assert variances[3] > 1 and max(variances[:3]) < 1
 
 
 def test_it_has_less_regret_than_a_tree_on_a_smooth_hill():
-    problem = pfpne.problem_from_functions([f, f], [[0.0, 2.0], [-1.0, 1.0]], 0.5, optimum=1.0, seed=4, run=0)
-    with_model, without = (
-        pfpne.simulate("pf-pne+", problem, 5_000, gaussian_process=flag).regret[:, -1].mean() for flag in (True, False)
-    )
+    def regret(run: int, gaussian_process: bool) -> float:
+        problem = pfpne.problem_from_functions([f, f], [[0.0, 2.0], [-1.0, 1.0]], 0.5, optimum=1.0, seed=4, run=run)
+        return pfpne.simulate("pf-pne+", problem, 5_000, gaussian_process=gaussian_process).regret[:, -1].mean()
+
+    with_model, without = (sum(regret(run, flag) for run in range(4)) for flag in (True, False))
     assert with_model < 0.9 * without
 
 
@@ -425,6 +543,8 @@ def test_a_saved_search_goes_on_as_if_nothing_had_been():
         ("positions", (10**6, 0, 0)),
         ("positions", "abc"),
         ("reward_variance", 1e308),
+        ("reward_variance", 0.0),
+        ("reward_variance", [0.1]),
         ("steps", 0),
         ("steps", 2.5),
         ("steps", -(10**12)),
@@ -432,7 +552,7 @@ def test_a_saved_search_goes_on_as_if_nothing_had_been():
 )
 def test_a_search_that_leads_out_of_its_arrays_is_not_restored(name, value):
     client = in_stage_2().clients[0]
-    if name == "observed" or (name in ("variance", "mean", "count") and np.ndim(value) == 0):
+    if name == "observed" or (name in ("variance", "mean", "count", "reward_variance") and np.ndim(value) == 0):
         whole = getattr(client.tree, name)
         value = np.where(np.arange(len(whole)) == 1, value, whole)
     setattr(client.tree, name, value)

@@ -309,6 +309,11 @@ def test_what_a_client_knows_is_its_own_mean_and_that_of_the_others():
     assert counts.ravel().tolist() == pytest.approx([6] * 3) and known[:, 0].tolist() == pytest.approx(
         [0.45, 0.6, 0.75]
     )
+    # for a search by a Gaussian process the others' mean counts as at most the client's own 4 pulls
+    modelled = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(gaussian_process=True), 3)
+    known, counts = modelled.combine_with_others(depth, 0.0)
+    assert counts.ravel().tolist() == [8] * 3 and known[:, 0].tolist() == pytest.approx([0.525, 0.6, 0.675])
+    assert modelled.combine_with_others(depth, 0.1)[1].ravel().tolist() == pytest.approx([6] * 3)
     for alone in ({"shared_means": False}, {"safe": True}):
         known, counts = PFPNEPlus(Task(LINE, 3, 100), PlusSettings(**alone), 3).combine_with_others(depth, 0.1)
         assert known is means and counts.ravel().tolist() == [4] * 3

@@ -8,12 +8,13 @@ so that each pull tells something about every cell. A client pulls the centre of
 
 over all nodes of the tree, a few times in a row; how often follows from what one more pull would tell. A leaf is split
 once f is known better at its centre than it varies within its cell: after its own pulls, or when the hyper-parameters
-are chosen anew. Stage 1's means are the first values. Unlike theirs, U has no term for how f varies within a cell; so
-nothing is guaranteed, and a peak beside a low centre may never be found.
+are chosen anew. Stage 1's means are the first values. Unlike theirs, U has no term for how f varies within a cell. In
+its place, every fifth batch explores: it is for the leaf with the largest sum of U and nu_1 times the width of its
+cell. Nothing is guaranteed.
 
 | symbol   | here               | meaning                                                                          |
 |----------|--------------------|----------------------------------------------------------------------------------|
-| sigma^2  | reward_variance    | variance of a reward                                                             |
+| sigma^2  | reward_variance    | variance of a reward at each node: the same at all, unless rewards are 0 or 1    |
 | s^2      | hyper.variance     | variance of f about its constant mean                                            |
 | l        | hyper.length       | length scale of the covariance s^2 k(distance / l), on the unit cube             |
 | order    | hyper.order        | of the Matern covariance, 1/2, 3/2 or 5/2: how smooth f is                       |
@@ -36,8 +37,10 @@ from pfpne.federation import Batch, Client, Task
 
 BETA = 2.5  # the width of the upper bounds, in posterior standard deviations
 GROWTH = 0.2  # a batch adds at most this share of the information that the values have on f at its node
-MAX_BATCHES = 1_000  # a batch has at least 1/1000 of the horizon
+MAX_BATCHES = 1_000  # a batch has at least 1/1000 of the horizon, unless it explores
+EXPLORES_EVERY = 5  # every fifth batch explores
 MAX_VALUES, MAX_FIRST_VALUES = 150, 100  # how many nodes may be observed, and by stage 1 alone
+RESERVED_VALUES = 30  # exploring ends where there is room for only so many more
 MIN_SIGMA = 0.02  # the least sigma, in units of nu_1: a few equal rewards do not show that there is no noise
 PRIOR_REWARDS = 20  # the weight of stage 1's sigma^2, in rewards
 REFIT = 1.35  # the hyper-parameters are chosen anew when the number of batches has grown by this factor,
@@ -67,11 +70,6 @@ class Hyper(NamedTuple):
 def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the distances (n, m) of the points a (n, d) from the points b (m, d)."""
     return np.sqrt(((a[:, None] - b) ** 2).sum(axis=2))
-
-
-def positive(variance: np.ndarray) -> np.ndarray:
-    """Return the variances, above 0 in spite of rounding."""
-    return np.maximum(variance, 1e-14)
 
 
 def covariance_of_values(distance: np.ndarray, noise: np.ndarray, hyper: Hyper) -> np.ndarray:
@@ -108,8 +106,9 @@ class GPTreeClient(Client):
 
     Arrays with a row per node hold its depth and index, whether it is a leaf, the centres of its cell and of its
     children's cells, its point on the unit cube, the distance of its children's points from it, the count and total of
-    its rewards, the count, total and total of squares of the client's own rewards in this search, and the posterior
-    mean and variance of f at its centre. `observed` lists the nodes that the model has a value of.
+    its rewards, the count, total and total of squares of the client's own rewards in this search, the posterior mean
+    and variance of f at its centre, and the variance of a reward there. `observed` lists the nodes that the model has
+    a value of.
     """
 
     ROWS = (
@@ -124,6 +123,7 @@ class GPTreeClient(Client):
         "own_squares",
         "mean",
         "variance",
+        "reward_variance",
     )
 
     def __init__(self, task: Task, first: FirstNodes, variance: float, binary: bool, nu_1: float, steps: int):
@@ -138,9 +138,7 @@ class GPTreeClient(Client):
         self.child_center = self._centers_of_children(self.depth, self.index)
         self.point, self.reach = self._on_unit_cube(self.center), self._reach(self.center, self.child_center)
         self.count, self.total, self.own_count, self.own_total, self.own_squares = np.zeros((5, n))
-        known = np.flatnonzero(first.count > 0)
-        upper = first.mean[known] + 2 * np.sqrt(variance / first.count[known])
-        known = np.sort(known[np.argsort(-upper, kind="stable")[:MAX_FIRST_VALUES]])
+        known = self._first_observed(first, variance)
         self.count[known], self.total[known] = first.count[known], first.count[known] * first.mean[known]
         self.observed = known
         self._fit()
@@ -150,6 +148,23 @@ class GPTreeClient(Client):
     def has_begun(self) -> bool:
         """Whether the search has made a step."""
         return self.n_batches > 0
+
+    @property
+    def explores(self) -> bool:
+        """Whether the next batch explores."""
+        is_due = self.n_batches % EXPLORES_EVERY == EXPLORES_EVERY - 1
+        return is_due and len(self.observed) < MAX_VALUES - RESERVED_VALUES
+
+    @staticmethod
+    def _first_observed(first: FirstNodes, variance: float) -> np.ndarray:
+        """Return the first nodes to observe: if there are too many, the least deep and those of the best bounds."""
+        known = np.flatnonzero(first.count > 0)
+        if len(known) > MAX_FIRST_VALUES:
+            upper = first.mean[known] + 2 * np.sqrt(variance / first.count[known])
+            coarse, is_coarse = known[: MAX_FIRST_VALUES // 2], np.arange(len(known)) < MAX_FIRST_VALUES // 2
+            best_first = np.argsort(np.where(is_coarse, np.inf, -upper), kind="stable")
+            known = np.sort(np.concatenate([coarse, known[best_first[: MAX_FIRST_VALUES - len(coarse)]]]))
+        return known
 
     def _on_unit_cube(self, points: np.ndarray) -> np.ndarray:
         low, high = self.task.partition.domain.T
@@ -176,8 +191,8 @@ class GPTreeClient(Client):
         scale = LENGTHS[length] * math.sqrt(self.point.shape[1])
         return Hyper(scale, ORDERS[order], (DEVIATIONS[deviation] * self.nu_1) ** 2)
 
-    def _estimate_variance(self) -> float:
-        """Return sigma^2: from the spread of the client's own rewards at each node, or of binary rewards' means."""
+    def _mean_variance(self) -> float:
+        """Return sigma^2 on average: from the spread of own rewards at each node, or from binary rewards' means."""
         seen = self.observed
         if self.binary:
             mean, n = self.total[seen] / self.count[seen], self.count[seen].sum()
@@ -189,10 +204,22 @@ class GPTreeClient(Client):
             estimate = float((spread + PRIOR_REWARDS * self.first_variance) / rewards)
         return max(estimate, (MIN_SIGMA * self.nu_1) ** 2)
 
+    def _binary_variance(self) -> np.ndarray:
+        """Return sigma^2 at each node (n,), from its posterior mean moved towards 1/2 by a deviation."""
+        mean, deviation = np.clip(self.mean, 0, 1), np.sqrt(self.variance)
+        cautious = np.where(mean > 0.5, np.maximum(mean - deviation, 0.5), np.minimum(mean + deviation, 0.5))
+        return np.maximum(cautious * (1 - cautious), (MIN_SIGMA * self.nu_1) ** 2)
+
     def _fit(self) -> None:
         """Estimate sigma^2, choose the hyper-parameters, and compute the posterior at all nodes."""
-        self.reward_variance = self._estimate_variance()
-        y, noise = self._values(), self.reward_variance / self.count[self.observed]
+        self.reward_variance = np.full(len(self.depth), self._mean_variance())
+        self._fit_given_variance()
+        if self.binary:
+            self.reward_variance = self._binary_variance()
+            self._fit_given_variance()
+
+    def _fit_given_variance(self) -> None:
+        y, noise = self._values(), self.reward_variance[self.observed] / self.count[self.observed]
         points = self.point[self.observed]
         distance, heights = distances(points, points), {}
 
@@ -218,8 +245,12 @@ class GPTreeClient(Client):
         """Return the rows of W, and the mean and variance of f, at some points (n, d)."""
         covariance = self.hyper.covariance(distances(points, self.point[self.observed]))
         weights = covariance @ self.A
-        variance = positive(self.hyper.variance - (weights * covariance).sum(axis=1))
+        variance = self._positive(self.hyper.variance - (weights * covariance).sum(axis=1))
         return weights, self._mean(weights), variance
+
+    def _positive(self, variance: np.ndarray) -> np.ndarray:
+        """Return the variances, above 0 in spite of rounding."""
+        return np.maximum(variance, 1e-12 * self.hyper.variance)
 
     def _mean(self, weights: np.ndarray) -> np.ndarray:
         """Return the posterior mean of f at the points that these rows of W are for."""
@@ -231,34 +262,42 @@ class GPTreeClient(Client):
 
     def _learn(self, node: int, old_count: float) -> None:
         """Update the posterior of all nodes with the new rewards of one, which had old_count rewards before."""
-        noise = self.reward_variance / self.count[node]
+        noise = self.reward_variance[node] / self.count[node]
         if old_count == 0:
             covariance = self.hyper.covariance(distances(self.point, self.point[[node]])[:, 0])
             a, covariance_given_values = self.weights[node], covariance - self.weights @ covariance[self.observed]
             spread = self.variance[node] + noise + JITTER * self.hyper.variance
             gain = covariance_given_values / spread
             self.mean = self.mean + gain * (self.total[node] / self.count[node] - self.mean[node])
-            self.variance = positive(self.variance - gain * covariance_given_values)
+            self.variance = self._positive(self.variance - gain * covariance_given_values)
             self.weights = np.column_stack([self.weights - np.outer(gain, a), gain])
             column = -a[:, None] / spread
             self.A = np.block([[self.A + np.outer(a, a) / spread, column], [column.T, np.array([[1 / spread]])]])
             self.observed = np.append(self.observed, node)
         else:
             position = int(np.flatnonzero(self.observed == node)[0])
-            change = self.reward_variance * (1 / self.count[node] - 1 / old_count)
+            change = self.reward_variance[node] * (1 / self.count[node] - 1 / old_count)
             factor = change / (1 + change * self.A[position, position])
             column, row = self.weights[:, position].copy(), self.A[position].copy()
-            self.variance = positive(self.variance + factor * column**2)
+            self.variance = self._positive(self.variance + factor * column**2)
             self.weights -= np.outer(factor * column, row)
             self.A -= np.outer(factor * row, row)
             self.mean = self._mean(self.weights)
 
     # --- the search -------------------------------------------------------------------------------------
 
-    def _split(self, nodes: np.ndarray) -> None:
-        """Split those of the nodes that are observed leaves and better known than f varies within their cells."""
+    def _widths(self) -> np.ndarray:
+        """Return nu_1 times the width (n,) of each cell, on the unit cube and if it is halved; NaN for the smallest."""
+        return 4 * self.nu_1 * self.reach
+
+    def _split(self, nodes: np.ndarray, explored: bool = False) -> None:
+        """Split those of the nodes that are observed leaves and better known than f varies within their cells.
+
+        explored: whether a batch that explored was for them. Then f is taken to vary by `_widths`, if that is more.
+        """
         # The variance of f at a child minus f at its parent; NaN for the smallest cells, which are never split.
         varies = 2 * (self.hyper.variance - self.hyper.covariance(self.reach[nodes]))
+        varies = np.maximum(varies, self._widths()[nodes] ** 2) if explored else varies
         is_ripe = self.is_leaf[nodes] & (self.count[nodes] > 0) & (self.variance[nodes] < varies)
         if len(self.observed) >= MAX_VALUES or not is_ripe.any():
             return
@@ -279,25 +318,30 @@ class GPTreeClient(Client):
             "weights": weights,
             "mean": mean,
             "variance": variance,
+            "reward_variance": np.repeat(self.reward_variance[ripe], k),
             **dict.fromkeys(("count", "total", "own_count", "own_total", "own_squares"), np.zeros(n)),
         }
         for name, rows in added.items():
             setattr(self, name, np.concatenate([getattr(self, name), rows]))
 
     def _best_node(self) -> int:
-        """Return the node to pull: the one with the largest upper bound."""
+        """Return the node to pull: the one with the largest upper bound, or the leaf to explore."""
         upper = self.mean + BETA * np.sqrt(self.variance)
+        if self.explores:
+            return int(np.where(self.is_leaf, upper + np.nan_to_num(self._widths()), -np.inf).argmax())
         if len(self.observed) >= MAX_VALUES:
             upper[self.count == 0] = -np.inf
         return int(upper.argmax())
 
     def _ask(self) -> Batch:
         node, horizon = self._best_node(), self.task.horizon
-        n = max(1, int(GROWTH * self.reward_variance / self.variance[node]), horizon // MAX_BATCHES)
+        information = int(GROWTH * self.reward_variance[node] / self.variance[node])
+        n = min(information, int(self.count[node]) + 1)  # so that a wrong model cannot cost much at a new node
+        n = max(1, n, 0 if self.explores else horizon // MAX_BATCHES)
         return Batch(self.center[[node]], np.array([min(n, horizon - self.steps)]))
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
-        node, n = self._best_node(), len(rewards)
+        node, n, explores = self._best_node(), len(rewards), self.explores
         old_count, old_total = self.count[node], self.total[node]
         self.binary = self.binary and bool(np.all((rewards == 0) | (rewards == 1)))
         for name, added in (("count", n), ("total", rewards.sum())):
@@ -307,7 +351,7 @@ class GPTreeClient(Client):
         self.steps += n
         self.n_batches += 1
         if old_count > 0:
-            error = math.sqrt(self.reward_variance * (1 / n + 1 / old_count))
+            error = math.sqrt(self.reward_variance[node] * (1 / n + 1 / old_count))
             if abs(rewards.mean() - old_total / old_count) > SURPRISE * error:
                 self.next_fit = self.n_batches
         self._learn(node, old_count)
@@ -316,7 +360,7 @@ class GPTreeClient(Client):
             self._fit()
             self._split(np.arange(len(self.depth)))
         else:
-            self._split(np.array([node]))
+            self._split(np.array([node]), explores)
 
     def best(self) -> np.ndarray:
         """Return the centre (d,) of the node whose mean minus its deviation is largest, of those that it pulled."""

@@ -86,7 +86,9 @@ class PlusSettings(PFPNESettings):
     free_descent: bool = True  # HCT may descend through the nodes of stage 1 before they reach its thresholds
     early_descent: bool = True  # rho is at least 0.63 in stage 1, and at least 0.7 in HCT's thresholds; else rho
     safe: bool = False  # not a part: stage 1 has at most T^(2/3) steps; stage 2 starts from the client's own pulls
-    gaussian_process: bool = False  # nor this: stage 1 has at most T^(2/3) steps; stage 2 is gp_tree.py's search
+    gaussian_process: bool = (
+        False  # nor this: stage 1 has at most T^(2/3) steps; stage 2 is gp_tree.py's search; W <= n
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -345,6 +347,7 @@ class PFPNEPlus(Elimination):
         weight, total = weights_of(depth.variances, limit)[:, None], depth.answer.total_weight[0]
         others = (total * depth.answer.means - weight * means) / np.maximum(total - weight, MIN_ERROR)
         W = equivalent_pulls(n, M, variance, het2)
+        W = min(W, n) if s.gaussian_process else W
         combined, counts = (n * means + W * others) / (n + W), own_counts + W
         if s.own_check:
             error = np.sqrt(np.maximum(variance, depth.variances)[:, None] / n + variance / (n * (M - 1)))

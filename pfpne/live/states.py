@@ -31,7 +31,7 @@ from pfpne.messages import Message
 from pfpne.paths import write_atomically
 from pfpne.validation import brief, check
 
-FORMAT = 11  # the names of classes are part of it
+FORMAT = 12  # the names of classes are part of it
 SAVED_CLASSES = (Client, Server, Federation, dict)
 ARRAY_KINDS = "biuf"  # the kinds of numpy arrays allowed, besides the records of a tree
 PLAIN_CLASSES = (type(None), bool, int, float, str)
@@ -117,9 +117,11 @@ def _check_search(search: Any) -> None:
     check(inside.all(), "the observed nodes of a search", f"in 0..{n - 1}", search.observed[~inside])
     # The smallest cells have no children: there the centres of the children, and the distance from them, are NaN.
     numbers = [x for name, x in arrays.items() if name not in ("child_center", "reach")]
-    finite = all(np.isfinite(x).all() for x in numbers) and 0 < search.reward_variance < 1e30
+    finite = all(np.isfinite(x).all() for x in numbers)
     positive = (search.count >= 0).all() and (search.count[search.observed] > 0).all() and (search.variance > 0).all()
-    check(finite and positive, "the numbers of a search", "finite, with variances above 0", search.reward_variance)
+    low, high = search.reward_variance.min(), search.reward_variance.max()
+    valid = finite and positive and low > 0 and high < 1e30
+    check(valid, "the numbers of a search", "finite, with variances above 0", (low, high))
     limits = len(gp_tree.LENGTHS), len(gp_tree.ORDERS), len(gp_tree.DEVIATIONS)
     positions = search.positions
     on_grid = type(positions) is tuple and len(positions) == 3 and all(type(x) is int for x in positions)
