@@ -35,7 +35,7 @@ import scipy  # its parts are slow to import, so SciPy does so when they are fir
 
 from pfpne.federation import Batch, Client, Task
 
-BETA = 2.5  # the width of the upper bounds, in posterior standard deviations
+BETA = 2.0  # the width of the upper bounds, in posterior standard deviations
 GROWTH = 0.2  # a batch adds at most this share of the information that the values have on f at its node
 MAX_BATCHES = 1_000  # a batch has at least 1/1000 of the horizon, unless it explores
 EXPLORES_EVERY = 5  # every fifth batch explores
