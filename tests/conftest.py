@@ -66,8 +66,9 @@ HORIZONS = {"fed1-ucb": 4_000, "fn-ucb": 12, "gp": 14, "gp-shared": 14}
 
 # The files that take longest come first: the last ones are short, so that no worker waits for another at the end.
 LONGEST = (
-    *("notebooks", "compiled", "tuning", "contract", "secure", "developing", "listing", "live"),
-    *("claims", "batch", "fn_ucb", "experiment", "cache"),
+    *("notebooks", "compiled", "batch", "contract", "tuning", "live", "fn_ucb", "pf_pne_plus", "listing"),
+    *("experiment", "developing", "recovery", "walkthrough", "saving", "hct", "pyxab", "secure", "simulate"),
+    *("claims", "parameters", "deviations", "regimes", "problems"),
 )
 
 
