@@ -145,7 +145,8 @@ def run(package: Path, code: str, *arguments: str, **environment: str) -> str:
     """What a new process of this copy of the package prints."""
     own = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     own |= {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1", **environment}
-    own["NUMBA_OPT"] = "1"  # which code is run is the question here, not how fast; with 0 Numba would keep none of it
+    # Which code is run is the question here, not how fast; with NUMBA_OPT=0 Numba would keep none of it.
+    own |= {"NUMBA_OPT": "1", "NUMBA_LOOP_VECTORIZE": "0", "NUMBA_SLP_VECTORIZE": "0"}
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
     done = subprocess.run(command, env=own, cwd=package.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
