@@ -161,8 +161,9 @@ class Experiment(ProblemSetup):
         for setting in self.settings:
             if setting not in known:
                 raise ValueError(f"{', '.join(self.algorithms)}: {unknown_name('setting', setting, known)}")
+        problem = self._one_client
         for name in self.algorithms:
-            make_settings(name, self.settings_for(name), self._one_client)
+            make_settings(name, self.settings_for(name), problem)
         settings = {name: x.item() if isinstance(x, np.generic) else x for name, x in self.settings.items()}
         self._make_plain(n_runs=int(self.n_runs), settings=settings)
 
