@@ -112,9 +112,7 @@ def pytest_configure(config) -> None:
     Without the slow tests, temporary folders are made in memory, also by the processes that tests start.
     """
     if IN_MEMORY and config.option.markexpr == "not slow":
-        (Path(OWN.name) / "temporary").mkdir()
-        os.environ["TMPDIR"] = tempfile.tempdir = f"{OWN.name}/temporary"
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)  # of tmp_path, whose folders one may look into afterwards
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
     if changed_notebooks():
         from pfpne.paper.run import folders
 

@@ -941,7 +941,8 @@ def test_whoever_evaluates_may_change_the_working_folder(tmp_path, monkeypatch):
     assert client.t == 9 and not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_the_page_runs_as_it_stands(capsys):
+def test_the_page_runs_as_it_stands(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # else the folder that it makes would stay
     page = (CHECKOUT / "docs" / "live.md").read_text(encoding="utf-8")
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)), {})
     best = np.array(ast.literal_eval(capsys.readouterr().out.splitlines()[0])).ravel()
