@@ -34,7 +34,7 @@ from pfpne.simulation.fast import fast_simulation_of
 MEASURED_ALGORITHM = "pf-pne+"
 SIX_RIVALS = [name for name in RANKED_ON_MAP if name != MEASURED_ALGORITHM]
 WITH_GP = "pf-pne+, gaussian process"
-RATIOS = {MEASURED_ALGORITHM: "ratio", WITH_GP: "ratio_gp"}  # the columns of the two forms' ratios
+RATIO_COLUMNS = {MEASURED_ALGORITHM: "ratio", WITH_GP: "ratio_gp"}  # of the two forms
 STAGE_2_ALONE = HCT_NOISE_EARLY  # the rival that is PF-PNE+'s second stage alone
 ALSO_COMPARED = ("hoo", "blin")
 COMPARED_SEARCHES = {
@@ -72,13 +72,13 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     ]
     table = pd.DataFrame([dataclasses.asdict(scenario) for scenario in scenarios]).drop(columns="seed")
     table = table.join(_means(scenarios, 0, n_runs, p, folder, COMPARED_SEARCHES))
-    for form, ratio in RATIOS.items():
-        table[ratio] = table[form] / table[SIX_RIVALS].min(axis=1)
-        worst = table[ratio].nlargest(N_WORST_RUN_AGAIN).index
+    for form, ratio_column in RATIO_COLUMNS.items():
+        table[ratio_column] = table[form] / table[SIX_RIVALS].min(axis=1)
+        worst = table[ratio_column].nlargest(N_WORST_RUN_AGAIN).index
         contenders = {name: COMPARED_SEARCHES[name] for name in (form, *SIX_RIVALS)}
         fresh = _means([scenarios[i] for i in worst], n_runs, n_runs, p, folder, contenders)
         fresh.index = worst
-        table[f"{ratio}_fresh"] = fresh[form] / fresh[SIX_RIVALS].min(axis=1)
+        table[f"{ratio_column}_fresh"] = fresh[form] / fresh[SIX_RIVALS].min(axis=1)
     return table
 
 
@@ -183,13 +183,13 @@ def _settings(table: pd.DataFrame) -> str:
     return f"In {len(table)} settings drawn at random (other draws of the same families were used for tuning),"
 
 
-def _how_near(table: pd.DataFrame, ratio: str) -> str:
+def _how_near(table: pd.DataFrame, ratio_column: str) -> str:
     """Say how often a form of PF-PNE+ is near the best, and how often far from it. The sentence lacks its subject."""
-    values = table[ratio]
+    values = table[ratio_column]
     return (
         f"is within {NEAR_BEST - 1:.0%} of the best of six rivals in {(values <= NEAR_BEST).mean():.0%}, and above"
         f" {FAR_BEHIND:g} times its regret in {(values > FAR_BEHIND).mean():.0%}; at worst, in fresh runs,"
-        f" {rounded(table[f'{ratio}_fresh'].max())} times."
+        f" {rounded(table[f'{ratio_column}_fresh'].max())} times."
     )
 
 
@@ -235,11 +235,13 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     )
     figure, axes = new_figure((PAGE, 4.9), rows=2, columns=2, sharex=True)
     groupings = ("kind", CLIENT_KINDS, "by kind of clients"), ("noise", NOISES, "by noise")
-    for of_form, (ratio, form) in zip(axes, (("ratio", "as it is"), ("ratio_gp", "Gaussian process")), strict=True):
+    for of_form, (ratio_column, form) in zip(
+        axes, (("ratio", "as it is"), ("ratio_gp", "Gaussian process")), strict=True
+    ):
         for ax, (column, names, title) in zip(of_form, groupings, strict=True):
-            _draw_ratios(ax, table, ratio, column, names)
+            _draw_ratios(ax, table, ratio_column, column, names)
             ax.set_title(f"{form}, {title}")
-    drawn = table[[*RATIOS.values()]]
+    drawn = table[[*RATIO_COLUMNS.values()]]
     low, high = drawn.min(axis=None) / 1.3, drawn.max(axis=None) * 1.3
     ticks = [x for x in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10) if low <= x <= high]
     axes[0][0].set_xticks(ticks, labels=[f"{x:g}" for x in ticks])
@@ -254,15 +256,15 @@ def draw(table: pd.DataFrame, p: Parameters) -> Exhibit:
     return figure_exhibit(figure, "untuned", caption, table)
 
 
-def _draw_ratios(ax, table: pd.DataFrame, ratio: str, column: str, names: tuple[str, ...]) -> None:
+def _draw_ratios(ax, table: pd.DataFrame, ratio_column: str, column: str, names: tuple[str, ...]) -> None:
     """Draw a form's ratio in every scenario, one row for each of the column's names."""
     for row, name in enumerate(names[::-1]):
-        group = table[table[column] == name].sort_values(ratio)
+        group = table[table[column] == name].sort_values(ratio_column)
         spread = np.linspace(-0.25, 0.25, max(2, len(group)))[: len(group)] if len(group) > 1 else np.zeros(len(group))
-        ax.plot(group[ratio], row + spread, "o", color="0.35", markersize=2.4, alpha=0.8, markeredgewidth=0)
-        ax.plot(group[f"{ratio}_fresh"], row + spread, "x", color="C3", markersize=3.2, markeredgewidth=0.8)
+        ax.plot(group[ratio_column], row + spread, "o", color="0.35", markersize=2.4, alpha=0.8, markeredgewidth=0)
+        ax.plot(group[f"{ratio_column}_fresh"], row + spread, "x", color="C3", markersize=3.2, markeredgewidth=0.8)
         if len(group):
-            ax.plot([group[ratio].median()] * 2, [row - 0.38, row + 0.38], color="C0", linewidth=1.6)
+            ax.plot([group[ratio_column].median()] * 2, [row - 0.38, row + 0.38], color="C0", linewidth=1.6)
     ax.axvline(1, color="0.4", linewidth=0.6)
     ax.axvline(NEAR_BEST, color="0.4", linewidth=0.6, linestyle=":")
     ax.set_yticks(range(len(names)), names[::-1])
