@@ -107,7 +107,7 @@ class Study:
         for condition in (*conditions,):  # in one dimension the two kinds of cells are the same
             wide = tuple(f for f in condition.objectives if OBJECTIVES[f].d > 1)
             conditions.append(replace(condition, objectives=wide, cells="cyclic"))
-        figure_runs = min(p.n_runs, profile.n_runs)
+        figure_runs = min(p.n_runs, profile.figure_runs)
         return cls(p.n_clients, p.horizon, p.n_runs, figure_runs, tuple(conditions), p.shift, p.seed, p.n_jobs)
 
     @property

@@ -232,7 +232,7 @@ def _complete_from_profile(row: Notebook, given: dict) -> dict:
     )
     scale = PROFILES[profile]
     horizon = READING_PRESETS[reading].horizon if reading and profile == "paper" else scale.horizon
-    n_runs = scale.claim_runs if row.uses_claim_runs else min(scale.n_runs, row.n_runs or scale.n_runs)
+    n_runs = scale.claim_runs if row.uses_claim_runs else min(scale.figure_runs, row.n_runs or scale.figure_runs)
     defaults = {
         "profile": profile,
         "reading": reading,

@@ -11,7 +11,7 @@ class Profile:
     ----------
     n_clients, horizon : int
         M, and T: evaluations per client.
-    n_runs, claim_runs : int
+    figure_runs, claim_runs : int
         Paired runs of a figure, and of a claim.
     noises : tuple
         The noises of the synthetic objectives; figures of one noise have the first.
@@ -23,7 +23,7 @@ class Profile:
 
     n_clients: int
     horizon: int
-    n_runs: int
+    figure_runs: int
     claim_runs: int
     noises: tuple = ("bernoulli",)
     landmine_noise: float = 0.0
@@ -32,8 +32,8 @@ class Profile:
 
 
 PROFILES = {
-    "smoke": Profile(n_clients=4, horizon=1_000, n_runs=3, claim_runs=3),
-    "paper": Profile(n_clients=20, horizon=100_000, n_runs=10, claim_runs=30, noises=("bernoulli", 0.1, 2.0)),
+    "smoke": Profile(n_clients=4, horizon=1_000, figure_runs=3, claim_runs=3),
+    "paper": Profile(n_clients=20, horizon=100_000, figure_runs=10, claim_runs=30, noises=("bernoulli", 0.1, 2.0)),
 }
 
 
