@@ -261,7 +261,7 @@ def test_to_watch_changes_nothing(name):
         assert h not in seen.means or seen.means[h].shape == (3, len(index))
 
 
-@pytest.mark.parametrize("name", causes.COUNTED_ALGORITHMS)
+@pytest.mark.parametrize("name", causes.EXPLAINED_ALGORITHMS)
 def test_shares(name):
     problem, cells = problem_and_cells("garland", "bernoulli")
     of = causes.count_phases if name in causes.PHASED_ALGORITHMS else causes.count_trees
@@ -303,7 +303,7 @@ def test_the_nodes_of_a_depth_are_of_the_clients_that_end_it():
 def test_the_words_say_what_the_table_says(tmp_path):
     p = replace(complete("9_why", {"profile": "smoke", "n_jobs": 1}), n_runs=1, horizon=T)
     table = causes.count_causes(p, tmp_path)
-    assert set(table["algorithm"]) == set(causes.COUNTED_ALGORITHMS) and set(table["noise"]) == {"bernoulli"}
+    assert set(table["algorithm"]) == set(causes.EXPLAINED_ALGORITHMS) and set(table["noise"]) == {"bernoulli"}
     pe = table[(table["algorithm"] == "pe") & table["removed"].notna()]
     words = causes.write_causes(table, p).files["why_in_words.md"].decode()
     assert f"under PE for {pe['removed'].iloc[-1]:.0%}." in words and "under PE " in words
@@ -314,7 +314,7 @@ def test_the_words_say_what_the_table_says(tmp_path):
 def test_the_explanation_says_the_numbers_of_its_table_by_another_way():
     """Numbers at random, run by run: of each quantity the depths that its sentence is about, then the mean of runs."""
     rng, rows, noises = np.random.default_rng(0), [], ("bernoulli", 1.0)
-    for noise, name, run in itertools.product(noises, causes.COUNTED_ALGORITHMS, range(3)):
+    for noise, name, run in itertools.product(noises, causes.EXPLAINED_ALGORITHMS, range(3)):
         for h in range(6):
             row = {column: rng.random() * (1 / 6 if column in ("cut", "spent") else 1) for column in causes.CAUSES}
             if h > 3 + run % 2 - (noise == 1.0):  # the last depths are not finished, and of the last nothing is shared

@@ -24,7 +24,7 @@ from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters
 from pfpne.paper.run.profiles import PROFILES
 from pfpne.paper.run.rows import rows_of_runs
-from pfpne.paper.run.selections import COUNTED_ALGORITHMS
+from pfpne.paper.run.selections import EXPLAINED_ALGORITHMS
 from pfpne.paper.show.export import Exhibit, text_exhibit
 from pfpne.paper.show.plot import figure_exhibit, legend, new_figure, our_style
 from pfpne.paper.show.style import (
@@ -149,7 +149,7 @@ def count_trees(name: str, problem: Problem, horizon: int, partition: Partition)
 
 
 def count_run(experiment: Experiment, run: int) -> list[list]:
-    """One row per depth of one run, with the values of CAUSES. The experiment has one of COUNTED_ALGORITHMS."""
+    """One row per depth of one run, with the values of CAUSES. The experiment has one of EXPLAINED_ALGORITHMS."""
     (name,), problem = experiment.algorithms, experiment.problem(run)
     partition = experiment.partition(run)
     count = count_phases if name in PHASED_ALGORITHMS else count_trees
@@ -157,7 +157,7 @@ def count_run(experiment: Experiment, run: int) -> list[list]:
 
 
 def count_causes(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
-    """Count CAUSES at each depth of the runs of COUNTED_ALGORITHMS, under all noises of the profile.
+    """Count CAUSES at each depth of the runs of EXPLAINED_ALGORITHMS, under all noises of the profile.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def count_causes(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
         One row per noise, algorithm, run and depth, with CAUSES.
     """
     noises = PROFILES[p.profile].noises
-    experiments = [p.experiment(noise=noise, algorithms=(name,)) for noise in noises for name in COUNTED_ALGORITHMS]
+    experiments = [p.experiment(noise=noise, algorithms=(name,)) for noise in noises for name in EXPLAINED_ALGORITHMS]
     runs = [(experiment, run) for experiment in experiments for run in range(experiment.n_runs)]
     counted = rows_of_runs(count_run, experiments, p.n_jobs, folder, "depth by depth")
     parts = [
@@ -225,7 +225,7 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
     figure, axes = new_figure(size, len(ROWS_OF_FIGURE), len(noises), sharex=True, sharey="row")
     for noise, column in zip(noises, axes.T, strict=True):
         for ax, quantity in zip(column, ROWS_OF_FIGURE, strict=True):
-            for algorithm in COUNTED_ALGORITHMS:
+            for algorithm in EXPLAINED_ALGORITHMS:
                 rows = means[(means["noise"] == noise) & (means["algorithm"] == algorithm)]
                 look = LOOKS[algorithm]
                 line = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
@@ -245,8 +245,8 @@ def draw_causes(table: pd.DataFrame, p: Parameters) -> Exhibit:
     more = [Line2D([], [], **shared), Line2D([], [], **unfinished)]
     legend(
         figure,
-        [name for name in LOOKS if name in COUNTED_ALGORITHMS],
-        len(COUNTED_ALGORITHMS) + 2 if len(noises) > 1 else 2,
+        [name for name in LOOKS if name in EXPLAINED_ALGORITHMS],
+        len(EXPLAINED_ALGORITHMS) + 2 if len(noises) > 1 else 2,
         more=more,
     )
     return figure_exhibit(figure, "why", caption, table)

@@ -10,7 +10,7 @@ from pfpne.paper.run.selections import (
     BEYOND_ALGORITHMS,
     COMMUNICATION_OBJECTIVES,
     COMPARED_ALGORITHMS,
-    COUNTED_ALGORITHMS,
+    EXPLAINED_ALGORITHMS,
     MAP_ALGORITHMS,
     MAP_OBJECTIVES,
     PAPER_ALGORITHMS,
@@ -134,7 +134,7 @@ NOTEBOOKS = {
     "9_why": Notebook(
         "evidence",
         56,
-        COUNTED_ALGORITHMS,
+        EXPLAINED_ALGORITHMS,
         PAPER_SYNTHETIC_OBJECTIVES,
         without=("algorithms", "noise", *SETTINGS),
         n_runs=5,

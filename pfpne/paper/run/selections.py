@@ -31,6 +31,6 @@ BEYOND_ALGORITHMS = (
 )  # PF-PNE+, and the algorithms that it is compared with
 SPECIFICATION_ALGORITHMS = (*PAPER_ALGORITHMS, "pe")  # the algorithms of the specification curve
 MAP_ALGORITHMS = ("pf-pne", "pf-pne+", "fed-pne", "pe", "hct", "hct-noise")  # the algorithms of the regime map
-COUNTED_ALGORITHMS = ("pf-pne", "fed-pne", "pe", "pf-pne+")  # in their runs causes.py counts its CAUSES by depth
+EXPLAINED_ALGORITHMS = ("pf-pne", "fed-pne", "pe", "pf-pne+")  # in their runs causes.py counts its CAUSES by depth
 
 PF_PNE_WITH_TRUE_DELTA = "pf-pne, own Delta"  # its CSV name; PF-PNE given the clients' true Delta
