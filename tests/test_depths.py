@@ -167,7 +167,7 @@ def hill(peak):
 
 def test_no_maximum_of_smooth_functions_is_eliminated_and_no_mean_is_off():
     found = watched([hill(0.2), hill(0.3), hill(0.25)], 20_000, c=0.1, Delta=0.1)
-    assert not found.lost.any() and sum(map(len, found.errors)) > 50 and not np.concatenate(found.errors).any()
+    assert not found.lost.any() and sum(map(len, found.misses)) > 50 and not np.concatenate(found.misses).any()
 
 
 def test_a_maximum_that_the_cells_centres_hide_is_eliminated():
@@ -188,7 +188,7 @@ def test_a_client_that_the_horizon_has_cut_loses_nothing_after_that():
         return np.maximum(0.0, 1 - 4 * np.abs(x[:, 0] - 0.2))
 
     found = watched([steep, lambda x: np.full(len(x), 0.5)], 1_500, c=0.1, Delta=1.0)
-    assert [len(errors) for errors in found.errors[-2:]] == [4, 2] and not found.lost.any()
+    assert [len(misses) for misses in found.misses[-2:]] == [4, 2] and not found.lost.any()
 
 
 def test_means_that_are_off_are_counted():
@@ -218,11 +218,11 @@ def test_gaps_of_a_problem():
 def test_a_mean_is_off_by_more_than_its_half_width():
     """Two clients, 4 pulls each: b = c sqrt(log / 8) for the server's mean; alone, c sqrt(log / n) of one's own n."""
     found = watched([hill(0.2), hill(0.2)], 200, c=0.5, Delta=0.1)
-    found.errors.clear()
+    found.misses.clear()
     b, values = 0.5 * np.sqrt(found.log_term / 8), found.problem.mean_values(np.array([[0.25], [0.75]]))
     pulled = Pull(1, np.array([0, 0, 1, 1]), np.array([1, 2, 1, 2]), np.full(4, 4))
     found.check_server_means(pulled, values + np.array([[0.99 * b, 0.0], [0.99 * b, -2.02 * b]]))
-    assert found.errors[0].tolist() == [False, True]  # off by 0.99 b, and by 1.01 b
+    assert found.misses[0].tolist() == [False, True]  # off by 0.99 b, and by 1.01 b
 
 
 def test_what_chance_costs_is_measured_against_each_client_s_own_optimum():

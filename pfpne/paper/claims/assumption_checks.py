@@ -204,12 +204,12 @@ def omega(problem: Problem, partition: Partition, H: int, Delta: float) -> float
 class CheckedPFPNE(PFPNE):
     """PF-PNE that records whether each confidence interval used for elimination covers the true value.
 
-    errors: whether each interval misses the true value. lost (M,): whether the client's maximum was eliminated.
+    misses: whether each interval misses the true value. lost (M,): whether the client's maximum was eliminated.
     """
 
     def __init__(self, task, settings, S, problem):
         super().__init__(task, settings, S)
-        self.problem, self.errors, self.lost = problem, [], np.zeros(S, dtype=bool)
+        self.problem, self.misses, self.lost = problem, [], np.zeros(S, dtype=bool)
         self.maxima = cells_on_path(task.partition, problem.maximisers, task.partition.max_depth)
         self.kept_by_server = self.stage_1_sums = None  # the arguments of PE
 
@@ -228,14 +228,14 @@ class CheckedPFPNE(PFPNE):
         self.kept_by_server, self.stage_1_sums = kept_by_server, stage_1_sums
         return super().pe(kept_by_server, stage_1_sums)
 
-    def note_errors(self, mean: np.ndarray, value: np.ndarray, n) -> None:
+    def note_misses(self, mean: np.ndarray, value: np.ndarray, n) -> None:
         """Record for each mean of n rewards whether its confidence interval misses the true value."""
-        self.errors.append(np.abs(mean - value) > half_width(n, self.log_term, self.settings.c))
+        self.misses.append(np.abs(mean - value) > half_width(n, self.log_term, self.settings.c))
 
     def check_server_means(self, pulled: Pull, means: np.ndarray) -> None:
         """Check the means (S, n) that the clients send for the nodes just pulled."""
         points = self.task.partition.centers(pulled.h, pulled.index[: means.shape[1]])
-        self.note_errors(means.mean(axis=0), self.problem.mean_values(points), len(means) * pulled.counts[0])
+        self.note_misses(means.mean(axis=0), self.problem.mean_values(points), len(means) * pulled.counts[0])
 
     def check_client_means(self, pulled: Pull, sums: np.ndarray, before: np.ndarray) -> None:
         """Check the means of one depth of PE. before (S,): the clients that were not done before this depth."""
@@ -253,7 +253,7 @@ class CheckedPFPNE(PFPNE):
         self.lost |= before & ~present & ~protected
         whole = ~self.is_truncated[owner]  # the pulls that the horizon has not truncated
         value = self.problem.paired_values(owner[whole], self.task.partition.centers(h, index[whole]))
-        self.note_errors(sums[whole] / n[whole], value, n[whole])
+        self.note_misses(sums[whole] / n[whole], value, n[whole])
 
 
 # --- functions that the claims apply to a run ---------------------------------------------------------
@@ -293,5 +293,5 @@ def count_events(experiment: Experiment, run: int) -> list[int]:
 
     algorithm = replace(ALGORITHMS["pf-pne"], fast=partial(simulate_phases, make_checked, PFPNEServer))
     experiment.simulate(algorithm, run)
-    errors = np.concatenate(checked[0].errors)
-    return [len(errors), int(errors.sum()), int(checked[0].lost.sum())]
+    misses = np.concatenate(checked[0].misses)
+    return [len(misses), int(misses.sum()), int(checked[0].lost.sum())]
