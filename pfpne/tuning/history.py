@@ -113,17 +113,17 @@ class History:
 
     def _checked(self, row: dict, n: int) -> dict:
         """Return the row with its original objects, as before writing, instead of the values that JSON gives."""
-        wrong = f"evaluation {n} of the history"
-        check(row.keys() == ROW_FIELDS, wrong, f"a row of {', '.join(sorted(ROW_FIELDS))}", row)
-        check(row["client"] in self.request["clients"], wrong, f"of one of {self.request['clients']}", row["client"])
+        what = f"evaluation {n} of the history"
+        check(row.keys() == ROW_FIELDS, what, f"a row of {', '.join(sorted(ROW_FIELDS))}", row)
+        check(row["client"] in self.request["clients"], what, f"of one of {self.request['clients']}", row["client"])
         u = row["u"]
         inside = isinstance(u, list) and len(u) == self.space.d and all(is_number(x) and 0 <= x <= 1 for x in u)
-        check(inside, wrong, f"at a point of [0, 1]^{self.space.d}", u)
+        check(inside, what, f"at a point of [0, 1]^{self.space.d}", u)
         parameters = self.space.point(u)
-        check(row["parameters"] == json.loads(json.dumps(parameters, default=repr)), wrong, f"of {parameters}", row)
+        check(row["parameters"] == json.loads(json.dumps(parameters, default=repr)), what, f"of {parameters}", row)
         seconds, why = row["seconds"], row["why"]
-        check(seconds is None or is_number(seconds), wrong, "of a number of seconds", seconds)
-        check(isinstance(why, str), wrong, "of a text that says why it is missing", why)
+        check(seconds is None or is_number(seconds), what, "of a number of seconds", seconds)
+        check(isinstance(why, str), what, "of a text that says why it is missing", why)
         return {**self._in_range(row, n), "parameters": parameters}
 
     def _in_range(self, row: dict, n: int) -> dict:
@@ -144,8 +144,8 @@ class History:
             return None
         row = self._earlier[client].popleft()
         self._count[client] += 1
-        same = f"evaluation {self._count[client]} of client {client} in the history"
-        check(row["u"] == u, same, f"at {u}, as now asked for", row["u"])
+        what = f"evaluation {self._count[client]} of client {client} in the history"
+        check(row["u"] == u, what, f"at {u}, as now asked for", row["u"])
         return row
 
     def add(self, m: int, row: dict) -> None:
