@@ -186,7 +186,7 @@ class LiveClient:
         if saved:
             with refuse_nonsense(self.folder / "state", advice):
                 self._check_saved(saved)
-        lines, self._replay = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
+        lines, self._known_rewards = _read_evaluations(self.journal, self._task, self._secure), defaultdict(deque)
         self._check_accepted(bool(lines), saved["client"] if saved else None)
         if saved:
             self.client, self.outgoing, self.run = saved["client"], saved["outgoing"], saved["run"]
@@ -209,9 +209,9 @@ class LiveClient:
             )
         for line in self._known:
             if line["reward"] is not None:
-                self._replay[str(line["point"])].append(line["reward"])
+                self._known_rewards[str(line["point"])].append(line["reward"])
         for line in lines:
-            self._take_replayed(line["point"])
+            self._take_known(line["point"])
         self._journal_left = deque(lines[self.client.t :])
         self._rewards_at = defaultdict(list)  # point -> the rewards there so far
         for line in lines[: self.client.t]:
@@ -326,8 +326,8 @@ class LiveClient:
             which = f"client {self.m} lost its state, and these are not the public keys that it had before"
             raise ValueError(f"{which}: whoever made them could read what it sends. With them, {RESTART_HINT}")
 
-    def _take_replayed(self, point: list) -> float | None:
-        rewards = self._replay.get(str(point))
+    def _take_known(self, point: list) -> float | None:
+        rewards = self._known_rewards.get(str(point))
         return rewards.popleft() if rewards else None
 
     def _save(self) -> None:
@@ -365,7 +365,7 @@ class LiveClient:
         """
         with self._lock():
             self._restore()
-            if text == "" and self.run and self._needs_all():
+            if text == "" and self.run and self._is_in_every_sum():
                 # without the run: the server then sends its newest message
                 return GoOn(0).to_json(self._agreed_plan_digest)
             self._receive(text)
@@ -406,7 +406,7 @@ class LiveClient:
         latest = self._task.n_clients * self._task.horizon + self._task.partition.max_depth + 1
         came = f"the header of the server's {head.kind.__name__}"
         check(not is_early or head.header <= latest, came, f"at most {latest}, the last in this plan", head.header)
-        if message is None and (not self.run or (is_early and self._needs_all())):
+        if message is None and (not self.run or (is_early and self._is_in_every_sum())):
             message = Message.from_json(text, tag, MAX_CHARACTERS)  # its header is kept only if it is a message
         if not self.run:
             self.run = run
@@ -415,7 +415,7 @@ class LiveClient:
             return
         if is_early:
             logger.warning("client %d: the server is ahead, at %d: going on from where this is", self.m, head.header)
-            if self._needs_all():
+            if self._is_in_every_sum():
                 self.server_header = max(self.server_header, head.header)
                 self._save()
         elif not is_short:
@@ -479,7 +479,7 @@ class LiveClient:
                 raise ValueError(f"{self.journal.path} is of another run: evaluation {t} is not of {point}.")
             self._record_reward(point, line["reward"])
             return math.nan if line["reward"] is None else line["reward"]
-        reward, why = self._take_replayed(point), ""
+        reward, why = self._take_known(point), ""
         if reward is None:
             self._check_is_newest(t)
             reward, why = self._evaluate(x)
@@ -487,7 +487,7 @@ class LiveClient:
         self._record_reward(point, reward)
         return math.nan if reward is None else reward
 
-    def _needs_all(self) -> bool:
+    def _is_in_every_sum(self) -> bool:
         """Whether the server's sums always include this client's numbers: with masks, and without a quorum."""
         return isinstance(self.client, SecureClient) and not isinstance(self.client, RecoveringClient)
 
@@ -497,7 +497,7 @@ class LiveClient:
         Then the folder is an older copy, and other numbers would be sent under masks that were used before. With a
         quorum this cannot be concluded, because the server may have continued without this client.
         """
-        if self._needs_all() and self.server_header > self.client.awaits().last_header:
+        if self._is_in_every_sum() and self.server_header > self.client.awaits().last_header:
             after = f"after evaluation {t - 1}, where {self.journal.path} ends"
             remedy = f"this folder is an older copy. Put the newest back; without it, {RESTART_HINT}"
             raise ValueError(f"the server has sums with what client {self.m} sent {after}: {remedy}")
