@@ -246,7 +246,7 @@ class TreeClient(Client):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the tree has made a step since it was made, with or without the statistics of a warm start."""
+        """Whether a PlusClient has made a step with this tree, which it tells without raising the tree's own t."""
         return bool(self.state[0]["next_step"] > self.t + 1)
 
     def _centers(self, v: int) -> np.ndarray:

@@ -212,9 +212,9 @@ class OwnTrees(NamedTuple):
 class FinishedDepth(NamedTuple):
     """A depth that stage 1 has finished."""
 
-    index: np.ndarray  # (n,): its nodes
-    parents: np.ndarray | None  # (n,): the positions of their parents in the depth above; None at the root
-    means: np.ndarray  # (S, n): the clients' means
+    index: np.ndarray  # (nodes,)
+    parents: np.ndarray | None  # (nodes,): the positions of their parents in the depth above; None at the root
+    means: np.ndarray  # (S, nodes): the clients' means
     n: int  # pulls of each node by each client
     variances: np.ndarray  # (S,): the clients' estimates of their rewards' variances at that time
     c: float  # the confidence constant there

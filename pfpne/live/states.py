@@ -49,7 +49,7 @@ def _name(kind: type) -> str:
 def classes() -> dict[str, type]:
     """Return the classes that a state may be made of, by their names; none of them opens a file.
 
-    The modules of algorithms, messages, federations and partitions define them; live use's message is one, too.
+    They are those of the modules listed here, and the messages of live use, GoOn and Done.
     """
     names = [module.name for module in pkgutil.iter_modules(import_module("pfpne.algorithms").__path__)]
     modules = ["messages", "federation", "partition", "gaussian", *(f"algorithms.{name}" for name in names)]
@@ -77,12 +77,12 @@ def _check_tree(tree: Any) -> None:
     A parent comes before its children, so that every path up or down ends.
     """
     kinds, k = records(), tree.task.partition.k
-    node, state, (threshold, squared_half_width, diameter, children, *_) = tree.node, tree.state, tree.constants
+    node, state, (threshold, squared_half_width, diameter, k_of_tables, *_) = tree.node, tree.state, tree.constants
     kind_is_right = (node.dtype, node.ndim, state.dtype, state.shape) == (kinds["nodes"], 1, kinds["state"], (1,))
     check(kind_is_right, "a tree in a state", "of nodes and one state", (node.dtype, state.dtype))
     next_step, epoch, size, best, split, top = state[0].item()
     epochs, depths, horizon = len(squared_half_width), tree.task.partition.max_depth + 1, tree.task.horizon
-    shapes = threshold.shape, squared_half_width.shape, diameter.shape, children
+    shapes = threshold.shape, squared_half_width.shape, diameter.shape, k_of_tables
     shapes_are_right = shapes == ((epochs, depths), (epochs,), (depths,), k) and 2 ** (epochs - 1) >= horizon
     check(shapes_are_right and np.all(threshold[:, -1] == np.inf), "the tables of a tree", "as for its task", shapes)
     time_is_right = 1 <= next_step <= horizon + 1 and epoch == (next_step - 1).bit_length()
@@ -226,9 +226,9 @@ class _Writer:
 class _Reader:
     """Reads a state from a text with a given number of characters.
 
-    numbers_left: how many numbers may still be made. weights: for each container read, the number of values that it
-    would have if none of them were shared; repeated references could otherwise exceed any memory. steps: a tree -> the
-    step before its next one.
+    numbers_left: how many numbers may still be made. heaviest: the largest weight that a container may have. weights:
+    the weight of each container read, which is the number of its values if each reference to a value counts as one
+    more value; else a short text could stand for more than any memory holds. steps: the last step of each tree.
     """
 
     def __init__(self, characters: int):
@@ -248,7 +248,7 @@ class _Reader:
         readers |= {"array": self._array, "class": self._class, "object": self._object}
         check(isinstance(tag, str) and tag in readers, "what stands in a state", f"one of {', '.join(readers)}", tag)
         restored = readers[tag](*rest)
-        self.kept.append(restored)  # so that no other object gets its address
+        self.kept.append(restored)  # for "again", and so that no other object gets its address
         return restored
 
     def _weight(self, parts, sizes: bool = False) -> int:

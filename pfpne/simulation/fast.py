@@ -12,10 +12,10 @@ from pfpne.simulation.neural import simulate_fn_ucb
 from pfpne.simulation.phased import simulate_phases
 from pfpne.simulation.tree import simulate_centralized, simulate_tree_clients
 
-# {make function: fast simulation}. A fast simulation takes the positional arguments that the row of ALGORITHMS has
-# bound to its make function, not its keywords; and then (problem, task, settings, noise_streams, checkpoints,
-# global_regret). It returns the same Measurements as a simulation of the objects, or None if the objects have to be
-# simulated.
+# {make function: fast simulation}. A fast simulation takes first the positional arguments that the row of ALGORITHMS
+# has bound to its make function, without the bound keywords, and then (problem, task, settings, noise_streams,
+# checkpoints, global_regret). It returns the same Measurements as a simulation of the objects, or None if the objects
+# have to be simulated.
 FAST = {
     make_phased: simulate_phases,
     make_tree_clients: simulate_tree_clients,

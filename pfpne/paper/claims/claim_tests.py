@@ -1,8 +1,8 @@
 """The tests of the claims: each test in CLAIM_TESTS is a function of a claim's cases and of its own arguments.
 
 The tests in COMPARING return comparisons on one objective, which are decided by p-values. The others return whether
-each run is as claimed, on several objectives, and are counted. A test may also return a reason why the runs cannot
-decide. The verdict, with the correction for multiple claims, is made in pfpne.paper.claims.verdicts.
+each run, or each objective or depth, is as claimed, and are counted. A test may also return a reason why the runs
+cannot decide. The verdict, with the correction for multiple claims, is made in pfpne.paper.claims.verdicts.
 """
 
 import math
@@ -402,7 +402,7 @@ COUNTING = (  # tests (case, **arguments) -> Counted, which `count` applies to e
     keeps_optima,
 )
 CLAIM_TESTS = {  # the `kind` of a claim -> its test, a function of cases and of the claim's arguments
-    # The last three count, too, but return the Outcome themselves, from the cases of all objectives.
+    # count_times, good_event and confidential count, too, but return the Outcome themselves, for all objectives.
     **{test.__name__: test for test in (*COMPARING, count_times, good_event, confidential)},
     **{test.__name__: partial(count, test) for test in COUNTING},
 }

@@ -14,7 +14,7 @@ from pfpne.paper.claims.evidence import ClaimCondition, Study
 from pfpne.paper.show.style import label
 
 PAPER_SETTINGS = PFPNESettings()
-MAX_LAST_PHASE_SHARE = 0.5  # of T, with which regret is compared; T truncates the last phase
+MAX_LAST_PHASE_SHARE = 0.5  # of T: where the last phase, which T truncates, is longer, regret is not compared
 LONG_LAST_PHASE = "of T is one phase"  # how the reason of `long_last_phase_reason` ends
 
 
@@ -76,10 +76,11 @@ class Comparison:
 class Outcome:
     """The outcome of a test: either comparisons, all of which the claim asserts, or whether each run is as claimed.
 
-    as_claimed: one value per run and objective, None for a run that ended too early to decide. measured_in_words: the
-    measurements; if empty, the comparisons are listed. counterexample: the words on the first objective that refutes
-    the claim. vacuous_reason: why the claim could hardly fail here, or "". undecidable_reason: the premise that fails,
-    or ""; if one fails, nothing is decided. by_design: whether the design allows no other outcome here.
+    as_claimed: one value per run and objective, or per objective or depth, as the test says; None where nothing is
+    decided, as for a run that ended too early. measured_in_words: the measurements; if empty, the comparisons are
+    listed. counterexample: the words on the first objective that refutes the claim. vacuous_reason: why the claim could
+    hardly fail here, or "". undecidable_reason: the premise that fails, or ""; if one fails, nothing is decided.
+    by_design: whether the design allows no other outcome here.
     """
 
     comparisons: Sequence[Comparison] = ()

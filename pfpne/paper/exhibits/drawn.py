@@ -1,9 +1,9 @@
 """Scenarios drawn at random from declared families: objectives, clients, noise, M and T.
 
 The families were declared before the last change of PF-PNE+. `sample_scenarios` draws from them with a seed. Every
-objective lies on the unit cube, with values in [0, 1], and its maximum is known, or found by a search in one or two
-dimensions. Clients differ in ways that keep every client's maximum known. Noise is uniform, Gaussian, heavy-tailed,
-sparse or wider where the objective is low, or rewards are binary.
+objective lies on the unit cube, with values in [0, 1]. Its maximum is known, or found by a search: in one or two
+dimensions of the whole cube, in more from the published point. Clients differ in ways that keep every client's maximum
+known. Noise is uniform, Gaussian, heavy-tailed, sparse or wider where the objective is low, or rewards are binary.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def sample_scenarios(n: int, seed: int) -> list[DrawnScenario]:
 
 
 class DrawnProblem(Problem):
-    """One run of a scenario: each client's own form of the objective. tops: the points of the clients' maxima."""
+    """One run of a scenario: each client's own form of the objective."""
 
     def __init__(self, scenario: DrawnScenario, run: int):
         noise = {"bernoulli": "bernoulli", "heteroscedastic": 0.05, "uniform": scenario.scale}.get(scenario.noise, 1.0)

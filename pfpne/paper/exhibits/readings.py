@@ -70,7 +70,7 @@ GRID_VALUES = {  # profile -> the values of noise, T and M
 }
 SEARCH_SEED = 1  # the figures and the confirmation have seed 0
 MAX_SEARCH_PULLS = 30_000_000  # the largest M T in the search
-WHOLE_PHASE_VARIANTS = {  # algorithm -> its row of DEVIATION_VARIANTS that begins no phase that T would truncate
+WHOLE_PHASE_VARIANTS = {  # algorithm -> its DEVIATION_VARIANTS row, with which it begins only phases that end by T
     "pf-pne": "whole phases",
     **{name: f"whole phases, {name}" for name in ("fed-pne", "pe", "fed1-ucb")},
 }
