@@ -243,10 +243,10 @@ def test_the_smallest_cells_are_not_split():
 
 
 def test_as_many_nodes_are_observed_as_there_is_room_for(monkeypatch):
-    monkeypatch.setattr(gp_tree, "MAX_VALUES", 12)
+    monkeypatch.setattr(gp_tree, "MAX_VALUES", 8)
     client = play(search(T=1_000_000), 60)
-    assert len(client.observed) == 12 and client.n_batches == 60
-    assert np.count_nonzero(client.count) == 12
+    assert len(client.observed) == 8 and client.n_batches == 60
+    assert np.count_nonzero(client.count) == 8
 
 
 def test_the_noise_is_measured_from_own_rewards_at_each_node():
