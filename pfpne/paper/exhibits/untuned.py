@@ -42,7 +42,7 @@ COMPARED_SEARCHES = {
     WITH_GP: (MEASURED_ALGORITHM, {"gaussian_process": True}),
     **{name: (name, {}) for name in ALSO_COMPARED},
 }
-REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (100, 10, MOST_PULLS)}  # scenarios, runs, the largest M T
+REPORT_SIZES = {"smoke": (4, 2, 20_000), "paper": (64, 10, MOST_PULLS)}  # scenarios, runs, the largest M T
 N_WORST_RUN_AGAIN = 10
 DRAW_NUMBER = 3  # the scenarios of draws 0, 1 and 2 were seen before the last change of PF-PNE+
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
