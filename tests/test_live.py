@@ -252,6 +252,16 @@ def test_a_server_that_starts_again_knows_how_many_evaluations_each_client_has_m
             server.take(m, ArmMeans(concluded + 1, np.full(20, 0.5)).to_json(server.run_tag))
 
 
+def test_a_server_counts_the_evaluations_of_the_phases_that_are_concluded(tmp_path):
+    """Of equal means all nodes stay: there are 1, 2, 4, ... of them, each pulled once in its phase."""
+    server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
+    for h in range(3):
+        assert server.evaluated == 2**h - 1
+        for m in range(M):
+            server.take(m, NodeMeans(h, np.full(2**h, 0.5)).to_json(server.run_tag))
+    assert server.evaluated == 7
+
+
 def test_what_is_said_twice_counts_once(tmp_path, caplog):
     with Processes("pf-pne", tmp_path) as clients:
         clients.twice = True
