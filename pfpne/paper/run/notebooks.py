@@ -42,7 +42,7 @@ class Notebook:
     narrows_grid : bool
         Whether its parameters of scale (M, T, noise, ...) are None by default. None stands for every value in the grid
         of pfpne.paper.exhibits.regimes; a given value narrows the grid to this value.
-    n_runs, horizon : int, optional
+    max_runs, max_horizon : int, optional
         Upper limits of the profile's values.
     needs_communication : bool
         Whether it shows only communication, so that at least one of its algorithms must communicate.
@@ -57,8 +57,8 @@ class Notebook:
     without: tuple[str, ...] = ()
     uses_claim_runs: bool = False
     narrows_grid: bool = False
-    n_runs: int | None = None
-    horizon: int | None = None
+    max_runs: int | None = None
+    max_horizon: int | None = None
     needs_communication: bool = False
     takes_reading: bool = False
 
@@ -109,7 +109,7 @@ NOTEBOOKS = {
         "paper", 36, COMPARED_ALGORITHMS, without=("objective", "noise"), takes_reading=True
     ),
     "10_specification_curve": Notebook(
-        "evidence", 49, SPECIFICATION_ALGORITHMS, without=(*_NOT_FOR_MANY, "cells", "shift"), n_runs=5
+        "evidence", 49, SPECIFICATION_ALGORITHMS, without=(*_NOT_FOR_MANY, "cells", "shift"), max_runs=5
     ),
     "11_as_printed": Notebook(
         "evidence",
@@ -121,14 +121,14 @@ NOTEBOOKS = {
     "6_tune_your_own": Notebook(
         "evidence", 46, ("pf-pne+", "hct-noise"), ("digits",), without=(*_NOT_FOR_MANY, "cells", "shift")
     ),
-    "7_beyond": Notebook("evidence", 107, BEYOND_ALGORITHMS, without=_NOT_FOR_MANY, n_runs=5, horizon=20_000),
+    "7_beyond": Notebook("evidence", 107, BEYOND_ALGORITHMS, without=_NOT_FOR_MANY, max_runs=5, max_horizon=20_000),
     "8_regime_map": Notebook(
         "map",
         66,
         MAP_ALGORITHMS,
         (*MAP_OBJECTIVES, "rastrigin"),
         without=("algorithms", *SETTINGS),
-        n_runs=5,
+        max_runs=5,
         narrows_grid=True,
     ),
     "9_why": Notebook(
@@ -137,7 +137,7 @@ NOTEBOOKS = {
         EXPLAINED_ALGORITHMS,
         PAPER_SYNTHETIC_OBJECTIVES,
         without=("algorithms", "noise", *SETTINGS),
-        n_runs=5,
+        max_runs=5,
     ),
 }
 NOTEBOOK_GROUPS = ("paper", "evidence", "map", "all")  # what a batch makes: see `group_of`

@@ -232,14 +232,14 @@ def _complete_from_profile(row: Notebook, given: dict) -> dict:
     )
     scale = PROFILES[profile]
     horizon = READING_PRESETS[reading].horizon if reading and profile == "paper" else scale.horizon
-    n_runs = scale.claim_runs if row.uses_claim_runs else min(scale.figure_runs, row.n_runs or scale.figure_runs)
+    n_runs = scale.claim_runs if row.uses_claim_runs else min(scale.figure_runs, row.max_runs or scale.figure_runs)
     defaults = {
         "profile": profile,
         "reading": reading,
         "objective": objective,
         "algorithms": row.default_algorithms(reading),
         "n_clients": scale.n_clients,
-        "horizon": min(horizon, row.horizon or horizon),
+        "horizon": min(horizon, row.max_horizon or horizon),
         "n_runs": 1 if "n_runs" in row.without else n_runs,
         "noise": default_noise(profile, reading, objective) if "noise" in row.parameters else None,
         "shift": scale.shift,
