@@ -150,7 +150,7 @@ def stage1_settings(s: PlusSettings, variance: float) -> PlusSettings:
 
 
 def threshold_rho(s: PlusSettings | NoiseHCTSettings, early_rho: float = EARLY_RHO) -> float:
-    """Return the rho of the thresholds: at least early_rho under early_descent, so that they are lower."""
+    """Return the rho of stage 1, or of HCT's thresholds: at least early_rho under early_descent."""
     return max(s.rho, early_rho) if s.early_descent else s.rho
 
 

@@ -89,9 +89,9 @@ def cell_extremes(problem: Problem, partition: Partition, H: int) -> tuple[list[
             lows.insert(0, low)
             highs.insert(0, high.copy())
     points = np.concatenate([problem.maximisers, problem.global_maximiser[None]])
-    best = optima(problem)
+    optimum = optima(problem)
     for h, index in enumerate(cells_on_path(partition, points, H)):
-        highs[h][np.arange(len(points)), index - 1] = best
+        highs[h][np.arange(len(points)), index - 1] = optimum
     return lows, highs
 
 
@@ -128,7 +128,7 @@ def optima(problem: Problem) -> np.ndarray:
     return np.append(problem.optimum, problem.global_optimum)
 
 
-def diameters(best: np.ndarray, lows: list, highs: list) -> np.ndarray:
+def diameters(optimum: np.ndarray, lows: list, highs: list) -> np.ndarray:
     """The smallest diameters (M + 1, H + 1) that Assumption 2 allows, maximised over the cells of each depth.
 
     By its fourth condition, f* - f(y) <= f* - f(x) + max(f* - f(x), l(x, y)), a dissimilarity l satisfies l(x, y) >=
@@ -138,7 +138,7 @@ def diameters(best: np.ndarray, lows: list, highs: list) -> np.ndarray:
     largest = []
     for low, high in zip(lows, highs, strict=True):
         varies = high - low
-        largest.append(np.where(varies > best[:, None] - high, varies, 0.0).max(axis=1))
+        largest.append(np.where(varies > optimum[:, None] - high, varies, 0.0).max(axis=1))
     return np.stack(largest, axis=1)
 
 
@@ -149,7 +149,7 @@ def smoothness(diameters: np.ndarray) -> tuple[float, float]:
     return float(np.exp(np.max(np.log(diameters[depth]) - slope * depth))), float(np.exp(slope))
 
 
-def count_near_optimal(best: np.ndarray, highs: list, nu_1: float, rho: float) -> tuple[np.ndarray, np.ndarray]:
+def count_near_optimal(optimum: np.ndarray, highs: list, nu_1: float, rho: float) -> tuple[np.ndarray, np.ndarray]:
     """Count the cells of each depth that hold a near-optimal point.
 
     Returned are two arrays. The first, (M + 1, H + 1), counts the cells with a point within LOCAL_FACTOR nu_1 rho^h of
@@ -158,8 +158,8 @@ def count_near_optimal(best: np.ndarray, highs: list, nu_1: float, rho: float) -
     """
     near_all, different = [], []
     for h, high in enumerate(highs):
-        factor = np.append(np.full(len(best) - 1, LOCAL_FACTOR), GLOBAL_FACTOR)
-        near = best[:, None] - high <= (factor * nu_1 * rho**h)[:, None]
+        factor = np.append(np.full(len(optimum) - 1, LOCAL_FACTOR), GLOBAL_FACTOR)
+        near = optimum[:, None] - high <= (factor * nu_1 * rho**h)[:, None]
         near_all.append(near.sum(axis=1))
         different.append((near[:-1] & ~near[-1]).sum(axis=1))
     return np.stack(near_all, axis=1), np.stack(different, axis=1)
