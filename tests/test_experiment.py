@@ -189,10 +189,10 @@ def test_bad_input_says_what_to_do(change, message):
 
 def test_profiles_are_the_declared_ones():
     paper = PROFILES["paper"]
-    assert (paper.n_clients, paper.horizon, paper.n_runs, paper.claim_runs) == (20, 100_000, 10, 30)
+    assert (paper.n_clients, paper.horizon, paper.figure_runs, paper.claim_runs) == (20, 100_000, 10, 30)
     assert paper.noises == ("bernoulli", 0.1, 2.0) and paper.landmine_noise == 0 and paper.shift == 0.1
     smoke = PROFILES["smoke"]
-    assert (smoke.n_clients, smoke.horizon, smoke.n_runs, smoke.noises) == (4, 1_000, 3, ("bernoulli",))
+    assert (smoke.n_clients, smoke.horizon, smoke.figure_runs, smoke.noises) == (4, 1_000, 3, ("bernoulli",))
 
 
 def test_landmine_keys_follow_the_table():
