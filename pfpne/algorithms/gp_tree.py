@@ -161,9 +161,8 @@ class GPTreeClient(Client):
         known = np.flatnonzero(first.count > 0)
         if len(known) > MAX_FIRST_VALUES:
             upper = first.mean[known] + 2 * np.sqrt(variance / first.count[known])
-            coarse, is_coarse = known[: MAX_FIRST_VALUES // 2], np.arange(len(known)) < MAX_FIRST_VALUES // 2
-            best_first = np.argsort(np.where(is_coarse, np.inf, -upper), kind="stable")
-            known = np.sort(np.concatenate([coarse, known[best_first[: MAX_FIRST_VALUES - len(coarse)]]]))
+            upper[: MAX_FIRST_VALUES // 2] = np.inf  # of the least deep
+            known = np.sort(known[np.argsort(-upper, kind="stable")[:MAX_FIRST_VALUES]])
         return known
 
     def _on_unit_cube(self, points: np.ndarray) -> np.ndarray:
