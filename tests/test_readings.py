@@ -473,7 +473,7 @@ def test_measurements_are_collected_run_by_run(monkeypatch, tmp_path, horizons, 
                 expected_jobs |= {(str(experiment), k, reading.variant(name), at) for k in range(n)}
     assert set(measured) == set(wanted)
     for key, runs in wanted.items():
-        columns = measured[key].regret, measured[key].last, measured[key].rounds
+        columns = measured[key].regret, measured[key].last_round_step, measured[key].n_rounds
         assert np.array_equal(np.column_stack(columns), runs)
     jobs = [(str(experiment), *rest) for experiment, *rest in asked]
     assert len(jobs) == len(set(jobs)) and set(jobs) == expected_jobs
@@ -573,8 +573,8 @@ def test_what_is_measured_is_what_is_simulated(monkeypatch, tmp_path):
         steps = [[t for t in run.rounds[:, 0] if t <= 17] for run in runs]
         got = measured[readings._key(reading, "garland", name)]
         assert got.regret == pytest.approx([run.regret[:, list(run.t).index(17)].mean() for run in runs], rel=1e-12)
-        assert got.last.tolist() == [max(s, default=0) for s in steps]
-        assert got.rounds.tolist() == [len(s) for s in steps]
+        assert got.last_round_step.tolist() == [max(s, default=0) for s in steps]
+        assert got.n_rounds.tolist() == [len(s) for s in steps]
 
 
 def irregular(reading: Reading, objective: str, T_scale: int = 1) -> tuple[dict, dict]:

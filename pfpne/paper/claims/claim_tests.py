@@ -219,14 +219,14 @@ def count(function: Callable, *cases: ClaimCase, **arguments) -> Outcome:
     return Outcome(as_claimed=as_claimed, measured_in_words=measured, counterexample=counterexample)
 
 
-def is_still_communicating(fed_last, pf_last, T: int):
+def is_still_communicating(fed_last_round_step, pf_last_round_step, T: int):
     """Whether Fed-PNE has a round after T/10 and after PF-PNE's last: steps of last rounds (n,), 0 without a round."""
-    return (fed_last > T / 10) & (fed_last > pf_last)
+    return (fed_last_round_step > T / 10) & (fed_last_round_step > pf_last_round_step)
 
 
-def has_stopped_communicating(rounds, last, H_0, T: int):
-    """Whether PF-PNE has communicated once for each depth 0..H_0, and before T: rounds and last steps (n,)."""
-    return (rounds == H_0 + 1) & (last < T)
+def has_stopped_communicating(n_rounds, last_round_step, H_0, T: int):
+    """Whether PF-PNE has communicated once for each depth 0..H_0, and before T: values of n runs (n,)."""
+    return (n_rounds == H_0 + 1) & (last_round_step < T)
 
 
 def keeps_communicating(case: ClaimCase) -> Counted:

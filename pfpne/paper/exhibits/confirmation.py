@@ -168,12 +168,13 @@ def _count(statement: Statement, reading: Reading, measured_of, n_runs: int) -> 
         return list(own > other), float(own.mean() / other.mean())
     pf = measured_of(statement.objective, "pf-pne")
     if statement.kind == "grows":
-        fed_last = measured_of(statement.objective, "fed-pne").last
-        return list(is_still_communicating(fed_last, pf.last, reading.T)), float(fed_last.mean() / reading.T)
+        fed = measured_of(statement.objective, "fed-pne")
+        goes_on = is_still_communicating(fed.last_round_step, pf.last_round_step, reading.T)
+        return list(goes_on), float(fed.last_round_step.mean() / reading.T)
     if statement.kind != "stops":
         raise unknown_kind(statement, "_count in confirmation.py")
-    ended = has_stopped_communicating(pf.rounds, pf.last, reading["H_0"], reading.T)
-    return list(ended), float(pf.last.mean() / reading.T)
+    ended = has_stopped_communicating(pf.n_rounds, pf.last_round_step, reading["H_0"], reading.T)
+    return list(ended), float(pf.last_round_step.mean() / reading.T)
 
 
 def _pairs(statement: Statement, reading: Reading, measured_of, n_runs: int, n_jobs, folder: Path) -> list[tuple]:

@@ -219,13 +219,13 @@ def n_runs_of(reading: Reading) -> int:
 class MeasuredRuns:
     """The measurements of one algorithm under one reading and objective: one value per run, from `measure_run`.
 
-    regret (n,): R(T)/M. last (n,): the step of the last round of communication, 0 if there was none. rounds (n,): the
-    number of rounds.
+    regret (n,): R(T)/M. last_round_step (n,): the step of the last round of communication, 0 if there was none.
+    n_rounds (n,): the number of rounds.
     """
 
     regret: np.ndarray
-    last: np.ndarray
-    rounds: np.ndarray
+    last_round_step: np.ndarray
+    n_rounds: np.ndarray
 
     @classmethod
     def from_rows(cls, rows: list[list]) -> MeasuredRuns:
@@ -327,11 +327,12 @@ def judge_statement(statement: Statement, reading: Reading, measured: dict) -> t
         return own / other, own > other
     fed, pf = measured_of("fed-pne"), measured_of("pf-pne")
     if statement.kind == "grows":
-        return float((fed.last / reading.T).mean()), bool(is_still_communicating(fed.last, pf.last, reading.T).all())
+        goes_on = is_still_communicating(fed.last_round_step, pf.last_round_step, reading.T)
+        return float((fed.last_round_step / reading.T).mean()), bool(goes_on.all())
     if statement.kind != "stops":
         raise unknown_kind(statement, "judge_statement in readings.py")
-    ended = has_stopped_communicating(pf.rounds, pf.last, reading["H_0"], reading.T)
-    return float((pf.last / reading.T).mean()), bool(ended.all())
+    ended = has_stopped_communicating(pf.n_rounds, pf.last_round_step, reading["H_0"], reading.T)
+    return float((pf.last_round_step / reading.T).mean()), bool(ended.all())
 
 
 def search(profile: str, n_jobs=None, bar=None, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
