@@ -9,7 +9,7 @@ from pfpne.paper.exhibits.specification import CHOICES, CLAIMED_ORDERINGS
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.parameters import complete
 from pfpne.paper.run.results import Results
-from pfpne.paper.run.selections import PF_PNE_WITH_TRUE_DELTA, RANKED_ALGORITHMS
+from pfpne.paper.run.selections import PF_PNE_WITH_TRUE_DELTA, RANKED_IN_REGRET_TABLES
 from pfpne.paper.show.style import HCT_NOISE_EARLY, algorithm_in_words, listed, rounded, times_as_much
 
 
@@ -92,7 +92,8 @@ def of_runs(monkeypatch, regrets: dict[str, float], **given) -> tuple:
 
 
 def test_only_who_is_drawn_is_compared(monkeypatch):
-    regrets = {name: 101.0 + k for k, name in enumerate(RANKED_ALGORITHMS)} | {"hct": 11.0, "blin": 12.0, "hoo": 51.0}
+    regrets = {name: 101.0 + k for k, name in enumerate(RANKED_IN_REGRET_TABLES)}
+    regrets |= {"hct": 11.0, "blin": 12.0, "hoo": 51.0}
     results, p = of_runs(monkeypatch, regrets)
     assert p.reading_in_name(results.experiment) == "printed"  # its figure has neither HCT nor BLiN
     words = regret.in_words(results, p)

@@ -28,7 +28,7 @@ from pfpne.paper.run.folders import CUSTOM_FIGURES_FOLDER, FIGURES_FOLDER, NOTEB
 from pfpne.paper.run.notebooks import NOTEBOOK_GROUPS, NOTEBOOKS, executions
 from pfpne.paper.run.parameter_types import ParameterError
 from pfpne.paper.run.parameters import HEADER, complete, find_assigned, read
-from pfpne.paper.run.selections import COMPARED_ALGORITHMS, RANKED_ALGORITHMS
+from pfpne.paper.run.selections import COMPARED_ALGORITHMS, RANKED_IN_REGRET_TABLES
 from pfpne.paths import INPUT_ROOT as CHECKOUT
 
 TINY = {"profile": "smoke", "n_clients": 2, "horizon": 60, "n_runs": 2, "n_jobs": 1}
@@ -353,7 +353,7 @@ def test_none_is_the_profiles_value():
     p = complete("1_synthetic_regret", {"objective": "garland", "horizon": None, "algorithms": None})
     assert (p.profile, p.reading, p.n_clients, p.horizon, p.n_runs) == ("paper", "printed", 20, 1_000_000, 10)
     assert (p.noise, p.shift, p.seed) == (1.0, 0.1, 0)
-    assert p.algorithms == RANKED_ALGORITHMS and p.settings == {}
+    assert p.algorithms == RANKED_IN_REGRET_TABLES and p.settings == {}
     p = complete("1_synthetic_regret", {"reading": "model"})
     assert (p.horizon, p.noise, p.algorithms) == (100_000, "bernoulli", COMPARED_ALGORITHMS)
 

@@ -109,6 +109,7 @@ MAP_CONTENDERS = {  # compared on the map: name -> (algorithm, settings)
     PF_PNE_WITH_TRUE_DELTA: ("pf-pne", {"Delta": "true"}),
 }
 REGIME_COLUMNS = ["objective", "noise", "shift", "clients", "horizon"]
+# The best algorithm of a regime is one of these: MAP_CONTENDERS without PF-PNE with the true Delta, which nobody knows.
 RANKED_ON_MAP = [*MAP_ALGORITHMS, HCT_NOISE_EARLY]
 SPREAD_DEPTH = 8  # the spread of the clients is measured at the centres of the cells of this depth
 BREAK_EVEN_DELTAS = (

@@ -30,7 +30,7 @@ from pfpne.paper.run.selections import (
     MAIN_OBJECTIVES,
     PAPER_ALGORITHMS,
     PF_PNE_WITH_TRUE_DELTA,
-    RANKED_ALGORITHMS,
+    RANKED_IN_REGRET_TABLES,
 )
 from pfpne.paper.show.export import Exhibit, as_csv
 from pfpne.paper.show.plot import (
@@ -253,7 +253,7 @@ def draw_curves(
 
 def _choose_plotted(algorithms: Iterable[str], p: Parameters) -> list[str]:
     """The algorithms that have a line: all that were given, or a selection of the default ones."""
-    is_default = set(p.algorithms) == set(RANKED_ALGORITHMS)
+    is_default = set(p.algorithms) == set(RANKED_IN_REGRET_TABLES)
     return [name for name in in_order(algorithms) if not is_default or name in (*PLOTTED_ALGORITHMS, *THIN_ALGORITHMS)]
 
 

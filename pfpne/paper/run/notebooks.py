@@ -15,7 +15,7 @@ from pfpne.paper.run.selections import (
     MAP_OBJECTIVES,
     PAPER_ALGORITHMS,
     PAPER_SYNTHETIC_OBJECTIVES,
-    RANKED_ALGORITHMS,
+    RANKED_IN_REGRET_TABLES,
     SPECIFICATION_ALGORITHMS,
 )
 from pfpne.problems import OBJECTIVES, Synthetic
@@ -70,8 +70,9 @@ class Notebook:
         )
 
     def default_algorithms(self, reading: str | None) -> tuple[str, ...]:
-        """What is compared by default. Only figures of the reading "printed" show the longer list RANKED_ALGORITHMS."""
-        return RANKED_ALGORITHMS if self.algorithms == COMPARED_ALGORITHMS and reading == "printed" else self.algorithms
+        """What is compared by default; under "printed", a notebook on regret has the longer RANKED_IN_REGRET_TABLES."""
+        has_ranking = self.algorithms == COMPARED_ALGORITHMS and reading == "printed"
+        return RANKED_IN_REGRET_TABLES if has_ranking else self.algorithms
 
 
 # What the walkthrough is run with, in every profile; the notebook has the same numbers.
