@@ -808,8 +808,8 @@ def test_p_values_follow_from_what_each_run_was(verdicts):
 def test_whose_a_claim_is_and_whether_noise_matters_is_declared(verdicts):
     table = verdicts[0]
     assert set(table[table["whose"] == "ours"]["id"]) == {claim.id for claim in claims.CLAIMS if claim.is_ours}
-    once = {claim.kind for claim in claims.CLAIMS if not claim.by_noise}
-    assert once == {"within_Delta", "near_optimal", "smooth", "confidential"}
+    counted_once = {claim.kind for claim in claims.CLAIMS if not claim.by_noise}
+    assert counted_once == {"within_Delta", "near_optimal", "smooth", "confidential"}
     assert set(table[table["over_noises"] == "once"]["id"]) == {
         claim.id for claim in claims.CLAIMS if not claim.by_noise
     }

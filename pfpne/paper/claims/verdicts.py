@@ -146,10 +146,11 @@ def evaluate_claims(study: Study, claims: Sequence[Claim] = CLAIMS) -> tuple[pd.
     Returns
     -------
     verdicts : pandas.DataFrame
-        One row per claim, condition and Delta ("0.01", "true", or "" if Delta makes no difference). decided_by: the
-        comparison furthest from the claim, the counterexample to a counted claim, or the reason why it is not
-        decidable. k: the number of compared claims of the family in this condition. p_right, p_wrong: the corrected
-        p-values, times k; nan for counted claims.
+        One row per claim, condition and Delta ("0.01", "true", or "" if Delta makes no difference). over_noises: "once"
+        if the noise makes no difference to the claim, so that its verdict counts once over all noises; else "", and the
+        verdict under each noise counts. decided_by: the comparison furthest from the claim, the counterexample to a
+        counted claim, or the reason why it is not decidable. k: the number of compared claims of the family in this
+        condition. p_right, p_wrong: the corrected p-values, times k; nan for counted claims.
     comparisons : pandas.DataFrame
         One row per comparison. mean, low, high: the mean difference or slope over n runs, with its 95 % bootstrap
         interval. ratio, ratio_low, ratio_high: the ratio of means, with its interval. side, limit: the claimed bound

@@ -225,12 +225,14 @@ def _verdicts_in_words(verdicts: pd.DataFrame) -> str:
 def verdicts_that_count(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The verdicts that are counted, with their column.
 
-    Only verdicts with the paper's Delta count. Facts that do not depend on the noise count once.
+    Only verdicts with the paper's Delta count. Claims on which the noise has no influence count once over all noises.
     """
     rows = verdicts[verdicts["Delta"] != "true"]
-    once = rows["over_noises"] == "once"
+    counts_once = rows["over_noises"] == "once"
     column = rows["noise"].map(noise_in_words) + ", " + rows["cells"] + " cells"
-    return rows.assign(column=column.mask(once, EVERY_NOISE))[~(once & rows.duplicated(["id", "measured"]))]
+    return rows.assign(column=column.mask(counts_once, EVERY_NOISE))[
+        ~(counts_once & rows.duplicated(["id", "measured"]))
+    ]
 
 
 def tally(verdicts: pd.DataFrame) -> str:
