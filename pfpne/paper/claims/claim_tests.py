@@ -141,7 +141,7 @@ def move_settings(case: ClaimCase, ranges: dict[str, Sequence[float]], within: f
     comparisons, ranks = [], []
     for name, value in [(name, value) for name in ranges for value in ranges[name]]:
         if not (name == "Delta" and case.true_Delta):
-            moved = case.summaries(settings={name: value}, **case.sweep)["regret"].to_numpy()
+            moved = case.summaries(settings={name: value}, **case.sweep_changes)["regret"].to_numpy()
             comparisons += inequalities(moved, pf_pne, f"{name} = {value:g}", within, 1 / within, undecidable_reason)
             ranks.append(rank_among(moved, rivals))
     random_regret = case.study.horizon * case.per_run(assumption_checks.gap_of_random_points)
@@ -160,7 +160,7 @@ def any_Delta(case: ClaimCase, deltas: Sequence[float], below: float) -> Outcome
     """With each of these Delta, PF-PNE's R(T)/M is below `below` times PE's."""
     pe, comparisons = case.summaries("pe")["regret"].to_numpy(), []
     for Delta in deltas:
-        runs = case.summaries(settings={"Delta": Delta}, **case.sweep)
+        runs = case.summaries(settings={"Delta": Delta}, **case.sweep_changes)
         pf_pne, undecidable_reason = runs["regret"].to_numpy(), undecidable_regret_reason("pf-pne", "regret", runs)
         comparisons += inequalities(pf_pne, pe, f"Delta = {Delta:g}", below, undecidable_reason=undecidable_reason)
     return Outcome(comparisons)
@@ -170,7 +170,7 @@ def any_shift(case: ClaimCase, shifts: Sequence[float], below: float, above=None
     """With each of these shifts, PF-PNE's R(T)/M is below `below` (and above `above`) times PE's."""
     comparisons = []
     for shift in shifts:
-        changes = ({"shift": shift} if shift else IDENTICAL_CLIENT_CHANGES) | case.sweep
+        changes = ({"shift": shift} if shift else IDENTICAL_CLIENT_CHANGES) | case.sweep_changes
         pf_pne_runs, pe_runs = (case.summaries(name, **changes) for name in ("pf-pne", "pe"))
         what = f"shift {shift:g}" if shift else "identical"
         undecidable_reason = undecidable_regret_reason("pf-pne", "regret", pf_pne_runs)
@@ -197,7 +197,7 @@ def growth_exponent(case: ClaimCase, along: str, below: float, quantity="regret"
     (parameter, scale, changes), comparisons = scales[along], []
     for Delta in deltas:
         settings = {} if Delta is None else {"Delta": Delta}
-        tables = [case.summaries(settings=settings, **{parameter: x}, **case.sweep, **changes) for x in scale]
+        tables = [case.summaries(settings=settings, **{parameter: x}, **case.sweep_changes, **changes) for x in scale]
         slopes = stats.growth_exponents(scale, np.stack([table[quantity] for table in tables], axis=1))
         name = "slope" if Delta is None else f"slope, Delta = {Delta_in_words(Delta)}"
         undecidable_reason = long_last_phase_reason(tables[-1]["last_phase_share"]) if quantity == "regret" else ""
@@ -305,7 +305,7 @@ def rounds_bounded(case: ClaimCase, deltas: Sequence[float | str]) -> Counted:
     for Delta in deltas:
         by_T = []
         for T in horizons:
-            runs = case.summaries(horizon=T, settings={"Delta": Delta}, **case.sweep)
+            runs = case.summaries(horizon=T, settings={"Delta": Delta}, **case.sweep_changes)
             bounds = [rounds_bound(given, T, case.study.n_clients) for given in runs["Delta"]]
             as_claimed += (runs["n_rounds"] <= bounds).tolist()
             by_T.append(f"{range_in_words(runs['n_rounds'])} (bound {range_in_words(bounds, '{:.1f}')})")

@@ -152,8 +152,8 @@ class ClaimCase:
         return self.study.per_run(function, experiment, *arguments)  # the same with any algorithm and noise
 
     @property
-    def sweep(self) -> dict:
-        """The changes to the main comparison for sweeps over M, T, a shift or a setting: fewer runs."""
+    def sweep_changes(self) -> dict:
+        """What `summaries` has to change in a sweep over M, T, a shift or a setting: it has fewer runs."""
         return {"n_runs": self.study.sweep_runs}
 
 
