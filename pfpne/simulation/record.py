@@ -131,7 +131,7 @@ class Recorder:
         self.problem, self.checkpoints, self.deployments = problem, checkpoints, []
         self.rounds = defaultdict(lambda: np.zeros(2, dtype=np.int64))
         kinds, M = 1 + global_regret, problem.n_clients
-        self._done, self._reached = np.zeros((2, M), dtype=np.int64)
+        self._n_pulled, self._reached = np.zeros((2, M), dtype=np.int64)  # by client: of pulls, and of checkpoints
         self.total, self._regret = np.zeros((kinds, M)), np.zeros((kinds, M, len(checkpoints)))
 
     def record_pulls(self, owner: np.ndarray, values: np.ndarray, counts: np.ndarray, points: np.ndarray) -> None:
@@ -142,7 +142,7 @@ class Recorder:
         gap = gaps(self.problem.optimum[owner], values)[None]
         if len(self.total) == 2:
             gap = np.stack([gap[0], gaps(self.problem.global_optimum, self.problem.mean_values(points))])
-        add_pulls(owner, counts, gap, self.checkpoints, self._done, self._reached, self.total, self._regret)
+        add_pulls(owner, counts, gap, self.checkpoints, self._n_pulled, self._reached, self.total, self._regret)
 
     def measurements(self) -> Measurements:
         """Return the measurements at the checkpoints, which hold for those that every client has reached."""
