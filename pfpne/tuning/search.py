@@ -162,7 +162,7 @@ class Search:
         self._rewards = defaultdict(list)  # by client: the rewards of the points of its batch that have been evaluated
         self._stages = [[] for _ in self.names]  # by client: the stages of its evaluations in the history
         self._rounds = defaultdict(lambda: np.zeros(3, dtype=np.int64))  # t -> numbers up and down, single scores
-        self._scores = [set() for _ in self.names]
+        self._scaled_values = [set() for _ in self.names]  # by client: to count those sent, see _on_mail
         self._disclosure = Disclosure(len(self.names), exact=noise == 0)
         self.federation.on_mail = self._on_mail
         for m, name in enumerate(self.names):
@@ -350,7 +350,7 @@ class Search:
         scaled = self.reward.scaled(value)
         worst = self._worst[m]
         self._worst[m] = scaled if worst is None else min(worst, scaled)
-        self._scores[m].add(scaled)
+        self._scaled_values[m].add(scaled)
 
     def _add_reward(self, m: int, reward: float) -> None:
         """Add the reward of the first point of client m's batch, and tell the batch when it is complete."""
@@ -362,9 +362,9 @@ class Search:
 
     def _on_mail(self, t: int, up: list, down: list) -> None:
         self._disclosure.mail(t, up, down)
-        single = sum(x in self._scores[m] for m, message in up for x in _possible_scores(message))
+        n_single_scores = sum(x in self._scaled_values[m] for m, message in up for x in _possible_scores(message))
         numbers = [sum(message.n_numbers for _, message in mail) for mail in (up, down)]
-        self._rounds[t] += [*numbers, single]
+        self._rounds[t] += [*numbers, n_single_scores]
 
     # --- the result ---
 
