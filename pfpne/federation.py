@@ -257,12 +257,12 @@ class Server:
         """Return the number of a client's evaluations between two exchanges; 0 if it is not known."""
         return 0
 
-    def is_due(self, m: int, evaluated: int) -> bool:
+    def is_due(self, m: int, n_evaluated: int) -> bool:
         """Whether client m still owes a message: whether it can finish the current phase before the horizon.
 
-        evaluated: the number of evaluations of each client up to the last exchange, in an algorithm with equal phases.
+        n_evaluated: how many evaluations each client made up to the last exchange, in an algorithm with equal phases.
         """
-        return 0 < self.phase_evaluations() <= self.task.horizon - evaluated
+        return 0 < self.phase_evaluations() <= self.task.horizon - n_evaluated
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         """Answer one or more awaited messages. Here they come from a quorum of clients, and all get the same answer."""

@@ -152,11 +152,13 @@ def test_a_phase_that_ends_at_the_horizon_communicates():
     assert counted(mail) == [(9, 6, 4), (15, 4, 4)]
 
 
-@pytest.mark.parametrize(("horizon", "evaluated", "due"), [(15, 6, True), (14, 6, False), (9, 0, True), (8, 0, False)])
-def test_the_means_of_a_phase_that_ends_at_the_horizon_are_due(horizon, evaluated, due):
+@pytest.mark.parametrize(
+    ("horizon", "n_evaluated", "due"), [(15, 6, True), (14, 6, False), (9, 0, True), (8, 0, False)]
+)
+def test_the_means_of_a_phase_that_ends_at_the_horizon_are_due(horizon, n_evaluated, due):
     """Three arms, three pulls each: a phase has 9 evaluations."""
     server = Fed1UCBServer(three_arms(horizon), n_arms=3, pulls=3, sigma=0.1)
-    assert server.is_due(0, evaluated) is due
+    assert server.is_due(0, n_evaluated) is due
 
 
 def test_the_last_arm_is_played_to_the_end_in_silence():

@@ -247,7 +247,7 @@ def test_a_server_that_starts_again_knows_how_many_evaluations_each_client_has_m
     """Of 20 arms of equal means all stay; in each phase an arm is pulled 10 log 2,000 times."""
     for concluded in range(3):
         server = LiveServer("fed1-ucb", task(M, 2_000), tmp_path / "server", deadline=600)
-        assert server.evaluated == concluded * 20 * 76
+        assert server.n_evaluated == concluded * 20 * 76
         for m in range(M):
             server.take(m, ArmMeans(concluded + 1, np.full(20, 0.5)).to_json(server.run_tag))
 
@@ -256,10 +256,10 @@ def test_a_server_counts_the_evaluations_of_the_phases_that_are_concluded(tmp_pa
     """Of equal means all nodes stay: there are 1, 2, 4, ... of them, each pulled once in its phase."""
     server = LiveServer("pf-pne", task(M, T), tmp_path / "server", deadline=600)
     for h in range(3):
-        assert server.evaluated == 2**h - 1
+        assert server.n_evaluated == 2**h - 1
         for m in range(M):
             server.take(m, NodeMeans(h, np.full(2**h, 0.5)).to_json(server.run_tag))
-    assert server.evaluated == 7
+    assert server.n_evaluated == 7
 
 
 def test_what_is_said_twice_counts_once(tmp_path, caplog):

@@ -54,7 +54,7 @@ class CentralizedServer(Server):
         ranges = self.task.statistic_ranges(RewardReport)
         return Awaited(rounds, RewardReport, range(rounds + 1, rounds + 2), ranges=ranges)
 
-    def is_due(self, m: int, evaluated: int) -> bool:
+    def is_due(self, m: int, n_evaluated: int) -> bool:
         return len(self.awaits(m).headers) > 0  # a message for each evaluation
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:

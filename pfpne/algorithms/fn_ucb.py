@@ -206,7 +206,7 @@ class FNUCBServer(Server):
         p = self.settings.width * (len(self.task.partition.domain) + 2) + 1
         return Awaited(self.synced, NeuralStatistics, headers, {"p": p})
 
-    def is_due(self, m: int, evaluated: int) -> bool:
+    def is_due(self, m: int, n_evaluated: int) -> bool:
         return len(self.awaits(m).headers) > 0  # a message for each evaluation
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:

@@ -245,7 +245,7 @@ class GPServer(Server):
         sizes = {"g": grid_points(len(self.task.partition.domain))}
         return Awaited(self.exchanges - 1, Beliefs, range(self.exchanges, self.exchanges + 1), sizes)
 
-    def is_due(self, m: int, evaluated: int) -> bool:
+    def is_due(self, m: int, n_evaluated: int) -> bool:
         next_exchange = first_points(len(self.task.partition.domain)) * 2**self.exchanges
         return self.task.n_clients > 1 and next_exchange < self.task.horizon
 

@@ -522,8 +522,8 @@ class SecureServer(Server):
     def phase_evaluations(self) -> int:
         return self.server.phase_evaluations()
 
-    def is_due(self, m: int, evaluated: int) -> bool:
-        return self.server.is_due(m, evaluated)
+    def is_due(self, m: int, n_evaluated: int) -> bool:
+        return self.server.is_due(m, n_evaluated)
 
     def _exchange(self, messages: dict[int, Any]) -> dict[int, Message]:
         M = self.task.n_clients

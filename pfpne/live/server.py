@@ -140,7 +140,8 @@ class LiveServer:
             # header -> the broadcast that answered it, for those who come late
             self._past_broadcasts: dict[int, str] = {}
             self.longest_text = 0  # that was allowed so far, as a text may come again, or late
-            self.evaluated = 0  # by each client, up to the last exchange of an algorithm with equal phases
+            # how many evaluations each client made up to the last exchange, in an algorithm with equal phases
+            self.n_evaluated = 0
         self.server.quorum = quorum
         if not saved:
             self._save()
@@ -149,7 +150,7 @@ class LiveServer:
         """Continue from a saved state. ValueError, or another error, if it is not the state of such a server."""
         self.server, self.inbox, self.idle = saved["server"], saved["inbox"], set(saved["idle"])
         self._mail, self._past_broadcasts = saved["mail"], saved["past_broadcasts"]
-        self.longest_text, self.evaluated = saved["longest_text"], saved["evaluated"]
+        self.longest_text, self.n_evaluated = saved["longest_text"], saved["evaluated"]
         check(isinstance(self.run, str), "the run in a state", "a text", self.run)
         check_complete(self.server, new)
         for name, held in (("inbox", Message), ("mail", str), ("past_broadcasts", str)):
@@ -179,7 +180,7 @@ class LiveServer:
     def _save(self) -> None:
         """Write the state; OSError, and nothing is written, if another process has written there."""
         state = {"plan": self.agreed_plan, "run": self.run, "server": self.server, "inbox": self.inbox}
-        state |= {"idle": sorted(self.idle), "disclosure": self._disclosure.state(), "evaluated": self.evaluated}
+        state |= {"idle": sorted(self.idle), "disclosure": self._disclosure.state(), "evaluated": self.n_evaluated}
         with self._lock():
             if self._signature_on_disk() != self._state_signature:
                 raise OSError(f"{self.path} is not as this server left it: another is at work there, or removed it.")
@@ -268,7 +269,7 @@ class LiveServer:
     def _take_done(self, m: int, message: Done, awaited: Awaited) -> None:
         """Count client m as idle, unless the server has its message; ValueError if its message is still to come."""
         self._check_possible(m, message)
-        due = message.header < self.server.task.horizon or self.server.is_due(m, self.evaluated)
+        due = message.header < self.server.task.horizon or self.server.is_due(m, self.n_evaluated)
         if awaited.kind is not None and m not in self.inbox and due:
             claim = f"client {m} says that it is done, after {message.header} evaluations"
             raise ValueError(f"{claim}, and its {awaited.kind.__name__} is awaited.")
@@ -322,7 +323,7 @@ class LiveServer:
         evaluations, header_before = self.server.phase_evaluations(), self._inner_server().awaits(0).last_header
         down = self.server.exchange(messages)
         if self._inner_server().awaits(0).last_header > header_before:
-            self.evaluated += evaluations
+            self.n_evaluated += evaluations
         is_sum = any(isinstance(message, (Masked, MaskedStatistics, Revealed)) for message in messages.values())
         means = self.server.means if is_sum and isinstance(self.server, SecureServer) else None
         self._disclosure.add(messages, down, n_rewards, present, means)
