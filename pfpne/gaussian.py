@@ -48,9 +48,10 @@ class Values:
 
 @dataclass(frozen=True)
 class Hyper:
-    """Hyper-parameters, as positions: scale in SCALES, variance in NOISE_VARIANCES, rho in RHOS.
+    """Hyper-parameters of a `GaussianProcess`, as positions: scale in SCALES, variance in NOISE_VARIANCES, rho in RHOS.
 
-    variance: the variance of the noise; None for NOISELESS_VARIANCE.
+    variance: the variance of the noise; None for NOISELESS_VARIANCE. The class of the same name in
+    pfpne.algorithms.gp_tree is for another process, on a tree, and holds the values themselves.
     """
 
     scale: tuple[int, ...]
