@@ -29,7 +29,9 @@ STATISTICS = (
     *("claims.stats", "claims.verdicts", "claims.evidence", "claims.assumption_checks", "claims.watching"),
     *("exhibits.regimes", "exhibits.variants", "exhibits.deviations", "exhibits.readings"),
 )
-FRONT_DOOR = "pfpne.__init__"  # `import pfpne`: hands out names of every room but paper/
+# `import pfpne` hands out names of every room but paper/, and loads each when it is first used. live/ and tuning/
+# import `__version__` from there, which loads none of them; `graph` leaves these arrows out.
+FRONT_DOOR = "pfpne.__init__"
 
 
 def module_of(path: Path) -> str:
