@@ -11,7 +11,8 @@ from scipy.stats import multivariate_normal
 import pfpne
 from pfpne.algorithms import gp_tree, make_federation
 from pfpne.algorithms.gp_tree import DEVIATIONS, LENGTHS, ORDERS, TYPICAL, FirstNodes, GPTreeClient, Hyper
-from pfpne.algorithms.pf_pne_plus import PlusSettings, first_nodes_of
+from pfpne.algorithms.hct import TreeClient
+from pfpne.algorithms.pf_pne_plus import PlusSettings, confidence_constant, first_nodes_of, hct_constants_for
 from pfpne.federation import Task
 from pfpne.live.states import from_bytes, to_bytes
 from pfpne.partition import Partition
@@ -244,6 +245,7 @@ def test_the_smallest_cells_are_not_split():
 
 def test_as_many_nodes_are_observed_as_there_is_room_for(monkeypatch):
     monkeypatch.setattr(gp_tree, "MAX_VALUES", 8)
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", 1_000_000)
     client = play(search(T=1_000_000), 60)
     assert len(client.observed) == 8 and client.n_batches == 60
     assert np.count_nonzero(client.count) == 8
@@ -254,15 +256,15 @@ def test_the_noise_is_measured_from_own_rewards_at_each_node():
     own = client.own_count > 0
     spread = client.own_squares[own].sum() - (client.own_total[own] ** 2 / client.own_count[own]).sum()
     n = (client.own_count[own] - 1).sum()
-    assert client._mean_variance() == pytest.approx((spread + 20 * 1.0) / (n + 20))
+    assert client.mean_variance() == pytest.approx((spread + 20 * 1.0) / (n + 20))
     assert spread / n == pytest.approx(0.04, rel=0.2)
 
 
 def test_noise_of_binary_rewards_follows_from_the_means_and_is_never_0():
     client = search(binary=True, first=ROOT._replace(mean=np.array([0.25])))
-    assert client._mean_variance() == pytest.approx(0.25 * 0.75)
+    assert client.mean_variance() == pytest.approx(0.25 * 0.75)
     nothing = search(binary=True, first=ROOT._replace(mean=np.array([0.0])))
-    assert nothing._mean_variance() == pytest.approx(0.5 / 9)
+    assert nothing.mean_variance() == pytest.approx(0.5 / 9)
     nothing.tell([0.3] * nothing.ask().size)
     assert not nothing.binary  # a reward was neither 0 nor 1
     assert (search(variance=0.0).reward_variance == 0.02**2).all()
@@ -285,7 +287,7 @@ def test_binary_rewards_are_fitted_again_with_the_noise_of_each_node():
     client._fit()
     fitted, mean, variance = client.reward_variance.copy(), client.mean, client.variance
     assert np.ptp(fitted) > 0.05 and mean == pytest.approx(posterior(client)[0], abs=1e-7)
-    client.reward_variance = np.full(len(client.depth), client._mean_variance())
+    client.reward_variance = np.full(len(client.depth), client.mean_variance())
     client._fit_given_variance()
     assert client._binary_variance() == pytest.approx(fitted)  # from the fit that knows the average alone
     assert not np.allclose(client.variance, variance)
@@ -440,7 +442,7 @@ def test_it_deploys_nothing_that_it_has_not_pulled():
 def test_noise_of_binary_rewards_is_weighted_by_their_number():
     count, mean = np.array([90.0, 10.0]), np.array([0.5, 0.1])
     first = FirstNodes(np.array([0, 1]), np.array([1, 1]), np.array([False, True]), count, mean)
-    assert search(binary=True, first=first)._mean_variance() == pytest.approx(0.9 * 0.25 + 0.1 * 0.09)
+    assert search(binary=True, first=first).mean_variance() == pytest.approx(0.9 * 0.25 + 0.1 * 0.09)
 
 
 def test_rewards_that_were_once_not_binary_are_not_binary_again():
@@ -469,6 +471,52 @@ def test_the_fast_form_is_the_objects(noise, M, cells):
     for name in ("regret", "global_regret", "simple_regret", "rounds", "best"):
         assert np.array_equal(getattr(fast, name), getattr(objects, name)), name
     assert not np.array_equal(fast.regret, pfpne.simulate("pf-pne+", problem, 700, cells=cells).regret)
+
+
+@pytest.mark.parametrize(("noise", "M"), [(0.3, 4), ("bernoulli", 2), (0.0, 1)])
+def test_a_long_search_goes_on_by_hct_as_the_objects_do(noise, M, monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", 402)  # a checkpoint of 1,500 steps
+    problem = pfpne.make_problem("garland", M, noise=noise, seed=2, run=1)
+    given = {"gaussian_process": True, "global_regret": True}
+    fast, objects = (pfpne.simulate("pf-pne+", problem, 1_500, objects=flag, **given) for flag in (False, True))
+    for name in ("regret", "global_regret", "simple_regret", "rounds", "best"):
+        assert np.array_equal(getattr(fast, name), getattr(objects, name)), name
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", 1_500)
+    assert not np.array_equal(fast.regret, pfpne.simulate("pf-pne+", problem, 1_500, **given).regret)
+
+
+def test_the_tree_after_a_search_has_the_rewards_of_both_at_the_nodes_of_stage_1(monkeypatch):
+    client, rng = in_stage_2().clients[0], np.random.default_rng(1)
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", client.t + 30)
+    search = client.tree
+    while client.tree is search:
+        batch = client.ask()
+        client.tell(np.repeat(f(batch.points), batch.counts) + rng.normal(0, 0.3, batch.size))
+    assert client.t == search.steps == gp_tree.MAX_STEPS and np.array_equal(client.best(), search.best())
+    without = copy.deepcopy(search)
+    without.own_count[:], without.own_total[:] = 0, 0
+    tree, before = (client._step.tree_after(0, x).node for x in (search, without))
+    n = int(client.tree.state[0]["size"])
+    assert np.array_equal(client.tree.node, tree) and search.own_count[:n].sum() > 0 == search.own_count[0]
+    assert search.depth[:n].tolist() == tree["depth"][:n].tolist()
+    assert search.index[:n].tolist() == tree["index"][:n].tolist()
+    assert tree["count"][:n] == pytest.approx(before["count"][:n] + search.own_count[:n])
+    assert tree["total"][:n] == pytest.approx(before["total"][:n] + search.own_total[:n])
+    mean = tree["total"][:n] / tree["count"][:n]
+    diameter = client.tree.constants.diameter[tree["depth"][:n]]
+    assert (tree["U"][:n] > mean + diameter).all()
+    c = confidence_constant(search.mean_variance())
+    assert client.tree.constants.squared_half_width == pytest.approx(
+        hct_constants_for(PlusSettings(), c, client.task).squared_half_width
+    )
+
+
+def test_a_search_without_a_step_hands_over_at_once_and_stage_1_s_recommendation_stays(monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", 1)
+    problem = pfpne.make_problem("garland", 2, noise=0.3, seed=2, run=1)
+    fast, objects = (pfpne.simulate("pf-pne+", problem, 300, objects=x, gaussian_process=True) for x in (False, True))
+    for name in ("regret", "simple_regret", "best"):
+        assert np.array_equal(getattr(fast, name), getattr(objects, name)), name
 
 
 def test_stage_1_ends_after_two_thirds_of_the_exponent_for_any_number_of_clients():
@@ -512,7 +560,8 @@ def in_stage_2(T: int = 400):
     return run
 
 
-def test_a_saved_search_goes_on_as_if_nothing_had_been():
+def test_a_saved_search_goes_on_as_if_nothing_had_been(monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", 300)  # so that it goes on by HCT, too
     run = in_stage_2()
     client, restored = run.clients[0], from_bytes(to_bytes(run.clients[0]))
     rng = np.random.default_rng(1)
@@ -524,6 +573,14 @@ def test_a_saved_search_goes_on_as_if_nothing_had_been():
         restored.tell(rewards)
         assert np.array_equal(restored.best(), client.best())
         restored = from_bytes(to_bytes(restored))
+    assert isinstance(client.tree, TreeClient)
+
+
+def test_a_client_with_a_tree_in_stage_1_is_not_restored():
+    client = make_federation("pf-pne+", Task(SQUARE, 2, 400), gaussian_process=True).clients[0]
+    client.tree, client.t = search(), 8
+    with pytest.raises(ValueError, match="a client with a tree must be in stage 2"):
+        from_bytes(to_bytes(client))
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ cell. Nothing is guaranteed.
 | l        | hyper.length       | length scale of the covariance s^2 k(distance / l), on the unit cube             |
 | order    | hyper.order        | of the Matern covariance, 1/2, 3/2 or 5/2: how smooth f is                       |
 | A        | A                  | the inverse of the covariance matrix of the values, with their noise             |
-| W        | weights            | the covariances of f at the nodes and at the observed nodes, times A             |
+| K A      | weights            | the covariances of f at the nodes and at the observed nodes, times A             |
 
 s, l and the order maximise the marginal likelihood, times a weak prior, over a grid, by steps to the best neighbour:
 Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equations 2.25 and 2.26 with the constant mean
-of 2.42, and 5.8 at this mean. The variances leave out that the mean is estimated. In between, W and the means and
-variances of all nodes are updated by each value alone, exactly.
+of 2.42, and 5.8 at this mean. The variances leave out that the mean is estimated. In between, each new value
+updates K A, and the means and variances of all nodes. The update is exact.
 """
 
 import math
@@ -37,7 +37,8 @@ from pfpne.federation import Batch, Client, Task
 
 BETA = 2.0  # the width of the upper bounds, in posterior standard deviations
 GROWTH = 0.2  # a batch adds at most this share of the information that the values have on f at its node
-MAX_BATCHES = 1_000  # a batch has at least 1/1000 of the horizon, unless it explores
+MAX_STEPS = 100_000  # the search ends at this step at the latest
+MAX_BATCHES = 1_000  # a batch has at least 1/1000 of the steps up to the end, unless it explores
 EXPLORES_EVERY = 5  # every fifth batch explores
 MAX_VALUES, MAX_FIRST_VALUES = 150, 100  # how many nodes may be observed, and by stage 1 alone
 RESERVED_VALUES = 30  # exploring ends where there is room for only so many more
@@ -126,9 +127,9 @@ class GPTreeClient(Client):
         "reward_variance",
     )
 
-    def __init__(self, task: Task, first: FirstNodes, variance: float, binary: bool, nu_1: float, steps: int):
+    def __init__(self, task: Task, first: FirstNodes, first_variance: float, binary: bool, nu_1: float, steps: int):
         super().__init__(task)
-        self.nu_1, self.binary, self.first_variance = nu_1, binary, variance
+        self.nu_1, self.binary, self.first_variance = nu_1, binary, first_variance
         self.t, self.steps, self.n_batches, self.next_fit = steps, steps, 0, 4
         self.positions = TYPICAL, 1, TYPICAL  # of the hyper-parameters, in LENGTHS, ORDERS and DEVIATIONS
         self.depth, self.index, self.is_leaf = first.depth.copy(), first.index.copy(), first.is_leaf.copy()
@@ -138,7 +139,7 @@ class GPTreeClient(Client):
         self.child_center = self._centers_of_children(self.depth, self.index)
         self.point, self.reach = self._on_unit_cube(self.center), self._reach(self.center, self.child_center)
         self.count, self.total, self.own_count, self.own_total, self.own_squares = np.zeros((5, n))
-        known = self._first_observed(first, variance)
+        known = self._first_observed(first, first_variance)
         self.count[known], self.total[known] = first.count[known], first.count[known] * first.mean[known]
         self.observed = known
         self._fit()
@@ -150,17 +151,27 @@ class GPTreeClient(Client):
         return self.n_batches > 0
 
     @property
+    def last_step(self) -> int:
+        """The step after which the search ends."""
+        return min(MAX_STEPS, self.task.horizon)
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether the search has ended before the horizon, so that the client goes on by HCT."""
+        return self.last_step <= self.steps < self.task.horizon
+
+    @property
     def explores(self) -> bool:
         """Whether the next batch explores."""
         is_due = self.n_batches % EXPLORES_EVERY == EXPLORES_EVERY - 1
         return is_due and len(self.observed) < MAX_VALUES - RESERVED_VALUES
 
     @staticmethod
-    def _first_observed(first: FirstNodes, variance: float) -> np.ndarray:
+    def _first_observed(first: FirstNodes, first_variance: float) -> np.ndarray:
         """Return the first nodes to observe: if there are too many, the least deep and those of the best bounds."""
         known = np.flatnonzero(first.count > 0)
         if len(known) > MAX_FIRST_VALUES:
-            upper = first.mean[known] + 2 * np.sqrt(variance / first.count[known])
+            upper = first.mean[known] + 2 * np.sqrt(first_variance / first.count[known])
             upper[: MAX_FIRST_VALUES // 2] = np.inf  # of the least deep
             known = np.sort(known[np.argsort(-upper, kind="stable")[:MAX_FIRST_VALUES]])
         return known
@@ -190,7 +201,7 @@ class GPTreeClient(Client):
         scale = LENGTHS[length] * math.sqrt(self.point.shape[1])
         return Hyper(scale, ORDERS[order], (DEVIATIONS[deviation] * self.nu_1) ** 2)
 
-    def _mean_variance(self) -> float:
+    def mean_variance(self) -> float:
         """Return sigma^2 on average: from the spread of own rewards at each node, or from binary rewards' means."""
         seen = self.observed
         if self.binary:
@@ -211,7 +222,7 @@ class GPTreeClient(Client):
 
     def _fit(self) -> None:
         """Estimate sigma^2, choose the hyper-parameters, and compute the posterior at all nodes."""
-        self.reward_variance = np.full(len(self.depth), self._mean_variance())
+        self.reward_variance = np.full(len(self.depth), self.mean_variance())
         self._fit_given_variance()
         if self.binary:
             self.reward_variance = self._binary_variance()
@@ -241,7 +252,7 @@ class GPTreeClient(Client):
         self.weights, self.mean, self.variance = self._posterior(self.point)
 
     def _posterior(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows of W, and the mean and variance of f, at some points (n, d)."""
+        """Return the rows of K A, and the mean and variance of f, at some points (n, d)."""
         covariance = self.hyper.covariance(distances(points, self.point[self.observed]))
         weights = covariance @ self.A
         variance = self._positive(self.hyper.variance - (weights * covariance).sum(axis=1))
@@ -252,7 +263,7 @@ class GPTreeClient(Client):
         return np.maximum(variance, 1e-12 * self.hyper.variance)
 
     def _mean(self, weights: np.ndarray) -> np.ndarray:
-        """Return the posterior mean of f at the points that these rows of W are for."""
+        """Return the posterior mean of f at the points that these rows of K A are for."""
         return self.constant_mean + weights @ (self._values() - self.constant_mean)
 
     def _values(self) -> np.ndarray:
@@ -333,11 +344,11 @@ class GPTreeClient(Client):
         return int(upper.argmax())
 
     def _ask(self) -> Batch:
-        node, horizon = self._best_node(), self.task.horizon
+        node, last = self._best_node(), self.last_step
         information = int(GROWTH * self.reward_variance[node] / self.variance[node])
         n = min(information, int(self.count[node]) + 1)  # so that a wrong model cannot cost much at a new node
-        n = max(1, n, 0 if self.explores else horizon // MAX_BATCHES)
-        return Batch(self.center[[node]], np.array([min(n, horizon - self.steps)]))
+        n = max(1, n, 0 if self.explores else last // MAX_BATCHES)
+        return Batch(self.center[[node]], np.array([min(n, last - self.steps)]))
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> None:
         node, n, explores = self._best_node(), len(rewards), self.explores

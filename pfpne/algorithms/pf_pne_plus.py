@@ -19,7 +19,7 @@ free_descent, early_descent. With all but shared_means off, this is PF-PNE.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -204,9 +204,13 @@ def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
 
 
 class OwnTrees(NamedTuple):
-    """The last item that a loop yields: one tree per client, for its search alone, made when it is taken."""
+    """The last item that a loop yields: one tree per client, for its search alone, made when it is taken.
+
+    tree_after(m, search): the tree with which client m goes on after its search by a Gaussian process, if it has one.
+    """
 
     trees: Iterator[TreeClient | GPTreeClient]
+    tree_after: Callable[[int, GPTreeClient], TreeClient] | None = None
 
 
 class FinishedDepth(NamedTuple):
@@ -319,20 +323,30 @@ class PFPNEPlus(Elimination):
         index, _, means, _ = warm_start[-1]
         self.best_points = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
 
+        def hct(m: int, variance: float, next_step: int) -> TreeClient:
+            c = confidence_constant(variance) if s.noise_aware else s.c
+            constants, free = hct_constants_for(s, c, self.task), s.free_descent and not s.safe
+            return warm_start_tree(self.task, constants, warm_start, m, next_step, free)
+
+        def tree_after(m: int, search: GPTreeClient) -> TreeClient:
+            tree, n = hct(m, search.mean_variance(), search.steps + 1), sum(len(depth.index) for depth in depths)
+            tree.node["count"][:n] += search.own_count[:n]
+            tree.node["total"][:n] += search.own_total[:n]
+            refresh(tree.node, tree.state, tree.constants)
+            return tree
+
         def tree(m: int) -> TreeClient | GPTreeClient:
-            own = float(self.variances[m])
-            differs = not self.binary[m] and not variance / OWN_NOISE <= own <= variance * OWN_NOISE
+            own_variance = float(self.variances[m])
+            differs = not self.binary[m] and not variance / OWN_NOISE <= own_variance <= variance * OWN_NOISE
             if s.safe and self.binary[m]:
-                own = max(own, binary_variance(np.zeros(1), depths[0].n))
-            of_client = own if differs or s.safe else variance
+                own_variance = max(own_variance, binary_variance(np.zeros(1), depths[0].n))
+            client_variance = own_variance if differs or s.safe else variance
             if s.gaussian_process:
                 first = first_nodes_of(warm_start, m)
-                return GPTreeClient(self.task, first, of_client, bool(self.binary[m]), s.nu_1, next_step - 1)
-            c = confidence_constant(of_client) if s.noise_aware else s.c
-            constants = hct_constants_for(s, c, self.task)
-            return warm_start_tree(self.task, constants, warm_start, m, next_step, free=s.free_descent and not s.safe)
+                return GPTreeClient(self.task, first, client_variance, bool(self.binary[m]), s.nu_1, next_step - 1)
+            return hct(m, client_variance, next_step)
 
-        return OwnTrees(tree(m) for m in range(self.S))
+        return OwnTrees((tree(m) for m in range(self.S)), tree_after if s.gaussian_process else None)
 
     def combine_with_others(self, depth: FinishedDepth, het2: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the warm start of stage 2 at a depth: means (S, nodes) and the numbers of pulls (S, nodes) in them.
@@ -410,26 +424,39 @@ def first_nodes_of(depths: list, m: int) -> FirstNodes:
 
 
 class PlusClient(PhasedClient):
-    """One client: a `PhasedClient` in stage 1, then a `TreeClient` or a `GPTreeClient`."""
+    """One client: a `PhasedClient` in stage 1, then a `TreeClient`, or a `GPTreeClient` and then a `TreeClient`."""
 
     tree: TreeClient | GPTreeClient | None = None
+    best_of_search: np.ndarray | None = None  # what the search by a Gaussian process recommended in the end
 
     def _advance(self, value) -> None:
         super()._advance(value)
         if isinstance(self._step, OwnTrees):
             (self.tree,) = self._step.trees
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Go on by HCT, if a search by a Gaussian process has ended."""
+        search = self.tree
+        if isinstance(search, GPTreeClient) and search.hands_over:
+            self.best_of_search = search.best() if search.has_begun else None
+            self.tree = self._step.tree_after(0, search)
 
     def _ask(self) -> Batch:
         return super()._ask() if self.tree is None else self.tree._ask()
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
-        return super()._tell(batch, rewards) if self.tree is None else self.tree._tell(batch, rewards)
+        if self.tree is None:
+            return super()._tell(batch, rewards)
+        self.tree._tell(batch, rewards)
+        self._hand_over()
+        return None
 
     def best(self) -> np.ndarray:
-        """Return the recommendation (d,) of stage 1; once the tree has made a step, the tree's."""
+        """Return the recommendation (d,) of stage 1; once a search or a tree has made a step, its own."""
         if self.tree is not None and self.tree.has_begun:
             return self.tree.best()
-        return super().best()
+        return super().best() if self.best_of_search is None else self.best_of_search.copy()
 
 
 # --- the server ----------------------------------------------------------------------------------------

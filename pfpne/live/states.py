@@ -31,7 +31,7 @@ from pfpne.messages import Message
 from pfpne.paths import write_atomically
 from pfpne.validation import brief, check
 
-FORMAT = 12  # the names of classes are part of it
+FORMAT = 13  # the names of classes are part of it
 SAVED_CLASSES = (Client, Server, Federation, dict)
 ARRAY_KINDS = "biuf"  # the kinds of numpy arrays allowed, besides the records of a tree
 PLAIN_CLASSES = (type(None), bool, int, float, str)
@@ -348,6 +348,8 @@ class _Reader:
         elif isinstance(restored, plus.PlusClient) and restored.tree is not None:
             is_tree = isinstance(restored.tree, (hct.TreeClient, gp_tree.GPTreeClient))
             check(is_tree, "the tree of a client", "a tree", type(restored.tree).__name__)
+            in_stage_2 = isinstance(restored._step, plus.OwnTrees)
+            check(in_stage_2, "a client with a tree", "in stage 2", type(restored._step).__name__)
             if isinstance(restored.tree, hct.TreeClient):
                 self.steps[id(restored.tree)] = restored.tree, restored.t
             else:

@@ -1,7 +1,10 @@
 """The fast simulation of the phased algorithms: one loop runs all clients, S = M (see pfpne.algorithms.phases)."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from pfpne.algorithms.hct import TreeClient
 from pfpne.algorithms.phases import Pull, clip_to_budget, first_positions, starts_new_value
 from pfpne.federation import Task
 from pfpne.messages import Message
@@ -111,13 +114,13 @@ def simulate_phases(
     evaluations, own_trees = run_phases(
         group_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret
     )
-    before, t_before = evaluations.recorder.measurements(), int(evaluations.t[0])
-    if own_trees is None or t_before == task.horizon:
+    recorder, trees = evaluations.recorder, None if own_trees is None else own_trees.trees
+    if own_trees is not None and own_trees.tree_after is not None:
+        trees = search_alone(own_trees.trees, own_trees.tree_after, evaluations)
+    before, t_before = recorder.measurements(), int(evaluations.t[0])  # all clients have made t_before pulls
+    if trees is None or t_before == task.horizon:
         return before
-    if getattr(settings, "gaussian_process", False):
-        return search_alone(own_trees.trees, evaluations)
-    trees, regret_before = own_trees.trees, evaluations.recorder.total  # all clients have made t_before pulls
-    regret, simple, best_points = play_trees(trees, problem, task, noise_streams, checkpoints, t_before, regret_before)
+    regret, simple, best_points = play_trees(trees, problem, task, noise_streams, checkpoints, t_before, recorder.total)
     local, against_f_bar = np.hstack([before.regret[:, checkpoints < t_before], regret[0]]), None
     if before.global_regret is not None:
         against_f_bar = np.hstack([before.global_regret[:, checkpoints < t_before], regret[1]])
@@ -125,15 +128,17 @@ def simulate_phases(
     return Measurements(local, against_f_bar, simple, before.rounds, best_points)
 
 
-def search_alone(searches, evaluations: Evaluations) -> Measurements:
-    """Let each client search alone until the horizon, as an object; return the measurements of the whole run."""
-    problem, recorder, task = evaluations.problem, evaluations.recorder, evaluations.task
+def search_alone(searches, tree_after, evaluations: Evaluations) -> Iterator[TreeClient]:
+    """Let each client search by a Gaussian process, as an object; return the trees with which they go on."""
+    problem, recorder, trees = evaluations.problem, evaluations.recorder, []
     for m, search in enumerate(searches):
-        while evaluations.t[m] < task.horizon:
+        while search.steps < search.last_step:
             batch, rng = search.ask(), evaluations.noise_streams[m]
             values = problem.client_values(m, batch.points)
             recorder.record_pulls(np.full(len(values), m), values, batch.counts, batch.points)
             search.tell(draw_rewards(values, batch.counts, problem.noise, rng, problem.noise_slope))
             evaluations.t[m] += batch.size
             recorder.deployments.append(([m], [evaluations.t[m]], search.best()[None]))
-    return recorder.measurements()
+        if search.hands_over:
+            trees.append(tree_after(m, search))
+    return iter(trees)
