@@ -10,7 +10,7 @@ over all nodes of the tree, a few times in a row; how often follows from what on
 once f is known better at its centre than it varies within its cell: after its own pulls, or when the hyper-parameters
 are chosen anew. Stage 1's means are the first values. Unlike theirs, U has no term for how f varies within a cell. In
 its place, every fifth batch explores: it is for the leaf with the largest sum of U and nu_1 times the width of its
-cell. Nothing is guaranteed.
+cell. Nothing is guaranteed. So a long search ends after MAX_STEPS steps, and the client goes on by HCT.
 
 | symbol   | here               | meaning                                                                          |
 |----------|--------------------|----------------------------------------------------------------------------------|
