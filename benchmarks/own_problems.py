@@ -541,11 +541,7 @@ def write() -> None:
                 "order": model["all"],
             }
         )
-    page = (
-        pd.DataFrame(rows)
-        .assign(budget=lambda page: page["n"].str.replace(",", "").astype(int))
-        .sort_values(["budget", "order"])
-    )
+    page = pd.DataFrame(rows).sort_values(["budget", "order"])
     source = (
         "*Made by `python benchmarks/own_problems.py write` from "
         "[the runs](../benchmarks/own_problems/held-out.csv); do not edit.*"
